@@ -1,0 +1,62 @@
+"""Build the one extension of wirefmt. Metadata is in pyproject.toml.
+
+Switches, all read from the environment:
+
+WIREFMT_DEBUG=1     -O0, assertions of our own invariants on
+WIREFMT_TRACE=1     line tracing, for coverage of the core
+WIREFMT_SANITIZE=1  AddressSanitizer and UndefinedBehaviorSanitizer
+WIREFMT_WERROR=1    C warnings are errors (what CI builds)
+"""
+
+import os
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+
+def switch(name: str) -> bool:
+    return os.environ.get(name, "") not in ("", "0")
+
+
+DEBUG, TRACE, SANITIZE, WERROR = (
+    switch("WIREFMT_" + name) for name in ("DEBUG", "TRACE", "SANITIZE", "WERROR")
+)
+
+compile_args = ["-std=c11", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Wno-unused-parameter"]
+link_args = []
+macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
+directives = {}
+
+if SANITIZE:
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    compile_args += [*flags, "-g", "-O1", "-fno-omit-frame-pointer"]
+    link_args += flags
+elif DEBUG or TRACE:
+    compile_args += ["-g", "-O0"]
+else:
+    compile_args += ["-O3"]
+if DEBUG:
+    macros.append(("WIREFMT_DEBUG", "1"))
+if TRACE:
+    directives["linetrace"] = True
+    macros += [("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
+if WERROR:
+    compile_args += ["-Werror"]
+
+setup(
+    ext_modules=cythonize(
+        [
+            Extension(
+                "wirefmt._core",
+                ["src/wirefmt/_core.pyx"],
+                include_dirs=["src/wirefmt/_core"],
+                extra_compile_args=compile_args,
+                extra_link_args=link_args,
+                define_macros=macros,
+            )
+        ],
+        include_path=["src/wirefmt"],
+        compiler_directives=directives,
+        build_dir="build/cython",
+    )
+)

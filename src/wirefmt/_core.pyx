@@ -1,0 +1,50 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
+"""The compiled core of wirefmt: one extension made of rooms. This page is its table of contents.
+
+Order is the direction of dependency: a room uses only rooms above it and the header-only leaves
+(be, status, cursor, varint, utf8).
+"""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport (
+    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+)
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset
+
+from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
+from wirefmt._core.cursor cimport (
+    Cursor, Span, cursor_over, left, offset_of, read_span, read_u8, read_u16, read_u32,
+)
+from wirefmt._core.status cimport (
+    Fault, LIMIT, MALFORMED, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault,
+)
+from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8
+from wirefmt._core.varint cimport (
+    VARINT_MAX, VARINT_SHORT, VARINT_TOO_LONG, read_varint, store_varint, varint_size,
+)
+
+# what every protocol room stands on
+include "_core/faults.pxi"          # Fault -> exception; the only room that raises DecodeError
+include "_core/writer.pxi"          # growable output
+include "_core/message.pxi"         # base class of decoded messages
+include "_core/arrow.pxi"           # column builders, Batch, Arrow PyCapsules
+include "_core/table_columns.pxi"   # GENERATED from wirefmt/spec/table.py
+include "_core/table.pxi"           # the message table: the columns all protocols share
+
+# protocols, each knowing no other
+include "_core/mqtt_table.pxi"      # GENERATED from wirefmt/spec/mqtt.py
+include "_core/mqtt.pxi"            # octets -> MqttPacket, nogil
+include "_core/mqtt_messages.pxi"   # the fifteen packets as Python objects, encoders
+include "_core/mqtt_topics.pxi"     # topic names, filters, matching, the index
+include "_core/mqtt_columns.pxi"    # MqttPacket -> columns
+
+# any protocol
+include "_core/framer.pxi"          # one framing loop over any protocol's frame_size
+
+# captures
+include "_core/pcapfile.pxi"        # pcap and pcapng blocks -> packet records
+include "_core/packets.pxi"         # link, VLAN, IP, TCP headers, fragments -> segments
+include "_core/reassembly.pxi"      # segments -> octets of each stream direction, in order
+include "_core/capture.pxi"         # streams -> protocol -> message table

@@ -1,0 +1,122 @@
+"""Every exception of wirefmt.
+
+::
+
+    WireError
+      DecodeError(ValueError)     octets are not a message
+        Truncated  Malformed  LimitExceeded  Unsupported
+      EncodeError(ValueError)     a message cannot be written
+      ProtocolError               legal octets at an illegal moment
+        LocalProtocolError  RemoteProtocolError
+      ConversionError             a conversion that may not lose anything would
+      CaptureError(OSError)       a capture file cannot be opened
+"""
+
+from __future__ import annotations
+
+
+class WireError(Exception):
+    """Parent of all; never raised itself."""
+
+
+class DecodeError(WireError, ValueError):
+    """Octets that are not a valid message. One of its four children is raised.
+
+    Attributes:
+        protocol: "mqtt", "amqp091" ...
+        offset: octets from the start of the input to the fault.
+        path: the field at fault, as `properties.user_property[2].value`.
+        reason: what is wrong, in words.
+        need: octets (or elements) the field requires; None where no count is at fault.
+        have: octets (or elements) there.
+        limited_by: the field that set the limit.
+        spec: statement id or section of the specification that is broken.
+        reply: what the specification has a receiver answer (MQTT: a reason code); None: just close.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        protocol: str = "",
+        offset: int = 0,
+        path: str = "",
+        need: int | None = None,
+        have: int | None = None,
+        limited_by: str = "",
+        spec: str = "",
+        reply: int | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.protocol = protocol
+        self.offset = offset
+        self.path = path
+        self.need = need
+        self.have = have
+        self.limited_by = limited_by
+        self.spec = spec
+        self.reply = reply
+
+    def __str__(self) -> str:
+        text = f"{self.protocol}: " if self.protocol else ""
+        text += f"{self.path}: " if self.path else ""
+        text += self.reason
+        if self.need is not None:
+            text += f" (needs {self.need}, has {self.have}"
+            text += f", bounded by {self.limited_by})" if self.limited_by else ")"
+        text += f" at offset {self.offset}"
+        return f"{text} [{self.spec}]" if self.spec else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.reason, {k: v for k, v in self.__dict__.items() if k != "reason"}))
+
+
+def _rebuild(cls: type[DecodeError], reason: str, fields: dict[str, object]) -> DecodeError:
+    error = cls(reason)
+    error.__dict__.update(fields)
+    return error
+
+
+class Truncated(DecodeError):
+    """A field runs past the end of what holds it."""
+
+
+class Malformed(DecodeError):
+    """The octets break a rule of the specification."""
+
+
+class LimitExceeded(DecodeError):
+    """A limit of the caller's (frame size, nesting, count) would be passed."""
+
+
+class Unsupported(DecodeError):
+    """Well formed, but of a protocol or version that this decoder does not speak."""
+
+
+class EncodeError(WireError, ValueError):
+    """A message that cannot be written: a value out of range or against the specification."""
+
+
+class ProtocolError(WireError):
+    """A legal frame at an illegal moment. `reply` is what to say to the peer."""
+
+    def __init__(self, reason: str, *, reply: int | None = None) -> None:
+        super().__init__(reason)
+        self.reply = reply
+
+
+class LocalProtocolError(ProtocolError):
+    """We were about to break the protocol."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer broke the protocol."""
+
+
+class ConversionError(WireError):
+    """A conversion asked to be lossless would lose something."""
+
+
+class CaptureError(WireError, OSError):
+    """A capture file that cannot be opened or is no capture at all."""

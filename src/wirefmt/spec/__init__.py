@@ -1,0 +1,1 @@
+"""Names and numbers of the specifications, as literal tables."""

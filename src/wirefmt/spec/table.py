@@ -1,0 +1,111 @@
+"""The message table: one row a protocol message, one schema for Arrow, the command line and Spark.
+
+`COLUMNS` is the only place where its columns are named and typed. The compiled core builds its column
+writers from it, and `tools/gen_tables.py` numbers the columns for the core's C code.
+
+Types are written as Spark and Arrow users would say them: boolean, int8, int16, int32, int64, string, binary,
+timestamp (microseconds, UTC), list<T>, map<string,string>, struct<name:T,...>. All columns are nullable.
+"""
+
+from typing import NamedTuple
+
+
+class Column(NamedTuple):
+    name: str
+    type: str
+    meaning: str
+
+
+#: What MQTT says beyond the common columns. Names are those of MQTT 5.0, 2.2.2.2 and chapter 3.
+MQTT_FIELDS: tuple[Column, ...] = (
+    Column("flags", "int16", "low four bits of the first octet"),
+    Column("dup", "boolean", "DUP"),
+    Column("retain", "boolean", "RETAIN"),
+    Column("protocol_name", "string", "CONNECT: MQIsdp or MQTT"),
+    Column("protocol_level", "int16", "CONNECT: 3, 4, 5"),
+    Column("connect_flags", "int16", "CONNECT: the flags octet"),
+    Column("clean_start", "boolean", "CONNECT: Clean Start, Clean Session before 5.0"),
+    Column("keep_alive", "int32", "CONNECT, seconds"),
+    Column("will_topic", "string", "CONNECT"),
+    Column("will_payload", "binary", "CONNECT"),
+    Column("will_qos", "int16", "CONNECT"),
+    Column("will_retain", "boolean", "CONNECT"),
+    Column("user_name", "string", "CONNECT"),
+    Column("password", "binary", "CONNECT; null unless credentials are exposed"),
+    Column("session_present", "boolean", "CONNACK"),
+    Column("topic_filters", "list<string>", "SUBSCRIBE, UNSUBSCRIBE"),
+    Column("subscription_options", "list<int16>", "SUBSCRIBE: the options octet of each filter"),
+    Column("reason_codes", "list<int16>", "SUBACK, UNSUBACK"),
+    Column("payload_format_indicator", "int16", "property 1"),
+    Column("message_expiry_interval", "int64", "property 2, seconds"),
+    Column("response_topic", "string", "property 8"),
+    Column("correlation_data", "binary", "property 9"),
+    Column("subscription_identifiers", "list<int32>", "property 11"),
+    Column("session_expiry_interval", "int64", "property 17, seconds"),
+    Column("assigned_client_identifier", "string", "property 18"),
+    Column("server_keep_alive", "int32", "property 19, seconds"),
+    Column("authentication_method", "string", "property 21"),
+    Column("authentication_data", "binary", "property 22; null unless credentials are exposed"),
+    Column("request_problem_information", "int16", "property 23"),
+    Column("will_delay_interval", "int64", "property 24, seconds"),
+    Column("request_response_information", "int16", "property 25"),
+    Column("response_information", "string", "property 26"),
+    Column("server_reference", "string", "property 28"),
+    Column("reason_string", "string", "property 31"),
+    Column("receive_maximum", "int32", "property 33"),
+    Column("topic_alias_maximum", "int32", "property 34"),
+    Column("topic_alias", "int32", "property 35"),
+    Column("maximum_qos", "int16", "property 36"),
+    Column("retain_available", "int16", "property 37"),
+    Column("maximum_packet_size", "int64", "property 39, octets"),
+    Column("wildcard_subscription_available", "int16", "property 40"),
+    Column("subscription_identifier_available", "int16", "property 41"),
+    Column("shared_subscription_available", "int16", "property 42"),
+    Column("will_properties", "map<string,string>", "CONNECT: will properties by name, User Properties among them"),
+)
+
+
+def struct(fields: tuple[Column, ...]) -> str:
+    return "struct<" + ",".join(f"{f.name}:{f.type}" for f in fields) + ">"
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("ts", "timestamp", "time of the packet that completed the message"),
+    Column("ts_ns", "int64", "the same, nanoseconds since 1970"),
+    Column("ts_first", "timestamp", "time of the packet that began the message"),
+    Column("capture", "string", "path or URL of the capture file"),
+    Column("frame_no", "int64", "number, from 1, of the packet that completed the message in its capture"),
+    Column("byte_offset", "int64", "octets of this direction of the stream before the message"),
+    Column("flow_id", "int64", "one TCP connection; the same on every machine and for any splitting"),
+    Column("direction", "int8", "0 client to server, 1 server to client"),
+    Column("src_ip", "string", "sender's address"),
+    Column("src_port", "int32", "sender's port"),
+    Column("dst_ip", "string", "receiver's address"),
+    Column("dst_port", "int32", "receiver's port"),
+    Column("protocol", "string", "mqtt, amqp091, amqp10, rocketmq, nsq, phpmq"),
+    Column("version", "string", "protocol version: 3.1, 3.1.1, 5.0"),
+    Column("kind", "string", "PUBLISH, basic.deliver, transfer, SEND_MESSAGE ..."),
+    Column("operation", "string", "OpenTelemetry's create, send, receive, process, settle; else connect, subscribe ..."),
+    Column("destination", "string", "topic, queue, exchange or address"),
+    Column("routing_key", "string", "AMQP 0.9.1"),
+    Column("consumer_group", "string", "RocketMQ group, NSQ channel, MQTT share name"),
+    Column("client_id", "string", "client identifier of the connection, once known"),
+    Column("message_id", "string", ""),
+    Column("correlation_id", "string", ""),
+    Column("reply_to", "string", ""),
+    Column("channel", "int32", "AMQP channel"),
+    Column("sequence", "int64", "packet identifier, delivery tag, opaque ..."),
+    Column("qos", "int8", "0, 1, 2"),
+    Column("redelivered", "boolean", "DUP, redelivered ..."),
+    Column("attempts", "int32", ""),
+    Column("ttl_ms", "int64", "milliseconds"),
+    Column("code", "int32", "reason, reply or response code"),
+    Column("content_type", "string", ""),
+    Column("headers", "map<string,string>", "User Properties, headers, application properties; order and repeats kept"),
+    Column("payload", "binary", ""),
+    Column("payload_size", "int64", "octets, also where the payload is left out"),
+    Column("wire_size", "int64", "octets of the message on the wire; of the hole, for a gap"),
+    Column("status", "string", "ok, partial, gap, malformed"),
+    Column("error", "string", "what was wrong: field, offset, reason"),
+    Column("mqtt", struct(MQTT_FIELDS), "MQTT's further fields"),
+)

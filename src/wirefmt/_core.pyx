@@ -3,7 +3,7 @@
 """The compiled core of wirefmt: one extension made of rooms. This page is its table of contents.
 
 Order is the direction of dependency: a room uses only rooms above it and the header-only leaves
-(be, status, cursor, varint, utf8).
+(be, status, cursor, varint, utf8, topics).
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
@@ -19,6 +19,10 @@ from wirefmt._core.cursor cimport (
 )
 from wirefmt._core.status cimport (
     Fault, LIMIT, MALFORMED, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault,
+)
+from wirefmt._core.topics cimport (
+    TOPIC_EMPTY, TOPIC_MULTI_LEVEL, TOPIC_OK, TOPIC_SHARE, TOPIC_SHARE_NAME, TOPIC_SINGLE_LEVEL, TOPIC_WILDCARD,
+    check_topic_filter, check_topic_name, is_shared, match_topic, split_share,
 )
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8
 from wirefmt._core.varint cimport (

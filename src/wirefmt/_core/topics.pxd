@@ -13,8 +13,7 @@ cdef enum TopicRule:            # which rule is broken           5.0            
     TOPIC_MULTI_LEVEL = 3       # where # may stand              MQTT-4.7.1-1     MQTT-4.7.1-2
     TOPIC_SINGLE_LEVEL = 4      # where + may stand              MQTT-4.7.1-2     MQTT-4.7.1-3
     TOPIC_SHARE = 5             # $share/ and a ShareName        MQTT-4.8.2-1
-    TOPIC_SHARE_NAME = 6        # what a ShareName is made of,   MQTT-4.8.2-2
-                                # and that a filter follows it
+    TOPIC_SHARE_NAME = 6        # what is in it and after it     MQTT-4.8.2-2
 
 
 cdef inline size_t find_wildcard(const uint8_t* p, size_t size) noexcept nogil:

@@ -1,0 +1,171 @@
+"""Packet captures to a Parquet message table.
+
+    spark-submit spark/jobs/decode.py INPUT... --out DIR
+    python spark/jobs/decode.py INPUT... --out DIR          on this machine alone; installs a Java if there is none
+
+INPUT is a capture, glob, directory or URL. Prints a summary; shows progress where stderr is a terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    options = dict(pair.partition("=")[::2] for pair in arguments.option)
+    spark = session()
+    from pyspark_wirefmt import decode_to_parquet
+
+    started = time.perf_counter()
+    try:
+        with progress(spark):
+            manifest = decode_to_parquet(
+                spark, arguments.input, arguments.out, mode="overwrite" if arguments.overwrite else "error", **options
+            )
+        taken = time.perf_counter() - started
+        summary(spark, arguments.out, manifest, taken)
+    except (FileExistsError, FileNotFoundError, ValueError) as fault:
+        print(f"decode: {fault}", file=sys.stderr)
+        return 2
+    finally:
+        spark.stop()
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="decode", description="Packet captures to a Parquet message table.",
+        epilog="example: spark-submit spark/jobs/decode.py samples/ --out out/messages -o payload=false",
+    )  # fmt: skip
+    p.add_argument("input", nargs="+", help="captures, globs, directories or URLs")
+    p.add_argument("--out", required=True, help="folder for the Parquet files")
+    p.add_argument("--overwrite", action="store_true", help="empty the folder first")
+    p.add_argument("-o", "--option", action="append", default=[], metavar="NAME=VALUE", help="as of the data source")
+    return p
+
+
+def session() -> SparkSession:
+    """The session spark-submit has prepared, or one on this machine."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.appName("wirefmt decode").getOrCreate()
+    from pyspark_wirefmt import local_session
+
+    return local_session(app="wirefmt decode", install_java=True)
+
+
+@contextmanager
+def progress(spark: SparkSession) -> Iterator[None]:
+    """Tasks done, on a terminal and with rich installed; else nothing."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    except ImportError:
+        yield
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    bar = Progress(
+        TextColumn("decoding"), BarColumn(), MofNCompleteColumn(), TextColumn("tasks"), TimeElapsedColumn(),
+        console=console, transient=True,
+    )  # fmt: skip
+    done = threading.Event()
+    line = bar.add_task("", total=None)
+
+    def watch() -> None:
+        tracker = spark.sparkContext.statusTracker()
+        while not done.wait(0.2):
+            stages = [info for s in tracker.getActiveStageIds() if (info := tracker.getStageInfo(s))]
+            if stages:
+                bar.update(line, total=stages[-1].numTasks, completed=stages[-1].numCompletedTasks)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    with bar:
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+
+
+def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) -> None:
+    """What the Parquet files hold, read back from them."""
+    rows, octets = sum(m.rows for m in manifest), sum(m.octets for m in manifest)
+    captures = len({name for m in manifest for name in m.captures})
+    written = sum(m.file is not None for m in manifest)
+    print(f"{captures:,} captures, {rows:,} messages in {seconds:.1f} s ({rows / seconds:,.0f}/s)")
+    print(f"{written:,} Parquet files, {octets:,} octets in {out}")
+    if not rows:
+        return
+    from pyspark.sql import functions as f
+
+    table = spark.read.parquet(out).select(
+        "ts", "protocol", "version", "kind", "destination", "payload_size", "status", "error"
+    )
+    table.cache()
+    first, last = table.agg(f.min("ts"), f.max("ts")).first() or (None, None)
+    if first is not None and last is not None:
+        length = (last - first).total_seconds()
+        rate = f", {rows / length:,.1f} messages/s" if length else ""
+        print(f"captured {first} to {last} UTC{rate}")
+    payload = f.coalesce(f.sum("payload_size"), f.lit(0))
+    kinds = table.groupBy("protocol", "version", "kind").agg(f.count("*").alias("n"), payload)
+    show("Messages", ("protocol", "version", "kind", "messages", "payload octets"), _top(kinds, 40))
+    named = table.where("destination is not null").groupBy("destination").agg(f.count("*").alias("n"), payload)
+    show("Top destinations", ("destination", "messages", "payload octets"), _top(named, 10))
+    faults = table.where("status <> 'ok'").groupBy("status", "error").agg(f.count("*").alias("n"))
+    show("Not decoded in full", ("status", "error", "messages"), _top(faults, 10))
+    table.unpersist()
+
+
+def _top(frame: Any, count: int) -> list[tuple[Any, ...]]:
+    from pyspark.sql import functions as f
+
+    return [tuple(row) for row in frame.orderBy(f.desc("n")).limit(count).collect()]
+
+
+def show(title: str, header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    """A table on stdout: by rich where it is installed, else in plain columns."""
+    if not rows:
+        return
+    cells = [tuple("" if v is None else f"{v:,}" if isinstance(v, int) else str(v) for v in row) for row in rows]
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+        print(f"\n{title}")
+        for row in (header, *cells):
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        return
+    grid = Table(title=title, title_justify="left")
+    for name, value in zip(header, rows[0], strict=True):
+        grid.add_column(name, justify="right" if isinstance(value, int) else "left", overflow="fold")
+    for row in cells:
+        grid.add_row(*(Text(printable(cell)) for cell in row))
+    Console().print(grid)
+
+
+def printable(text: str) -> str:
+    """What was on the wire must not steer the terminal."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

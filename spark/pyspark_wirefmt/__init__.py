@@ -1,0 +1,53 @@
+"""wirefmt on Apache Spark.
+
+`spark.read.format("wirefmt")` works wherever this package can be imported: Spark 4 finds `DefaultSource` by the
+package's name. Everything else is a function::
+
+    decode_to_parquet(spark, paths, out, **options)  tasks write Parquet themselves; the cheapest way
+    local_session(**conf)                            a quiet session on this machine, Java found or installed
+    ship(spark)                                      sends the installed package to executors that lack it
+    check(spark)                                     do the executors have this version?
+    message_schema(), packet_schema(), ddl()         the tables' columns as Spark types
+
+Names load when first used: Spark imports every `pyspark_*` package of the driver at its first look-up.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .parquet import decode_to_parquet
+    from .schema import ddl, message_schema, packet_schema
+    from .session import local_session
+    from .ship import check, ship
+    from .source import DefaultSource
+
+__all__ = [
+    "DefaultSource",
+    "check",
+    "ddl",
+    "decode_to_parquet",
+    "local_session",
+    "message_schema",
+    "packet_schema",
+    "ship",
+]
+
+_HOME = {
+    "DefaultSource": "source",
+    "check": "ship",
+    "ddl": "schema",
+    "decode_to_parquet": "parquet",
+    "local_session": "session",
+    "message_schema": "schema",
+    "packet_schema": "schema",
+    "ship": "ship",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f".{_HOME[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,124 @@
+"""From what the user wrote (path, glob, directory, list, URL) to capture files with their sizes, in order.
+
+The order counts: with flows="across-files" the files are one capture in the order given, and what a glob or a directory
+holds is sorted as people number files (x.pcap, x.pcap2, x.pcap10).
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlparse
+
+#: What counts as a capture inside a directory. tcpdump -C numbers its files behind the suffix.
+CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)[0-9]*(\.(gz|zst))?$", re.IGNORECASE)
+COMPRESSED_NAME = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
+_MAGIC = re.compile(r"[*?[]")
+
+
+class CaptureFile(NamedTuple):
+    name: str  # absolute local path, or URL
+    size: int  # octets as stored
+    modified: float = 0.0  # seconds since 1970; 0 where the store does not say
+
+    @property
+    def compressed(self) -> bool:
+        return bool(COMPRESSED_NAME.search(self.name))
+
+
+def parse_paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """One string with commas, or a JSON list as Spark passes `load([...])` on, or any iterable of paths."""
+    if isinstance(paths, os.PathLike):
+        return [os.fspath(paths)]
+    if not isinstance(paths, str):
+        return [os.fspath(p) for p in paths]
+    if paths.startswith("["):
+        try:
+            return [str(p) for p in json.loads(paths)]
+        except ValueError:
+            pass  # a glob may begin with a bracket
+    if "," in paths and not os.path.exists(paths):
+        return [p.strip() for p in paths.split(",") if p.strip()]
+    return [paths]
+
+
+def expand(paths: Iterable[str], *, recursive: bool = False, missing_ok: bool = False) -> list[CaptureFile]:
+    """The files behind `paths`, each once, in order.
+
+    Raises FileNotFoundError where a path or glob leads to nothing (an empty directory is no error).
+    """
+    found: dict[str, CaptureFile] = {}
+    for path in paths:
+        files = list(_remote(path, recursive) if _is_url(path) else _local(path, recursive))
+        for file in sorted((f for f in files if f is not None), key=lambda f: natural(f.name)):
+            found.setdefault(file.name, file)
+        if not files and not missing_ok:
+            raise FileNotFoundError(f"no capture at {path!r}")
+    return list(found.values())
+
+
+def natural(name: str) -> list[tuple[int, int | str]]:
+    """Sort key under which numbers inside names count as numbers."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"([0-9]+)", name) if part]
+
+
+def local_path(path: str) -> str:
+    """A local path from a path or a file: URL."""
+    if path.startswith("file:"):
+        return unquote(urlparse(path).path)
+    return path
+
+
+def _is_url(path: str) -> bool:
+    return "://" in path and not path.startswith("file:")
+
+
+def _local(path: str, recursive: bool) -> Iterator[CaptureFile | None]:
+    # None stands for "there is such a directory": found, though it holds no file
+    path = os.path.abspath(os.path.expanduser(local_path(path)))
+    names = [path] if os.path.exists(path) or not _MAGIC.search(path) else glob.glob(path, recursive=True)
+    for name in names:
+        if os.path.isdir(name):
+            yield None
+            inside = Path(name).rglob("*") if recursive else Path(name).iterdir()
+            yield from (_local_file(str(p)) for p in inside if _is_capture(p.name) and p.is_file())
+        elif os.path.exists(name):
+            yield _local_file(name)
+
+
+def _local_file(name: str) -> CaptureFile:
+    stat = os.stat(name)
+    return CaptureFile(name, stat.st_size, stat.st_mtime)
+
+
+def _remote(url: str, recursive: bool) -> Iterator[CaptureFile | None]:
+    import fsspec
+
+    fs, path = fsspec.core.url_to_fs(url)
+    for name in [path] if fs.exists(path) else fs.glob(path) if _MAGIC.search(path) else []:
+        if fs.isdir(name):
+            yield None
+            inside = fs.find(name, maxdepth=None if recursive else 1, detail=True)
+            yield from (_remote_file(fs, n, d) for n, d in inside.items() if _is_capture(n.rpartition("/")[2]))
+        else:
+            yield _remote_file(fs, name, fs.info(name))
+
+
+def _remote_file(fs: Any, name: str, info: dict[str, Any]) -> CaptureFile:
+    when = next((info[k] for k in ("mtime", "LastModified", "last_modified", "updated", "created") if info.get(k)), 0.0)
+    if hasattr(when, "timestamp"):
+        when = when.timestamp()
+    return CaptureFile(fs.unstrip_protocol(name), int(info["size"] or 0), float(when) if _is_number(when) else 0.0)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _is_capture(name: str) -> bool:
+    return not name.startswith((".", "_")) and bool(CAPTURE_NAME.search(name))

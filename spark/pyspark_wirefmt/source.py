@@ -1,0 +1,120 @@
+"""`spark.read.format("wirefmt")`: captures as a DataFrame.
+
+Spark gives a Python data source no column pruning: a projection is the schema the user declares by `.schema(...)` or
+the option `columns`; `select(...)` alone decodes and moves every column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from . import files, plan
+from .options import Options, take_paths
+from .schema import projection, table_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .stream import CaptureStream
+
+
+class DefaultSource(DataSource):
+    """The data source "wirefmt". Options: see `options.Options`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self.paths, rest = take_paths(options)
+        self.options: Options = Options.parse(rest)  # type: ignore[assignment]
+
+    @classmethod
+    def name(cls) -> str:
+        return "wirefmt"
+
+    def schema(self) -> StructType:
+        return table_schema(self.options.table, self.options.columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        columns = projection(self.options.table, schema)
+        reader = FilteringReader if self.options.pushdown else CaptureReader
+        return reader(self.paths, self.options, columns)
+
+    def streamReader(self, schema: StructType) -> CaptureStream:
+        from .stream import CaptureStream
+
+        return CaptureStream(self.paths, self.options, projection(self.options.table, schema))
+
+
+class Work(InputPartition):
+    """What one Spark task does: a `plan.Task` or a `packets.RangeTask`; None: nothing at all."""
+
+    def __init__(self, task: Any) -> None:
+        super().__init__(task)
+
+
+def run(task: Any, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of one task."""
+    if task is None:
+        return iter(())
+    if isinstance(task, plan.Task):
+        return plan.decode(task, options, columns)
+    from . import packets
+
+    return packets.scan(task, options, columns)
+
+
+def works(captures: list[files.CaptureFile], options: Options) -> list[InputPartition]:
+    """Never empty: Spark makes a partition of its own kind out of an empty list."""
+    if options.table == "packets":
+        from . import packets
+
+        planned: Sequence[Any] = packets.tasks(captures, options)
+    else:
+        planned = plan.tasks(captures, options)
+    return [Work(task) for task in planned or (None,)]
+
+
+class CaptureReader(DataSourceReader):
+    """Plans on the driver; pickled into every task, so it holds no file list."""
+
+    def __init__(self, paths: list[str], options: Options, columns: list[str]) -> None:
+        self.paths = paths
+        self.options = options
+        self.columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return works(files.expand(self.paths, recursive=self.options.recursive), self.options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return run(partition.value, self.options, self.columns)
+
+
+class FilteringReader(CaptureReader):
+    """option("pushdown", "true"): filters run here, before rows go to the JVM.
+
+    A class of its own, because Spark refuses every read of a reader with `pushFilters` while
+    `spark.sql.python.filterPushdown.enabled` is false, which is its default.
+    """
+
+    def __init__(self, paths: list[str], options: Options, columns: list[str]) -> None:
+        super().__init__(paths, options, columns)
+        self.filters: list[Filter] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        from .pushdown import can_push
+
+        for condition in filters:
+            if can_push(condition, self.options.table):
+                self.filters.append(condition)
+            else:
+                yield condition
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from .pushdown import mask
+
+        for batch in super().read(partition):
+            kept = batch.filter(mask(self.filters, batch)) if self.filters else batch
+            if kept.num_rows:
+                yield kept

@@ -1,0 +1,91 @@
+"""`spark.readStream.format("wirefmt")`: a directory into which captures are rotated.
+
+A file counts once it has not been written for `settle` seconds, and is then taken for finished for good. Files are
+taken in the order of (modification time, name), and an offset is the last file taken: small, whatever has been read. A
+file that appears later with an older modification time than the last one taken is not seen.
+
+Each file is decoded on its own (flows="in-file").
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from . import files
+from .options import Options
+from .source import run, works
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+try:  # Spark 4.2 and later: limits on a micro-batch
+    from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+except ImportError:  # pragma: no cover - Spark 4.0 and 4.1 take all there is in one micro-batch
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        pass
+
+
+Offset = dict[str, Any]  # {"modified": seconds, "name": path}, JSON
+Key = tuple[float, str]
+
+
+class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lists on the driver, decodes in the tasks."""
+
+    def __init__(self, paths: list[str], options: Options, columns: list[str]) -> None:
+        if options.flows != "in-file":
+            raise ValueError('a stream decodes each file on its own: option flows must be "in-file"')
+        self.paths = paths
+        self.options = options
+        self.columns = columns
+        self.target: Key | None = None
+
+    def initialOffset(self) -> Offset:
+        return {"modified": -1.0, "name": ""}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxFiles(self.options.max_files_per_trigger)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        ready = self._ready()
+        self.target = _key(ready[-1]) if ready else (-1.0, "")
+
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:  # type: ignore[override]
+        begin = _offset_key(start or self.initialOffset())
+        ready = [f for f in self._ready() if begin < _key(f) and (self.target is None or _key(f) <= self.target)]
+        ready = ready[: getattr(limit, "max_files", None)]
+        last = _key(ready[-1]) if ready else begin
+        return {"modified": last[0], "name": last[1]}
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        begin, last = _offset_key(start), _offset_key(end)
+        return works([f for f in self._all() if begin < _key(f) <= last], self.options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return run(partition.value, self.options, self.columns)
+
+    def commit(self, end: Offset) -> None:
+        """Nothing is kept for what is done."""
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+    def _ready(self) -> list[files.CaptureFile]:
+        now = time.time()
+        return [f for f in self._all() if now - f.modified >= self.options.settle]
+
+    def _all(self) -> list[files.CaptureFile]:
+        return sorted(files.expand(self.paths, recursive=self.options.recursive, missing_ok=True), key=_key)
+
+
+def _key(capture: files.CaptureFile) -> Key:
+    return capture.modified, capture.name
+
+
+def _offset_key(offset: Offset) -> Key:
+    return float(offset["modified"]), str(offset["name"])

@@ -1,1 +1,77 @@
-# faults
+# Fault -> exception, or text. The only room that raises DecodeError.
+#
+# Uses: status. Included by _core.pyx.
+from libc.stdio cimport snprintf
+from libc.string cimport strlen, strstr
+
+from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
+
+
+ctypedef const char* CText
+
+
+cdef struct ProtocolTables:     # what a protocol knows of its checks and fields; C strings that live for ever
+    const char* name
+    const CText* text                                       # by check: what is wrong
+    const CText* path                                       # by field: `subscriptions[].topic_filter`
+    const char* (*spec_of)(const Fault* f) noexcept nogil   # statement or section
+    int (*reply_to)(const Fault* f) noexcept nogil          # what a receiver answers; -1: nothing
+
+
+cdef tuple FAULT_CLASSES = (DecodeError, DecodeError, Truncated, Malformed, LimitExceeded, Unsupported)
+
+
+cdef int write_path(const ProtocolTables* t, int field, int index, char* out, size_t room) noexcept nogil:
+    """The path of a field with its index in the brackets. Octets written, without the closing NUL."""
+    cdef const char* path = t.path[field]
+    cdef const char* brackets = strstr(path, "[]")
+    cdef int n
+    if brackets == NULL or index < 0:
+        n = snprintf(out, room, "%.*s", <int>(strlen(path) if brackets == NULL else brackets - path), path)
+        if brackets != NULL and n >= 0 and <size_t>n < room:
+            n += snprintf(out + n, room - <size_t>n, "%s", brackets + 2)
+    else:
+        n = snprintf(out, room, "%.*s[%d]%s", <int>(brackets - path), path, index, brackets + 2)
+    return n if n >= 0 and <size_t>n < room else <int>room - 1
+
+
+cdef int fault_text(const ProtocolTables* t, const Fault* f, int64_t base_offset, char* out, size_t room) noexcept nogil:
+    """One line, as str(DecodeError) gives it without the protocol: `topic_name: ill-formed UTF-8 at offset 7
+    [MQTT-1.5.4-1]`. `room` is at least 1. Octets written, without the closing NUL."""
+    cdef char path[128]
+    cdef const char* spec = t.spec_of(f)
+    cdef int n
+    write_path(t, f.field, f.index, path, sizeof(path))
+    if f.need:
+        n = snprintf(out, room, "%s%s%s (needs %lld, has %lld) at offset %lld%s%s%s", path, ": " if path[0] else "",
+                     t.text[f.check], <long long>f.need, <long long>f.have, <long long>(base_offset + f.offset),
+                     " [" if spec[0] else "", spec, "]" if spec[0] else "")
+    else:
+        n = snprintf(out, room, "%s%s%s at offset %lld%s%s%s", path, ": " if path[0] else "", t.text[f.check],
+                     <long long>(base_offset + f.offset), " [" if spec[0] else "", spec, "]" if spec[0] else "")
+    return n if n >= 0 and <size_t>n < room else <int>room - 1
+
+
+cdef str field_path(const ProtocolTables* t, int field, int index):
+    cdef char path[128]
+    return path[:write_path(t, field, index, path, sizeof(path))].decode("ascii")
+
+
+cdef object make_fault(const ProtocolTables* t, const Fault* f, int64_t base_offset):
+    """The exception for a fault, with `offset` counted from the start of the input."""
+    cdef int reply = t.reply_to(f)
+    return FAULT_CLASSES[f.status](
+        t.text[f.check].decode("utf-8"),
+        protocol=t.name.decode("ascii"),
+        offset=base_offset + f.offset,
+        path=field_path(t, f.field, f.index),
+        need=f.need if f.need else None,
+        have=f.have if f.need else None,
+        limited_by=t.path[f.limited_by].decode("ascii"),
+        spec=t.spec_of(f).decode("ascii"),
+        reply=reply if reply >= 0 else None,
+    )
+
+
+cdef int raise_fault(const ProtocolTables* t, const Fault* f, int64_t base_offset) except -1:
+    raise make_fault(t, f, base_offset)

@@ -17,6 +17,8 @@ cdef struct Fault:
     int field           # row in the protocol's FIELDS table; 0: the frame itself
     int index           # element of a repeated field; -1: not repeated
     int limited_by      # FIELDS row of the field that set the limit; 0: the frame
+    int kind            # type of the frame, as its protocol numbers them; 0: not known
+    int version         # protocol version it was read as; 0: not known
     int64_t offset      # octets from the start of the frame
     int64_t need        # octets (or count) required
     int64_t have        # octets (or count) there
@@ -30,6 +32,8 @@ cdef inline int fault(Fault* f, int status, int check, int field, int64_t offset
     f.field = field
     f.index = -1
     f.limited_by = limited_by
+    f.kind = 0
+    f.version = 0
     f.offset = offset
     f.need = need
     f.have = have

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from . import files
+from wirefmt.capture import files
 
 
 def _text(value: Any) -> str:

@@ -14,7 +14,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from . import files, plan
+from wirefmt.capture import files
+
+from . import plan
 from .options import Options
 from .schema import table_schema
 

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .files import CaptureFile
+from wirefmt.capture.files import CaptureFile
+
 from .options import Options
 
 if TYPE_CHECKING:

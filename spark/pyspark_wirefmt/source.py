@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from . import files, plan
+from wirefmt.capture import files
+
+from . import plan
 from .options import Options, take_paths
 from .schema import projection, table_schema
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from . import files
+from wirefmt.capture import files
+
 from .options import Options
 from .source import run, works
 

@@ -77,7 +77,7 @@ def _probe() -> Any:
         import pyarrow as pa
 
         try:
-            import wirefmt._core
+            import wirefmt.mqtt  # loads the compiled core
 
             version = wirefmt.__version__
         except ImportError as fault:

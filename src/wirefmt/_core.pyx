@@ -32,7 +32,8 @@ from wirefmt._core.varint cimport (
 # what every protocol room stands on
 include "_core/faults.pxi"          # Fault -> exception; the only room that raises DecodeError
 include "_core/writer.pxi"          # growable output
-include "_core/message.pxi"         # base class of decoded messages
+include "_core/message.pxi"         # what message classes share
+include "_core/framer.pxi"          # one framing loop for any protocol; their Decoders derive from it
 include "_core/arrow.pxi"           # column builders, Batch, Arrow PyCapsules
 include "_core/table_columns.pxi"   # GENERATED from wirefmt/spec/table.py
 include "_core/table.pxi"           # the message table: the columns all protocols share
@@ -43,9 +44,6 @@ include "_core/mqtt.pxi"            # octets -> MqttPacket, nogil
 include "_core/mqtt_messages.pxi"   # the fifteen packets as Python objects, encoders
 include "_core/mqtt_topics.pxi"     # topic names, filters, matching, the index
 include "_core/mqtt_columns.pxi"    # MqttPacket -> columns
-
-# any protocol
-include "_core/framer.pxi"          # one framing loop over any protocol's frame_size
 
 # captures
 include "_core/pcapfile.pxi"        # pcap and pcapng blocks -> packet records

@@ -32,6 +32,7 @@ class DecodeError(WireError, ValueError):
         limited_by: the field that set the limit.
         spec: statement id or section of the specification that is broken.
         reply: what the specification has a receiver answer (MQTT: a reason code); None: just close.
+        messages: from a Decoder's feed(): messages completed before the fault, in the same call.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class DecodeError(WireError, ValueError):
         self.limited_by = limited_by
         self.spec = spec
         self.reply = reply
+        self.messages: tuple[object, ...] = ()
 
     def __str__(self) -> str:
         text = f"{self.protocol}: " if self.protocol else ""

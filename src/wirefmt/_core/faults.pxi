@@ -35,7 +35,8 @@ cdef int write_path(const ProtocolTables* t, int field, int index, char* out, si
     return n if n >= 0 and <size_t>n < room else <int>room - 1
 
 
-cdef int fault_text(const ProtocolTables* t, const Fault* f, int64_t base_offset, char* out, size_t room) noexcept nogil:
+cdef int fault_text(const ProtocolTables* t, const Fault* f, int64_t base_offset, char* out,
+                    size_t room) noexcept nogil:
     """One line, as str(DecodeError) gives it without the protocol: `topic_name: ill-formed UTF-8 at offset 7
     [MQTT-1.5.4-1]`. `room` is at least 1. Octets written, without the closing NUL."""
     cdef char path[128]

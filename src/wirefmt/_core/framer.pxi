@@ -1,1 +1,152 @@
-# framer
+# One framing loop for any protocol: octets in pieces of any size -> messages, each lying in one immutable block.
+#
+# Uses: status, faults, message. Included by _core.pyx, before the protocols, which say what a frame is.
+
+
+cdef enum:
+    KEPT_ROOM = 1 << 16
+
+
+cdef class FrameDecoder:
+    """Base of the protocols' Decoders. A Decoder belongs to one stream and to one thread at a time.
+
+    Frames that lie within one piece are decoded where they lie, and messages share the piece. A frame that does not
+    is collected first: every octet is moved at most twice, however small the pieces.
+    """
+    cdef const ProtocolTables* tables
+    cdef uint8_t* kept          # a frame of which more is to come
+    cdef size_t kept_size, kept_room
+    cdef size_t frame_octets    # of that frame; 0: not known yet
+    cdef int64_t begin          # octets of the stream before it
+    cdef object error           # what ended this decoder
+
+    def __dealloc__(self):
+        free(self.kept)
+
+    # ---- what a protocol adds
+
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
+        return UNSUPPORTED
+
+    cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
+        """The message of one whole frame that lies in `block`; None: see `f`."""
+        return None
+
+    # ---- the same for all
+
+    @property
+    def offset(self):
+        """Octets of the stream that have become messages."""
+        return self.begin
+
+    @property
+    def pending(self):
+        """Octets of an unfinished frame."""
+        return self.kept_size
+
+    def feed(self, data, /):
+        """Take the next octets of the stream.
+
+        Returns the list of messages they complete. Raises DecodeError at the first fault, with `offset` counted from
+        the start of the stream and the messages completed before it, in this call, in `messages`; from then on every
+        call raises the same error, for what follows a malformed frame has no meaning.
+        """
+        cdef list out = []
+        cdef bytes block
+        cdef const uint8_t* p
+        cdef const uint8_t* end
+        if self.error is not None:
+            raise self.error
+        block = take_block(data)
+        p = <const uint8_t*>PyBytes_AS_STRING(block)
+        end = p + PyBytes_GET_SIZE(block)
+        if self.kept_size:
+            p = self.complete(p, end, out)
+        p = self.decode_whole(block, p, end, out)
+        self.keep(p, <size_t>(end - p))
+        return out
+
+    def close(self):
+        """End of the stream: raises DecodeError if it ends inside a frame."""
+        cdef Fault f
+        if self.error is not None:
+            raise self.error
+        if self.kept_size:
+            fault(&f, TRUNCATED, 0, 0, <int64_t>self.kept_size, <int64_t>self.frame_octets, <int64_t>self.kept_size, 0)
+            self.fail(&f, "the stream ends inside a frame", [])
+
+    cdef const uint8_t* decode_whole(self, bytes block, const uint8_t* p, const uint8_t* end, list out) except NULL:
+        """Decode frames that are all there; where the rest begins."""
+        cdef Fault f
+        cdef size_t size = 0
+        cdef int status
+        while p < end:
+            status = self.frame_size(p, <size_t>(end - p), &size, &f)
+            if status == NEED_DATA or (status == OK and size > <size_t>(end - p)):
+                self.frame_octets = size if status == OK else 0
+                break
+            message = self.decode_frame(block, p, size, &f) if status == OK else None
+            if message is None:
+                self.fail(&f, None, out)
+            out.append(message)
+            p += size
+            self.begin += <int64_t>size
+        return p
+
+    cdef const uint8_t* complete(self, const uint8_t* p, const uint8_t* end, list out) except NULL:
+        """Add to the unfinished frame; decode it once it is whole. What follows it begins at the pointer returned."""
+        cdef Fault f
+        cdef size_t size = 0, more
+        cdef int status
+        cdef bytes block
+        while self.frame_octets == 0:           # an octet at a time until the frame says how long it is
+            status = self.frame_size(self.kept, self.kept_size, &size, &f)
+            if status == OK:
+                self.frame_octets = size
+            elif status != NEED_DATA:
+                self.fail(&f, None, out)
+            elif p == end:
+                return p
+            else:
+                self.keep(p, 1)
+                p += 1
+        more = min(self.frame_octets - self.kept_size, <size_t>(end - p))
+        self.keep(p, more)
+        p += more
+        if self.kept_size < self.frame_octets:
+            return p
+        block = PyBytes_FromStringAndSize(<const char*>self.kept, <Py_ssize_t>self.kept_size)
+        self.kept_size = 0
+        self.frame_octets = 0
+        if self.kept_room > KEPT_ROOM:          # one large frame does not hold its memory for ever
+            free(self.kept)
+            self.kept = NULL
+            self.kept_room = 0
+        self.decode_whole(block, <const uint8_t*>PyBytes_AS_STRING(block),
+                          <const uint8_t*>PyBytes_AS_STRING(block) + PyBytes_GET_SIZE(block), out)
+        return p
+
+    cdef int keep(self, const uint8_t* p, size_t n) except -1:
+        cdef uint8_t* bigger
+        cdef size_t room
+        if n == 0:
+            return 0
+        if n > self.kept_room - self.kept_size:
+            room = max(self.kept_room * 2, self.kept_size + n)
+            bigger = <uint8_t*>realloc(self.kept, room)
+            if bigger == NULL:
+                raise MemoryError
+            self.kept = bigger
+            self.kept_room = room
+        memcpy(self.kept + self.kept_size, p, n)
+        self.kept_size += n
+        return 0
+
+    cdef int fail(self, const Fault* f, str reason, list out) except -1:
+        """Raise the fault, now and from now on."""
+        error = make_fault(self.tables, f, self.begin)
+        if reason is not None:
+            error.reason = reason
+        error.messages = tuple(out)
+        self.error = error
+        raise error

@@ -1,1 +1,117 @@
-# writer
+# Growable output for encoders. Lengths that come before what they measure are put in afterwards.
+#
+# Uses: be, varint, faults (EncodeError). Included by _core.pyx.
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+
+
+cdef enum:
+    WRITER_START = 248
+
+
+@cython.final
+@cython.no_gc
+cdef class Writer:
+    """Octets being written. The first WRITER_START of them need no allocation."""
+    cdef uint8_t* p
+    cdef size_t size, room
+    cdef uint8_t start[WRITER_START]
+
+    def __cinit__(self):
+        self.p = self.start
+        self.room = WRITER_START
+
+    def __dealloc__(self):
+        if self.p != self.start:
+            free(self.p)
+
+    cdef uint8_t* grow(self, size_t n) except NULL:
+        """`n` octets more; where they begin."""
+        cdef size_t room
+        cdef uint8_t* p
+        if n > self.room - self.size:
+            room = max(self.room * 2, self.size + n)
+            p = <uint8_t*>realloc(NULL if self.p == self.start else self.p, room)
+            if p == NULL:
+                raise MemoryError
+            if self.p == self.start:
+                memcpy(p, self.start, self.size)
+            self.p = p
+            self.room = room
+        p = self.p + self.size
+        self.size += n
+        return p
+
+    cdef int put_u8(self, uint8_t v) except -1:
+        self.grow(1)[0] = v
+        return 0
+
+    cdef int put_u16(self, uint16_t v) except -1:
+        store_u16(self.grow(2), v)
+        return 0
+
+    cdef int put_u32(self, uint32_t v) except -1:
+        store_u32(self.grow(4), v)
+        return 0
+
+    cdef int put_varint(self, uint32_t v) except -1:
+        store_varint(self.grow(<size_t>varint_size(v)), v)
+        return 0
+
+    cdef int put_octets(self, const uint8_t* p, size_t n) except -1:
+        cdef uint8_t* to = self.grow(n)
+        if n:
+            memcpy(to, p, n)
+        return 0
+
+    cdef int put_buffer(self, object data, bint sized, str field) except -1:
+        """The octets of a buffer; `sized`: after two octets of length."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            if sized:
+                self.put_size16(view.len, field)
+            self.put_octets(<const uint8_t*>view.buf, <size_t>view.len)
+        finally:
+            PyBuffer_Release(&view)
+        return 0
+
+    cdef int put_text16(self, object text, str field) except -1:
+        """A str as UTF-8 after two octets of length."""
+        cdef Py_ssize_t size = 0
+        cdef const char* p
+        if not isinstance(text, str):
+            raise TypeError(f"{field} is a str, not {type(text).__name__}")
+        try:
+            p = PyUnicode_AsUTF8AndSize(text, &size)
+        except UnicodeEncodeError:
+            raise EncodeError(f"{field}: a surrogate has no UTF-8 form") from None
+        self.put_size16(size, field)
+        return self.put_octets(<const uint8_t*>p, <size_t>size)
+
+    cdef int put_size16(self, Py_ssize_t size, str field) except -1:
+        if size > 65535:
+            raise EncodeError(f"{field}: {size} octets, 65535 are the most")
+        return self.put_u16(<uint16_t>size)
+
+    cdef int insert_varint(self, size_t at) except -1:
+        """Put the number of octets from `at` on before them."""
+        cdef size_t n = self.size - at
+        cdef size_t used
+        if n > VARINT_MAX:
+            raise EncodeError(f"{n} octets, {VARINT_MAX} are the most")
+        used = <size_t>varint_size(<uint32_t>n)
+        self.grow(used)
+        memmove(self.p + at + used, self.p + at, n)
+        store_varint(self.p + at, <uint32_t>n)
+        return 0
+
+
+cdef int64_t whole_number(object value, int64_t top, str field) except -1:
+    """An int of 0 to `top`."""
+    if not isinstance(value, int):
+        raise TypeError(f"{field} is an int, not {type(value).__name__}")
+    if not 0 <= value <= top:
+        raise EncodeError(f"{field}: {value} is not within 0 and {top}")
+    return value

@@ -120,9 +120,7 @@ def mqtt_table(spec: ModuleType) -> list[str]:
         ],
     )
     lines += c_array("char *const mqtt_check_text[]", ['""', *(quoted(c.text) for c in spec.CHECKS)])
-    lines += c_array(
-        "char *const mqtt_check_name[]", ['""', *(quoted(c.name) for c in spec.CHECKS)]
-    )
+    lines += c_array("char *const mqtt_check_name[]", ['""', *(quoted(c.name) for c in spec.CHECKS)])
     lines += c_array(
         "char *const mqtt_check_spec[][3]",
         ['{"", "", ""}', *("{" + ", ".join(map(quoted, (c.v3, c.v4, c.v5))) + "}" for c in spec.CHECKS)],
@@ -141,8 +139,12 @@ def mqtt_table(spec: ModuleType) -> list[str]:
         f"MqttPropertyRow mqtt_properties[{top}]",
         (
             "{{0x{:04x}, 0x{:04x}, {}, {}, {}, {}}}".format(
-                mask(p.sections), mask(p.repeats_in), field_of(p, "properties"), field_of(p, "will.properties"),
-                types[p.type], rules[p.rule],
+                mask(p.sections),
+                mask(p.repeats_in),
+                field_of(p, "properties"),
+                field_of(p, "will.properties"),
+                types[p.type],
+                rules[p.rule],
             )
             if (p := properties.get(i))
             else "{0, 0, 0, 0, 0, 0}"

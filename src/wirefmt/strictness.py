@@ -45,7 +45,11 @@ def _mqtt() -> tuple[Skippable, ...]:
             "mqtt",
             check.name,
             check.text,
-            {name: spec for name, spec in zip(mqtt.VERSIONS.values(), (check.v3, check.v4, check.v5), strict=True) if spec},
+            {
+                name: spec
+                for name, spec in zip(mqtt.VERSIONS.values(), (check.v3, check.v4, check.v5), strict=True)
+                if spec
+            },
         )
         for check in mqtt.CHECKS
         if check.lax

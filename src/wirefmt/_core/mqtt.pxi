@@ -791,8 +791,10 @@ cdef const char* mqtt_spec_of(const Fault* f) noexcept nogil:
     """The statement or section a fault breaks."""
     cdef int version = f.version if 3 <= f.version <= 5 else 5
     cdef const char* spec = mqtt_check_spec[f.check][version - 3]
-    if spec[0] == c"{":                     # {section}: that of the property in this packet
-        return mqtt_property_section[mqtt_field_property[f.field]][f.kind]
+    cdef int identifier = mqtt_field_property[f.field]
+    if spec[0] == c"{":                     # {section}: that of the property in this packet, or in its will
+        return mqtt_property_section[identifier][
+            0 if f.field == mqtt_properties[identifier].will_field else f.kind]
     return spec
 
 

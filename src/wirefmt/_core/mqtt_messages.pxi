@@ -1103,7 +1103,11 @@ cdef class MqttDecoder(FrameDecoder):
         return self.options.version if self.options.version else None
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
-        return mqtt_frame_size(p, n, self.options.max_packet_size, size, f)
+        cdef int status = mqtt_frame_size(p, n, self.options.max_packet_size, size, f)
+        if status > NEED_DATA:
+            f.kind = p[0] >> 4
+            f.version = self.options.version
+        return status
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef MqttPacket m

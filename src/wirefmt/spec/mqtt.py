@@ -184,7 +184,9 @@ class ReasonCode(NamedTuple):
 
 
 REASON_CODES: Final[tuple[ReasonCode, ...]] = (
-    ReasonCode(0x00, "Success", ("CONNACK", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "UNSUBACK", "AUTH"), {"AUTH": "server"}),
+    ReasonCode(
+        0x00, "Success", ("CONNACK", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "UNSUBACK", "AUTH"), {"AUTH": "server"}
+    ),
     ReasonCode(0x00, "Normal disconnection", ("DISCONNECT",)),
     ReasonCode(0x00, "Granted QoS 0", ("SUBACK",)),
     ReasonCode(0x01, "Granted QoS 1", ("SUBACK",)),
@@ -281,7 +283,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("FIELD_TRUNCATED", "field runs past the end of the packet", "2.1", "2.2.3", "2.1.4", status="TRUNCATED"),
     Check("TRAILING_OCTETS", "trailing octets after the last field", "2.1", "2.2.3", "2.1.4", lax=True),
     Check("REMAINING_LENGTH_TOO_LONG", "Remaining Length of more than four octets", "2.1", "2.2.3", "1.5.5"),
-    Check("REMAINING_LENGTH_NOT_SHORTEST", "Remaining Length not in its shortest form", "", "", "MQTT-1.5.5-1", lax=True),
+    Check(
+        "REMAINING_LENGTH_NOT_SHORTEST", "Remaining Length not in its shortest form", "", "", "MQTT-1.5.5-1", lax=True
+    ),
     Check("PACKET_TYPE_RESERVED", "packet type is reserved", "2.1", "2.2.1", "2.1.2"),
     Check("PACKET_TYPE_SENDER", "packet type is not sent by this side", "3", "2.2.1", "2.1.2", 0x82, lax=True),
     Check(
@@ -319,11 +323,11 @@ CHECKS: Final[tuple[Check, ...]] = (
         lax=True,
     ),
     Check("PACKET_IDENTIFIER_ZERO_ACK", "Packet Identifier 0", "2.4", "MQTT-2.3.1-6", "MQTT-2.2.1-5", 0x82, lax=True),
-    Check("PACKET_IDENTIFIER_ZERO_SUBACK", "Packet Identifier 0", "2.4", "MQTT-2.3.1-7", "MQTT-2.2.1-6", 0x82, lax=True),
-    # ---- properties, 5.0 only
     Check(
-        "PROPERTY_LENGTH_MISSING", "no Property Length", "", "", "MQTT-2.2.2-1", lax=True, status="TRUNCATED"
+        "PACKET_IDENTIFIER_ZERO_SUBACK", "Packet Identifier 0", "2.4", "MQTT-2.3.1-7", "MQTT-2.2.1-6", 0x82, lax=True
     ),
+    # ---- properties, 5.0 only
+    Check("PROPERTY_LENGTH_MISSING", "no Property Length", "", "", "MQTT-2.2.2-1", lax=True, status="TRUNCATED"),
     Check("PROPERTY_LENGTH_BEYOND", "Property Length runs past the packet", "", "", "2.2.2.1", status="TRUNCATED"),
     Check("PROPERTY_LENGTH_TOO_LONG", "Property Length of more than four octets", "", "", "2.2.2.1"),
     Check("VARINT_NOT_SHORTEST", "variable byte integer not in its shortest form", "", "", "MQTT-1.5.5-1", lax=True),
@@ -336,10 +340,22 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("PROPERTY_ZERO", "must not be 0", "", "", "{section}", 0x82, lax=True),
     Check("TOPIC_ALIAS_ZERO", "Topic Alias 0", "", "", "MQTT-3.3.2-8", 0x94, lax=True),
     Check(
-        "SUBSCRIPTION_IDENTIFIER_SENT", "a client's PUBLISH carries no Subscription Identifier", "", "", "MQTT-3.3.4-6", 0x82, lax=True
+        "SUBSCRIPTION_IDENTIFIER_SENT",
+        "a client's PUBLISH carries no Subscription Identifier",
+        "",
+        "",
+        "MQTT-3.3.4-6",
+        0x82,
+        lax=True,
     ),
     Check(
-        "SESSION_EXPIRY_SENT", "a server's DISCONNECT has no Session Expiry Interval", "", "", "MQTT-3.14.2-2", 0x82, lax=True
+        "SESSION_EXPIRY_SENT",
+        "a server's DISCONNECT has no Session Expiry Interval",
+        "",
+        "",
+        "MQTT-3.14.2-2",
+        0x82,
+        lax=True,
     ),
     Check("AUTHENTICATION_DATA_ALONE", "Authentication Data without Method", "", "", "3.1.2.11.10", 0x82, lax=True),
     Check("AUTHENTICATION_METHOD_MISSING", "AUTH without Authentication Method", "", "", "3.15.2.2.2", 0x82, lax=True),
@@ -365,8 +381,17 @@ CHECKS: Final[tuple[Check, ...]] = (
         status="UNSUPPORTED",
         return_code=1,
     ),
-    Check("BRIDGE", "top bit of the protocol version set, as bridges do", "3.1", "MQTT-3.1.2-2", "MQTT-3.1.2-2", 0x84,
-          lax=True, status="UNSUPPORTED", return_code=1),
+    Check(
+        "BRIDGE",
+        "top bit of the protocol version set, as bridges do",
+        "3.1",
+        "MQTT-3.1.2-2",
+        "MQTT-3.1.2-2",
+        0x84,
+        lax=True,
+        status="UNSUPPORTED",
+        return_code=1,
+    ),
     Check("CONNECT_FLAG_RESERVED", "reserved connect flag must be 0", "", "MQTT-3.1.2-3", "MQTT-3.1.2-3", lax=True),
     Check("WILL_QOS", "Will QoS 3", "2.1", "MQTT-3.1.2-14", "MQTT-3.1.2-12", lax=True),
     Check("WILL_QOS_ALONE", "Will QoS without Will Flag", "", "MQTT-3.1.2-13", "MQTT-3.1.2-11", lax=True),
@@ -377,11 +402,22 @@ CHECKS: Final[tuple[Check, ...]] = (
     ),
     Check("WILL_MISSING", "Will Flag set, no will", "2.2", "MQTT-3.1.2-9", "MQTT-3.1.2-9", status="TRUNCATED"),
     Check(
-        "USER_NAME_MISSING", "User Name Flag set, no user name", "", "MQTT-3.1.2-19", "MQTT-3.1.2-17", status="TRUNCATED"
+        "USER_NAME_MISSING",
+        "User Name Flag set, no user name",
+        "",
+        "MQTT-3.1.2-19",
+        "MQTT-3.1.2-17",
+        status="TRUNCATED",
     ),
-    Check("PASSWORD_MISSING", "Password Flag set, no password", "", "MQTT-3.1.2-21", "MQTT-3.1.2-19", status="TRUNCATED"),
-    Check("USER_NAME_UNANNOUNCED", "octets for a user name, its flag is 0", "", "MQTT-3.1.2-18", "MQTT-3.1.2-16", lax=True),
-    Check("PASSWORD_UNANNOUNCED", "octets for a password, its flag is 0", "", "MQTT-3.1.2-20", "MQTT-3.1.2-18", lax=True),
+    Check(
+        "PASSWORD_MISSING", "Password Flag set, no password", "", "MQTT-3.1.2-21", "MQTT-3.1.2-19", status="TRUNCATED"
+    ),
+    Check(
+        "USER_NAME_UNANNOUNCED", "octets for a user name, its flag is 0", "", "MQTT-3.1.2-18", "MQTT-3.1.2-16", lax=True
+    ),
+    Check(
+        "PASSWORD_UNANNOUNCED", "octets for a password, its flag is 0", "", "MQTT-3.1.2-20", "MQTT-3.1.2-18", lax=True
+    ),
     # ---- CONNACK
     Check("CONNACK_FLAGS", "bits 7-1 of the acknowledge flags must be 0", "", "3.2.2.1", "MQTT-3.2.2-1", lax=True),
     Check(
@@ -408,7 +444,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     # ---- SUBSCRIBE, UNSUBSCRIBE and topic filters
     Check("SUBSCRIBE_EMPTY", "no Topic Filter", "3.8", "MQTT-3.8.3-3", "MQTT-3.8.3-2", 0x82, lax=True),
     Check("UNSUBSCRIBE_EMPTY", "no Topic Filter", "3.10", "MQTT-3.10.3-2", "MQTT-3.10.3-2", 0x82, lax=True),
-    Check("SUBACK_EMPTY", "no codes: one per filter is required", "3.9", "MQTT-3.8.4-5", "MQTT-3.8.4-6", 0x82, lax=True),
+    Check(
+        "SUBACK_EMPTY", "no codes: one per filter is required", "3.9", "MQTT-3.8.4-5", "MQTT-3.8.4-6", 0x82, lax=True
+    ),
     Check("UNSUBACK_EMPTY", "no Reason Codes: one per filter is required", "", "", "MQTT-3.11.3-2", 0x82, lax=True),
     Check("OPTIONS_RESERVED", "reserved option bits must be 0", "", "MQTT-3-8.3-4", "MQTT-3.8.3-5", lax=True),
     Check("OPTIONS_QOS", "QoS 3", "3.8", "MQTT-3-8.3-4", "3.8.3.1", 0x82, lax=True),

@@ -228,9 +228,27 @@ def mqtt_table(spec: ModuleType) -> list[str]:
     return lines
 
 
+# ------------------------------------------------------------------------------------------------ the message table
+
+
+def table_columns(spec: ModuleType) -> list[str]:
+    """Numbers of the columns: T_ the message table's, M_ those of its MQTT struct, B_ those of MQTT's decode_batch."""
+    lines = []
+    for name, prefix, columns in (
+        ("TableColumn", "T", spec.COLUMNS),
+        ("MqttTableField", "M", spec.MQTT_FIELDS),
+        ("MqttBatchColumn", "B", spec.MQTT_BATCH),
+    ):
+        lines += enum(name, ((f"{prefix}_{c.name.upper()}", i) for i, c in enumerate(columns)))
+    return lines
+
+
 # ------------------------------------------------------------------------------------------------ the list
 
-GENERATED: tuple[Generated, ...] = (Generated(CORE / "mqtt_table.pxi", SPEC / "mqtt.py", mqtt_table),)
+GENERATED: tuple[Generated, ...] = (
+    Generated(CORE / "mqtt_table.pxi", SPEC / "mqtt.py", mqtt_table),
+    Generated(CORE / "table_columns.pxi", SPEC / "table.py", table_columns),
+)
 
 
 def load(path: Path) -> ModuleType:

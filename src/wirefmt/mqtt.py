@@ -29,6 +29,7 @@ Unsubscribe = _core.MqttUnsubscribe
 Will = _core.MqttWill
 TopicIndex = _core.TopicIndex
 decode = _core.decode_mqtt
+decode_batch = _core.mqtt_decode_batch
 encode = _core.encode_mqtt
 frame_size = _core.mqtt_size
 matches = _core.topic_matches
@@ -58,6 +59,7 @@ __all__ = [
     "Unsubscribe",
     "Will",
     "decode",
+    "decode_batch",
     "encode",
     "frame_size",
     "matches",

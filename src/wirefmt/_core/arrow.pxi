@@ -1,1 +1,847 @@
-# arrow
+# Columns: built row by row without the GIL, handed over as Arrow arrays.
+#
+# Arrow C data and stream interfaces, PyCapsule interface:
+#   https://arrow.apache.org/docs/format/CDataInterface.html
+#   https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
+#
+# A column that no row touches costs nothing per row: puts name their row, and the nulls between two puts are filled in
+# by the later one. What is all null at the end shares one buffer of zeros.
+#
+# Uses: nothing of the other rooms. Included by _core.pyx.
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+
+cdef extern from *:
+    """
+    #ifndef ARROW_C_DATA_INTERFACE
+    #define ARROW_C_DATA_INTERFACE
+    #define ARROW_FLAG_NULLABLE 2
+    struct ArrowSchema {
+      const char* format; const char* name; const char* metadata; int64_t flags; int64_t n_children;
+      struct ArrowSchema** children; struct ArrowSchema* dictionary;
+      void (*release)(struct ArrowSchema*); void* private_data;
+    };
+    struct ArrowArray {
+      int64_t length; int64_t null_count; int64_t offset; int64_t n_buffers; int64_t n_children;
+      const void** buffers; struct ArrowArray** children; struct ArrowArray* dictionary;
+      void (*release)(struct ArrowArray*); void* private_data;
+    };
+    #endif
+    #ifndef ARROW_C_STREAM_INTERFACE
+    #define ARROW_C_STREAM_INTERFACE
+    struct ArrowArrayStream {
+      int (*get_schema)(struct ArrowArrayStream*, struct ArrowSchema*);
+      int (*get_next)(struct ArrowArrayStream*, struct ArrowArray*);
+      const char* (*get_last_error)(struct ArrowArrayStream*);
+      void (*release)(struct ArrowArrayStream*); void* private_data;
+    };
+    #endif
+    """
+    cdef enum:
+        ARROW_FLAG_NULLABLE
+
+    struct ArrowSchema:
+        const char* format
+        const char* name
+        const char* metadata
+        int64_t flags
+        int64_t n_children
+        ArrowSchema** children
+        ArrowSchema* dictionary
+        void (*release)(ArrowSchema*) noexcept nogil
+        void* private_data
+
+    struct ArrowArray:
+        int64_t length
+        int64_t null_count
+        int64_t offset
+        int64_t n_buffers
+        int64_t n_children
+        const void** buffers
+        ArrowArray** children
+        ArrowArray* dictionary
+        void (*release)(ArrowArray*) noexcept nogil
+        void* private_data
+
+    struct ArrowArrayStream:
+        int (*get_schema)(ArrowArrayStream*, ArrowSchema*) noexcept nogil
+        int (*get_next)(ArrowArrayStream*, ArrowArray*) noexcept nogil
+        const char* (*get_last_error)(ArrowArrayStream*) noexcept nogil
+        void (*release)(ArrowArrayStream*) noexcept nogil
+        void* private_data
+
+
+# ------------------------------------------------------------------------------------------------ building a column
+
+cdef enum ColumnKind:
+    KIND_BOOL = 0
+    KIND_FIXED = 1              # `width` octets
+    KIND_OCTETS = 2             # string, binary
+    KIND_LIST = 3               # list, map
+    KIND_STRUCT = 4
+
+cdef enum:
+    FIRST_ROOM = 1024           # rows
+    FIRST_OCTETS = 16384
+    OFFSET_MAX = 0x7FFFFFFF     # 32-bit offsets: octets (or children) of one column of a batch
+
+
+cdef struct Tally:              # shared by the columns of a set
+    bint no_memory
+    bint full                   # a column would pass OFFSET_MAX: the value was left null
+    int64_t octets              # of strings and binaries so far
+
+
+cdef struct Col:
+    uint8_t kind, on, width
+    int64_t rows                # filled, nulls included
+    int64_t room                # rows there is room for
+    int64_t nulls
+    uint8_t* validity           # bits; NULL until the first null
+    uint8_t* data               # values, bits, or octets
+    int64_t used, size          # octets in `data`, for KIND_OCTETS
+    int32_t* offsets            # room + 1, for KIND_OCTETS and KIND_LIST
+    int children_count
+    Col* children
+    Tally* tally
+
+
+cdef inline void set_bit(uint8_t* bits, int64_t i) noexcept nogil:
+    bits[i >> 3] |= <uint8_t>(1 << (i & 7))
+
+
+cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
+    """Room for at least `rows` rows. False: out of memory."""
+    cdef int64_t room = max(2 * c.room, rows, <int64_t>FIRST_ROOM)
+    cdef void* p
+    if room > OFFSET_MAX - 8:
+        c.tally.full = True
+        return False
+    if c.kind == KIND_FIXED or c.kind == KIND_BOOL:
+        p = realloc(c.data, <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3))
+        if p == NULL:
+            c.tally.no_memory = True
+            return False
+        c.data = <uint8_t*>p
+        if c.kind == KIND_BOOL:
+            memset(c.data + ((c.room + 7) >> 3), 0, <size_t>(((room + 7) >> 3) - ((c.room + 7) >> 3)))
+    elif c.kind != KIND_STRUCT:
+        p = realloc(c.offsets, <size_t>((room + 1) * sizeof(int32_t)))
+        if p == NULL:
+            c.tally.no_memory = True
+            return False
+        c.offsets = <int32_t*>p
+        if c.room == 0:
+            c.offsets[0] = 0
+    if c.validity != NULL:
+        p = realloc(c.validity, <size_t>((room + 7) >> 3))
+        if p == NULL:
+            c.tally.no_memory = True
+            return False
+        c.validity = <uint8_t*>p
+        memset(c.validity + ((c.room + 7) >> 3), 0, <size_t>(((room + 7) >> 3) - ((c.room + 7) >> 3)))
+    c.room = room
+    return True
+
+
+cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
+    """Nulls up to `rows` rows."""
+    cdef int64_t i
+    if rows > c.room and not grow_rows(c, rows):
+        return False
+    if c.validity == NULL:
+        c.validity = <uint8_t*>calloc(<size_t>((c.room + 7) >> 3), 1)
+        if c.validity == NULL:
+            c.tally.no_memory = True
+            return False
+        memset(c.validity, 0xFF, <size_t>(c.rows >> 3))
+        if c.rows & 7:
+            c.validity[c.rows >> 3] = <uint8_t>((1 << (c.rows & 7)) - 1)
+    if c.kind == KIND_FIXED:
+        memset(c.data + c.rows * c.width, 0, <size_t>((rows - c.rows) * c.width))
+    elif c.kind == KIND_OCTETS or c.kind == KIND_LIST:
+        for i in range(c.rows, rows):
+            c.offsets[i + 1] = c.offsets[i]
+    c.nulls += rows - c.rows
+    c.rows = rows
+    return True
+
+
+cdef inline bint at_row(Col* c, int64_t row) noexcept nogil:
+    """Make `row` the next one to fill. False: the column is off, or there is no memory."""
+    if not c.on:
+        return False
+    if row != c.rows:
+        if row < c.rows or not fill_nulls(c, row):
+            return False
+    if row == c.room and not grow_rows(c, row + 1):
+        return False
+    if c.validity != NULL:
+        set_bit(c.validity, row)
+    c.rows = row + 1
+    return True
+
+
+cdef inline void put_i64(Col* c, int64_t row, int64_t v) noexcept nogil:
+    if at_row(c, row):
+        (<int64_t*>c.data)[row] = v
+
+
+cdef inline void put_i32(Col* c, int64_t row, int32_t v) noexcept nogil:
+    if at_row(c, row):
+        (<int32_t*>c.data)[row] = v
+
+
+cdef inline void put_i16(Col* c, int64_t row, int16_t v) noexcept nogil:
+    if at_row(c, row):
+        (<int16_t*>c.data)[row] = v
+
+
+cdef inline void put_i8(Col* c, int64_t row, int8_t v) noexcept nogil:
+    if at_row(c, row):
+        (<int8_t*>c.data)[row] = v
+
+
+cdef inline void put_bool(Col* c, int64_t row, bint v) noexcept nogil:
+    if at_row(c, row) and v:
+        set_bit(c.data, row)
+
+
+cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
+    cdef int64_t size = max(2 * c.size, c.used + n, <int64_t>FIRST_OCTETS)
+    cdef void* p
+    if n > OFFSET_MAX - c.used:
+        c.tally.full = True
+        return False
+    p = realloc(c.data, <size_t>size)
+    if p == NULL:
+        c.tally.no_memory = True
+        return False
+    c.data = <uint8_t*>p
+    c.size = size
+    return True
+
+
+cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
+    """A string (valid UTF-8, the caller has seen to it) or a binary."""
+    if not c.on or (n > c.size - c.used and not grow_octets(c, n)) or not at_row(c, row):
+        return
+    memcpy(c.data + c.used, p, <size_t>n)
+    c.used += n
+    c.tally.octets += n
+    c.offsets[row + 1] = <int32_t>c.used
+
+
+cdef inline void put_span(Col* c, int64_t row, const Span* s) noexcept nogil:
+    """put_octets, but an absent span leaves the row null."""
+    if s.at != NULL:
+        put_octets(c, row, s.at, s.size)
+
+
+cdef inline void put_struct(Col* c, int64_t row) noexcept nogil:
+    """The row is not null. Its fields are put to the children at the same row."""
+    at_row(c, row)
+
+
+cdef inline int64_t open_list(Col* c, int64_t row) noexcept nogil:
+    """Begin the row's list: put the elements to `c.children` from the row answered on, then close_list. -1: not wanted."""
+    if not at_row(c, row):
+        return -1
+    c.offsets[row + 1] = c.offsets[row]
+    return c.offsets[row]
+
+
+cdef inline void close_list(Col* c, int64_t child_rows) noexcept nogil:
+    """`child_rows`: all rows of the child, those of earlier lists included."""
+    if child_rows > OFFSET_MAX:
+        c.tally.full = True
+    elif c.on and c.rows:
+        c.offsets[c.rows] = <int32_t>child_rows
+
+
+cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn) noexcept nogil:
+    """One more entry of the row's map; a key may come again."""
+    cdef Col* entries = c.children
+    cdef int64_t at
+    if not c.on:
+        return
+    if c.rows == row + 1:
+        at = c.offsets[c.rows]
+    else:
+        at = open_list(c, row)
+        if at < 0:
+            return
+    put_struct(entries, at)
+    put_octets(&entries.children[0], at, k, kn)
+    put_octets(&entries.children[1], at, v, vn)
+    close_list(c, at + 1)
+
+
+cdef inline void put_empty_map(Col* c, int64_t row) noexcept nogil:
+    open_list(c, row)
+
+
+# ------------------------------------------------------------------------------------------------ types
+
+cdef class Field:
+    """Name, Arrow format string and children of one column, from a type as spec/table.py writes it."""
+
+    cdef readonly str name, type
+    cdef bytes name_octets, format
+    cdef readonly bint nullable
+    cdef uint8_t kind, width
+    cdef list children
+
+    def __init__(self, str name, str type, bint nullable=True):
+        self.name = name
+        self.type = type
+        self.nullable = nullable
+        self.name_octets = name.encode()
+        self.children = []
+        self.width = 0
+        if type in FIXED_TYPES:
+            self.format, self.width = FIXED_TYPES[type]
+            self.kind = KIND_FIXED if self.width else KIND_BOOL
+        elif type in ("string", "binary"):
+            self.kind = KIND_OCTETS
+            self.format = b"u" if type == "string" else b"z"
+        elif type.startswith("list<") and type.endswith(">"):
+            self.kind = KIND_LIST
+            self.format = b"+l"
+            self.children.append(Field("element", type[5:len(type) - 1]))
+        elif type.startswith("map<") and type.endswith(">"):
+            self.kind = KIND_LIST
+            self.format = b"+m"
+            entries = Field("entries", "struct<>", False)
+            key, value = split_types(type[4:len(type) - 1])
+            entries.children = [Field("key", key, False), Field("value", value)]
+            self.children.append(entries)
+        elif type.startswith("struct<") and type.endswith(">"):
+            self.kind = KIND_STRUCT
+            self.format = b"+s"
+            for part in split_types(type[7:len(type) - 1]):
+                child, _, of = part.partition(":")
+                self.children.append(Field(child, of))
+        else:
+            raise ValueError(f"no column type {type!r}")
+
+
+cdef dict FIXED_TYPES = {       # type -> Arrow format, octets (0: bits)
+    "boolean": (b"b", 0), "int8": (b"c", 1), "int16": (b"s", 2), "int32": (b"i", 4), "int64": (b"l", 8),
+    "float64": (b"g", 8), "timestamp": (b"tsu:UTC", 8),
+}
+
+cdef dict NUMPY_TYPES = {
+    "int8": "i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "float64": "<f8", "timestamp": "<M8[us]",
+}
+
+
+cdef list split_types(str text):
+    """Split at the commas that stand outside any <>."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c == "<") - (c == ">")
+        if c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    return parts + [text[start:]] if text else []
+
+
+cdef int init_col(Col* c, Field field, Tally* tally, bint on) except -1:
+    cdef int i
+    memset(c, 0, sizeof(Col))
+    c.kind = field.kind
+    c.width = field.width
+    c.on = on
+    c.tally = tally
+    c.children_count = <int>len(field.children)
+    if c.children_count:
+        c.children = <Col*>calloc(<size_t>c.children_count, sizeof(Col))
+        if c.children == NULL:
+            c.children_count = 0
+            raise MemoryError
+        for i in range(c.children_count):
+            init_col(&c.children[i], field.children[i], tally, on)
+    return 0
+
+
+cdef void free_col(Col* c) noexcept nogil:
+    cdef int i
+    for i in range(c.children_count):
+        free_col(&c.children[i])
+    free(c.children)
+    free(c.validity)
+    free(c.data)
+    free(c.offsets)
+    memset(c, 0, sizeof(Col))
+
+
+cdef bint finish_col(Col* c, int64_t rows, bint dense) noexcept nogil:
+    """Fill up to `rows` rows. What was never touched stays without buffers, unless `dense` (in a list, whose rows are
+    not those of the batch, the shared zeros may be too few)."""
+    cdef int i
+    cdef bint ok = True
+    if c.rows < rows and (c.rows or dense):
+        ok = fill_nulls(c, rows)
+    if c.kind == KIND_STRUCT:
+        for i in range(c.children_count):
+            ok = finish_col(&c.children[i], rows if c.rows else 0, dense) and ok
+    elif c.kind == KIND_LIST and c.rows:
+        ok = finish_col(&c.children[0], c.offsets[c.rows], True) and ok
+    return ok
+
+
+cdef class ColumnSet:
+    """Columns under construction, from (name, type) rows and a choice of names (None: all, in order).
+
+    Those not chosen are there for the puts, which return at once, and not in the batch. A choice is also an order.
+    """
+
+    cdef Col* cols              # one for each row of the table of columns, chosen or not
+    cdef int n
+    cdef Tally* tally
+    cdef list fields, chosen    # all; indices of the chosen ones
+
+    def __cinit__(self, *args, **kwargs):
+        self.tally = <Tally*>calloc(1, sizeof(Tally))
+        if self.tally == NULL:
+            raise MemoryError
+
+    def __init__(self, columns, names=None):
+        self.set_columns(columns, names)
+
+    cdef int set_columns(self, columns, names) except -1:
+        cdef int i
+        if self.cols != NULL:
+            raise RuntimeError("the columns are set")
+        self.fields = [Field(c[0], c[1]) for c in columns]
+        by_name = {(<Field>f).name: i for i, f in enumerate(self.fields)}
+        if names is None:
+            self.chosen = list(range(len(self.fields)))
+        else:
+            unknown = [n for n in names if n not in by_name]
+            if unknown:
+                raise ValueError(f"no column {unknown[0]!r}; there are {', '.join(by_name)}")
+            self.chosen = [by_name[n] for n in dict.fromkeys(names)]
+        self.n = <int>len(self.fields)
+        self.cols = <Col*>calloc(<size_t>max(self.n, 1), sizeof(Col))
+        if self.cols == NULL:
+            raise MemoryError
+        for i in range(self.n):
+            init_col(&self.cols[i], self.fields[i], self.tally, i in self.chosen)
+        return 0
+
+    def __dealloc__(self):
+        cdef int i
+        if self.cols != NULL:
+            for i in range(self.n):
+                free_col(&self.cols[i])
+        free(self.cols)
+        free(self.tally)
+
+    cdef Field row_type(self):
+        """The batch's type: a struct of the chosen columns."""
+        cdef Field field = Field("", "struct<>", False)
+        field.children = [self.fields[i] for i in self.chosen]
+        return field
+
+    cdef Batch finish(self, int64_t rows):
+        """Hand the buffers over as a Batch of `rows` rows and start anew."""
+        cdef Batch batch = Batch.__new__(Batch)
+        cdef int i, k
+        batch.field = self.row_type()
+        batch.num_rows = rows
+        batch.n = <int>len(self.chosen)
+        batch.cols = <Col*>calloc(<size_t>max(batch.n, 1), sizeof(Col))
+        batch.zeros = <uint8_t*>calloc(<size_t>max(8 * rows, 4 * (rows + 1)) + 64, 1)
+        if batch.cols == NULL or batch.zeros == NULL or self.tally.no_memory:
+            raise MemoryError("no memory for a batch of columns")
+        if self.tally.full:
+            raise OverflowError("a column of one batch would pass 2 GiB; ask for smaller batches")
+        for k in range(batch.n):
+            i = self.chosen[k]
+            if not finish_col(&self.cols[i], rows, False):
+                raise MemoryError("no memory for a batch of columns")
+            batch.cols[k] = self.cols[i]
+            batch.cols[k].tally = NULL
+            init_col(&self.cols[i], self.fields[i], self.tally, True)
+        self.tally.octets = 0
+        return batch
+
+
+# ------------------------------------------------------------------------------------------------ a finished batch
+
+cdef class Batch:
+    """Columns of equal length. Speaks the Arrow PyCapsule interface: pyarrow.record_batch(batch), polars.DataFrame(batch).
+
+    `batch["name"]` is a NumPy view for fixed-width columns (nulls are zero there: see `validity`), an object array of
+    str, bytes or None for strings and binaries. What is handed out keeps the batch alive; nothing is copied.
+    """
+
+    cdef Col* cols
+    cdef int n
+    cdef uint8_t* zeros
+    cdef Field field
+    cdef readonly int64_t num_rows
+    #: Octets at the end of the input that are no whole frame (decode_batch only; else 0).
+    cdef readonly int64_t rest
+
+    def __init__(self):
+        raise TypeError("a Batch is made by a decoder")
+
+    def __dealloc__(self):
+        cdef int i
+        if self.cols != NULL:
+            for i in range(self.n):
+                free_col(&self.cols[i])
+        free(self.cols)
+        free(self.zeros)
+
+    def __len__(self):
+        return self.num_rows
+
+    def __repr__(self):
+        return f"<wirefmt.Batch {self.num_rows} rows, {self.n} columns>"
+
+    @property
+    def names(self):
+        """Names of the columns, in order."""
+        return [(<Field>f).name for f in self.field.children]
+
+    @property
+    def nbytes(self):
+        """Octets held by the buffers that are filled."""
+        cdef int i
+        cdef int64_t total = 0
+        for i in range(self.n):
+            total += col_octets(&self.cols[i])
+        return total
+
+    cdef int index(self, name) except -1:
+        for i, f in enumerate(self.field.children):
+            if (<Field>f).name == name:
+                return i
+        raise KeyError(f"no column {name!r}; there are {', '.join(self.names)}")
+
+    def validity(self, name):
+        """Booleans, one a row: False where the column is null."""
+        import numpy
+        cdef int i = self.index(name)
+        cdef Col* c = &self.cols[i]
+        if c.rows == 0:
+            return numpy.zeros(self.num_rows, dtype=bool)
+        if c.validity == NULL:
+            return numpy.ones(self.num_rows, dtype=bool)
+        bits = numpy.frombuffer(export_buffer(self, c.validity, (self.num_rows + 7) >> 3), dtype="u1")
+        return numpy.unpackbits(bits, count=self.num_rows, bitorder="little").astype(bool)
+
+    def __getitem__(self, name):
+        import numpy
+        cdef int i = self.index(name)
+        cdef Col* c = &self.cols[i]
+        cdef Field field = self.field.children[i]
+        cdef const uint8_t* data = c.data if c.rows else self.zeros
+        cdef int64_t k
+        if field.kind == KIND_FIXED:
+            return numpy.frombuffer(export_buffer(self, data, self.num_rows * c.width), dtype=NUMPY_TYPES[field.type])
+        if field.kind == KIND_BOOL:
+            bits = numpy.frombuffer(export_buffer(self, data, (self.num_rows + 7) >> 3), dtype="u1")
+            return numpy.unpackbits(bits, count=self.num_rows, bitorder="little").astype(bool)
+        if field.kind != KIND_OCTETS:
+            raise TypeError(f"column {name!r} is a {field.type.partition('<')[0]}: use pyarrow.record_batch(batch)")
+        values = numpy.full(self.num_rows, None, dtype=object)
+        if c.rows:
+            for k in range(self.num_rows):
+                if c.validity == NULL or c.validity[k >> 3] & (1 << (k & 7)):
+                    value = PyBytes_FromStringAndSize(<char*>c.data + c.offsets[k], c.offsets[k + 1] - c.offsets[k])
+                    values[k] = value.decode() if field.type == "string" else value
+        return values
+
+    def __arrow_c_schema__(self):
+        return new_schema_capsule(self.field)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        cdef ArrowArray* a = <ArrowArray*>calloc(1, sizeof(ArrowArray))
+        if a == NULL:
+            raise MemoryError
+        capsule = PyCapsule_New(a, "arrow_array", free_array_capsule)
+        export_batch(self, a)
+        return new_schema_capsule(self.field), capsule
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return new_stream_capsule(self.field, iter((self,)))
+
+
+cdef int64_t col_octets(const Col* c) noexcept nogil:
+    cdef int64_t total = 0
+    cdef int i
+    if c.rows:
+        total += (c.rows + 7) >> 3 if c.validity != NULL else 0
+        if c.kind == KIND_FIXED:
+            total += c.rows * c.width
+        elif c.kind == KIND_BOOL:
+            total += (c.rows + 7) >> 3
+        elif c.kind != KIND_STRUCT:
+            total += 4 * (c.rows + 1) + c.used
+    for i in range(c.children_count):
+        total += col_octets(&c.children[i])
+    return total
+
+
+cdef class BatchBuffer:
+    """One buffer of a batch, read-only."""
+
+    cdef Batch batch
+    cdef const uint8_t* at
+    cdef Py_ssize_t size[1]
+    cdef Py_ssize_t stride[1]
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        if flags & PyBUF_WRITABLE:
+            raise BufferError("the columns of a batch are read-only")
+        view.buf = <void*>self.at
+        view.obj = self
+        view.len = self.size[0]
+        view.readonly = 1
+        view.itemsize = 1
+        view.format = NULL
+        if flags & PyBUF_FORMAT:
+            view.format = "B"
+        view.ndim = 1
+        view.shape = self.size if flags & PyBUF_ND else NULL
+        view.strides = self.stride if flags & PyBUF_STRIDES == PyBUF_STRIDES else NULL
+        view.suboffsets = NULL
+        view.internal = NULL
+
+    def __releasebuffer__(self, Py_buffer* view):
+        pass
+
+
+cdef BatchBuffer export_buffer(Batch batch, const uint8_t* at, int64_t size):
+    cdef BatchBuffer b = BatchBuffer.__new__(BatchBuffer)
+    b.batch = batch
+    b.at = at
+    b.size[0] = size
+    b.stride[0] = 1
+    return b
+
+
+# ------------------------------------------------------------------------------------------------ Arrow C data interface
+
+cdef struct ArrayPrivate:
+    PyObject* owner             # the Batch
+    const void* buffers[3]
+
+
+cdef void release_array(ArrowArray* a) noexcept nogil:
+    cdef ArrayPrivate* private = <ArrayPrivate*>a.private_data
+    cdef int64_t i
+    for i in range(a.n_children):
+        if a.children[i].release != NULL:           # a consumer may have moved it away
+            a.children[i].release(a.children[i])
+        free(a.children[i])
+    free(a.children)
+    a.release = NULL
+    if private != NULL:
+        with gil:
+            Py_DECREF(<object>private.owner)
+        free(private)
+
+
+cdef int export_col(Batch batch, const Col* c, Field field, int64_t rows, ArrowArray* a) except -1:
+    """Fill `a`, all zero, with views into the batch. On an error `a` can still be released."""
+    cdef ArrayPrivate* private = <ArrayPrivate*>calloc(1, sizeof(ArrayPrivate))
+    cdef bint empty = c != NULL and c.rows == 0
+    cdef const uint8_t* zeros = batch.zeros
+    cdef int64_t i, children
+    if private == NULL:
+        raise MemoryError
+    Py_INCREF(batch)
+    private.owner = <PyObject*>batch
+    a.private_data = private
+    a.release = release_array
+    a.buffers = private.buffers
+    a.length = rows
+    if c != NULL and rows:
+        a.null_count = rows if empty else c.nulls
+        private.buffers[0] = zeros if empty else c.validity
+    if field.kind == KIND_OCTETS:
+        a.n_buffers = 3
+        private.buffers[1] = zeros if empty else <const uint8_t*>c.offsets
+        private.buffers[2] = zeros if c.data == NULL else c.data
+    elif field.kind == KIND_STRUCT:
+        a.n_buffers = 1
+    elif field.kind == KIND_LIST:
+        a.n_buffers = 2
+        private.buffers[1] = zeros if empty else <const uint8_t*>c.offsets
+    else:
+        a.n_buffers = 2
+        private.buffers[1] = zeros if empty else c.data
+    children = len(field.children)
+    if not children:
+        return 0
+    a.children = <ArrowArray**>calloc(<size_t>children, sizeof(ArrowArray*))
+    if a.children == NULL:
+        raise MemoryError
+    for i in range(children):
+        a.children[i] = <ArrowArray*>calloc(1, sizeof(ArrowArray))
+        if a.children[i] == NULL:
+            raise MemoryError
+        a.n_children = i + 1
+        if c == NULL:                               # the batch itself
+            export_col(batch, &batch.cols[i], field.children[i], rows, a.children[i])
+        elif field.kind == KIND_STRUCT:
+            export_col(batch, &c.children[i], field.children[i], rows, a.children[i])
+        else:
+            export_col(batch, &c.children[i], field.children[i], 0 if empty else c.offsets[c.rows], a.children[i])
+    return 0
+
+
+cdef int export_batch(Batch batch, ArrowArray* a) except -1:
+    memset(a, 0, sizeof(ArrowArray))
+    try:
+        export_col(batch, NULL, batch.field, batch.num_rows, a)
+    except BaseException:
+        if a.release != NULL:
+            a.release(a)
+        raise
+    return 0
+
+
+cdef void release_schema(ArrowSchema* s) noexcept nogil:
+    cdef int64_t i
+    for i in range(s.n_children):
+        if s.children[i].release != NULL:
+            s.children[i].release(s.children[i])
+        free(s.children[i])
+    free(s.children)
+    s.release = NULL
+    if s.private_data != NULL:
+        with gil:
+            Py_DECREF(<object>s.private_data)
+
+
+cdef int export_field(Field field, ArrowSchema* s) except -1:
+    cdef int64_t i
+    cdef Field child
+    memset(s, 0, sizeof(ArrowSchema))
+    Py_INCREF(field)
+    s.private_data = <void*>field
+    s.release = release_schema
+    s.format = PyBytes_AS_STRING(field.format)
+    s.name = PyBytes_AS_STRING(field.name_octets)
+    s.flags = ARROW_FLAG_NULLABLE if field.nullable else 0
+    if field.children:
+        s.children = <ArrowSchema**>calloc(<size_t>len(field.children), sizeof(ArrowSchema*))
+        if s.children == NULL:
+            raise MemoryError
+        for i, child in enumerate(field.children):
+            s.children[i] = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
+            if s.children[i] == NULL:
+                raise MemoryError
+            s.n_children = i + 1
+            export_field(child, s.children[i])
+    return 0
+
+
+cdef void free_schema_capsule(object capsule) noexcept:
+    cdef ArrowSchema* s = <ArrowSchema*>PyCapsule_GetPointer(capsule, "arrow_schema")
+    if s.release != NULL:
+        s.release(s)
+    free(s)
+
+
+cdef void free_array_capsule(object capsule) noexcept:
+    cdef ArrowArray* a = <ArrowArray*>PyCapsule_GetPointer(capsule, "arrow_array")
+    if a.release != NULL:
+        a.release(a)
+    free(a)
+
+
+cdef void free_stream_capsule(object capsule) noexcept:
+    cdef ArrowArrayStream* s = <ArrowArrayStream*>PyCapsule_GetPointer(capsule, "arrow_array_stream")
+    if s.release != NULL:
+        s.release(s)
+    free(s)
+
+
+cdef object new_schema_capsule(Field field):
+    cdef ArrowSchema* s = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
+    if s == NULL:
+        raise MemoryError
+    capsule = PyCapsule_New(s, "arrow_schema", free_schema_capsule)
+    export_field(field, s)
+    return capsule
+
+
+cdef class StreamState:
+    """What an exported stream holds: the type of its batches and where they come from."""
+
+    cdef Field field
+    cdef object batches         # iterator
+    cdef bytes error
+
+
+cdef int stream_schema(ArrowArrayStream* stream, ArrowSchema* out) noexcept with gil:
+    cdef StreamState state = <StreamState>stream.private_data
+    try:
+        export_field(state.field, out)
+    except MemoryError:
+        if out.release != NULL:
+            out.release(out)
+        state.error = b"no memory"
+        return 12                                       # ENOMEM
+    return 0
+
+
+cdef int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept with gil:
+    cdef StreamState state = <StreamState>stream.private_data
+    memset(out, 0, sizeof(ArrowArray))                  # release NULL: the stream has ended
+    try:
+        batch = next(state.batches, None)
+        if batch is not None:
+            export_batch(batch, out)
+    except BaseException as error:
+        state.error = f"{type(error).__name__}: {error}".encode("utf-8", "replace")
+        return 5                                        # EIO
+    return 0
+
+
+cdef const char* stream_error(ArrowArrayStream* stream) noexcept with gil:
+    cdef bytes error = (<StreamState>stream.private_data).error
+    if error is None:
+        return NULL
+    return PyBytes_AS_STRING(error)                     # the state keeps it alive
+
+
+cdef void release_stream(ArrowArrayStream* stream) noexcept with gil:
+    stream.release = NULL
+    Py_DECREF(<object>stream.private_data)
+    stream.private_data = NULL
+
+
+cdef object new_stream_capsule(Field field, batches):
+    cdef StreamState state = StreamState.__new__(StreamState)
+    cdef ArrowArrayStream* s = <ArrowArrayStream*>calloc(1, sizeof(ArrowArrayStream))
+    if s == NULL:
+        raise MemoryError
+    state.field = field
+    state.batches = batches
+    Py_INCREF(state)
+    s.private_data = <void*>state
+    s.get_schema = stream_schema
+    s.get_next = stream_next
+    s.get_last_error = stream_error
+    s.release = release_stream
+    return PyCapsule_New(s, "arrow_array_stream", free_stream_capsule)
+
+
+def schema_capsule(columns, names=None):
+    """`__arrow_c_schema__` of (name, type) rows: all, or those in `names`, in that order."""
+    return new_schema_capsule(ColumnSet(columns, names).row_type())
+
+
+def stream_capsule(columns, batches, names=None):
+    """`__arrow_c_stream__` of an iterator of Batches with these columns."""
+    return new_stream_capsule(ColumnSet(columns, names).row_type(), iter(batches))

@@ -1,1 +1,518 @@
-# mqtt_columns
+# MQTT packets -> columns: rows of the message table, and decode_batch for one stream.
+#
+# Both stand on mqtt_parse, so they say what the packet objects say.
+#
+# Uses: arrow, table, mqtt, mqtt_table, topics (split_share). Included by _core.pyx.
+from wirefmt._core.topics cimport split_share
+from wirefmt.spec.mqtt import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
+from wirefmt.spec.table import (
+    MQTT_BATCH as MQTT_BATCH_COLUMNS, MQTT_FIELDS as MQTT_STRUCT_FIELDS, MQTT_OPERATIONS as MQTT_OPERATION_ROWS,
+)
+
+
+cdef enum:
+    ALIAS_OCTETS_MAX = 1 << 20      # of the topics behind the aliases of one direction; more are not remembered
+    PROTOCOL_CLIENT_MAX = 65535     # octets of a client identifier
+
+
+cdef struct MqttAlias:
+    uint8_t* topic
+    uint32_t size
+
+
+cdef struct MqttAliases:            # Topic Aliases of one direction (5.0, 3.3.2.3.4)
+    MqttAlias* rows
+    uint32_t room
+    int64_t octets
+
+
+cdef struct MqttFlow:               # what one TCP connection has told us
+    uint8_t version                 # 0: not known yet
+    uint8_t* client_id
+    uint32_t client_id_size
+    MqttAliases aliases[2]          # by direction
+
+
+cdef void mqtt_flow_clear(MqttFlow* flow) noexcept nogil:
+    """Free what the flow holds; it is as new then."""
+    cdef uint32_t i
+    cdef int d
+    free(flow.client_id)
+    for d in range(2):
+        for i in range(flow.aliases[d].room):
+            free(flow.aliases[d].rows[i].topic)
+        free(flow.aliases[d].rows)
+    memset(flow, 0, sizeof(MqttFlow))
+
+
+cdef void learn_client_id(MqttFlow* flow, const Span* id) noexcept nogil:
+    cdef uint8_t* copy
+    if id.at == NULL or id.size == 0:
+        return
+    copy = <uint8_t*>malloc(id.size)
+    if copy == NULL:
+        return
+    memcpy(copy, id.at, id.size)
+    free(flow.client_id)
+    flow.client_id = copy
+    flow.client_id_size = id.size
+
+
+cdef void learn_alias(MqttAliases* a, uint32_t alias, const Span* topic) noexcept nogil:
+    cdef uint32_t room = a.room
+    cdef MqttAlias* grown
+    cdef uint8_t* copy
+    if topic.size > ALIAS_OCTETS_MAX - a.octets:
+        return
+    if alias >= room:
+        while room <= alias:
+            room = 2 * room + 16
+        grown = <MqttAlias*>realloc(a.rows, room * sizeof(MqttAlias))
+        if grown == NULL:
+            return
+        memset(grown + a.room, 0, (room - a.room) * sizeof(MqttAlias))
+        a.rows = grown
+        a.room = room
+    copy = <uint8_t*>malloc(topic.size)
+    if copy == NULL:
+        return
+    memcpy(copy, topic.at, topic.size)
+    a.octets += <int64_t>topic.size - a.rows[alias].size
+    free(a.rows[alias].topic)
+    a.rows[alias].topic = copy
+    a.rows[alias].size = topic.size
+
+
+# ------------------------------------------------------------------------------------------------ static tables
+
+cdef Text[16] MQTT_KIND_TEXT
+cdef Text[16][2] MQTT_OPERATION_TEXT
+cdef Text[6] MQTT_VERSION_TEXT
+cdef Text MQTT_PROTOCOL_TEXT = static_text(b"mqtt")
+cdef int[64] MQTT_PROPERTY_FIELD        # property -> field of the mqtt struct; -1: a column of its own
+cdef Text[64] MQTT_PROPERTY_TEXT
+cdef list MQTT_TEXTS = []               # keeps the octets of the texts alive
+
+
+cdef Text keep_text(str text):
+    cdef bytes octets = text.encode()
+    MQTT_TEXTS.append(octets)
+    return static_text(octets)
+
+
+cdef int fill_mqtt_tables() except -1:
+    cdef int i, d
+    cdef dict fields = {c.name: k for k, c in enumerate(MQTT_STRUCT_FIELDS)}
+    for i in range(16):
+        name = mqtt_packet_name[i].decode("ascii")
+        MQTT_KIND_TEXT[i] = keep_text(name)
+        for d in range(2):
+            MQTT_OPERATION_TEXT[i][d] = keep_text(MQTT_OPERATION_ROWS[name][d] if name else "")
+    for i in range(64):
+        MQTT_PROPERTY_FIELD[i] = -1
+    for row in MQTT_PROPERTY_ROWS:
+        MQTT_PROPERTY_TEXT[<int>row.identifier] = keep_text(row.name)
+        # the struct has a list where a property repeats: its name is a plural
+        for name in (row.name, row.name + "s", row.name.replace("identifiers_", "identifier_")):
+            if name in fields:
+                MQTT_PROPERTY_FIELD[<int>row.identifier] = fields[name]
+    for i, name in MQTT_VERSION_NAMES.items():
+        MQTT_VERSION_TEXT[i] = keep_text(name)
+    return 0
+
+
+fill_mqtt_tables()
+
+
+# ------------------------------------------------------------------------------------------------ properties
+
+cdef struct MqttSink:               # where properties go; a NULL column is not wanted
+    Col* fields                     # of the mqtt struct
+    Col* headers                    # User Properties
+    Col* content_type
+    Col* reply_to
+    Col* correlation_id
+    Col* ttl_ms
+    uint8_t expose_credentials
+
+
+cdef struct MqttProperty:
+    uint32_t identifier
+    uint32_t number                 # of the integer types
+    Span name                       # of a User Property
+    Span value                      # of strings, binaries, User Properties
+
+
+cdef inline const uint8_t* next_property(const uint8_t* p, MqttProperty* out) noexcept nogil:
+    """Read one property of an area that mqtt_parse has found good; where the next one begins."""
+    cdef int type
+    p += read_varint(p, 4, &out.identifier)
+    type = mqtt_properties[out.identifier].type
+    out.value.at = NULL
+    if type == MQTT_BYTE:
+        out.number = p[0]
+        return p + 1
+    if type == MQTT_TWO:
+        out.number = load_u16(p)
+        return p + 2
+    if type == MQTT_FOUR:
+        out.number = load_u32(p)
+        return p + 4
+    if type == MQTT_VARINT:
+        return p + read_varint(p, 4, &out.number)
+    if type == MQTT_PAIR:
+        out.name.size = load_u16(p)
+        out.name.at = p + 2
+        p += 2 + out.name.size
+    out.value.size = load_u16(p)
+    out.value.at = p + 2
+    return p + 2 + out.value.size
+
+
+cdef void put_hex(Col* c, int64_t row, const Span* octets) noexcept nogil:
+    """Octets as hexadecimal text, where a column of text gets what is no text."""
+    cdef uint8_t[2048] text
+    cdef uint32_t i, n = min(octets.size, <uint32_t>1024)
+    for i in range(n):
+        text[2 * i] = <uint8_t>b"0123456789abcdef"[octets.at[i] >> 4]
+        text[2 * i + 1] = <uint8_t>b"0123456789abcdef"[octets.at[i] & 15]
+    put_octets(c, row, text, 2 * n)
+
+
+cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) noexcept nogil:
+    cdef const uint8_t* p = area.at
+    cdef const uint8_t* end = p + area.size
+    cdef MqttProperty v
+    cdef Col* field
+    cdef int64_t child
+    cdef size_t bad = 0
+    cdef int type
+    while p < end:
+        p = next_property(p, &v)
+        if v.identifier == MQTT_PROPERTY_USER_PROPERTY:
+            put_map(sink.headers, row, v.name.at, v.name.size, v.value.at, v.value.size)
+            continue
+        if v.identifier == MQTT_PROPERTY_CONTENT_TYPE:
+            put_span(sink.content_type, row, &v.value)
+            continue
+        if v.identifier == MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL and sink.ttl_ms != NULL:
+            put_i64(sink.ttl_ms, row, <int64_t>v.number * 1000)
+        elif v.identifier == MQTT_PROPERTY_RESPONSE_TOPIC and sink.reply_to != NULL:
+            put_span(sink.reply_to, row, &v.value)
+        elif v.identifier == MQTT_PROPERTY_CORRELATION_DATA and sink.correlation_id != NULL:
+            if check_utf8(v.value.at, v.value.size, &bad) == UTF8_OK:
+                put_span(sink.correlation_id, row, &v.value)
+            else:
+                put_hex(sink.correlation_id, row, &v.value)
+        elif v.identifier == MQTT_PROPERTY_AUTHENTICATION_DATA and not sink.expose_credentials:
+            continue
+        field = sink.fields + MQTT_PROPERTY_FIELD[v.identifier]
+        type = mqtt_properties[v.identifier].type
+        if type == MQTT_BYTE:
+            put_i16(field, row, <int16_t>v.number)
+        elif type == MQTT_TWO:
+            put_i32(field, row, <int32_t>v.number)
+        elif type == MQTT_FOUR:
+            put_i64(field, row, v.number)
+        elif type == MQTT_VARINT:
+            child = field.offsets[field.rows] if field.on and field.rows == row + 1 else open_list(field, row)
+            if child >= 0:
+                put_i32(field.children, child, <int32_t>v.number)
+                close_list(field, child + 1)
+        else:
+            put_span(field, row, &v.value)
+
+
+cdef void put_will_properties(Col* map, int64_t row, const Span* area) noexcept nogil:
+    """Will properties as text by name; User Properties among them under their own names."""
+    cdef const uint8_t* p = area.at
+    cdef const uint8_t* end = p + area.size
+    cdef MqttProperty v
+    cdef char[16] digits
+    cdef int n
+    cdef size_t bad = 0
+    while p < end:
+        p = next_property(p, &v)
+        if v.identifier != MQTT_PROPERTY_USER_PROPERTY:
+            v.name.at = MQTT_PROPERTY_TEXT[v.identifier].at
+            v.name.size = <uint32_t>MQTT_PROPERTY_TEXT[v.identifier].size
+        if v.value.at == NULL:
+            n = snprintf(digits, sizeof(digits), "%u", v.number)
+            v.value.at = <const uint8_t*>digits
+            v.value.size = <uint32_t>n
+        elif check_utf8(v.value.at, v.value.size, &bad) == UTF8_ILL_FORMED:
+            continue                                # Correlation Data that is no text has no place in a map of text
+        put_map(map, row, v.name.at, v.name.size, v.value.at, v.value.size)
+
+
+# ------------------------------------------------------------------------------------------------ the mqtt struct
+
+cdef void put_connect(Col* m, int64_t row, const MqttPacket* p, bint expose_credentials) noexcept nogil:
+    put_span(m + M_PROTOCOL_NAME, row, &p.protocol_name)
+    put_i16(m + M_PROTOCOL_LEVEL, row, p.protocol_level)
+    put_i16(m + M_CONNECT_FLAGS, row, p.connect_flags)
+    put_bool(m + M_CLEAN_START, row, p.connect_flags & 2)
+    put_i32(m + M_KEEP_ALIVE, row, p.keep_alive)
+    if p.connect_flags & 4:
+        put_span(m + M_WILL_TOPIC, row, &p.will_topic)
+        put_span(m + M_WILL_PAYLOAD, row, &p.will_payload)
+        put_i16(m + M_WILL_QOS, row, p.connect_flags >> 3 & 3)
+        put_bool(m + M_WILL_RETAIN, row, p.connect_flags & 0x20)
+        if p.will_properties.size:
+            put_will_properties(m + M_WILL_PROPERTIES, row, &p.will_properties)
+    put_span(m + M_USER_NAME, row, &p.user_name)
+    if expose_credentials:
+        put_span(m + M_PASSWORD, row, &p.password)
+
+
+cdef void put_filters(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
+    """Topic filters, and the options octet behind each one of SUBSCRIBE."""
+    cdef bint options = p.type == MQTT_SUBSCRIBE
+    cdef Col* filters = m + M_TOPIC_FILTERS
+    cdef Col* octets = m + M_SUBSCRIPTION_OPTIONS
+    cdef int64_t at = open_list(filters, row)
+    cdef int64_t option_at = open_list(octets, row) if options else -1
+    cdef const uint8_t* c = p.list.at
+    cdef uint32_t i, n
+    for i in range(p.list_count):
+        n = load_u16(c)
+        if at >= 0:
+            put_octets(filters.children, at + i, c + 2, n)
+        c += 2 + n
+        if options:
+            if option_at >= 0:
+                put_i16(octets.children, option_at + i, c[0])
+            c += 1
+    if at >= 0:
+        close_list(filters, at + p.list_count)
+    if option_at >= 0:
+        close_list(octets, option_at + p.list_count)
+
+
+cdef void put_codes(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
+    cdef Col* codes = m + M_REASON_CODES
+    cdef int64_t at = open_list(codes, row)
+    cdef uint32_t i
+    if at < 0:
+        return
+    for i in range(p.list_count):
+        put_i16(codes.children, at + i, p.list.at[i])
+    close_list(codes, at + p.list_count)
+
+
+cdef inline void put_mqtt(Col* mqtt, int64_t row, const MqttPacket* p, const MqttSink* sink) noexcept nogil:
+    """The mqtt struct of a row, but for flags of PUBLISH that have columns of their own."""
+    cdef Col* m = mqtt.children
+    if p.type == MQTT_CONNECT:
+        put_connect(m, row, p, sink.expose_credentials)
+    elif p.type == MQTT_CONNACK:
+        if p.version >= 4:                              # 3.1: the octet is reserved
+            put_bool(m + M_SESSION_PRESENT, row, p.acknowledge_flags & 1)
+    elif p.type == MQTT_SUBSCRIBE or p.type == MQTT_UNSUBSCRIBE:
+        put_filters(m, row, p)
+    elif p.list.at != NULL:
+        put_codes(m, row, p)
+    if p.properties.size:
+        put_properties(sink, row, &p.properties)
+
+
+# ------------------------------------------------------------------------------------------------ the message table
+
+cdef inline bint has_dup(const MqttPacket* p) noexcept nogil:
+    """Does the DUP bit mean anything here? In PUBLISH; in 3.1 in the three others that are sent again."""
+    return p.type == MQTT_PUBLISH or (p.version == 3 and (
+        p.type == MQTT_PUBREL or p.type == MQTT_SUBSCRIBE or p.type == MQTT_UNSUBSCRIBE))
+
+
+cdef void put_destination(Col* c, int64_t row, const MqttPacket* p, MqttFlow* flow, int direction) noexcept nogil:
+    """PUBLISH: the topic, a Topic Alias resolved if its topic was seen. SUBSCRIBE, UNSUBSCRIBE: the first filter."""
+    cdef MqttAliases* aliases
+    cdef Span name, filter
+    cdef MqttProperty v
+    cdef const uint8_t* at
+    cdef size_t bad = 0
+    if p.type == MQTT_PUBLISH:
+        if p.topic.size:
+            put_span(c + T_DESTINATION, row, &p.topic)
+        if not p.properties_seen >> MQTT_PROPERTY_TOPIC_ALIAS & 1:
+            return
+        aliases = &flow.aliases[direction]
+        at = p.properties.at
+        v.identifier = 0
+        while v.identifier != MQTT_PROPERTY_TOPIC_ALIAS:
+            at = next_property(at, &v)
+        if p.topic.size:
+            learn_alias(aliases, v.number, &p.topic)
+        elif v.number < aliases.room and aliases.rows[v.number].topic != NULL:
+            put_octets(c + T_DESTINATION, row, aliases.rows[v.number].topic, aliases.rows[v.number].size)
+    elif p.list_count and (p.type == MQTT_SUBSCRIBE or p.type == MQTT_UNSUBSCRIBE):
+        filter.at = p.list.at + 2
+        filter.size = load_u16(p.list.at)
+        if is_shared(filter.at, filter.size, p.version) and \
+                split_share(filter.at, filter.size, &name, &filter, &bad) == TOPIC_OK:
+            put_span(c + T_CONSUMER_GROUP, row, &name)
+        put_span(c + T_DESTINATION, row, &filter)
+
+
+cdef void learn_from(MqttFlow* flow, const MqttPacket* p) noexcept nogil:
+    cdef MqttProperty v
+    cdef const uint8_t* at
+    if p.type == MQTT_CONNECT:
+        mqtt_flow_clear(flow)
+        flow.version = p.version
+        learn_client_id(flow, &p.client_identifier)
+    elif p.type == MQTT_CONNACK and p.properties_seen >> MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER & 1:
+        at = p.properties.at
+        v.identifier = 0
+        while v.identifier != MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER:
+            at = next_property(at, &v)
+        learn_client_id(flow, &v.value)
+
+
+cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacket* p, MqttFlow* flow, int direction) noexcept nogil:
+    """Fill MQTT's part of a row that begin_row began. Status and error are the caller's."""
+    cdef Col* c = t.cols
+    cdef Col* m
+    cdef MqttSink sink
+    if p.type == MQTT_CONNECT or p.type == MQTT_CONNACK:
+        learn_from(flow, p)
+    put_text(c + T_PROTOCOL, row, &MQTT_PROTOCOL_TEXT)
+    put_text(c + T_VERSION, row, &MQTT_VERSION_TEXT[p.version])
+    put_text(c + T_KIND, row, &MQTT_KIND_TEXT[p.type])
+    put_text(c + T_OPERATION, row, &MQTT_OPERATION_TEXT[p.type][direction])
+    if flow.client_id_size:
+        put_octets(c + T_CLIENT_ID, row, flow.client_id, flow.client_id_size)
+    put_destination(c, row, p, flow, direction)
+    if p.has_packet_identifier:
+        put_i64(c + T_SEQUENCE, row, p.packet_identifier)
+    if p.has_reason_code:
+        put_i32(c + T_CODE, row, p.reason_code)
+    put_struct(c + T_MQTT, row)
+    m = c[<int>T_MQTT].children
+    put_i16(m + M_FLAGS, row, p.flags)
+    if has_dup(p):
+        put_bool(c + T_REDELIVERED, row, p.flags & 8)
+        put_bool(m + M_DUP, row, p.flags & 8)
+    if p.type == MQTT_PUBLISH:
+        put_i8(c + T_QOS, row, p.flags >> 1 & 3)
+        put_bool(m + M_RETAIN, row, p.flags & 1)
+        t.put_payload(row, p.payload.at, p.payload.size)
+        if p.properties.size == 0:
+            return
+    sink.fields = m
+    sink.headers = c + T_HEADERS
+    sink.content_type = c + T_CONTENT_TYPE
+    sink.reply_to = c + T_REPLY_TO
+    sink.correlation_id = c + T_CORRELATION_ID
+    sink.ttl_ms = c + T_TTL_MS
+    sink.expose_credentials = t.options.expose_credentials
+    put_mqtt(c + T_MQTT, row, p, &sink)
+
+
+# ------------------------------------------------------------------------------------------------ decode_batch
+
+cdef class MqttBatch(ColumnSet):
+    """The columns of decode_batch under construction."""
+
+    cdef bint payload, expose_credentials
+
+    cdef void put(self, int64_t row, int64_t offset, const MqttPacket* p) noexcept nogil:
+        cdef Col* c = self.cols
+        cdef Col* m
+        cdef MqttSink sink
+        put_i64(c + B_OFFSET, row, offset)
+        put_i32(c + B_SIZE, row, <int32_t>p.size)
+        put_i8(c + B_PACKET_TYPE, row, <int8_t>p.type)
+        if p.has_packet_identifier:
+            put_i32(c + B_PACKET_IDENTIFIER, row, p.packet_identifier)
+        if p.type == MQTT_PUBLISH:
+            put_i8(c + B_QOS, row, p.flags >> 1 & 3)
+            put_bool(c + B_DUP, row, p.flags & 8)
+            put_bool(c + B_RETAIN, row, p.flags & 1)
+            put_span(c + B_TOPIC_NAME, row, &p.topic)
+            if self.payload:
+                put_octets(c + B_PAYLOAD, row, p.payload.at, p.payload.size)
+            if p.properties.size == 0:
+                return
+        elif has_dup(p):
+            put_bool(c + B_DUP, row, p.flags & 8)
+        if p.has_reason_code:
+            put_i16(c + B_REASON_CODE, row, p.reason_code)
+        if p.type == MQTT_CONNECT:
+            put_span(c + B_CLIENT_IDENTIFIER, row, &p.client_identifier)
+        put_struct(c + B_MQTT, row)
+        m = c[<int>B_MQTT].children
+        put_i16(m + M_FLAGS, row, p.flags)
+        sink.fields = m
+        sink.headers = c + B_USER_PROPERTIES
+        sink.content_type = c + B_CONTENT_TYPE
+        sink.reply_to = sink.correlation_id = sink.ttl_ms = NULL
+        sink.expose_credentials = self.expose_credentials
+        put_mqtt(c + B_MQTT, row, p, &sink)
+
+    cdef int64_t run(self, const uint8_t* data, int64_t size, MqttOptions* o, int64_t* rows) noexcept nogil:
+        """Decode all whole packets; octets used."""
+        cdef int64_t at = 0, row = 0
+        cdef size_t n = 0
+        cdef MqttPacket p
+        cdef Fault f
+        cdef int status = OK
+        while at < size:
+            status = mqtt_frame_size(data + at, <size_t>(size - at), o.max_packet_size, &n, &f)
+            if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
+                break
+            if status != OK:                            # no telling where the next packet begins
+                self.put_error(row, at, size - at, &f)
+                row += 1
+                at = size
+                break
+            status = mqtt_parse(data + at, n, o, &p, &f)
+            if status == OK:
+                if p.type == MQTT_CONNECT:
+                    o.version = p.version
+                self.put(row, at, &p)
+            else:
+                self.put_error(row, at, <int64_t>n, &f)
+            row += 1
+            at += <int64_t>n
+        rows[0] = row
+        return at
+
+    cdef void put_error(self, int64_t row, int64_t at, int64_t size, const Fault* f) noexcept nogil:
+        cdef char[256] text
+        cdef int n = fault_text(&MQTT_TABLES, f, at, text, sizeof(text))
+        put_i64(self.cols + B_OFFSET, row, at)
+        put_i32(self.cols + B_SIZE, row, <int32_t>min(size, <int64_t>0x7FFFFFFF))
+        put_octets(self.cols + B_ERROR, row, <const uint8_t*>text, n)
+
+
+def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", columns=None, bint payload=True,
+                      bint expose_credentials=False, limits=None):
+    """Decode a buffer of MQTT packets, one behind another, to columns at once.
+
+    data: any contiguous buffer. version: 3, 4 or 5; None: a CONNECT in `data` says it (packets before one are errors).
+    side: "client" or "server", who sent the octets, where the specification's rules depend on it. columns: names to
+    keep, in order (wirefmt.spec.table.MQTT_BATCH has all). payload=False leaves payloads out. Passwords and
+    Authentication Data are null unless expose_credentials.
+
+    Returns a Batch of one row a packet. A packet that cannot be read is a row with `error`, which says field, offset in
+    `data` and reason; the next packet follows all the same. Only where a packet's length cannot be read is the rest of
+    `data` one such row. Octets of a last packet that is not whole are no row: `batch.rest` counts them.
+    """
+    cdef Py_buffer view
+    cdef MqttOptions o
+    cdef MqttBatch columns_set = MqttBatch(MQTT_BATCH_COLUMNS, columns)
+    cdef Batch batch
+    cdef int64_t used = 0, rows = 0
+    take_options(&o, version, side, strictness, limits)
+    columns_set.payload = payload
+    columns_set.expose_credentials = expose_credentials
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        with nogil:
+            used = columns_set.run(<const uint8_t*>view.buf, view.len, &o, &rows)
+        batch = columns_set.finish(rows)
+        batch.rest = view.len - used
+        return batch
+    finally:
+        PyBuffer_Release(&view)

@@ -64,6 +64,25 @@ MQTT_FIELDS: tuple[Column, ...] = (
     Column("will_properties", "map<string,string>", "CONNECT: will properties by name, User Properties among them"),
 )
 
+#: OpenTelemetry's operation of each packet type, from the client and from the server; else a word of our own.
+MQTT_OPERATIONS: dict[str, tuple[str, str]] = {
+    "CONNECT": ("connect", "connect"),
+    "CONNACK": ("connect", "connect"),
+    "PUBLISH": ("send", "receive"),
+    "PUBACK": ("settle", "settle"),
+    "PUBREC": ("settle", "settle"),
+    "PUBREL": ("settle", "settle"),
+    "PUBCOMP": ("settle", "settle"),
+    "SUBSCRIBE": ("subscribe", "subscribe"),
+    "SUBACK": ("subscribe", "subscribe"),
+    "UNSUBSCRIBE": ("unsubscribe", "unsubscribe"),
+    "UNSUBACK": ("unsubscribe", "unsubscribe"),
+    "PINGREQ": ("ping", "ping"),
+    "PINGRESP": ("ping", "ping"),
+    "DISCONNECT": ("disconnect", "disconnect"),
+    "AUTH": ("authenticate", "authenticate"),
+}
+
 
 def struct(fields: tuple[Column, ...]) -> str:
     return "struct<" + ",".join(f"{f.name}:{f.type}" for f in fields) + ">"
@@ -108,4 +127,24 @@ COLUMNS: tuple[Column, ...] = (
     Column("status", "string", "ok, partial, gap, malformed"),
     Column("error", "string", "what was wrong: field, offset, reason"),
     Column("mqtt", struct(MQTT_FIELDS), "MQTT's further fields"),
+)
+
+
+#: What `wirefmt.mqtt.decode_batch` gives: one row a packet of one stream, nothing known of a network.
+MQTT_BATCH: tuple[Column, ...] = (
+    Column("offset", "int64", "octets of the input before the packet"),
+    Column("size", "int32", "octets of the packet"),
+    Column("packet_type", "int8", "1 CONNECT ... 15 AUTH"),
+    Column("qos", "int8", "PUBLISH"),
+    Column("dup", "boolean", "PUBLISH"),
+    Column("retain", "boolean", "PUBLISH"),
+    Column("packet_identifier", "int32", "where the packet has one"),
+    Column("topic_name", "string", "PUBLISH; what the packet says, a Topic Alias is not resolved"),
+    Column("payload", "binary", "PUBLISH"),
+    Column("reason_code", "int16", "reason or return code"),
+    Column("client_identifier", "string", "CONNECT"),
+    Column("content_type", "string", "property 3"),
+    Column("user_properties", "map<string,string>", "in order, with repeats; null where there is none"),
+    Column("mqtt", struct(MQTT_FIELDS), "every further field, as in the message table"),
+    Column("error", "string", "why the packet cannot be read; all other fields but offset and size are null then"),
 )

@@ -1,1 +1,92 @@
-# placeholder until the two commands are written
+# wirefmt: `make run` and `make test` are all a new checkout needs (Python 3.11 or later and a C compiler).
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint dev wheel sdist fuzz fuzz-minute bench clean
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+DONE := $(VENV)/done
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# everything the wheel is made of
+SOURCES := $(shell find src spark/pyspark_wirefmt -name '*.py' -o -name '*.py[ix]' -o -name '*.p[xy][id]' -o -name py.typed) setup.py
+
+# the installed wheel is what runs and what is tested, never the checkout
+unexport PYTHONPATH
+export PIP_NO_INPUT := 1
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in out/
+	@$(BIN)/python spark/jobs/decode.py samples/ --out out/messages --overwrite
+
+test: lint $(DONE)/test  ## linters, then all tests against the installed wheel
+	@$(BIN)/python -m pytest -q
+
+lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, generated tables (the stub file is checked by a test)
+	@echo "lint"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/cython-lint --max-line-length 120 src/wirefmt/_core.pyx src/wirefmt/_core
+	@$(BIN)/codespell
+	@$(BIN)/python tools/gen_tables.py --check
+
+dev: $(DONE)/test  ## the core built in place without optimisation, and an editable install: for work on wirefmt itself
+	@printf '[build]\nbuild_base = build/dev\n' > $(VENV)/dev.cfg
+	@WIREFMT_DEBUG=1 DIST_EXTRA_CONFIG=$(abspath $(VENV)/dev.cfg) \
+		$(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	@rm -f $(DONE)/wheel
+	@echo "editable: run $(BIN)/python, $(BIN)/pytest; again 'make dev' after a change of the core"
+
+wheel: $(DONE)/wheel  ## dist/*.whl
+
+sdist: $(DONE)/build  ## dist/*.tar.gz
+	@$(BIN)/python setup.py --quiet sdist
+
+fuzz: $(DONE)/test  ## every decoder on mutated octets under sanitizers, for FUZZ_SECONDS (default 600)
+	@PYTHON=$(abspath $(BIN)/python) SECONDS_TO_FUZZ=$${FUZZ_SECONDS:-600} fuzz/sanitized.sh
+
+bench: $(DONE)/test  ## benchmarks; ratios within one run, printed and in bench/results/
+	@mkdir -p bench/results
+	@for bench in bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench; done
+
+clean:  ## all that was made
+	rm -rf $(VENV) build dist out .mypy_cache .pytest_cache .ruff_cache src/*.egg-info
+	find src -name '*.so' -delete
+
+# ---- set-up: each step leaves a stamp in the virtual environment and runs again when what it reads has changed
+
+$(DONE)/build: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "wirefmt needs Python 3.11 or later (or say make PYTHON=...)" >&2; exit 1; }
+	@command -v "$${CC:-cc}" >/dev/null || { echo "wirefmt needs a C compiler: install gcc or clang" >&2; exit 1; }
+	@echo "setting up $(VENV) with $$($(PYTHON) --version)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --quiet --upgrade pip 'setuptools>=80' 'Cython>=3.3,<4'
+	@mkdir -p $(DONE) && touch $@
+
+$(DONE)/wheel: $(DONE)/build $(SOURCES)
+	@echo "building the wheel"
+	@printf '[build]\nbuild_base = build/wheel\n' > $(VENV)/wheel.cfg
+	@rm -rf dist/*.whl
+	@# what was deleted from src/ must not linger in the wheel; the compiled core may stay
+	@test ! -d build/wheel || find build/wheel -type f -path '*/lib*' ! -name '*.so' -delete
+	@DIST_EXTRA_CONFIG=$(abspath $(VENV)/wheel.cfg) \
+		$(PIP) wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .
+	@$(PIP) install --quiet --no-deps --force-reinstall dist/*.whl
+	@touch $@
+
+$(DONE)/run: $(DONE)/wheel
+	@echo "installing what the command line and Spark need (the first time this is some 500 MB)"
+	@$(PIP) install --quiet "$$(echo dist/*.whl)[cli,spark]"
+	@touch $@
+
+$(DONE)/test: $(DONE)/run pyproject.toml
+	@echo "installing what the tests need"
+	@$(PIP) install --quiet --group test --group lint --group examples --group bench
+	@touch $@

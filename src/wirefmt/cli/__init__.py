@@ -1,0 +1,29 @@
+"""The command `wirefmt`: one file per sub-command (decode, summary), and what they share.
+
+    app       the group, its errors and exit codes        inputs   captures named on the command line
+    filter    the language of --filter                     output   where rows go, one writer a format
+    text      cells and JSON values as text
+
+Nothing heavy is imported before a command runs: `wirefmt --help` needs neither the core nor pyarrow.
+"""
+
+from __future__ import annotations
+
+import sys
+
+#: Modules of the extra, by the name that an ImportError gives.
+_EXTRA = {"click", "rich", "rich_click", "pyarrow", "fsspec", "backports"}
+
+
+def main() -> None:
+    """The console script. Exit codes: 0 done, 1 a capture could not be read to its end, 2 wrong usage."""
+    try:
+        from .app import run
+
+        code = run()
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        print(f"wirefmt: the command line needs {missing.name}: pip install 'wirefmt[cli]'", file=sys.stderr)
+        code = 2
+    sys.exit(code)

@@ -1,0 +1,5 @@
+"""`python -m wirefmt.cli` is `wirefmt`."""
+
+from wirefmt.cli import main
+
+main()

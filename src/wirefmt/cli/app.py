@@ -1,0 +1,74 @@
+"""The group of commands, and how every command ends: exit codes, errors in one line, a closed pipe in silence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import rich_click as click
+from click.exceptions import Exit
+
+from .decode import decode
+from .summary import summary
+
+click.rich_click.TEXT_MARKUP = "rich"
+click.rich_click.STYLE_OPTION_PANEL_BORDER = "dim"
+click.rich_click.STYLE_COMMANDS_PANEL_BORDER = "dim"
+click.rich_click.MAX_WIDTH = 110
+
+EXIT_CODES = (
+    "[b]Exit codes[/b]  0 done; 1 a capture could not be read to its end (what could be read is there); 2 wrong usage"
+)
+
+
+class _Group(click.RichGroup):
+    def invoke(self, ctx: click.Context) -> Any:
+        # here and not around `main`, which would end with 1
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+            return code
+        except BrokenPipeError:
+            # the reader (head, less) has seen enough; the interpreter's own last flush must not complain either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+
+
+@click.group(cls=_Group, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(None, "-V", "--version", package_name="wirefmt")
+def wirefmt() -> None:
+    """Messages of message brokers out of packet captures.
+
+    [b]Examples[/b]
+
+    \b
+    wirefmt summary trace.pcap
+    wirefmt decode trace.pcapng.gz --filter "kind == 'PUBLISH' and qos >= 1"
+    wirefmt decode 'captures/*.pcap' -o messages.parquet
+    tcpdump -i any -w - port 1883 | wirefmt decode - --format jsonl
+    """
+
+
+wirefmt.add_command(decode)
+wirefmt.add_command(summary)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs one command; the exit code."""
+    try:
+        code = wirefmt.main(arguments, prog_name="wirefmt", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except Exit as end:
+        return int(end.exit_code)
+    except click.UsageError as fault:
+        command = fault.ctx.command_path if fault.ctx else "wirefmt"
+        print(f"{command}: {fault.format_message()}\n(see {command} --help)", file=sys.stderr)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        print("wirefmt: stopped", file=sys.stderr)
+        return 130
+    except OSError as fault:
+        name = f"{fault.filename}: " if fault.filename else ""
+        print(f"wirefmt: {name}{fault.strerror or fault}", file=sys.stderr)
+        return 1

@@ -1,0 +1,311 @@
+"""The language of `--filter`: a small part of Python's expressions, turned into one Arrow compute expression.
+
+    qos >= 1 and kind == 'PUBLISH' and destination.startswith('a/')
+    mqtt.retain or headers['site'] in ('north', 'south')
+    ts >= '2026-01-31T12:00' and len(payload) > 1000
+
+Nothing is evaluated as Python: the text is parsed by `ast`, and every kind of node that may stand in a filter has a
+row or a method here; any other is an error that points at it. As in SQL, comparing null gives null, `not` null is
+null, and a row is kept only where the whole is true; `error is not None` asks for null itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wirefmt.spec.table import COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Python's operator and the Arrow function that is meant by it.
+_COMPARE: dict[type[ast.AST], str] = {
+    ast.Eq: "equal", ast.NotEq: "not_equal", ast.Lt: "less", ast.LtE: "less_equal",
+    ast.Gt: "greater", ast.GtE: "greater_equal",
+}  # fmt: skip
+_ARITHMETIC: dict[type[ast.AST], str] = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply"}
+#: Methods of text, all with one literal argument.
+_METHODS = {
+    "startswith": "starts_with",
+    "endswith": "ends_with",
+    "contains": "match_substring",
+    "matches": "match_substring_regex",
+}
+_DEPTH = 50
+
+
+class FilterError(ValueError):
+    """A filter that cannot be; `at` is the column, from 0, of what is at fault."""
+
+    def __init__(self, message: str, at: int = 0) -> None:
+        super().__init__(message)
+        self.at = at
+
+
+class Term(NamedTuple):
+    """A compiled part: its Arrow type decides what it may be compared with."""
+
+    value: Any  # pyarrow.compute.Expression, or the Python value of a literal
+    type: pa.DataType | None
+    literal: bool
+
+
+class Filter:
+    """A parsed filter. Raises FilterError for what is not one, or names a column there is not."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text.strip()
+        try:
+            self._tree = ast.parse(self.text, mode="eval").body
+        except SyntaxError as fault:
+            raise FilterError(f"not an expression: {fault.msg}", max((fault.offset or 1) - 1, 0)) from None
+        except (ValueError, RecursionError, MemoryError):
+            raise FilterError("not an expression") from None
+        _check_depth(self._tree)
+        self.columns = self._names()
+
+    def _names(self) -> list[str]:
+        """The columns the filter reads."""
+        called = {node.func for node in ast.walk(self._tree) if isinstance(node, ast.Call)}
+        names: dict[str, None] = {}
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Name) and node not in called:
+                if node.id not in _TABLE:
+                    raise FilterError(f"no column {node.id!r}; {near(node.id, _TABLE)}", node.col_offset)
+                names[node.id] = None
+        return list(names)
+
+    def compile(self, schema: pa.Schema) -> Any:
+        """The filter as a `pyarrow.compute.Expression` over record batches of `schema`.
+
+        Raises FilterError where types do not fit together.
+        """
+        import pyarrow as pa
+
+        term = _Compiler(schema).boolean(self._tree)
+        try:
+            schema.empty_table().filter(term)
+        except pa.ArrowException as fault:
+            raise FilterError(str(fault)) from None
+        return term
+
+
+_TABLE = tuple(column.name for column in COLUMNS)
+
+
+class _Compiler:
+    def __init__(self, schema: pa.Schema) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self.schema, self.pa, self.pc = schema, pa, pc
+
+    def boolean(self, node: ast.expr) -> Any:
+        match node:
+            case ast.BoolOp(op=op, values=values):
+                terms = [self.boolean(value) for value in values]
+                whole = terms[0]
+                for term in terms[1:]:
+                    whole = whole & term if isinstance(op, ast.And) else whole | term
+                return whole
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return ~self.boolean(operand)
+            case ast.Compare():
+                return self.comparison(node)
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
+                return self.method(node)
+        term = self.term(node)
+        if term.type is None or not self.pa.types.is_boolean(term.type):
+            raise FilterError("needs a comparison: this is neither true nor false", node.col_offset)
+        return self.pc.scalar(term.value) if term.literal else term.value
+
+    def comparison(self, node: ast.Compare) -> Any:
+        whole = None
+        left = node.left
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            part = self.compare(left, op, right)
+            whole = part if whole is None else whole & part
+            left = right
+        return whole
+
+    def compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Any:
+        if isinstance(op, ast.Is | ast.IsNot):
+            if not (isinstance(right, ast.Constant) and right.value is None):
+                raise FilterError("`is` asks for None only; use ==", right.col_offset)
+            null = self.expression(left).is_null()
+            return null if isinstance(op, ast.Is) else ~null
+        if isinstance(op, ast.In | ast.NotIn):
+            found = self.membership(left, right)
+            return found if isinstance(op, ast.In) else ~found
+        if any(isinstance(side, ast.Constant) and side.value is None for side in (left, right)):
+            raise FilterError("nothing equals None; use `is None` or `is not None`", right.col_offset)
+        a, b = self.fit(self.term(left), self.term(right), right.col_offset)
+        return getattr(self.pc, _COMPARE[type(op)])(a, b)
+
+    def membership(self, left: ast.expr, right: ast.expr) -> Any:
+        if isinstance(right, ast.Tuple | ast.List | ast.Set):
+            item = self.term(left)
+            if item.type is None or item.literal:
+                raise FilterError("`in` needs a column on its left", left.col_offset)
+            values = [self.literal(self.constant(v), item, v.col_offset).as_py() for v in right.elts]
+            found = item.value.isin(self.pa.array(values, _plain(self.pa, item.type)))
+            # Arrow says that null is not in a list; here null stays null, so that `not in` leaves it out as well
+            return self.pc.if_else(item.value.is_valid(), found, self.pc.scalar(self.pa.scalar(None, self.pa.bool_())))
+        if isinstance(left, ast.Constant):  # 'x' in destination
+            return self.text_test("match_substring", right, left)
+        raise FilterError("`in` needs a list of values: kind in ('PUBLISH', 'PUBACK')", right.col_offset)
+
+    def method(self, node: ast.Call) -> Any:
+        assert isinstance(node.func, ast.Attribute)
+        if len(node.args) != 1 or node.keywords:
+            raise FilterError(f"{node.func.attr}() takes one text", node.col_offset)
+        return self.text_test(_METHODS[node.func.attr], node.func.value, node.args[0])
+
+    def text_test(self, function: str, subject: ast.expr, pattern: ast.expr) -> Any:
+        term = self.term(subject)
+        family = _family(self.pa, term.type)
+        if family not in ("text", "octets") or term.literal:
+            raise FilterError("only text and payloads can be searched", subject.col_offset)
+        value = self.constant(pattern)
+        if not isinstance(value, str | bytes):
+            raise FilterError("needs a text in quotes", pattern.col_offset)
+        if function == "match_substring_regex":
+            try:
+                self.pc.match_substring_regex(self.pa.array([""]), value)
+            except self.pa.ArrowInvalid as fault:
+                raise FilterError(f"not a regular expression: {fault}", pattern.col_offset) from None
+        return getattr(self.pc, function)(term.value, value)
+
+    def term(self, node: ast.expr) -> Term:
+        match node:
+            case ast.Name(id=name):
+                return Term(self.pc.field(name), self.schema.field(name).type, False)
+            case ast.Constant() | ast.UnaryOp(op=ast.USub()):
+                value = self.constant(node)
+                return Term(value, self.pa.scalar(value).type, True)
+            case ast.Attribute(value=ast.Name(id=name), attr=field):
+                return self.struct_field(name, field, node)
+            case ast.Subscript(value=ast.Name(id=name), slice=key):
+                return self.map_value(name, key, node)
+            case ast.Call(func=ast.Name(id="len"), args=[of], keywords=[]):
+                return self.length(of)
+            case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
+                return self.arithmetic(node)
+            case ast.BoolOp() | ast.Compare() | ast.UnaryOp(op=ast.Not()):
+                return Term(self.boolean(node), self.pa.bool_(), False)
+        raise FilterError(f"a filter has no {_describe(node)}; see `wirefmt decode --help`", node.col_offset)
+
+    def expression(self, node: ast.expr) -> Any:
+        term = self.term(node)
+        return self.pc.scalar(term.value) if term.literal else term.value
+
+    def struct_field(self, name: str, field: str, node: ast.expr) -> Term:
+        kind = self.schema.field(name).type
+        if not self.pa.types.is_struct(kind):
+            raise FilterError(f"{name} has no fields; methods are {', '.join(_METHODS)}", node.col_offset)
+        names = [kind.field(i).name for i in range(kind.num_fields)]
+        if field not in names:
+            raise FilterError(f"{name} has no field {field!r}; {near(field, names)}", node.col_offset)
+        return Term(self.pc.field(name, field), kind.field(field).type, False)
+
+    def map_value(self, name: str, key: ast.expr, node: ast.expr) -> Term:
+        kind = self.schema.field(name).type
+        value = self.constant(key)
+        if not self.pa.types.is_map(kind) or not isinstance(value, str):
+            raise FilterError("only headers['name'] can be looked up", node.col_offset)
+        return Term(self.pc.map_lookup(self.pc.field(name), self.pa.scalar(value), "first"), kind.item_type, False)
+
+    def length(self, node: ast.expr) -> Term:
+        term = self.term(node)
+        if term.type is not None and not term.literal:
+            families = {"text": "utf8_length", "octets": "binary_length", "list": "list_value_length"}
+            function = families.get(_family(self.pa, term.type))
+            if function:
+                return Term(getattr(self.pc, function)(term.value), self.pa.int64(), False)
+        raise FilterError("len() is of text, payloads and lists", node.col_offset)
+
+    def arithmetic(self, node: ast.BinOp) -> Term:
+        left, right = self.term(node.left), self.term(node.right)
+        for side, part in ((left, node.left), (right, node.right)):
+            if _family(self.pa, side.type) != "number":
+                raise FilterError("only numbers can be added", part.col_offset)
+        # in 64 bits, since Arrow adds int8 to int8 as int8
+        a, b = (self.pc.scalar(t.value) if t.literal else t.value.cast(self.pa.int64()) for t in (left, right))
+        return Term(getattr(self.pc, _ARITHMETIC[type(node.op)])(a, b), self.pa.int64(), False)
+
+    def constant(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=str() | bytes() | bool() | int() | float() as value):
+                if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                    raise FilterError("numbers are of 64 bits", node.col_offset)
+                return value
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+                return -value
+        raise FilterError(f"a value must stand here, not a {_describe(node)}", node.col_offset)
+
+    def fit(self, a: Term, b: Term, at: int) -> tuple[Any, Any]:
+        """Both sides as expressions Arrow can compare: a text beside a time is a time, beside a payload octets."""
+        if a.literal and not b.literal:
+            right, left = self.fit(b, a, at)
+            return left, right
+        if b.literal:
+            other = self.literal(b.value, a, at)
+            return (self.pc.scalar(a.value) if a.literal else a.value), self.pc.scalar(other)
+        if _family(self.pa, a.type) != _family(self.pa, b.type):
+            raise FilterError(f"{a.type} cannot be compared with {b.type}", at)
+        return a.value, b.value
+
+    def literal(self, value: Any, beside: Term, at: int) -> pa.Scalar[Any]:
+        family = _family(self.pa, beside.type)
+        if family == "time" and isinstance(value, str):
+            return self.pa.scalar(_time(value, at), beside.type)
+        if family == "octets" and isinstance(value, str):
+            return self.pa.scalar(value.encode(), beside.type)
+        scalar = self.pa.scalar(value)
+        if family != _family(self.pa, scalar.type):
+            raise FilterError(f"{beside.type} cannot be compared with {value!r}", at)
+        return scalar
+
+
+def _family(pa: Any, kind: pa.DataType | None) -> str:
+    tests = {
+        "boolean": pa.types.is_boolean, "number": lambda t: pa.types.is_integer(t) or pa.types.is_floating(t),
+        "text": pa.types.is_string, "octets": pa.types.is_binary, "time": pa.types.is_timestamp,
+        "list": lambda t: pa.types.is_list(t) and not pa.types.is_map(t),
+    }  # fmt: skip
+    return next((name for name, test in tests.items() if kind is not None and test(kind)), str(kind))
+
+
+def _plain(pa: Any, kind: pa.DataType) -> pa.DataType:
+    # a number that does not fit the column is not in it; it must not be an error
+    return pa.int64() if pa.types.is_integer(kind) else kind
+
+
+def _time(text: str, at: int) -> datetime:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise FilterError(f"{text!r} is not a time such as 2026-01-31T12:00:00", at) from None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
+
+
+def _describe(node: ast.AST) -> str:
+    return {"Call": "such function", "BinOp": "such operator"}.get(type(node).__name__, type(node).__name__.lower())
+
+
+def _check_depth(tree: ast.AST) -> None:
+    level: list[ast.AST] = [tree]
+    for _ in range(_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise FilterError(f"nested more than {_DEPTH} deep")

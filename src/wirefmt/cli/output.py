@@ -1,0 +1,185 @@
+"""Where rows go: one writer a format. All stream: what a writer holds does not grow with the capture."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
+
+import rich_click as click
+
+from .table import TableWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Rows a Parquet row group gathers, and octets at which it is written sooner.
+ROW_GROUP_ROWS, ROW_GROUP_OCTETS = 1 << 17, 64 << 20
+
+
+class Writer(Protocol):
+    def write(self, batch: pa.RecordBatch) -> None: ...
+    def close(self) -> None: ...
+
+
+class Format(NamedTuple):
+    suffixes: tuple[str, ...]
+    binary: bool  # nothing for a terminal
+    writer: Callable[[IO[bytes], pa.Schema], Writer]
+
+
+class ArrowWriter:
+    """Arrow IPC: a file where the output is a file, a stream where it is a pipe."""
+
+    def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
+        import pyarrow.ipc
+
+        make = pyarrow.ipc.new_stream if sink is sys.stdout.buffer else pyarrow.ipc.new_file
+        self._writer = make(sink, schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class ParquetWriter:
+    def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
+        import pyarrow.parquet
+
+        self._writer = pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
+        self._schema = schema
+        self._held: list[pa.RecordBatch] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+        rows, octets = sum(b.num_rows for b in self._held), sum(b.nbytes for b in self._held)
+        if rows >= ROW_GROUP_ROWS or octets >= ROW_GROUP_OCTETS:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._held:
+            self._writer.write_table(pa.Table.from_batches(self._held, self._schema))
+            self._held.clear()
+
+
+class CsvWriter:
+    """CSV with a header; nested columns as in `text.flat_columns`."""
+
+    def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
+        import pyarrow.csv
+
+        from .text import flat_columns
+
+        self._flat = flat_columns
+        self._writer = pyarrow.csv.CSVWriter(sink, flat_columns(_no_rows(schema)).schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(self._flat(batch))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class JsonLinesWriter:
+    """One JSON object a line; a null is a key that is not there."""
+
+    def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
+        from .text import compact_json, json_objects
+
+        self._sink, self._objects, self._json = sink, json_objects, compact_json
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        columns = list(zip(batch.schema.names, batch.columns, strict=True))
+        lines = [self._json(row) for row in self._objects(columns, batch.num_rows)]
+        self._sink.write(("\n".join(lines) + "\n").encode())
+
+    def close(self) -> None:
+        pass
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
+
+
+FORMATS: dict[str, Format] = {
+    "table": Format((), False, TableWriter),
+    "jsonl": Format((".jsonl", ".ndjson"), False, JsonLinesWriter),
+    "csv": Format((".csv",), False, CsvWriter),
+    "arrow": Format((".arrow", ".arrows", ".feather", ".ipc"), True, ArrowWriter),
+    "parquet": Format((".parquet",), True, ParquetWriter),
+}
+
+
+def format_of(out: str | None, asked: str | None) -> str:
+    """The format asked for, else what the suffix says (before .gz or .zst), else a table."""
+    if asked:
+        return asked
+    if out is None:
+        return "table"
+    name = out.lower().removesuffix(".gz").removesuffix(".zst")
+    for fmt, row in FORMATS.items():
+        if name.endswith(row.suffixes or "\0"):
+            return fmt
+    raise click.UsageError(f"-o {out}: no format has this suffix; say --format {'|'.join(FORMATS)}")
+
+
+@contextmanager
+def open_writer(out: str | None, fmt: str, schema: pa.Schema) -> Iterator[Writer]:
+    """A writer onto a file, URL or standard output. A local file appears under its name once it is whole."""
+    if out is None:
+        if FORMATS[fmt].binary and sys.stdout.isatty():
+            raise click.UsageError(f"{fmt} is not for a terminal: give -o FILE, or pipe it on")
+        writer = FORMATS[fmt].writer(sys.stdout.buffer, schema)
+        yield writer
+        writer.close()
+        sys.stdout.buffer.flush()
+        return
+    with _open(out) as sink:
+        writer = FORMATS[fmt].writer(sink, schema)
+        yield writer
+        writer.close()
+
+
+@contextmanager
+def _open(out: str) -> Iterator[IO[bytes]]:
+    if "://" in out:
+        import fsspec
+
+        with fsspec.open(out, "wb") as sink, _compressed(sink, out) as inner:
+            yield inner
+        return
+    part = f"{out}.part" if os.path.isfile(out) or not os.path.exists(out) else out  # a device or a pipe has no part
+    try:
+        with open(part, "wb") as sink, _compressed(sink, out) as inner:
+            yield inner
+        if part != out:
+            os.replace(part, out)
+    except BaseException:
+        if part != out:
+            with suppress(FileNotFoundError):
+                os.unlink(part)
+        raise
+
+
+@contextmanager
+def _compressed(sink: IO[bytes], out: str) -> Iterator[IO[bytes]]:
+    import pyarrow as pa
+
+    kind = {".gz": "gzip", ".zst": "zstd"}.get(os.path.splitext(out)[1].lower())
+    if kind is None:
+        yield sink
+        return
+    with pa.CompressedOutputStream(sink, kind) as inner:
+        yield inner

@@ -1,0 +1,254 @@
+"""`wirefmt summary`: what is in captures, counted in one pass in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from .inputs import PANELS, batches, capture_options, columns_to_read, open_captures, parse_filter, verdict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COLUMNS = [
+    "ts_ns", "capture", "protocol", "version", "kind", "destination", "payload_size", "wire_size", "status", "error",
+]  # fmt: skip
+#: Distinct keys a count may hold; beyond them the rarer half is let go and the counts are said to be approximate.
+DISTINCT = 1 << 16
+BINS = 60
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+@click.command()
+@capture_options
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
+              help="How many destinations and errors are listed.", panel="Output")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.", panel="Output")
+@click.option_panel(PANELS[0][0], help=PANELS[0][1])
+@click.option_panel(PANELS[1][0], help=PANELS[1][1])
+@click.option_panel("Output", help="What is printed, as in: wirefmt summary a.pcap --json | jq .messages")
+def summary(
+    files: tuple[str, ...],
+    protocols: tuple[str, ...],
+    decode_as: tuple[str, ...],
+    tunnels: bool,
+    flows: str,
+    filter_text: str | None,
+    top: int,
+    as_json: bool,
+) -> int:
+    """Count messages by protocol and kind, destinations and errors, over time.
+
+    FILES are captures (pcap, pcapng, also .gz and .zst), directories, globs in quotes, URLs, or - for standard input.
+
+    [b]Examples[/b]
+
+    \b
+    wirefmt summary trace.pcap
+    wirefmt summary 'captures/*.pcap' --filter "kind == 'PUBLISH'" --top 20
+    wirefmt summary trace.pcap --json | jq '.destinations[0]'
+    """
+    condition = parse_filter(filter_text)
+    with open_captures(
+        files,
+        protocols=protocols or None,
+        decode_as=decode_as,
+        tunnels=tunnels,
+        flows=flows,
+        columns=columns_to_read(_COLUMNS, condition),
+        payload=bool(condition and "payload" in condition.columns),
+    ) as reader:
+        found = Summary()
+        for batch in batches(reader, condition, progress=True):
+            found.add(batch)
+        if as_json:
+            click.echo(json.dumps(found.as_dict(top), ensure_ascii=False))
+        else:
+            found.show(top)
+        return verdict(reader)
+
+
+class Tally:
+    """Messages and octets by key, for at most `DISTINCT` keys: the frequent ones stay."""
+
+    def __init__(self) -> None:
+        self.messages: Counter[tuple[Any, ...]] = Counter()
+        self.octets: Counter[tuple[Any, ...]] = Counter()
+        self.exact = True
+
+    def add(self, key: tuple[Any, ...], messages: int, octets: int) -> None:
+        self.messages[key] += messages
+        self.octets[key] += octets
+        if len(self.messages) > DISTINCT:
+            self.exact = False
+            self.messages = Counter(dict(self.messages.most_common(DISTINCT // 2)))
+            self.octets = Counter({key: self.octets[key] for key in self.messages})
+
+    def top(self, count: int | None = None) -> list[tuple[tuple[Any, ...], int, int]]:
+        # equal counts in the order of their names, so that two runs print the same
+        ranked = sorted(self.messages.items(), key=lambda item: (-item[1], str(item[0])))
+        return [(key, n, self.octets[key]) for key, n in ranked[:count]]
+
+
+class Histogram:
+    """Messages over time in `BINS` bins whose width doubles as the time range grows."""
+
+    def __init__(self) -> None:
+        self.begin: int | None = None  # seconds since 1970, a multiple of width
+        self.width = 1
+        self.bins = [0] * BINS
+
+    def add(self, second: int, count: int) -> None:
+        if self.begin is None:
+            self.begin = second
+        while not self.begin <= second < self.begin + BINS * self.width:
+            self._widen(second)
+        self.bins[(second - self.begin) // self.width] += count
+
+    def _widen(self, second: int) -> None:
+        assert self.begin is not None
+        width, begin = self.width * 2, min(self.begin, second)
+        begin -= begin % width
+        if self.begin + BINS * self.width > begin + BINS * width:  # a time long before: wider still first
+            begin = self.begin - self.begin % width
+        bins = [0] * BINS
+        for i, count in enumerate(self.bins):
+            at = (self.begin + i * self.width - begin) // width
+            if count:
+                bins[at] += count
+        self.begin, self.width, self.bins = begin, width, bins
+
+    def used(self) -> list[int]:
+        """The bins from the first to the last that holds a message."""
+        filled = [i for i, count in enumerate(self.bins) if count]
+        return self.bins[filled[0] : filled[-1] + 1] if filled else []
+
+
+@dataclass
+class Summary:
+    captures: set[str] = field(default_factory=set)
+    kinds: Tally = field(default_factory=Tally)
+    destinations: Tally = field(default_factory=Tally)
+    faults: Tally = field(default_factory=Tally)
+    times: Histogram = field(default_factory=Histogram)
+    first_ns: int | None = None
+    last_ns: int | None = None
+    wire_octets: int = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        table = pa.Table.from_batches([batch])
+        self.captures.update(name for name in pc.unique(table["capture"]).to_pylist() if name is not None)
+        # a row without a kind is no message: a hole, or a capture that could not be read on
+        messages = table.filter(pc.field("kind").is_valid())
+        _tally(self.kinds, messages, ["protocol", "version", "kind"])
+        _tally(self.destinations, messages.filter(pc.field("destination").is_valid()), ["destination"])
+        _tally(self.faults, table.filter(pc.field("status") != "ok"), ["status", "error"])
+        self.wire_octets += pc.sum(messages["wire_size"]).as_py() or 0
+        self._add_times(messages["ts_ns"].drop_null())
+
+    def _add_times(self, ts_ns: pa.ChunkedArray[Any]) -> None:
+        import pyarrow.compute as pc
+
+        if not len(ts_ns):
+            return
+        low, high = pc.min_max(ts_ns).values()
+        self.first_ns = min(low.as_py(), low.as_py() if self.first_ns is None else self.first_ns)
+        self.last_ns = max(high.as_py(), high.as_py() if self.last_ns is None else self.last_ns)
+        for row in pc.value_counts(pc.divide(ts_ns, 1_000_000_000)).to_pylist():
+            self.times.add(row["values"], row["counts"])
+
+    @property
+    def messages(self) -> int:
+        return sum(self.kinds.messages.values())
+
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self.first_ns is None or self.last_ns is None else (self.last_ns - self.first_ns) / 1e9
+
+    def as_dict(self, top: int) -> dict[str, Any]:
+        rate = self.messages / self.seconds if self.seconds else None
+        return {
+            "captures": len(self.captures),
+            "messages": self.messages,
+            "wire_octets": self.wire_octets,
+            "first": _iso(self.first_ns),
+            "last": _iso(self.last_ns),
+            "seconds": self.seconds,
+            "messages_per_second": rate,
+            "octets_per_second": self.wire_octets / self.seconds if self.seconds else None,
+            "rate": {"begin": self.times.begin, "seconds_per_bin": self.times.width, "messages": self.times.used()},
+            "kinds": [
+                {"protocol": p, "version": v, "kind": k, "messages": n, "payload_octets": octets}
+                for (p, v, k), n, octets in self.kinds.top()
+            ],
+            "destinations": [
+                {"destination": name, "messages": n, "payload_octets": octets}
+                for (name,), n, octets in self.destinations.top(top)
+            ],
+            "destinations_exact": self.destinations.exact,
+            "errors": [{"status": status, "error": error, "rows": n} for (status, error), n, _ in self.faults.top(top)],
+        }
+
+    def show(self, top: int) -> None:
+        from .table import show_table
+
+        files = f"{len(self.captures):,} capture{'' if len(self.captures) == 1 else 's'}"
+        click.echo(f"{files}, {self.messages:,} messages, {self.wire_octets:,} octets on the wire")
+        if self.first_ns is not None:
+            click.echo(f"from {_readable(self.first_ns)} to {_readable(self.last_ns)} UTC, {self.seconds:,.3f} s")
+        if self.seconds:
+            rate, octets = self.messages / self.seconds, self.wire_octets / self.seconds
+            click.echo(f"{rate:,.1f} messages/s, {octets:,.0f} octets/s")
+        bins = self.times.used()
+        if len(bins) > 1 and _can_show(_BARS):
+            click.echo(f"{_spark(bins)}  messages in {self.times.width:,} s, at most {max(bins):,}")
+        show_table(
+            "Messages", ("protocol", "version", "kind", "messages", "payload octets"),
+            [(*key, n, octets) for key, n, octets in self.kinds.top()],
+        )  # fmt: skip
+        about = "" if self.destinations.exact else f" (approximate: more than {DISTINCT:,} destinations)"
+        show_table(
+            f"Top destinations{about}", ("destination", "messages", "payload octets"),
+            [(*key, n, octets) for key, n, octets in self.destinations.top(top)],
+        )  # fmt: skip
+        show_table(
+            "Not decoded in full", ("status", "error", "rows"), [(*key, n) for key, n, _ in self.faults.top(top)]
+        )
+
+
+def _tally(tally: Tally, table: pa.Table, keys: list[str]) -> None:
+    counted = table.group_by(keys).aggregate([([], "count_all"), ("payload_size", "sum")])
+    for row in counted.to_pylist():
+        tally.add(tuple(row[key] for key in keys), row["count_all"], row["payload_size_sum"] or 0)
+
+
+def _spark(bins: list[int]) -> str:
+    most = max(bins)
+    return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in bins)
+
+
+def _can_show(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _iso(ns: int | None) -> str | None:
+    if ns is None:
+        return None
+    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%dT%H:%M:%S}.{ns % 10**9:09d}Z"
+
+
+def _readable(ns: int | None) -> str:
+    return (_iso(ns) or "").replace("T", " ")[:-4]

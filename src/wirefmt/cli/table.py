@@ -1,0 +1,145 @@
+"""Rows for people: aligned columns, streamed.
+
+Widths come from the first rows; on a terminal the widest columns give way until a row fits in a line. What was wrong
+with a message (column `error`) stands behind its row in red, not in a column of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What a table shows unless asked otherwise.
+COLUMNS = ("ts", "client_id", "direction", "kind", "destination", "qos", "sequence", "code", "payload", "error")
+#: Rows that are looked at for the widths.
+SAMPLE = 500
+#: Longest and shortest cell of a table, in characters.
+WIDEST, NARROWEST = 60, 8
+_GAP = "  "
+_ARROWS = {0: "->", 1: "<-"}
+_BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
+
+Row = tuple[list[str], str | None]  # cells, what was wrong
+
+
+class TableWriter:
+    def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
+        import pyarrow as pa
+
+        self._sink = sink
+        self._names = [name for name in schema.names if name != "error"]
+        self._right = [_is_number(pa, schema.field(name).type) for name in self._names]
+        self._terminal = sink is sys.stdout.buffer and sys.stdout.isatty()
+        self._colour = self._terminal and not os.environ.get("NO_COLOR")
+        self._held: list[Row] = []
+        self._widths: list[int] | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        rows = self._rows(batch)
+        if self._widths is None:
+            self._held += rows
+            if len(self._held) < SAMPLE:
+                return
+            rows = self._begin()
+        self._print(rows)
+
+    def close(self) -> None:
+        if self._widths is None and self._held:
+            self._print(self._begin())
+
+    def _rows(self, batch: pa.RecordBatch) -> list[Row]:
+        from .text import cell, json_values
+
+        columns = []
+        for name in self._names:
+            column = batch.column(name)
+            if name == "direction":
+                columns.append([_ARROWS.get(v, "-") for v in column.to_pylist()])
+                continue
+            values = column.to_pylist() if _is_octets(column.type) else json_values(column)
+            columns.append([cell(value, WIDEST) for value in values])
+        wrong = batch.column("error").to_pylist() if "error" in batch.schema.names else [None] * batch.num_rows
+        cells = zip(*columns, strict=True) if columns else ((),) * batch.num_rows
+        return [(list(row), error) for row, error in zip(cells, wrong, strict=True)]
+
+    def _begin(self) -> list[Row]:
+        """Settles the widths, prints the header; gives back the rows that have waited."""
+        from rich.cells import cell_len
+
+        held, self._held = self._held, []
+        sample = [self._names, *(cells for cells, _ in held)]
+        self._widths = [max(map(cell_len, column)) for column in zip(*sample, strict=True)]
+        if self._terminal:
+            _fit(self._widths, shutil.get_terminal_size().columns - len(_GAP) * (len(self._widths) - 1))
+        self._line(self._names, None, _BOLD)
+        return held
+
+    def _print(self, rows: list[Row]) -> None:
+        for cells, error in rows:
+            self._line(cells, error, "")
+
+    def _line(self, cells: list[str], error: str | None, style: str) -> None:
+        from .text import printable
+
+        assert self._widths is not None
+        padded = (
+            self._pad(cell, width, right) for cell, width, right in zip(cells, self._widths, self._right, strict=True)
+        )
+        line = _GAP.join(padded).rstrip()
+        if style and self._colour:
+            line = f"{style}{line}{_PLAIN}"
+        if error is not None:
+            wrong = printable(error)
+            line += f"{_GAP}{_RED}{wrong}{_PLAIN}" if self._colour else f"{_GAP}! {wrong}"
+        self._sink.write(f"{line}\n".encode())
+
+    def _pad(self, text: str, width: int, right: bool) -> str:
+        from rich.cells import cell_len, set_cell_size
+
+        size = cell_len(text)
+        if size > width and self._terminal:
+            return set_cell_size(text, width - 1) + "…"
+        space = " " * (width - size)
+        return space + text if right else text + space
+
+
+def _fit(widths: list[int], room: int) -> None:
+    """Takes from the widest column, one character at a time, until all fit or none is wide."""
+    while sum(widths) > room and max(widths) > NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+
+
+def _is_number(pa: Any, kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_octets(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_binary(kind))
+
+
+def show_table(title: str, header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    """A small table on standard output; nothing where there are no rows."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from .text import printable
+
+    if not rows:
+        return
+    grid = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    for name, value in zip(header, rows[0], strict=True):
+        grid.add_column(name, justify="right" if isinstance(value, int) else "left", overflow="fold")
+    for row in rows:
+        cells = ("-" if v is None else f"{v:,}" if isinstance(v, int) else printable(str(v)) for v in row)
+        grid.add_row(*map(Text, cells))
+    console = Console()
+    console.print()
+    console.print(grid)

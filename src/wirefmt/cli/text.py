@@ -1,0 +1,105 @@
+"""Values of the message table as text: for JSON, for CSV, and for people."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BASE64 = "base64:"
+
+
+def octets_for_json(value: bytes) -> str | dict[str, str]:
+    """UTF-8 as a string; any other octets as {"base64": "..."}."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def octets_for_csv(value: bytes) -> str:
+    """UTF-8 as it is; any other octets behind "base64:". Text that begins so itself is given in base64 too."""
+    try:
+        text = value.decode()
+        if not text.startswith(BASE64):
+            return text
+    except UnicodeDecodeError:
+        pass
+    return BASE64 + base64.b64encode(value).decode()
+
+
+def json_values(column: pa.Array[Any]) -> list[Any]:
+    """A column as values for json: times in ISO 8601, structs without their nulls, maps as lists of pairs."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return list(pc.strftime(column, "%Y-%m-%dT%H:%M:%SZ").to_pylist())  # %S has the fraction
+    if pa.types.is_binary(kind):
+        return [None if v is None else octets_for_json(v) for v in column.to_pylist()]
+    if pa.types.is_struct(kind):
+        fields = [(kind.field(i).name, column.field(i)) for i in range(kind.num_fields)]
+        rows = json_objects([(name, values) for name, values in fields], len(column))
+        return [row if valid else None for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
+    return list(column.to_pylist())
+
+
+def json_objects(columns: list[tuple[str, pa.Array[Any]]], count: int) -> list[dict[str, Any]]:
+    """Rows as dicts; a null is a key that is not there."""
+    rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name, column in columns:
+        if column.null_count < count:
+            for row, value in zip(rows, json_values(column), strict=True):
+                if value is not None:
+                    row[name] = value
+    return rows
+
+
+def flat_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """For CSV: structs as name.field, octets as text, lists and maps as JSON."""
+    import pyarrow as pa
+
+    columns: dict[str, pa.Array[Any]] = {}
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if pa.types.is_struct(field.type):
+            names = [f"{field.name}.{field.type.field(i).name}" for i in range(field.type.num_fields)]
+            columns |= zip(names, column.flatten(), strict=True)
+        else:
+            columns[field.name] = column
+    return pa.record_batch({name: _flat(column) for name, column in columns.items()})
+
+
+def _flat(column: pa.Array[Any]) -> pa.Array[Any]:
+    import pyarrow as pa
+
+    if pa.types.is_binary(column.type):
+        return pa.array([None if v is None else octets_for_csv(v) for v in column.to_pylist()], pa.string())
+    if pa.types.is_nested(column.type):
+        return pa.array([None if v is None else compact_json(v) for v in json_values(column)], pa.string())
+    return column
+
+
+def compact_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def cell(value: Any, limit: int) -> str:
+    """A value in one line for people, at most `limit` characters; what was on the wire never steers the terminal."""
+    if value is None:
+        return "-"
+    if isinstance(value, bytes):
+        head = value[: limit * 4]  # a character is at most four octets
+        value = head.decode(errors="backslashreplace" if len(head) == len(value) else "ignore")
+    elif not isinstance(value, str):
+        value = compact_json(value) if isinstance(value, list | dict | bool) else str(value)
+    text = printable(value[: limit + 1])
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    r"""Text with everything that is no visible character escaped: \n, \x1b, \u202e."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -51,6 +51,7 @@ cdef struct MqttPacket:         # views into the octets; nothing owned
     uint8_t protocol_level, connect_flags
     uint16_t keep_alive
     uint64_t properties_seen, will_properties_seen      # bit n: property n is there
+    uint32_t property_count, will_property_count
     int note                    # LAX: the first check that was skipped (a CHECKS row), 0 none
     int64_t note_offset         # where
     int note_count
@@ -437,6 +438,10 @@ cdef int mqtt_read_properties(MqttReader* x, Cursor* p, int packet, uint64_t* se
         if status != OK:
             return status
         order += 1
+    if packet:
+        x.m.property_count = order
+    else:
+        x.m.will_property_count = order
     return mqtt_check_properties(x, packet, seen[0], p.end)
 
 

@@ -8,8 +8,14 @@
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.object cimport PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
-from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+
+
+cdef extern from "Python.h":
+    object PyUnicode_New(Py_ssize_t size, Py_UCS4 maxchar)
+    void* PyUnicode_DATA(object text)
+    void PyObject_GC_UnTrack(void* o)
 
 
 # ------------------------------------------------------------------------------------------------ names
@@ -28,24 +34,47 @@ cdef bytes HIDDEN = b"***"
 # ------------------------------------------------------------------------------------------------ octets -> values
 
 cdef inline str text_of(const uint8_t* p, uint32_t size):
-    return PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
+    """A string whose UTF-8 has been checked. Most are ASCII, and short: those are copied without more ado."""
+    cdef object text
+    if size < 2 or not is_ascii(p, size):
+        return PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
+    text = PyUnicode_New(size, 127)
+    memcpy(PyUnicode_DATA(text), p, size)
+    return <str>text
+
+
+cdef inline bint is_ascii(const uint8_t* p, size_t size) noexcept nogil:
+    cdef uint64_t w, all = 0
+    cdef size_t i = 0
+    while size - i >= 8:
+        memcpy(&w, p + i, 8)
+        all |= w
+        i += 8
+    while i < size:
+        all |= p[i]
+        i += 1
+    return not all & 0x8080808080808080ULL
 
 
 cdef inline bytes octets_of(const uint8_t* p, uint32_t size):
     return PyBytes_FromStringAndSize(<const char*>p, size)
 
 
-cdef tuple properties_of(const Span* area):
-    """(name, value) pairs in the order of the octets, which mqtt_parse has checked."""
+cdef tuple properties_of(const Span* area, uint32_t count):
+    """(name, value) pairs in the order of the octets, which mqtt_parse has checked.
+
+    The tuples hold nothing that can be part of a cycle: the collector is told so, as it would find out by itself.
+    """
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
     cdef uint32_t identifier = 0, value = 0
+    cdef uint32_t i
     cdef int type
-    cdef list out
-    if area.size == 0:
+    cdef tuple out
+    if count == 0:
         return ()
-    out = []
-    while p < end:
+    out = PyTuple_New(count)
+    for i in range(count):
         p += read_varint(p, <size_t>(end - p), &identifier)
         type = mqtt_properties[identifier].type
         if type == MQTT_STRING:
@@ -55,6 +84,7 @@ cdef tuple properties_of(const Span* area):
             name = text_of(p + 2, load_u16(p))
             p += 2 + load_u16(p)
             item = (name, text_of(p + 2, load_u16(p)))
+            PyObject_GC_UnTrack(<void*>item)
             p += 2 + load_u16(p)
         elif type == MQTT_BINARY:
             item = octets_of(p + 2, load_u16(p))
@@ -71,8 +101,12 @@ cdef tuple properties_of(const Span* area):
         else:
             p += read_varint(p, <size_t>(end - p), &value)
             item = value
-        out.append((PROPERTY_NAMES[identifier], item))
-    return tuple(out)
+        item = (<object>PROPERTY_NAMES[identifier], item)
+        PyObject_GC_UnTrack(<void*>item)
+        Py_INCREF(item)
+        PyTuple_SET_ITEM(out, i, item)
+    PyObject_GC_UnTrack(<void*>out)
+    return out
 
 
 cdef tuple subscriptions_of(const MqttPacket* m):
@@ -312,7 +346,7 @@ cdef MqttWill make_will(const MqttPacket* m):
     w.payload = octets_of(m.will_payload.at, m.will_payload.size)
     w.qos = m.connect_flags >> 3 & 3
     w.retain = m.connect_flags >> 5 & 1
-    w.properties = properties_of(&m.will_properties)
+    w.properties = properties_of(&m.will_properties, m.will_property_count)
     return w
 
 
@@ -350,7 +384,7 @@ cdef class MqttMessage:
     """
     cdef bytes block
     cdef const uint8_t* frame
-    cdef uint32_t size
+    cdef uint32_t size, property_count
     cdef uint16_t packet_identifier_
     cdef uint8_t version_, first_octet, form_, reason_code_, acknowledge_flags
     cdef uint8_t noted          # LAX let something pass
@@ -470,7 +504,7 @@ cdef class MqttMessage:
 
     cdef object properties_tuple(self):
         if self.cached_properties is None:
-            self.cached_properties = properties_of(&self.properties_span)
+            self.cached_properties = properties_of(&self.properties_span, self.property_count)
         return self.cached_properties
 
     cdef object reason_or_none(self):
@@ -492,6 +526,7 @@ cdef inline void hold(MqttMessage self, bytes block, const MqttPacket* m, int si
     self.side = <int8_t>side
     self.topic = m.topic
     self.properties_span = m.properties
+    self.property_count = m.property_count
     self.payload_span = m.payload if m.type == MQTT_PUBLISH else m.list
 
 

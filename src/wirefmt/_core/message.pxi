@@ -5,11 +5,76 @@
 #
 # Uses: writer (its buffer functions). Included by _core.pyx.
 from cpython.bytes cimport PyBytes_CheckExact
-from cpython.object cimport PyTypeObject
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 
 from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE, Limits
 from wirefmt.strictness import Note, Strictness
 
+
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+    #define WIREFMT_SHARES_VALUES 0
+    #else
+    #define WIREFMT_SHARES_VALUES 1
+    #endif
+    """
+    enum: WIREFMT_SHARES_VALUES
+
+
+# ------------------------------------------------------------------------------------------------ values seen before
+#
+# Streams repeat themselves: topics, content types and user properties are few, messages many. Small values are kept
+# in a table, where the octets they come from say where; each slot holds the last value that fell to it. What is
+# found there is one object for all messages, and costs a comparison. Without a GIL nothing is shared.
+
+cdef enum:
+    SHARED_SLOTS = 1024         # a power of two
+    SHARED_OCTETS = 54          # longer values are not kept
+
+
+cdef struct SharedSlot:
+    PyObject* value             # owned; NULL: free
+    uint8_t kind, size
+    uint8_t octets[SHARED_OCTETS]
+
+
+cdef SharedSlot[SHARED_SLOTS] SHARED_VALUES
+
+
+cdef inline SharedSlot* shared_slot(int kind, const uint8_t* p, size_t size) noexcept nogil:
+    """The slot of a value that is made of `size` octets (at most SHARED_OCTETS); `kind` tells apart what they mean."""
+    cdef uint64_t h = <uint64_t>kind << 8 | size, w = 0
+    cdef size_t i = 0
+    while size - i >= 8:
+        memcpy(&w, p + i, 8)
+        h = (h ^ w) * <uint64_t>0x9E3779B97F4A7C15ULL
+        h ^= h >> 29
+        i += 8
+    w = 0
+    while i < size:
+        w = w << 8 | p[i]
+        i += 1
+    h = (h ^ w) * <uint64_t>0x9E3779B97F4A7C15ULL
+    return &SHARED_VALUES[h >> 54]
+
+
+cdef inline bint is_held(const SharedSlot* slot, int kind, const uint8_t* p, size_t size) noexcept nogil:
+    return slot.value != NULL and slot.size == size and slot.kind == kind and memcmp(slot.octets, p, size) == 0
+
+
+cdef void share(SharedSlot* slot, int kind, const uint8_t* p, size_t size, object value) noexcept:
+    cdef PyObject* before = slot.value
+    Py_INCREF(value)
+    slot.value = <PyObject*>value
+    slot.kind = <uint8_t>kind
+    slot.size = <uint8_t>size
+    memcpy(slot.octets, p, size)
+    Py_XDECREF(before)
+
+
+# ------------------------------------------------------------------------------------------------ octets in, repr, names
 
 cdef enum:
     SHOWN_OCTETS = 32           # of a payload in a repr

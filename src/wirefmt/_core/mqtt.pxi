@@ -452,6 +452,8 @@ cdef inline int mqtt_take_property(MqttReader* x, Cursor* p, int packet, int ide
     cdef Span text
     cdef uint32_t value = 0
     cdef int used, status, type = row.type
+    text.at = NULL
+    text.size = 0
     if type == MQTT_STRING or type == MQTT_BINARY:
         status = mqtt_take_binary(x, p, field, nth, MQTT_CHECK_PROPERTY_TRUNCATED, by, &text)
         if status == OK and type == MQTT_STRING:
@@ -491,6 +493,8 @@ cdef inline int mqtt_take_pair(MqttReader* x, Cursor* p, int packet, int nth, in
     cdef int field = (MQTT_FIELD_PROPERTIES_USER_PROPERTY_NAME if packet else
                       MQTT_FIELD_WILL_PROPERTIES_USER_PROPERTY_NAME)
     cdef int half, status
+    text.at = NULL
+    text.size = 0
     for half in range(2):
         status = mqtt_take_binary(x, p, field + half, nth, MQTT_CHECK_PROPERTY_TRUNCATED, by, &text)
         if status == OK:

@@ -8,7 +8,6 @@
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.object cimport PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
-from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 
 
@@ -67,46 +66,87 @@ cdef tuple properties_of(const Span* area, uint32_t count):
     """
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
-    cdef uint32_t identifier = 0, value = 0
-    cdef uint32_t i
-    cdef int type
-    cdef tuple out
+    cdef const uint8_t* value
+    cdef SharedSlot* slot
+    cdef uint32_t identifier = 0, i
+    cdef size_t size
+    cdef tuple out, pair
     if count == 0:
         return ()
     out = PyTuple_New(count)
     for i in range(count):
-        p += read_varint(p, <size_t>(end - p), &identifier)
-        type = mqtt_properties[identifier].type
-        if type == MQTT_STRING:
-            item = text_of(p + 2, load_u16(p))
-            p += 2 + load_u16(p)
-        elif type == MQTT_PAIR:
-            name = text_of(p + 2, load_u16(p))
-            p += 2 + load_u16(p)
-            item = (name, text_of(p + 2, load_u16(p)))
-            PyObject_GC_UnTrack(<void*>item)
-            p += 2 + load_u16(p)
-        elif type == MQTT_BINARY:
-            item = octets_of(p + 2, load_u16(p))
-            p += 2 + load_u16(p)
-        elif type == MQTT_BYTE:
-            item = p[0]
-            p += 1
-        elif type == MQTT_TWO:
-            item = load_u16(p)
-            p += 2
-        elif type == MQTT_FOUR:
-            item = load_u32(p)
-            p += 4
+        value = p + read_varint(p, <size_t>(end - p), &identifier)
+        size = property_size(<int>identifier, value, end)
+        if size > SHARED_OCTETS or mqtt_properties[identifier].type == MQTT_BINARY or not WIREFMT_SHARES_VALUES:
+            pair = property_pair(<int>identifier, value)
         else:
-            p += read_varint(p, <size_t>(end - p), &value)
-            item = value
-        item = (<object>PROPERTY_NAMES[identifier], item)
-        PyObject_GC_UnTrack(<void*>item)
-        Py_INCREF(item)
-        PyTuple_SET_ITEM(out, i, item)
+            slot = shared_slot(<int>identifier, value, size)
+            if is_held(slot, <int>identifier, value, size):
+                pair = <tuple>slot.value
+            else:
+                pair = property_pair(<int>identifier, value)
+                share(slot, <int>identifier, value, size, pair)
+        p = value + size
+        Py_INCREF(pair)
+        PyTuple_SET_ITEM(out, i, pair)
     PyObject_GC_UnTrack(<void*>out)
     return out
+
+
+cdef inline size_t property_size(int identifier, const uint8_t* p, const uint8_t* end) noexcept nogil:
+    """Octets of a property's value."""
+    cdef uint32_t value = 0
+    cdef size_t size
+    cdef int type = mqtt_properties[identifier].type
+    if type == MQTT_STRING or type == MQTT_BINARY:
+        return <size_t>2 + load_u16(p)
+    if type == MQTT_PAIR:
+        size = <size_t>2 + load_u16(p)
+        return size + 2 + load_u16(p + size)
+    if type == MQTT_VARINT:
+        return <size_t>read_varint(p, <size_t>(end - p), &value)
+    return 1 if type == MQTT_BYTE else 2 if type == MQTT_TWO else 4
+
+
+cdef tuple property_pair(int identifier, const uint8_t* p):
+    """One property as (name, value); its value begins at `p`."""
+    cdef uint32_t number = 0
+    cdef const uint8_t* second
+    cdef int type = mqtt_properties[identifier].type
+    cdef tuple pair
+    if type == MQTT_STRING:
+        value = text_of(p + 2, load_u16(p))
+    elif type == MQTT_PAIR:
+        second = p + 2 + load_u16(p)
+        value = (text_of(p + 2, load_u16(p)), text_of(second + 2, load_u16(second)))
+        PyObject_GC_UnTrack(<void*>value)
+    elif type == MQTT_BINARY:
+        value = octets_of(p + 2, load_u16(p))
+    elif type == MQTT_BYTE:
+        value = p[0]
+    elif type == MQTT_TWO:
+        value = load_u16(p)
+    elif type == MQTT_FOUR:
+        value = load_u32(p)
+    else:
+        read_varint(p, 4, &number)
+        value = number
+    pair = (<object>PROPERTY_NAMES[identifier], value)
+    PyObject_GC_UnTrack(<void*>pair)
+    return pair
+
+
+cdef str topic_of(const Span* topic):
+    """A Topic Name, shared with other packets if it is short."""
+    cdef SharedSlot* slot
+    if topic.size > SHARED_OCTETS or not WIREFMT_SHARES_VALUES:
+        return text_of(topic.at, topic.size)
+    slot = shared_slot(0, topic.at, topic.size)         # kind 0: no property
+    if is_held(slot, 0, topic.at, topic.size):
+        return <str>slot.value
+    text = text_of(topic.at, topic.size)
+    share(slot, 0, topic.at, topic.size, text)
+    return text
 
 
 cdef tuple subscriptions_of(const MqttPacket* m):
@@ -721,7 +761,7 @@ cdef class MqttPublish(MqttMessage):
     @property
     def topic_name(self):
         if self.cached is None:
-            self.cached = text_of(self.topic.at, self.topic.size)
+            self.cached = topic_of(&self.topic)
         return self.cached
 
     @property

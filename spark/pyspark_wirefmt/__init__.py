@@ -3,6 +3,7 @@
 `spark.read.format("wirefmt")` works wherever this package can be imported: Spark 4 finds `DefaultSource` by the
 package's name. Everything else is a function::
 
+    read(spark, paths, **options)                    DataFrame by packet shuffle; also on Spark 3.5
     decode_to_parquet(spark, paths, out, **options)  tasks write Parquet themselves; the cheapest way
     local_session(**conf)                            a quiet session on this machine, Java found or installed
     ship(spark)                                      sends the installed package to executors that lack it
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .schema import ddl, message_schema, packet_schema
     from .session import local_session
     from .ship import check, ship
+    from .shuffle import read
     from .source import DefaultSource
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "local_session",
     "message_schema",
     "packet_schema",
+    "read",
     "ship",
 ]
 
@@ -43,6 +46,7 @@ _HOME = {
     "local_session": "session",
     "message_schema": "schema",
     "packet_schema": "schema",
+    "read": "shuffle",
     "ship": "ship",
 }
 

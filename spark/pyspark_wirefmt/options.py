@@ -98,6 +98,7 @@ class Options:
     partitions: int | None = _option(_positive, None)
     pushdown: bool = _option(_flag, False)
     max_files_per_trigger: int = _option(_positive, 1000)
+    context_files: int = _option(_octets, 100)
     settle: float = _option(float, 0.0)
 
     @classmethod

@@ -32,6 +32,15 @@ class Task(NamedTuple):
     parts: int
 
 
+class Following(NamedTuple):
+    """Decode slice `part` of `parts` of rotated captures; keep the rows that come after the first `context` of them."""
+
+    names: tuple[str, ...]
+    context: int
+    part: int
+    parts: int
+
+
 def tasks(captures: list[CaptureFile], options: Options) -> list[Task]:
     """No capture: no task."""
     split_size, most = options.split_size, options.max_slices
@@ -41,6 +50,13 @@ def tasks(captures: list[CaptureFile], options: Options) -> list[Task]:
     if options.flows == "across-files":
         return _sliced([captures], split_size, most) if captures else []
     return _sliced(_bundles(captures, min(split_size, BUNDLE_SIZE)), split_size, most)
+
+
+def following(context: list[CaptureFile], captures: list[CaptureFile], options: Options) -> list[Following]:
+    """Tasks for rotated captures that follow others. No capture: no task."""
+    names = tuple(c.name for c in (*context, *captures))
+    sliced = tasks([*context, *captures], options) if captures else []
+    return [Following(names, len(context), task.part, task.parts) for task in sliced]
 
 
 def _sliced(bundles: Iterable[list[CaptureFile]], split_size: int, most: int) -> list[Task]:
@@ -74,6 +90,50 @@ def decode(task: Task, options: Options, columns: list[str]) -> Iterator[pa.Reco
     keywords = options.core() | {"columns": columns, "slice": (task.part, task.parts)}
     with capture.read(list(task.names), **keywords) as reader:
         yield from as_arrow(reader, columns)
+
+
+def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """The rows that these captures add to those before them. The last capture is not the end: what is unfinished there
+    is left for those to come, which read this one again as their context."""
+    from wirefmt.capture.sources import READ_FAULTS
+
+    from wirefmt._core import CaptureDecoder
+    from wirefmt.errors import CaptureError
+
+    keywords = options.core() | {"columns": columns, "slice": (task.part, task.parts)}
+    decoder = CaptureDecoder(**keywords)
+
+    def read(names: Iterable[str], first: int) -> Iterator[Any]:
+        for index, name in enumerate(names, first):
+            decoder.begin_file(name, index)
+            try:
+                for chunk in chunks(name):
+                    at = 0
+                    while at < len(chunk):
+                        at += decoder.feed(chunk[at:])
+                        if (batch := decoder.take()) is not None:
+                            yield batch
+            except READ_FAULTS as fault:
+                if isinstance(fault, CaptureError):
+                    raise
+                decoder.report(f"{type(fault).__name__}: {fault}")
+            while not decoder.end_file():
+                yield decoder.take()
+        if (batch := decoder.take(final=True)) is not None:
+            yield batch
+
+    for _ in read(task.names[: task.context], 0):
+        pass  # rows of an earlier micro-batch
+    yield from as_arrow(read(task.names[task.context :], task.context), columns)
+
+
+def chunks(name: str) -> Iterator[memoryview]:
+    """The octets of a capture, decompressed. A chunk is valid until the next one is asked for."""
+    from wirefmt.capture import sources
+
+    (source,) = sources.find(name)
+    with sources.Chunks(source, lambda _: None) as opened:
+        yield from opened
 
 
 def as_arrow(batches: Iterable[Any], columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -50,7 +50,7 @@ class DefaultSource(DataSource):
 
 
 class Work(InputPartition):
-    """What one Spark task does: a `plan.Task` or a `packets.RangeTask`; None: nothing at all."""
+    """What one Spark task does: a `plan.Task`, `plan.Following` or `packets.RangeTask`; None: nothing at all."""
 
     def __init__(self, task: Any) -> None:
         super().__init__(task)
@@ -62,6 +62,8 @@ def run(task: Any, options: Options, columns: list[str]) -> Iterator[pa.RecordBa
         return iter(())
     if isinstance(task, plan.Task):
         return plan.decode(task, options, columns)
+    if isinstance(task, plan.Following):
+        return plan.follow(task, options, columns)
     from . import packets
 
     return packets.scan(task, options, columns)

@@ -4,7 +4,9 @@ A file counts once it has not been written for `settle` seconds, and is then tak
 taken in the order of (modification time, name), and an offset is the last file taken: small, whatever has been read. A
 file that appears later with an older modification time than the last one taken is not seen.
 
-Each file is decoded on its own (flows="in-file").
+flows="in-file" decodes each file on its own. With flows="across-files" the files are one capture, rotated, and a
+micro-batch reads up to `context_files` files before its own again, to know what flows are in the middle of; it keeps no
+state, so a replay gives the same rows. What is open at the end of the newest file waits for the next one.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from wirefmt.capture import files
 
+from . import plan
 from .options import Options
-from .source import run, works
+from .source import Work, run, works
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,8 +42,6 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lists on the driver, decodes in the tasks."""
 
     def __init__(self, paths: list[str], options: Options, columns: list[str]) -> None:
-        if options.flows != "in-file":
-            raise ValueError('a stream decodes each file on its own: option flows must be "in-file"')
         self.paths = paths
         self.options = options
         self.columns = columns
@@ -56,7 +57,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ready = self._ready()
         self.target = _key(ready[-1]) if ready else (-1.0, "")
 
-    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:  # type: ignore[override]
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
         begin = _offset_key(start or self.initialOffset())
         ready = [f for f in self._ready() if begin < _key(f) and (self.target is None or _key(f) <= self.target)]
         ready = ready[: getattr(limit, "max_files", None)]
@@ -65,7 +66,13 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         begin, last = _offset_key(start), _offset_key(end)
-        return works([f for f in self._all() if begin < _key(f) <= last], self.options)
+        listed = self._all()
+        taken = [f for f in listed if begin < _key(f) <= last]
+        if self.options.flows == "in-file" or self.options.table == "packets":
+            return works(taken, self.options)
+        before = [f for f in listed if _key(f) <= begin]
+        context = before[max(0, len(before) - self.options.context_files) :]
+        return [Work(task) for task in plan.following(context, taken, self.options) or (None,)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return run(partition.value, self.options, self.columns)

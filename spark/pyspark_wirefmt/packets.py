@@ -1,0 +1,142 @@
+"""The packets table: pieces of captures, and the scanning of them in a task.
+
+A large uncompressed capture is cut into byte ranges (`wirefmt.capture.split`), which each task resynchronises for
+itself; the driver reads file sizes and headers only. Frame numbers go on from range to range, so whoever wants them
+counts the frames before a range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wirefmt.capture.files import CaptureFile
+
+from . import plan
+from .options import Options
+from .plan import BUNDLE_SIZE, OPEN_COST, as_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from wirefmt.capture.split import Range
+
+
+class Piece(NamedTuple):
+    """A whole capture (`range` None) or a byte range of one."""
+
+    file_index: int  # number of the capture among all
+    name: str
+    range: Range | None
+    size: int
+    first_frame: int | None = 1  # None: to be counted by whoever needs it
+
+
+class RangeTask(NamedTuple):
+    """Scan these pieces, one after another."""
+
+    pieces: tuple[Piece, ...]
+
+
+def pieces(captures: list[CaptureFile], options: Options) -> list[Piece]:
+    """What captures are cut into, in order."""
+    from wirefmt.capture import split
+
+    split_size = options.split_size
+    if options.partitions:
+        split_size = max(1, math.ceil(sum(c.size for c in captures) / options.partitions))
+    found: list[Piece] = []
+    for index, capture in enumerate(captures):
+        cut: list[Range] = []
+        if capture.size > split_size and not capture.compressed:
+            cut = split.ranges(capture.name, split_size)
+        if len(cut) > 1:
+            found += [Piece(index, capture.name, r, r.end - r.begin, r.first_frame) for r in cut]
+        else:
+            found.append(Piece(index, capture.name, None, capture.size))
+    return found
+
+
+def bundles(found: Iterable[Piece], size: int = BUNDLE_SIZE) -> list[RangeTask]:
+    """Small neighbours share a task."""
+    planned: list[RangeTask] = []
+    bundle: list[Piece] = []
+    weight = 0
+    for piece in found:
+        cost = piece.size + OPEN_COST
+        if bundle and weight + cost > size:
+            planned.append(RangeTask(tuple(bundle)))
+            bundle, weight = [], 0
+        bundle.append(piece)
+        weight += cost
+    return [*planned, RangeTask(tuple(bundle))] if bundle else planned
+
+
+def tasks(captures: list[CaptureFile], options: Options) -> list[RangeTask]:
+    """Tasks of option("table", "packets")."""
+    return bundles(pieces(captures, options))
+
+
+def scan(task: RangeTask, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """The packet rows of a task."""
+    yield from as_arrow(_scan(task, options, columns), columns)
+
+
+def _scan(task: RangeTask, options: Options, columns: list[str]) -> Iterator[Any]:
+    from wirefmt._core import PacketScanner
+
+    scanner = PacketScanner(
+        tunnels=options.tunnels,
+        columns=columns,
+        ports=options.ports,
+        batch_rows=options.batch_rows,
+        batch_bytes=options.batch_bytes,
+    )
+    for piece in task.pieces:
+        if piece.range is None:
+            scanner.begin_file(piece.name, piece.file_index)
+        else:
+            first = piece.first_frame
+            if first is None:
+                first = _frames_before(piece) + 1 if "frame_no" in columns or "segment" in columns else 1
+            scanner.begin_file(
+                piece.name, piece.file_index, prefix=piece.range.prefix, offset=piece.range.begin, first_frame=first
+            )
+        for chunk in chunks(piece):
+            scanner.feed(chunk)
+            while (batch := scanner.take()) is not None:
+                yield batch
+        scanner.end_file()
+    if (batch := scanner.take(final=True)) is not None:
+        yield batch
+
+
+def count(piece: Piece, options: Options) -> dict[str, int]:
+    """Frames of a piece, IP fragments among them, and where its first record begins and its last one ends."""
+    from wirefmt.capture import split
+
+    if piece.range is not None:
+        found = split.count_frames(piece.name, piece.range)
+        return {"frames": found.frames, "fragments": found.fragments, "begin": found.begin, "end": found.end}
+    import pyarrow.compute as pc
+
+    seen = scan(RangeTask((piece,)), options, ["fragment"])
+    return {"frames": 0, "fragments": sum(pc.sum(b.column(0)).as_py() or 0 for b in seen), "begin": 0, "end": 0}
+
+
+def chunks(piece: Piece) -> Iterator[Any]:
+    """The octets of a piece, from its first record on."""
+    from wirefmt.capture import split
+
+    if piece.range is None:
+        yield from plan.chunks(piece.name)
+    else:
+        yield from split.read_range(piece.name, piece.range)
+
+
+def _frames_before(piece: Piece) -> int:
+    from wirefmt.capture import split
+
+    assert piece.range is not None
+    return int(split.count_frames(piece.name, replace(piece.range, begin=0, end=piece.range.begin)).frames)

@@ -1,0 +1,228 @@
+"""Captures to messages by a shuffle of packets, for very large and for rotated captures. Works on Spark 3.5 too.
+
+    byte ranges -> packets -> repartition by flow -> sort -> mapInArrow(decoder)
+
+Rows are those of one process. What needs no shuffle is not shuffled: with flows="in-file" a capture that one task reads
+as a whole is decoded there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from wirefmt.capture import files
+
+from . import packets, plan
+from .options import Options
+from .packets import Piece
+from .schema import message_schema, packet_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from wirefmt._core import CaptureDecoder
+
+    ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_COUNTS = "piece bigint, frames bigint, fragments bigint, begin bigint, end bigint"
+
+
+def read(
+    spark: SparkSession, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any
+) -> DataFrame:
+    """The message table of captures.
+
+    Args:
+        paths: captures, as for `spark.read.format("wirefmt").load`. With flows="across-files" they are one capture,
+            rotated, in this order.
+        options: as of the data source. `partitions` is the number of partitions that decode after the shuffle; unless
+            given, as many as the cluster has cores.
+
+    A small job runs at once where a capture is split or flows cross files: it counts the frames of each byte range, so
+    that frame numbers are right, and looks for IP fragments, which have no ports: with them whole address pairs are
+    shuffled instead of flows.
+
+    Raises:
+        ValueError: an option that is not known or cannot have its value.
+        FileNotFoundError: a path leads to nothing.
+    """
+    chosen = Options.parse(options)
+    if chosen.table != "messages":
+        raise ValueError('read() gives the message table; the packets table is format("wirefmt")\'s')
+    schema = message_schema(chosen.columns)
+    captures = files.expand(files.parse_paths(paths), recursive=chosen.recursive)
+    parts = chosen.partitions or parallelism(spark)
+    # `partitions` says how wide to shuffle here, not how finely to cut
+    found = packets.pieces(captures, replace(chosen, partitions=None))
+    if chosen.flows == "in-file" or len(captures) < 2:
+        whole = [captures[p.file_index] for p in found if p.range is None]
+        shuffled = [p for p in found if p.range is not None]
+    else:
+        whole, shuffled = [], found
+    names = [c.name for c in captures]
+    direct = _direct(spark, whole, chosen, schema)
+    if not shuffled:
+        return direct
+    by_flow = _shuffle(spark, shuffled, names, chosen, schema, parts)
+    return by_flow.unionAll(direct) if whole else by_flow
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Cores of the cluster."""
+    return max(1, spark.sparkContext.defaultParallelism)
+
+
+def _direct(spark: SparkSession, captures: list[files.CaptureFile], options: Options, schema: Any) -> DataFrame:
+    """Each capture decoded by one task as a whole."""
+    planned = plan.tasks(captures, replace(options, partitions=None))
+    columns = list(schema.names)
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in _numbers(batches):
+            yield from plan.decode(planned[number], options, columns)
+
+    return _each(spark, len(planned), decode, schema)
+
+
+def _shuffle(
+    spark: SparkSession, found: list[Piece], names: list[str], options: Options, schema: Any, parts: int
+) -> DataFrame:
+    found, fragments = _count(spark, found, options)
+    hashed = "pair_hash" if fragments else "flow_hash"
+    planned = packets.bundles(found)
+    columns = [hashed, "file_index", "frame_no", "segment"]
+
+    def scan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in _numbers(batches):
+            yield from packets.scan(planned[number], options, columns)
+
+    rows = _each(spark, len(planned), scan, packet_schema(columns))
+    in_file = options.flows == "in-file"
+    keys = ["file_index", hashed] if in_file else [hashed]
+    return (
+        rows.repartition(parts, *keys)
+        .sortWithinPartitions(*(keys if in_file else [hashed, "file_index"]), "frame_no")
+        .mapInArrow(_decoder(hashed, names, options, list(schema.names)), schema)
+    )
+
+
+def _decoder(hashed: str, names: list[str], options: Options, columns: list[str]) -> ArrowFunction:
+    """Sorted packets to messages. Flows come one behind another, so only the last of a batch can go on in the next."""
+    in_file = options.flows == "in-file"
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
+        from wirefmt._core import CaptureDecoder
+
+        decoder = CaptureDecoder(**options.core() | {"columns": columns})
+        if not in_file:
+            for index, name in enumerate(names):
+                decoder.begin_file(name, index)
+        last: tuple[int, int] | None = None
+        for batch in batches:
+            segments = batch.column("segment")
+            for begin, end, key in _runs(batch, hashed, in_file):
+                if last is not None and key != last:
+                    yield from _ended(decoder)
+                if in_file and (last is None or key[0] != last[0]):
+                    decoder.begin_file(names[key[0]], key[0])
+                last = key
+                yield from _fed(decoder, octets(segments, begin, end))
+        yield from _ended(decoder)
+        if (made := decoder.take(final=True)) is not None:
+            yield made
+
+    def decode_in_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from plan.as_arrow(decode(b for b in batches if b.num_rows), columns)
+
+    return decode_in_arrow
+
+
+def _fed(decoder: CaptureDecoder, rows: memoryview) -> Iterator[Any]:
+    at = 0
+    while at < len(rows):
+        at += decoder.feed_segments(rows[at:])
+        if (made := decoder.take()) is not None:
+            yield made
+
+
+def _ended(decoder: CaptureDecoder) -> Iterator[Any]:
+    while not decoder.finish():
+        yield decoder.take()
+
+
+def _runs(batch: pa.RecordBatch, hashed: str, in_file: bool) -> Iterator[tuple[int, int, tuple[int, int]]]:
+    """Stretches of rows (begin, end, key) that are fed as one. They are parted where the file changes, if flows stay in
+    files, and before the last flow, the one that may go on in the next batch: flows end where the key changes, and the
+    many in between need not be ended one by one."""
+    hashes = batch.column(hashed).to_numpy()
+    indices = batch.column("file_index").to_numpy()
+    places = {0, batch.num_rows}
+    if in_file:
+        places.update(_changes(indices))
+    places.update(_changes(hashes)[-1:])
+    at = sorted(places)
+    for begin, end in pairwise(at):
+        yield begin, end, (int(indices[end - 1]) if in_file else 0, int(hashes[end - 1]))
+
+
+def _changes(values: Any) -> list[int]:
+    """Rows that differ from the one before."""
+    import numpy as np
+
+    return [int(row) + 1 for row in np.flatnonzero(values[1:] != values[:-1])]
+
+
+def octets(column: pa.Array, begin: int, end: int) -> memoryview:
+    """The values of some rows of a binary column, one behind another, in place."""
+    import numpy as np
+
+    _, ends, values = column.buffers()
+    at = np.frombuffer(ends, dtype=np.int32, count=column.offset + len(column) + 1)
+    return memoryview(values)[at[column.offset + begin] : at[column.offset + end]] if values else memoryview(b"")
+
+
+def _count(spark: SparkSession, found: list[Piece], options: Options) -> tuple[list[Piece], bool]:
+    """Pieces with their first frame numbers, and whether IP fragments occur.
+
+    A capture whose ranges do not tile (it is damaged near a cut) becomes one piece again.
+    """
+    tasks = packets.bundles(found)
+    numbers = {piece: i for i, piece in enumerate(found)}
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for number in _numbers(batches):
+            rows = [{"piece": numbers[piece]} | packets.count(piece, options) for piece in tasks[number].pieces]
+            yield pa.RecordBatch.from_pylist(rows, schema=pa.schema([(n, pa.int64()) for n in rows[0]]))
+
+    counted = {row.piece: row for row in _each(spark, len(tasks), count, _COUNTS).collect()}
+    fragments = any(row.fragments for row in counted.values())
+    settled: list[Piece] = []
+    for index in dict.fromkeys(p.file_index for p in found):
+        mine = [(i, p) for i, p in enumerate(found) if p.file_index == index]
+        tiles = all(counted[i].end == counted[j].begin for (i, _), (j, _) in pairwise(mine))
+        if not tiles:
+            settled.append(mine[0][1]._replace(range=None, size=sum(p.size for _, p in mine), first_frame=1))
+            fragments = True  # not known: the counts are not to be trusted
+            continue
+        first = 1
+        for i, piece in mine:
+            settled.append(piece._replace(first_frame=first))
+            first += counted[i].frames
+    return settled, fragments
+
+
+def _each(spark: SparkSession, count: int, function: ArrowFunction, schema: Any) -> DataFrame:
+    """A frame of `count` partitions, each of which hands its own number to the function."""
+    return spark.range(0, count, 1, max(1, count)).mapInArrow(function, schema)
+
+
+def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()

@@ -16,7 +16,7 @@ _EXTRA = {"click", "rich", "rich_click", "pyarrow", "fsspec", "backports"}
 
 
 def main() -> None:
-    """The console script. Exit codes: 0 done, 1 a capture could not be read to its end, 2 wrong usage."""
+    """The console script. Exit codes: 0 done, 1 a capture could not be read or the output not written, 2 wrong usage."""
     try:
         from .app import run
 

@@ -18,7 +18,8 @@ click.rich_click.STYLE_COMMANDS_PANEL_BORDER = "dim"
 click.rich_click.MAX_WIDTH = 110
 
 EXIT_CODES = (
-    "[b]Exit codes[/b]  0 done; 1 a capture could not be read to its end (what could be read is there); 2 wrong usage"
+    "[b]Exit codes[/b]  0 done; 1 a capture could not be read to its end (what could be read is there), "
+    "or the output could not be written; 2 wrong usage"
 )
 
 

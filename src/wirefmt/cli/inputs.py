@@ -66,29 +66,6 @@ def capture_options(command: Command) -> Command:
     return command
 
 
-def find(files: tuple[str, ...]) -> list[Any]:
-    """Paths, globs, directories and URLs as capture files in order; `-` as standard input."""
-    from wirefmt.capture.files import expand
-
-    found: list[Any] = []
-    for name in files:
-        if name == "-":
-            if sys.stdin.isatty():
-                raise click.UsageError("- reads a capture from standard input: tcpdump -w - | wirefmt decode -")
-            found.append(sys.stdin.buffer)
-            continue
-        try:
-            captures = expand([name])
-        except FileNotFoundError:
-            raise click.UsageError(f"{name}: no such file, and nothing that matches") from None
-        except ValueError as fault:  # fsspec: no such protocol
-            raise click.UsageError(f"{name}: {fault}") from None
-        if not captures:
-            raise click.UsageError(f"{name}: no captures in this directory (.pcap, .pcapng, .cap, also .gz and .zst)")
-        found += [capture.name for capture in captures]
-    return found
-
-
 def parse_filter(text: str | None) -> Filter | None:
     from .filter import Filter, FilterError
 
@@ -113,11 +90,13 @@ def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: 
     """A reader over all files. Wrong usage: options the reader refuses, and an `out` that is one of the files."""
     from wirefmt import capture
 
-    sources = find(files)
-    if out is not None and any(isinstance(s, str) and _same_file(out, s) for s in sources):
+    if "-" in files and sys.stdin.isatty():
+        raise click.UsageError("- is a capture on standard input: tcpdump -w - | wirefmt decode -")
+    if out is not None and os.path.exists(out) and _is_among(out, files):
         raise click.UsageError(f"-o {out} is one of the captures")
     try:
-        reader = capture.read(sources, **options)
+        # one file is given as it is: that it is no capture is an error then, and not a row
+        reader = capture.read(files[0] if len(files) == 1 else list(files), **options)
     except ValueError as fault:
         raise click.UsageError(str(fault)) from None
     with reader:
@@ -150,8 +129,11 @@ def verdict(reader: Reader) -> int:
     faults = reader.stats["capture_faults"]
     if not faults:
         return 0
-    what = "a capture" if faults == 1 else f"{faults} captures"
-    click.echo(f"wirefmt: {what} could not be read to the end; see rows with status malformed", err=True)
+    click.echo(
+        f"wirefmt: {faults:,} fault{'s' if faults > 1 else ''} in the capture files; what could be read is there "
+        "(--filter 'kind is None' shows the faults)",
+        err=True,
+    )
     return 1
 
 
@@ -178,5 +160,8 @@ def _filter_usage(text: str, fault: Any) -> click.UsageError:
     return click.UsageError(f"--filter: {fault}\n\n  {one_line}\n  {' ' * fault.at}^")
 
 
-def _same_file(a: str, b: str) -> bool:
-    return os.path.exists(a) and os.path.exists(b) and os.path.samefile(a, b)
+def _is_among(out: str, files: tuple[str, ...]) -> bool:
+    from wirefmt.capture.files import expand
+
+    names = (file.name for file in expand((f for f in files if f != "-"), missing_ok=True))
+    return any(os.path.exists(name) and os.path.samefile(name, out) for name in names)

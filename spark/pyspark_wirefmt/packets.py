@@ -84,7 +84,7 @@ def scan(task: RangeTask, options: Options, columns: list[str]) -> Iterator[pa.R
 
 
 def _scan(task: RangeTask, options: Options, columns: list[str]) -> Iterator[Any]:
-    from wirefmt._core import PacketScanner
+    from wirefmt.capture import PacketScanner
 
     scanner = PacketScanner(
         tunnels=options.tunnels,

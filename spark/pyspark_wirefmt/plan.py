@@ -97,7 +97,7 @@ def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa
     is left for those to come, which read this one again as their context."""
     from wirefmt.capture.sources import READ_FAULTS
 
-    from wirefmt._core import CaptureDecoder
+    from wirefmt.capture import CaptureDecoder
     from wirefmt.errors import CaptureError
 
     keywords = options.core() | {"columns": columns, "slice": (task.part, task.parts)}

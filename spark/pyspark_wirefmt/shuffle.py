@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from wirefmt._core import CaptureDecoder
+    from wirefmt.capture import CaptureDecoder
 
     ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -116,7 +116,7 @@ def _decoder(hashed: str, names: list[str], options: Options, columns: list[str]
     in_file = options.flows == "in-file"
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
-        from wirefmt._core import CaptureDecoder
+        from wirefmt.capture import CaptureDecoder
 
         decoder = CaptureDecoder(**options.core() | {"columns": columns})
         if not in_file:

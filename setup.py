@@ -22,7 +22,7 @@ DEBUG, TRACE, SANITIZE, WERROR = (
     switch("WIREFMT_" + name) for name in ("DEBUG", "TRACE", "SANITIZE", "WERROR")
 )
 
-compile_args = ["-std=c11", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Wno-unused-parameter"]
+compile_args = ["-std=gnu11", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Wno-unused-parameter"]
 link_args = []
 macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
 directives = {}

@@ -72,6 +72,27 @@ cdef extern from *:
         void* private_data
 
 
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #if defined(__linux__)
+    #include <sys/mman.h>
+    #endif
+    /* realloc, which asks for huge pages where the block is large: filling fresh memory is mostly page faults */
+    static void *wirefmt_resize(void *p, size_t size) {
+        p = realloc(p, size);
+    #if defined(__linux__) && defined(MADV_HUGEPAGE)
+        if (p != NULL && size >= ((size_t)4 << 20)) {
+            size_t edge = (4096 - ((size_t)p & 4095)) & 4095;
+            (void)madvise((char *)p + edge, size - edge, MADV_HUGEPAGE);    /* advice: may fail, changes nothing */
+        }
+    #endif
+        return p;
+    }
+    """
+    void* resize "wirefmt_resize"(void* p, size_t size) noexcept nogil
+
+
 # ------------------------------------------------------------------------------------------------ building a column
 
 cdef enum ColumnKind:
@@ -119,7 +140,7 @@ cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
         c.tally.full = True
         return False
     if c.kind == KIND_FIXED or c.kind == KIND_BOOL:
-        p = realloc(c.data, <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3))
+        p = resize(c.data, <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3))
         if p == NULL:
             c.tally.no_memory = True
             return False
@@ -127,7 +148,7 @@ cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
         if c.kind == KIND_BOOL:
             memset(c.data + ((c.room + 7) >> 3), 0, <size_t>(((room + 7) >> 3) - ((c.room + 7) >> 3)))
     elif c.kind != KIND_STRUCT:
-        p = realloc(c.offsets, <size_t>((room + 1) * sizeof(int32_t)))
+        p = resize(c.offsets, <size_t>((room + 1) * sizeof(int32_t)))
         if p == NULL:
             c.tally.no_memory = True
             return False
@@ -135,7 +156,7 @@ cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
         if c.room == 0:
             c.offsets[0] = 0
     if c.validity != NULL:
-        p = realloc(c.validity, <size_t>((room + 7) >> 3))
+        p = resize(c.validity, <size_t>((room + 7) >> 3))
         if p == NULL:
             c.tally.no_memory = True
             return False
@@ -214,13 +235,21 @@ cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
     if n > OFFSET_MAX - c.used:
         c.tally.full = True
         return False
-    p = realloc(c.data, <size_t>size)
+    p = resize(c.data, <size_t>size)
     if p == NULL:
         c.tally.no_memory = True
         return False
     c.data = <uint8_t*>p
     c.size = size
     return True
+
+
+cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil:
+    """Room for so many rows and octets at once; pages that are not written cost nothing."""
+    if not c.on:
+        return True
+    return ((rows <= c.room or grow_rows(c, rows))
+            and (octets <= c.size - c.used or c.kind != KIND_OCTETS or grow_octets(c, octets)))
 
 
 cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:

@@ -457,6 +457,8 @@ cdef class MqttBatch(ColumnSet):
         cdef MqttPacket p
         cdef Fault f
         cdef int status = OK
+        if self.payload:
+            reserve(self.cols + B_PAYLOAD, 0, min(size, <int64_t>OFFSET_MAX))
         while at < size:
             status = mqtt_frame_size(data + at, <size_t>(size - at), o.max_packet_size, &n, &f)
             if status == NEED_DATA or (status == OK and <int64_t>n > size - at):

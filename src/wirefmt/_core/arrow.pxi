@@ -90,7 +90,7 @@ cdef extern from *:
         return p;
     }
     """
-    void* resize "wirefmt_resize"(void* p, size_t size) noexcept nogil
+    void* resize_octets "wirefmt_resize"(void* p, size_t size) noexcept nogil
 
 
 # ------------------------------------------------------------------------------------------------ building a column
@@ -140,7 +140,7 @@ cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
         c.tally.full = True
         return False
     if c.kind == KIND_FIXED or c.kind == KIND_BOOL:
-        p = resize(c.data, <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3))
+        p = resize_octets(c.data, <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3))
         if p == NULL:
             c.tally.no_memory = True
             return False
@@ -148,7 +148,7 @@ cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
         if c.kind == KIND_BOOL:
             memset(c.data + ((c.room + 7) >> 3), 0, <size_t>(((room + 7) >> 3) - ((c.room + 7) >> 3)))
     elif c.kind != KIND_STRUCT:
-        p = resize(c.offsets, <size_t>((room + 1) * sizeof(int32_t)))
+        p = resize_octets(c.offsets, <size_t>((room + 1) * sizeof(int32_t)))
         if p == NULL:
             c.tally.no_memory = True
             return False
@@ -156,7 +156,7 @@ cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
         if c.room == 0:
             c.offsets[0] = 0
     if c.validity != NULL:
-        p = resize(c.validity, <size_t>((room + 7) >> 3))
+        p = resize_octets(c.validity, <size_t>((room + 7) >> 3))
         if p == NULL:
             c.tally.no_memory = True
             return False
@@ -235,7 +235,7 @@ cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
     if n > OFFSET_MAX - c.used:
         c.tally.full = True
         return False
-    p = resize(c.data, <size_t>size)
+    p = resize_octets(c.data, <size_t>size)
     if p == NULL:
         c.tally.no_memory = True
         return False

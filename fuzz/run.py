@@ -1,0 +1,227 @@
+"""Run the fuzz targets.
+
+    python fuzz/run.py --seconds 60                    all targets, the time shared between them
+    python fuzz/run.py --seconds 60 --target capture
+    python fuzz/run.py --target capture FILE...        run inputs once, to look into a failure
+
+atheris (libFuzzer) drives where it is installed and the build is not sanitized; else the loop of this file does. Both
+keep an input that fails as fuzz/corpus/TARGET/crash-*, and exit with 1. The input at hand is always in
+fuzz/corpus/TARGET/last, so that it is there after a crash of the process as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import hashlib
+import mmap
+import os
+import random
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from targets import TARGETS, Target
+
+CORPUS = Path(__file__).parent / "corpus"
+LONGEST = 1 << 17  # octets of one input
+HANG_S = 30  # no input takes this long, under sanitizers either
+
+
+class Last:
+    """The input at hand, in a file mapped into memory: the kernel keeps it when the process dies."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.file = open(path, "w+b")  # noqa: SIM115 (closed in close())
+        self.file.truncate(LONGEST + 4)
+        self.map = mmap.mmap(self.file.fileno(), LONGEST + 4)
+
+    def keep(self, data: bytes) -> None:
+        self.map[4 : 4 + len(data)] = data
+        self.map[:4] = len(data).to_bytes(4, "little")
+
+    def close(self) -> None:
+        size = int.from_bytes(self.map[:4], "little")
+        data = self.map[4 : 4 + size]
+        self.map.close()
+        self.file.seek(0)
+        self.file.write(data)
+        self.file.truncate(size)
+        self.file.close()
+
+
+# ------------------------------------------------------------------------------------------------ mutations
+
+INTERESTING = [0, 1, 2, 3, 4, 0x0A, 0x10, 0x20, 0x23, 0x24, 0x2B, 0x2F, 0x30, 0x7F, 0x80, 0x81, 0xC0, 0xE0, 0xED, 0xFE, 0xFF]
+
+
+def flip(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
+    d[r.randrange(len(d))] ^= 1 << r.randrange(8)
+
+
+def octet(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
+    d[r.randrange(len(d))] = r.choice(INTERESTING) if r.random() < 0.7 else r.randrange(256)
+
+
+def step(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
+    i = r.randrange(len(d))
+    d[i] = (d[i] + r.choice((-2, -1, 1, 2))) & 0xFF
+
+
+def number(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
+    """Two or four octets become a number near an edge, in either byte order."""
+    size = r.choice((2, 4))
+    if len(d) >= size:
+        edge = r.choice((0, 1, len(d), 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, (1 << 8 * size) - 1, 1 << 8 * size - 1))
+        i = r.randrange(len(d) - size + 1)
+        value = (edge + r.choice((-1, 0, 0, 1))) & ((1 << 8 * size) - 1)
+        d[i : i + size] = value.to_bytes(size, r.choice(("big", "little")))
+
+
+def insert(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
+    i = r.randrange(len(d) + 1)
+    d[i:i] = bytes(r.choice(INTERESTING) for _ in range(r.randint(1, 8)))
+
+
+def remove(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
+    i = r.randrange(len(d))
+    del d[i : i + r.randint(1, 1 + len(d) // 8)]
+
+
+def cut(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
+    del d[r.randrange(len(d)) + 1 :]
+
+
+def repeat(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
+    i = r.randrange(len(d))
+    part = d[i : i + r.randint(1, 64)]
+    d[i:i] = part * r.randint(1, 4 if r.random() < 0.98 else 300)
+
+
+def splice(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
+    other = r.choice(seeds)
+    i = r.randrange(len(other) + 1)
+    at = r.randrange(len(d) + 1)
+    d[at : at + (0 if r.random() < 0.5 else r.randint(0, 64))] = other[i : i + r.randint(1, 200)]
+
+
+MUTATIONS: list[Callable[[bytearray, random.Random, list[bytes]], None]] = [
+    flip, flip, octet, octet, octet, step, number, insert, remove, cut, repeat, splice,
+]  # fmt: skip
+
+
+def mutate(seed: bytes, r: random.Random, seeds: list[bytes]) -> bytes:
+    data = bytearray(seed)
+    for _ in range(r.choice((1, 1, 1, 2, 2, 3, 5, 10))):
+        if not data:
+            data.append(r.randrange(256))
+        r.choice(MUTATIONS)(data, r, seeds)
+    return bytes(data[:LONGEST])
+
+
+# ------------------------------------------------------------------------------------------------ engines
+
+
+def report(name: str, data: bytes) -> None:
+    path = CORPUS / name / f"crash-{hashlib.sha256(data).hexdigest()[:16]}"
+    path.write_bytes(data)
+    print(f"{name}: FAILED on {len(data)} octets, kept as {path}", file=sys.stderr)
+    traceback.print_exc()
+
+
+def peak_memory_mib() -> int:
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+def loop(name: str, target: Target, seconds: float, seed: int) -> bool:
+    """Our own engine: seeds, then mutations of them. Whether all went well."""
+    r = random.Random(seed)
+    seeds = [s for s in target.seeds() if len(s) <= LONGEST] or [b"\0"]
+    last = Last(CORPUS / name / "last")
+    end = time.monotonic() + seconds
+    count = 0
+    memory = 0
+    queue = list(seeds)
+    r.shuffle(queue)
+    try:
+        while time.monotonic() < end:
+            data = queue.pop() if queue else mutate(r.choice(seeds), r, seeds)
+            last.keep(data)
+            faulthandler.dump_traceback_later(HANG_S, exit=True)
+            try:
+                target.run(data)
+            except BaseException:  # whatever it is, it is the finding; also what is not an Exception
+                report(name, data)
+                return False
+            count += 1
+            if count == 2000:
+                memory = peak_memory_mib()
+            if count % 2000 == 0 and peak_memory_mib() > memory + 1024:
+                report(name, data)
+                print(f"{name}: memory grew from {memory} to {peak_memory_mib()} MiB", file=sys.stderr)
+                return False
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        last.close()
+    print(f"{name}: {count} inputs of {len(seeds)} seeds in {seconds:.0f} s, nothing found (seed {seed})")
+    return True
+
+
+def with_atheris(name: str, target: Target, seconds: float, seed: int) -> bool:
+    """libFuzzer ends the process it runs in, so it runs in a child."""
+    child = os.fork()
+    if child == 0:
+        import atheris
+
+        folder = CORPUS / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for data in target.seeds():
+            (folder / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+        options = [f"-max_total_time={seconds:.0f}", f"-seed={seed}", f"-max_len={LONGEST}", f"-timeout={HANG_S}"]
+        atheris.Setup([sys.argv[0], *options, f"-artifact_prefix={folder}/", str(folder)], target.run)
+        atheris.Fuzz()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 0
+
+
+def atheris_is_there() -> bool:
+    if os.environ.get("LD_PRELOAD") or os.environ.get("WIREFMT_SANITIZE"):
+        return False
+    try:
+        import atheris  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def main() -> int:
+    faulthandler.enable()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60, help="for all targets together")
+    parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="may be repeated")
+    parser.add_argument("--seed", type=int, default=None, help="of the mutations; else the clock's")
+    parser.add_argument("inputs", nargs="*", type=Path)
+    options = parser.parse_args()
+    names = options.target or list(TARGETS)
+    if options.inputs:
+        for name in names:
+            for path in options.inputs:
+                TARGETS[name].run(path.read_bytes())
+                print(f"{name}: {path} passes")
+        return 0
+    engine = with_atheris if atheris_is_there() else loop
+    seed = time.time_ns() & 0xFFFFFFFF if options.seed is None else options.seed
+    results = [engine(name, TARGETS[name], options.seconds / len(names), seed) for name in names]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

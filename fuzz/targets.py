@@ -1,0 +1,268 @@
+"""One fuzz target for each decoder. A target takes any octets; whatever it raises is a bug of ours.
+
+The first octet of an input chooses options, the rest is for the decoder. Besides "a message or a DecodeError, never
+anything else" a target checks what must hold for any octets: that LAX takes what STRICT takes, that a Decoder gives the
+same for any cutting of a stream, that a batch has the rows of the messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wirefmt import mqtt
+from wirefmt.errors import DecodeError, EncodeError
+
+try:
+    import pyarrow
+except ImportError:
+    pyarrow = None
+
+ROOT = Path(__file__).resolve().parent.parent
+VECTORS = ROOT / "tests" / "vectors"
+DATA = ROOT / "tests" / "data"
+SHARED = ROOT.parent / "shared"
+
+
+class Target(NamedTuple):
+    run: Callable[[bytes], None]
+    seeds: Callable[[], Iterator[bytes]]
+
+
+def same(a: object, b: object, what: str) -> None:
+    if a != b:
+        raise AssertionError(f"{what}: {a!r} is not {b!r}")
+
+
+def vectors(name: str) -> Iterator[dict[str, Any]]:
+    """Rows of a file of vectors: the repository's, and the shared ones beside the checkout where they are."""
+    for folder in (VECTORS / "mqtt", SHARED / "vectors" / "mqtt"):
+        path = folder / name
+        if path.exists():
+            with open(path, encoding="utf-8") as lines:
+                yield from map(json.loads, lines)
+            return
+
+
+# ------------------------------------------------------------------------------------------------ one MQTT packet
+
+
+def mqtt_options(octet: int) -> dict[str, Any]:
+    return {"version": 3 + octet % 3, "side": ("client", "server", None)[octet // 3 % 3]}
+
+
+def mqtt_seeds() -> Iterator[bytes]:
+    for name in ("public.jsonl", "ambiguous.jsonl"):
+        for row in vectors(name):
+            if row.get("hex"):
+                side = {"c2s": 0, "s2c": 1}.get(row["direction"], 2)
+                yield bytes([row["version"] - 3 + 3 * side]) + bytes.fromhex(row["hex"])
+
+
+def decode_or_error(octets: bytes, **options: Any) -> Any:
+    """A message, or the error; errors are compared by what they say."""
+    try:
+        return mqtt.decode(octets, **options)
+    except DecodeError as error:
+        str(error)
+        same(0 <= error.offset <= len(octets), True, f"offset {error.offset}")
+        return error
+
+
+def mqtt_packet(data: bytes) -> None:
+    if not data:
+        return
+    options, octets = mqtt_options(data[0]), data[1:]
+    strict = decode_or_error(octets, **options)
+    lax = decode_or_error(octets, **options, strictness="lax")
+    if not isinstance(strict, DecodeError):
+        same(strict, lax, "STRICT and LAX")
+    if isinstance(lax, DecodeError):
+        return
+    repr(lax), hash(lax)
+    for field in type(lax).__match_args__:
+        getattr(lax, field)
+    if not isinstance(strict, DecodeError):
+        again = strict.encode()
+        same(mqtt.decode(again, **options).encode(), again, "encoding is settled after one turn")
+    try:
+        size = mqtt.frame_size(octets)
+    except DecodeError as error:
+        raise AssertionError("frame_size refuses what decode reads") from error
+    same(size, len(octets), "frame_size")
+
+
+# ------------------------------------------------------------------------------------------------ a stream of them
+
+
+def feed(octets: bytes, cuts: list[int], **options: Any) -> tuple[list[Any], str]:
+    decoder = mqtt.Decoder(**options)
+    found: list[Any] = []
+    at = 0
+    try:
+        for cut in [*cuts, len(octets)]:
+            found += decoder.feed(octets[at:cut])
+            at = max(at, cut)
+        decoder.close()
+    except DecodeError as error:
+        return found, f"{type(error).__name__} {error.path} {error.reason}"
+    return found, ""
+
+
+def mqtt_stream(data: bytes) -> None:
+    if len(data) < 2:
+        return
+    options, step, octets = mqtt_options(data[0]), data[1] % 32 + 1, data[2:]
+    if data[0] & 0x40:
+        options["version"] = None  # learned from CONNECT
+    if data[0] & 0x80:
+        options["strictness"] = "lax"
+    cuts = list(range(step, len(octets), step))
+    whole, parts = feed(octets, [], **options), feed(octets, cuts, **options)
+    same(parts[0][: len(whole[0])], whole[0], "messages of a stream in parts")
+    same(parts[1], whole[1], "error of a stream in parts")
+
+
+def mqtt_stream_seeds() -> Iterator[bytes]:
+    packets: dict[int, bytes] = {}
+    for seed in mqtt_seeds():
+        key = seed[0]
+        packets[key] = packets.get(key, b"") + seed[1:]
+        if len(packets[key]) > 400:
+            yield bytes([key, len(packets[key]) % 32]) + packets.pop(key)
+
+
+# ------------------------------------------------------------------------------------------------ batches
+
+
+def check_batch(batch: Any) -> None:
+    """Every column can be read, and Arrow finds offsets, lengths and UTF-8 in order."""
+    for name in batch.names:
+        batch.validity(name)
+    if pyarrow is not None:
+        pyarrow.record_batch(batch).validate(full=True)
+
+
+def mqtt_batch(data: bytes) -> None:
+    """Rows are the packets one by one: what frame_size cuts off and decode reads, or an error in its place."""
+    if not data:
+        return
+    options, octets = mqtt_options(data[0]), data[1:]
+    options["strictness"] = "lax" if data[0] & 0x80 else "strict"
+    batch = mqtt.decode_batch(octets, **options)
+    check_batch(batch)
+    at = row = 0
+    while at < len(octets):
+        try:
+            size = mqtt.frame_size(octets[at:])
+        except DecodeError:
+            size = len(octets) - at
+        if not isinstance(size, int) or size > len(octets) - at:
+            break
+        message = decode_or_error(octets[at : at + size], **options)
+        same(batch["offset"][row], at, "offset")
+        same(batch["size"][row], size, "size")
+        same(bool(batch.validity("error")[row]), isinstance(message, DecodeError), "error")
+        if isinstance(message, mqtt.Publish):
+            same(batch["topic_name"][row], message.topic_name, "topic")
+            same(batch["payload"][row], message.payload_bytes(), "payload")
+        if isinstance(message, mqtt.Connect):
+            options["version"] = message.version
+        at += size
+        row += 1
+    same((batch.num_rows, batch.rest), (row, len(octets) - at), "rows, octets left")
+
+
+# ------------------------------------------------------------------------------------------------ topics
+
+
+def naive_match(filter: str, topic: str, version: int) -> bool:
+    if version == 5 and filter.startswith("$share/"):
+        filter = filter.split("/", 2)[2]
+    if version > 3 and topic.startswith("$") and filter[0] in "+#":
+        return False
+    levels, names = filter.split("/"), topic.split("/")
+    if levels[-1] == "#":
+        levels.pop()
+        names = names[: len(levels)]
+    return len(levels) == len(names) and all(a in ("+", b) for a, b in zip(levels, names, strict=True))
+
+
+def topics(data: bytes) -> None:
+    """Lines: the first is a topic, the others are filters; all go into one index, and every second one out again."""
+    if not data:
+        return
+    version = 3 + data[0] % 3
+    topic, *filters = data[1:].split(b"\n")
+    index: mqtt.TopicIndex[bytes] = mqtt.TopicIndex(version)
+    good = []
+    for line in filters:
+        try:
+            mqtt.validate_topic_filter(line, version)
+        except EncodeError:
+            continue
+        index.add(line, line)
+        good.append(line)
+    try:
+        mqtt.validate_topic_name(topic, version)
+    except EncodeError:
+        index.match(topic)
+        return
+    expected = {f for f in good if naive_match(f.decode(), topic.decode(), version)}
+    same({f for f in good if mqtt.matches(f, topic, version)}, expected, "matches")
+    same(set(index.match(topic)), expected, "index")
+    for line in good[::2]:
+        index.discard(line, line)
+    same(set(index.match(topic)), expected - set(good[::2]), "index after discarding")
+    for line in good[1::2]:
+        index.discard(line, line)
+    same((len(index), index.match(topic)), (0, []), "emptied index")
+
+
+def topic_seeds() -> Iterator[bytes]:
+    rows = [r for r in vectors("topics.jsonl") if r["kind"] == "match" and isinstance(r["topic"], str)]
+    for k, row in enumerate(rows):
+        filters = [r["filter"] for r in rows[k : k + 20] if isinstance(r["filter"], str)]
+        yield bytes([row["version"] - 3]) + "\n".join([row["topic"], *filters]).encode()
+
+
+# ------------------------------------------------------------------------------------------------ captures
+
+
+def capture(data: bytes) -> None:
+    """A capture file, fed in parts: batches of rows, and never an exception."""
+    from wirefmt.capture import CaptureDecoder
+
+    if not data:
+        return
+    step, octets = (1, 7, 64, 4096)[data[0] % 4], data[1:]
+    decoder = CaptureDecoder(batch_rows=16)
+    decoder.begin_file("fuzz", 0)
+    rows = 0
+    for at in range(0, len(octets), step):
+        decoder.feed(octets[at : at + step])
+        while (batch := decoder.take()) is not None:
+            rows += batch.num_rows
+    decoder.end_file()
+    decoder.finish()
+    while (batch := decoder.take(final=True)) is not None and batch.num_rows:
+        rows += batch.num_rows
+        check_batch(batch)
+
+
+def capture_seeds() -> Iterator[bytes]:
+    for folder in (DATA, ROOT / "samples", SHARED / "captures" / "live"):
+        for path in sorted([*folder.rglob("*.pcap"), *folder.rglob("*.pcapng")]):
+            if path.stat().st_size <= 1 << 16:
+                yield b"\3" + path.read_bytes()
+
+
+TARGETS: dict[str, Target] = {
+    "mqtt_packet": Target(mqtt_packet, mqtt_seeds),
+    "mqtt_stream": Target(mqtt_stream, mqtt_stream_seeds),
+    "mqtt_batch": Target(mqtt_batch, mqtt_stream_seeds),
+    "topics": Target(topics, topic_seeds),
+    "capture": Target(capture, capture_seeds),
+}

@@ -57,7 +57,7 @@ class Last:
 
 # ------------------------------------------------------------------------------------------------ mutations
 
-INTERESTING = [0, 1, 2, 3, 4, 0x0A, 0x10, 0x20, 0x23, 0x24, 0x2B, 0x2F, 0x30, 0x7F, 0x80, 0x81, 0xC0, 0xE0, 0xED, 0xFE, 0xFF]
+INTERESTING = bytes.fromhex("00 01 02 03 04 0a 10 20 23 24 2b 2f 30 7f 80 81 c0 e0 ed fe ff")
 
 
 def flip(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
@@ -77,7 +77,9 @@ def number(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
     """Two or four octets become a number near an edge, in either byte order."""
     size = r.choice((2, 4))
     if len(d) >= size:
-        edge = r.choice((0, 1, len(d), 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, (1 << 8 * size) - 1, 1 << 8 * size - 1))
+        edge = r.choice(
+            (0, 1, len(d), 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, (1 << 8 * size) - 1, 1 << 8 * size - 1)
+        )
         i = r.randrange(len(d) - size + 1)
         value = (edge + r.choice((-1, 0, 0, 1))) & ((1 << 8 * size) - 1)
         d[i : i + size] = value.to_bytes(size, r.choice(("big", "little")))

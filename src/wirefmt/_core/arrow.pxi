@@ -256,7 +256,8 @@ cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) no
     """A string (valid UTF-8, the caller has seen to it) or a binary."""
     if not c.on or (n > c.size - c.used and not grow_octets(c, n)) or not at_row(c, row):
         return
-    memcpy(c.data + c.used, p, <size_t>n)
+    if n:                                   # a column of empty values has no data to copy to
+        memcpy(c.data + c.used, p, <size_t>n)
     c.used += n
     c.tally.octets += n
     c.offsets[row + 1] = <int32_t>c.used

@@ -404,11 +404,11 @@ cdef str shown_value(str name, object value):
 
 
 cdef str shown_fields(object message):
-    """Constructor arguments; those that are None, False or empty are left out, as are the packet's defaults."""
+    """Constructor arguments; those that are None, False or empty are left out where that is their default."""
     return ", ".join(
         f"{name}={shown_value(name, value)}"
         for name in type(message).__match_args__
-        if not ((value := getattr(message, name)) is None or value is False or value == ())
+        if not ((value := getattr(message, name)) is None or value == () or (value is False and name != "clean_start"))
     )
 
 

@@ -169,14 +169,22 @@ cdef inline const uint8_t* next_property(const uint8_t* p, MqttProperty* out) no
     return p + 2 + out.value.size
 
 
-cdef void put_hex(Col* c, int64_t row, const Span* octets) noexcept nogil:
-    """Octets as hexadecimal text, where a column of text gets what is no text."""
-    cdef uint8_t[2048] text
-    cdef uint32_t i, n = min(octets.size, <uint32_t>1024)
+cdef enum:
+    HEX_OCTETS = 1024               # of Correlation Data, written as text; the binary column has all
+
+
+cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil:
+    """Octets where a column has text: themselves if they are text, else in hexadecimal, in `room` (2 * HEX_OCTETS)."""
+    cdef uint32_t i, n = min(octets.size, <uint32_t>HEX_OCTETS)
+    cdef size_t bad = 0
+    if check_utf8(octets.at, octets.size, &bad) == UTF8_OK:
+        out[0] = octets[0]
+        return
     for i in range(n):
-        text[2 * i] = <uint8_t>b"0123456789abcdef"[octets.at[i] >> 4]
-        text[2 * i + 1] = <uint8_t>b"0123456789abcdef"[octets.at[i] & 15]
-    put_octets(c, row, text, 2 * n)
+        room[2 * i] = <uint8_t>b"0123456789abcdef"[octets.at[i] >> 4]
+        room[2 * i + 1] = <uint8_t>b"0123456789abcdef"[octets.at[i] & 15]
+    out.at = room
+    out.size = 2 * n
 
 
 cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) noexcept nogil:
@@ -185,7 +193,8 @@ cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) no
     cdef MqttProperty v
     cdef Col* field
     cdef int64_t child
-    cdef size_t bad = 0
+    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef Span text
     cdef int type
     while p < end:
         p = next_property(p, &v)
@@ -200,10 +209,8 @@ cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) no
         elif v.identifier == MQTT_PROPERTY_RESPONSE_TOPIC and sink.reply_to != NULL:
             put_span(sink.reply_to, row, &v.value)
         elif v.identifier == MQTT_PROPERTY_CORRELATION_DATA and sink.correlation_id != NULL:
-            if check_utf8(v.value.at, v.value.size, &bad) == UTF8_OK:
-                put_span(sink.correlation_id, row, &v.value)
-            else:
-                put_hex(sink.correlation_id, row, &v.value)
+            text_or_hex(&v.value, hex, &text)
+            put_span(sink.correlation_id, row, &text)
         elif v.identifier == MQTT_PROPERTY_AUTHENTICATION_DATA and not sink.expose_credentials:
             continue
         field = sink.fields + MQTT_PROPERTY_FIELD[v.identifier]
@@ -228,20 +235,17 @@ cdef void put_will_properties(Col* map, int64_t row, const Span* area) noexcept 
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
     cdef MqttProperty v
-    cdef char[16] digits
-    cdef int n
-    cdef size_t bad = 0
+    cdef uint8_t[2 * HEX_OCTETS] room
     while p < end:
         p = next_property(p, &v)
         if v.identifier != MQTT_PROPERTY_USER_PROPERTY:
             v.name.at = MQTT_PROPERTY_TEXT[v.identifier].at
             v.name.size = <uint32_t>MQTT_PROPERTY_TEXT[v.identifier].size
         if v.value.at == NULL:
-            n = snprintf(digits, sizeof(digits), "%u", v.number)
-            v.value.at = <const uint8_t*>digits
-            v.value.size = <uint32_t>n
-        elif check_utf8(v.value.at, v.value.size, &bad) == UTF8_ILL_FORMED:
-            continue                                # Correlation Data that is no text has no place in a map of text
+            v.value.size = <uint32_t>snprintf(<char*>room, sizeof(room), "%u", v.number)
+            v.value.at = room
+        elif mqtt_properties[v.identifier].type == MQTT_BINARY:
+            text_or_hex(&v.value, room, &v.value)
         put_map(map, row, v.name.at, v.name.size, v.value.at, v.value.size)
 
 

@@ -16,7 +16,7 @@ _EXTRA = {"click", "rich", "rich_click", "pyarrow", "fsspec", "backports"}
 
 
 def main() -> None:
-    """The console script. Exit codes: 0 done, 1 a capture could not be read or the output not written, 2 wrong usage."""
+    """The console script; exit codes are those of docs/cli.md."""
     try:
         from .app import run
 

@@ -33,7 +33,7 @@ lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, generated tables (the
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/cython-lint --max-line-length 120 src/wirefmt/_core.pyx src/wirefmt/_core
+	@PATH="$(abspath $(BIN)):$$PATH" cython-lint src/wirefmt/_core.pyx src/wirefmt/_core
 	@$(BIN)/codespell
 	@$(BIN)/python tools/gen_tables.py --check
 

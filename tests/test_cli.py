@@ -391,6 +391,7 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("not " * 60 + "True", "nested more than", None),
         ("(" * 5000 + "qos" + ")" * 5000, "not an expression", None),
         ("qos == 1\x00", "not an expression", None),
+        ("kind == 'Grüße' and (\n qso == 1)", "no column 'qso'", 23),
     ],
 )  # fmt: skip
 def test_a_filter_that_cannot_be_says_where_and_why(text, says, at, v5):

@@ -58,7 +58,7 @@ class Filter:
     """A parsed filter. Raises FilterError for what is not one, or names a column there is not."""
 
     def __init__(self, text: str) -> None:
-        self.text = text.strip()
+        self.text = " ".join(text.split("\n")).strip()  # one line, so that a column says where
         try:
             self._tree = ast.parse(self.text, mode="eval").body
         except SyntaxError as fault:
@@ -66,6 +66,10 @@ class Filter:
         except (ValueError, RecursionError, MemoryError):
             raise FilterError("not an expression") from None
         _check_depth(self._tree)
+        octets = self.text.encode()
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.expr):  # Python counts octets, people characters
+                node.col_offset = len(octets[: node.col_offset].decode())
         self.columns = self._names()
 
     def _names(self) -> list[str]:

@@ -156,7 +156,7 @@ def _progress(reader: Reader, shown: bool) -> Iterator[Callable[[], None]]:
 
 
 def _filter_usage(text: str, fault: Any) -> click.UsageError:
-    one_line = text.replace("\n", " ")
+    one_line = " ".join(text.split("\n")).strip()
     return click.UsageError(f"--filter: {fault}\n\n  {one_line}\n  {' ' * fault.at}^")
 
 

@@ -29,24 +29,40 @@ from wirefmt._core.varint cimport (
     VARINT_MAX, VARINT_SHORT, VARINT_TOO_LONG, read_varint, store_varint, varint_size,
 )
 
-# what every protocol room stands on
-include "_core/faults.pxi"          # Fault -> exception; the only room that raises DecodeError
-include "_core/writer.pxi"          # growable output
-include "_core/message.pxi"         # what message classes share
-include "_core/framer.pxi"          # one framing loop for any protocol; their Decoders derive from it
-include "_core/arrow.pxi"           # column builders, Batch, Arrow PyCapsules
-include "_core/table_columns.pxi"   # GENERATED from wirefmt/spec/table.py
-include "_core/table.pxi"           # the message table: the columns all protocols share
+# ---- what every protocol room stands on
+# Fault -> exception; the only room that raises DecodeError
+include "_core/faults.pxi"
+# growable output
+include "_core/writer.pxi"
+# what message classes share
+include "_core/message.pxi"
+# one framing loop for any protocol; their Decoders derive from it
+include "_core/framer.pxi"
+# column builders, Batch, Arrow PyCapsules
+include "_core/arrow.pxi"
+# GENERATED from wirefmt/spec/table.py
+include "_core/table_columns.pxi"
+# the message table: the columns all protocols share
+include "_core/table.pxi"
 
-# protocols, each knowing no other
-include "_core/mqtt_table.pxi"      # GENERATED from wirefmt/spec/mqtt.py
-include "_core/mqtt.pxi"            # octets -> MqttPacket, nogil
-include "_core/mqtt_messages.pxi"   # the fifteen packets as Python objects, encoders
-include "_core/mqtt_topics.pxi"     # topic names, filters, matching, the index
-include "_core/mqtt_columns.pxi"    # MqttPacket -> columns
+# ---- protocols, each knowing no other
+# GENERATED from wirefmt/spec/mqtt.py
+include "_core/mqtt_table.pxi"
+# octets -> MqttPacket, nogil
+include "_core/mqtt.pxi"
+# the fifteen packets as Python objects, encoders
+include "_core/mqtt_messages.pxi"
+# topic names, filters, matching, the index
+include "_core/mqtt_topics.pxi"
+# MqttPacket -> columns
+include "_core/mqtt_columns.pxi"
 
-# captures
-include "_core/pcapfile.pxi"        # pcap and pcapng blocks -> packet records
-include "_core/packets.pxi"         # link, VLAN, IP, TCP headers, fragments -> segments
-include "_core/reassembly.pxi"      # segments -> octets of each stream direction, in order
-include "_core/capture.pxi"         # streams -> protocol -> message table
+# ---- captures
+# pcap and pcapng blocks -> packet records
+include "_core/pcapfile.pxi"
+# link, VLAN, IP, TCP headers, fragments -> segments
+include "_core/packets.pxi"
+# segments -> octets of each stream direction, in order
+include "_core/reassembly.pxi"
+# streams -> protocol -> message table
+include "_core/capture.pxi"

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from support import VECTORS
+
 from wirefmt import mqtt
 
 #: Properties whose values are written in hex.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -163,7 +164,7 @@ OTHER_REASONS = {
     "mqtt4-connack-bad-f012b65897-s2c": "names a statement of 5.0; in 3.1.1 MQTT-3.2.2-1 is about something else",
     "mqtt5-connack-bad-59c65e02bf-s2c": "two faults: 0x01 is no Reason Code either, and comes first",
     "mqtt5-unsubscribe-bad-ba0e9f4704-c2s": "two faults: `+?#` has a misplaced + before the misplaced #",
-    "mqtt5-subscribe-bad-94eafaf012-c2s": "MQTT-1.5.5-1 asks for the shortest form; that four octets are the most is 1.5.5",
+    "mqtt5-subscribe-bad-94eafaf012-c2s": "MQTT-1.5.5-1 is about the shortest form; four octets are the most by 1.5.5",
 }
 
 
@@ -228,49 +229,47 @@ def test_invalid_packets_are_refused_for_the_reason_given() -> None:
     assert compared["any"] == len(INVALID) - len(OTHER_REASONS)
 
 
+def read(octets: bytes, **options: Any) -> mqtt.Packet | None:
+    """The packet, or None where it is refused as it should be."""
+    try:
+        return mqtt.decode(octets, **options)
+    except (Truncated, Malformed, Unsupported, LimitExceeded):
+        return None
+
+
+@pytest.mark.parametrize("strictness", ["strict", "lax"])
 @pytest.mark.parametrize("vector", AMBIGUOUS, ids=ids(AMBIGUOUS))
-def test_ambiguous_packets_are_read_or_refused(vector: Vector) -> None:
-    for strictness in ("strict", "lax"):
-        try:
-            packet = mqtt.decode(vector.octets, strictness=strictness, **vector.options)
-        except DecodeError as error:
-            assert error.spec
-        else:
-            assert packet.encode() == vector.octets
-            fields_of(packet, type(packet).__match_args__)
+def test_ambiguous_packets_are_read_or_refused(vector: Vector, strictness: str) -> None:
+    packet = read(vector.octets, strictness=strictness, **vector.options)
+    if packet is not None:
+        assert packet.encode() == vector.octets
+        fields_of(packet, type(packet).__match_args__)
 
 
 @pytest.mark.parametrize("strictness", ["strict", "lax"])
 def test_every_packet_cut_at_every_length(strictness: str) -> None:
-    """As a stream a cut packet waits or is refused; as a whole packet, its length mended, it is read or refused."""
+    """A cut packet waits in a stream; as a whole packet, with its Remaining Length mended, it is read or refused."""
     for vector in PUBLIC + AMBIGUOUS:
         octets = vector.octets
         options = vector.options | {"strictness": strictness}
         for n in range(min(len(octets), 300)):
-            try:
+            assert read(octets[:n], **options) is None
+            with suppress(Malformed):
                 size = mqtt.frame_size(octets[:n])
                 assert size is NEED_DATA or size > 0
-                mqtt.decode(octets[:n], **options)
-            except DecodeError:
-                pass
             if n < 127:
-                try:
-                    mqtt.decode(octets[:1] + bytes([n]) + octets[2 : 2 + n], **options)
-                except DecodeError:
-                    pass
+                read(octets[:1] + bytes([n]) + octets[2 : 2 + n], **options)
 
 
 def test_lax_reads_what_strict_refuses_where_it_can_be_framed() -> None:
     """LAX takes more than STRICT, never less, and says what it let pass."""
-    read = 0
+    taken = 0
     for vector in INVALID:
-        try:
-            packet = mqtt.decode(vector.octets, strictness="lax", **vector.options)
-        except DecodeError as error:
-            assert isinstance(error, (Truncated, Malformed, Unsupported, LimitExceeded))
-        else:
-            read += 1
-            assert packet.notes or type(packet) is mqtt.Connect, vector
+        packet = read(vector.octets, strictness="lax", **vector.options)
+        if packet is not None:
+            taken += 1
+            # in LAX a CONNECT is read as the version it claims: of another version than expected, it may be a valid one
+            assert packet.notes or packet.version != vector.version, vector
             assert packet.encode() == vector.octets
             fields_of(packet, type(packet).__match_args__)
-    assert read > 300
+    assert taken > 300

@@ -40,6 +40,10 @@ def c_array(declaration: str, rows: Iterable[str]) -> list[str]:
     return [f"    static const {declaration} = {{", *(f"        {row}," for row in rows), "    };"]
 
 
+def c_row(*values: object) -> str:
+    return "{" + ", ".join(map(str, values)) + "}"
+
+
 def enum(name: str, rows: Iterable[tuple[str, int]]) -> list[str]:
     return ["", "", f"cdef enum {name}:", *(f"    {label} = {value}" for label, value in rows)]
 
@@ -108,7 +112,7 @@ def mqtt_table(spec: ModuleType) -> list[str]:
         [
             "{0, 0, 0, 0, 0}",
             *(
-                "{{{}, {}, {}, {}, {}}}".format(
+                c_row(
                     -1 if c.reply is None else c.reply,
                     -1 if c.return_code is None else c.return_code,
                     statuses[c.status],
@@ -138,7 +142,7 @@ def mqtt_table(spec: ModuleType) -> list[str]:
     lines += c_array(
         f"MqttPropertyRow mqtt_properties[{top}]",
         (
-            "{{0x{:04x}, 0x{:04x}, {}, {}, {}, {}}}".format(
+            c_row(
                 mask(p.sections),
                 mask(p.repeats_in),
                 field_of(p, "properties"),
@@ -175,9 +179,7 @@ def mqtt_table(spec: ModuleType) -> list[str]:
     lines += c_array(
         "MqttPacketRow mqtt_packets[16]",
         (
-            "{{{}, {}, {}, {}}}".format(
-                checks[p.flags_check], 0 if p.flags is None else p.flags, senders[p.sender], p.first_version
-            )
+            c_row(checks[p.flags_check], 0 if p.flags is None else p.flags, senders[p.sender], p.first_version)
             if (p := packets.get(i))
             else "{0, 0, 0, 0}"
             for i in range(16)
@@ -283,7 +285,8 @@ GENERATED: tuple[Generated, ...] = (
 
 def load(path: Path) -> ModuleType:
     found = importlib.util.spec_from_file_location(f"wirefmt_spec_{path.stem}", path)
-    assert found is not None and found.loader is not None
+    assert found is not None
+    assert found.loader is not None
     module = importlib.util.module_from_spec(found)
     sys.modules[found.name] = module
     found.loader.exec_module(module)

@@ -18,6 +18,8 @@ class NeedData(enum.Enum):
     def __repr__(self) -> str:
         return "NEED_DATA"
 
+    __str__ = __repr__
+
 
 #: frame_size() answers this where more octets are needed to tell. A value, not an error, and false.
 NEED_DATA: Final = NeedData.NEED_DATA

@@ -44,8 +44,9 @@ cdef int fault_text(const ProtocolTables* t, const Fault* f, int64_t base_offset
     cdef int n
     write_path(t, f.field, f.index, path, sizeof(path))
     if f.need:
-        n = snprintf(out, room, "%s%s%s (needs %lld, has %lld) at offset %lld%s%s%s", path, ": " if path[0] else "",
-                     t.text[f.check], <long long>f.need, <long long>f.have, <long long>(base_offset + f.offset),
+        n = snprintf(out, room, "%s%s%s (needs %lld, has %lld%s%s) at offset %lld%s%s%s", path, ": " if path[0] else "",
+                     t.text[f.check], <long long>f.need, <long long>f.have, ", bounded by " if f.limited_by else "",
+                     t.path[f.limited_by], <long long>(base_offset + f.offset),
                      " [" if spec[0] else "", spec, "]" if spec[0] else "")
     else:
         n = snprintf(out, room, "%s%s%s at offset %lld%s%s%s", path, ": " if path[0] else "", t.text[f.check],

@@ -20,6 +20,9 @@ cdef class FrameDecoder:
     cdef int64_t begin          # octets of the stream before it
     cdef object error           # what ended this decoder
 
+    def __init__(self):
+        raise TypeError("a Decoder is of a protocol")
+
     def __dealloc__(self):
         free(self.kept)
 
@@ -55,8 +58,7 @@ cdef class FrameDecoder:
         cdef bytes block
         cdef const uint8_t* p
         cdef const uint8_t* end
-        if self.error is not None:
-            raise self.error
+        self.check_open()
         block = take_block(data)
         p = <const uint8_t*>PyBytes_AS_STRING(block)
         end = p + PyBytes_GET_SIZE(block)
@@ -69,11 +71,17 @@ cdef class FrameDecoder:
     def close(self):
         """End of the stream: raises DecodeError if it ends inside a frame."""
         cdef Fault f
-        if self.error is not None:
-            raise self.error
+        self.check_open()
         if self.kept_size:
             fault(&f, TRUNCATED, 0, 0, <int64_t>self.kept_size, <int64_t>self.frame_octets, <int64_t>self.kept_size, 0)
             self.fail(&f, "the stream ends inside a frame", [])
+
+    cdef int check_open(self) except -1:
+        if self.tables == NULL:
+            raise TypeError("a Decoder that was never initialised")
+        if self.error is not None:
+            raise self.error
+        return 0
 
     cdef const uint8_t* decode_whole(self, bytes block, const uint8_t* p, const uint8_t* end, list out) except NULL:
         """Decode frames that are all there; where the rest begins."""

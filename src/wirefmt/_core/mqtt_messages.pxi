@@ -455,12 +455,14 @@ cdef class MqttMessage:
 
     def encode(self):
         """The octets of the packet: those it was decoded from, or the canonical ones if it was built."""
+        self.check_built()
         if self.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.frame, self.size)
 
     def detach(self):
         """An equal packet that holds only its own octets, not the block (a large read, say) it lies in."""
+        self.check_built()
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
         return restore_mqtt(self.encode(), self.version_, self.side, self.noted)
@@ -519,13 +521,19 @@ cdef class MqttMessage:
 
     # ---- for the classes below
 
+    cdef int check_built(self) except -1:
+        if self.frame == NULL:
+            raise ValueError("a packet that was never built")
+        return 0
+
     cdef int parsed(self, MqttPacket* m) except -1:
         """Read the packet again, for fields that are not kept at hand."""
         cdef MqttOptions o
         cdef Fault f
+        self.check_built()
         plain_options(&o, self.version_, -1, 0)
-        if self.frame == NULL or mqtt_parse(self.frame, self.size, &o, m, &f) != OK:
-            raise ValueError("a packet that was never built")
+        if mqtt_parse(self.frame, self.size, &o, m, &f) != OK:
+            raise_fault(&MQTT_TABLES, &f, 0)
         return 0
 
     cdef int settle(self, bytes octets, int version) except -1:
@@ -626,6 +634,19 @@ cdef class MqttConnect(MqttMessage):
                 octets_of(m.password.at, m.password.size) if m.password.at != NULL else None,
             )
         return <tuple>self.cached
+
+    cdef int derived_flags(self):
+        """Connect flags as the other fields make them."""
+        cdef tuple v = self.connect_values()
+        cdef MqttWill will = v[5]
+        cdef int flags = (v[7] is not None) << 6 | (v[6] is not None) << 7 | (v[2] & 2)
+        return flags if will is None else flags | will.retain << 5 | will.qos << 3 | 4
+
+    def __repr__(self):
+        cdef str text = MqttMessage.__repr__(self)
+        if self.connect_flags == self.derived_flags():
+            text = text.replace(f"connect_flags={self.connect_flags}, ", "", 1)
+        return text
 
     @property
     def protocol_name(self):
@@ -1118,8 +1139,7 @@ def decode_mqtt(data, *, version=None, side=None, strictness="strict", limits=No
     cdef Fault f
     cdef bytes block = take_block(data)
     take_options(&o, version, side, strictness, limits)
-    if PyBytes_GET_SIZE(block) > 0xFFFFFFFF or mqtt_parse(
-            <const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), &o, &m, &f) != OK:
+    if mqtt_parse(<const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), &o, &m, &f) != OK:
         raise_fault(&MQTT_TABLES, &f, 0)
     return make_message(block, &m, o.side)
 
@@ -1170,8 +1190,8 @@ cdef class MqttDecoder(FrameDecoder):
     cdef MqttOptions options
 
     def __init__(self, *, version=None, side=None, strictness="strict", limits=None):
-        take_options(&self.options, version, side, strictness, limits)
         self.tables = &MQTT_TABLES
+        take_options(&self.options, version, side, strictness, limits)
 
     @property
     def version(self):

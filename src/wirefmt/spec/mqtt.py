@@ -6,6 +6,8 @@ Versions are named by their protocol level: 3 is MQTT 3.1, 4 is 3.1.1, 5 is 5.0.
 The compiled core takes its C tables from here: after a change run `python tools/gen_tables.py`.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 VERSIONS: Final[dict[int, str]] = {3: "3.1", 4: "3.1.1", 5: "5.0"}
@@ -180,7 +182,7 @@ class ReasonCode(NamedTuple):
     code: int
     name: str
     packets: tuple[str, ...]
-    senders: dict[str, str] = {}  # packet -> client or server; unlisted: both, or the only side that sends it
+    senders: Mapping[str, str] = MappingProxyType({})  # packet -> client or server; unlisted: whoever sends the packet
 
 
 REASON_CODES: Final[tuple[ReasonCode, ...]] = (

@@ -1,14 +1,16 @@
 """The typed face of the compiled core, in the order of its rooms."""
 
+import sys
 from collections.abc import Hashable, Iterable
 from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, final
 
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 from wirefmt.framing import Limits, NeedData
 from wirefmt.strictness import Note, Strictness
 
 # ---- framer
+@disjoint_base
 class FrameDecoder:
     @property
     def offset(self) -> int: ...
@@ -53,6 +55,7 @@ class MqttWill:
     ) -> None: ...
     def __hash__(self) -> int: ...
 
+@disjoint_base
 class MqttMessage:
     @property
     def version(self) -> Literal[3, 4, 5]: ...
@@ -147,7 +150,9 @@ class MqttPublish(MqttMessage):
         properties: _Properties = (),
         version: int = 5,
     ) -> None: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+
     @property
     def dup(self) -> bool: ...
     @property

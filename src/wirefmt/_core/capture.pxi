@@ -1,1 +1,1205 @@
-# capture
+# Captures to the message table: the only room where streams meet protocols.
+#
+#     octets of files -> PcapFile -> PacketParser -> Reassembler -> here: protocol, frames, rows
+#
+# A stream is read where it lies in the packet as long as frames do not cross packets; the rest of a frame is kept
+# until it is whole. Behind a hole, and where the capture began inside a stream, frames are read again only from a place
+# where a chain of faultless ones begins (`look`): what is passed over is a `gap` row, never messages.
+#
+# Uses: pcapfile, packets, reassembly, websocket, protocols, table, arrow, faults, errors. Included by _core.pyx.
+
+cdef extern from "<arpa/inet.h>" nogil:
+    const char* inet_ntop(int family, const void* address, char* out, unsigned int room)
+    enum: AF_INET
+    enum: AF_INET6
+
+cdef enum:
+    ADDRESS_ROOM = 46
+    CHAIN = 3                   # faultless frames one behind another that make a boundary certain
+    SEARCH_WINDOW = 1 << 18     # octets a boundary is searched in
+    SEARCH_ORIGINS = 8192       # packets they may come from
+    SEARCH_CREDIT = 64          # octets that may be looked at for each that arrives: the search stays linear
+    SEARCH_STEP = 1 << 16       # octets passed over before the window is moved up
+    PENDING_KEPT = 4096         # octets of room a direction keeps for its next partial frame
+    NAMES_MAX = 1 << 24         # capture files
+
+cdef enum SideStage:
+    STAGE_START = 0             # which protocol?
+    STAGE_FRAMES                # the protocol's frames
+    STAGE_HTTP                  # the handshake of a WebSocket
+    STAGE_SOCKET                # frames of a WebSocket around the protocol's
+
+
+cdef struct Origin:             # which packet the octets of a search window came from
+    size_t at                   # index of its first octet
+    Mark mark
+
+
+cdef struct Side:               # one direction of a flow
+    uint8_t stage
+    bint searching              # for a frame boundary
+    int8_t why                  # the hole before the search (a Why); -1: the capture began inside the stream
+    int64_t offset              # in the stream, of the next octet that is not used up: pending[0] if there is one
+    int64_t skip                # octets to pass over: the rest of a frame that was given up
+    int64_t missing, skipped    # octets of the hole that is being crossed
+    uint8_t* pending            # beginning of a frame, or the search window
+    size_t size, room
+    size_t need                 # octets of the pending frame; 0: not known yet
+    Mark first                  # packet of pending[0]
+    size_t at                   # search: pending[:at] holds no boundary
+    size_t wait                 # search: look again when the window has this many octets
+    int64_t credit
+    Origin* origins
+    int origin_count, origin_room
+    WebSocket* socket
+
+
+cdef struct FlowState:
+    const Protocol* protocol    # NULL: not known yet
+    void* state                 # the protocol's
+    Side sides[2]               # by end, as in Flow
+    char address[2][ADDRESS_ROOM]
+    uint8_t address_size[2]
+
+
+cdef struct CaptureCounts:
+    int64_t bytes, files, packets, other_slices
+    int64_t rows, batches, malformed, gaps, partial
+    int64_t tls, not_recognised, websockets, messages_limited, capture_faults
+
+
+cdef dict CAPTURE_LIMITS = {            # name: (default, meaning)
+    "max_flows": (1 << 18, "TCP connections followed at a time; the one longest silent is ended first"),
+    "max_out_of_order": (4 << 20, "octets stored out of order, a direction"),
+    "max_message": (16 << 20, "octets of a message that is put together from several packets"),
+    "max_buffered": (256 << 20, "octets stored for all flows"),
+    "idle_seconds": (3 * 3600, "a silent connection is ended after"),
+}
+
+
+cdef class CaptureDecoder(Reassembler):
+    """Octets of capture files in, batches of the message table out.
+
+    Call `begin_file`, then `feed` with chunks of any size, then `end_file`; at last `finish`. Each of feed, end_file and
+    finish stops when a batch is full: feed answers how many octets it used, the others whether they are done. Then call
+    `take` and call again.
+
+    Parameters: those of `wirefmt.capture.read`. `limits` is a dict with any of max_flows, max_out_of_order, max_message,
+    max_buffered (octets) and idle_seconds; `CaptureDecoder.LIMITS` has the defaults.
+    Raises ValueError for an option that cannot be.
+    """
+
+    LIMITS = {name: row[0] for name, row in CAPTURE_LIMITS.items()}
+
+    cdef MessageTable table
+    cdef PcapFile file
+    cdef PacketParser packets
+    cdef CaptureCounts seen
+    cdef bint strict, across_files, tunnels, feeding, file_over
+    cdef uint64_t slice_index, slice_count
+    cdef int64_t batch_rows, batch_bytes
+    cdef size_t max_message
+    cdef uint32_t wanted                                # protocols, a bit a row
+    cdef uint8_t port_protocol[65536]                   # row + 1; 0: none registered
+    cdef uint8_t port_forced[65536]                     # the same, from decode_as
+    cdef uint8_t* carry                                 # octets of a record that is not whole yet
+    cdef size_t carry_at, carry_size, carry_room
+    cdef uint8_t* scratch                               # unmasked WebSocket payload
+    cdef list name_objects
+    cdef Text* names
+    cdef int32_t name_count, name_room, file_index
+
+    def __cinit__(self, *args, **kwargs):
+        self.scratch = <uint8_t*>malloc(65536)
+        if self.scratch == NULL:
+            raise MemoryError
+
+    def __init__(self, *, protocols=None, decode_as=(), columns=None, payload=True, payload_max=None,
+                 expose_credentials=False, strictness="lax", batch_rows=16384, batch_bytes=16 << 20,
+                 flows="in-file", tunnels=False, slice=(0, 1), limits=None):
+        if strictness not in ("lax", "strict"):
+            raise ValueError(f"strictness is 'lax' or 'strict', not {strictness!r}")
+        if flows not in ("in-file", "across-files"):
+            raise ValueError(f"flows is 'in-file' or 'across-files', not {flows!r}")
+        if batch_rows < 1 or batch_bytes < 1:
+            raise ValueError("batch_rows and batch_bytes are at least 1")
+        if not 0 <= slice[0] < slice[1]:
+            raise ValueError(f"slice is (i, n) with 0 <= i < n, not {slice!r}")
+        self.strict = strictness == "strict"
+        self.across_files = flows == "across-files"
+        self.tunnels = tunnels
+        self.slice_index, self.slice_count = slice
+        self.batch_rows = batch_rows
+        self.batch_bytes = min(batch_bytes, 1 << 30)    # a column of a batch has 32-bit offsets
+        self.name_objects = []
+        self.table = MessageTable(columns, payload=payload, payload_max=payload_max, expose_credentials=expose_credentials)
+        self.file = PcapFile()
+        self.packets = PacketParser(tunnels=tunnels)
+        self.set_protocols(protocols, decode_as)
+        self.set_limits(limits or {})
+
+    cdef set_protocols(self, wanted, decode_as):
+        cdef int i
+        names = [protocol_name(i) for i in range(PROTOCOLS)]
+        for name in wanted or ():
+            if name not in names:
+                raise ValueError(f"no protocol {name!r}; there are: {', '.join(names)}")
+        for i in range(PROTOCOLS):
+            if wanted is None or names[i] in wanted:
+                self.wanted |= <uint32_t>1 << i
+                for port in protocols[i].ports:
+                    if port:
+                        self.port_protocol[port] = <uint8_t>(i + 1)
+        for rule in (decode_as,) if isinstance(decode_as, str) else decode_as:
+            port, name = parse_decode_as(rule, names)
+            self.port_forced[<uint16_t>port] = <uint8_t>(names.index(name) + 1)
+
+    cdef set_limits(self, limits):
+        values = dict(CaptureDecoder.LIMITS)
+        for name, value in limits.items():
+            if name not in values:
+                raise ValueError(f"no limit {name!r}; there are: {', '.join(values)}")
+            if value < 1:
+                raise ValueError(f"limit {name} is at least 1, not {value}")
+            values[name] = value
+        self.max_flows = values["max_flows"]
+        self.max_out_of_order = values["max_out_of_order"]
+        self.max_message = values["max_message"]
+        self.max_buffered = values["max_buffered"]
+        self.idle_ns = values["idle_seconds"] * SECOND
+
+    def __dealloc__(self):
+        self.drop_flows()
+        free(self.carry)
+        free(self.scratch)
+        free(self.names)
+
+    # ---- feeding --------------------------------------------------------------------------------------------------
+
+    def begin_file(self, str name, int32_t index=0):
+        """A file begins: its path or URL, and its number among the files."""
+        cdef Text* grown
+        cdef bytes text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
+        if not 0 <= index < NAMES_MAX:
+            raise ValueError(f"file number {index} is out of range")
+        if index >= self.name_room:
+            grown = <Text*>realloc(self.names, (2 * index + 16) * sizeof(Text))
+            if grown == NULL:
+                raise MemoryError
+            self.names = grown
+            memset(grown + self.name_room, 0, (2 * index + 16 - self.name_room) * sizeof(Text))
+            self.name_room = 2 * index + 16
+        self.name_objects.append(text)                  # keeps it alive
+        self.names[index].at = <const uint8_t*>PyBytes_AS_STRING(text)
+        self.names[index].size = len(text)
+        self.file_index = index
+        self.file.begin(0, 1)
+        self.file_over = False
+        self.carry_at = self.carry_size = 0
+        self.seen.files += 1
+        if not self.across_files:
+            self.packets = PacketParser(tunnels=self.tunnels)
+
+    def feed(self, const uint8_t[::1] chunk not None):
+        """The next octets of the file. Answers how many were used: fewer than given when a batch is full."""
+        cdef size_t n = chunk.shape[0]
+        cdef size_t used
+        if n == 0:
+            return 0
+        with nogil:
+            used = self.feed_octets(&chunk[0], n)
+        self.check_memory()
+        self.seen.bytes += used
+        return used
+
+    def end_file(self):
+        """No octet of this file follows. True: done; False: a batch is full, take it and call again."""
+        cdef size_t used
+        cdef bint done
+        with nogil:
+            if not self.file_over:
+                self.walk(self.carry + self.carry_at, self.carry_size - self.carry_at, True, &used)
+                self.carry_at += used
+            done = not self.is_full()
+            if done:
+                self.file_over = True
+                done = self.across_files or self.end_flows()
+        self.check_memory()
+        return done
+
+    def finish(self):
+        """All flows end; more segments may follow all the same. True: done; False: take a batch and call again."""
+        cdef bint done
+        with nogil:
+            done = self.end_flows()
+        self.check_memory()
+        return done
+
+    def feed_segments(self, const uint8_t[::1] octets not None):
+        """Rows of the packets table's `segment` column, one behind another. Answers how many octets were used.
+
+        Raises ValueError for octets that are no such row.
+        """
+        cdef size_t n = octets.shape[0]
+        cdef size_t at = 0
+        cdef size_t used
+        cdef PacketRecord r
+        cdef Segment s
+        cdef Mark mark
+        cdef int32_t file_index = 0
+        cdef int reason = 0
+        with nogil:
+            while at < n and not self.is_full():
+                reason = segment_unpack(self.packets, &octets[at], n - at, &used, &r, &s, &file_index)
+                if reason < 0:
+                    break
+                at += used
+                if reason == PACKET_TCP:
+                    self.seen.packets += 1
+                    mark.ts_ns = r.ts_ns
+                    mark.frame_no = r.frame_no
+                    mark.capture = file_index
+                    self.take_segment(&s, &mark)
+        if reason < 0:
+            raise ValueError(f"not a row of the packets table at offset {at}")
+        self.check_memory()
+        return at
+
+    def report(self, str text):
+        """An error row of this file for something the octets cannot say: a compressed file that is cut, a read error."""
+        cdef bytes octets = text.encode("utf-8", "replace")
+        self.put_file_fault(PyBytes_AS_STRING(octets), self.file.offset, self.file.frames)
+
+    @property
+    def not_a_capture(self):
+        """The present file is no capture at all."""
+        return self.file.fault.reason in (CAPTURE_NOT_A_CAPTURE, CAPTURE_EMPTY)
+
+    @property
+    def fault(self):
+        """What was wrong last with the present file; None: nothing."""
+        if not self.file.fault.reason:
+            return None
+        return (<bytes>capture_fault_text(self.file.fault.reason)).decode("ascii")
+
+    def take(self, final=False):
+        """The batch, if it is full; with `final` whatever there is. None: nothing."""
+        if self.table.rows == 0 or not (final or self.is_full()):
+            return None
+        self.seen.batches += 1
+        return self.table.take()
+
+    @property
+    def stats(self):
+        """Counters, by name."""
+        cdef CaptureCounts c = self.seen
+        stats = {
+            "bytes": c.bytes, "files": c.files, "packets": c.packets, "packets_of_other_slices": c.other_slices,
+            "rows": c.rows, "batches": c.batches, "malformed": c.malformed, "gap_rows": c.gaps, "partial": c.partial,
+            "tls_flows": c.tls, "flows_not_recognised": c.not_recognised, "websocket_flows": c.websockets,
+            "messages_limited": c.messages_limited, "capture_faults": c.capture_faults,
+        }
+        stats.update(self.reassembly_stats())
+        stats["packet_kinds"] = self.packets.stats()
+        return stats
+
+    @property
+    def rows(self):
+        """Rows in the present batch."""
+        return self.table.rows
+
+    cdef check_memory(self):
+        if self.counts.no_memory or self.table.tally.no_memory:
+            raise MemoryError
+
+    cdef inline bint is_full(self) noexcept nogil:
+        return self.table.rows >= self.batch_rows or self.table.tally.octets >= self.batch_bytes
+
+    cdef bint end_flows(self) noexcept nogil:
+        """True: none is left."""
+        while not self.end_some(1, WHY_CAPTURE_END):
+            if self.is_full():
+                return False
+        return True
+
+    cdef size_t feed_octets(self, const uint8_t* p, size_t n) noexcept nogil:
+        """Records lie in the caller's octets, except one that crosses chunks: it is put together in `carry`."""
+        cdef size_t at = 0
+        cdef size_t used = 0
+        cdef size_t more, rest
+        while True:
+            rest = self.carry_size - self.carry_at
+            if rest == 0:
+                break
+            self.walk(self.carry + self.carry_at, rest, False, &used)
+            self.carry_at += used
+            if self.is_full():
+                return at
+            rest -= used
+            if rest <= at:                              # what is left lies in the caller's octets, too
+                at -= rest
+                self.carry_at = self.carry_size = 0
+                break
+            if at == n:
+                return at
+            more = min(n - at, max(rest, <size_t>4096))
+            if not self.keep(p + at, more):
+                return n
+            at += more
+        self.walk(p + at, n - at, False, &used)
+        at += used
+        if self.is_full():
+            return at
+        self.keep(p + at, n - at)
+        return n
+
+    cdef bint keep(self, const uint8_t* p, size_t n) noexcept nogil:
+        cdef uint8_t* grown
+        if self.carry_at:
+            memmove(self.carry, self.carry + self.carry_at, self.carry_size - self.carry_at)
+            self.carry_size -= self.carry_at
+            self.carry_at = 0
+        if n > self.carry_room - self.carry_size:
+            grown = <uint8_t*>realloc(self.carry, self.carry_size + n)
+            if grown == NULL:
+                self.counts.no_memory += 1
+                return False
+            self.carry = grown
+            self.carry_room = self.carry_size + n
+        memcpy(self.carry + self.carry_size, p, n)
+        self.carry_size += n
+        return True
+
+    cdef void walk(self, const uint8_t* p, size_t n, bint last, size_t* used) noexcept nogil:
+        """Records of p[:n] until they end or a batch is full. `used`: octets that are done with."""
+        cdef size_t at = 0
+        cdef size_t step
+        cdef int answer
+        cdef PacketRecord r
+        cdef Segment s
+        cdef Mark mark
+        mark.capture = self.file_index
+        while not self.is_full():
+            step = 0
+            answer = self.file.next_record(p + at, n - at, last, &step, &r)
+            at += step
+            if answer == READ_RECORD:
+                self.seen.packets += 1
+                if self.packets.parse(&r, &s) == PACKET_TCP:
+                    mark.ts_ns = r.ts_ns
+                    mark.frame_no = r.frame_no
+                    self.take_segment(&s, &mark)
+            elif answer == READ_FAULT:
+                self.put_file_fault(capture_fault_text(self.file.fault.reason), self.file.fault.offset,
+                                    self.file.fault.frame_no)
+            elif answer == READ_NEED:
+                break
+            else:                                       # nothing can be read from what follows
+                at = n
+                break
+        used[0] = at
+
+    cdef inline void take_segment(self, const Segment* s, const Mark* mark) noexcept nogil:
+        cdef uint64_t hash
+        if self.slice_count == 1 and self.current != NULL and sender_of(self.current, s) >= 0:
+            hash = self.current.hash
+        else:
+            hash = segment_flow_hash(s)
+            if self.slice_count > 1 and hash % self.slice_count != self.slice_index:
+                self.seen.other_slices += 1
+                return
+        self.segment(s, hash, mark)
+
+    # ---- events of the reassembly ---------------------------------------------------------------------------------
+
+    cdef int on_flow(self, Flow* f) noexcept nogil:
+        """Whose port is registered is the server."""
+        if self.port_row(f.port[1]):
+            return 0
+        return 1 if self.port_row(f.port[0]) else -1
+
+    cdef inline int port_row(self, uint16_t port) noexcept nogil:
+        return self.port_forced[port] if self.port_forced[port] else self.port_protocol[port]
+
+    cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side
+        if fs == NULL:
+            fs = self.open_state(f)
+            if fs == NULL:
+                return
+        side = &fs.sides[end]
+        if side.stage == STAGE_FRAMES:
+            self.consume(f, end, p, n, mark)
+        elif side.stage == STAGE_SOCKET:
+            self.unwrap(f, end, p, n, mark)
+        else:
+            self.recognise(f, end, p, n, mark)
+
+    cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side
+        if fs == NULL:
+            fs = self.open_state(f)
+            if fs == NULL:
+                return
+        side = &fs.sides[end]
+        if side.stage == STAGE_START or side.stage == STAGE_HTTP:
+            if side.stage == STAGE_HTTP or not self.by_port(f):
+                self.dismiss(f)                         # what would say the protocol is missing
+                return
+            self.set_protocol(f, self.by_port(f))
+            if side.size:
+                side.missing += <int64_t>side.size      # too few octets to be read
+                self.drop_pending(side)
+        if side.stage == STAGE_SOCKET and side.socket.need == 0 and not side.socket.lost:
+            if <uint64_t>n <= side.socket.left:
+                side.socket.left -= <uint64_t>n
+                side.socket.at += <uint64_t>n
+            else:
+                side.socket.lost = True
+        elif side.stage == STAGE_SOCKET:
+            side.socket.lost = True
+        self.cross(f, end, n, why, mark)
+
+    cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side
+        if fs == NULL or fs.protocol == NULL:
+            return
+        side = &fs.sides[end]
+        if side.stage != STAGE_FRAMES and side.stage != STAGE_SOCKET:
+            return
+        if side.searching:
+            if side.size:
+                self.look(f, end, True)
+            if side.searching:
+                self.put_gap(f, end, <int64_t>side.size, &f.last)
+        if not side.searching and side.size:
+            self.put_rest(f, end, b"stream ended", &f.last)
+
+    cdef void on_close(self, Flow* f) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef int end
+        if fs == NULL:
+            return
+        for end in range(2):
+            self.buffered -= <int64_t>fs.sides[end].size
+            free(fs.sides[end].pending)
+            free(fs.sides[end].origins)
+            free(fs.sides[end].socket)
+        if fs.protocol != NULL:
+            fs.protocol.close(fs.state)
+        free(fs)
+        f.state = NULL
+
+    # ---- which protocol? --------------------------------------------------------------------------------------------
+
+    cdef FlowState* open_state(self, Flow* f) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>calloc(1, sizeof(FlowState))
+        cdef int end
+        if fs == NULL:
+            self.counts.no_memory += 1
+            return NULL
+        for end in range(2):
+            inet_ntop(AF_INET if f.ip_version == 4 else AF_INET6, f.address[end], fs.address[end], ADDRESS_ROOM)
+            fs.address_size[end] = <uint8_t>strlen(fs.address[end])
+        f.state = fs
+        return fs
+
+    cdef int by_port(self, Flow* f) noexcept nogil:
+        """Row + 1 of the protocol whose port one end has; 0: none."""
+        if self.port_forced[f.port[0]] or self.port_forced[f.port[1]]:
+            return self.port_forced[f.port[1]] if self.port_forced[f.port[1]] else self.port_forced[f.port[0]]
+        return self.port_protocol[f.port[1]] if self.port_protocol[f.port[1]] else self.port_protocol[f.port[0]]
+
+    cdef void recognise(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """The first octets of a direction. Few octets are kept until they can be told apart."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef size_t held = side.size
+        cdef Mark first = mark[0]
+        cdef Side old
+        cdef int found
+        if held:
+            if not self.append(side, p, n):
+                self.dismiss(f)
+                return
+            p = side.pending
+            n = side.size
+            first = side.first
+        if side.stage == STAGE_HTTP or looks_like_http(p, n) == YES:
+            found = self.handshake(f, end, p, n)
+        else:
+            found = self.guess(f, end, p, n)
+        if found == NO:
+            self.dismiss(f)
+        elif found == MORE:
+            if not held:
+                side.first = mark[0]
+                if not self.append(side, p, n):
+                    self.dismiss(f)
+        elif held:                                      # the octets are ours: take them out, then read them
+            old = side[0]
+            self.buffered -= <int64_t>side.size
+            side.pending = NULL
+            side.size = side.room = 0
+            self.start(f, end, old.pending, old.size, &first, held, mark)
+            free(old.pending)
+        else:
+            self.start(f, end, p, n, mark, n, mark)
+
+    cdef void start(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* first, size_t held,
+                    const Mark* mark) noexcept nogil:
+        """Read what recognise() has seen: p[:held] came with `first`, the rest with `mark`."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef size_t head = 0
+        if fs.sides[end].stage == STAGE_SOCKET:
+            head = http_head_size(p, n)
+        if held > head:
+            self.on_octets(f, end, p + head, held - head, first)
+            head = held
+        if n > head and not f.ignored:
+            self.on_octets(f, end, p + head, n - head, mark)
+
+    cdef int guess(self, Flow* f, int end, const uint8_t* p, size_t n) noexcept nogil:
+        """A Verdict; YES: the flow has its protocol and both directions read frames."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef int row = self.by_port(f)
+        cdef int i, verdict
+        cdef bint more = False
+        cdef bint forced = self.port_forced[f.port[0]] != 0 or self.port_forced[f.port[1]] != 0
+        if not forced:
+            verdict = looks_like_tls(p, n)
+            if verdict == YES:
+                self.seen.tls += 1
+                return NO
+            if verdict == MORE or looks_like_http(p, n) == MORE:
+                more = True
+        if row and not more:
+            self.set_protocol(f, row)
+            return YES
+        for i in range(PROTOCOLS):
+            if row or not self.wanted >> i & 1:
+                continue
+            verdict = protocols[i].sniff(p, n)
+            if verdict == YES:
+                f.client = <int8_t>end
+                self.set_protocol(f, i + 1)
+                fs.sides[end].searching = False         # it begins here, also where no SYN was seen
+                return YES
+            if verdict == MORE:
+                more = True
+        return MORE if more else NO
+
+    cdef void set_protocol(self, Flow* f, int row) noexcept nogil:
+        """Both directions read frames of protocols[row - 1]; one that was not captured from its start, after a search."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef int end
+        fs.protocol = &protocols[row - 1]
+        fs.state = fs.protocol.open()
+        if fs.state == NULL:
+            self.counts.no_memory += 1
+            fs.protocol = NULL
+            self.dismiss(f)
+            return
+        if f.client < 0:
+            f.client = 0 if self.port_row(f.port[1]) or not self.port_row(f.port[0]) else 1
+        for end in range(2):
+            if fs.sides[end].stage == STAGE_START:
+                fs.sides[end].stage = STAGE_FRAMES
+                if not f.streams[end].anchored:
+                    self.begin_search(&fs.sides[end], -1)
+
+    cdef void dismiss(self, Flow* f) noexcept nogil:
+        """Not ours, or nothing more can be read."""
+        cdef FlowState* fs = <FlowState*>f.state
+        if fs.protocol == NULL:
+            self.seen.not_recognised += 1
+        self.drop_pending(&fs.sides[0])
+        self.drop_pending(&fs.sides[1])
+        self.ignore(f)
+
+    # ---- WebSocket ----------------------------------------------------------------------------------------------------
+
+    cdef int handshake(self, Flow* f, int end, const uint8_t* p, size_t n) noexcept nogil:
+        """GET ... Upgrade, or 101 Switching Protocols, with a subprotocol that is ours (RFC 6455, 4.1, 4.2.2)."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef size_t size = http_head_size(p, n)
+        cdef Span upgrade, subprotocol
+        cdef bint request = p[0] == c"G"
+        cdef int row
+        side.stage = STAGE_HTTP
+        if size == 0:
+            return MORE if n < HTTP_HEAD_MAX else NO
+        upgrade = http_field(p, size, b"\r\nupgrade:", 10)
+        if upgrade.at == NULL or find_text(upgrade.at, upgrade.size, b"websocket", 9) == NULL:
+            return NO
+        if not request and (size < 12 or memcmp(p + 9, b"101", 3) != 0):
+            return NO
+        if fs.protocol == NULL:
+            subprotocol = http_field(p, size, b"\r\nsec-websocket-protocol:", 25)
+            row = self.by_subprotocol(&subprotocol)
+            if row == 0:
+                row = self.by_port(f)
+            if row == 0:
+                return NO
+            if request:
+                f.client = <int8_t>end
+            elif f.client < 0:
+                f.client = <int8_t>(1 - end)
+            self.seen.websockets += 1
+            fs.sides[1 - end].stage = STAGE_HTTP
+            self.set_protocol(f, row)
+            if f.ignored:
+                return NO
+        side.socket = <WebSocket*>calloc(1, sizeof(WebSocket))
+        if side.socket == NULL:
+            self.counts.no_memory += 1
+            return NO
+        side.stage = STAGE_SOCKET
+        return YES
+
+    cdef int by_subprotocol(self, const Span* value) noexcept nogil:
+        """The protocol named in Sec-WebSocket-Protocol: `mqtt`, and `mqttv3.1` as older clients say; 0: none."""
+        cdef int i
+        if value.at != NULL:
+            for i in range(PROTOCOLS):
+                if self.wanted >> i & 1 and find_text(value.at, value.size, <const char*>protocols[i].name.at,
+                                                      <size_t>protocols[i].name.size) != NULL:
+                    return i + 1
+        return 0
+
+    cdef void unwrap(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Frames of a WebSocket: hand on the payload of data frames, pass over the others."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef WebSocket* w = side.socket
+        cdef size_t at = 0
+        cdef size_t k
+        if w.lost:
+            if not ws_plausible(p, n, end == f.client):
+                self.cross(f, end, <int64_t>n, side.why, mark)
+                return
+            memset(w, 0, sizeof(WebSocket))
+        while at < n and not f.ignored:
+            if w.left == 0:
+                at += ws_header(w, p + at, n - at)
+                if w.need or w.left == 0:
+                    continue
+                if w.compressed and w.data:
+                    self.put_malformed(f, end, b"compressed WebSocket message (RSV1): not decoded", mark)
+                    self.dismiss(f)
+                    return
+            k = min(n - at, <size_t>65536)
+            if k > w.left:
+                k = <size_t>w.left
+            if w.data:
+                if w.masked:
+                    unmask(w, p + at, k, self.scratch)
+                    self.consume(f, end, self.scratch, k, mark)
+                else:
+                    self.consume(f, end, p + at, k, mark)
+            w.left -= k
+            w.at += k
+            at += k
+
+    # ---- frames -------------------------------------------------------------------------------------------------------
+
+    cdef void consume(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """The next octets of a direction."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef const Protocol* protocol = fs.protocol
+        cdef MessageContext m
+        cdef size_t size, k
+        cdef int status
+        cdef Fault fault
+        if side.searching:
+            self.search(f, end, p, n, mark)
+            return
+        if side.skip or side.size:
+            k = self.complete(f, end, p, n, mark)
+            p += k
+            n -= k
+            if side.searching:
+                if n:
+                    self.search(f, end, p, n, mark)
+                return
+        while n:
+            status = protocol.frame_size(p, n, 0, &size, &fault)
+            if status == OK and size <= n:
+                self.context(f, end, mark, mark, side.offset, <int64_t>size, &m)
+                protocol.put(self.table, &m, fs.state, self.strict, p, size)
+                side.offset += <int64_t>size
+                p += size
+                n -= size
+            elif status == OK or status == NEED_DATA:
+                side.first = mark[0]
+                side.need = size if status == OK else 0
+                if side.need > self.max_message:
+                    k = min(n, <size_t>65536)           # enough for what a limit leaves of a message
+                    self.append(side, p, k)
+                    self.give_up_frame(f, end, mark)
+                    side.skip -= <int64_t>(n - k)
+                    side.offset += <int64_t>(n - k)
+                    return
+                if not self.append(side, p, n):
+                    self.lost_octets(f, end, p, n, mark)
+                return
+            else:
+                self.lose_boundary(f, end, &fault, mark)
+                self.search(f, end, p, n, mark)
+                return
+
+    cdef size_t complete(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Octets for the frame that is pending, or for the rest of one that was given up. Octets used."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef MessageContext m
+        cdef size_t at = 0
+        cdef size_t size, k
+        cdef int status
+        cdef Fault fault
+        while True:
+            if side.skip:
+                k = n - at if side.skip > <int64_t>(n - at) else <size_t>side.skip
+                side.skip -= <int64_t>k
+                side.offset += <int64_t>k
+                return at + k                           # a frame is given up only while nothing is pending
+            if side.size == 0 or at == n:
+                return at
+            k = min(n - at, side.need - side.size if side.need else 1)
+            if not self.append(side, p + at, k):
+                if side.need:
+                    self.give_up_frame(f, end, mark)
+                    continue
+                self.lost_octets(f, end, p + at, n - at, mark)
+                return n
+            at += k
+            if side.need == 0:
+                status = fs.protocol.frame_size(side.pending, side.size, 0, &size, &fault)
+                if status == OK:
+                    side.need = size
+                    if size > self.max_message:
+                        self.give_up_frame(f, end, mark)
+                        continue
+                elif status != NEED_DATA:
+                    self.lose_boundary(f, end, &fault, mark)
+                    self.add_origin(side, 0, &side.first)
+                    return at
+            if side.need and side.size == side.need:
+                self.context(f, end, &side.first, mark, side.offset, <int64_t>side.size, &m)
+                fs.protocol.put(self.table, &m, fs.state, self.strict, side.pending, side.size)
+                side.offset += <int64_t>side.size
+                self.drop_pending(side)
+                return at
+
+    cdef bint append(self, Side* side, const uint8_t* p, size_t n) noexcept nogil:
+        """Keep octets; False: a limit stands against it."""
+        cdef size_t room
+        cdef uint8_t* grown
+        if n > side.room - side.size:
+            if self.buffered + <int64_t>n > self.max_buffered:
+                return False
+            room = max(side.size + n, min(side.need, max(2 * side.room, <size_t>512)))
+            room = max(room, side.room + side.room // 2)
+            grown = <uint8_t*>realloc(side.pending, room)
+            if grown == NULL:
+                self.counts.no_memory += 1
+                return False
+            side.pending = grown
+            side.room = room
+        memcpy(side.pending + side.size, p, n)
+        side.size += n
+        self.buffered += <int64_t>n
+        return True
+
+    cdef void drop_pending(self, Side* side) noexcept nogil:
+        self.buffered -= <int64_t>side.size
+        side.size = 0
+        side.need = 0
+        if side.room > PENDING_KEPT:
+            free(side.pending)
+            side.pending = NULL
+            side.room = 0
+
+    cdef void give_up_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """The pending frame is beyond a limit: say what is known of it and pass over the rest."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef int64_t rest = <int64_t>(side.need - side.size)
+        self.seen.messages_limited += 1
+        self.put_rest(f, end, b"limit", mark)
+        side.skip = rest
+
+    cdef void lost_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """There is no room for them."""
+        self.seen.messages_limited += 1
+        self.cross(f, end, <int64_t>n, WHY_LIMIT, mark)
+
+    # ---- holes, and frames again behind them ------------------------------------------------------------------------
+
+    cdef void cross(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        """`n` octets of the protocol's stream are missing."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef int64_t rest, k
+        if side.searching:
+            if side.size:
+                self.look(f, end, True)
+        if side.searching:
+            self.pass_over(side, side.size)
+            if side.why < 0:
+                side.why = <int8_t>why
+            side.missing += n
+            side.credit = 0
+            return
+        side.why = <int8_t>why
+        if side.size and side.need:
+            rest = <int64_t>(side.need - side.size)
+            self.put_rest(f, end, why_text(why), mark)
+            side.skip = rest
+        elif side.size:
+            self.put_rest(f, end, why_text(why), mark)
+        if side.skip:                                   # a hole inside a frame whose size is known
+            k = min(n, side.skip)
+            side.missing = k
+            self.put_gap(f, end, 0, mark)
+            side.skip -= k
+            n -= k
+            if n == 0:
+                return
+        self.begin_search(side, why)
+        side.missing = n
+
+    cdef void begin_search(self, Side* side, int why) noexcept nogil:
+        side.searching = True
+        side.why = <int8_t>why
+        side.missing = side.skipped = 0
+        side.at = side.wait = 0
+        side.credit = 0
+        side.need = 0
+        side.skip = 0
+        side.origin_count = 0
+
+    cdef void lose_boundary(self, Flow* f, int end, const Fault* fault, const Mark* mark) noexcept nogil:
+        """What follows is no frame: a row says why, then the next boundary is searched."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef char text[256]
+        cdef int size = fs.protocol.fault_text(fault, 0, text, sizeof(text))
+        text[size] = 0
+        self.put_malformed(f, end, text, mark)
+        self.begin_search(side, WHY_NO_FRAME)
+        side.at = 1                                     # not here
+
+    cdef bint add_origin(self, Side* side, size_t at, const Mark* mark) noexcept nogil:
+        cdef Origin* grown
+        if side.origin_count == side.origin_room:
+            grown = <Origin*>realloc(side.origins, (2 * side.origin_room + 16) * sizeof(Origin))
+            if grown == NULL:
+                self.counts.no_memory += 1
+                return False
+            side.origins = grown
+            side.origin_room = 2 * side.origin_room + 16
+        side.origins[side.origin_count].at = at
+        side.origins[side.origin_count].mark = mark[0]
+        side.origin_count += 1
+        return True
+
+    cdef void search(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """More octets to find a boundary in."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        if not self.add_origin(side, side.size, mark) or not self.append(side, p, n):
+            self.pass_over(side, side.size)
+            self.lost_octets(f, end, p, n, mark)
+            return
+        side.credit = min(side.credit + <int64_t>n * SEARCH_CREDIT, <int64_t>SEARCH_WINDOW * SEARCH_CREDIT)
+        if side.size >= side.wait or side.size - side.at >= SEARCH_WINDOW or side.origin_count >= SEARCH_ORIGINS:
+            self.look(f, end, False)
+
+    cdef void look(self, Flow* f, int end, bint final) noexcept nogil:
+        """Pass over the window octet by octet until a chain of frames begins, then read them. `final`: no more octets
+        will follow these."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef int origin = 0
+        cdef int verdict
+        cdef bint full
+        while side.at < side.size:
+            while origin < side.origin_count and side.origins[origin].at < side.at:
+                origin += 1
+            verdict = self.chain(f, end, origin < side.origin_count and side.origins[origin].at == side.at, final)
+            if verdict == YES:
+                self.read_window(f, end)
+                if not side.searching:
+                    return
+                origin = 0
+                continue
+            full = side.size - side.at >= SEARCH_WINDOW or side.origin_count >= SEARCH_ORIGINS or side.credit < 0
+            if verdict == MORE and not full:
+                break
+            side.at += 1
+        if side.at >= SEARCH_STEP or side.at == side.size or side.origin_count >= SEARCH_ORIGINS:
+            self.pass_over(side, side.at)
+
+    cdef int chain(self, Flow* f, int end, bint packet_start, bint final) noexcept nogil:
+        """Do faultless frames begin at pending[at]? CHAIN of them do; fewer, if the last one ends exactly where the octets
+        of a packet end: two, or one that also begins a packet's octets."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef size_t at = side.at
+        cdef size_t size = 0
+        cdef int frames = 0
+        cdef int enough = 1 if packet_start else 2
+        cdef int verdict
+        while frames < CHAIN:
+            if at == side.size:
+                if frames >= enough:
+                    return YES
+                side.wait = side.size + 1
+                return NO if final else MORE
+            verdict = fs.protocol.plausible(fs.state, 0 if end == f.client else 1, side.pending + at, side.size - at, &size)
+            side.credit -= 16 + <int64_t>min(size, side.size - at)
+            if verdict == MORE and size <= SEARCH_WINDOW:
+                if final:
+                    return YES if frames >= enough else NO
+                side.wait = at + size
+                return MORE
+            if verdict != YES:
+                return NO
+            at += size
+            frames += 1
+        return YES
+
+    cdef void read_window(self, Flow* f, int end) noexcept nogil:
+        """Frames begin at pending[at]: a gap row, then read them. The last one may be cut, and so is pending again."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef const Protocol* protocol = fs.protocol
+        cdef MessageContext m
+        cdef size_t at = side.at
+        cdef size_t size = 0
+        cdef int first = 0
+        cdef int last = 0
+        cdef int status = NEED_DATA
+        cdef Fault fault
+        while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
+            first += 1
+        self.put_gap(f, end, <int64_t>at, &side.origins[first].mark)
+        side.searching = False
+        last = first
+        while at < side.size:
+            while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
+                first += 1
+            status = protocol.frame_size(side.pending + at, side.size - at, 0, &size, &fault)
+            if status == NEED_DATA or (status == OK and size > side.size - at):
+                break
+            if status != OK:
+                self.shift(side, at)
+                self.lose_boundary_in_window(f, end, first, &fault)
+                return
+            while last + 1 < side.origin_count and side.origins[last + 1].at < at + size:
+                last += 1
+            self.context(f, end, &side.origins[first].mark, &side.origins[last].mark, side.offset, <int64_t>size, &m)
+            protocol.put(self.table, &m, fs.state, self.strict, side.pending + at, size)
+            side.offset += <int64_t>size
+            at += size
+        if at < side.size:
+            side.first = side.origins[first].mark
+        memmove(side.pending, side.pending + at, side.size - at)
+        self.buffered -= <int64_t>at
+        side.size -= at
+        side.need = size if status == OK and side.size else 0
+        if side.size == 0:
+            self.drop_pending(side)
+        free(side.origins)
+        side.origins = NULL
+        side.origin_count = side.origin_room = 0
+
+    cdef void lose_boundary_in_window(self, Flow* f, int end, int origin, const Fault* fault) noexcept nogil:
+        """As lose_boundary, but the window stays the window."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef int count = side.origin_count
+        cdef int64_t credit = side.credit
+        cdef Mark mark = side.origins[0].mark
+        self.lose_boundary(f, end, fault, &mark)
+        side.origin_count = count
+        side.credit = credit
+
+    cdef void shift(self, Side* side, size_t n) noexcept nogil:
+        """Take n octets off the front of the search window."""
+        cdef int i
+        cdef int first = 0
+        if n == 0:
+            return
+        memmove(side.pending, side.pending + n, side.size - n)
+        self.buffered -= <int64_t>n
+        side.size -= n
+        while first + 1 < side.origin_count and side.origins[first + 1].at <= n:
+            first += 1
+        for i in range(first, side.origin_count):
+            side.origins[i - first] = side.origins[i]
+            side.origins[i - first].at = side.origins[i].at - n if side.origins[i].at > n else 0
+        side.origin_count -= first
+        side.at = side.at - n if side.at > n else 0
+        side.wait = side.wait - n if side.wait > n else 0
+
+    cdef void pass_over(self, Side* side, size_t n) noexcept nogil:
+        """pending[:n] holds no boundary: it is part of the hole."""
+        side.skipped += <int64_t>n
+        self.shift(side, n)
+        if side.size == 0:
+            side.origin_count = 0
+            side.at = side.wait = 0
+            self.drop_pending(side)
+
+    # ---- rows -----------------------------------------------------------------------------------------------------------
+
+    cdef inline void context(self, Flow* f, int end, const Mark* first, const Mark* last, int64_t offset, int64_t size,
+                             MessageContext* m) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        self.seen.rows += 1
+        m.ts_ns = last.ts_ns
+        m.ts_first_ns = first.ts_ns
+        m.frame_no = last.frame_no
+        m.byte_offset = offset
+        m.flow_id = f.flow_id
+        m.direction = 0 if end == f.client else 1
+        m.src_ip.at = <const uint8_t*>fs.address[end]
+        m.src_ip.size = fs.address_size[end]
+        m.dst_ip.at = <const uint8_t*>fs.address[1 - end]
+        m.dst_ip.size = fs.address_size[1 - end]
+        m.src_port = f.port[end]
+        m.dst_port = f.port[1 - end]
+        self.name_of(last.capture, m)
+        m.wire_size = size
+
+    cdef inline void name_of(self, int32_t index, MessageContext* m) noexcept nogil:
+        if 0 <= index < self.name_room:
+            m.capture = self.names[index]
+        else:
+            m.capture.at = NULL
+            m.capture.size = 0
+
+    cdef void put_rest(self, Flow* f, int end, const char* why, const Mark* mark) noexcept nogil:
+        """A row for the pending octets, the beginning of a frame; they are gone then."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef MessageContext m
+        cdef char text[128]
+        cdef int size
+        if side.need:
+            size = snprintf(text, sizeof(text), "%s: %zu of %zu octets", why, side.size, side.need)
+        else:
+            size = snprintf(text, sizeof(text), "%s: %zu octets of a message of unknown size", why, side.size)
+        self.context(f, end, &side.first, mark, side.offset, <int64_t>(side.need if side.need else side.size), &m)
+        fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
+        self.seen.partial += 1
+        side.offset += <int64_t>side.size
+        self.drop_pending(side)
+
+    cdef void put_gap(self, Flow* f, int end, int64_t skipped, const Mark* mark) noexcept nogil:
+        """A row for the hole that was crossed, if it has any octet."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef MessageContext m
+        cdef char text[128]
+        cdef int64_t row
+        cdef int size
+        side.skipped += skipped
+        if side.missing + side.skipped:
+            if side.missing and side.skipped:
+                size = snprintf(text, sizeof(text), "%s: %lld octets missing, %lld more passed over", why_text(side.why),
+                                <long long>side.missing, <long long>side.skipped)
+            elif side.missing:
+                size = snprintf(text, sizeof(text), "%s: %lld octets missing", why_text(side.why),
+                                <long long>side.missing)
+            else:
+                size = snprintf(text, sizeof(text), "%s: %lld octets passed over", why_text(side.why),
+                                <long long>side.skipped)
+            self.context(f, end, mark, mark, side.offset, side.missing + side.skipped, &m)
+            row = self.table.begin_row(&m)
+            put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
+            self.table.put_status(row, ROW_GAP, text, size)
+            self.seen.gaps += 1
+        side.offset += side.missing + side.skipped
+        side.missing = side.skipped = 0
+
+    cdef void put_malformed(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef MessageContext m
+        cdef int64_t row
+        self.context(f, end, mark, mark, fs.sides[end].offset, 0, &m)
+        row = self.table.begin_row(&m)
+        put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
+        self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
+        self.seen.malformed += 1
+
+    cdef void put_file_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
+        """One row for what cannot be read of a capture file: byte_offset is the place in the file."""
+        cdef Col* c = self.table.cols
+        cdef MessageContext m
+        cdef int64_t row = self.table.rows
+        self.seen.capture_faults += 1
+        if self.slice_index != 0:
+            return
+        self.name_of(self.file_index, &m)
+        self.seen.rows += 1
+        self.table.rows += 1
+        put_text(c + T_CAPTURE, row, &m.capture)
+        put_i64(c + T_BYTE_OFFSET, row, offset)
+        put_i64(c + T_FRAME_NO, row, frame_no)
+        self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
+        self.seen.malformed += 1
+
+
+cdef enum:
+    WHY_NO_FRAME = 100          # beyond Why: the octets there are no frame
+
+
+cdef inline const char* why_text(int why) noexcept nogil:
+    if why < 0:
+        return b"capture began inside the stream"
+    if why == WHY_LOST:
+        return b"not captured"
+    if why == WHY_CUT:
+        return b"cut by the snapshot length"
+    if why == WHY_TIMEOUT:
+        return b"never seen"
+    if why == WHY_LIMIT:
+        return b"limit"
+    if why == WHY_NO_FRAME:
+        return b"no message boundary"
+    return b"stream ended"
+
+
+cdef int looks_like_tls(const uint8_t* p, size_t n) noexcept nogil:
+    """A handshake record: type 22, version 3.0 to 3.4 (RFC 8446, 5.1)."""
+    if p[0] != 22 or (n > 1 and p[1] != 3) or (n > 2 and p[2] > 4):
+        return NO
+    return YES if n > 2 else MORE
+
+
+cdef int looks_like_http(const uint8_t* p, size_t n) noexcept nogil:
+    """The first octets of a WebSocket handshake's request or response."""
+    if memcmp(p, b"GET ", min(n, <size_t>4)) == 0:
+        return YES if n >= 4 else MORE
+    if memcmp(p, b"HTTP/1.1 ", min(n, <size_t>9)) == 0:
+        return YES if n >= 9 else MORE
+    return NO
+
+
+cdef str protocol_name(int row):
+    return (<const char*>protocols[row].name.at)[:protocols[row].name.size].decode("ascii")
+
+
+cdef tuple parse_decode_as(rule, names):
+    """`tcp.port==8884,mqtt` -> (8884, "mqtt")."""
+    selector, comma, name = str(rule).partition(",")
+    field, equals, port = selector.partition("==")
+    if field.strip() != "tcp.port" or not port.strip().isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"decode_as is like 'tcp.port==8884,mqtt', not {rule!r}")
+    if name.strip() not in names:
+        raise ValueError(f"decode_as {rule!r}: no protocol {name.strip()!r}; there are: {', '.join(names)}")
+    return int(port), name.strip()

@@ -1,0 +1,156 @@
+"""Where the octets of a capture come from: file, glob, URL, standard input, open file; gzip and zstd by magic."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Protocol, cast
+
+from wirefmt.capture import files
+from wirefmt.errors import CaptureError
+
+GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
+CHUNK = 1 << 20
+
+#: What reading on may raise once a file is open; all of it is one error row, for the rows before it are good.
+READ_FAULTS = (OSError, EOFError, ValueError, zlib.error)
+
+
+class Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One capture, not open yet."""
+
+    name: str
+    size: int | None  # octets as stored; None: not known
+    open: Callable[[], Any]
+    close: bool = True  # False: the caller's file, which stays open
+
+
+def find(source: Any) -> list[Source]:
+    """The captures behind what the user gave, in order. Raises CaptureError where there is none."""
+    if isinstance(source, (str, os.PathLike)):
+        return _by_name(os.fspath(source))
+    if hasattr(source, "read"):
+        return [Source(str(getattr(source, "name", "<file>")), None, lambda: source, close=False)]
+    if isinstance(source, Iterable):
+        found = [s for one in source for s in find(one)]
+        if not found:
+            raise CaptureError("no capture given")
+        return found
+    raise TypeError(f"a capture is a path, a URL, an open binary file or a list of them, not {type(source).__name__}")
+
+
+def _by_name(name: str) -> list[Source]:
+    if name == "-":
+        return [Source("-", None, lambda: sys.stdin.buffer, close=False)]
+    try:
+        found = files.expand([name])
+    except (OSError, ValueError, ImportError) as fault:
+        raise CaptureError(f"cannot read {name!r}: {fault}") from fault
+    if not found:
+        raise CaptureError(f"no capture in the directory {name!r}")
+    return [Source(f.name, f.size, _opener(f.name)) for f in found]
+
+
+def _opener(name: str) -> Callable[[], Any]:
+    def open_it() -> Any:
+        try:
+            if "://" in name:
+                import fsspec
+
+                return fsspec.open(name, "rb").open()
+            return open(name, "rb", buffering=0)
+        except OSError as fault:
+            raise CaptureError(f"cannot read {name!r}: {fault}") from fault
+
+    return open_it
+
+
+class _Counted(io.RawIOBase):
+    """The stored octets, counted as they are read; the first ones can be looked at."""
+
+    def __init__(self, inner: Readable, count: Callable[[int], None]) -> None:
+        self._inner, self._count, self._ahead = inner, count, b""
+
+    def peek(self, size: int) -> bytes:
+        while len(self._ahead) < size and (more := self._inner.read(size - len(self._ahead))):
+            self._ahead += more
+            self._count(len(more))
+        return self._ahead[:size]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer).cast("B")
+        if self._ahead:
+            n = min(len(view), len(self._ahead))
+            view[:n] = self._ahead[:n]
+            self._ahead = self._ahead[n:]
+            return n
+        if hasattr(self._inner, "readinto"):
+            n = self._inner.readinto(view) or 0
+        else:
+            data = self._inner.read(len(view))
+            n = len(data)
+            view[:n] = data
+        self._count(n)
+        return n
+
+
+class Chunks:
+    """An open capture as chunks of about 1 MiB, decompressed, all in one buffer that is used again.
+
+    Use with `with`. A chunk is valid until the next one is asked for.
+    """
+
+    def __init__(self, source: Source, count: Callable[[int], None]) -> None:
+        self._close = ExitStack()
+        inner = source.open()
+        if source.close:
+            self._close.callback(inner.close)
+        stored = _Counted(inner, count)
+        self._stream: Any = _decompressed(stored, stored.peek(4), source.name)
+        self._buffer = bytearray(CHUNK)
+
+    def __enter__(self) -> Chunks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close.close()
+
+    def __iter__(self) -> Iterator[memoryview]:
+        view = memoryview(self._buffer)
+        while n := self._stream.readinto(view):
+            yield view[:n]
+
+
+def _decompressed(stored: _Counted, magic: bytes, name: str) -> BinaryIO | _Counted:
+    if magic.startswith(GZIP):
+        import gzip
+
+        return cast(BinaryIO, gzip.GzipFile(fileobj=stored, mode="rb"))
+    if magic == ZSTD:
+        return cast(BinaryIO, _zstd_file()(stored))
+    return stored
+
+
+def _zstd_file() -> Any:
+    try:
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        try:
+            from backports import zstd  # type: ignore[no-redef, import-not-found, unused-ignore]
+        except ImportError:
+            raise CaptureError("zstd captures need Python 3.14 or the package backports.zstd") from None
+    return zstd.ZstdFile

@@ -1,8 +1,8 @@
 """The typed face of the compiled core, in the order of its rooms."""
 
 import sys
-from collections.abc import Hashable, Iterable
-from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, final
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, disjoint_base
 
@@ -388,3 +388,73 @@ class TopicIndex(Generic[_Value]):
     def add(self, filter: str | Buffer, value: _Value) -> bool: ...
     def discard(self, filter: str | Buffer, value: _Value) -> bool: ...
     def match(self, topic: str | Buffer) -> list[_Value]: ...
+
+# ---- reassembly
+
+@disjoint_base
+class StreamTrace:
+    events: list[tuple[Any, ...]]
+    def __init__(
+        self,
+        *,
+        max_flows: int = ...,
+        max_buffered: int = ...,
+        max_out_of_order: int = ...,
+        idle_seconds: int = ...,
+    ) -> None: ...
+    def segment_in(
+        self,
+        source: tuple[int, int],
+        destination: tuple[int, int],
+        flags: int,
+        seq: int,
+        ack: int = 0,
+        payload: bytes = b"",
+        *,
+        size: int | None = None,
+        ts_ns: int = 0,
+        frame_no: int = 0,
+        capture: int = 0,
+        realm: int = 0,
+    ) -> None: ...
+    def finish(self) -> None: ...
+    @property
+    def stats(self) -> dict[str, int]: ...
+
+# ---- capture
+
+@disjoint_base
+class CaptureDecoder:
+    LIMITS: ClassVar[dict[str, int]]
+    def __init__(
+        self,
+        *,
+        protocols: Iterable[str] | None = None,
+        decode_as: str | Iterable[str] = (),
+        columns: Iterable[str] | None = None,
+        payload: bool = True,
+        payload_max: int | None = None,
+        expose_credentials: bool = False,
+        strictness: str = "lax",
+        batch_rows: int = 16384,
+        batch_bytes: int = ...,
+        flows: str = "in-file",
+        tunnels: bool = False,
+        slice: tuple[int, int] = (0, 1),
+        limits: Mapping[str, int] | None = None,
+    ) -> None: ...
+    def begin_file(self, name: str, index: int = 0) -> None: ...
+    def feed(self, chunk: Buffer) -> int: ...
+    def end_file(self) -> bool: ...
+    def finish(self) -> bool: ...
+    def feed_segments(self, octets: Buffer) -> int: ...
+    def report(self, text: str) -> None: ...
+    def take(self, final: bool = False) -> Any: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def stats(self) -> dict[str, Any]: ...
+    @property
+    def fault(self) -> str | None: ...
+    @property
+    def not_a_capture(self) -> bool: ...

@@ -64,5 +64,9 @@ include "_core/pcapfile.pxi"
 include "_core/packets.pxi"
 # segments -> octets of each stream direction, in order
 include "_core/reassembly.pxi"
+# WebSocket frames -> their payload
+include "_core/websocket.pxi"
+# a row for each protocol a capture may hold
+include "_core/protocols.pxi"
 # streams -> protocol -> message table
 include "_core/capture.pxi"

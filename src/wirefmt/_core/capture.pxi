@@ -6,7 +6,7 @@
 # until it is whole. Behind a hole, and where the capture began inside a stream, frames are read again only from a place
 # where a chain of faultless ones begins (`look`): what is passed over is a `gap` row, never messages.
 #
-# Uses: pcapfile, packets, reassembly, websocket, protocols, table, arrow, faults, errors. Included by _core.pyx.
+# Uses: pcapfile, packets, reassembly, websocket, protocols, table, table_columns, arrow, faults. Included by _core.pyx.
 
 cdef extern from "<arpa/inet.h>" nogil:
     const char* inet_ntop(int family, const void* address, char* out, unsigned int room)
@@ -140,7 +140,7 @@ cdef class CaptureDecoder(Reassembler):
 
     cdef set_protocols(self, wanted, decode_as):
         cdef int i
-        names = [protocol_name(i) for i in range(PROTOCOLS)]
+        names = [row_name(i) for i in range(PROTOCOLS)]
         for name in wanted or ():
             if name not in names:
                 raise ValueError(f"no protocol {name!r}; there are: {', '.join(names)}")
@@ -1190,7 +1190,7 @@ cdef int looks_like_http(const uint8_t* p, size_t n) noexcept nogil:
     return NO
 
 
-cdef str protocol_name(int row):
+cdef str row_name(int row):
     return (<const char*>protocols[row].name.at)[:protocols[row].name.size].decode("ascii")
 
 

@@ -99,7 +99,9 @@ def test_polars() -> None:
 def test_duckdb() -> None:
     duckdb = pytest.importorskip("duckdb")
     table = pa.table(mqtt.decode_batch(stream(300)))  # noqa: F841  # duckdb finds it by its name
-    got = duckdb.sql("select packet_type, count(*) from table group by 1 order by 1".replace("table", '"table"')).fetchall()
+    got = duckdb.sql(
+        "select packet_type, count(*) from table group by 1 order by 1".replace("table", '"table"')
+    ).fetchall()
     assert got == [(1, 1), (3, 200), (12, 100)]
 
 

@@ -100,8 +100,8 @@ class JsonLinesWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         columns = list(zip(batch.schema.names, batch.columns, strict=True))
-        lines = [self._json(row) for row in self._objects(columns, batch.num_rows)]
-        self._sink.write(("\n".join(lines) + "\n").encode())
+        lines = "".join(f"{self._json(row)}\n" for row in self._objects(columns, batch.num_rows))
+        self._sink.write(lines.encode())
 
     def close(self) -> None:
         pass

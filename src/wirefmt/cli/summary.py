@@ -151,7 +151,11 @@ class Summary:
         messages = table.filter(pc.field("kind").is_valid())
         _tally(self.kinds, messages, ["protocol", "version", "kind"])
         _tally(self.destinations, messages.filter(pc.field("destination").is_valid()), ["destination"])
-        _tally(self.faults, table.filter(pc.field("status") != "ok"), ["status", "error"])
+        faults = table.filter(pc.field("status") != "ok")
+        # alike but for their numbers is one kind of fault
+        texts = pc.replace_substring_regex(faults["error"], r"[0-9]+", "N")
+        faults = faults.set_column(faults.schema.get_field_index("error"), "error", texts)
+        _tally(self.faults, faults, ["status", "error"])
         self.wire_octets += pc.sum(messages["wire_size"]).as_py() or 0
         self._add_times(messages["ts_ns"].drop_null())
 
@@ -211,10 +215,7 @@ class Summary:
         bins = self.times.used()
         if len(bins) > 1 and _can_show(_BARS):
             click.echo(f"{_spark(bins)}  messages in {self.times.width:,} s, at most {max(bins):,}")
-        show_table(
-            "Messages", ("protocol", "version", "kind", "messages", "payload octets"),
-            [(*key, n, octets) for key, n, octets in self.kinds.top()],
-        )  # fmt: skip
+        show_table("Messages", *self._by_version())
         about = "" if self.destinations.exact else f" (approximate: more than {DISTINCT:,} destinations)"
         show_table(
             f"Top destinations{about}", ("destination", "messages", "payload octets"),
@@ -223,6 +224,21 @@ class Summary:
         show_table(
             "Not decoded in full", ("status", "error", "rows"), [(*key, n) for key, n, _ in self.faults.top(top)]
         )
+
+    def _by_version(self) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Header and rows: a column of messages for each version, where there are several."""
+        versions = sorted({version or "-" for _, version, _ in self.kinds.messages})
+        rows: dict[tuple[str, str], dict[str, int]] = {}
+        octets: Counter[tuple[str, str]] = Counter()
+        for (protocol, version, kind), n, payload in self.kinds.top():
+            rows.setdefault((protocol, kind), {})[version or "-"] = n
+            octets[protocol, kind] += payload
+        shown = versions if len(versions) > 1 else []
+        table = [
+            (*key, *(counts.get(v, 0) for v in shown), sum(counts.values()), octets[key])
+            for key, counts in sorted(rows.items(), key=lambda row: (-sum(row[1].values()), row[0]))
+        ]
+        return ("protocol", "kind", *shown, "messages", "payload octets"), table
 
 
 def _tally(tally: Tally, table: pa.Table, keys: list[str]) -> None:

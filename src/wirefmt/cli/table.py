@@ -19,7 +19,7 @@ COLUMNS = ("ts", "client_id", "direction", "kind", "destination", "qos", "sequen
 #: Rows that are looked at for the widths.
 SAMPLE = 500
 #: Longest and shortest cell of a table, in characters.
-WIDEST, NARROWEST = 60, 8
+WIDEST, NARROWEST = 60, 4
 _GAP = "  "
 _ARROWS = {0: "->", 1: "<-"}
 _BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"

@@ -41,8 +41,6 @@ class RangeTask(NamedTuple):
 
 def pieces(captures: list[CaptureFile], options: Options) -> list[Piece]:
     """What captures are cut into, in order."""
-    from wirefmt.capture import split
-
     split_size = options.split_size
     if options.partitions:
         split_size = max(1, math.ceil(sum(c.size for c in captures) / options.partitions))
@@ -50,6 +48,8 @@ def pieces(captures: list[CaptureFile], options: Options) -> list[Piece]:
     for index, capture in enumerate(captures):
         cut: list[Range] = []
         if capture.size > split_size and not capture.compressed:
+            from wirefmt.capture import split
+
             cut = split.ranges(capture.name, split_size)
         if len(cut) > 1:
             found += [Piece(index, capture.name, r, r.end - r.begin, r.first_frame) for r in cut]

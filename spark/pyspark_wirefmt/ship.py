@@ -17,39 +17,43 @@ import wirefmt
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The folder under which executors find the archive.
-FOLDER = "wirefmt_lib"
+_KINDS = (".py", ".so", ".pyd", ".typed", ".json")
 
 
-def archive(target: str | Path | None = None) -> Path:
-    """Both packages as installed here, in a zip that Spark can unpack (what a renamed wheel would be).
-
-    Executors must run the same Python version on the same kind of machine.
-    """
-    import pyspark_wirefmt
-
-    path = Path(target) if target else Path(tempfile.mkdtemp(prefix="wirefmt-")) / f"{FOLDER}.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
-        for package in (wirefmt, pyspark_wirefmt):
-            root = Path(str(package.__file__)).parent
-            for file in sorted(root.rglob("*")):
-                if file.is_file() and file.suffix in (".py", ".so", ".pyd", ".typed", ".json"):
-                    out.write(file, Path(root.name) / file.relative_to(root))
-    return path
+def archive(target: Path) -> Path:
+    """Both packages as installed here, in one zip: what the wheel renamed would be."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
+        for package in _packages():
+            _pack(out, package, package.name)
+    return target
 
 
 def ship(spark: SparkSession) -> None:
-    """Gives the package of the driver to the executors of a running session; then `check(spark)`.
+    """Gives the packages of the driver to the executors of a running session; then `check(spark)`.
 
-    For a classic session (not Spark Connect). Before a session starts the same is done by two settings, see
-    spark/README.md: `spark.archives` and `spark.executorEnv.PYTHONPATH`.
+    For a classic session (not Spark Connect), and executors that run the same Python version on the same kind of
+    machine and have pyarrow and numpy. Before a session starts the wheel itself can be shipped, see spark/README.md.
     """
-    context = spark.sparkContext
-    context.addArchive(f"{archive()}#{FOLDER}")
-    # Archives lie beside files added with addPyFile, and workers put the names listed here on sys.path.
-    if FOLDER not in context._python_includes:  # type: ignore[operator]
-        context._python_includes.append(FOLDER)  # type: ignore[union-attr]
+    # Spark unpacks an archive into a folder named behind the #, and workers have the place of these folders on
+    # sys.path: an archive of a package's inside, under the package's name, can be imported
+    folder = Path(tempfile.mkdtemp(prefix="wirefmt-"))
+    for package in _packages():
+        with zipfile.ZipFile(folder / f"{package.name}.zip", "w", zipfile.ZIP_DEFLATED) as out:
+            _pack(out, package, "")
+        spark.sparkContext.addArchive(f"{folder / package.name}.zip#{package.name}")
     check(spark)
+
+
+def _packages() -> list[Path]:
+    import pyspark_wirefmt
+
+    return [Path(str(package.__file__)).parent for package in (wirefmt, pyspark_wirefmt)]
+
+
+def _pack(out: zipfile.ZipFile, package: Path, prefix: str) -> None:
+    for file in sorted(package.rglob("*")):
+        if file.is_file() and file.suffix in _KINDS:
+            out.write(file, Path(prefix) / file.relative_to(package))
 
 
 def check(spark: SparkSession) -> None:

@@ -1,0 +1,29 @@
+"""One Spark session for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Two threads on this machine; every schema check Spark has is on. Skips where there is no Java."""
+    pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+    from pyspark_wirefmt import local_session
+
+    try:
+        session = local_session(
+            2,
+            app="wirefmt tests",
+            spark__sql__execution__arrow__pyspark__validateSchema__enabled="true",
+            spark__sql__shuffle__partitions="3",
+            spark__sql__warehouse__dir=str(tmp_path_factory.mktemp("warehouse")),
+            spark__sql__python__filterPushdown__enabled="true",
+        )
+    except RuntimeError as absent:
+        pytest.skip(str(absent))
+    yield session
+    session.stop()

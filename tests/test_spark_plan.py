@@ -1,0 +1,254 @@
+"""Spark's side without Spark's JVM: schema, options, paths, plans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+
+from pyspark.sql.types import StructType
+
+from pyspark_wirefmt import plan, schema
+from pyspark_wirefmt.options import Options, take_paths
+from wirefmt.capture import files
+from wirefmt.capture.files import CaptureFile
+from wirefmt.spec.table import COLUMNS
+
+
+def spark_arrow(struct: StructType):
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(struct, timezone="UTC")
+
+
+# --- schema
+
+
+def test_spark_sees_the_cores_arrow_schema():
+    pa = pytest.importorskip("pyarrow")
+    from wirefmt import capture
+
+    assert spark_arrow(schema.message_schema()).equals(pa.schema(capture.Schema()))
+
+
+@pytest.mark.parametrize(
+    ("text", "spark"),
+    [
+        ("boolean", "boolean"),
+        ("int8", "tinyint"),
+        ("int16", "smallint"),
+        ("int32", "int"),
+        ("int64", "bigint"),
+        ("binary", "binary"),
+        ("timestamp", "timestamp"),
+        ("list<int16>", "array<smallint>"),
+        ("map<string,string>", "map<string,string>"),
+        ("struct<a:int8,b:list<struct<c:string>>,d:map<string,string>>",
+         "struct<a:tinyint,b:array<struct<c:string>>,d:map<string,string>>"),
+    ],
+)  # fmt: skip
+def test_types(text, spark):
+    assert schema.spark_type(text).simpleString() == spark
+
+
+def test_every_column_once_and_in_order():
+    assert schema.message_schema().names == [c.name for c in COLUMNS]
+
+
+def test_projection_takes_any_order():
+    asked = schema.message_schema(["qos", "ts", "mqtt"])
+    assert schema.projection("messages", asked) == ["qos", "ts", "mqtt"]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "says"),
+    [
+        ("nothing string", "no column 'nothing'"),
+        ("qos int", "'qos' is declared int but is tinyint"),
+        ("headers map<string,binary>", "'headers' is declared map<string,binary> but is map<string,string>"),
+        ("qos tinyint, qos tinyint", "twice"),
+        ("qos tinyint not null", "NOT NULL"),
+    ],
+)
+def test_projection_refuses(ddl, says, monkeypatch):
+    with pytest.raises(ValueError, match=says.replace("(", r"\(")):
+        schema.projection("messages", parse_ddl(ddl))
+
+
+def parse_ddl(text: str) -> StructType:
+    """Enough of DDL for these tests without a JVM (Spark parses DDL there)."""
+    from pyspark.sql.types import BinaryType as Binary
+    from pyspark.sql.types import ByteType, IntegerType, MapType, StringType, StructField
+
+    types = {
+        "string": StringType(),
+        "int": IntegerType(),
+        "tinyint": ByteType(),
+        "map<string,binary>": MapType(StringType(), Binary()),
+    }
+    fields = [part.split() for part in text.split(", ")]
+    return StructType([StructField(f[0], types[f[1]], len(f) == 2) for f in fields])
+
+
+def test_no_column_is_refused():
+    with pytest.raises(ValueError, match="no column"):
+        schema.message_schema([])
+
+
+# --- options
+
+
+def test_names_ignore_case_and_underscores():
+    assert Options.parse({"PAYLOADMAX": "10", "payload": "FALSE"}) == Options(payload_max=10, payload=False)
+    assert Options.parse({"payload_max": 10, "payload": False}) == Options(payload_max=10, payload=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "parsed"),
+    [
+        ("protocols", "mqtt, amqp091", ("mqtt", "amqp091")),
+        ("protocols", ["mqtt"], ("mqtt",)),
+        ("decode_as", "tcp.port==1884,mqtt; tcp.port==1885,mqtt", ("tcp.port==1884,mqtt", "tcp.port==1885,mqtt")),
+        ("split_size", "2k", 2048),
+        ("split_size", "1.5MB", 1536 << 10),
+        ("split_size", 77, 77),
+        ("flows", "across-files", "across-files"),
+        ("ports", "1883,8883", (1883, 8883)),
+        ("settle", "2.5", 2.5),
+        ("columns", "ts,qos", ("ts", "qos")),
+        ("limits", '{"flows": 3}', {"flows": 3}),
+    ],
+)
+def test_values(name, value, parsed):
+    assert getattr(Options.parse({name: value}), name) == parsed
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"colums": "ts"}, "no option 'colums'"),
+        ({"payload": "perhaps"}, "option payload = 'perhaps': is true or false"),
+        ({"flows": "some"}, "is in-file or across-files"),
+        ({"split_size": "0"}, "is at least 1"),
+        ({"split_size": "many"}, "option split_size = 'many'"),
+        ({"batch_rows": None, "strictness": "mild"}, "is lax or strict"),
+    ],
+)
+def test_values_refused(given, says):
+    with pytest.raises(ValueError, match=says):
+        Options.parse(given)
+
+
+def test_core_keywords_are_the_readers():
+    """Whatever is handed on is a keyword of capture.read."""
+    import inspect
+
+    capture = pytest.importorskip("wirefmt.capture")
+    keywords = set(inspect.signature(capture.read).parameters)
+    assert set(Options().core()) <= keywords
+
+
+def test_paths_are_parted_from_options():
+    paths, rest = take_paths({"path": "a.pcap,b.pcap", "payload": "false"})
+    assert (paths, rest) == (["a.pcap", "b.pcap"], {"payload": "false"})
+    assert take_paths({"paths": json.dumps(["x,y.pcap", "z.pcap"])})[0] == ["x,y.pcap", "z.pcap"]
+    with pytest.raises(ValueError, match="needs a path"):
+        take_paths({"payload": "false"})
+
+
+# --- paths
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("b.pcap10", "b.pcap", "b.pcap2", "a.pcapng.gz", "notes.txt", "_SUCCESS", ".hidden.pcap", "in/c.cap"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes(len(name)))
+    return tmp_path
+
+
+def names(found: list[CaptureFile], folder: Path) -> list[str]:
+    return [str(Path(f.name).relative_to(folder)) for f in found]
+
+
+def test_directory(folder):
+    assert names(files.expand([str(folder)]), folder) == ["a.pcapng.gz", "b.pcap", "b.pcap2", "b.pcap10"]
+
+
+def test_directory_with_what_is_below(folder):
+    assert "in/c.cap" in names(files.expand([str(folder)], recursive=True), folder)
+
+
+def test_glob_sorts_numbers_as_numbers(folder):
+    assert names(files.expand([f"{folder}/b.*"]), folder) == ["b.pcap", "b.pcap2", "b.pcap10"]
+
+
+def test_order_given_is_kept_and_no_file_comes_twice(folder):
+    given = [f"{folder}/b.pcap2", str(folder), f"file://{folder}/b.pcap"]
+    assert names(files.expand(given), folder) == ["b.pcap2", "a.pcapng.gz", "b.pcap", "b.pcap10"]
+
+
+def test_a_named_file_needs_no_suffix(folder):
+    assert files.expand([f"{folder}/notes.txt"])[0].size == len("notes.txt")
+
+
+def test_nothing_there(folder):
+    with pytest.raises(FileNotFoundError, match="no capture at"):
+        files.expand([f"{folder}/none*.pcap"])
+    assert files.expand([f"{folder}/none*.pcap"], missing_ok=True) == []
+
+
+def test_empty_directory_is_empty(tmp_path):
+    assert files.expand([str(tmp_path)]) == []
+
+
+def test_urls(folder):
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    for name in ("one.pcap", "two.pcap"):
+        store.pipe(f"/captures/{name}", b"1234")
+    try:
+        found = files.expand(["memory://captures/*.pcap"])
+        assert [(f.name, f.size) for f in found] == [
+            ("memory:///captures/one.pcap", 4),
+            ("memory:///captures/two.pcap", 4),
+        ]
+        assert files.expand(["memory://captures"]) == found
+        with pytest.raises(FileNotFoundError):
+            files.expand(["memory://captures/three.pcap"])
+    finally:
+        store.rm("/captures", recursive=True)
+
+
+# --- plans
+
+
+def captures(*sizes: int) -> list[CaptureFile]:
+    return [CaptureFile(f"/{n}.pcap", size) for n, size in enumerate(sizes)]
+
+
+def test_small_captures_share_a_task():
+    assert [t.names for t in plan.tasks(captures(1, 1, 40 << 20, 1), Options())] == [
+        ("/0.pcap", "/1.pcap"),
+        ("/2.pcap",),
+        ("/3.pcap",),
+    ]
+
+
+def test_a_large_capture_is_dealt_out_by_flows():
+    assert [(t.part, t.parts) for t in plan.tasks(captures(1 << 30), Options())] == [(n, 4) for n in range(4)]
+    assert len(plan.tasks(captures(1 << 40), Options(max_slices=3))) == 3
+    assert len(plan.tasks(captures(1000), Options(partitions=2))) == 2
+
+
+def test_rotated_captures_stay_together():
+    made = plan.tasks(captures(10, 10, 10), Options(flows="across-files", split_size=15))
+    assert [(t.names, t.part, t.parts) for t in made] == [(("/0.pcap", "/1.pcap", "/2.pcap"), n, 2) for n in range(2)]
+
+
+def test_nothing_to_do():
+    assert plan.tasks([], Options()) == plan.tasks([], Options(flows="across-files")) == []

@@ -4,18 +4,19 @@
     python fuzz/run.py --seconds 60 --target capture
     python fuzz/run.py --target capture FILE...        run inputs once, to look into a failure
 
-atheris (libFuzzer) drives where it is installed and the build is not sanitized; else the loop of this file does. Both
-keep an input that fails as fuzz/corpus/TARGET/crash-*, and exit with 1. The input at hand is always in
-fuzz/corpus/TARGET/last, so that it is there after a crash of the process as well.
+Seeds are mutated. In the build of fuzz/sanitized.sh the core says which of its branches an input reaches
+(coverage.c): inputs that reach new ones are kept in fuzz/corpus/TARGET and mutated further. In any other build
+mutations are blind, and quicker. An input that fails is kept as fuzz/corpus/TARGET/crash-*, and the exit status is 1.
+The input at hand is always in fuzz/corpus/TARGET/last, so that it is there after a crash of the process as well.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import faulthandler
 import hashlib
 import mmap
-import os
 import random
 import sys
 import time
@@ -29,6 +30,7 @@ from targets import TARGETS, Target
 
 CORPUS = Path(__file__).parent / "corpus"
 LONGEST = 1 << 17  # octets of one input
+LONGEST_KEPT = 1 << 14
 HANG_S = 30  # no input takes this long, under sanitizers either
 
 
@@ -126,14 +128,60 @@ def mutate(seed: bytes, r: random.Random, seeds: list[bytes]) -> bytes:
     return bytes(data[:LONGEST])
 
 
-# ------------------------------------------------------------------------------------------------ engines
+# ------------------------------------------------------------------------------------------------ the loop
+
+
+class Coverage:
+    """coverage.c where it is loaded; else every input counts as nothing new."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL(None)
+        self.on = hasattr(self.library, "coverage_begin")
+
+    def begin(self) -> None:
+        if self.on:
+            self.library.coverage_begin()
+
+    def is_new(self) -> bool:
+        return self.on and self.library.coverage_end() > 0
+
+    def total(self) -> int:
+        return int(self.library.coverage_total()) if self.on else 0
+
+
+class Inputs:
+    """Seeds, what earlier runs have found, and what this one finds."""
+
+    def __init__(self, name: str, target: Target, r: random.Random) -> None:
+        self.folder = CORPUS / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        found = [p.read_bytes() for p in sorted(self.folder.iterdir()) if p.name.startswith("found-")]
+        self.all = [s for s in [*target.seeds(), *found] if len(s) <= LONGEST] or [b"\0"]
+        self.first = list(self.all)  # each is run once as it is
+        r.shuffle(self.first)
+        self.fresh: list[bytes] = []
+
+    def next(self, r: random.Random) -> bytes:
+        if self.first:
+            return self.first.pop()
+        pool = self.fresh[-200:] if self.fresh and r.random() < 0.5 else self.all
+        return mutate(r.choice(pool), r, self.all)
+
+    def keep(self, data: bytes) -> None:
+        if not self.first and len(data) <= LONGEST_KEPT:
+            self.fresh.append(data)
+            self.all.append(data)
+            (self.folder / f"found-{digest(data)}").write_bytes(data)
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def report(name: str, data: bytes) -> None:
-    path = CORPUS / name / f"crash-{hashlib.sha256(data).hexdigest()[:16]}"
+    path = CORPUS / name / f"crash-{digest(data)}"
     path.write_bytes(data)
     print(f"{name}: FAILED on {len(data)} octets, kept as {path}", file=sys.stderr)
-    traceback.print_exc()
 
 
 def peak_memory_mib() -> int:
@@ -143,25 +191,27 @@ def peak_memory_mib() -> int:
 
 
 def loop(name: str, target: Target, seconds: float, seed: int) -> bool:
-    """Our own engine: seeds, then mutations of them. Whether all went well."""
+    """Whether nothing was found."""
     r = random.Random(seed)
-    seeds = [s for s in target.seeds() if len(s) <= LONGEST] or [b"\0"]
+    inputs = Inputs(name, target, r)
+    coverage = Coverage()
     last = Last(CORPUS / name / "last")
     end = time.monotonic() + seconds
-    count = 0
-    memory = 0
-    queue = list(seeds)
-    r.shuffle(queue)
+    count = memory = 0
     try:
         while time.monotonic() < end:
-            data = queue.pop() if queue else mutate(r.choice(seeds), r, seeds)
+            data = inputs.next(r)
             last.keep(data)
             faulthandler.dump_traceback_later(HANG_S, exit=True)
+            coverage.begin()
             try:
                 target.run(data)
             except BaseException:  # whatever it is, it is the finding; also what is not an Exception
                 report(name, data)
+                traceback.print_exc()
                 return False
+            if coverage.is_new():
+                inputs.keep(data)
             count += 1
             if count == 2000:
                 memory = peak_memory_mib()
@@ -172,35 +222,8 @@ def loop(name: str, target: Target, seconds: float, seed: int) -> bool:
     finally:
         faulthandler.cancel_dump_traceback_later()
         last.close()
-    print(f"{name}: {count} inputs of {len(seeds)} seeds in {seconds:.0f} s, nothing found (seed {seed})")
-    return True
-
-
-def with_atheris(name: str, target: Target, seconds: float, seed: int) -> bool:
-    """libFuzzer ends the process it runs in, so it runs in a child."""
-    child = os.fork()
-    if child == 0:
-        import atheris
-
-        folder = CORPUS / name
-        folder.mkdir(parents=True, exist_ok=True)
-        for data in target.seeds():
-            (folder / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
-        options = [f"-max_total_time={seconds:.0f}", f"-seed={seed}", f"-max_len={LONGEST}", f"-timeout={HANG_S}"]
-        atheris.Setup([sys.argv[0], *options, f"-artifact_prefix={folder}/", str(folder)], target.run)
-        atheris.Fuzz()
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) == 0
-
-
-def atheris_is_there() -> bool:
-    if os.environ.get("LD_PRELOAD") or os.environ.get("WIREFMT_SANITIZE"):
-        return False
-    try:
-        import atheris  # noqa: F401
-    except ImportError:
-        return False
+    reached = f", {coverage.total()} branches reached, {len(inputs.fresh)} inputs added" if coverage.on else ""
+    print(f"{name}: {count} inputs in {seconds:.0f} s, nothing found{reached} (seed {seed})", flush=True)
     return True
 
 
@@ -219,9 +242,8 @@ def main() -> int:
                 TARGETS[name].run(path.read_bytes())
                 print(f"{name}: {path} passes")
         return 0
-    engine = with_atheris if atheris_is_there() else loop
     seed = time.time_ns() & 0xFFFFFFFF if options.seed is None else options.seed
-    results = [engine(name, TARGETS[name], options.seconds / len(names), seed) for name in names]
+    results = [loop(name, TARGETS[name], options.seconds / len(names), seed) for name in names]
     return 0 if all(results) else 1
 
 

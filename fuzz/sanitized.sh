@@ -25,17 +25,18 @@ done
 find "$tree/src" -xtype l -delete    # what is gone from src/
 
 cd "$tree"
+export CFLAGS="${CFLAGS:-} -fsanitize-coverage=trace-pc"    # fuzz/coverage.c says what for
 WIREFMT_SANITIZE=1 WIREFMT_DEBUG=1 "$python" setup.py -q build_ext --inplace
+${CC:-cc} -shared -fPIC -O2 -o "$tree/coverage.so" "$root/fuzz/coverage.c"
 cd "$root"
 
 libasan=$(${CC:-cc} -print-file-name=libasan.so)
 libubsan=$(${CC:-cc} -print-file-name=libubsan.so)
-export LD_PRELOAD="$libasan $libubsan"
+export LD_PRELOAD="$libasan $libubsan $tree/coverage.so"
 export PYTHONMALLOC=malloc
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:allocator_may_return_null=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export PYTHONPATH="$tree/src:$root/spark"
-export WIREFMT_SANITIZE=1
 if [ $# -eq 0 ]; then
     set -- "$python" fuzz/run.py --seconds "${SECONDS_TO_FUZZ:-60}"
 fi

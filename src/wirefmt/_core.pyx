@@ -21,8 +21,7 @@ from wirefmt._core.status cimport (
     Fault, LIMIT, MALFORMED, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault,
 )
 from wirefmt._core.topics cimport (
-    TOPIC_EMPTY, TOPIC_MULTI_LEVEL, TOPIC_OK, TOPIC_SHARE, TOPIC_SHARE_NAME, TOPIC_SINGLE_LEVEL, TOPIC_WILDCARD,
-    check_topic_filter, check_topic_name, is_shared, match_topic, split_share,
+    TOPIC_OK, TOPIC_SHARE_NAME, check_topic_filter, check_topic_name, is_shared, match_topic, split_share,
 )
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8
 from wirefmt._core.varint cimport (

@@ -7,6 +7,7 @@
 #
 # PYTHON names the interpreter (default: python3); it needs Cython and setuptools and what the command needs.
 # Everything goes to build/sanitized; the sources there are links, so that an old build is brought up to date.
+# The core is instrumented as well, and coverage.c tells fuzz/run.py which branches an input reaches.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD

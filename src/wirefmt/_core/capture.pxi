@@ -366,7 +366,8 @@ cdef class CaptureDecoder(Reassembler):
                 return False
             self.carry = grown
             self.carry_room = self.carry_size + n
-        memcpy(self.carry + self.carry_size, p, n)
+        if n:                                           # else there may be no carry to copy to
+            memcpy(self.carry + self.carry_size, p, n)
         self.carry_size += n
         return True
 

@@ -61,6 +61,8 @@ include "_core/mqtt_columns.pxi"
 include "_core/pcapfile.pxi"
 # link, VLAN, IP, TCP headers, fragments -> segments
 include "_core/packets.pxi"
+# captures -> the packets table; where records begin in the midst of a file
+include "_core/scanner.pxi"
 # segments -> octets of each stream direction, in order
 include "_core/reassembly.pxi"
 # WebSocket frames -> their payload

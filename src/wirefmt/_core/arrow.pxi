@@ -263,6 +263,17 @@ cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) no
     c.offsets[row + 1] = <int32_t>c.used
 
 
+cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n, const uint8_t* q, int64_t m) noexcept nogil:
+    """A binary of two parts."""
+    if not c.on or (n + m > c.size - c.used and not grow_octets(c, n + m)) or not at_row(c, row):
+        return
+    memcpy(c.data + c.used, p, <size_t>n)
+    memcpy(c.data + c.used + n, q, <size_t>m)
+    c.used += n + m
+    c.tally.octets += n + m
+    c.offsets[row + 1] = <int32_t>c.used
+
+
 cdef inline void put_span(Col* c, int64_t row, const Span* s) noexcept nogil:
     """put_octets, but an absent span leaves the row null."""
     if s.at != NULL:

@@ -8,13 +8,7 @@
 #
 # Uses: pcapfile, packets, reassembly, websocket, protocols, table, table_columns, arrow, faults. Included by _core.pyx.
 
-cdef extern from "<arpa/inet.h>" nogil:
-    const char* inet_ntop(int family, const void* address, char* out, unsigned int room)
-    enum: AF_INET
-    enum: AF_INET6
-
 cdef enum:
-    ADDRESS_ROOM = 46
     CHAIN = 3                   # faultless frames one behind another that make a boundary certain
     SEARCH_WINDOW = 1 << 18     # octets a boundary is searched in
     SEARCH_ORIGINS = 8192       # packets they may come from
@@ -260,6 +254,9 @@ cdef class CaptureDecoder(Reassembler):
                     mark.frame_no = r.frame_no
                     mark.capture = file_index
                     self.take_segment(&s, &mark)
+                elif reason == PACKET_FILE_FAULT:
+                    self.file_index = file_index
+                    self.put_file_fault(capture_fault_text(<int>s.size), r.ts_ns, r.frame_no)
         if reason < 0:
             raise ValueError(f"not a row of the packets table at offset {at}")
         self.check_memory()
@@ -503,8 +500,7 @@ cdef class CaptureDecoder(Reassembler):
             self.counts.no_memory += 1
             return NULL
         for end in range(2):
-            inet_ntop(AF_INET if f.ip_version == 4 else AF_INET6, f.address[end], fs.address[end], ADDRESS_ROOM)
-            fs.address_size[end] = <uint8_t>strlen(fs.address[end])
+            fs.address_size[end] = <uint8_t>write_address(f.ip_version, f.address[end], fs.address[end])
         f.state = fs
         return fs
 

@@ -124,7 +124,7 @@ cdef inline uint16_t load_u16_as(const uint8_t* p, bint big) noexcept nogil:
 
 cdef inline int64_t saturated(uint64_t seconds, uint64_t rest_ns) noexcept nogil:
     """Seconds and nanoseconds as nanoseconds; beyond the year 2262: the largest."""
-    if seconds > <uint64_t>9223372035:
+    if seconds > <uint64_t>9223372035LL:
         return INT64_MAX
     return <int64_t>(seconds * 1000000000 + rest_ns)
 
@@ -193,7 +193,7 @@ cdef inline size_t chain_next(const ChainRule* c, const uint8_t* p, size_t n) no
                 size = load_u32_as(p + 4, False)
             else:
                 return 0
-        elif kind == 0 or (kind > 0xFF and not kind & <uint32_t>0x80000000 and kind != 0xBAD and kind != 0x40000BAD):
+        elif kind == 0 or (kind > 0xFF and not kind & 0x80000000U and kind != 0xBAD and kind != 0x40000BAD):
             return 0
         if size < 12 or size & 3 or size > MAX_BLOCK:
             return 0
@@ -203,7 +203,9 @@ cdef inline size_t chain_next(const ChainRule* c, const uint8_t* p, size_t n) no
     captured = load_u32_as(p + 8, c.big)
     original = load_u32_as(p + 12, c.big)
     if c.swapped_lengths:
-        captured, original = original, captured
+        size = captured
+        captured = original
+        original = size
     if (captured == 0 or captured > MAX_RECORD or captured > original or original > 0x1000000
             or load_u32_as(p + 4, c.big) >= c.fraction_limit):
         return 0
@@ -336,11 +338,11 @@ cdef class PcapFile:
         for big in (True, False):
             magic = load_u32_as(p, big)
             self.rule.big = big
-            if magic == <uint32_t>0xA1B2C3D4:                             # microseconds
+            if magic == 0xA1B2C3D4U:                             # microseconds
                 return self.pcap_header(p, n, last, used, 1000, 16, 24)
-            if magic == <uint32_t>0xA1B23C4D:                             # nanoseconds
+            if magic == 0xA1B23C4DU:                             # nanoseconds
                 return self.pcap_header(p, n, last, used, 1, 16, 24)
-            if magic == <uint32_t>0xA1B2CD34:                             # Kuznetzov's: eight more octets a record
+            if magic == 0xA1B2CD34U:                             # Kuznetzov's: eight more octets a record
                 return self.pcap_header(p, n, last, used, 1000, 24, 24)
             if magic == 0x1C0001AC or magic == 0x1C0001AB:      # IXIA's: nanoseconds, four more octets of header
                 return self.pcap_header(p, n, last, used, 1, 16, 28)
@@ -359,38 +361,11 @@ cdef class PcapFile:
         self.link_type = self.narrow_link_type(load_u32_as(p + 20, self.rule.big) & 0x03FFFFFF)
         self.rule.swapped_lengths = (major == 2 and minor < 3) or major == 543
         self.rule.header_size = record_header
-        if record_header == 16 and not self.rule.swapped_lengths:
-            if not last and n < size + 24 + MAX_RECORD + 24 and not self.has_two_records(p + size, n - size):
-                return READ_NEED
-            if not self.chains(p + size, n - size, 16) and self.chains(p + size, n - size, 24):
-                self.rule.header_size = 24              # Kuznetzov's under the usual magic number, as Red Hat 6.1 wrote it
         self.rule.fraction_limit = 1000000 if to_ns == 1000 else 1000000000
         self.to_ns = to_ns
         self.stage = STAGE_PCAP
         used[0] = size
         return -1
-
-    cdef bint has_two_records(self, const uint8_t* p, size_t n) noexcept nogil:
-        """Is there enough to see whether the second record stands where the first one says?"""
-        cdef uint32_t captured
-        if n < 16:
-            return False
-        captured = load_u32_as(p + 8, self.rule.big)
-        return captured > MAX_RECORD or n >= <size_t>captured + 48
-
-    cdef bint chains(self, const uint8_t* p, size_t n, size_t header) noexcept nogil:
-        """Does the second record have a plausible header, if the first one's has `header` octets? True if there is none."""
-        cdef uint32_t captured, seconds
-        cdef bint big = self.rule.big
-        if n < 16:
-            return True
-        captured = load_u32_as(p + 8, big)
-        if captured > MAX_RECORD or n < header + captured + 16:
-            return n == header + captured
-        seconds = load_u32_as(p, big)
-        p += header + captured
-        return (load_u32_as(p + 8, big) <= load_u32_as(p + 12, big) and load_u32_as(p + 8, big) <= MAX_RECORD
-                and load_u32_as(p, big) - seconds + 86400 < <uint32_t>31536000)
 
     cdef uint16_t narrow_link_type(self, uint32_t link_type) noexcept nogil:
         return <uint16_t>(link_type if link_type < 0xFFFF else 0xFFFF)
@@ -398,7 +373,7 @@ cdef class PcapFile:
     cdef int pcap_record(self, const uint8_t* p, size_t n, bint last, size_t* used, PacketRecord* out) noexcept nogil:
         cdef bint big = self.rule.big
         cdef size_t header = self.rule.header_size
-        cdef uint32_t captured, original, seconds, fraction
+        cdef uint32_t captured, original, seconds, fraction, other
         if n < header:
             if not last:
                 return READ_NEED
@@ -412,7 +387,9 @@ cdef class PcapFile:
         captured = load_u32_as(p + 8, big)
         original = load_u32_as(p + 12, big)
         if self.rule.swapped_lengths:
-            captured, original = original, captured
+            other = captured
+            captured = original
+            original = other
         if captured > MAX_RECORD:
             return self.failed(CAPTURE_BAD_RECORD, STAGE_SEARCH)
         if (captured | original | seconds | fraction) == 0:
@@ -599,10 +576,10 @@ cdef class PcapFile:
                 else:
                     seconds = <int64_t>((<uint64_t>load_u32_as(body + at + 4, False) << 32)
                                         | load_u32_as(body + at, False))
-                if seconds > <int64_t>9223372035:
-                    seconds = 9223372035
-                elif seconds < -<int64_t>9223372035:
-                    seconds = -9223372035
+                if seconds > 9223372035LL:
+                    seconds = 9223372035LL
+                elif seconds < -9223372035LL:
+                    seconds = -9223372035LL
                 i.offset_ns = seconds * 1000000000
             at += (size + 3) & ~3
             if at > n:

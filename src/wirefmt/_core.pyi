@@ -1,9 +1,11 @@
 """The typed face of the compiled core, in the order of its rooms."""
 
 import sys
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, TypeVar, final
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import Buffer, disjoint_base
 
 from wirefmt.framing import Limits, NeedData
@@ -18,6 +20,38 @@ class FrameDecoder:
     def pending(self) -> int: ...
     def feed(self, data: Buffer, /) -> list[Any]: ...
     def close(self) -> None: ...
+
+# ---- arrow
+_Columns: TypeAlias = Sequence[tuple[str, str, str]]
+
+@disjoint_base
+class Field:
+    name: Final[str]
+    type: Final[str]
+    nullable: Final[bool]
+    def __init__(self, name: str, type: str, nullable: bool = True) -> None: ...
+
+@disjoint_base
+class ColumnSet:
+    def __init__(self, columns: _Columns, names: Iterable[str] | None = None) -> None: ...
+
+@disjoint_base
+class Batch:
+    num_rows: Final[int]
+    rest: Final[int]
+    def __len__(self) -> int: ...
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def nbytes(self) -> int: ...
+    def __getitem__(self, name: str, /) -> NDArray[Any]: ...
+    def validity(self, name: str) -> NDArray[np.bool_]: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+def schema_capsule(columns: _Columns, names: Iterable[str] | None = None) -> object: ...
+def stream_capsule(columns: _Columns, batches: Iterable[Batch], names: Iterable[str] | None = None) -> object: ...
 
 # ---- mqtt_messages
 _Properties: TypeAlias = Iterable[tuple[str, Any]]
@@ -359,6 +393,17 @@ class MqttDecoder(FrameDecoder):
     def version(self) -> Literal[3, 4, 5] | None: ...
     def feed(self, data: Buffer, /) -> list[MqttMessage]: ...
 
+def mqtt_decode_batch(
+    data: Buffer,
+    *,
+    version: int | None = None,
+    side: _Side | None = None,
+    strictness: Strictness | str = "lax",
+    columns: Iterable[str] | None = None,
+    payload: bool = True,
+    expose_credentials: bool = False,
+    limits: Limits | None = None,
+) -> Batch: ...
 def decode_mqtt(
     data: Buffer,
     *,
@@ -421,6 +466,29 @@ class StreamTrace:
     @property
     def stats(self) -> dict[str, int]: ...
 
+# ---- packets, scanner
+@disjoint_base
+class PacketScanner(ColumnSet):
+    def __init__(
+        self,
+        *,
+        tunnels: bool = False,
+        columns: Iterable[str] | None = None,
+        ports: Iterable[int] = (),
+        batch_rows: int = 16384,
+        batch_bytes: int = ...,
+    ) -> None: ...
+    def begin_file(
+        self, name: str, index: int = 0, *, prefix: Buffer | None = None, offset: int = 0, first_frame: int = 1
+    ) -> None: ...
+    def feed(self, chunk: Buffer) -> None: ...
+    def end_file(self) -> None: ...
+    def take(self, final: bool = False) -> Batch | None: ...
+    @property
+    def stats(self) -> dict[str, int]: ...
+
+def find_record(prefix: Buffer, window: Buffer, base: int, last: bool, split: int) -> int: ...
+
 # ---- capture
 
 @disjoint_base
@@ -449,7 +517,7 @@ class CaptureDecoder:
     def finish(self) -> bool: ...
     def feed_segments(self, octets: Buffer) -> int: ...
     def report(self, text: str) -> None: ...
-    def take(self, final: bool = False) -> Any: ...
+    def take(self, final: bool = False) -> Batch | None: ...
     @property
     def rows(self) -> int: ...
     @property

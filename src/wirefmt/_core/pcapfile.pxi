@@ -18,6 +18,7 @@ cdef enum:
     MAX_INTERFACES = 65536          # of a pcapng section
     MAX_FAULTS = 1000               # of one file that are reported; the rest are passed over in silence
     CHAIN_WINDOW = 2 * MAX_BLOCK    # octets looked at together when searching for records
+    LONG_HEADER = 24                # octets of Kuznetzov's record header; others have 16
     PCAP_MAX_NEED = 1048576         # next_record never waits for more than this: see CHAIN_WINDOW
 
 cdef enum Read:
@@ -262,6 +263,7 @@ cdef class PcapFile:
     cdef uint32_t to_ns             # pcap: nanoseconds in a unit
     cdef uint16_t link_type         # pcap
     cdef uint8_t stage
+    cdef bint unsure                # pcap: of the size of record headers
     cdef uint8_t* alive             # room of chain_start
 
     def __cinit__(self):
@@ -279,6 +281,7 @@ cdef class PcapFile:
         self.faults = 0
         self.interface_count = 0
         self.skip = 0
+        self.unsure = False
         memset(&self.fault, 0, sizeof(CaptureFault))
 
     cdef void jump(self, int64_t offset, int64_t first_frame) noexcept nogil:
@@ -339,11 +342,12 @@ cdef class PcapFile:
             magic = load_u32_as(p, big)
             self.rule.big = big
             if magic == 0xA1B2C3D4U:                             # microseconds
+                self.unsure = True
                 return self.pcap_header(p, n, last, used, 1000, 16, 24)
             if magic == 0xA1B23C4DU:                             # nanoseconds
                 return self.pcap_header(p, n, last, used, 1, 16, 24)
             if magic == 0xA1B2CD34U:                             # Kuznetzov's: eight more octets a record
-                return self.pcap_header(p, n, last, used, 1000, 24, 24)
+                return self.pcap_header(p, n, last, used, 1000, LONG_HEADER, 24)
             if magic == 0x1C0001AC or magic == 0x1C0001AB:      # IXIA's: nanoseconds, four more octets of header
                 return self.pcap_header(p, n, last, used, 1, 16, 28)
         return self.failed(CAPTURE_NOT_A_CAPTURE, STAGE_END)
@@ -396,7 +400,13 @@ cdef class PcapFile:
             return self.failed(CAPTURE_ZEROS, STAGE_SEARCH)
         if captured > original and fraction >= self.rule.fraction_limit:
             return self.failed(CAPTURE_BAD_RECORD, STAGE_SEARCH)
-        if n - header < captured:
+        if self.unsure:
+            if not last and n < 2 * LONG_HEADER + captured:
+                return READ_NEED
+            self.unsure = False
+            self.settle_header(p, n, captured)
+            header = self.rule.header_size
+        if n - header < captured or n < header:
             if not last:
                 return READ_NEED
             # a damaged length may point past the end of the file, with sound records behind it
@@ -410,6 +420,20 @@ cdef class PcapFile:
         out.link_type = self.link_type
         used[0] = header + captured
         return READ_RECORD
+
+    cdef void settle_header(self, const uint8_t* p, size_t n, uint32_t captured) noexcept nogil:
+        """The libpcap of Red Hat 6.1 wrote Kuznetzov's records under the common magic number: see where the second
+        record is."""
+        cdef ChainRule long_rule = self.rule
+        cdef size_t short_end = self.rule.header_size + captured
+        cdef size_t long_end = LONG_HEADER + <size_t>captured
+        long_rule.header_size = LONG_HEADER
+        if n == short_end or long_end > n:
+            return
+        if n - short_end >= self.rule.header_size and chain_next(&self.rule, p + short_end, n - short_end):
+            return
+        if n == long_end or (n - long_end >= LONG_HEADER and chain_next(&long_rule, p + long_end, n - long_end)):
+            self.rule.header_size = LONG_HEADER
 
     cdef int search(self, const uint8_t* p, size_t n, bint last, size_t* used) noexcept nogil:
         """Pass over octets until records chain on again. The octet after the fault is the first candidate."""

@@ -57,7 +57,7 @@ cdef class PacketScanner(ColumnSet):
             self.some_ports = True
             set_bit(self.ports, port)
 
-    def begin_file(self, str name, int32_t index=0, *, const uint8_t[::1] prefix=b"", int64_t offset=0,
+    def begin_file(self, str name, int32_t index=0, *, const uint8_t[::1] prefix=None, int64_t offset=0,
                    int64_t first_frame=1):
         """A file begins, or a range of one: `prefix` is then what says its format, `offset` where the octets fed lie,
         `first_frame` the number of their first record."""
@@ -65,7 +65,7 @@ cdef class PacketScanner(ColumnSet):
         cdef size_t used = 0
         self.file_index = index
         self.records.begin(0, 1)
-        if prefix.shape[0]:
+        if prefix is not None and prefix.shape[0]:
             if self.records.file.next_record(&prefix[0], <size_t>prefix.shape[0], False, &used, &r) != READ_NEED:
                 raise ValueError("prefix is not the beginning of a capture file")
             self.records.file.jump(offset, first_frame)

@@ -9,7 +9,9 @@
 # Uses: pcapfile, packets, reassembly, websocket, protocols, table, table_columns, arrow, faults. Included by _core.pyx.
 
 cdef enum:
-    CHAIN = 3                   # faultless frames one behind another that make a boundary certain
+    CHAIN = 3                   # faultless frames one behind another that make a boundary certain,
+    CHAIN_SPAN = 1 << 16        # if they are more octets than a message could imitate
+    FULL_SEGMENT = 536          # octets: RFC 9293 3.7.1, the segment size every host takes; a smaller one ends a write
     SEARCH_WINDOW = 1 << 18     # octets a boundary is searched in
     SEARCH_ORIGINS = 8192       # packets they may come from
     SEARCH_CREDIT = 64          # octets that may be looked at for each that arrives: the search stays linear
@@ -26,6 +28,7 @@ cdef enum SideStage:
 
 cdef struct Origin:             # which packet the octets of a search window came from
     size_t at                   # index of its first octet
+    bint ends_write             # messages end where it ends, if they end anywhere
     Mark mark
 
 
@@ -41,7 +44,10 @@ cdef struct Side:               # one direction of a flow
     size_t need                 # octets of the pending frame; 0: not known yet
     Mark first                  # packet of pending[0]
     size_t at                   # search: pending[:at] holds no boundary
+    size_t reach                # search: `frames` faultless frames are at pending[at:reach]
+    int frames
     size_t wait                 # search: look again when the window has this many octets
+    size_t largest              # octets of the largest packet of this direction in a search
     int64_t credit
     Origin* origins
     int origin_count, origin_room
@@ -253,6 +259,7 @@ cdef class CaptureDecoder(Reassembler):
                     mark.ts_ns = r.ts_ns
                     mark.frame_no = r.frame_no
                     mark.capture = file_index
+                    mark.push = s.flags & TCP_PSH != 0
                     self.take_segment(&s, &mark)
                 elif reason == PACKET_FILE_FAULT:
                     self.file_index = file_index
@@ -270,7 +277,7 @@ cdef class CaptureDecoder(Reassembler):
     @property
     def not_a_capture(self):
         """The present file is no capture at all."""
-        return self.file.fault.reason in (CAPTURE_NOT_A_CAPTURE, CAPTURE_EMPTY)
+        return self.file.fault.reason in (CAPTURE_NOT_A_CAPTURE, CAPTURE_EMPTY, CAPTURE_CUT_HEADER)
 
     @property
     def fault(self):
@@ -386,6 +393,7 @@ cdef class CaptureDecoder(Reassembler):
                 if self.packets.parse(&r, &s) == PACKET_TCP:
                     mark.ts_ns = r.ts_ns
                     mark.frame_no = r.frame_no
+                    mark.push = s.flags & TCP_PSH != 0
                     self.take_segment(&s, &mark)
             elif answer == READ_FAULT:
                 self.put_file_fault(capture_fault_text(self.file.fault.reason), self.file.fault.offset,
@@ -784,7 +792,7 @@ cdef class CaptureDecoder(Reassembler):
                         continue
                 elif status != NEED_DATA:
                     self.lose_boundary(f, end, &fault, mark)
-                    self.add_origin(side, 0, &side.first)
+                    self.add_origin(side, 0, side.size, &side.first)
                     return at
             if side.need and side.size == side.need:
                 self.context(f, end, &side.first, mark, side.offset, <int64_t>side.size, &m)
@@ -873,7 +881,8 @@ cdef class CaptureDecoder(Reassembler):
         side.searching = True
         side.why = <int8_t>why
         side.missing = side.skipped = 0
-        side.at = side.wait = 0
+        side.at = side.wait = side.reach = 0
+        side.frames = 0
         side.credit = 0
         side.need = 0
         side.skip = 0
@@ -890,7 +899,8 @@ cdef class CaptureDecoder(Reassembler):
         self.begin_search(side, WHY_NO_FRAME)
         side.at = 1                                     # not here
 
-    cdef bint add_origin(self, Side* side, size_t at, const Mark* mark) noexcept nogil:
+    cdef bint add_origin(self, Side* side, size_t at, size_t n, const Mark* mark) noexcept nogil:
+        """pending[at : at + n] came with this packet."""
         cdef Origin* grown
         if side.origin_count == side.origin_room:
             grown = <Origin*>realloc(side.origins, (2 * side.origin_room + 16) * sizeof(Origin))
@@ -901,13 +911,15 @@ cdef class CaptureDecoder(Reassembler):
             side.origin_room = 2 * side.origin_room + 16
         side.origins[side.origin_count].at = at
         side.origins[side.origin_count].mark = mark[0]
+        side.origins[side.origin_count].ends_write = mark.push or n < FULL_SEGMENT or n < side.largest
+        side.largest = max(side.largest, n)
         side.origin_count += 1
         return True
 
     cdef void search(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """More octets to find a boundary in."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
-        if not self.add_origin(side, side.size, mark) or not self.append(side, p, n):
+        if not self.add_origin(side, side.size, n, mark) or not self.append(side, p, n):
             self.pass_over(side, side.size)
             self.lost_octets(f, end, p, n, mark)
             return
@@ -937,37 +949,60 @@ cdef class CaptureDecoder(Reassembler):
             if verdict == MORE and not full:
                 break
             side.at += 1
+            side.frames = 0
+            side.reach = side.at
         if side.at >= SEARCH_STEP or side.at == side.size or side.origin_count >= SEARCH_ORIGINS:
             self.pass_over(side, side.at)
 
     cdef int chain(self, Flow* f, int end, bint packet_start, bint final) noexcept nogil:
-        """Do faultless frames begin at pending[at]? CHAIN of them do; fewer, if the last one ends exactly where the octets
-        of a packet end: two, or one that also begins a packet's octets."""
+        """Do faultless frames begin at pending[at]? They do if they end exactly where a packet ended a write: two of them,
+        or one that also begins with a packet's octets; or if CHAIN of them go on for CHAIN_SPAN octets. A payload that holds
+        such frames itself breaks the chain where it ends. `final`: nothing follows, and CHAIN from a packet's first
+        octet must do."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
-        cdef size_t at = side.at
         cdef size_t size = 0
-        cdef int frames = 0
         cdef int enough = 1 if packet_start else 2
         cdef int verdict
-        while frames < CHAIN:
-            if at == side.size:
-                if frames >= enough:
-                    return YES
+        cdef int direction = 0 if end == f.client else 1
+        if side.reach < side.at:
+            side.reach = side.at
+            side.frames = 0
+        while True:
+            if side.frames >= enough and self.ends_write(side, side.reach):
+                return YES
+            if side.frames >= CHAIN and side.reach - side.at >= CHAIN_SPAN:
+                return YES
+            if side.reach == side.size:
                 side.wait = side.size + 1
-                return NO if final else MORE
-            verdict = fs.protocol.plausible(fs.state, 0 if end == f.client else 1, side.pending + at, side.size - at, &size)
-            side.credit -= 16 + <int64_t>min(size, side.size - at)
+                verdict = MORE
+            else:
+                verdict = fs.protocol.plausible(fs.state, direction, side.pending + side.reach, side.size - side.reach, &size)
+                side.credit -= 16 + <int64_t>min(size, side.size - side.reach)
+                side.wait = side.reach + size
             if verdict == MORE and size <= SEARCH_WINDOW:
                 if final:
-                    return YES if frames >= enough else NO
-                side.wait = at + size
+                    return YES if packet_start and side.frames >= CHAIN else NO
                 return MORE
             if verdict != YES:
                 return NO
-            at += size
-            frames += 1
-        return YES
+            side.reach += size
+            side.frames += 1
+
+    cdef bint ends_write(self, Side* side, size_t at) noexcept nogil:
+        """Does a packet that ended a write end at pending[at - 1]?"""
+        cdef int low = 0
+        cdef int high = side.origin_count
+        cdef int middle
+        while low < high:                               # the first origin at or behind `at`
+            middle = (low + high) // 2
+            if side.origins[middle].at < at:
+                low = middle + 1
+            else:
+                high = middle
+        if low < side.origin_count and side.origins[low].at != at:
+            return False
+        return low > 0 and (low < side.origin_count or at == side.size) and side.origins[low - 1].ends_write
 
     cdef void read_window(self, Flow* f, int end) noexcept nogil:
         """Frames begin at pending[at]: a gap row, then read them. The last one may be cut, and so is pending again."""
@@ -986,6 +1021,10 @@ cdef class CaptureDecoder(Reassembler):
         self.put_gap(f, end, <int64_t>at, &side.origins[first].mark)
         side.searching = False
         last = first
+        while (protocol.frame_size(side.pending + at, side.size - at, 0, &size, &fault) == OK and size <= side.size - at):
+            protocol.learn(fs.state, 0 if end == f.client else 1, side.pending + at, size)
+            at += size
+        at = side.at
         while at < side.size:
             while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
                 first += 1
@@ -1041,6 +1080,7 @@ cdef class CaptureDecoder(Reassembler):
         side.origin_count -= first
         side.at = side.at - n if side.at > n else 0
         side.wait = side.wait - n if side.wait > n else 0
+        side.reach = side.reach - n if side.reach > n else 0
 
     cdef void pass_over(self, Side* side, size_t n) noexcept nogil:
         """pending[:n] holds no boundary: it is part of the hole."""
@@ -1048,7 +1088,8 @@ cdef class CaptureDecoder(Reassembler):
         self.shift(side, n)
         if side.size == 0:
             side.origin_count = 0
-            side.at = side.wait = 0
+            side.at = side.wait = side.reach = 0
+            side.frames = 0
             self.drop_pending(side)
 
     # ---- rows -----------------------------------------------------------------------------------------------------------

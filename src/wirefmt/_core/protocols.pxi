@@ -18,6 +18,8 @@ cdef struct Protocol:
     int (*frame_size)(const uint8_t* p, size_t n, uint32_t limit, size_t* size, Fault* f) noexcept nogil
     # could a frame begin here? YES: a whole, faultless one of `size` octets; MORE: once `size` octets are there
     int (*plausible)(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil
+    # a whole frame behind a hole, before the first of those there is put: what it tells about the connection
+    void (*learn)(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil
     # a row for exactly one whole frame
     void (*put)(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil
     # a row for a frame of which only the first `n` octets are there (they may be overwritten); `text` says why
@@ -160,6 +162,10 @@ cdef uint8_t mqtt_version(MqttConnection* c, int direction, const uint8_t* p, si
     return 5 if p[0] >> 4 == MQTT_PUBLISH else 4
 
 
+cdef void mqtt_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
+    mqtt_version(<MqttConnection*>state, direction, p, n)
+
+
 cdef void mqtt_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                    const uint8_t* p, size_t n) noexcept nogil:
     cdef MqttConnection* c = <MqttConnection*>state
@@ -249,6 +255,7 @@ protocols[0].ports = [1883, 8883, 0, 0]         # TLS on 8883 is seen by its fir
 protocols[0].sniff = mqtt_sniff
 protocols[0].frame_size = mqtt_frame_size
 protocols[0].plausible = mqtt_plausible
+protocols[0].learn = mqtt_learn
 protocols[0].put = mqtt_put
 protocols[0].put_part = mqtt_put_part
 protocols[0].open = mqtt_open

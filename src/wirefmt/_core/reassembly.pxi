@@ -46,6 +46,7 @@ cdef struct Mark:               # the packet that brought an octet
     int64_t ts_ns
     int64_t frame_no
     int32_t capture             # number of the capture file
+    bint push                   # PSH: its sender had no more to send for now
 
 
 cdef struct Piece:              # octets that came before their turn
@@ -769,6 +770,7 @@ cdef class StreamTrace(Reassembler):
         mark.ts_ns = ts_ns
         mark.frame_no = frame_no
         mark.capture = capture
+        mark.push = flags & TCP_PSH != 0
         with nogil:
             self.segment(&s, segment_flow_hash(&s), &mark)
 

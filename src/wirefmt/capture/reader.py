@@ -159,7 +159,7 @@ class Reader(AbstractContextManager["Reader"]):
             except READ_FAULTS as fault:
                 if isinstance(fault, CaptureError):
                     raise
-                decoder.report(f"{type(fault).__name__}: {fault}")
+                decoder.report(f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__)
             while not decoder.end_file():
                 yield decoder.take()
         while not decoder.finish():

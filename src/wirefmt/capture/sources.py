@@ -131,8 +131,24 @@ class Chunks:
 
     def __iter__(self) -> Iterator[memoryview]:
         view = memoryview(self._buffer)
-        while n := self._stream.readinto(view):
-            yield view[:n]
+        if isinstance(self._stream, _Counted):
+            while n := self._stream.readinto(view):
+                yield view[:n]
+            return
+        # what a decompressor gave before it failed counts
+        fault: Exception | None = None
+        while fault is None:
+            n = 0
+            try:
+                while n < CHUNK and (more := self._stream.readinto1(view[n:])):
+                    n += more
+            except READ_FAULTS as caught:
+                fault = caught
+            if n:
+                yield view[:n]
+            elif fault is None:
+                return
+        raise fault
 
 
 def _decompressed(stored: _Counted, magic: bytes, name: str) -> BinaryIO | _Counted:

@@ -125,7 +125,8 @@ class Reader(AbstractContextManager["Reader"]):
         if self._first is not None:
             batch, self._first = self._first, None
             return batch
-        return next(self._batches)
+        following: Batch = next(self._batches)
+        return following
 
     def close(self) -> None:
         """Close what is open; no batch follows."""

@@ -387,7 +387,7 @@ class MqttDecoder(FrameDecoder):
         *,
         version: int | None = None,
         side: _Side | None = None,
-        strictness: Strictness | str = "strict",
+        strictness: Strictness | str = Strictness.STRICT,
         limits: Limits | None = None,
     ) -> None: ...
     @property
@@ -410,7 +410,7 @@ def decode_mqtt(
     *,
     version: int | None = None,
     side: _Side | None = None,
-    strictness: Strictness | str = "strict",
+    strictness: Strictness | str = Strictness.STRICT,
     limits: Limits | None = None,
 ) -> MqttMessage: ...
 def mqtt_size(data: Buffer, *, limits: Limits | None = None) -> int | Literal[NeedData.NEED_DATA]: ...

@@ -74,7 +74,7 @@ cdef void share(SharedSlot* slot, int kind, const uint8_t* p, size_t size, objec
     Py_XDECREF(before)
 
 
-# ------------------------------------------------------------------------------------------------ octets in, repr, names
+# ------------------------------------------------------------------------------------------------ octets in, names
 
 cdef enum:
     SHOWN_OCTETS = 32           # of a payload in a repr
@@ -105,5 +105,8 @@ cdef int name_class(object cls, const char* name) except -1:
     return 0
 
 
+cdef object STRICT_MODE = Strictness.STRICT
+
+
 cdef bint is_strict(object strictness) except? -1:
-    return Strictness(strictness) is Strictness.STRICT
+    return strictness is STRICT_MODE or Strictness(strictness) is STRICT_MODE

@@ -25,7 +25,13 @@ cdef list make_property_names():
 
 
 cdef list PROPERTY_NAMES = make_property_names()            # by identifier; "" where there is none
+cdef list PROPERTY_PATHS = [f"properties.{name}" for name in PROPERTY_NAMES]
+cdef list WILL_PROPERTY_PATHS = [f"will.properties.{name}" for name in PROPERTY_NAMES]
 cdef dict PROPERTY_IDENTIFIERS = {name: i for i, name in enumerate(PROPERTY_NAMES) if name}
+
+cdef enum:
+    NOTES_SHOWN = 64
+
 cdef tuple FORMS = (None, "short", "reason_only", "full")   # by MqttForm
 cdef bytes HIDDEN = b"***"
 
@@ -171,21 +177,22 @@ cdef tuple filters_of(const MqttPacket* m):
 
 # ------------------------------------------------------------------------------------------------ values -> octets
 
-cdef int write_properties(Writer w, object properties, int version, str path) except -1:
+cdef int write_properties(Writer w, object properties, int version, bint of_will) except -1:
     """Property Length and properties; nothing before 5.0, which has none."""
     cdef size_t at = w.size
+    cdef list paths = WILL_PROPERTY_PATHS if of_will else PROPERTY_PATHS
     cdef int identifier, type
     cdef str where
     if version < 5:
         if properties:
-            raise EncodeError(f"{path}: only MQTT 5.0 has properties")
+            raise EncodeError("properties: only MQTT 5.0 has them")
         return 0
     for name, value in properties:
         if name not in PROPERTY_IDENTIFIERS:
-            raise EncodeError(f"{path}: {name!r} is not a property [2.2.2.2]")
+            raise EncodeError(f"properties: {name!r} is not a property [2.2.2.2]")
         identifier = PROPERTY_IDENTIFIERS[name]
         type = mqtt_properties[identifier].type
-        where = f"{path}.{name}"
+        where = paths[identifier]
         w.put_u8(<uint8_t>identifier)
         if type == MQTT_STRING:
             w.put_text16(value, where)
@@ -234,7 +241,7 @@ cdef int write_reason(Writer w, object reason_code, object properties, object fo
         return 0
     if form != "full":
         raise EncodeError(f"form is 'short', 'reason_only' or 'full', not {form!r}")
-    return write_properties(w, properties, 5, "properties")
+    return write_properties(w, properties, 5, False)
 
 
 cdef int known_mqtt_version(object version) except -1:
@@ -469,20 +476,20 @@ cdef class MqttMessage:
 
     @property
     def notes(self):
-        """What LAX let pass: a tuple of Note (strictness.py), in the order of the octets."""
+        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found; NOTES_SHOWN at most."""
         cdef MqttOptions o
         cdef MqttPacket m
         cdef Fault f
-        cdef MqttNote found[64]
+        cdef MqttNote found[NOTES_SHOWN]
         cdef int i
         if not self.noted:
             return ()
         plain_options(&o, self.version_, self.side, 0)
         o.notes = found
-        o.notes_room = 64
+        o.notes_room = NOTES_SHOWN
         mqtt_parse(self.frame, self.size, &o, &m, &f)
         out = []
-        for i in range(min(m.note_count, 64)):
+        for i in range(min(m.note_count, NOTES_SHOWN)):
             f.check, f.field, f.kind, f.version = found[i].check, found[i].field, m.type, m.version
             out.append(Note(
                 mqtt_check_name[f.check].decode("ascii"), field_path(&MQTT_TABLES, f.field, found[i].index),
@@ -606,10 +613,10 @@ cdef class MqttConnect(MqttMessage):
         w.put_u8(<uint8_t>v)
         w.put_u8(<uint8_t>flags)
         w.put_u16(<uint16_t>whole_number(keep_alive, 0xFFFF, "keep_alive"))
-        write_properties(w, properties, v, "properties")
+        write_properties(w, properties, v, False)
         w.put_text16(client_identifier, "client_identifier")
         if will is not None:
-            write_properties(w, will.properties, v, "will.properties")
+            write_properties(w, will.properties, v, True)
             w.put_text16(will.topic, "will.topic")
             w.put_buffer(will.payload, True, "will.payload")
         if user_name is not None:
@@ -718,7 +725,7 @@ cdef class MqttConnack(MqttMessage):
             raise EncodeError("session_present: MQTT 3.1 has none")
         w.put_u8(1 if session_present else 0)
         w.put_u8(<uint8_t>whole_number(reason_code, 0xFF, "reason_code"))
-        write_properties(w, properties, v, "properties")
+        write_properties(w, properties, v, False)
         self.settle(close_packet(w, MQTT_CONNACK, 0), v)
 
     @property
@@ -758,7 +765,7 @@ cdef class MqttPublish(MqttMessage):
             raise EncodeError("packet_identifier: QoS 1 and 2 have one, QoS 0 has none [MQTT-2.2.1-2]")
         if level:
             write_packet_identifier(w, packet_identifier)
-        write_properties(w, properties, v, "properties")
+        write_properties(w, properties, v, False)
         w.put_buffer(payload, False, "payload")
         self.settle(close_packet(w, MQTT_PUBLISH, bool(dup) << 3 | level << 1 | bool(retain)), v)
 
@@ -887,7 +894,7 @@ cdef class MqttSubscribe(MqttMessage):
         cdef int v = known_mqtt_version(version)
         cdef MqttSubscription s
         write_packet_identifier(w, packet_identifier)
-        write_properties(w, properties, v, "properties")
+        write_properties(w, properties, v, False)
         for s in subscriptions:
             w.put_text16(s.topic_filter, "subscriptions.topic_filter")
             w.put_u8(subscription_options(s, v))
@@ -923,7 +930,7 @@ cdef class MqttCodes(MqttMessage):
         cdef Writer w = begin_packet()
         cdef int v = known_mqtt_version(version)
         write_packet_identifier(w, packet_identifier)
-        write_properties(w, properties, v, "properties")
+        write_properties(w, properties, v, False)
         for code in reason_codes:
             w.put_u8(<uint8_t>whole_number(code, 0xFF, "reason_codes"))
         self.settle(close_packet(w, type, 0), v)
@@ -965,7 +972,7 @@ cdef class MqttUnsubscribe(MqttMessage):
         cdef Writer w = begin_packet()
         cdef int v = known_mqtt_version(version)
         write_packet_identifier(w, packet_identifier)
-        write_properties(w, properties, v, "properties")
+        write_properties(w, properties, v, False)
         for topic_filter in topic_filters:
             w.put_text16(topic_filter, "topic_filters")
         self.settle(close_packet(w, MQTT_UNSUBSCRIBE, 0x02 | bool(dup) << 3), v)
@@ -1113,17 +1120,16 @@ cdef int take_options(MqttOptions* o, object version, object side, object strict
         raise ValueError(f"side is 'client', 'server' or None, not {side!r}")
     plain_options(o, 0 if version is None else version, -1 if side is None else side == "server", is_strict(strictness))
     o.only_version = o.strict and version is not None
-    if limits is None:
-        limits = DEFAULT_LIMITS
-    o.max_packet_size = limits.frame_size
-    o.max_elements = limits.elements
+    o.max_packet_size = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
+    o.max_elements = DEFAULT_ELEMENTS if limits is None else limits.elements
     return 0
 
 
-cdef object DEFAULT_LIMITS = Limits()
+cdef uint32_t DEFAULT_FRAME_SIZE = Limits().frame_size
+cdef uint32_t DEFAULT_ELEMENTS = Limits().elements
 
 
-def decode_mqtt(data, *, version=None, side=None, strictness="strict", limits=None):
+def decode_mqtt(data, *, version=None, side=None, strictness=STRICT_MODE, limits=None):
     """Decode exactly one packet; every octet is used.
 
     data: any contiguous buffer; bytes are kept, anything else is copied once.
@@ -1153,7 +1159,7 @@ def mqtt_size(data, *, limits=None):
     cdef Fault f
     cdef size_t size = 0
     cdef int status
-    cdef uint32_t limit = (DEFAULT_LIMITS if limits is None else limits).frame_size
+    cdef uint32_t limit = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     status = mqtt_frame_size(<const uint8_t*>view.buf, <size_t>view.len, limit, &size, &f)
     PyBuffer_Release(&view)
@@ -1189,7 +1195,7 @@ cdef class MqttDecoder(FrameDecoder):
     """
     cdef MqttOptions options
 
-    def __init__(self, *, version=None, side=None, strictness="strict", limits=None):
+    def __init__(self, *, version=None, side=None, strictness=STRICT_MODE, limits=None):
         self.tables = &MQTT_TABLES
         take_options(&self.options, version, side, strictness, limits)
 

@@ -3,6 +3,7 @@
 # Uses: be, varint, faults (EncodeError). Included by _core.pyx.
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 
 
@@ -109,9 +110,10 @@ cdef class Writer:
 
 
 cdef int64_t whole_number(object value, int64_t top, str field) except -1:
-    """An int of 0 to `top`."""
-    if not isinstance(value, int):
+    """An int of 0 to `top`, or what stands for one (NumPy's)."""
+    if not PyIndex_Check(value):
         raise TypeError(f"{field} is an int, not {type(value).__name__}")
-    if not 0 <= value <= top:
-        raise EncodeError(f"{field}: {value} is not within 0 and {top}")
-    return value
+    number = PyNumber_Index(value)
+    if not 0 <= number <= top:
+        raise EncodeError(f"{field}: {number} is not within 0 and {top}")
+    return number

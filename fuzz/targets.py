@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,10 +140,13 @@ def mqtt_stream_seeds() -> Iterator[bytes]:
 # ------------------------------------------------------------------------------------------------ batches
 
 
+def sometimes(octets: bytes) -> bool:
+    """For what costs more than decoding; the same answer for the same octets."""
+    return zlib.crc32(octets) % 8 == 0
+
+
 def check_batch(batch: Any) -> None:
-    """Every column can be read, and Arrow finds offsets, lengths and UTF-8 in order."""
-    for name in batch.names:
-        batch.validity(name)
+    """Arrow finds offsets, lengths and UTF-8 in order."""
     if pyarrow is not None:
         pyarrow.record_batch(batch).validate(full=True)
 
@@ -154,7 +158,8 @@ def mqtt_batch(data: bytes) -> None:
     options, octets = mqtt_options(data[0]), data[1:]
     options["strictness"] = "lax" if data[0] & 0x80 else "strict"
     batch = mqtt.decode_batch(octets, **options)
-    check_batch(batch)
+    if sometimes(octets):
+        check_batch(batch)
     at = row = 0
     while at < len(octets):
         try:
@@ -241,7 +246,8 @@ def rows_of(octets: bytes, step: int, **options: Any) -> list[Any]:
     def take(final: bool = False) -> None:
         batch = decoder.take(final)
         if batch is not None:
-            check_batch(batch)
+            if sometimes(octets):
+                check_batch(batch)
             found.extend(zip(*(batch[name].tolist() for name in CAPTURE_COLUMNS), strict=True))
 
     decoder.begin_file("fuzz", 0)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wirefmt import mqtt
-from wirefmt._core import CaptureDecoder
+from wirefmt._core import CaptureDecoder, PacketScanner
 from wirefmt.errors import DecodeError, EncodeError
 
 try:
@@ -288,6 +288,58 @@ def capture(data: bytes) -> None:
     same(rows_of(octets, (1, 7, 64, 1000)[data[0] % 4], **options), whole, "rows for other chunks")
 
 
+def scanned(octets: bytes, step: int, **options: Any) -> list[Any]:
+    """Rows of the packets table."""
+    scanner = PacketScanner(columns=PACKET_COLUMNS, batch_rows=16, **options)
+    found: list[Any] = []
+
+    def take(final: bool = False) -> None:
+        while (batch := scanner.take(final)) is not None:
+            found.extend(zip(*(batch[name].tolist() for name in PACKET_COLUMNS), strict=True))
+
+    scanner.begin_file("fuzz", 0)
+    for at in range(0, len(octets), step):
+        scanner.feed(octets[at : at + step])
+        take()
+    scanner.end_file()
+    take(final=True)
+    return found
+
+
+PACKET_COLUMNS = ["frame_no", "ts_ns", "flow_hash", "pair_hash", "seq", "payload_size", "segment"]
+
+
+def packets(data: bytes) -> None:
+    """A capture file: its packets, the same for any chunks; their segments are taken by the second stage."""
+    if not data:
+        return
+    octets, options = data[1:], {"tunnels": bool(data[0] & 0x40)}
+    whole = scanned(octets, max(1, len(octets)), **options)
+    same(scanned(octets, (1, 7, 64, 1000)[data[0] % 4], **options), whole, "packets for other chunks")
+    segments(b"".join(row[-1] for row in whole if row[-1]))
+
+
+def segments(data: bytes) -> None:
+    """Octets of the packets table's `segment` column, or what claims to be: rows, or a ValueError."""
+    decoder = CaptureDecoder(batch_rows=16, flows="across-files")
+    decoder.begin_file("fuzz", 0)
+    at = 0
+    try:
+        while at < len(data):
+            at += decoder.feed_segments(data[at:])
+            decoder.take()
+    except ValueError:
+        pass
+    while not decoder.finish():
+        decoder.take()
+    decoder.take(final=True)
+
+
+def segment_seeds() -> Iterator[bytes]:
+    for data in tiny_captures():
+        yield b"".join(row[-1] for row in scanned(data[1:], len(data)) if row[-1])
+
+
 def capture_seeds() -> Iterator[bytes]:
     yield from tiny_captures()
     for folder in (DATA, ROOT / "samples", SHARED / "captures" / "live"):
@@ -357,4 +409,6 @@ TARGETS: dict[str, Target] = {
     "mqtt_batch": Target(mqtt_batch, mqtt_stream_seeds),
     "topics": Target(topics, topic_seeds),
     "capture": Target(capture, capture_seeds),
+    "packets": Target(packets, capture_seeds),
+    "segments": Target(segments, segment_seeds),
 }

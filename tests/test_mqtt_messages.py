@@ -153,6 +153,27 @@ def test_detach_owns_its_octets_only() -> None:
     assert detached.encode() is detached.encode()
 
 
+def test_equal_small_values_of_a_stream_are_one_object() -> None:
+    first, second = mqtt.Decoder(version=5).feed(PUBLISH + PUBLISH)
+    assert first.topic_name is second.topic_name
+    assert first.properties[0] is second.properties[0]
+
+
+def test_equal_octets_with_another_meaning_are_not_shared() -> None:
+    """A topic, two text properties and a number that are made of the same octets, in every order."""
+    text = "\x01\x02"
+    kinds = [("content_type", text), ("reason_string", text), ("topic_alias", 0x0102), ("server_keep_alive", 0x0102)]
+    for _ in range(2):
+        for name, value in kinds:
+            packet = (
+                mqtt.Publish(topic_name=text, properties=[(name, value)])
+                if name in ("content_type", "topic_alias")
+                else mqtt.Connack(properties=[(name, value)])
+            )
+            assert packet.properties == ((name, value),)
+            assert getattr(packet, "topic_name", text) == text
+
+
 def test_fields_that_a_version_lacks_are_none_or_empty() -> None:
     puback = mqtt.Puback(packet_identifier=1, version=4)
     assert (puback.reason_code, puback.properties, puback.form) == (None, (), None)

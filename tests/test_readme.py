@@ -1,4 +1,4 @@
-"""Every code block of README.md and docs/cli.md runs, and the examples do."""
+"""Every code block of README.md and the pages for users runs, and the examples do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def names(pairs: list[tuple[str, str]]) -> list[str]:
     return [f"{i}-{text.strip().splitlines()[0][:40]}" for i, (_, text) in enumerate(pairs)]
 
 
-PYTHON = blocks("README.md", "python")
+PYTHON = [block for page in ("README.md", "docs/captures.md", "docs/mqtt.md") for block in blocks(page, "python")]
 SHELL = [(page, line) for page in ("README.md", "docs/cli.md") for _, text in blocks(page, "sh")
          for line in text.splitlines() if line.strip() and not line.startswith("#")]  # fmt: skip
 

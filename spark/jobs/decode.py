@@ -105,38 +105,55 @@ def progress(spark: SparkSession) -> Iterator[None]:
 
 def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) -> None:
     """What the Parquet files hold, read back from them."""
-    rows, octets = sum(m.rows for m in manifest), sum(m.octets for m in manifest)
-    captures = len({name for m in manifest for name in m.captures})
-    written = sum(m.file is not None for m in manifest)
-    print(f"{captures:,} captures, {rows:,} messages in {seconds:.1f} s ({rows / seconds:,.0f}/s)")
-    print(f"{written:,} Parquet files, {octets:,} octets in {out}")
-    if not rows:
-        return
     from pyspark.sql import functions as f
 
+    captures = len({name for m in manifest for name in m.captures})
+    written, octets = sum(m.file is not None for m in manifest), sum(m.octets for m in manifest)
+    if not written:
+        print(f"{captures:,} captures, no messages")
+        return
     table = spark.read.parquet(out).select(
         "ts", "protocol", "version", "kind", "destination", "payload_size", "status", "error"
     )
     table.cache()
-    first, last = table.agg(f.min("ts"), f.max("ts")).first() or (None, None)
+    # a row without a kind is no message: a hole, or a capture that could not be read on
+    messages = table.where("kind is not null")
+    count, first, last = messages.agg(f.count("*"), f.min("ts"), f.max("ts")).first() or (0, None, None)
+    print(f"{captures:,} captures, {count:,} messages, decoded in {seconds:.1f} s")
+    print(f"{written:,} Parquet files, {octets:,} octets in {out}")
     if first is not None and last is not None:
         length = (last - first).total_seconds()
-        rate = f", {rows / length:,.1f} messages/s" if length else ""
+        rate = f", {count / length:,.1f} messages/s" if length else ""
         print(f"captured {first} to {last} UTC{rate}")
     payload = f.coalesce(f.sum("payload_size"), f.lit(0))
-    kinds = table.groupBy("protocol", "version", "kind").agg(f.count("*").alias("n"), payload)
-    show("Messages", ("protocol", "version", "kind", "messages", "payload octets"), _top(kinds, 40))
-    named = table.where("destination is not null").groupBy("destination").agg(f.count("*").alias("n"), payload)
-    show("Top destinations", ("destination", "messages", "payload octets"), _top(named, 10))
-    faults = table.where("status <> 'ok'").groupBy("status", "error").agg(f.count("*").alias("n"))
-    show("Not decoded in full", ("status", "error", "messages"), _top(faults, 10))
+    kinds = messages.groupBy("protocol", "kind", "version").agg(f.count("*").alias("n"), payload)
+    show("Messages", *by_version([tuple(row) for row in kinds.collect()]))
+    named = messages.where("destination is not null").groupBy("destination").agg(f.count("*").alias("n"), payload)
+    show("Top destinations", ("destination", "messages", "payload octets"), _top(named, 10, "destination"))
+    # alike but for its numbers is one kind of fault
+    faults = table.where("status <> 'ok'").withColumn("error", f.regexp_replace("error", "[0-9]+", "N"))
+    faults = faults.groupBy("status", "error").agg(f.count("*").alias("n"))
+    show("Not decoded in full", ("status", "error", "rows"), _top(faults, 10, "status", "error"))
     table.unpersist()
 
 
-def _top(frame: Any, count: int) -> list[tuple[Any, ...]]:
+def by_version(kinds: list[tuple[Any, ...]]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Header and rows of the messages by kind, with a column for each version."""
+    versions = sorted({version or "-" for _, _, version, _, _ in kinds})
+    rows: dict[tuple[str, str], list[int]] = {}
+    for protocol, kind, version, count, octets in kinds:
+        row = rows.setdefault((protocol, kind), [0] * (len(versions) + 2))
+        row[versions.index(version or "-")] += count
+        row[-2] += count
+        row[-1] += octets
+    ranked = sorted(rows.items(), key=lambda item: (-item[1][-2], item[0]))
+    return ("protocol", "kind", *versions, "messages", "payload octets"), [(*key, *row) for key, row in ranked]
+
+
+def _top(frame: Any, count: int, *names: str) -> list[tuple[Any, ...]]:
     from pyspark.sql import functions as f
 
-    return [tuple(row) for row in frame.orderBy(f.desc("n")).limit(count).collect()]
+    return [tuple(row) for row in frame.orderBy(f.desc("n"), *names).limit(count).collect()]
 
 
 def show(title: str, header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
@@ -154,12 +171,14 @@ def show(title: str, header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> No
         for row in (header, *cells):
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
         return
-    grid = Table(title=title, title_justify="left")
+    grid = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     for name, value in zip(header, rows[0], strict=True):
         grid.add_column(name, justify="right" if isinstance(value, int) else "left", overflow="fold")
     for row in cells:
         grid.add_row(*(Text(printable(cell)) for cell in row))
-    Console().print(grid)
+    console = Console()
+    console.print()
+    console.print(grid)
 
 
 def printable(text: str) -> str:

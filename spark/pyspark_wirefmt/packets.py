@@ -20,6 +20,7 @@ from .plan import BUNDLE_SIZE, OPEN_COST, as_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
     from wirefmt.capture.split import Range
 
 

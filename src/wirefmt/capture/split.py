@@ -139,9 +139,10 @@ def _opened(source: Source) -> AbstractContextManager[BinaryIO]:
     name = os.fspath(source)
     try:
         if "://" in name:
-            import fsspec  # type: ignore[import-untyped]
+            import fsspec
 
-            return fsspec.open(name, "rb")  # type: ignore[no-any-return]
+            opened: AbstractContextManager[BinaryIO] = fsspec.open(name, "rb")
+            return opened
         return open(name, "rb")
     except OSError as error:
         raise CaptureError(error.errno, f"cannot open the capture: {error.strerror}", name) from error

@@ -189,15 +189,22 @@ cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
     return True
 
 
-cdef inline bint at_row(Col* c, int64_t row) noexcept nogil:
-    """Make `row` the next one to fill. False: the column is off, or there is no memory."""
-    if not c.on:
+cdef bint reach_row(Col* c, int64_t row) noexcept nogil:
+    """at_row where the column is off, has rows to fill in, or must grow."""
+    if not c.on or row < c.rows or (row > c.rows and not fill_nulls(c, row)):
         return False
-    if row != c.rows:
-        if row < c.rows or not fill_nulls(c, row):
-            return False
     if row == c.room and not grow_rows(c, row + 1):
         return False
+    if c.validity != NULL:
+        set_bit(c.validity, row)
+    c.rows = row + 1
+    return True
+
+
+cdef inline bint at_row(Col* c, int64_t row) noexcept nogil:
+    """Make `row` the next one to fill. False: the column is off, or there is no memory."""
+    if row != c.rows or row >= c.room:      # a column that is off has no room
+        return reach_row(c, row)
     if c.validity != NULL:
         set_bit(c.validity, row)
     c.rows = row + 1
@@ -272,6 +279,41 @@ cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n, c
     c.used += n + m
     c.tally.octets += n + m
     c.offsets[row + 1] = <int32_t>c.used
+
+
+cdef struct Text:               # octets of our own that many rows repeat, with TEXT_PAD readable ones behind them
+    const uint8_t* at
+    int64_t size
+
+
+cdef enum:
+    TEXT_PAD = 32
+
+
+cdef inline void put_text(Col* c, int64_t row, const Text* t) noexcept nogil:
+    """put_octets for short texts: copies a fixed number of octets, of which the next put overwrites the surplus."""
+    if t.size > TEXT_PAD or c.size - c.used < TEXT_PAD:
+        put_octets(c, row, t.at, t.size)
+    elif at_row(c, row):
+        memcpy(c.data + c.used, t.at, TEXT_PAD)
+        c.used += t.size
+        c.tally.octets += t.size
+        c.offsets[row + 1] = <int32_t>c.used
+
+
+cdef Text pad_text(bytes octets):
+    """A Text that lives for ever: for tables of names."""
+    cdef Text t
+    cdef uint8_t* copy = <uint8_t*>calloc(1, <size_t>len(octets) + TEXT_PAD)
+    if copy == NULL:
+        raise MemoryError
+    memcpy(copy, PyBytes_AS_STRING(octets), <size_t>len(octets))
+    t.at = copy
+    t.size = len(octets)
+    return t
+
+
+cdef Text NO_TEXT = pad_text(b"")
 
 
 cdef inline void put_span(Col* c, int64_t row, const Span* s) noexcept nogil:

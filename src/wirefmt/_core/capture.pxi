@@ -189,9 +189,10 @@ cdef class CaptureDecoder(Reassembler):
             self.names = grown
             memset(grown + self.name_room, 0, (2 * index + 16 - self.name_room) * sizeof(Text))
             self.name_room = 2 * index + 16
+        self.names[index].size = len(text)
+        text += b"\0" * TEXT_PAD
         self.name_objects.append(text)                  # keeps it alive
         self.names[index].at = <const uint8_t*>PyBytes_AS_STRING(text)
-        self.names[index].size = len(text)
         self.file_index = index
         self.file.begin(0, 1)
         self.file_over = False
@@ -1114,11 +1115,10 @@ cdef class CaptureDecoder(Reassembler):
         m.wire_size = size
 
     cdef inline void name_of(self, int32_t index, MessageContext* m) noexcept nogil:
-        if 0 <= index < self.name_room:
+        if 0 <= index < self.name_room and self.names[index].at != NULL:
             m.capture = self.names[index]
         else:
-            m.capture.at = NULL
-            m.capture.size = 0
+            m.capture = NO_TEXT
 
     cdef void put_rest(self, Flow* f, int end, const char* why, const Mark* mark) noexcept nogil:
         """A row for the pending octets, the beginning of a frame; they are gone then."""

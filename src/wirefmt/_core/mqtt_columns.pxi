@@ -28,8 +28,7 @@ cdef struct MqttAliases:            # Topic Aliases of one direction (5.0, 3.3.2
 
 cdef struct MqttFlow:               # what one TCP connection has told us
     uint8_t version                 # 0: not known yet
-    uint8_t* client_id
-    uint32_t client_id_size
+    Text client_id
     MqttAliases aliases[2]          # by direction
 
 
@@ -37,7 +36,7 @@ cdef void mqtt_flow_clear(MqttFlow* flow) noexcept nogil:
     """Free what the flow holds; it is as new then."""
     cdef uint32_t i
     cdef int d
-    free(flow.client_id)
+    free(<void*>flow.client_id.at)
     for d in range(2):
         for i in range(flow.aliases[d].room):
             free(flow.aliases[d].rows[i].topic)
@@ -49,13 +48,13 @@ cdef void learn_client_id(MqttFlow* flow, const Span* id) noexcept nogil:
     cdef uint8_t* copy
     if id.at == NULL or id.size == 0:
         return
-    copy = <uint8_t*>malloc(id.size)
+    copy = <uint8_t*>calloc(1, id.size + TEXT_PAD)
     if copy == NULL:
         return
     memcpy(copy, id.at, id.size)
-    free(flow.client_id)
-    flow.client_id = copy
-    flow.client_id_size = id.size
+    free(<void*>flow.client_id.at)
+    flow.client_id.at = copy
+    flow.client_id.size = id.size
 
 
 cdef void learn_alias(MqttAliases* a, uint32_t alias, const Span* topic) noexcept nogil:
@@ -88,16 +87,9 @@ cdef void learn_alias(MqttAliases* a, uint32_t alias, const Span* topic) noexcep
 cdef Text[16] MQTT_KIND_TEXT
 cdef Text[16][2] MQTT_OPERATION_TEXT
 cdef Text[6] MQTT_VERSION_TEXT
-cdef Text MQTT_PROTOCOL_TEXT = static_text(b"mqtt")
+cdef Text MQTT_PROTOCOL_TEXT = pad_text(b"mqtt")
 cdef int[64] MQTT_PROPERTY_FIELD        # property -> field of the mqtt struct; -1: a column of its own
 cdef Text[64] MQTT_PROPERTY_TEXT
-cdef list MQTT_TEXTS = []               # keeps the octets of the texts alive
-
-
-cdef Text keep_text(str text):
-    cdef bytes octets = text.encode()
-    MQTT_TEXTS.append(octets)
-    return static_text(octets)
 
 
 cdef int fill_mqtt_tables() except -1:
@@ -105,19 +97,19 @@ cdef int fill_mqtt_tables() except -1:
     cdef dict fields = {c.name: k for k, c in enumerate(MQTT_STRUCT_FIELDS)}
     for i in range(16):
         name = mqtt_packet_name[i].decode("ascii")
-        MQTT_KIND_TEXT[i] = keep_text(name)
+        MQTT_KIND_TEXT[i] = pad_text(name.encode())
         for d in range(2):
-            MQTT_OPERATION_TEXT[i][d] = keep_text(MQTT_OPERATION_ROWS[name][d] if name else "")
+            MQTT_OPERATION_TEXT[i][d] = pad_text((MQTT_OPERATION_ROWS[name][d] if name else "").encode())
     for i in range(64):
         MQTT_PROPERTY_FIELD[i] = -1
     for row in MQTT_PROPERTY_ROWS:
-        MQTT_PROPERTY_TEXT[<int>row.identifier] = keep_text(row.name)
+        MQTT_PROPERTY_TEXT[<int>row.identifier] = pad_text(row.name.encode())
         # the struct has a list where a property repeats: its name is a plural
         for name in (row.name, row.name + "s", row.name.replace("identifiers_", "identifier_")):
             if name in fields:
                 MQTT_PROPERTY_FIELD[<int>row.identifier] = fields[name]
     for i, name in MQTT_VERSION_NAMES.items():
-        MQTT_VERSION_TEXT[i] = keep_text(name)
+        MQTT_VERSION_TEXT[i] = pad_text(name.encode())
     return 0
 
 
@@ -384,8 +376,8 @@ cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacket* p, MqttFlo
     put_text(c + T_VERSION, row, &MQTT_VERSION_TEXT[p.version])
     put_text(c + T_KIND, row, &MQTT_KIND_TEXT[p.type])
     put_text(c + T_OPERATION, row, &MQTT_OPERATION_TEXT[p.type][direction])
-    if flow.client_id_size:
-        put_octets(c + T_CLIENT_ID, row, flow.client_id, flow.client_id_size)
+    if flow.client_id.size:
+        put_text(c + T_CLIENT_ID, row, &flow.client_id)
     put_destination(c, row, p, flow, direction)
     if p.has_packet_identifier:
         put_i64(c + T_SEQUENCE, row, p.packet_identifier)

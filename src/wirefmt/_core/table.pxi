@@ -12,11 +12,6 @@ cdef enum RowStatus:
     ROW_MALFORMED = 3
 
 
-cdef struct Text:               # static text
-    const uint8_t* at
-    int64_t size
-
-
 cdef struct MessageContext:     # what the capture knows about a message, apart from its octets
     int64_t ts_ns, ts_first_ns, frame_no, byte_offset, flow_id, wire_size
     int8_t direction            # 0 client to server
@@ -31,22 +26,11 @@ cdef struct TableOptions:
     int64_t payload_max         # octets of a payload that are kept; -1: all
 
 
-cdef Text static_text(const char* literal):
-    cdef Text t
-    t.at = <const uint8_t*>literal
-    t.size = <int64_t>strlen(literal)
-    return t
-
-
 cdef Text[4] STATUS_TEXT
-STATUS_TEXT[0] = static_text(b"ok")
-STATUS_TEXT[1] = static_text(b"partial")
-STATUS_TEXT[2] = static_text(b"gap")
-STATUS_TEXT[3] = static_text(b"malformed")
-
-
-cdef inline void put_text(Col* c, int64_t row, const Text* t) noexcept nogil:
-    put_octets(c, row, t.at, t.size)
+STATUS_TEXT[0] = pad_text(b"ok")
+STATUS_TEXT[1] = pad_text(b"partial")
+STATUS_TEXT[2] = pad_text(b"gap")
+STATUS_TEXT[3] = pad_text(b"malformed")
 
 
 cdef inline int64_t floor_us(int64_t ns) noexcept nogil:

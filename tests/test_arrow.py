@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 
 import numpy
@@ -191,6 +192,40 @@ def test_a_stream_that_fails_says_why() -> None:
     assert reader.read_next_batch().num_rows == 4
     with pytest.raises(OSError, match="ValueError: the disk is on fire"):
         reader.read_next_batch()
+
+
+def test_a_stream_takes_only_batches_with_its_columns() -> None:
+    """A consumer reads memory by the stream's schema, so a batch of another one must not reach it."""
+    for batch in (
+        mqtt.decode_batch(stream(3), columns=("payload",)),
+        mqtt.decode_batch(stream(3), columns=()),
+        "no batch",
+    ):
+
+        class Source:
+            def __arrow_c_stream__(self, requested_schema: object = None, batch: object = batch) -> object:
+                return _core.stream_capsule(MQTT_BATCH, [batch], ("offset",))
+
+        with pytest.raises(OSError, match="TypeError"):
+            pa.RecordBatchReader.from_stream(Source()).read_all()
+
+
+def test_what_is_still_held_when_the_interpreter_ends_does_no_harm() -> None:
+    code = (
+        "import pyarrow as pa, sys\n"
+        "from wirefmt import mqtt\n"
+        "batch = mqtt.decode_batch(mqtt.Pingreq(version=5).encode() * 10, version=5)\n"
+        "sys.kept = [batch, pa.record_batch(batch), batch['offset'], batch.__arrow_c_stream__()]\n"
+        "sys.kept += batch.__arrow_c_array__()\n"
+        "sys.kept.append(sys.kept)\n"
+        "try:\n"
+        "    import duckdb\n"
+        "    sys.kept.append(duckdb.from_arrow(pa.table(batch)))\n"
+        "except ImportError:\n"
+        "    pass\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_projection_is_a_choice_and_an_order() -> None:

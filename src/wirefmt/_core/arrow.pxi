@@ -92,6 +92,9 @@ cdef extern from *:
     """
     void* resize_octets "wirefmt_resize"(void* p, size_t size) noexcept nogil
 
+cdef extern from "Python.h":
+    int Py_IsInitialized() noexcept nogil
+
 
 # ------------------------------------------------------------------------------------------------ building a column
 
@@ -106,12 +109,13 @@ cdef enum:
     FIRST_ROOM = 1024           # rows
     FIRST_OCTETS = 16384
     OFFSET_MAX = 0x7FFFFFFF     # 32-bit offsets: octets (or children) of one column of a batch
+    ELEMENT_OCTETS = 8          # what an element of a list counts apart from its octets: an empty one takes memory, too
 
 
 cdef struct Tally:              # shared by the columns of a set
     bint no_memory
     bint full                   # a column would pass OFFSET_MAX: the value was left null
-    int64_t octets              # of strings and binaries so far
+    int64_t octets              # of strings, binaries and list elements so far: where a batch is cut
 
 
 cdef struct Col:
@@ -270,7 +274,8 @@ cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) no
     c.offsets[row + 1] = <int32_t>c.used
 
 
-cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n, const uint8_t* q, int64_t m) noexcept nogil:
+cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n,
+                             const uint8_t* q, int64_t m) noexcept nogil:
     """A binary of two parts."""
     if not c.on or (n + m > c.size - c.used and not grow_octets(c, n + m)) or not at_row(c, row):
         return
@@ -328,7 +333,7 @@ cdef inline void put_struct(Col* c, int64_t row) noexcept nogil:
 
 
 cdef inline int64_t open_list(Col* c, int64_t row) noexcept nogil:
-    """Begin the row's list: put the elements to `c.children` from the row answered on, then close_list. -1: not wanted."""
+    """Begin the row's list: put the elements to `c.children` from the row answered on, then close_list. -1: no list."""
     if not at_row(c, row):
         return -1
     c.offsets[row + 1] = c.offsets[row]
@@ -340,10 +345,12 @@ cdef inline void close_list(Col* c, int64_t child_rows) noexcept nogil:
     if child_rows > OFFSET_MAX:
         c.tally.full = True
     elif c.on and c.rows:
+        c.tally.octets += ELEMENT_OCTETS * (child_rows - c.offsets[c.rows])
         c.offsets[c.rows] = <int32_t>child_rows
 
 
-cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn) noexcept nogil:
+cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn,
+                         const uint8_t* v, int64_t vn) noexcept nogil:
     """One more entry of the row's map; a key may come again."""
     cdef Col* entries = c.children
     cdef int64_t at
@@ -359,10 +366,6 @@ cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn, cons
     put_octets(&entries.children[0], at, k, kn)
     put_octets(&entries.children[1], at, v, vn)
     close_list(c, at + 1)
-
-
-cdef inline void put_empty_map(Col* c, int64_t row) noexcept nogil:
-    open_list(c, row)
 
 
 # ------------------------------------------------------------------------------------------------ types
@@ -408,6 +411,9 @@ cdef class Field:
                 self.children.append(Field(child, of))
         else:
             raise ValueError(f"no column type {type!r}")
+
+    cdef bint same_children(self, Field other):
+        return [(f.name, f.type) for f in self.children] == [(f.name, f.type) for f in other.children]
 
 
 cdef dict FIXED_TYPES = {       # type -> Arrow format, octets (0: bits)
@@ -541,7 +547,7 @@ cdef class ColumnSet:
         if batch.cols == NULL or batch.zeros == NULL or self.tally.no_memory:
             raise MemoryError("no memory for a batch of columns")
         if self.tally.full:
-            raise OverflowError("a column of one batch would pass 2 GiB; ask for smaller batches")
+            raise OverflowError("a column of one batch would pass 2 GiB: decode fewer octets at once")
         for k in range(batch.n):
             i = self.chosen[k]
             if not finish_col(&self.cols[i], rows, False):
@@ -556,7 +562,7 @@ cdef class ColumnSet:
 # ------------------------------------------------------------------------------------------------ a finished batch
 
 cdef class Batch:
-    """Columns of equal length. Speaks the Arrow PyCapsule interface: pyarrow.record_batch(batch), polars.DataFrame(batch).
+    """Columns of equal length, with the Arrow PyCapsule interface: pyarrow.record_batch(batch), polars.DataFrame(batch).
 
     `batch["name"]` is a NumPy view for fixed-width columns (nulls are zero there: see `validity`), an object array of
     str, bytes or None for strings and binaries. What is handed out keeps the batch alive; nothing is copied.
@@ -727,8 +733,9 @@ cdef void release_array(ArrowArray* a) noexcept nogil:
     free(a.children)
     a.release = NULL
     if private != NULL:
-        with gil:
-            Py_DECREF(<object>private.owner)
+        if Py_IsInitialized():                      # some consumers let go after the interpreter has ended
+            with gil:
+                Py_DECREF(<object>private.owner)
         free(private)
 
 
@@ -800,7 +807,7 @@ cdef void release_schema(ArrowSchema* s) noexcept nogil:
         free(s.children[i])
     free(s.children)
     s.release = NULL
-    if s.private_data != NULL:
+    if s.private_data != NULL and Py_IsInitialized():
         with gil:
             Py_DECREF(<object>s.private_data)
 
@@ -880,10 +887,13 @@ cdef int stream_schema(ArrowArrayStream* stream, ArrowSchema* out) noexcept with
 
 cdef int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept with gil:
     cdef StreamState state = <StreamState>stream.private_data
+    cdef Batch batch
     memset(out, 0, sizeof(ArrowArray))                  # release NULL: the stream has ended
     try:
         batch = next(state.batches, None)
         if batch is not None:
+            if not state.field.same_children(batch.field):
+                raise TypeError(f"{batch!r} has other columns than its stream")
             export_batch(batch, out)
     except BaseException as error:
         state.error = f"{type(error).__name__}: {error}".encode("utf-8", "replace")
@@ -898,9 +908,11 @@ cdef const char* stream_error(ArrowArrayStream* stream) noexcept with gil:
     return PyBytes_AS_STRING(error)                     # the state keeps it alive
 
 
-cdef void release_stream(ArrowArrayStream* stream) noexcept with gil:
+cdef void release_stream(ArrowArrayStream* stream) noexcept nogil:
     stream.release = NULL
-    Py_DECREF(<object>stream.private_data)
+    if Py_IsInitialized():
+        with gil:
+            Py_DECREF(<object>stream.private_data)
     stream.private_data = NULL
 
 

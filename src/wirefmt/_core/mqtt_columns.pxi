@@ -11,19 +11,20 @@ from wirefmt.spec.table import (
 
 
 cdef enum:
-    ALIAS_OCTETS_MAX = 1 << 20      # of the topics behind the aliases of one direction; more are not remembered
-    PROTOCOL_CLIENT_MAX = 65535     # octets of a client identifier
+    ALIAS_OCTETS_MAX = 1 << 20      # for the aliases of one direction and their topics; more are not remembered
+    ALIAS_OCTETS = 64               # what an alias counts apart from its topic
 
 
 cdef struct MqttAlias:
     uint8_t* topic
-    uint32_t size
+    uint32_t size                   # of the topic; 0: it could not be kept
+    uint32_t alias                  # 0: a free place
 
 
 cdef struct MqttAliases:            # Topic Aliases of one direction (5.0, 3.3.2.3.4)
-    MqttAlias* rows
-    uint32_t room
-    int64_t octets
+    MqttAlias* rows                 # a hash table: the first alias may be 65535
+    uint32_t room, count            # room: a power of two, or 0
+    int64_t octets                  # of ALIAS_OCTETS_MAX
 
 
 cdef struct MqttFlow:               # what one TCP connection has told us
@@ -57,29 +58,67 @@ cdef void learn_client_id(MqttFlow* flow, const Span* id) noexcept nogil:
     flow.client_id.size = id.size
 
 
-cdef void learn_alias(MqttAliases* a, uint32_t alias, const Span* topic) noexcept nogil:
-    cdef uint32_t room = a.room
+cdef MqttAlias* place_of(MqttAlias* rows, uint32_t room, uint32_t alias) noexcept nogil:
+    """The alias' row, or the free one where it belongs. There is a free one always."""
+    cdef uint32_t at = (alias * <uint32_t>0x9E3779B1) >> 16 & (room - 1)
+    while rows[at].alias != 0 and rows[at].alias != alias:
+        at = (at + 1) & (room - 1)
+    return &rows[at]
+
+
+cdef MqttAlias* find_alias(const MqttAliases* a, uint32_t alias) noexcept nogil:
+    """NULL: never learned."""
+    cdef MqttAlias* row
+    if a.room == 0 or alias == 0:
+        return NULL
+    row = place_of(a.rows, a.room, alias)
+    return row if row.alias else NULL
+
+
+cdef MqttAlias* add_alias(MqttAliases* a, uint32_t alias) noexcept nogil:
+    """A row for a new alias. NULL: no memory for it."""
     cdef MqttAlias* grown
-    cdef uint8_t* copy
-    if topic.size > ALIAS_OCTETS_MAX - a.octets:
-        return
-    if alias >= room:
-        while room <= alias:
-            room = 2 * room + 16
-        grown = <MqttAlias*>realloc(a.rows, room * sizeof(MqttAlias))
+    cdef MqttAlias* row
+    cdef uint32_t i, room = max(2 * a.room, <uint32_t>8)
+    if 4 * a.count >= 3 * a.room:
+        grown = <MqttAlias*>calloc(room, sizeof(MqttAlias))
         if grown == NULL:
-            return
-        memset(grown + a.room, 0, (room - a.room) * sizeof(MqttAlias))
+            return NULL
+        for i in range(a.room):
+            if a.rows[i].alias:
+                place_of(grown, room, a.rows[i].alias)[0] = a.rows[i]
+        free(a.rows)
         a.rows = grown
         a.room = room
-    copy = <uint8_t*>malloc(topic.size)
-    if copy == NULL:
+    row = place_of(a.rows, a.room, alias)
+    row.alias = alias
+    a.count += 1
+    a.octets += ALIAS_OCTETS
+    return row
+
+
+cdef void learn_alias(MqttAliases* a, uint32_t alias, const Span* topic) noexcept nogil:
+    cdef MqttAlias* row = find_alias(a, alias)
+    if row == NULL:
+        if alias == 0 or ALIAS_OCTETS > ALIAS_OCTETS_MAX - a.octets:    # 0: a fault that LAX passes over
+            return
+        row = add_alias(a, alias)
+        if row == NULL:
+            return
+    elif row.size == topic.size and memcmp(row.topic, topic.at, topic.size) == 0:
         return
-    memcpy(copy, topic.at, topic.size)
-    a.octets += <int64_t>topic.size - a.rows[alias].size
-    free(a.rows[alias].topic)
-    a.rows[alias].topic = copy
-    a.rows[alias].size = topic.size
+    a.octets -= row.size                # its old topic is over, whether or not the new one can be kept
+    free(row.topic)
+    row.topic = NULL
+    row.size = 0
+    if topic.size > ALIAS_OCTETS_MAX - a.octets:
+        return
+    row.topic = <uint8_t*>malloc(topic.size)
+    if row.topic == NULL:
+        return
+    memcpy(row.topic, topic.at, topic.size)
+    row.size = topic.size
+    a.octets += topic.size
 
 
 # ------------------------------------------------------------------------------------------------ static tables
@@ -323,6 +362,7 @@ cdef inline bint has_dup(const MqttPacket* p) noexcept nogil:
 cdef void put_destination(Col* c, int64_t row, const MqttPacket* p, MqttFlow* flow, int direction) noexcept nogil:
     """PUBLISH: the topic, a Topic Alias resolved if its topic was seen. SUBSCRIBE, UNSUBSCRIBE: the first filter."""
     cdef MqttAliases* aliases
+    cdef MqttAlias* known
     cdef Span name, filter
     cdef MqttProperty v
     cdef const uint8_t* at
@@ -334,13 +374,15 @@ cdef void put_destination(Col* c, int64_t row, const MqttPacket* p, MqttFlow* fl
             return
         aliases = &flow.aliases[direction]
         at = p.properties.at
-        v.identifier = 0
+        v.identifier = v.number = 0
         while v.identifier != MQTT_PROPERTY_TOPIC_ALIAS:
             at = next_property(at, &v)
         if p.topic.size:
             learn_alias(aliases, v.number, &p.topic)
-        elif v.number < aliases.room and aliases.rows[v.number].topic != NULL:
-            put_octets(c + T_DESTINATION, row, aliases.rows[v.number].topic, aliases.rows[v.number].size)
+        else:
+            known = find_alias(aliases, v.number)
+            if known != NULL and known.size:
+                put_octets(c + T_DESTINATION, row, known.topic, known.size)
     elif p.list_count and (p.type == MQTT_SUBSCRIBE or p.type == MQTT_UNSUBSCRIBE):
         filter.at = p.list.at + 2
         filter.size = load_u16(p.list.at)
@@ -492,6 +534,9 @@ def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", column
     side: "client" or "server", who sent the octets, where the specification's rules depend on it. columns: names to
     keep, in order (wirefmt.spec.table.MQTT_BATCH has all). payload=False leaves payloads out. Passwords and
     Authentication Data are null unless expose_credentials.
+
+    Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
+    column would pass 2 GiB.
 
     Returns a Batch of one row a packet. A packet that cannot be read is a row with `error`, which says field, offset in
     `data` and reason; the next packet follows all the same. Only where a packet's length cannot be read is the rest of

@@ -44,6 +44,8 @@ cdef class MessageTable(ColumnSet):
     cdef TableOptions options
 
     def __init__(self, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False):
+        if payload_max is not None and payload_max < 0:
+            raise ValueError(f"payload_max is at least 0, not {payload_max}")
         self.set_columns(TABLE_COLUMNS, names)
         self.options.payload = payload
         self.options.payload_max = -1 if payload_max is None else payload_max

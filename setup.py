@@ -18,9 +18,7 @@ def switch(name: str) -> bool:
     return os.environ.get(name, "") not in ("", "0")
 
 
-DEBUG, TRACE, SANITIZE, WERROR = (
-    switch("WIREFMT_" + name) for name in ("DEBUG", "TRACE", "SANITIZE", "WERROR")
-)
+DEBUG, TRACE, SANITIZE, WERROR = (switch("WIREFMT_" + name) for name in ("DEBUG", "TRACE", "SANITIZE", "WERROR"))
 
 compile_args = ["-std=gnu11", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Wno-unused-parameter"]
 link_args = []

@@ -3,8 +3,8 @@
     python bench/bench_decode_batch.py
 
 A stream of MQTT 5 PUBLISH packets with payloads of 128 octets goes through `mqtt.decode_batch`, payloads copied into
-the column, and, in turn, through one memcpy of the same buffer into a fresh one (as the columns are fresh memory) and into
-memory that was written before. Before anything is timed the columns are held against the packet objects.
+the column, and, in turn, through one memcpy of the same buffer into a fresh one (as the columns are fresh memory) and
+into memory that was written before. Before anything is timed the columns are held against the packet objects.
 """
 
 from __future__ import annotations

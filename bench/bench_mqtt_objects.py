@@ -3,7 +3,8 @@
     python bench/bench_mqtt_objects.py
 
 Peers: `mqtt5` (Rust), `zmqtt` and paho-mqtt's own parser (Python). All read the same stream of packets of 256 octets
-and hand over topic, payload, QoS, DUP, RETAIN, packet identifier and properties. `lazy` is our decoder with no field read.
+and hand over topic, payload, QoS, DUP, RETAIN, packet identifier and properties. `lazy` is our decoder with no field
+read.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def ours(data: bytes) -> None:
 
 def ours_bytes(data: bytes) -> None:
     for p in mqtt.Decoder(version=5).feed(data):
-        p.topic_name, p.payload_bytes(), p.qos, p.dup, p.retain, p.packet_identifier, p.properties  # noqa: B018
+        p.topic_name, p.payload_bytes(), p.qos, p.dup, p.retain, p.packet_identifier, p.properties
 
 
 def lazy(data: bytes) -> None:

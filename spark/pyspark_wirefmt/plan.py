@@ -95,9 +95,8 @@ def decode(task: Task, options: Options, columns: list[str]) -> Iterator[pa.Reco
 def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """The rows that these captures add to those before them. The last capture is not the end: what is unfinished there
     is left for those to come, which read this one again as their context."""
-    from wirefmt.capture.sources import READ_FAULTS
-
     from wirefmt.capture import CaptureDecoder
+    from wirefmt.capture.sources import READ_FAULTS
     from wirefmt.errors import CaptureError
 
     keywords = options.core() | {"columns": columns, "slice": (task.part, task.parts)}

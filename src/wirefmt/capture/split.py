@@ -91,7 +91,9 @@ def resolve(source: Source, piece: Range) -> Range:
     with _opened(source) as file:
         size = _size(file)
         return replace(
-            piece, begin=_record_at(file, size, piece.prefix, piece.begin), end=_record_at(file, size, piece.prefix, piece.end),
+            piece,
+            begin=_record_at(file, size, piece.prefix, piece.begin),
+            end=_record_at(file, size, piece.prefix, piece.end),
             exact=True,
         )
 

@@ -104,7 +104,9 @@ COLUMNS: tuple[Column, ...] = (
     Column("protocol", "string", "mqtt, amqp091, amqp10, rocketmq, nsq, phpmq"),
     Column("version", "string", "protocol version: 3.1, 3.1.1, 5.0"),
     Column("kind", "string", "PUBLISH, basic.deliver, transfer, SEND_MESSAGE ..."),
-    Column("operation", "string", "OpenTelemetry's create, send, receive, process, settle; else connect, subscribe ..."),
+    Column(
+        "operation", "string", "OpenTelemetry's create, send, receive, process, settle; else connect, subscribe ..."
+    ),
     Column("destination", "string", "topic, queue, exchange or address"),
     Column("routing_key", "string", "AMQP 0.9.1"),
     Column("consumer_group", "string", "RocketMQ group, NSQ channel, MQTT share name"),

@@ -59,8 +59,8 @@ class Connection:
 def capture(
     messages: int, *, connections: int = 200, payload: int = 128, version: int = 4, seed: int = 1, turn: int = 8
 ) -> Iterator[bytes]:
-    """Packets of clients that publish with QoS 1 and are acknowledged. A client sends up to `turn` messages at a time, as
-    one stream cut into segments of 1,448 octets."""
+    """Packets of clients that publish with QoS 1 and are acknowledged. A client sends up to `turn` messages at a time,
+    as one stream cut into segments of 1,448 octets."""
     chance = random.Random(seed)
     clients = [Connection(i) for i in range(connections)]
     for i, client in enumerate(clients):

@@ -1,9 +1,9 @@
 """Byte ranges of one uncompressed capture, for several readers.
 
-pcap has no marks that say where a record begins. A range is therefore any range of octets, and whoever reads it finds the
-first record at or after its beginning, and at or after its end, by the same rule: so ranges tile without a gap or
-an overlap whoever reads them. The rule looks for a chain of records longer than one packet can imitate, begins well before
-the range, and follows the chain to it: octets inside a packet that look like records, as in a capture of a
+pcap has no marks that say where a record begins. A range is therefore any range of octets, and whoever reads it finds
+the first record at or after its beginning, and at or after its end, by the same rule: so ranges tile without a gap or
+an overlap whoever reads them. The rule looks for a chain of records longer than one packet can imitate, begins well
+before the range, and follows the chain to it: octets inside a packet that look like records, as in a capture of a
 capture, do not mislead it.
 
 pcapng changes byte order, interfaces and clocks as it goes, so its ranges are found by walking its blocks once.

@@ -19,6 +19,7 @@ from wirefmt.errors import CaptureError
 from wirefmt.spec.table import COLUMNS
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pytest.importorskip("pyarrow.compute")
 
 LIVE = ("mosquitto-paho-v5.pcap", "mosquitto-paho-v311-lossy-outoforder.pcap", "mosquitto-paho-v5-snaplen128.pcap")
 
@@ -665,3 +666,58 @@ def test_spoilt_streams(seed: int) -> None:
         if r["error"] and r["error"].startswith("stream ended: "):
             at += int(r["error"].split(" ")[2]) - r["wire_size"]
     assert at == len(stream)
+
+
+# ---- packets shuffled by flow: the second stage on a cluster
+
+
+@pytest.mark.parametrize("name", LIVE)
+@pytest.mark.parametrize("files", [1, 3])
+def test_segments_give_the_rows_of_the_capture(name: str, files: int) -> None:
+    data = live(name)
+    records = frames_of(data)
+    cuts = [len(records) * i // files for i in range(files + 1)]
+    parts = [data[:24] + b"".join(h + f for h, f in records[a:b]) for a, b in pairwise(cuts)]
+    scanner, scanned = capture.PacketScanner(), []
+    decoder, batches = CaptureDecoder(flows="across-files", batch_rows=50), []
+
+    def take(final: bool = False) -> None:
+        if (batch := decoder.take(final)) is not None:
+            batches.append(pa.record_batch(batch))
+
+    for index, part in enumerate(parts):
+        scanner.begin_file(f"file {index}", index)
+        decoder.begin_file(f"file {index}", index)
+        scanner.feed(part)
+        scanner.end_file()
+        scanned.append(pa.record_batch(scanner.take(final=True)))
+    packets = pa.Table.from_batches(scanned).sort_by(
+        [(c, "ascending") for c in ("flow_hash", "file_index", "frame_no")]
+    )
+    for key in packets["flow_hash"].unique().to_pylist():
+        rows_of_flow = packets.filter(pa.compute.equal(packets["flow_hash"], key))
+        octets = b"".join(rows_of_flow["segment"].to_pylist())
+        at = 0
+        while at < len(octets):
+            at += decoder.feed_segments(octets[at:])
+            take()
+        while not decoder.finish():
+            take()
+    take(final=True)
+    found = pa.Table.from_batches(batches).to_pylist()
+
+    decoder, batches = CaptureDecoder(flows="across-files"), []
+    for index, part in enumerate(parts):
+        decoder.begin_file(f"file {index}", index)
+        assert decoder.feed(part) == len(part)
+        assert decoder.end_file()
+    assert decoder.finish()
+    take(final=True)
+    whole = pa.Table.from_batches(batches).to_pylist()
+    assert len(found) > 80
+    assert sorted(found, key=str) == sorted(whole, key=str)
+
+
+def test_octets_that_are_no_segments() -> None:
+    with pytest.raises(ValueError, match="not a row"):
+        CaptureDecoder().feed_segments(b"\xff" * 100)

@@ -34,9 +34,9 @@ def connect(client: str, version: int) -> bytes:
 class Connection:
     """One TCP connection: segments as IPv4 packets, sequence numbers kept."""
 
-    def __init__(self, number: int, port: int = 1883) -> None:
+    def __init__(self, number: int, chance: random.Random, port: int = 1883) -> None:
         self.ends = (0x0A000000 + number // 60000 + 2, 1024 + number % 60000), (0x0A000001, port)
-        self.seq = [number * 7919 & 0xFFFFFFFF, number * 104729 & 0xFFFFFFFF]
+        self.seq = [chance.getrandbits(32), chance.getrandbits(32)]
 
     def segment(self, side: int, flags: int, payload: bytes = b"") -> bytes:
         (src, sport), (dst, dport) = self.ends[side], self.ends[1 - side]
@@ -59,10 +59,12 @@ class Connection:
 def capture(
     messages: int, *, connections: int = 200, payload: int = 128, version: int = 4, seed: int = 1, turn: int = 8
 ) -> Iterator[bytes]:
-    """Packets of clients that publish with QoS 1 and are acknowledged. A client sends up to `turn` messages at a time,
-    as one stream cut into segments of 1,448 octets."""
+    """Packets of clients that publish with QoS 1 and are acknowledged.
+
+    A client sends up to `turn` messages at a time, as one stream cut into segments of 1,448 octets.
+    """
     chance = random.Random(seed)
-    clients = [Connection(i) for i in range(connections)]
+    clients = [Connection(i, chance) for i in range(connections)]
     for i, client in enumerate(clients):
         yield from client.open()
         yield client.segment(0, 24, connect(f"client-{i}", version))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import shared
+from support import ROOT, shared
 from wire import ACK, PSH, SYN, Tcp, connack, connect, frames_of, packet, pcap, puback, publish, socket_frame, string
 
 from wirefmt import capture
@@ -37,7 +37,12 @@ def brief(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def live(name: str) -> bytes:
-    return Path(shared(f"captures/live/mqtt/{name}")).read_bytes()
+    """A capture of real peers: from samples/, or from the shared data."""
+    packed = ROOT / "samples" / f"{name}.gz"
+    if packed.exists():
+        return gzip.decompress(packed.read_bytes())
+    sample = ROOT / "samples" / name
+    return (sample if sample.exists() else shared(f"captures/live/mqtt/{name}")).read_bytes()
 
 
 # ---- the same rows, however the octets come

@@ -245,6 +245,10 @@ def test_a_closed_flow_swallows_what_is_sent_again_and_then_makes_room() -> None
     assert trace.stats["flows"] == 1
     trace = run([*closed, P("c", 1, b"q", ack=1, at=300)])
     assert trace.stats["flows"] == 2
+    trace = run([*closed, P("c", 0, flags=SYN, at=0.5)])
+    assert trace.stats["flows"] == 1
+    trace = run([*closed, P("c", 0, flags=SYN, at=2)])
+    assert trace.stats["flows"] == 2
 
 
 def test_flow_id_depends_on_the_ends_and_the_first_time_alone() -> None:

@@ -12,9 +12,9 @@
 # - A hole is given up when the other side acknowledged what lies behind it and REORDER_PACKETS packets of the flow or
 #   REORDER_NS went by since (captures may show an acknowledgement before its data), after HOLE_NS without an
 #   acknowledgement, when max_out_of_order or MAX_PIECES is passed, or when the flow ends.
-# - Another connection on the same ends begins with a SYN of another initial sequence number, with packets whose sequence
-#   and acknowledgement numbers are both further off than WINDOW, LINGER_NS after both sides ended (FIN) or one reset
-#   (RST), and after idle_ns without a packet.
+# - Another connection on the same ends begins with a SYN of another initial sequence number (or of the same, a second
+#   after the end), with packets whose sequence and acknowledgement numbers are both further off than WINDOW, LINGER_NS
+#   after both sides ended (FIN) or one reset (RST), and after idle_ns without a packet.
 #
 # Uses: be, packets. Included by _core.pyx.
 
@@ -288,8 +288,8 @@ cdef class Reassembler:
         if silence > self.idle_ns or (f.closed and silence > LINGER_NS):
             return s.size > 0 or s.flags & TCP_SYN
         if s.flags & TCP_SYN:
-            if st.syn:
-                return st.isn != s.seq
+            if st.syn:                                  # sent again, or both sides said FIN and begin anew
+                return st.isn != s.seq or (f.closed and silence > SECOND)
             if st.started:                              # its SYN, late, or another's?
                 d = seq_diff(st.next_seq - <uint32_t>st.next, s.seq + 1)
                 return d < 0 or d > WINDOW

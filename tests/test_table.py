@@ -72,7 +72,7 @@ CONTEXT = {c.name for c in COLUMNS[: [c.name for c in COLUMNS].index("protocol")
 
 
 def as_text(octets: bytes) -> str:
-    """MQTT 5.0, 1.5.4: text is well-formed UTF-8 without U+0000. Anything else is shown in hexadecimal (1024 octets)."""
+    """MQTT 5.0, 1.5.4: text is well-formed UTF-8 without U+0000. All else is in hexadecimal (1024 octets)."""
     try:
         if b"\0" not in octets:
             return octets.decode()

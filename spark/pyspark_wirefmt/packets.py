@@ -60,12 +60,12 @@ def pieces(captures: list[CaptureFile], options: Options) -> list[Piece]:
 
 
 def bundles(found: Iterable[Piece], size: int = BUNDLE_SIZE) -> list[RangeTask]:
-    """Small neighbours share a task."""
+    """Small captures that are neighbours share a task; a byte range has its own."""
     planned: list[RangeTask] = []
     bundle: list[Piece] = []
     weight = 0
     for piece in found:
-        cost = piece.size + OPEN_COST
+        cost = piece.size + OPEN_COST if piece.range is None else size
         if bundle and weight + cost > size:
             planned.append(RangeTask(tuple(bundle)))
             bundle, weight = [], 0

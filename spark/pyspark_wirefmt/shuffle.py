@@ -183,7 +183,9 @@ def octets(column: pa.Array, begin: int, end: int) -> memoryview:
 
     _, ends, values = column.buffers()
     at = np.frombuffer(ends, dtype=np.int32, count=column.offset + len(column) + 1)
-    return memoryview(values)[at[column.offset + begin] : at[column.offset + end]] if values else memoryview(b"")
+    if values is None:
+        return memoryview(b"")
+    return memoryview(values).cast("B")[at[column.offset + begin] : at[column.offset + end]]
 
 
 def _count(spark: SparkSession, found: list[Piece], options: Options) -> tuple[list[Piece], bool]:

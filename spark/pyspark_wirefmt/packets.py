@@ -94,7 +94,7 @@ def _scan(task: RangeTask, options: Options, columns: list[str]) -> Iterator[Any
         batch_rows=options.batch_rows,
         batch_bytes=options.batch_bytes,
     )
-    for piece in task.pieces:
+    for piece in map(_resolved, task.pieces):
         if piece.range is None:
             scanner.begin_file(piece.name, piece.file_index)
         else:
@@ -136,8 +136,15 @@ def chunks(piece: Piece) -> Iterator[Any]:
         yield from split.read_range(piece.name, piece.range)
 
 
+def _resolved(piece: Piece) -> Piece:
+    """With the true ends of its range, where records begin."""
+    from wirefmt.capture import split
+
+    return piece if piece.range is None else piece._replace(range=split.resolve(piece.name, piece.range))
+
+
 def _frames_before(piece: Piece) -> int:
     from wirefmt.capture import split
 
     assert piece.range is not None
-    return int(split.count_frames(piece.name, replace(piece.range, begin=0, end=piece.range.begin)).frames)
+    return split.count_frames(piece.name, replace(piece.range, begin=0, end=piece.range.begin, exact=False)).frames

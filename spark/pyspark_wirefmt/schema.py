@@ -24,7 +24,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from wirefmt.spec.table import COLUMNS, Column
+from wirefmt.spec import packets, table
+from wirefmt.spec.table import Column
 
 _SCALARS: dict[str, type[DataType]] = {
     "boolean": BooleanType,
@@ -38,15 +39,13 @@ _SCALARS: dict[str, type[DataType]] = {
 }
 
 
-def columns_of(table: str) -> tuple[Column, ...]:
+def columns_of(name: str) -> tuple[Column, ...]:
     """The columns behind option("table", ...). Raises ValueError for a table there is not."""
-    if table == "messages":
-        return COLUMNS
-    if table == "packets":
-        from wirefmt.spec import packets
-
+    if name == "messages":
+        return table.COLUMNS
+    if name == "packets":
         return packets.COLUMNS
-    raise ValueError(f"no table {table!r}; there are messages, packets")
+    raise ValueError(f"no table {name!r}; there are messages, packets")
 
 
 def message_schema(columns: Iterable[str] | None = None) -> StructType:

@@ -215,7 +215,10 @@ def _count(spark: SparkSession, found: list[Piece], options: Options) -> tuple[l
             continue
         first = 1
         for i, piece in mine:
-            settled.append(piece._replace(first_frame=first))
+            if piece.range is not None:
+                true = replace(piece.range, begin=counted[i].begin, end=counted[i].end, exact=True)
+                piece = piece._replace(range=true, first_frame=first)
+            settled.append(piece)
             first += counted[i].frames
     return settled, fragments
 

@@ -440,8 +440,8 @@ cdef class PcapFile:
         cdef int64_t found
         cdef size_t window = n if n < CHAIN_WINDOW else CHAIN_WINDOW
         cdef size_t passed
-        cdef bint at_end = last and window == n
-        if n < CHAIN_WINDOW and not last:
+        cdef bint at_end = last and n <= CHAIN_WINDOW
+        if n <= CHAIN_WINDOW and not last:      # one octet more than the window: answers must not depend on chunks
             return READ_NEED
         if self.alive == NULL:
             self.alive = <uint8_t*>malloc(CHAIN_WINDOW)
@@ -486,7 +486,6 @@ cdef class PcapFile:
             else:
                 return self.failed(CAPTURE_BAD_BYTE_ORDER, STAGE_SEARCH)
         size = load_u32_as(p + 4, self.rule.big)
-        # section 3.1 asks for a multiple of four; some writers leave the padding out of the length
         if size < 12 or size & 3 or size > MAX_SKIPPED_BLOCK:
             return self.failed(CAPTURE_BLOCK_LENGTH, STAGE_SEARCH)
         if size > MAX_BLOCK:

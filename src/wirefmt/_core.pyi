@@ -468,7 +468,25 @@ class StreamTrace:
     @property
     def stats(self) -> dict[str, int]: ...
 
-# ---- packets, scanner
+# ---- pcapfile
+
+@disjoint_base
+class PcapReader:
+    faults: list[tuple[int, str]]
+    def __init__(self) -> None: ...
+    def feed(self, chunk: Buffer) -> list[tuple[int, int, int, int, bytes]]: ...
+    def close(self) -> list[tuple[int, int, int, int, bytes]]: ...
+
+# ---- packets
+
+@disjoint_base
+class PacketTrace:
+    def __init__(self, *, tunnels: bool = False, fragments: bool = True) -> None: ...
+    def parse(
+        self, link_type: int, octets: Buffer, *, original_size: int | None = None, ts_ns: int = 0
+    ) -> tuple[str, dict[str, Any] | None]: ...
+
+# ---- scanner
 @disjoint_base
 class PacketScanner(ColumnSet):
     def __init__(

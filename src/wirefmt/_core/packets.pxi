@@ -649,3 +649,35 @@ cdef int segment_unpack(PacketParser parser, const uint8_t* p, size_t n, size_t*
     s.captured = h.captured
     s.payload = p + sizeof(SegmentHead)
     return PACKET_TCP
+
+
+cdef class PacketTrace:
+    """One packet after another through the parser: what it makes of each. For looking at single packets, and for tests."""
+    cdef PacketParser packets
+
+    def __init__(self, *, bint tunnels=False, bint fragments=True):
+        self.packets = PacketParser(tunnels=tunnels, fragments=fragments)
+
+    def parse(self, int link_type, const uint8_t[::1] octets not None, *, original_size=None, int64_t ts_ns=0):
+        """(what it is, None), or ("tcp", the segment's fields). What it is: a name of PacketScanner.stats."""
+        cdef uint8_t nothing = 0
+        cdef PacketRecord r
+        cdef Segment s
+        cdef int reason
+        cdef char[ADDRESS_ROOM] text
+        memset(&r, 0, sizeof(r))
+        r.data = &octets[0] if octets.shape[0] else &nothing
+        r.captured_size = <uint32_t>octets.shape[0]
+        r.original_size = r.captured_size if original_size is None else original_size
+        r.link_type = <uint16_t>link_type
+        r.ts_ns = ts_ns
+        reason = self.packets.parse(&r, &s)
+        if reason != PACKET_TCP:
+            return PACKET_REASON_NAMES[reason], None
+        source = text[:write_address(s.ip_version, s.src, text)].decode("ascii")
+        destination = text[:write_address(s.ip_version, s.dst, text)].decode("ascii")
+        return "tcp", {
+            "src_ip": source, "src_port": s.src_port, "dst_ip": destination, "dst_port": s.dst_port, "seq": s.seq,
+            "ack": s.ack, "flags": s.flags, "realm": s.realm, "size": s.size, "payload": s.payload[:s.captured],
+            "flow_hash": segment_flow_hash(&s), "pair_hash": segment_pair_hash(&s),
+        }

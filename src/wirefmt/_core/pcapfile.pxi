@@ -17,6 +17,8 @@ cdef enum:
     MAX_SKIPPED_BLOCK = 16777216    # of a pcapng block of another type; it is passed over as it comes
     MAX_INTERFACES = 65536          # of a pcapng section
     MAX_FAULTS = 1000               # of one file that are reported; the rest are passed over in silence
+    CHAIN_SURVIVES = 255            # a chain that goes on behind the octets looked at
+    CHAIN_AT_END = 3                # at a file's end: two records, or three of which the last is cut
     CHAIN_WINDOW = 2 * MAX_BLOCK    # octets looked at together when searching for records
     LONG_HEADER = 24                # octets of Kuznetzov's record header; others have 16
     PCAP_MAX_NEED = 1048576         # next_record never waits for more than this: see CHAIN_WINDOW
@@ -220,7 +222,7 @@ cdef int64_t chain_start(const ChainRule* c, const uint8_t* p, size_t n, bint la
     that look like records chain on only to the packet's end. `last`: the file ends at `p + n`, where the chain may end too.
     `alive` has room for `n` octets; `base` is the file offset of `p`: pcapng blocks lie on multiples of four.
 
-    Linear: from the end to the start, one bit for each offset says whether the chain from there survives.
+    Linear: from the end to the start, one octet for each offset says how long the chain from there is.
     """
     cdef size_t least = 12 if c.blocks else c.header_size
     cdef size_t step, at, following, span
@@ -239,13 +241,12 @@ cdef int64_t chain_start(const ChainRule* c, const uint8_t* p, size_t n, bint la
             continue
         following = at + step       # both below 2**32: cannot wrap
         if following < n and n - following >= least:
-            # 2: more than one record; a single one that runs over the end of the file proves nothing
-            alive[at] = 2 if alive[following] else 0
-        elif not last or following == n:
-            alive[at] = 2
-        else:
-            alive[at] = 1
-        if alive[at] == 2 and (last or n - at > span):
+            alive[at] = alive[following] + (0 < alive[following] < CHAIN_SURVIVES)
+        elif not last:
+            alive[at] = CHAIN_SURVIVES
+        else:                           # a record that ends with the file says more than one that is cut
+            alive[at] = 2 if following == n else 1
+        if alive[at] >= CHAIN_AT_END if last else alive[at] == CHAIN_SURVIVES and n - at > span:
             found = <int64_t>at
     return found
 
@@ -264,6 +265,7 @@ cdef class PcapFile:
     cdef uint16_t link_type         # pcap
     cdef uint8_t stage
     cdef bint unsure                # pcap: of the size of record headers
+    cdef bint foreign               # pcapng: in a section of a version that is not known; its blocks are passed over
     cdef uint8_t* alive             # room of chain_start
 
     def __cinit__(self):
@@ -281,7 +283,7 @@ cdef class PcapFile:
         self.faults = 0
         self.interface_count = 0
         self.skip = 0
-        self.unsure = False
+        self.unsure = self.foreign = False
         memset(&self.fault, 0, sizeof(CaptureFault))
 
     cdef void jump(self, int64_t offset, int64_t first_frame) noexcept nogil:
@@ -428,11 +430,11 @@ cdef class PcapFile:
         cdef size_t short_end = self.rule.header_size + captured
         cdef size_t long_end = LONG_HEADER + <size_t>captured
         long_rule.header_size = LONG_HEADER
-        if n == short_end or long_end > n:
+        if long_end > n:
             return
         if n - short_end >= self.rule.header_size and chain_next(&self.rule, p + short_end, n - short_end):
             return
-        if n == long_end or (n - long_end >= LONG_HEADER and chain_next(&long_rule, p + long_end, n - long_end)):
+        if n - long_end >= LONG_HEADER and chain_next(&long_rule, p + long_end, n - long_end):
             self.rule.header_size = LONG_HEADER
 
     cdef int search(self, const uint8_t* p, size_t n, bint last, size_t* used) noexcept nogil:
@@ -505,6 +507,8 @@ cdef class PcapFile:
         cdef int reason = CAPTURE_OK
         cdef uint32_t interface
         used[0] = size
+        if self.foreign and kind != BLOCK_SECTION:
+            return -1
         if kind == BLOCK_ENHANCED_PACKET or kind == BLOCK_PACKET:
             if n < 20:
                 return self.failed(CAPTURE_BAD_PACKET_BLOCK, STAGE_PCAPNG)
@@ -527,9 +531,10 @@ cdef class PcapFile:
             reason = self.interface_description(body, n)
         elif kind == BLOCK_SECTION:
             # section length and options are not used
-            if n < 16 or load_u16_as(body + 4, self.rule.big) != 1:
-                return self.failed(CAPTURE_BAD_VERSION, STAGE_SEARCH)
             self.interface_count = 0
+            self.foreign = n < 16 or load_u16_as(body + 4, self.rule.big) != 1
+            if self.foreign:
+                reason = CAPTURE_BAD_VERSION
         return self.failed(reason, STAGE_PCAPNG) if reason else -1
 
     cdef int packet(self, const uint8_t* data, size_t room, uint32_t interface, uint32_t captured, uint32_t original,
@@ -694,3 +699,45 @@ cdef class RecordFeed:
         memcpy(self.kept + self.kept_size, p, n)
         self.kept_size += n
         return True
+
+
+cdef class PcapReader:
+    """Packets of one capture file, whatever they hold: pcap and pcapng, fed in chunks of any size.
+
+    Each packet is a tuple (frame_no, ts_ns, link_type, original_size, octets). `faults` lists what could not be read, as
+    (offset in the file, reason). For whole files use wirefmt.capture.read; this is for looking at packets.
+    """
+    cdef RecordFeed records
+    cdef readonly list faults
+
+    def __init__(self):
+        self.records = RecordFeed()
+        self.records.begin(0, 1)
+        self.faults = []
+
+    def feed(self, const uint8_t[::1] chunk not None):
+        """The packets that are whole with these octets."""
+        cdef uint8_t nothing = 0
+        return self.read(&chunk[0] if chunk.shape[0] else &nothing, <size_t>chunk.shape[0], False)
+
+    def close(self):
+        """The file is over: packets that only its end made sure of."""
+        cdef uint8_t nothing = 0
+        return self.read(&nothing, 0, True)
+
+    cdef list read(self, const uint8_t* p, size_t n, bint last):
+        cdef PacketRecord r
+        cdef CaptureFault* f = &self.records.file.fault
+        cdef list found = []
+        cdef int answer
+        self.records.give(p, n, last)
+        while True:
+            answer = self.records.next(&r)
+            if answer == READ_RECORD:
+                found.append((r.frame_no, r.ts_ns, r.link_type, r.original_size, r.data[:r.captured_size]))
+            elif answer == READ_FAULT:
+                self.faults.append((f.offset, (<bytes>capture_fault_text(f.reason)).decode("ascii")))
+            elif answer < 0:
+                raise MemoryError("no memory for a record between two chunks")
+            else:
+                return found

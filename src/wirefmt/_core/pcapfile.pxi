@@ -166,10 +166,12 @@ cdef void set_resolution(Interface* i, uint8_t tsresol) noexcept nogil:
         i.multiply = 1
         for k in range(9 - n):
             i.multiply *= 10
-    else:
+    elif n <= 28:
         i.divide = 1
-        for k in range(n - 9 if n <= 28 else 19):
+        for k in range(n - 9):
             i.divide *= 10
+    else:
+        i.shift = 127               # all that 64 bits can count is less than a nanosecond
 
 
 cdef struct ChainRule:          # what a plausible record looks like

@@ -83,8 +83,8 @@ def _flat(column: pa.Array[Any]) -> pa.Array[Any]:
     return column
 
 
-def compact_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+#: A value as JSON in one line, without spaces.
+compact_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def cell(value: Any, limit: int) -> str:

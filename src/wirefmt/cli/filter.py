@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import warnings
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,7 +61,9 @@ class Filter:
     def __init__(self, text: str) -> None:
         self.text = " ".join(text.split("\n")).strip()  # one line, so that a column says where
         try:
-            self._tree = ast.parse(self.text, mode="eval").body
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about style in Python
+                self._tree = ast.parse(self.text, mode="eval").body
         except SyntaxError as fault:
             raise FilterError(f"not an expression: {fault.msg}", max((fault.offset or 1) - 1, 0)) from None
         except (ValueError, RecursionError, MemoryError):

@@ -416,9 +416,9 @@ cdef int mqtt_read_properties(MqttReader* x, Cursor* p, int packet, uint64_t* se
                       mqtt_breach(x, MQTT_CHECK_VARINT_NOT_SHORTEST, item, <int>order, at) if at[used - 1] == 0 else OK)
             if status != OK:
                 return status
-        if identifier >= MQTT_PROPERTY_TOP or mqtt_properties[identifier].type == 0:
+        row = &mqtt_properties[identifier if identifier < MQTT_PROPERTY_TOP else 0]     # row 0 is of no property
+        if row.type == 0:
             return mqtt_breach(x, MQTT_CHECK_PROPERTY_UNKNOWN, item, <int>order, at)
-        row = &mqtt_properties[identifier]
         field = row.field if packet else row.will_field
         nth = -1
         if identifier == MQTT_PROPERTY_USER_PROPERTY or identifier == MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER:

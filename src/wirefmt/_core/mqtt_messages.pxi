@@ -1116,7 +1116,7 @@ cdef int take_options(MqttOptions* o, object version, object side, object strict
     """Options of decode() and Decoder as C."""
     if version is not None and version not in (3, 4, 5):
         raise ValueError(f"version is 3 (MQTT 3.1), 4 (3.1.1), 5 (5.0) or None, not {version!r}")
-    if side not in (None, "client", "server"):
+    if side is not None and side != "client" and side != "server":
         raise ValueError(f"side is 'client', 'server' or None, not {side!r}")
     plain_options(o, 0 if version is None else version, -1 if side is None else side == "server", is_strict(strictness))
     o.only_version = o.strict and version is not None

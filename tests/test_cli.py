@@ -642,11 +642,17 @@ def test_a_table_fits_the_terminal(columns):
     code, shown = terminal("decode", V5, columns=columns)
     lines = plain(shown)
     assert code == 0
-    assert lines[0].split()[:4] == ["ts", "client_id", "direction", "kind"] or columns < 100
+    assert lines[0].split()[:4] == ["ts", "client_id", "dir", "kind"] or columns < 100
     assert len(lines) == COUNTS[V5.name] + 1
     assert "\x1b[1m" in shown  # the header stands out
-    wide = [line for line in lines if len(line) > columns]
-    assert not wide
+    assert not [line for line in lines if len(line) > columns]
+
+
+def test_what_was_wrong_stands_below_its_row_where_there_is_no_room():
+    _, shown = terminal("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", columns=90)
+    lines = plain(shown)
+    assert not [line for line in lines if len(line) > 90]
+    assert sum(line.startswith("    ! cut by the snapshot length") for line in lines) > 20
 
 
 def test_binary_formats_are_not_for_a_terminal():

@@ -1,7 +1,7 @@
 """Rows for people: aligned columns, streamed.
 
-Widths come from the first rows; on a terminal the widest columns give way until a row fits in a line. What was wrong
-with a message (column `error`) stands behind its row in red, not in a column of its own.
+Widths come from the first rows; on a terminal the widest texts give way until a row fits in a line. What was wrong with
+a message (column `error`) stands behind its row or, where there is no room, below it; not in a column of its own.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 COLUMNS = ("ts", "client_id", "direction", "kind", "destination", "qos", "sequence", "code", "payload", "error")
 #: Rows that are looked at for the widths.
 SAMPLE = 500
-#: Longest and shortest cell of a table, in characters.
-WIDEST, NARROWEST = 60, 4
+#: Longest cell of a table, in characters; how narrow texts become on a terminal, and all where that is not enough.
+WIDEST, NARROW, NARROWEST = 60, 8, 4
 _GAP = "  "
+_HEADERS = {"direction": "dir"}
 _ARROWS = {0: "->", 1: "<-"}
 _BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 
@@ -33,11 +34,14 @@ class TableWriter:
 
         self._sink = sink
         self._names = [name for name in schema.names if name != "error"]
-        self._right = [_is_number(pa, schema.field(name).type) for name in self._names]
+        types = [schema.field(name).type for name in self._names]
+        self._right = [pa.types.is_integer(kind) for kind in types]
+        self._texts = [i for i, kind in enumerate(types) if pa.types.is_string(kind) or pa.types.is_binary(kind)]
         self._terminal = sink is sys.stdout.buffer and sys.stdout.isatty()
         self._colour = self._terminal and not os.environ.get("NO_COLOR")
         self._held: list[Row] = []
         self._widths: list[int] | None = None
+        self._room = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         rows = self._rows(batch)
@@ -61,6 +65,9 @@ class TableWriter:
             if name == "direction":
                 columns.append([_ARROWS.get(v, "-") for v in column.to_pylist()])
                 continue
+            if _is_time(column.type):
+                columns.append([cell(v and v.replace("T", " ")[:-1], WIDEST) for v in json_values(column)])
+                continue
             values = column.to_pylist() if _is_octets(column.type) else json_values(column)
             columns.append([cell(value, WIDEST) for value in values])
         wrong = batch.column("error").to_pylist() if "error" in batch.schema.names else [None] * batch.num_rows
@@ -72,11 +79,15 @@ class TableWriter:
         from rich.cells import cell_len
 
         held, self._held = self._held, []
-        sample = [self._names, *(cells for cells, _ in held)]
+        header = [_HEADERS.get(name, name) for name in self._names]
+        sample = [header, *(cells for cells, _ in held)]
         self._widths = [max(map(cell_len, column)) for column in zip(*sample, strict=True)]
+        self._room = shutil.get_terminal_size().columns
         if self._terminal:
-            _fit(self._widths, shutil.get_terminal_size().columns - len(_GAP) * (len(self._widths) - 1))
-        self._line(self._names, None, _BOLD)
+            room = self._room - len(_GAP) * (len(self._widths) - 1)
+            _fit(self._widths, self._texts, NARROW, room)
+            _fit(self._widths, list(range(len(self._widths))), NARROWEST, room)
+        self._line(header, None, _BOLD)
         return held
 
     def _print(self, rows: list[Row]) -> None:
@@ -84,6 +95,8 @@ class TableWriter:
             self._line(cells, error, "")
 
     def _line(self, cells: list[str], error: str | None, style: str) -> None:
+        from rich.cells import cell_len
+
         from .text import printable
 
         assert self._widths is not None
@@ -91,11 +104,13 @@ class TableWriter:
             self._pad(cell, width, right) for cell, width, right in zip(cells, self._widths, self._right, strict=True)
         )
         line = _GAP.join(padded).rstrip()
-        if style and self._colour:
-            line = f"{style}{line}{_PLAIN}"
         if error is not None:
-            wrong = printable(error)
-            line += f"{_GAP}{_RED}{wrong}{_PLAIN}" if self._colour else f"{_GAP}! {wrong}"
+            wrong = f"! {printable(error)}"
+            apart = self._terminal and cell_len(line) + len(_GAP) + cell_len(wrong) > self._room
+            line += "\n    " if apart else _GAP
+            line += f"{_RED}{wrong}{_PLAIN}" if self._colour else wrong
+        elif style and self._colour:
+            line = f"{style}{line}{_PLAIN}"
         self._sink.write(f"{line}\n".encode())
 
     def _pad(self, text: str, width: int, right: bool) -> str:
@@ -108,14 +123,19 @@ class TableWriter:
         return space + text if right else text + space
 
 
-def _fit(widths: list[int], room: int) -> None:
-    """Takes from the widest column, one character at a time, until all fit or none is wide."""
-    while sum(widths) > room and max(widths) > NARROWEST:
-        widths[widths.index(max(widths))] -= 1
+def _fit(widths: list[int], columns: list[int], narrow: int, room: int) -> None:
+    """Takes from the widest of `columns`, one character at a time, until all fit or none is wider than `narrow`."""
+    while columns and sum(widths) > room:
+        widest = max(columns, key=lambda i: widths[i])
+        if widths[widest] <= narrow:
+            return
+        widths[widest] -= 1
 
 
-def _is_number(pa: Any, kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+def _is_time(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_timestamp(kind))
 
 
 def _is_octets(kind: pa.DataType) -> bool:

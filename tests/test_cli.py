@@ -33,6 +33,8 @@ from support import ROOT, shared
 
 pytest.importorskip("rich_click", reason="the command line is not installed: pip install 'wirefmt[cli]'")
 
+from rich.cells import cell_len
+
 from wirefmt import capture
 from wirefmt.cli.app import run
 from wirefmt.cli.filter import Filter, FilterError
@@ -645,13 +647,13 @@ def test_a_table_fits_the_terminal(columns):
     assert lines[0].split()[:4] == ["ts", "client_id", "dir", "kind"] or columns < 100
     assert len(lines) == COUNTS[V5.name] + 1
     assert "\x1b[1m" in shown  # the header stands out
-    assert not [line for line in lines if len(line) > columns]
+    assert not [line for line in lines if cell_len(line) > columns]
 
 
 def test_what_was_wrong_stands_below_its_row_where_there_is_no_room():
     _, shown = terminal("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", columns=90)
     lines = plain(shown)
-    assert not [line for line in lines if len(line) > 90]
+    assert not [line for line in lines if cell_len(line) > 90]
     assert sum(line.startswith("    ! cut by the snapshot length") for line in lines) > 20
 
 

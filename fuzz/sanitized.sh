@@ -26,7 +26,8 @@ done
 find "$tree/src" -xtype l -delete    # what is gone from src/
 
 cd "$tree"
-export CFLAGS="${CFLAGS:-} -fsanitize-coverage=trace-pc"    # fuzz/coverage.c says what for
+# -fsanitize-coverage: see coverage.c; -w: warnings are for the normal build to give
+export CFLAGS="${CFLAGS:-} -fsanitize-coverage=trace-pc -w"
 WIREFMT_SANITIZE=1 WIREFMT_DEBUG=1 "$python" setup.py -q build_ext --inplace
 ${CC:-cc} -shared -fPIC -O2 -o "$tree/coverage.so" "$root/fuzz/coverage.c"
 cd "$root"

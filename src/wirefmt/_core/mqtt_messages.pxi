@@ -145,7 +145,7 @@ cdef tuple property_pair(int identifier, const uint8_t* p):
 cdef str topic_of(const Span* topic):
     """A Topic Name, shared with other packets if it is short."""
     cdef SharedSlot* slot
-    if topic.size > SHARED_OCTETS or not WIREFMT_SHARES_VALUES:
+    if topic.size == 0 or topic.size > SHARED_OCTETS or not WIREFMT_SHARES_VALUES:
         return text_of(topic.at, topic.size)
     slot = shared_slot(0, topic.at, topic.size)         # kind 0: no property
     if is_held(slot, 0, topic.at, topic.size):

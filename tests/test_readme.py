@@ -44,8 +44,7 @@ def test_shell_lines_are_commands_there_are(line, tmp_path):
     command = line.partition("  #")[0].strip()
     words = shlex.split(command)
     if words[0] == "make":
-        told = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
-        assert told.returncode == 0, told.stderr
+        assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.M), "no such target"
     elif words[:2] == ["pip", "install"]:
         extras = re.findall(r'^(\w+) = \["', (ROOT / "pyproject.toml").read_text(), re.M)
         assert set(re.findall(r"\[(\w+)\]", command)) <= set(extras)

@@ -78,13 +78,70 @@ cdef extern from *:
     #if defined(__linux__)
     #include <sys/mman.h>
     #endif
-    /* realloc, which asks for huge pages where the block is large: filling fresh memory is mostly page faults */
-    static void *wirefmt_resize(void *p, size_t size) {
-        p = realloc(p, size);
+    #include <stdatomic.h>
+    /* Buffers of columns. Filling fresh memory is mostly page faults, and a batch is as large as the one before it: blocks
+       of a batch that nobody uses any more are kept for the next, POOL_OCTETS of them at most. What is larger than
+       POOL_BLOCK asks for huge pages instead. Blocks come from malloc; `size` is what was asked for, and
+       wirefmt_room(size) what they have. */
+    enum { POOL_LEAST = 14, POOL_MOST = 23, POOL_BLOCKS = 64, POOL_OCTETS = 32 << 20 };      /* classes of 2^n octets */
+    static struct { int count; void *blocks[POOL_BLOCKS]; } wirefmt_pool[POOL_MOST + 1];
+    static size_t wirefmt_pooled;
+    static atomic_flag wirefmt_pool_lock = ATOMIC_FLAG_INIT;
+
+    static int wirefmt_class(size_t size) {                 /* 0: not kept */
+        int n = POOL_LEAST;
+    #if !defined(__SANITIZE_ADDRESS__)
+        if (size > ((size_t)1 << (POOL_LEAST - 1)) && size <= ((size_t)1 << POOL_MOST)) {
+            while (((size_t)1 << n) < size) n++;
+            return n;
+        }
+    #endif
+        return 0;
+    }
+    static size_t wirefmt_room(size_t size) {
+        int n = wirefmt_class(size);
+        return n ? (size_t)1 << n : size;
+    }
+    static void *wirefmt_pool_take(int n) {
+        void *p = NULL;
+        while (atomic_flag_test_and_set_explicit(&wirefmt_pool_lock, memory_order_acquire)) { }
+        if (wirefmt_pool[n].count) {
+            p = wirefmt_pool[n].blocks[--wirefmt_pool[n].count];
+            wirefmt_pooled -= (size_t)1 << n;
+        }
+        atomic_flag_clear_explicit(&wirefmt_pool_lock, memory_order_release);
+        return p;
+    }
+    static void wirefmt_release(void *p, size_t size) {
+        int n = wirefmt_class(size);
+        if (n && p != NULL) {
+            while (atomic_flag_test_and_set_explicit(&wirefmt_pool_lock, memory_order_acquire)) { }
+            if (wirefmt_pool[n].count < POOL_BLOCKS && wirefmt_pooled + ((size_t)1 << n) <= POOL_OCTETS) {
+                wirefmt_pool[n].blocks[wirefmt_pool[n].count++] = p;
+                wirefmt_pooled += (size_t)1 << n;
+                p = NULL;
+            }
+            atomic_flag_clear_explicit(&wirefmt_pool_lock, memory_order_release);
+        }
+        free(p);
+    }
+    static void *wirefmt_resize(void *p, size_t old, size_t size) {
+        size_t room = wirefmt_room(size);
+        int n = wirefmt_class(size);
+        void *kept = NULL;
+        if (p != NULL && room == wirefmt_room(old)) return p;
+        if (n && (kept = wirefmt_pool_take(n)) != NULL) {
+            if (p != NULL) {
+                memcpy(kept, p, old < size ? old : size);
+                wirefmt_release(p, old);
+            }
+            return kept;
+        }
+        p = realloc(p, room);
     #if defined(__linux__) && defined(MADV_HUGEPAGE)
-        if (p != NULL && size >= ((size_t)4 << 20)) {
+        if (p != NULL && room > ((size_t)1 << POOL_MOST)) {
             size_t edge = (4096 - ((size_t)p & 4095)) & 4095;
-            (void)madvise((char *)p + edge, size - edge, MADV_HUGEPAGE);    /* advice: may fail, changes nothing */
+            (void)madvise((char *)p + edge, room - edge, MADV_HUGEPAGE);    /* advice: may fail, changes nothing */
         }
     #endif
         return p;
@@ -98,7 +155,9 @@ cdef extern from *:
         else if (n) { to[0] = from[0]; to[n >> 1] = from[n >> 1]; to[n - 1] = from[n - 1]; }
     }
     """
-    void* resize_octets "wirefmt_resize"(void* p, size_t size) noexcept nogil
+    void* resize_octets "wirefmt_resize"(void* p, size_t old, size_t size) noexcept nogil
+    void release_octets "wirefmt_release"(void* p, size_t size) noexcept nogil
+    size_t octets_room "wirefmt_room"(size_t size) noexcept nogil
     void copy_octets "wirefmt_copy"(uint8_t* to, const uint8_t* at, size_t n) noexcept nogil
 
 cdef extern from "Python.h":
@@ -136,9 +195,16 @@ cdef struct Col:
     uint8_t* data               # values, bits, or octets
     int64_t used, size          # octets in `data`, for KIND_OCTETS
     int32_t* offsets            # room + 1, for KIND_OCTETS and KIND_LIST
+    int64_t first_room          # rows and octets to begin with: what the batch before had
+    int64_t first_size
     int children_count
     Col* children
     Tally* tally
+
+
+cdef inline size_t data_size(const Col* c, int64_t room) noexcept nogil:
+    """Octets of `data` for so many rows, unless it is KIND_OCTETS."""
+    return <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3)
 
 
 cdef inline void set_bit(uint8_t* bits, int64_t i) noexcept nogil:
@@ -147,13 +213,13 @@ cdef inline void set_bit(uint8_t* bits, int64_t i) noexcept nogil:
 
 cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
     """Room for at least `rows` rows. False: out of memory."""
-    cdef int64_t room = max(2 * c.room, rows, <int64_t>FIRST_ROOM)
+    cdef int64_t room = max(2 * c.room, rows, max(c.first_room, <int64_t>FIRST_ROOM))
     cdef void* p
     if room > OFFSET_MAX - 8:
         c.tally.full = True
         return False
     if c.kind == KIND_FIXED or c.kind == KIND_BOOL:
-        p = resize_octets(c.data, <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3))
+        p = resize_octets(c.data, data_size(c, c.room), data_size(c, room))
         if p == NULL:
             c.tally.no_memory = True
             return False
@@ -161,7 +227,7 @@ cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
         if c.kind == KIND_BOOL:
             memset(c.data + ((c.room + 7) >> 3), 0, <size_t>(((room + 7) >> 3) - ((c.room + 7) >> 3)))
     elif c.kind != KIND_STRUCT:
-        p = resize_octets(c.offsets, <size_t>((room + 1) * sizeof(int32_t)))
+        p = resize_octets(c.offsets, <size_t>((c.room + 1) * sizeof(int32_t)), <size_t>((room + 1) * sizeof(int32_t)))
         if p == NULL:
             c.tally.no_memory = True
             return False
@@ -169,7 +235,7 @@ cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
         if c.room == 0:
             c.offsets[0] = 0
     if c.validity != NULL:
-        p = resize_octets(c.validity, <size_t>((room + 7) >> 3))
+        p = resize_octets(c.validity, <size_t>((c.room + 7) >> 3), <size_t>((room + 7) >> 3))
         if p == NULL:
             c.tally.no_memory = True
             return False
@@ -185,10 +251,11 @@ cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
     if rows > c.room and not grow_rows(c, rows):
         return False
     if c.validity == NULL:
-        c.validity = <uint8_t*>calloc(<size_t>((c.room + 7) >> 3), 1)
+        c.validity = <uint8_t*>resize_octets(NULL, 0, <size_t>((c.room + 7) >> 3))
         if c.validity == NULL:
             c.tally.no_memory = True
             return False
+        memset(c.validity, 0, <size_t>((c.room + 7) >> 3))
         memset(c.validity, 0xFF, <size_t>(c.rows >> 3))
         if c.rows & 7:
             c.validity[c.rows >> 3] = <uint8_t>((1 << (c.rows & 7)) - 1)
@@ -250,17 +317,17 @@ cdef inline void put_bool(Col* c, int64_t row, bint v) noexcept nogil:
 
 
 cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
-    cdef int64_t size = max(2 * c.size, c.used + n, <int64_t>FIRST_OCTETS)
+    cdef int64_t size = max(2 * c.size, c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
     cdef void* p
     if n > OFFSET_MAX - c.used:
         c.tally.full = True
         return False
-    p = resize_octets(c.data, <size_t>size)
+    p = resize_octets(c.data, <size_t>c.size, <size_t>size)
     if p == NULL:
         c.tally.no_memory = True
         return False
     c.data = <uint8_t*>p
-    c.size = size
+    c.size = <int64_t>octets_room(<size_t>size)
     return True
 
 
@@ -468,10 +535,19 @@ cdef void free_col(Col* c) noexcept nogil:
     for i in range(c.children_count):
         free_col(&c.children[i])
     free(c.children)
-    free(c.validity)
-    free(c.data)
-    free(c.offsets)
+    release_octets(c.validity, <size_t>((c.room + 7) >> 3))
+    release_octets(c.data, <size_t>c.size if c.kind == KIND_OCTETS else data_size(c, c.room))
+    release_octets(c.offsets, <size_t>((c.room + 1) * sizeof(int32_t)))
     memset(c, 0, sizeof(Col))
+
+
+cdef void begin_like(Col* c, const Col* before) noexcept nogil:
+    """An empty column will have about as much as the one of the batch before: make room for it at once."""
+    cdef int i
+    c.first_room = before.rows
+    c.first_size = before.used + (before.used >> 3)
+    for i in range(c.children_count):
+        begin_like(&c.children[i], &before.children[i])
 
 
 cdef bint finish_col(Col* c, int64_t rows, bint dense) noexcept nogil:
@@ -563,6 +639,7 @@ cdef class ColumnSet:
             batch.cols[k] = self.cols[i]
             batch.cols[k].tally = NULL
             init_col(&self.cols[i], self.fields[i], self.tally, True)
+            begin_like(&self.cols[i], &batch.cols[k])
         self.tally.octets = 0
         return batch
 

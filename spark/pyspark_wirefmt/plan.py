@@ -95,29 +95,15 @@ def decode(task: Task, options: Options, columns: list[str]) -> Iterator[pa.Reco
 def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """The rows that these captures add to those before them. The last capture is not the end: what is unfinished there
     is left for those to come, which read this one again as their context."""
-    from wirefmt.capture import CaptureDecoder
-    from wirefmt.capture.sources import READ_FAULTS
-    from wirefmt.errors import CaptureError
+    from wirefmt.capture import CaptureDecoder, decode_source, sources
 
     keywords = options.core() | {"columns": columns, "slice": (task.part, task.parts)}
     decoder = CaptureDecoder(**keywords)
 
     def read(names: Iterable[str], first: int) -> Iterator[Any]:
         for index, name in enumerate(names, first):
-            decoder.begin_file(name, index)
-            try:
-                for chunk in chunks(name):
-                    at = 0
-                    while at < len(chunk):
-                        at += decoder.feed(chunk[at:])
-                        if (batch := decoder.take()) is not None:
-                            yield batch
-            except READ_FAULTS as fault:
-                if isinstance(fault, CaptureError):
-                    raise
-                decoder.report(f"{type(fault).__name__}: {fault}")
-            while not decoder.end_file():
-                yield decoder.take()
+            (source,) = sources.find(name)
+            yield from decode_source(decoder, source, index)
         if (batch := decoder.take(final=True)) is not None:
             yield batch
 

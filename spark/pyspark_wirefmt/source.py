@@ -7,16 +7,16 @@ the option `columns`; `select(...)` alone decodes and moves every column.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from wirefmt.capture import files
 
-from . import plan
 from .options import Options, take_paths
 from .schema import projection, table_schema
+from .work import run, works
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,37 +47,6 @@ class DefaultSource(DataSource):
         from .stream import CaptureStream
 
         return CaptureStream(self.paths, self.options, projection(self.options.table, schema))
-
-
-class Work(InputPartition):
-    """What one Spark task does: a `plan.Task`, `plan.Following` or `packets.RangeTask`; None: nothing at all."""
-
-    def __init__(self, task: Any) -> None:
-        super().__init__(task)
-
-
-def run(task: Any, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of one task."""
-    if task is None:
-        return iter(())
-    if isinstance(task, plan.Task):
-        return plan.decode(task, options, columns)
-    if isinstance(task, plan.Following):
-        return plan.follow(task, options, columns)
-    from . import packets
-
-    return packets.scan(task, options, columns)
-
-
-def works(captures: list[files.CaptureFile], options: Options) -> list[InputPartition]:
-    """Never empty: Spark makes a partition of its own kind out of an empty list."""
-    if options.table == "packets":
-        from . import packets
-
-        planned: Sequence[Any] = packets.tasks(captures, options)
-    else:
-        planned = plan.tasks(captures, options)
-    return [Work(task) for task in planned or (None,)]
 
 
 class CaptureReader(DataSourceReader):

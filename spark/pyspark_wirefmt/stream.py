@@ -21,7 +21,7 @@ from wirefmt.capture import files
 
 from . import plan
 from .options import Options
-from .source import Work, run, works
+from .work import Work, run, works
 
 if TYPE_CHECKING:
     import pyarrow as pa

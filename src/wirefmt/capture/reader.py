@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -148,22 +148,34 @@ class Reader(AbstractContextManager["Reader"]):
     def _run(self, sources: list[Source]) -> Any:
         decoder = self._decoder
         for index, source in enumerate(sources):
-            decoder.begin_file(source.name, index)
-            try:
-                with Chunks(source, self._count) as chunks:
-                    for chunk in chunks:
-                        at = 0
-                        while at < len(chunk):
-                            at += decoder.feed(chunk[at:])
-                            if (batch := decoder.take()) is not None:
-                                yield batch
-            except READ_FAULTS as fault:
-                if isinstance(fault, CaptureError):
-                    raise
-                decoder.report(f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__)
-            while not decoder.end_file():
-                yield decoder.take()
+            yield from decode_source(decoder, source, index, self._count)
         while not decoder.finish():
             yield decoder.take()
         if (batch := decoder.take(final=True)) is not None:
+            yield batch
+
+
+def decode_source(
+    decoder: CaptureDecoder, source: Source, index: int, count: Callable[[int], None] = lambda _: None
+) -> Iterator[Batch]:
+    """One capture file through a decoder: its full batches, the last of them left in the decoder.
+
+    `count` is told of the octets read. A file that breaks off becomes an error row; one that cannot be opened raises
+    CaptureError.
+    """
+    decoder.begin_file(source.name, index)
+    try:
+        with Chunks(source, count) as chunks:
+            for chunk in chunks:
+                at = 0
+                while at < len(chunk):
+                    at += decoder.feed(chunk[at:])
+                    if (batch := decoder.take()) is not None:
+                        yield batch
+    except READ_FAULTS as fault:
+        if isinstance(fault, CaptureError):
+            raise
+        decoder.report(f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__)
+    while not decoder.end_file():
+        if (batch := decoder.take()) is not None:
             yield batch

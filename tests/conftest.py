@@ -1,7 +1,8 @@
-"""One Spark session for the whole run."""
+"""One Spark session for the whole run; a clean memory store for each test."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,3 +28,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         pytest.skip(str(absent))
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def an_empty_memory_store() -> Iterator[None]:
+    """fsspec's `memory://` is one store for the whole process: what a test leaves there is gone after it."""
+    yield
+    if memory := sys.modules.get("fsspec.implementations.memory"):
+        memory.MemoryFileSystem.store.clear()
+        memory.MemoryFileSystem.pseudo_dirs[:] = [""]

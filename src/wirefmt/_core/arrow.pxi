@@ -81,8 +81,9 @@ cdef extern from *:
     #include <stdatomic.h>
     /* Buffers of columns. Filling fresh memory is mostly page faults, and a batch is as large as the one before it: blocks
        of a batch that nobody uses any more are kept for the next, POOL_OCTETS of them at most. What is larger than
-       POOL_BLOCK asks for huge pages instead. Blocks come from malloc; `size` is what was asked for, and
-       wirefmt_room(size) what they have. */
+       2^POOL_MOST asks for huge pages instead. Blocks come from malloc; `size` is what was asked for, and
+       wirefmt_room(size) what they have. Nobody waits for the pool: who finds it busy (another thread; or for ever, in
+       a process forked at that moment) does without. */
     enum { POOL_LEAST = 14, POOL_MOST = 23, POOL_BLOCKS = 64, POOL_OCTETS = 32 << 20 };      /* classes of 2^n octets */
     static struct { int count; void *blocks[POOL_BLOCKS]; } wirefmt_pool[POOL_MOST + 1];
     static size_t wirefmt_pooled;
@@ -104,7 +105,7 @@ cdef extern from *:
     }
     static void *wirefmt_pool_take(int n) {
         void *p = NULL;
-        while (atomic_flag_test_and_set_explicit(&wirefmt_pool_lock, memory_order_acquire)) { }
+        if (atomic_flag_test_and_set_explicit(&wirefmt_pool_lock, memory_order_acquire)) return NULL;
         if (wirefmt_pool[n].count) {
             p = wirefmt_pool[n].blocks[--wirefmt_pool[n].count];
             wirefmt_pooled -= (size_t)1 << n;
@@ -114,8 +115,7 @@ cdef extern from *:
     }
     static void wirefmt_release(void *p, size_t size) {
         int n = wirefmt_class(size);
-        if (n && p != NULL) {
-            while (atomic_flag_test_and_set_explicit(&wirefmt_pool_lock, memory_order_acquire)) { }
+        if (n && p != NULL && !atomic_flag_test_and_set_explicit(&wirefmt_pool_lock, memory_order_acquire)) {
             if (wirefmt_pool[n].count < POOL_BLOCKS && wirefmt_pooled + ((size_t)1 << n) <= POOL_OCTETS) {
                 wirefmt_pool[n].blocks[wirefmt_pool[n].count++] = p;
                 wirefmt_pooled += (size_t)1 << n;

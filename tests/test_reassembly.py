@@ -312,6 +312,15 @@ def test_silent_flows_leave_the_table() -> None:
     assert trace.stats["flows_evicted"] == 0
 
 
+def test_times_as_far_apart_as_numbers_go() -> None:
+    """Longer than any silence, whatever the sign: the second packet begins another connection, and back is none at all."""
+    first, last = -(2**63) / SECOND, (2**63 - 2048) / SECOND
+    trace = run([P("c", 1, b"one", at=first), P("c", 1, b"two", at=last), P("c", 4, b"three", at=first)])
+    octets = [event[2] for event in trace.events if event[0] == "octets"]
+    assert octets == [b"one", b"two", b"three"]
+    assert len({event[3] for event in trace.events if event[0] == "end"}) == 2  # flow ids
+
+
 def test_many_flows_are_told_apart() -> None:
     trace = StreamTrace()
     ends = [((address, port), SERVER) for address in range(60) for port in range(60)]

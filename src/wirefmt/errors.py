@@ -31,7 +31,8 @@ class DecodeError(WireError, ValueError):
         have: octets (or elements) there.
         limited_by: the field that set the limit.
         spec: statement id or section of the specification that is broken.
-        reply: what the specification has a receiver answer (MQTT: a reason code); None: just close.
+        reply: what the specification has a receiver answer: MQTT's reason code, AMQP 0.9.1's reply code, AMQP 1.0's
+            error condition, NSQ's error code; None: just close.
         messages: from a Decoder's feed(): messages completed before the fault, in the same call.
     """
 
@@ -46,7 +47,7 @@ class DecodeError(WireError, ValueError):
         have: int | None = None,
         limited_by: str = "",
         spec: str = "",
-        reply: int | None = None,
+        reply: int | str | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -103,7 +104,7 @@ class EncodeError(WireError, ValueError):
 class ProtocolError(WireError):
     """A legal frame at an illegal moment. `reply` is what to say to the peer."""
 
-    def __init__(self, reason: str, *, reply: int | None = None) -> None:
+    def __init__(self, reason: str, *, reply: int | str | None = None) -> None:
         super().__init__(reason)
         self.reply = reply
 

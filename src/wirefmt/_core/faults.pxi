@@ -16,6 +16,7 @@ cdef struct ProtocolTables:     # what a protocol knows of its checks and fields
     const CText* path                                       # by field: `subscriptions[].topic_filter`
     const char* (*spec_of)(const Fault* f) noexcept nogil   # statement or section
     int (*reply_to)(const Fault* f) noexcept nogil          # what a receiver answers; -1: nothing
+    const CText* replies                                    # NULL: the number is the answer; else the number's text is
 
 
 cdef tuple FAULT_CLASSES = (DecodeError, DecodeError, Truncated, Malformed, LimitExceeded, Unsupported)
@@ -71,7 +72,7 @@ cdef object make_fault(const ProtocolTables* t, const Fault* f, int64_t base_off
         have=f.have if f.need else None,
         limited_by=t.path[f.limited_by].decode("ascii"),
         spec=t.spec_of(f).decode("ascii"),
-        reply=reply if reply >= 0 else None,
+        reply=None if reply < 0 else reply if t.replies == NULL else t.replies[reply].decode("ascii"),
     )
 
 

@@ -136,6 +136,16 @@ cdef struct Layer:              # where the parser is
     size_t ip_captured
 
 
+cdef inline int64_t elapsed_ns(int64_t since, int64_t now) noexcept nogil:
+    """now - since; a capture may claim any two times, so it is halved and kept within 146 years."""
+    cdef int64_t half = (now >> 1) - (since >> 1)
+    if half > <int64_t>1 << 61:
+        return <int64_t>1 << 62
+    if half < -(<int64_t>1 << 61):
+        return -(<int64_t>1 << 62)
+    return now - since
+
+
 cdef class PacketParser:
     """Link, network and transport headers. `tunnels`: look inside IP in IP, GRE, ERSPAN, VXLAN and GENEVE.
     `fragments`: put IP fragments together; else hand them on raw."""
@@ -457,7 +467,7 @@ cdef class PacketParser:
                 return NULL
         for i in range(DATAGRAMS):
             d = self.datagrams + i
-            if d.used and self.now_ns - d.ts_ns > <int64_t>DATAGRAM_NS:
+            if d.used and elapsed_ns(d.ts_ns, self.now_ns) > <int64_t>DATAGRAM_NS:
                 d.used = False
             if not d.used:
                 if free_one == NULL or free_one.used:

@@ -283,7 +283,7 @@ cdef class Reassembler:
         """Does this segment begin another connection on the ends of `f`?"""
         cdef Stream* st = &f.streams[end]
         cdef Stream* other = &f.streams[1 - end]
-        cdef int64_t silence = mark.ts_ns - f.last_ns
+        cdef int64_t silence = elapsed_ns(f.last_ns, mark.ts_ns)
         cdef int32_t d
         if silence > self.idle_ns or (f.closed and silence > LINGER_NS):
             return s.size > 0 or s.flags & TCP_SYN
@@ -514,11 +514,11 @@ cdef class Reassembler:
             if not st.acked_at:
                 st.acked_at = f.packets
                 st.acked_ns = f.last_ns
-            elif f.packets - st.acked_at >= REORDER_PACKETS or f.last_ns - st.acked_ns >= REORDER_NS:
+            elif f.packets - st.acked_at >= REORDER_PACKETS or elapsed_ns(st.acked_ns, f.last_ns) >= REORDER_NS:
                 st.acked_to = st.acked
                 while st.count and st.pieces[st.first].at <= st.acked_to:
                     self.skip_hole(f, end, WHY_LOST)
-        elif f.last_ns - st.hole_ns >= HOLE_NS:
+        elif elapsed_ns(st.hole_ns, f.last_ns) >= HOLE_NS:
             self.skip_hole(f, end, WHY_TIMEOUT)
 
     # ---- ends ---------------------------------------------------------------------------------------------------
@@ -582,9 +582,9 @@ cdef class Reassembler:
         cdef Flow* f
         for i in range(SWEEP):
             f = self.lists[1].oldest
-            if f == NULL or f.last_ns + LINGER_NS + SWEEP_NS >= self.now_ns:
+            if f == NULL or elapsed_ns(f.last_ns, self.now_ns) <= LINGER_NS + SWEEP_NS:
                 f = self.lists[0].oldest
-                if f == NULL or f.last_ns + self.idle_ns + SWEEP_NS >= self.now_ns:
+                if f == NULL or elapsed_ns(f.last_ns, self.now_ns) - SWEEP_NS <= self.idle_ns:
                     return
                 self.counts.idle += 1
             self.end_flow(f, WHY_IDLE)

@@ -1,0 +1,49 @@
+"""_core/table_columns.pxi and docs/message-table.md from spec/table.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+
+from tables.text import enum
+
+
+def table_columns(spec: ModuleType) -> list[str]:
+    """Numbers of the columns: T_ the message table's, M_ those of its MQTT struct, B_ those of MQTT's decode_batch."""
+    lines = []
+    for name, prefix, columns in (
+        ("TableColumn", "T", spec.COLUMNS),
+        ("MqttTableField", "M", spec.MQTT_FIELDS),
+        ("MqttBatchColumn", "B", spec.MQTT_BATCH),
+    ):
+        lines += enum(name, ((f"{prefix}_{c.name.upper()}", i) for i, c in enumerate(columns)))
+    return lines
+
+
+def table_page(spec: ModuleType) -> list[str]:
+    """docs/message-table.md: the columns for people."""
+    intro = """
+# The message table
+
+One row is one protocol message, or one thing that went wrong while reading (`kind` is null then, `status` and `error`
+say what). It is the same table in Arrow, on the command line and in Spark: `wirefmt.spec.table.COLUMNS` is the only
+place that names the columns. All columns may be null. Times are UTC.
+
+| column | type | meaning |
+|---|---|---|"""
+    mqtt = """
+## mqtt
+
+The struct column `mqtt` has what MQTT says beyond the common columns. On the command line and in Spark a field is
+`mqtt.retain`. A property is null where the packet has none.
+
+| field | type | meaning |
+|---|---|---|"""
+
+    def rows(columns: Iterable[tuple[str, str, str]]) -> list[str]:
+        # a struct's fields have a table of their own
+        return [
+            f"| `{name}` | {kind if kind[:7] != 'struct<' else 'struct'} | {said} |" for name, kind, said in columns
+        ]
+
+    return [*intro.splitlines(), *rows(spec.COLUMNS), *mqtt.splitlines(), *rows(spec.MQTT_FIELDS)]

@@ -3,7 +3,7 @@
 """The compiled core of wirefmt: one extension made of rooms. This page is its table of contents.
 
 Order is the direction of dependency: a room uses only rooms above it and the header-only leaves
-(be, status, cursor, varint, utf8, topics).
+(be, status, cursor, octets, varint, utf8, topics).
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
@@ -55,6 +55,10 @@ include "_core/mqtt_messages.pxi"
 include "_core/mqtt_topics.pxi"
 # MqttPacket -> columns
 include "_core/mqtt_columns.pxi"
+# GENERATED from wirefmt/spec/amqp091.py
+include "_core/amqp091_table.pxi"
+# AMQP 0.9.1: octets -> Amqp091Frame, field tables, contents of channels, nogil
+include "_core/amqp091.pxi"
 
 # ---- captures
 # pcap and pcapng blocks -> packet records

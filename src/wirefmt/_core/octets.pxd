@@ -1,0 +1,82 @@
+# Growable octets for writers that hold no GIL. Without memory they fail and stay failed: ask once, at the end.
+# Header-only, nogil. Uses: be.
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+from wirefmt._core.be cimport store_u16, store_u32
+
+
+cdef struct Octets:             # all zero: empty, and may be used
+    uint8_t* at
+    size_t size, room
+    uint8_t* start              # memory of the caller's that it began with: not to be freed; NULL: none
+    bint failed
+
+
+cdef inline Octets octets_over(uint8_t* start, size_t room) noexcept nogil:
+    """Empty octets that need no allocation up to `room`."""
+    cdef Octets o
+    o.at = o.start = start
+    o.size = 0
+    o.room = room
+    o.failed = False
+    return o
+
+
+cdef inline void free_octets(Octets* o) noexcept nogil:
+    if o.at != o.start:
+        free(o.at)
+    o.at = o.start
+    o.size = 0
+
+
+cdef inline uint8_t* extend_octets(Octets* o, size_t n) noexcept nogil:
+    """`n` octets more; where they begin, NULL without memory."""
+    cdef size_t room
+    cdef uint8_t* p
+    if n > o.room - o.size:
+        if o.failed:
+            return NULL
+        room = max(o.room * 2, o.size + n)
+        p = <uint8_t*>realloc(NULL if o.at == o.start else o.at, room)
+        if p == NULL:
+            o.failed = True
+            return NULL
+        if o.at == o.start and o.size:
+            memcpy(p, o.at, o.size)
+        o.at = p
+        o.room = room
+    p = o.at + o.size
+    o.size += n
+    return p
+
+
+cdef inline void add_u8(Octets* o, uint8_t v) noexcept nogil:
+    cdef uint8_t* p = extend_octets(o, 1)
+    if p != NULL:
+        p[0] = v
+
+
+cdef inline void add_u16(Octets* o, uint16_t v) noexcept nogil:
+    cdef uint8_t* p = extend_octets(o, 2)
+    if p != NULL:
+        store_u16(p, v)
+
+
+cdef inline void add_u32(Octets* o, uint32_t v) noexcept nogil:
+    cdef uint8_t* p = extend_octets(o, 4)
+    if p != NULL:
+        store_u32(p, v)
+
+
+cdef inline void add_u64(Octets* o, uint64_t v) noexcept nogil:
+    cdef uint8_t* p = extend_octets(o, 8)
+    if p != NULL:
+        store_u32(p, <uint32_t>(v >> 32))
+        store_u32(p + 4, <uint32_t>v)
+
+
+cdef inline void add_octets(Octets* o, const uint8_t* from_, size_t n) noexcept nogil:
+    cdef uint8_t* p = extend_octets(o, n)
+    if p != NULL and n:
+        memcpy(p, from_, n)

@@ -1,0 +1,150 @@
+"""_core/amqp091_table.pxi from spec/amqp091.py."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from tables.text import c_array, c_row, enum, faults, quoted
+
+
+def slots_of(arguments: tuple) -> list[tuple[int, int]]:
+    """Where each argument is: which of the method's slots, and for a bit which bit of that octet (4.2.5.2)."""
+    out: list[tuple[int, int]] = []
+    slot, bit, before = -1, 0, ""
+    for a in arguments:
+        if a.type == "bit" and before == "bit" and bit < 7:
+            bit += 1
+        else:
+            slot, bit = slot + 1, 0
+        out.append((slot, bit))
+        before = a.type
+    return out
+
+
+def method_label(cls: str, method: str) -> str:
+    return f"AMQP091_{cls}_{method}".replace("-", "_").upper()
+
+
+def class_name(cls: str, method: str) -> str:
+    """basic.get-ok -> BasicGetOk"""
+    return "".join(word.capitalize() for word in [cls, *method.split("-")])
+
+
+def amqp091_table(spec: ModuleType) -> list[str]:
+    types = {t.name: i for i, t in enumerate(spec.DATA_TYPES)}
+    senders = {"client": 1, "server": 2, "both": 3}
+    fields = {path: i for i, path in enumerate(spec.FIELDS)}
+    names = {name: i for i, name in enumerate(spec.ARGUMENT_NAMES)}
+    methods = [(c, m) for c in spec.CLASSES for m in c.methods]
+    rows = {(c.id, m.id): i for i, (c, m) in enumerate(methods, 1)}
+    classes = {c.id: i for i, c in enumerate(spec.CLASSES, 1)}
+    top_class, top_method = max(classes) + 1, max(m.id for _, m in methods) + 1
+    letters = {ord(t.letter): t for t in spec.FIELD_TYPES}
+
+    lines = enum("Amqp091FrameType", ((f"AMQP091_FRAME_{n.upper()}", i) for i, n in spec.FRAME_TYPES.items()))
+    lines += ['    AMQP091_PROTOCOL_HEADER = 0x41      # "A": no frame type']
+    lines += enum("Amqp091DataType", ((f"AMQP091_{name.upper()}", i) for name, i in types.items()))
+    lines += enum("Amqp091ClassId", ((f"AMQP091_CLASS_{c.name.upper()}", c.id) for c in spec.CLASSES))
+    lines += enum("Amqp091MethodRowNumber", ((method_label(c.name, m.name), rows[c.id, m.id]) for c, m in methods))
+    lines += enum("Amqp091ArgumentName", ((f"AMQP091_ARGUMENT_{n.strip('_').upper()}", i) for n, i in names.items()))
+    lines += enum("Amqp091Property", ((f"AMQP091_PROPERTY_{p.name.upper()}", i) for i, p in enumerate(spec.PROPERTIES)))
+    lines += faults("amqp091", spec)
+    lines += ["", "", "cdef enum:"]
+    arguments: list[str] = []
+    method_rows: list[str] = ["{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}"]
+    for c, m in methods:
+        placed = slots_of(m.arguments)
+        for a, (slot, bit) in zip(m.arguments, placed, strict=True):
+            path = f"arguments.{a.name}"
+            utf8 = a.type == "shortstr" and not m.content
+            arguments.append(
+                c_row(names[a.name], types[a.type], slot, bit, fields[path], fields.get(path + "[]", 0), int(utf8))
+            )
+        count = len(m.arguments)
+        slots = placed[-1][0] + 1 if placed else 0
+        method_rows.append(
+            c_row(
+                c.id,
+                m.id,
+                len(arguments) - count,
+                count,
+                slots,
+                senders[m.senders],
+                int(m.content),
+                int(bool(m.responses)),
+                quoted(f"{c.name}.{m.name}"),
+                quoted(m.section),
+            )
+        )
+    slots_max = max(slots_of(m.arguments)[-1][0] + 1 for _, m in methods if m.arguments)
+    lines += [
+        f"    AMQP091_METHOD_COUNT = {len(methods) + 1}        # rows of amqp091_methods; row 0 is none",
+        f"    AMQP091_ARGUMENT_NAME_COUNT = {len(names)}",
+        f"    AMQP091_ARGUMENT_COUNT = {len(arguments)}",
+        f"    AMQP091_SLOTS = {slots_max}                # arguments of one method, neighbouring bits counted once",
+        f"    AMQP091_PROPERTY_COUNT = {len(spec.PROPERTIES)}",
+        f"    AMQP091_FLAGS_UNASSIGNED = {spec.PROPERTY_FLAGS_UNASSIGNED}",
+        f"    AMQP091_FRAME_END = {spec.FRAME_END}",
+        f"    AMQP091_OVERHEAD = {spec.FRAME_OVERHEAD}",
+        f"    AMQP091_TOLERANCE = {spec.FRAME_MAX_TOLERANCE}",
+        f"    AMQP091_NESTING_MAX = {spec.NESTING_MAX}",
+        f"    AMQP091_CLASS_TOP = {top_class}          # no class identifier is as high",
+        f"    AMQP091_METHOD_TOP = {top_method}        # no method identifier is as high",
+        "    AMQP091_VARIABLE = 0xFE           # amqp091_letter_size: four octets of length, then as many",
+        "    AMQP091_NO_LETTER = 0xFF          # amqp091_letter_size: no such type",
+    ]
+    lines += ["", "", "cdef extern from *:", '    """']
+    lines += [
+        "    typedef struct { unsigned char name, type, slot, bit; unsigned short field, item_field; unsigned char utf8; }"
+        " Amqp091ArgumentRow;",
+        "    typedef struct { unsigned short class_id, method_id, first, count; unsigned char slots, senders, content,"
+        " synchronous;",
+        "                     const char *name, *section; } Amqp091MethodRow;",
+        "    typedef struct { unsigned short flag, field; unsigned char type; } Amqp091PropertyRow;",
+    ]
+    lines += c_array("Amqp091ArgumentRow amqp091_arguments[]", arguments)
+    lines += c_array("Amqp091MethodRow amqp091_methods[]", method_rows)
+    lines += c_array(f"unsigned char amqp091_class_at[{top_class}]", (str(classes.get(i, 0)) for i in range(top_class)))
+    lines += c_array(
+        f"unsigned char amqp091_method_at[{len(classes) + 1}][{top_method}]",
+        ("{" + ", ".join(str(rows.get((c, m), 0)) for m in range(top_method)) + "}" for c in (0, *classes)),
+    )
+    lines += c_array("char *const amqp091_argument_name[]", (quoted(name) for name in spec.ARGUMENT_NAMES))
+    lines += c_array(
+        "Amqp091PropertyRow amqp091_properties[]",
+        (c_row(1 << p.bit, fields[f"properties.{p.name}"], types[p.type]) for p in spec.PROPERTIES),
+    )
+    lines += c_array("char *const amqp091_property_name[]", (quoted(p.name) for p in spec.PROPERTIES))
+    lines += c_array(
+        "unsigned char amqp091_letter_size[256]",
+        (str(0xFF if (t := letters.get(i)) is None else 0xFE if t.size is None else t.size) for i in range(256)),
+    )
+    lines += ['    """']
+    lines += [
+        "    ctypedef struct Amqp091ArgumentRow:",
+        "        uint8_t name                       # an Amqp091ArgumentName",
+        "        uint8_t type                       # an Amqp091DataType",
+        "        uint8_t slot, bit                  # which of Amqp091Frame.at; of a bit, which of that octet",
+        "        uint16_t field, item_field         # FIELDS rows: of the argument, of an entry of it",
+        "        uint8_t utf8                       # RabbitMQ wants UTF-8 here",
+        "    ctypedef struct Amqp091MethodRow:",
+        "        uint16_t class_id, method_id",
+        "        uint16_t first, count              # its rows of amqp091_arguments",
+        "        uint8_t slots, senders             # senders: 1 client, 2 server, 3 both",
+        "        uint8_t content, synchronous",
+        "        const char* name                   # basic.get-ok",
+        "        const char* section",
+        "    ctypedef struct Amqp091PropertyRow:",
+        "        uint16_t flag                      # in the property flags",
+        "        uint16_t field",
+        "        uint8_t type",
+        "    const Amqp091ArgumentRow* amqp091_arguments",
+        "    const Amqp091MethodRow* amqp091_methods            # by Amqp091MethodRowNumber",
+        f"    const uint8_t amqp091_class_at[{top_class}]              # class identifier -> row of amqp091_method_at; 0: none",
+        f"    const uint8_t amqp091_method_at[][{top_method}]        # method identifier -> Amqp091MethodRowNumber; 0: none",
+        "    const CText* amqp091_argument_name",
+        "    const Amqp091PropertyRow* amqp091_properties       # by Amqp091Property",
+        "    const CText* amqp091_property_name",
+        "    const uint8_t* amqp091_letter_size                 # octets of a field value after its letter",
+    ]
+    return lines

@@ -7,6 +7,9 @@ cdef enum:
     KEPT_ROOM = 1 << 16
 
 
+cdef object NO_MESSAGE = object()       # decode_frame: the frame was taken, but its message is not complete
+
+
 cdef class FrameDecoder:
     """Base of the protocols' Decoders. A Decoder belongs to one stream and to one thread at a time.
 
@@ -32,7 +35,7 @@ cdef class FrameDecoder:
         return UNSUPPORTED
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
-        """The message of one whole frame that lies in `block`; None: see `f`."""
+        """The message of one whole frame that lies in `block`; NO_MESSAGE: a part of one that is kept; None: see `f`."""
         return None
 
     # ---- the same for all
@@ -96,7 +99,8 @@ cdef class FrameDecoder:
             message = self.decode_frame(block, p, size, &f) if status == OK else None
             if message is None:
                 self.fail(&f, None, out)
-            out.append(message)
+            if message is not NO_MESSAGE:
+                out.append(message)
             p += size
             self.begin += <int64_t>size
         return p

@@ -12,6 +12,11 @@ from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE, Limits
 from wirefmt.strictness import Note, Strictness
 
 
+cdef extern from "Python.h":
+    object PyUnicode_New(Py_ssize_t size, Py_UCS4 maxchar)
+    void* PyUnicode_DATA(object text)
+
+
 cdef extern from *:
     """
     #ifdef Py_GIL_DISABLED
@@ -72,6 +77,52 @@ cdef void share(SharedSlot* slot, int kind, const uint8_t* p, size_t size, objec
     slot.size = <uint8_t>size
     memcpy(slot.octets, p, size)
     Py_XDECREF(before)
+
+
+# ------------------------------------------------------------------------------------------------ octets -> values
+
+cdef inline str text_of(const uint8_t* p, uint32_t size):
+    """A string whose UTF-8 has been checked. Most are ASCII, and short: those are copied without more ado."""
+    cdef object text
+    if size < 2 or not is_ascii(p, size):
+        return PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
+    text = PyUnicode_New(size, 127)
+    memcpy(PyUnicode_DATA(text), p, size)
+    return <str>text
+
+
+cdef inline bint is_ascii(const uint8_t* p, size_t size) noexcept nogil:
+    cdef uint64_t w, all = 0
+    cdef size_t i = 0
+    while size - i >= 8:
+        memcpy(&w, p + i, 8)
+        all |= w
+        i += 8
+    while i < size:
+        all |= p[i]
+        i += 1
+    return not all & 0x8080808080808080ULL
+
+
+cdef inline bytes octets_of(const uint8_t* p, uint32_t size):
+    return PyBytes_FromStringAndSize(<const char*>p, size)
+
+
+cdef enum:
+    SHARED_TEXT = 0             # kind of values that are the text of their octets; the other kinds are the protocols'
+
+
+cdef inline str shared_text(const uint8_t* p, uint32_t size):
+    """As text_of, for text that streams repeat: one object for many messages, if it is short."""
+    cdef SharedSlot* slot
+    if size == 0 or size > SHARED_OCTETS or not WIREFMT_SHARES_VALUES:
+        return text_of(p, size)
+    slot = shared_slot(SHARED_TEXT, p, size)
+    if is_held(slot, SHARED_TEXT, p, size):
+        return <str>slot.value
+    text = text_of(p, size)
+    share(slot, SHARED_TEXT, p, size, text)
+    return text
 
 
 # ------------------------------------------------------------------------------------------------ octets in, names

@@ -12,8 +12,6 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 
 
 cdef extern from "Python.h":
-    object PyUnicode_New(Py_ssize_t size, Py_UCS4 maxchar)
-    void* PyUnicode_DATA(object text)
     void PyObject_GC_UnTrack(void* o)
 
 
@@ -37,33 +35,6 @@ cdef bytes HIDDEN = b"***"
 
 
 # ------------------------------------------------------------------------------------------------ octets -> values
-
-cdef inline str text_of(const uint8_t* p, uint32_t size):
-    """A string whose UTF-8 has been checked. Most are ASCII, and short: those are copied without more ado."""
-    cdef object text
-    if size < 2 or not is_ascii(p, size):
-        return PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
-    text = PyUnicode_New(size, 127)
-    memcpy(PyUnicode_DATA(text), p, size)
-    return <str>text
-
-
-cdef inline bint is_ascii(const uint8_t* p, size_t size) noexcept nogil:
-    cdef uint64_t w, all = 0
-    cdef size_t i = 0
-    while size - i >= 8:
-        memcpy(&w, p + i, 8)
-        all |= w
-        i += 8
-    while i < size:
-        all |= p[i]
-        i += 1
-    return not all & 0x8080808080808080ULL
-
-
-cdef inline bytes octets_of(const uint8_t* p, uint32_t size):
-    return PyBytes_FromStringAndSize(<const char*>p, size)
-
 
 cdef tuple properties_of(const Span* area, uint32_t count):
     """(name, value) pairs in the order of the octets, which mqtt_parse has checked.
@@ -140,19 +111,6 @@ cdef tuple property_pair(int identifier, const uint8_t* p):
     pair = (<object>PROPERTY_NAMES[identifier], value)
     PyObject_GC_UnTrack(<void*>pair)
     return pair
-
-
-cdef str topic_of(const Span* topic):
-    """A Topic Name, shared with other packets if it is short."""
-    cdef SharedSlot* slot
-    if topic.size == 0 or topic.size > SHARED_OCTETS or not WIREFMT_SHARES_VALUES:
-        return text_of(topic.at, topic.size)
-    slot = shared_slot(0, topic.at, topic.size)         # kind 0: no property
-    if is_held(slot, 0, topic.at, topic.size):
-        return <str>slot.value
-    text = text_of(topic.at, topic.size)
-    share(slot, 0, topic.at, topic.size, text)
-    return text
 
 
 cdef tuple subscriptions_of(const MqttPacket* m):
@@ -789,7 +747,7 @@ cdef class MqttPublish(MqttMessage):
     @property
     def topic_name(self):
         if self.cached is None:
-            self.cached = topic_of(&self.topic)
+            self.cached = shared_text(self.topic.at, self.topic.size)
         return self.cached
 
     @property

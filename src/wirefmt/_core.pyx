@@ -59,6 +59,12 @@ include "_core/mqtt_columns.pxi"
 include "_core/amqp091_table.pxi"
 # AMQP 0.9.1: octets -> Amqp091Frame, field tables, contents of channels, nogil
 include "_core/amqp091.pxi"
+# GENERATED from wirefmt/spec/amqp10.py
+include "_core/amqp10_table.pxi"
+# the type system over octets, nogil
+include "_core/amqp10_types.pxi"
+# octets -> Amqp10Frame, Amqp10Message, nogil
+include "_core/amqp10.pxi"
 
 # ---- captures
 # pcap and pcapng blocks -> packet records

@@ -1,10 +1,11 @@
 """What does Spark cost? decode_to_parquet against the plain path in CPU seconds; two cores against one in wall time.
 
-    PYTHONPATH=src:spark python bench/bench_spark.py [--mib 1024] [--rounds 3]
+    PYTHONPATH=src:spark python bench/bench_spark.py [--mib 1024] [--captures 8] [--rounds 3]
 
 CPU seconds are those of the whole process tree (the driver's JVM, Python workers, this process), read from /proc, so
 that a machine busy with other work does not blur them much. Starting the session is reported on its own: it costs the
-same for any capture.
+same for any capture. `--captures 1` is the case of one large capture: its flows are dealt out to the tasks, each of
+which walks the whole file, and the largest share decides.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _frame(flow: int, seq: int, data: bytes) -> bytes:
     return ethernet + ip + addresses + tcp + bytes.fromhex("5018ffff00000000") + data
 
 
-def plain(capture: Path, out: Path) -> int:
+def plain(captures: list[Path], out: Path) -> int:
     """The single process: reader to Parquet writer."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -85,7 +86,10 @@ def plain(capture: Path, out: Path) -> int:
     from wirefmt.capture import read
 
     rows = 0
-    with read(str(capture)) as reader, pq.ParquetWriter(out, pa.schema(reader.schema), compression="snappy") as writer:
+    with (
+        read([str(c) for c in captures]) as reader,
+        pq.ParquetWriter(out, pa.schema(reader.schema), compression="snappy") as writer,
+    ):
         for batch in reader:
             writer.write_batch(pa.record_batch(batch))
             rows += batch.num_rows
@@ -122,20 +126,22 @@ def measure(run: Callable[[], int]) -> tuple[float, float, int]:
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    p.add_argument("--mib", type=int, default=1024, help="size of the generated capture")
+    p.add_argument("--mib", type=int, default=1024, help="size of the generated captures together")
+    p.add_argument("--captures", type=int, default=8, help="how many they are")
     p.add_argument("--rounds", type=int, default=3)
     arguments = p.parse_args()
     from pyspark_wirefmt import decode_to_parquet, local_session
 
     work = Path(tempfile.mkdtemp(prefix="wirefmt-bench-"))
     try:
-        capture = work / "large.pcap"
-        messages = generate(capture, arguments.mib)
-        print(f"{capture.stat().st_size:,} octets, {messages:,} messages, load {os.getloadavg()[0]:.1f}")
+        captures = [work / f"large-{i}.pcap" for i in range(arguments.captures)]
+        messages = sum(generate(c, arguments.mib // len(captures), seed=i) for i, c in enumerate(captures, 1))
+        octets = sum(c.stat().st_size for c in captures)
+        print(f"{len(captures)} captures, {octets:,} octets, {messages:,} messages, load {os.getloadavg()[0]:.1f}")
         seen: dict[str, list[tuple[float, float, int]]] = {"plain": [], "local[1]": [], "local[2]": []}
         starts = []
         for _ in range(arguments.rounds):
-            seen["plain"].append(measure(lambda: plain(capture, work / "plain.parquet")))
+            seen["plain"].append(measure(lambda: plain(captures, work / "plain.parquet")))
             for cores in (1, 2):
                 cpu, wall = cpu_seconds(), time.perf_counter()
                 spark = local_session(cores)
@@ -143,11 +149,12 @@ def main() -> None:
                 starts.append((cpu_seconds() - cpu, time.perf_counter() - wall))
 
                 def decode(spark=spark) -> int:
-                    return sum(m.rows for m in decode_to_parquet(spark, capture, work / "out", mode="overwrite"))
+                    paths = [str(c) for c in captures]
+                    return sum(m.rows for m in decode_to_parquet(spark, paths, work / "out", mode="overwrite"))
 
                 seen[f"local[{cores}]"].append(measure(decode))
                 spark.stop()
-        report(seen, starts, messages, capture.stat().st_size)
+        report(seen, starts, messages, octets)
     finally:
         shutil.rmtree(work)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from tables.amqp091 import amqp091_table
+from tables.amqp091 import amqp091_methods, amqp091_table
 from tables.amqp10 import amqp10_table
 from tables.mqtt import mqtt_table
 from tables.table import table_columns, table_page
@@ -37,6 +37,7 @@ class Generated(NamedTuple):
 GENERATED: tuple[Generated, ...] = (
     Generated(CORE / "mqtt_table.pxi", SPEC / "mqtt.py", mqtt_table),
     Generated(CORE / "amqp091_table.pxi", SPEC / "amqp091.py", amqp091_table),
+    Generated(CORE / "amqp091_methods.pxi", SPEC / "amqp091.py", amqp091_methods),
     Generated(CORE / "amqp10_table.pxi", SPEC / "amqp10.py", amqp10_table),
     Generated(CORE / "table_columns.pxi", SPEC / "table.py", table_columns),
     Generated(ROOT / "docs" / "message-table.md", SPEC / "table.py", table_page),

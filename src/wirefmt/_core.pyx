@@ -59,6 +59,14 @@ include "_core/mqtt_columns.pxi"
 include "_core/amqp091_table.pxi"
 # AMQP 0.9.1: octets -> Amqp091Frame, field tables, contents of channels, nogil
 include "_core/amqp091.pxi"
+# field values, tables and arrays as Python objects, both ways
+include "_core/amqp091_values.pxi"
+# frames as Python objects
+include "_core/amqp091_messages.pxi"
+# GENERATED from wirefmt/spec/amqp091.py: a class a method
+include "_core/amqp091_methods.pxi"
+# decode, Decoder, Assembler; a method with its content
+include "_core/amqp091_stream.pxi"
 # GENERATED from wirefmt/spec/amqp10.py
 include "_core/amqp10_table.pxi"
 # the type system over octets, nogil

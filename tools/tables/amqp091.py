@@ -148,3 +148,44 @@ def amqp091_table(spec: ModuleType) -> list[str]:
         "    const uint8_t* amqp091_letter_size                 # octets of a field value after its letter",
     ]
     return lines
+
+
+def amqp091_methods(spec: ModuleType) -> list[str]:
+    """_core/amqp091_methods.pxi: a class for each method, with its signature. What it does, amqp091_messages says."""
+    sent_by = {"client": "sent by a client", "server": "sent by a server", "both": "sent by both"}
+    lines = ["#", "# Uses: amqp091_messages, amqp091_table. Included by _core.pyx."]
+    ends: list[str] = ["", ""]
+    for c in spec.CLASSES:
+        for m in c.methods:
+            name, label = class_name(c.name, m.name), method_label(c.name, m.name)
+            names = ["channel", *(a.name for a in m.arguments)]
+            signature = ["channel=0" if c.name == "connection" else "channel"]
+            signature += [
+                a.name if a.default is None else f"{a.name}={() if a.default == {} else a.default!r}"
+                for a in m.arguments
+            ]
+            section = m.section or "RabbitMQ's"
+            followed = " A content follows." if m.content else ""
+            values = ", ".join(names[1:]) + ("," if len(names) == 2 else "")
+            lines += ["", "", "@cython.final", f"cdef class Amqp091{name}(Amqp091Method):"]
+            lines += [f'    """{c.name}.{m.name} ({section}), {sent_by[m.senders]}.{followed}"""']
+            lines += wrapped("    __match_args__ = (", [repr(n).replace("'", '"') for n in names], ")", len(names) == 1)
+            lines += ["", *wrapped("    def __init__(", ["self", "*", *signature], "):")]
+            lines += [f"        self.build({label}, channel, ({values}))"]
+            ends += [f'add_method_class({label}, Amqp091{name}, b"wirefmt.amqp091.{name}")']
+    return lines + ends
+
+
+def wrapped(opening: str, items: list[str], closing: str, single: bool = False) -> list[str]:
+    """A list of items in lines of 120 characters at most."""
+    text = ", ".join(items) + ("," if single else "")
+    if len(opening + text + closing) <= 120:
+        return [opening + text + closing]
+    indent, line, lines = " " * len(opening), opening, []
+    for i, item in enumerate(items):
+        part = item + ("," if i + 1 < len(items) else closing)
+        if len(line) + len(part) + 1 > 120:
+            lines.append(line.rstrip())
+            line = indent
+        line += part + " "
+    return [*lines, line.rstrip()]

@@ -539,10 +539,8 @@ cdef inline void amqp091_add_value(Octets* o, uint8_t letter, const uint8_t* p, 
     add_octets(o, p, size)
 
 
-cdef inline void amqp091_add_i64(Octets* o, uint8_t letter, int64_t v) noexcept nogil:
-    """A letter and a number in as many octets as that type of integer, timestamp or boolean has."""
-    cdef int size = amqp091_letter_size[letter]
-    add_u8(o, letter)
+cdef inline void amqp091_add_number(Octets* o, int size, uint64_t v) noexcept nogil:
+    """The low `size` octets of a number: 1, 2, 4 or 8."""
     if size == 1:
         add_u8(o, <uint8_t>v)
     elif size == 2:
@@ -550,7 +548,13 @@ cdef inline void amqp091_add_i64(Octets* o, uint8_t letter, int64_t v) noexcept 
     elif size == 4:
         add_u32(o, <uint32_t>v)
     else:
-        add_u64(o, <uint64_t>v)
+        add_u64(o, v)
+
+
+cdef inline void amqp091_add_i64(Octets* o, uint8_t letter, int64_t v) noexcept nogil:
+    """A letter and a number in as many octets as that type of integer, timestamp or boolean has."""
+    add_u8(o, letter)
+    amqp091_add_number(o, amqp091_letter_size[letter], <uint64_t>v)
 
 
 cdef inline size_t amqp091_open_frame(Octets* o, uint8_t type, uint16_t channel) noexcept nogil:

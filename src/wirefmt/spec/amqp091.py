@@ -682,7 +682,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     # ---- protocol header
     Check("PROTOCOL_HEADER", "not a protocol header", "4.2.2", None, status="UNSUPPORTED"),
     Check("PROTOCOL_VERSION", "protocol header of another version", "4.2.2", None, lax=True, status="UNSUPPORTED"),
-    Check("PROTOCOL_SENDER", "only a client sends the protocol header of its version", "4.2.2", None, lax=True),
     # ---- methods
     Check("CLASS_UNKNOWN", "unknown class", "4.2.4", 540),
     Check("METHOD_UNKNOWN", "unknown method", "4.2.4", 540),

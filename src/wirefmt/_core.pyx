@@ -11,14 +11,14 @@ from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memmove, memset
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport (
     Cursor, Span, cursor_over, left, read_span, read_u8, read_u16,
 )
 from wirefmt._core.status cimport (
-    Fault, LIMIT, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault,
+    Fault, LIMIT, MALFORMED, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault,
 )
 from wirefmt._core.topics cimport (
     TOPIC_OK, TOPIC_SHARE_NAME, check_topic_filter, check_topic_name, is_shared, match_topic, split_share,
@@ -73,6 +73,23 @@ include "_core/amqp10_table.pxi"
 include "_core/amqp10_types.pxi"
 # octets -> Amqp10Frame, Amqp10Message, nogil
 include "_core/amqp10.pxi"
+
+# GENERATED from wirefmt/spec/rocketmq.py
+include "_core/rocketmq_table.pxi"
+# octets -> RocketmqFrame, stored messages, nogil
+include "_core/rocketmq.pxi"
+# texts and JSON as Python values, and as the Java code writes them
+include "_core/rocketmq_values.pxi"
+# typed headers
+include "_core/rocketmq_headers.pxi"
+# stored messages, batches, ids
+include "_core/rocketmq_bodies.pxi"
+# JSON bodies
+include "_core/rocketmq_json.pxi"
+# RemotingCommand, encoders
+include "_core/rocketmq_messages.pxi"
+# RocketmqFrame -> columns
+include "_core/rocketmq_columns.pxi"
 
 # ---- captures
 # pcap and pcapng blocks -> packet records

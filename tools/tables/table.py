@@ -9,12 +9,15 @@ from tables.text import enum
 
 
 def table_columns(spec: ModuleType) -> list[str]:
-    """Numbers of the columns: T_ the message table's, M_ those of its MQTT struct, B_ those of MQTT's decode_batch."""
+    """Numbers of the columns: T_ the message table's, M_ those of its MQTT struct, B_ those of MQTT's decode_batch; for
+    other protocols the same with letters of the protocol before: RM_, RB_."""
     lines = []
     for name, prefix, columns in (
         ("TableColumn", "T", spec.COLUMNS),
         ("MqttTableField", "M", spec.MQTT_FIELDS),
         ("MqttBatchColumn", "B", spec.MQTT_BATCH),
+        ("RocketmqTableField", "RM", spec.ROCKETMQ_FIELDS),
+        ("RocketmqBatchColumn", "RB", spec.ROCKETMQ_BATCH),
     ):
         lines += enum(name, ((f"{prefix}_{c.name.upper()}", i) for i, c in enumerate(columns)))
     return lines
@@ -39,6 +42,11 @@ The struct column `mqtt` has what MQTT says beyond the common columns. On the co
 
 | field | type | meaning |
 |---|---|---|"""
+    rocketmq = """
+## rocketmq
+
+| field | type | meaning |
+|---|---|---|"""
 
     def rows(columns: Iterable[tuple[str, str, str]]) -> list[str]:
         # a struct's fields have a table of their own
@@ -46,4 +54,11 @@ The struct column `mqtt` has what MQTT says beyond the common columns. On the co
             f"| `{name}` | {kind if kind[:7] != 'struct<' else 'struct'} | {said} |" for name, kind, said in columns
         ]
 
-    return [*intro.splitlines(), *rows(spec.COLUMNS), *mqtt.splitlines(), *rows(spec.MQTT_FIELDS)]
+    return [
+        *intro.splitlines(),
+        *rows(spec.COLUMNS),
+        *mqtt.splitlines(),
+        *rows(spec.MQTT_FIELDS),
+        *rocketmq.splitlines(),
+        *rows(spec.ROCKETMQ_FIELDS),
+    ]

@@ -1,0 +1,1082 @@
+# RocketMQ remoting: the octets of one frame -> RocketmqFrame; stored messages and batches within a body. Objects and
+# columns both stand on this.
+#
+# There is no specification but the real code, of which docs/rocketmq.md says what it does; section numbers are that
+# page's. What the real reader takes is taken here, in STRICT and in LAX alike, what it refuses is refused.
+#
+#   offset 0  4 octets  L: octets that follow
+#   offset 4  1 octet   how the header is written: 0 JSON, 1 ROCKETMQ (binary)
+#   offset 5  3 octets  H: octets of the header
+#   offset 8  H octets  header
+#   then      L - 4 - H body
+#
+# Uses: be, cursor, status, faults, rocketmq_table. Included by _core.pyx.
+
+cdef enum RocketmqSerializeType:
+    ROCKETMQ_JSON = 0
+    ROCKETMQ_BINARY = 1
+
+
+cdef enum RocketmqFlag:
+    ROCKETMQ_RESPONSE = 1
+    ROCKETMQ_ONEWAY = 2
+
+
+cdef enum RocketmqForm:         # how a text stands in the octets
+    ROCKETMQ_NULL = 0
+    ROCKETMQ_OCTETS = 1         # as it is; ill-formed UTF-8 is replaced, not refused
+    ROCKETMQ_ESCAPED = 2        # a JSON string with escapes, without its quotes
+    ROCKETMQ_VALUE = 3          # a JSON value that is no string: fractions, objects, arrays
+
+
+cdef enum:
+    ROCKETMQ_NESTING = 64       # of JSON values
+    ROCKETMQ_BINARY_LEAST = 21  # octets of a binary header without remark and fields
+    ROCKETMQ_MAGIC_V1 = <int32_t>0xDAA320A7
+    ROCKETMQ_MAGIC_V2 = <int32_t>0xDAA320AB
+
+
+cdef struct RocketmqText:
+    const uint8_t* at
+    uint32_t size
+    uint8_t form                # a RocketmqForm
+
+
+cdef struct RocketmqFrame:      # views into the octets; nothing owned
+    const uint8_t* frame
+    uint32_t size               # the whole frame, its length word included
+    uint8_t serialize_type
+    uint8_t has_opaque          # JSON may leave it out: the real reader makes one up then
+    int32_t code, version, opaque, flag
+    int16_t language            # number; -1: null, or none that is known
+    RocketmqText remark
+    Span header
+    Span ext                    # JSON: the object behind its `{`; binary: the map. at == NULL: null
+    Span body                   # at == NULL: none, as is a body of no octets
+
+
+cdef struct RocketmqMessage:    # a stored message (7.1), or an item of a batch (7.2); views, nothing owned
+    const uint8_t* at
+    uint32_t size               # octets it takes, whatever its total size says
+    int32_t total_size, magic_code, body_crc, queue_id, flag, sys_flag, reconsume_times, born_port, store_port
+    int64_t queue_offset, physical_offset, born_timestamp, store_timestamp, prepared_transaction_offset
+    Span born_host, store_host  # 4 or 16 octets
+    Span body, topic, properties        # at == NULL: none; the body may be compressed
+
+
+cdef int rocketmq_frame_size(const uint8_t* p, size_t n, uint32_t max_frame_size, size_t* size,
+                             Fault* f) noexcept nogil:
+    """Octets of the frame that begins at `p`, from its first four. max_frame_size 0: the protocol's own limit."""
+    cdef uint32_t length
+    cdef uint32_t limit = max_frame_size if max_frame_size else ROCKETMQ_FRAME_MAX
+    if n < 4:
+        return NEED_DATA
+    length = load_u32(p)
+    if limit < 4 or length > limit - 4:         # the limit counts the length word
+        return fault(f, LIMIT, ROCKETMQ_CHECK_FRAME_TOO_LARGE, ROCKETMQ_FIELD_LENGTH, 0, <int64_t>length + 4, limit, 0)
+    if length < 4:
+        return fault(f, TRUNCATED, ROCKETMQ_CHECK_FRAME_TOO_SHORT, ROCKETMQ_FIELD_HEADER_LENGTH, 4, 4, length,
+                     ROCKETMQ_FIELD_LENGTH)
+    size[0] = <size_t>length + 4
+    return OK
+
+
+cdef int rocketmq_parse(const uint8_t* p, size_t n, uint32_t max_elements, RocketmqFrame* out, Fault* f) noexcept nogil:
+    """Read one whole frame. max_elements: entries of extFields and of JSON values in all; 0: no limit."""
+    cdef size_t header, body
+    memset(out, 0, sizeof(RocketmqFrame))
+    if n < 8 or <size_t>load_u32(p) + 4 > n:
+        return fault(f, TRUNCATED, ROCKETMQ_CHECK_FRAME_TRUNCATED, ROCKETMQ_FIELD_FRAME, <int64_t>n,
+                     <int64_t>max(<size_t>8, <size_t>load_u32(p) + 4 if n >= 4 else 8), <int64_t>n, 0)
+    if <size_t>load_u32(p) + 4 < n:
+        return fault(f, MALFORMED, ROCKETMQ_CHECK_FRAME_TRAILING, ROCKETMQ_FIELD_FRAME, <int64_t>load_u32(p) + 4, 0, 0, 0)
+    header = load_u32(p + 4) & 0xFFFFFF
+    if header > n - 8:
+        return fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_LENGTH, ROCKETMQ_FIELD_HEADER, 8, <int64_t>header,
+                     <int64_t>(n - 8), ROCKETMQ_FIELD_LENGTH)
+    out.frame = p
+    out.size = <uint32_t>n
+    out.serialize_type = p[4]
+    out.header.at = p + 8
+    out.header.size = <uint32_t>header
+    body = n - 8 - header
+    if body:
+        out.body.at = out.header.at + header
+        out.body.size = <uint32_t>body
+    if p[4] == ROCKETMQ_BINARY:
+        return rocketmq_read_binary(out, max_elements, f)
+    if p[4] == ROCKETMQ_JSON:
+        return rocketmq_read_json(out, max_elements, f)
+    return fault(f, UNSUPPORTED, ROCKETMQ_CHECK_SERIALIZE_TYPE, ROCKETMQ_FIELD_SERIALIZE_TYPE, 4, 0, 0, 0)
+
+
+# ------------------------------------------------------------------------------------------------ 3: the binary header
+#
+#   0  2  code, signed        9   4  flag                     17 + r  4  octets of the map; <= 0: none
+#   2  1  language           13   4  octets r of the remark   then: 2 key length, key, 4 value length, value, again
+#   3  2  version, signed    17   r  remark
+#   5  4  opaque
+
+cdef int rocketmq_read_binary(RocketmqFrame* m, uint32_t max_elements, Fault* f) noexcept nogil:
+    cdef const uint8_t* p = m.header.at
+    cdef const uint8_t* end = p + m.header.size
+    cdef int32_t size
+    cdef int status
+    if m.header.size < ROCKETMQ_BINARY_LEAST:
+        return fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, ROCKETMQ_FIELD_HEADER, 8, ROCKETMQ_BINARY_LEAST,
+                     m.header.size, ROCKETMQ_FIELD_HEADER_LENGTH)
+    m.code = <int16_t>load_u16(p)
+    m.language = p[2] if p[2] < ROCKETMQ_LANGUAGES else -1
+    m.version = <int16_t>load_u16(p + 3)
+    m.opaque = <int32_t>load_u32(p + 5)
+    m.has_opaque = 1
+    m.flag = <int32_t>load_u32(p + 9)
+    p += 13
+    status = rocketmq_take_text(m, &p, end - 4, 4, ROCKETMQ_FIELD_REMARK, -1, &m.remark, f)
+    if status != OK:
+        return status
+    size = <int32_t>load_u32(p)
+    p += 4
+    if size > 0:
+        if size > end - p:
+            return fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, ROCKETMQ_FIELD_EXT_FIELDS, p - m.frame, size,
+                         end - p, ROCKETMQ_FIELD_HEADER_LENGTH)
+        status = rocketmq_read_map(m, p, p + size, end, max_elements, f)
+        p = m.ext.at + m.ext.size
+    if status == OK and p < end:
+        # what the header length counts too much is where the body begins; as many octets at its end are lost (3)
+        if m.body.size:
+            m.body.at = p
+    return status
+
+
+cdef int rocketmq_read_map(RocketmqFrame* m, const uint8_t* p, const uint8_t* stop, const uint8_t* end,
+                           uint32_t max_elements, Fault* f) noexcept nogil:
+    """The map whose length says that it ends at `stop`: an entry that begins before it is read to its own end."""
+    cdef RocketmqText text
+    cdef const uint8_t* begin = p
+    cdef uint32_t count = 0
+    cdef int status = OK
+    m.ext.at = begin
+    while status == OK and p < stop:
+        if max_elements and count == max_elements:
+            return fault(f, LIMIT, ROCKETMQ_CHECK_ELEMENTS, ROCKETMQ_FIELD_EXT_FIELDS, p - m.frame,
+                         <int64_t>count + 1, max_elements, 0)
+        status = rocketmq_take_text(m, &p, end, 2, ROCKETMQ_FIELD_EXT_FIELDS_KEY, <int>count, &text, f)
+        if status == OK:
+            status = rocketmq_take_text(m, &p, end, 4, ROCKETMQ_FIELD_EXT_FIELDS_VALUE, <int>count, &text, f)
+        count += 1
+    m.ext.size = <uint32_t>(p - begin)
+    return status
+
+
+cdef int rocketmq_take_text(const RocketmqFrame* m, const uint8_t** at, const uint8_t* end, int width, int field,
+                            int index, RocketmqText* out, Fault* f) noexcept nogil:
+    """A length of `width` octets and as many octets; no octets are null."""
+    cdef const uint8_t* p = at[0]
+    cdef int32_t size
+    cdef int status = OK
+    if width > end - p:
+        status = fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, field, p - m.frame, width, max(<int64_t>(end - p), 0),
+                       ROCKETMQ_FIELD_HEADER_LENGTH)
+    else:
+        size = <int16_t>load_u16(p) if width == 2 else <int32_t>load_u32(p)
+        if size < 0:
+            status = fault(f, MALFORMED, ROCKETMQ_CHECK_LENGTH_NEGATIVE, field, p - m.frame, 0, 0, 0)
+        elif size > end - p - width:
+            status = fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, field, p + width - m.frame, size, end - p - width,
+                           ROCKETMQ_FIELD_HEADER_LENGTH)
+    if status != OK:
+        f.index = index
+        return status
+    out.at = p + width
+    out.size = <uint32_t>size
+    out.form = ROCKETMQ_OCTETS if size else ROCKETMQ_NULL
+    at[0] = p + width + size
+    return OK
+
+
+# ------------------------------------------------------------------------------------------------ 2: JSON
+#
+# The real reader takes more than JSON: single quotes, names without quotes, comments, commas without number, numbers
+# with a suffix. It is walked over here and nothing is built; values nest ROCKETMQ_NESTING deep, without recursion.
+
+cdef struct RocketmqJson:
+    const uint8_t* base         # for offsets
+    const uint8_t* at
+    const uint8_t* end
+    uint32_t elements, max_elements
+    int field                   # where faults lie
+    Fault* f
+
+
+cdef int rocketmq_json_stop(RocketmqJson* j, int check) noexcept nogil:
+    """The fault where the reader stands."""
+    if j.at >= j.end and check == ROCKETMQ_CHECK_JSON_SYNTAX:
+        check = ROCKETMQ_CHECK_JSON_TRUNCATED
+    return fault(j.f, rocketmq_checks[check].status, check, j.field, j.at - j.base, 0, 0, 0)
+
+
+cdef inline int rocketmq_json_space(RocketmqJson* j) noexcept nogil:
+    """Blanks and comments."""
+    cdef uint8_t c
+    cdef int status
+    while j.at < j.end:
+        c = j.at[0]
+        if c > c"/":
+            break
+        if c == c" " or c == c"\n" or c == c"\t" or c == c"\r" or c == c"\f" or c == c"\b":
+            j.at += 1
+        elif c == c"/":
+            status = rocketmq_json_comment(j)
+            if status != OK:
+                return status
+        else:
+            break
+    return OK
+
+
+cdef int rocketmq_json_comment(RocketmqJson* j) noexcept nogil:
+    cdef const uint8_t* p = j.at + 1
+    if p < j.end and p[0] == c"/":
+        while p < j.end and p[0] != c"\n":
+            p += 1
+        j.at = p
+        return OK
+    if p < j.end and p[0] == c"*":
+        p += 1
+        while j.end - p >= 2:
+            if p[0] == c"*" and p[1] == c"/":
+                j.at = p + 2
+                return OK
+            p += 1
+        p = j.end
+    j.at = p
+    return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+
+
+cdef inline int rocketmq_json_string(RocketmqJson* j, RocketmqText* out) noexcept nogil:
+    """A string; its opening quote, `"` or `'`, is where the reader stands."""
+    cdef const uint8_t* p = j.at + 1
+    cdef uint8_t quote = j.at[0], c
+    cdef int n
+    out.at = p
+    out.form = ROCKETMQ_OCTETS
+    while p < j.end:
+        c = p[0]
+        if c == quote:
+            out.size = <uint32_t>(p - out.at)
+            j.at = p + 1
+            return OK
+        p += 1
+        if c == c"\\":
+            out.form = ROCKETMQ_ESCAPED
+            n = rocketmq_json_escape(p, j.end)
+            if n < 0:
+                j.at = p
+                return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+            p += n
+    j.at = p
+    return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+
+
+cdef inline bint rocketmq_is_hex(uint8_t c) noexcept nogil:
+    return c"0" <= c <= c"9" or c"a" <= (c | 0x20) <= c"f"
+
+
+cdef inline int rocketmq_json_escape(const uint8_t* p, const uint8_t* end) noexcept nogil:
+    """Octets of an escape behind its backslash; -1: it is none."""
+    cdef int digits, i
+    cdef uint8_t c
+    if p >= end:
+        return -1
+    c = p[0]
+    if c == c"u" or c == c"x":
+        digits = 4 if c == c"u" else 2
+        if end - p <= digits:
+            return -1
+        for i in range(1, digits + 1):
+            if not rocketmq_is_hex(p[i]):
+                return -1
+        return digits + 1
+    if c"0" <= c <= c"7" or c == c"b" or c == c"t" or c == c"n" or c == c"v" or c == c"f" or c == c"F" or c == c"r" or \
+            c == c'"' or c == c"'" or c == c"/" or c == c"\\":
+        return 1
+    return -1
+
+
+cdef inline bint rocketmq_is_name(uint8_t c, bint first) noexcept nogil:
+    """May an octet stand in a name without quotes?"""
+    return c"a" <= (c | 0x20) <= c"z" or c == c"_" or c >= 0x80 or (c == c"$" if first else c"0" <= c <= c"9")
+
+
+cdef int rocketmq_json_name(RocketmqJson* j, bint numbers, RocketmqText* out) noexcept nogil:
+    """A member's name and its colon; `numbers`: may it be a bare number?"""
+    cdef const uint8_t* p = j.at
+    cdef int status
+    if p < j.end and (p[0] == c'"' or p[0] == c"'"):
+        status = rocketmq_json_string(j, out)
+    elif p < j.end and numbers and (c"0" <= p[0] <= c"9" or p[0] == c"-"):
+        status = rocketmq_json_scalar(j, out)
+    else:
+        if p >= j.end or not rocketmq_is_name(p[0], True):
+            return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+        while p < j.end and rocketmq_is_name(p[0], p == j.at):
+            p += 1
+        out.at = j.at
+        out.size = <uint32_t>(p - j.at)
+        out.form = ROCKETMQ_OCTETS
+        j.at = p
+        status = OK
+    if status == OK:
+        status = rocketmq_json_space(j)
+    if status == OK and (j.at >= j.end or j.at[0] != c":"):
+        status = rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+    if status != OK:
+        return status
+    j.at += 1
+    if j.max_elements and j.elements == j.max_elements:
+        return rocketmq_json_stop(j, ROCKETMQ_CHECK_ELEMENTS)
+    j.elements += 1
+    return rocketmq_json_space(j)
+
+
+cdef inline bint rocketmq_json_word(RocketmqJson* j, const char* word, int size) noexcept nogil:
+    """Step over a word that stands here and ends there."""
+    if j.end - j.at < size or memcmp(j.at, word, <size_t>size) != 0 or \
+            (j.end - j.at > size and rocketmq_is_name(j.at[size], False)):
+        return False
+    j.at += size
+    return True
+
+
+cdef inline bint rocketmq_is_word(const RocketmqText* text) noexcept nogil:
+    """Of a text that began as a scalar: true, false?"""
+    return text.size and (text.at[0] == c"t" or text.at[0] == c"f")
+
+
+cdef int rocketmq_json_scalar(RocketmqJson* j, RocketmqText* out) noexcept nogil:
+    """A string, a number, true, false, null or undefined. Numbers without fraction and the two words are their text."""
+    cdef const uint8_t* p = j.at
+    if p < j.end and (p[0] == c'"' or p[0] == c"'"):
+        return rocketmq_json_string(j, out)
+    out.at = p
+    out.form = ROCKETMQ_OCTETS
+    if p < j.end and (p[0] == c"-" or c"0" <= p[0] <= c"9"):
+        return rocketmq_json_number(j, out)
+    if rocketmq_json_word(j, b"null", 4) or rocketmq_json_word(j, b"undefined", 9):
+        out.form = ROCKETMQ_NULL
+    elif not rocketmq_json_word(j, b"true", 4) and not rocketmq_json_word(j, b"false", 5):
+        return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+    out.size = <uint32_t>(j.at - p)
+    return OK
+
+
+cdef int rocketmq_json_number(RocketmqJson* j, RocketmqText* out) noexcept nogil:
+    """-?digits(.digits)?([eE][+-]?digits)?[LSBFD]?: what makes it more than a whole number makes it a ROCKETMQ_VALUE."""
+    cdef const uint8_t* p = j.at + (1 if j.at[0] == c"-" else 0)
+    while p < j.end and c"0" <= p[0] <= c"9":
+        p += 1
+    out.size = <uint32_t>(p - j.at)
+    if p < j.end and p[0] == c".":
+        out.form = ROCKETMQ_VALUE
+        p += 1
+        while p < j.end and c"0" <= p[0] <= c"9":
+            p += 1
+    if p < j.end and (p[0] == c"e" or p[0] == c"E"):
+        out.form = ROCKETMQ_VALUE
+        p += 1
+        if p < j.end and (p[0] == c"+" or p[0] == c"-"):
+            p += 1
+        while p < j.end and c"0" <= p[0] <= c"9":
+            p += 1
+    if out.form == ROCKETMQ_VALUE:
+        out.size = <uint32_t>(p - j.at)
+    if p < j.end and (p[0] == c"F" or p[0] == c"D"):
+        out.form = ROCKETMQ_VALUE
+        p += 1
+    elif p < j.end and (p[0] == c"L" or p[0] == c"S" or p[0] == c"B") and out.form == ROCKETMQ_OCTETS:
+        p += 1
+    if p < j.end and rocketmq_is_name(p[0], True):
+        j.at = p
+        return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+    j.at = p
+    return OK
+
+
+cdef int rocketmq_json_value(RocketmqJson* j, RocketmqText* out) noexcept nogil:
+    """Any value; objects and arrays are a ROCKETMQ_VALUE."""
+    cdef const uint8_t* begin = j.at
+    cdef RocketmqText inner
+    cdef uint64_t objects = 0           # bit n: what is open at depth n + 1 is an object
+    cdef int depth = 0
+    cdef bint value = True              # is a value due?
+    cdef bint comma = False             # is a comma, or the end, due?
+    cdef int status
+    cdef uint8_t c
+    if begin >= j.end or (begin[0] != c"{" and begin[0] != c"["):
+        return rocketmq_json_scalar(j, out)
+    while True:
+        status = rocketmq_json_space(j)
+        if status != OK:
+            return status
+        c = j.at[0] if j.at < j.end else 0
+        if value and (c == c"{" or c == c"["):
+            if depth == ROCKETMQ_NESTING:
+                return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_NESTING)
+            objects = objects << 1 | (c == c"{")
+            depth += 1
+            j.at += 1
+            value = comma = False
+        elif value:
+            status = rocketmq_json_scalar(j, &inner)
+            value = False
+            comma = True
+        elif c == c",":
+            j.at += 1
+            comma = False
+        elif c == (c"}" if objects & 1 else c"]"):
+            j.at += 1
+            objects >>= 1
+            depth -= 1
+            comma = True
+            if depth == 0:
+                out.at = begin
+                out.size = <uint32_t>(j.at - begin)
+                out.form = ROCKETMQ_VALUE
+                return OK
+        elif comma and objects & 1:
+            return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+        elif objects & 1:
+            status = rocketmq_json_name(j, True, &inner)
+            value = True
+        else:
+            if j.at >= j.end:
+                return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+            if j.max_elements and j.elements == j.max_elements:
+                return rocketmq_json_stop(j, ROCKETMQ_CHECK_ELEMENTS)
+            j.elements += 1
+            value = True
+        if status != OK:
+            return status
+
+
+# ---- escapes
+
+cdef size_t rocketmq_store_utf8(uint32_t c, uint8_t* out) noexcept nogil:
+    if c < 0x80:
+        out[0] = <uint8_t>c
+        return 1
+    if c < 0x800:
+        out[0] = <uint8_t>(0xC0 | c >> 6)
+        out[1] = <uint8_t>(0x80 | (c & 0x3F))
+        return 2
+    if c < 0x10000:
+        out[0] = <uint8_t>(0xE0 | c >> 12)
+        out[1] = <uint8_t>(0x80 | (c >> 6 & 0x3F))
+        out[2] = <uint8_t>(0x80 | (c & 0x3F))
+        return 3
+    out[0] = <uint8_t>(0xF0 | c >> 18)
+    out[1] = <uint8_t>(0x80 | (c >> 12 & 0x3F))
+    out[2] = <uint8_t>(0x80 | (c >> 6 & 0x3F))
+    out[3] = <uint8_t>(0x80 | (c & 0x3F))
+    return 4
+
+
+cdef inline uint32_t rocketmq_hex(const uint8_t* p, int digits) noexcept nogil:
+    cdef uint32_t v = 0
+    cdef int i
+    for i in range(digits):
+        v = v << 4 | ((p[i] & 15) + (9 if p[i] & 0x40 else 0))
+    return v
+
+
+cdef size_t rocketmq_unescape(const uint8_t* p, size_t n, uint8_t* out) noexcept nogil:
+    """The octets of a string whose escapes have been checked, in UTF-8; `out` has room for `n`. A surrogate without
+    its other half becomes U+FFFD."""
+    cdef const uint8_t* end = p + n
+    cdef uint8_t* o = out
+    cdef uint32_t u, low
+    cdef uint8_t c
+    while p < end:
+        c = p[0]
+        p += 1
+        if c != c"\\":
+            o[0] = c
+            o += 1
+            continue
+        c = p[0]
+        p += 1
+        if c == c"u" or c == c"x":
+            u = rocketmq_hex(p, 4 if c == c"u" else 2)
+            p += 4 if c == c"u" else 2
+            if 0xD800 <= u < 0xE000:
+                low = 0
+                if u < 0xDC00 and end - p >= 6 and p[0] == c"\\" and p[1] == c"u":
+                    low = rocketmq_hex(p + 2, 4)
+                if 0xDC00 <= low < 0xE000:
+                    u = 0x10000 + ((u - 0xD800) << 10) + (low - 0xDC00)
+                    p += 6
+                else:
+                    u = 0xFFFD
+            o += rocketmq_store_utf8(u, o)
+            continue
+        if c"0" <= c <= c"7":
+            c -= c"0"
+        elif c == c"b":
+            c = 8
+        elif c == c"t":
+            c = 9
+        elif c == c"n":
+            c = 10
+        elif c == c"v":
+            c = 11
+        elif c == c"f" or c == c"F":
+            c = 12
+        elif c == c"r":
+            c = 13
+        o[0] = c
+        o += 1
+    return <size_t>(o - out)
+
+
+# ---- the header
+
+cdef enum RocketmqMember:
+    ROCKETMQ_OTHER = 0
+    ROCKETMQ_CODE, ROCKETMQ_FLAG, ROCKETMQ_LANGUAGE, ROCKETMQ_OPAQUE, ROCKETMQ_REMARK, ROCKETMQ_VERSION
+    ROCKETMQ_EXT_FIELDS
+
+
+cdef int rocketmq_member(const RocketmqText* name) noexcept nogil:
+    """Which member it is. The real reader takes no notice of case, `_` and `-`."""
+    cdef uint8_t[64] raw
+    cdef uint8_t[12] word
+    cdef const uint8_t* p = name.at
+    cdef size_t n = name.size, i
+    cdef int size = 0
+    if n > sizeof(raw):
+        return ROCKETMQ_OTHER
+    if name.form == ROCKETMQ_ESCAPED:
+        n = rocketmq_unescape(p, n, raw)
+        p = raw
+    for i in range(n):
+        if p[i] == c"_" or p[i] == c"-":
+            continue
+        if size == 12:
+            return ROCKETMQ_OTHER
+        word[size] = p[i] | 0x20 if c"A" <= p[i] <= c"Z" else p[i]
+        size += 1
+    if size == 4:
+        return (ROCKETMQ_CODE if memcmp(word, b"code", 4) == 0 else
+                ROCKETMQ_FLAG if memcmp(word, b"flag", 4) == 0 else ROCKETMQ_OTHER)
+    if size == 6:
+        return (ROCKETMQ_OPAQUE if memcmp(word, b"opaque", 6) == 0 else
+                ROCKETMQ_REMARK if memcmp(word, b"remark", 6) == 0 else ROCKETMQ_OTHER)
+    if size == 7:
+        return ROCKETMQ_VERSION if memcmp(word, b"version", 7) == 0 else ROCKETMQ_OTHER
+    if size == 8:
+        return ROCKETMQ_LANGUAGE if memcmp(word, b"language", 8) == 0 else ROCKETMQ_OTHER
+    return ROCKETMQ_EXT_FIELDS if size == 9 and memcmp(word, b"extfields", 9) == 0 else ROCKETMQ_OTHER
+
+
+cdef int[8] ROCKETMQ_MEMBER_FIELD       # member -> FIELDS row
+ROCKETMQ_MEMBER_FIELD = [
+    ROCKETMQ_FIELD_HEADER, ROCKETMQ_FIELD_CODE, ROCKETMQ_FIELD_FLAG, ROCKETMQ_FIELD_LANGUAGE, ROCKETMQ_FIELD_OPAQUE,
+    ROCKETMQ_FIELD_REMARK, ROCKETMQ_FIELD_VERSION, ROCKETMQ_FIELD_EXT_FIELDS,
+]
+
+
+cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, Fault* f) noexcept nogil:
+    cdef RocketmqJson j
+    cdef RocketmqText name
+    cdef int status, member
+    j.base = m.frame
+    j.at = m.header.at
+    j.end = j.at + m.header.size
+    j.elements = 0
+    j.max_elements = max_elements
+    j.field = ROCKETMQ_FIELD_HEADER
+    j.f = f
+    if m.header.size >= 3 and j.at[0] == 0xEF and j.at[1] == 0xBB and j.at[2] == 0xBF:      # a byte order mark
+        j.at += 3
+    status = rocketmq_json_space(&j)
+    if status != OK:
+        return status
+    if j.at >= j.end:
+        return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_EMPTY)
+    if j.at[0] != c"{":
+        return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_OBJECT)
+    j.at += 1
+    while True:
+        status = rocketmq_json_next(&j)
+        if status != OK or j.at[0] == c"}":
+            break
+        status = rocketmq_json_name(&j, False, &name)
+        if status == OK:
+            member = rocketmq_member(&name)
+            j.field = ROCKETMQ_MEMBER_FIELD[member]
+            status = rocketmq_take_member(&j, m, member)
+            j.field = ROCKETMQ_FIELD_HEADER
+        if status == OK:
+            status = rocketmq_json_behind(&j)
+        if status != OK:
+            break
+    if status != OK:
+        return status
+    j.at += 1
+    status = rocketmq_json_space(&j)
+    if status == OK and j.at < j.end:
+        return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_TRAILING)
+    return status
+
+
+cdef inline int rocketmq_json_next(RocketmqJson* j) noexcept nogil:
+    """To the next member of an object, or to its end: over any number of commas."""
+    cdef int status
+    while True:
+        status = rocketmq_json_space(j)
+        if status != OK:
+            return status
+        if j.at >= j.end:
+            return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+        if j.at[0] != c",":
+            return OK
+        j.at += 1
+
+
+cdef inline int rocketmq_json_behind(RocketmqJson* j) noexcept nogil:
+    """Behind a member's value comes a comma or the end."""
+    cdef int status = rocketmq_json_space(j)
+    if status == OK and (j.at >= j.end or (j.at[0] != c"," and j.at[0] != c"}")):
+        return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+    return status
+
+
+cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrame* m, int member) noexcept nogil:
+    cdef RocketmqText value
+    cdef const uint8_t* at = j.at
+    cdef bint quoted
+    cdef int status
+    if member == ROCKETMQ_EXT_FIELDS:
+        return rocketmq_take_ext(j, m)
+    quoted = at < j.end and (at[0] == c'"' or at[0] == c"'")
+    status = rocketmq_json_value(j, &value)
+    if status != OK:
+        return status
+    if member == ROCKETMQ_CODE:
+        return rocketmq_take_int(j, at, quoted, &value, &m.code)
+    if member == ROCKETMQ_FLAG:
+        return rocketmq_take_int(j, at, quoted, &value, &m.flag)
+    if member == ROCKETMQ_VERSION:
+        return rocketmq_take_int(j, at, quoted, &value, &m.version)
+    if member == ROCKETMQ_OPAQUE:
+        m.has_opaque |= value.form != ROCKETMQ_NULL
+        return rocketmq_take_int(j, at, quoted, &value, &m.opaque)
+    if member == ROCKETMQ_LANGUAGE:
+        return rocketmq_take_language(j, at, quoted, &value, &m.language)
+    if member == ROCKETMQ_REMARK:
+        m.remark = value
+    return OK
+
+
+cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m) noexcept nogil:
+    """extFields: an object whose values are texts, or null (or, read as that, an empty string or the string null)."""
+    cdef RocketmqText text
+    cdef const uint8_t* at = j.at
+    cdef int status
+    if at >= j.end or at[0] != c"{":
+        status = rocketmq_json_value(j, &text)
+        if status != OK:
+            return status
+        if text.form != ROCKETMQ_NULL and (
+                (at[0] != c'"' and at[0] != c"'") or
+                (text.size and (text.size != 4 or memcmp(text.at, b"null", 4) != 0))):
+            j.at = at
+            return rocketmq_json_stop(j, ROCKETMQ_CHECK_EXT_FIELDS_OBJECT)
+        m.ext.at = NULL
+        m.ext.size = 0
+        return OK
+    j.at += 1
+    m.ext.at = j.at
+    while True:
+        status = rocketmq_json_next(j)
+        if status == OK and j.at[0] == c"}":
+            break
+        if status == OK:
+            status = rocketmq_json_name(j, False, &text)
+        if status == OK:
+            status = rocketmq_json_value(j, &text)
+        if status == OK:
+            status = rocketmq_json_behind(j)
+        if status != OK:
+            return status
+    m.ext.size = <uint32_t>(j.at - m.ext.at)
+    j.at += 1
+    return OK
+
+
+cdef int rocketmq_take_int(RocketmqJson* j, const uint8_t* at, bint quoted, const RocketmqText* value,
+                           int32_t* out) noexcept nogil:
+    """A number of 32 bits: as one, as text, with a fraction that is cut off, or as true and false. Null leaves it."""
+    cdef const uint8_t* p = value.at
+    cdef const uint8_t* end = p + value.size
+    cdef int64_t v = 0
+    cdef bint minus
+    if value.form == ROCKETMQ_NULL:
+        return OK
+    if value.form == ROCKETMQ_VALUE and p[0] != c"{" and p[0] != c"[":
+        out[0] = <int32_t>rocketmq_cut(p, end)
+        return OK
+    if not quoted and rocketmq_is_word(value):
+        out[0] = p[0] == c"t"
+        return OK
+    if quoted:
+        if value.size == 0 or (value.size == 4 and (memcmp(p, b"null", 4) == 0 or memcmp(p, b"NULL", 4) == 0)):
+            return OK
+        end = rocketmq_without_zeros(p, end)
+    minus = p < end and p[0] == c"-"
+    if minus or (quoted and p < end and p[0] == c"+"):
+        p += 1
+    if p == end or value.form != ROCKETMQ_OCTETS:
+        j.at = at
+        return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_NUMBER)
+    while p < end:
+        if c"0" <= p[0] <= c"9":
+            v = v * 10 + (p[0] - c"0")
+        elif not (quoted and p[0] == c","):             # text may have its thousands apart
+            v = <int64_t>1 << 40
+        if v > <int64_t>0x80000000:
+            j.at = at
+            return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_NUMBER)
+        p += 1
+    if v == <int64_t>0x80000000 and not minus:
+        j.at = at
+        return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_NUMBER)
+    out[0] = <int32_t>(-v if minus else v)
+    return OK
+
+
+cdef const uint8_t* rocketmq_without_zeros(const uint8_t* p, const uint8_t* end) noexcept nogil:
+    """Where text ends without a last `.000`."""
+    cdef const uint8_t* at = end
+    while at > p and (at - 1)[0] == c"0":
+        at -= 1
+    return at - 1 if at > p and (at - 1)[0] == c"." else end
+
+
+cdef int64_t rocketmq_cut(const uint8_t* p, const uint8_t* end) noexcept nogil:
+    """A number without its fraction; of larger ones the low bits, as the real reader has it."""
+    cdef uint64_t v = 0
+    cdef int64_t exponent = 0, places = 0
+    cdef bint minus = p < end and p[0] == c"-"
+    cdef bint down
+    cdef const uint8_t* at = p + minus
+    cdef const uint8_t* digits = at
+    while at < end and (c"0" <= at[0] <= c"9" or at[0] == c"."):
+        at += 1
+    if at < end and (at[0] == c"e" or at[0] == c"E"):
+        p = at + 1
+        down = p < end and p[0] == c"-"
+        if p < end and (p[0] == c"-" or p[0] == c"+"):
+            p += 1
+        while p < end and exponent < 100000:
+            exponent = exponent * 10 + (p[0] - c"0")
+            p += 1
+        if down:
+            exponent = -exponent
+    p = digits
+    while p < at and p[0] != c".":
+        places += 1
+        p += 1
+    places += exponent                                  # digits before the point
+    p = digits
+    while p < at and places > 0:
+        if p[0] != c".":
+            v = v * 10 + (p[0] - c"0")
+            places -= 1
+        p += 1
+    while places > 0 and v != 0:                        # after 64 zeros nothing is left of it
+        v *= 10
+        places -= 1
+    return <int64_t>(0 - v if minus else v)
+
+
+cdef int rocketmq_take_language(RocketmqJson* j, const uint8_t* at, bint quoted, const RocketmqText* value,
+                                int16_t* out) noexcept nogil:
+    """A name, in any case; one that no language has is null. A number is that of a language."""
+    cdef int32_t number = 0
+    cdef size_t i
+    cdef int k, status
+    cdef uint8_t c
+    if not quoted and value.form != ROCKETMQ_NULL:
+        if value.form == ROCKETMQ_OCTETS and not rocketmq_is_word(value):
+            status = rocketmq_take_int(j, at, False, value, &number)
+            if status != OK:
+                return status
+            if 0 <= number < ROCKETMQ_LANGUAGES:
+                out[0] = <int16_t>number
+                return OK
+        j.at = at
+        return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_LANGUAGE)
+    out[0] = -1
+    if value.form != ROCKETMQ_OCTETS:
+        return OK
+    for k in range(ROCKETMQ_LANGUAGES):
+        if strlen(rocketmq_languages[k]) != value.size:
+            continue
+        for i in range(value.size):
+            c = value.at[i]
+            if (c - 0x20 if c"a" <= c <= c"z" else c) != <uint8_t>rocketmq_languages[k][i]:
+                break
+        else:
+            out[0] = <int16_t>k
+            return OK
+    return OK
+
+
+# ------------------------------------------------------------------------------------------------ extFields, one by one
+
+cdef const uint8_t* rocketmq_next_field(const RocketmqFrame* m, const uint8_t* at, RocketmqText* key,
+                                        RocketmqText* value) noexcept nogil:
+    """The entry of extFields at `at` (begin with m.ext.at), which rocketmq_parse has checked; where the next one is,
+    NULL behind the last."""
+    cdef const uint8_t* end = m.ext.at + m.ext.size
+    cdef RocketmqJson j
+    cdef Fault f
+    if at == NULL:
+        return NULL
+    if m.serialize_type == ROCKETMQ_BINARY:
+        if at >= end:
+            return NULL
+        key.size = load_u16(at)
+        key.at = at + 2
+        key.form = ROCKETMQ_OCTETS if key.size else ROCKETMQ_NULL
+        at += 2 + key.size
+        value.size = load_u32(at)
+        value.at = at + 4
+        value.form = ROCKETMQ_OCTETS if value.size else ROCKETMQ_NULL
+        return at + 4 + value.size
+    j.base = m.frame
+    j.at = at
+    j.end = end + 1                     # the closing brace
+    j.elements = j.max_elements = 0
+    j.f = &f
+    rocketmq_json_next(&j)
+    if j.at >= end:
+        return NULL
+    rocketmq_json_name(&j, False, key)
+    rocketmq_json_value(&j, value)
+    return j.at
+
+
+cdef inline bint rocketmq_is(const RocketmqText* text, const char* word, uint32_t size) noexcept nogil:
+    return text.size == size and memcmp(text.at, word, size) == 0
+
+
+# ------------------------------------------------------------------------------------------------ 7.1: stored messages
+#
+#    0  4  total size          28  8  physical offset        then  4  reconsume times
+#    4  4  magic code          36  4  sysFlag                      8  prepared transaction offset
+#    8  4  CRC of the body     40  8  born time, ms                4  body length, body
+#   12  4  queue id            48  8  born host (or 20: IPv6)    1|2  topic length (2: magic code v2), topic
+#   16  4  flag                then 8  store time, ms              2  properties length, properties
+#   20  8  queue offset             8  store host (or 20)
+
+cdef int rocketmq_message_cut(const uint8_t* base, const uint8_t* p, const uint8_t* end, int64_t need, int field,
+                              int limited_by, int index, Fault* f) noexcept nogil:
+    fault(f, TRUNCATED, ROCKETMQ_CHECK_MESSAGE_TRUNCATED, field, p - base, need, end - p, limited_by)
+    f.index = index
+    return f.status
+
+
+cdef int rocketmq_message_bad(const uint8_t* base, const uint8_t* p, int check, int field, int index,
+                              Fault* f) noexcept nogil:
+    fault(f, rocketmq_checks[check].status, check, field, p - base, 0, 0, 0)
+    f.index = index
+    return f.status
+
+
+cdef int rocketmq_read_message(const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
+                               RocketmqMessage* out, Fault* f) noexcept nogil:
+    """The stored message at `p`. Offsets of faults count from `base`; `index`: its place in the body."""
+    cdef uint32_t born, store
+    cdef int64_t n
+    memset(out, 0, sizeof(RocketmqMessage))
+    out.at = p
+    if end - p < 48:
+        return rocketmq_message_cut(base, p, end, 48, ROCKETMQ_FIELD_MESSAGES_ITEM, 0, index, f)
+    out.total_size = <int32_t>load_u32(p)
+    out.magic_code = <int32_t>load_u32(p + 4)
+    out.body_crc = <int32_t>load_u32(p + 8)
+    out.queue_id = <int32_t>load_u32(p + 12)
+    out.flag = <int32_t>load_u32(p + 16)
+    out.queue_offset = <int64_t>load_u64(p + 20)
+    out.physical_offset = <int64_t>load_u64(p + 28)
+    out.sys_flag = <int32_t>load_u32(p + 36)
+    out.born_timestamp = <int64_t>load_u64(p + 40)
+    if out.magic_code != ROCKETMQ_MAGIC_V1 and out.magic_code != ROCKETMQ_MAGIC_V2:
+        return rocketmq_message_bad(base, p + 4, ROCKETMQ_CHECK_MESSAGE_MAGIC, ROCKETMQ_FIELD_MESSAGES_MAGIC_CODE, index, f)
+    born = 16 if out.sys_flag & 0x10 else 4
+    store = 16 if out.sys_flag & 0x20 else 4
+    n = 48 + born + 4 + 8 + store + 4 + 4 + 8 + 4
+    if end - p < n:
+        return rocketmq_message_cut(base, p, end, n, ROCKETMQ_FIELD_MESSAGES_ITEM, 0, index, f)
+    p += 48
+    p = rocketmq_take_host(p, born, &out.born_host, &out.born_port)
+    out.store_timestamp = <int64_t>load_u64(p)
+    p = rocketmq_take_host(p + 8, store, &out.store_host, &out.store_port)
+    if not 0 <= out.born_port <= 65535:
+        return rocketmq_message_bad(base, out.born_host.at + born, ROCKETMQ_CHECK_MESSAGE_PORT,
+                                    ROCKETMQ_FIELD_MESSAGES_BORN_HOST, index, f)
+    if not 0 <= out.store_port <= 65535:
+        return rocketmq_message_bad(base, out.store_host.at + store, ROCKETMQ_CHECK_MESSAGE_PORT,
+                                    ROCKETMQ_FIELD_MESSAGES_STORE_HOST, index, f)
+    out.reconsume_times = <int32_t>load_u32(p)
+    out.prepared_transaction_offset = <int64_t>load_u64(p + 4)
+    return rocketmq_read_contents(base, p + 12, end, index, out, f)
+
+
+cdef inline const uint8_t* rocketmq_take_host(const uint8_t* p, uint32_t size, Span* host, int32_t* port) noexcept nogil:
+    host.at = p
+    host.size = size
+    port[0] = <int32_t>load_u32(p + size)
+    return p + size + 4
+
+
+cdef int rocketmq_read_contents(const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
+                                RocketmqMessage* out, Fault* f) noexcept nogil:
+    """Body, topic and properties, each behind its length; `p` has the four octets of the first."""
+    cdef int64_t n = <int32_t>load_u32(p)
+    cdef int width = 2 if out.magic_code == ROCKETMQ_MAGIC_V2 else 1
+    p += 4
+    if n > 0:
+        if end - p < n:
+            return rocketmq_message_cut(base, p, end, n, ROCKETMQ_FIELD_MESSAGES_BODY,
+                                        ROCKETMQ_FIELD_MESSAGES_BODY_LENGTH, index, f)
+        if out.sys_flag & 1 and (out.sys_flag >> 8 & 7) > 3:
+            return rocketmq_message_bad(base, out.at + 36, ROCKETMQ_CHECK_MESSAGE_COMPRESSION,
+                                        ROCKETMQ_FIELD_MESSAGES_SYS_FLAG, index, f)
+        out.body.at = p
+        out.body.size = <uint32_t>n
+        p += n
+    if end - p < width:
+        return rocketmq_message_cut(base, p, end, width, ROCKETMQ_FIELD_MESSAGES_TOPIC_LENGTH, 0, index, f)
+    n = <int8_t>p[0] if width == 1 else <int16_t>load_u16(p)
+    if n < 0:
+        return rocketmq_message_bad(base, p, ROCKETMQ_CHECK_MESSAGE_TOPIC_LENGTH, ROCKETMQ_FIELD_MESSAGES_TOPIC_LENGTH,
+                                    index, f)
+    p += width
+    if end - p < n:
+        return rocketmq_message_cut(base, p, end, n, ROCKETMQ_FIELD_MESSAGES_TOPIC, ROCKETMQ_FIELD_MESSAGES_TOPIC_LENGTH,
+                                    index, f)
+    out.topic.at = p
+    out.topic.size = <uint32_t>n
+    p += n
+    if end - p < 2:
+        return rocketmq_message_cut(base, p, end, 2, ROCKETMQ_FIELD_MESSAGES_PROPERTIES_LENGTH, 0, index, f)
+    n = <int16_t>load_u16(p)
+    p += 2
+    if n > 0:
+        if end - p < n:
+            return rocketmq_message_cut(base, p, end, n, ROCKETMQ_FIELD_MESSAGES_PROPERTIES,
+                                        ROCKETMQ_FIELD_MESSAGES_PROPERTIES_LENGTH, index, f)
+        out.properties.at = p
+        out.properties.size = <uint32_t>n
+        p += n
+    out.size = <uint32_t>(p - out.at)
+    return OK
+
+
+# ---- 7.2: batches: total size, magic code, CRC (both 0), flag, body length, body, 2 octets properties length, properties
+
+cdef int rocketmq_read_batch_item(const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
+                                  RocketmqMessage* out, Fault* f) noexcept nogil:
+    """The item of a batch at `p`."""
+    cdef int64_t n
+    memset(out, 0, sizeof(RocketmqMessage))
+    out.at = p
+    if end - p < 20:
+        return rocketmq_message_cut(base, p, end, 20, ROCKETMQ_FIELD_MESSAGES_ITEM, 0, index, f)
+    out.total_size = <int32_t>load_u32(p)
+    out.magic_code = <int32_t>load_u32(p + 4)
+    out.body_crc = <int32_t>load_u32(p + 8)
+    out.flag = <int32_t>load_u32(p + 12)
+    n = <int32_t>load_u32(p + 16)
+    if n < 0:
+        return rocketmq_message_bad(base, p + 16, ROCKETMQ_CHECK_BATCH_LENGTH, ROCKETMQ_FIELD_MESSAGES_BODY_LENGTH, index, f)
+    p += 20
+    if end - p < n:
+        return rocketmq_message_cut(base, p, end, n, ROCKETMQ_FIELD_MESSAGES_BODY, ROCKETMQ_FIELD_MESSAGES_BODY_LENGTH,
+                                    index, f)
+    out.body.at = p
+    out.body.size = <uint32_t>n
+    p += n
+    if end - p < 2:
+        return rocketmq_message_cut(base, p, end, 2, ROCKETMQ_FIELD_MESSAGES_PROPERTIES_LENGTH, 0, index, f)
+    n = <int16_t>load_u16(p)
+    if n < 0:
+        return rocketmq_message_bad(base, p, ROCKETMQ_CHECK_BATCH_LENGTH, ROCKETMQ_FIELD_MESSAGES_PROPERTIES_LENGTH, index,
+                                    f)
+    p += 2
+    if end - p < n:
+        return rocketmq_message_cut(base, p, end, n, ROCKETMQ_FIELD_MESSAGES_PROPERTIES,
+                                    ROCKETMQ_FIELD_MESSAGES_PROPERTIES_LENGTH, index, f)
+    out.properties.at = p
+    out.properties.size = <uint32_t>n
+    out.size = <uint32_t>(p + n - out.at)
+    return OK
+
+
+cdef const uint8_t* rocketmq_next_property(const uint8_t* p, const uint8_t* end, Span* name, Span* value) noexcept nogil:
+    """The property at `p` of a properties string: name 0x01 value 0x02; where the next one is, NULL behind the last.
+    What has no name or no value is passed over."""
+    cdef const uint8_t* stop
+    cdef const uint8_t* split
+    while p < end:
+        stop = <const uint8_t*>memchr(p, 2, <size_t>(end - p))
+        if stop == NULL:
+            stop = end
+        split = <const uint8_t*>memchr(p, 1, <size_t>(stop - p))
+        if split != NULL and split > p and split < stop - 1:
+            name.at = p
+            name.size = <uint32_t>(split - p)
+            value.at = split + 1
+            value.size = <uint32_t>(stop - split - 1)
+            return stop + 1 if stop < end else end
+        p = stop + 1
+    return NULL
+
+
+# ------------------------------------------------------------------------------------------------ names, and for faults.pxi
+
+cdef const char* rocketmq_name_of(const RocketmqNamed* rows, int count, int code) noexcept nogil:
+    """The name of a code in a table that is in the order of codes; NULL: it has none."""
+    cdef int low = 0, high = count, i
+    while low < high:
+        i = (low + high) >> 1
+        if rows[i].code == code:
+            return rows[i].name
+        if rows[i].code < code:
+            low = i + 1
+        else:
+            high = i
+    return NULL
+
+
+cdef const char* rocketmq_spec_of(const Fault* f) noexcept nogil:
+    return rocketmq_check_spec[f.check]
+
+
+cdef int rocketmq_reply_to(const Fault* f) noexcept nogil:
+    """The response code to answer; -1: just close."""
+    return rocketmq_checks[f.check].reply
+
+
+cdef ProtocolTables ROCKETMQ_TABLES
+ROCKETMQ_TABLES.name = "rocketmq"
+ROCKETMQ_TABLES.text = rocketmq_check_text
+ROCKETMQ_TABLES.path = rocketmq_field_path
+ROCKETMQ_TABLES.spec_of = rocketmq_spec_of
+ROCKETMQ_TABLES.reply_to = rocketmq_reply_to
+ROCKETMQ_TABLES.replies = NULL

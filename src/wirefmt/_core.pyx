@@ -102,6 +102,10 @@ include "_core/scanner.pxi"
 include "_core/reassembly.pxi"
 # WebSocket frames -> their payload
 include "_core/websocket.pxi"
+# what a capture asks of a protocol
+include "_core/protocol.pxi"
+# ... and what each answers
+include "_core/mqtt_capture.pxi"
 # a row for each protocol a capture may hold
 include "_core/protocols.pxi"
 # streams -> protocol -> message table

@@ -6,7 +6,7 @@
 # until it is whole. Behind a hole, and where the capture began inside a stream, frames are read again only from a place
 # where a chain of faultless ones begins (`look`): what is passed over is a `gap` row, never messages.
 #
-# Uses: pcapfile, packets, reassembly, websocket, protocols, table, table_columns, arrow, faults. Included by _core.pyx.
+# Uses: pcapfile, packets, reassembly, websocket, protocol, protocols, table, table_columns, arrow, faults. Included by _core.pyx.
 
 cdef enum:
     CHAIN = 3                   # faultless frames one behind another that make a boundary certain,
@@ -16,6 +16,7 @@ cdef enum:
     SEARCH_ORIGINS = 8192       # packets they may come from
     SEARCH_CREDIT = 64          # octets that may be looked at for each that arrives: the search stays linear
     SEARCH_STEP = 1 << 16       # octets passed over before the window is moved up
+    WEIGHED = 4096              # octets that must tell which of the protocols of a port it is
     PENDING_KEPT = 4096         # octets of room a direction keeps for its next partial frame
     NAMES_MAX = 1 << 24         # capture files
 
@@ -64,7 +65,7 @@ cdef struct FlowState:
 
 cdef struct CaptureCounts:
     int64_t bytes, files, packets, other_slices
-    int64_t rows, batches, malformed, gaps, partial
+    int64_t batches
     int64_t tls, not_recognised, websockets, messages_limited, capture_faults
 
 
@@ -100,8 +101,8 @@ cdef class CaptureDecoder(Reassembler):
     cdef int64_t batch_rows, batch_bytes
     cdef size_t max_message
     cdef uint32_t wanted                                # protocols, a bit a row
-    cdef uint8_t port_protocol[65536]                   # row + 1; 0: none registered
-    cdef uint8_t port_forced[65536]                     # the same, from decode_as
+    cdef uint32_t port_rows[65536]                      # protocols that registered it, a bit a row
+    cdef uint8_t port_forced[65536]                     # row + 1, from decode_as; 0: none
     cdef uint8_t* carry                                 # octets of a record that is not whole yet
     cdef size_t carry_at, carry_size, carry_room
     cdef uint8_t* scratch                               # unmasked WebSocket payload
@@ -149,7 +150,7 @@ cdef class CaptureDecoder(Reassembler):
                 self.wanted |= <uint32_t>1 << i
                 for port in protocols[i].ports:
                     if port:
-                        self.port_protocol[port] = <uint8_t>(i + 1)
+                        self.port_rows[port] |= <uint32_t>1 << i
         for rule in (decode_as,) if isinstance(decode_as, str) else decode_as:
             port, name = parse_decode_as(rule, names)
             self.port_forced[<uint16_t>port] = <uint8_t>(names.index(name) + 1)
@@ -300,7 +301,8 @@ cdef class CaptureDecoder(Reassembler):
         cdef CaptureCounts c = self.seen
         stats = {
             "bytes": c.bytes, "files": c.files, "packets": c.packets, "packets_of_other_slices": c.other_slices,
-            "rows": c.rows, "batches": c.batches, "malformed": c.malformed, "gap_rows": c.gaps, "partial": c.partial,
+            "rows": self.table.all_rows, "batches": c.batches, "malformed": self.table.status_rows[<int>ROW_MALFORMED],
+            "gap_rows": self.table.status_rows[<int>ROW_GAP], "partial": self.table.status_rows[<int>ROW_PARTIAL],
             "tls_flows": c.tls, "flows_not_recognised": c.not_recognised, "websocket_flows": c.websockets,
             "messages_limited": c.messages_limited, "capture_faults": c.capture_faults,
         }
@@ -421,12 +423,12 @@ cdef class CaptureDecoder(Reassembler):
 
     cdef int on_flow(self, Flow* f) noexcept nogil:
         """Whose port is registered is the server."""
-        if self.port_row(f.port[1]):
+        if self.port_is_known(f.port[1]):
             return 0
-        return 1 if self.port_row(f.port[0]) else -1
+        return 1 if self.port_is_known(f.port[0]) else -1
 
-    cdef inline int port_row(self, uint16_t port) noexcept nogil:
-        return self.port_forced[port] if self.port_forced[port] else self.port_protocol[port]
+    cdef inline bint port_is_known(self, uint16_t port) noexcept nogil:
+        return self.port_forced[port] or self.port_rows[port]
 
     cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
@@ -446,19 +448,23 @@ cdef class CaptureDecoder(Reassembler):
     cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
+        cdef uint32_t rows
         if fs == NULL:
             fs = self.open_state(f)
             if fs == NULL:
                 return
         side = &fs.sides[end]
         if side.stage == STAGE_START or side.stage == STAGE_HTTP:
-            if side.stage == STAGE_HTTP or not self.by_port(f):
+            rows = self.by_port(f)
+            if side.stage == STAGE_HTTP or not rows:
                 self.dismiss(f)                         # what would say the protocol is missing
                 return
-            self.set_protocol(f, self.by_port(f))
-            if side.size:
-                side.missing += <int64_t>side.size      # too few octets to be read
-                self.drop_pending(side)
+            side.missing += n + <int64_t>side.size      # too few octets to be read
+            side.why = <int8_t>why
+            self.drop_pending(side)
+            if is_one(rows):
+                self.set_protocol(f, first_row(rows))
+            return
         if side.stage == STAGE_SOCKET and side.socket.need == 0 and not side.socket.lost:
             if <uint64_t>n <= side.socket.left:
                 side.socket.left -= <uint64_t>n
@@ -484,6 +490,7 @@ cdef class CaptureDecoder(Reassembler):
                 self.put_gap(f, end, <int64_t>side.size, &f.last)
         if not side.searching and side.size:
             self.put_rest(f, end, b"stream ended", &f.last)
+        self.flush(f, end, b"stream ended")
 
     cdef void on_close(self, Flow* f) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
@@ -513,11 +520,12 @@ cdef class CaptureDecoder(Reassembler):
         f.state = fs
         return fs
 
-    cdef int by_port(self, Flow* f) noexcept nogil:
-        """Row + 1 of the protocol whose port one end has; 0: none."""
-        if self.port_forced[f.port[0]] or self.port_forced[f.port[1]]:
-            return self.port_forced[f.port[1]] if self.port_forced[f.port[1]] else self.port_forced[f.port[0]]
-        return self.port_protocol[f.port[1]] if self.port_protocol[f.port[1]] else self.port_protocol[f.port[0]]
+    cdef uint32_t by_port(self, Flow* f) noexcept nogil:
+        """Protocols, a bit a row, whose port one end has; what decode_as says stands alone."""
+        cdef int forced = self.port_forced[f.port[1]] if self.port_forced[f.port[1]] else self.port_forced[f.port[0]]
+        if forced:
+            return <uint32_t>1 << (forced - 1)
+        return self.port_rows[f.port[1]] if self.port_rows[f.port[1]] else self.port_rows[f.port[0]]
 
     cdef void recognise(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """The first octets of a direction. Few octets are kept until they can be told apart."""
@@ -571,37 +579,71 @@ cdef class CaptureDecoder(Reassembler):
     cdef int guess(self, Flow* f, int end, const uint8_t* p, size_t n) noexcept nogil:
         """A Verdict; YES: the flow has its protocol and both directions read frames."""
         cdef FlowState* fs = <FlowState*>f.state
-        cdef int row = self.by_port(f)
+        cdef uint32_t rows = self.by_port(f)
         cdef int i, verdict
         cdef bint more = False
-        cdef bint forced = self.port_forced[f.port[0]] != 0 or self.port_forced[f.port[1]] != 0
-        if not forced:
+        if not (self.port_forced[f.port[0]] or self.port_forced[f.port[1]]):
             verdict = looks_like_tls(p, n)
             if verdict == YES:
                 self.seen.tls += 1
                 return NO
             if verdict == MORE or looks_like_http(p, n) == MORE:
                 more = True
-        if row and not more:
-            self.set_protocol(f, row)
+        if is_one(rows):
+            if more:
+                return MORE
+            self.set_protocol(f, first_row(rows))
             return YES
         for i in range(PROTOCOLS):
-            if row or not self.wanted >> i & 1:
+            if not (rows if rows else self.wanted) >> i & 1:
                 continue
             verdict = protocols[i].sniff(p, n)
             if verdict == YES:
-                f.client = <int8_t>end
+                if not rows or f.client < 0:
+                    f.client = <int8_t>end
                 self.set_protocol(f, i + 1)
-                fs.sides[end].searching = False         # it begins here, also where no SYN was seen
+                if fs.sides[end].missing == 0:
+                    fs.sides[end].searching = False     # it begins here, also where no SYN was seen
                 return YES
             if verdict == MORE:
                 more = True
-        return MORE if more else NO
+        if not rows or more:
+            return MORE if more else NO
+        i = self.weigh(f, end, rows, p, n)
+        if i == 0 and n < WEIGHED:
+            return MORE
+        self.set_protocol(f, i if i else first_row(rows))
+        return YES
+
+    cdef int weigh(self, Flow* f, int end, uint32_t rows, const uint8_t* p, size_t n) noexcept nogil:
+        """Row + 1 of the protocol of which the first whole, faultless frame is in p[:n]; 0: there is none."""
+        cdef int direction = 0 if end == self.client_of(f) else 1
+        cdef int64_t credit = <int64_t>WEIGHED * SEARCH_CREDIT
+        cdef size_t at, size
+        cdef int i
+        for at in range(min(n, <size_t>WEIGHED)):
+            for i in range(PROTOCOLS):
+                if not rows >> i & 1:
+                    continue
+                size = 0
+                if protocols[i].plausible(NULL, direction, p + at, n - at, &size) == YES:
+                    return i + 1
+                credit -= 16 + <int64_t>min(size, n - at)
+            if credit < 0:
+                break
+        return 0
+
+    cdef inline int client_of(self, Flow* f) noexcept nogil:
+        """The end that is the client; where nothing tells, the one whose port is not known."""
+        if f.client >= 0:
+            return f.client
+        return 0 if self.port_is_known(f.port[1]) or not self.port_is_known(f.port[0]) else 1
 
     cdef void set_protocol(self, Flow* f, int row) noexcept nogil:
         """Both directions read frames of protocols[row - 1]; one that was not captured from its start, after a search."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef int end
+        cdef int64_t missing
         fs.protocol = &protocols[row - 1]
         fs.state = fs.protocol.open()
         if fs.state == NULL:
@@ -609,13 +651,14 @@ cdef class CaptureDecoder(Reassembler):
             fs.protocol = NULL
             self.dismiss(f)
             return
-        if f.client < 0:
-            f.client = 0 if self.port_row(f.port[1]) or not self.port_row(f.port[0]) else 1
+        f.client = <int8_t>self.client_of(f)
         for end in range(2):
             if fs.sides[end].stage == STAGE_START:
                 fs.sides[end].stage = STAGE_FRAMES
-                if not f.streams[end].anchored:
-                    self.begin_search(&fs.sides[end], -1)
+                missing = fs.sides[end].missing         # a hole before the protocol was known
+                if missing or not f.streams[end].anchored:
+                    self.begin_search(&fs.sides[end], fs.sides[end].why if missing else -1)
+                    fs.sides[end].missing = missing
 
     cdef void dismiss(self, Flow* f) noexcept nogil:
         """Not ours, or nothing more can be read."""
@@ -648,7 +691,7 @@ cdef class CaptureDecoder(Reassembler):
             subprotocol = http_field(p, size, b"\r\nsec-websocket-protocol:", 25)
             row = self.by_subprotocol(&subprotocol)
             if row == 0:
-                row = self.by_port(f)
+                row = first_row(self.by_port(f))
             if row == 0:
                 return NO
             if request:
@@ -672,8 +715,9 @@ cdef class CaptureDecoder(Reassembler):
         cdef int i
         if value.at != NULL:
             for i in range(PROTOCOLS):
-                if self.wanted >> i & 1 and find_text(value.at, value.size, <const char*>protocols[i].name.at,
-                                                      <size_t>protocols[i].name.size) != NULL:
+                if self.wanted >> i & 1 and protocols[i].subprotocol.size and find_text(
+                        value.at, value.size, <const char*>protocols[i].subprotocol.at,
+                        <size_t>protocols[i].subprotocol.size) != NULL:
                     return i + 1
         return 0
 
@@ -718,6 +762,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef const Protocol* protocol = fs.protocol
+        cdef int direction = 0 if end == f.client else 1
         cdef MessageContext m
         cdef size_t size, k
         cdef int status
@@ -734,7 +779,7 @@ cdef class CaptureDecoder(Reassembler):
                     self.search(f, end, p, n, mark)
                 return
         while n:
-            status = protocol.frame_size(p, n, 0, &size, &fault)
+            status = protocol.frame_size(fs.state, direction, p, n, 0, &size, &fault)
             if status == OK and size <= n:
                 self.context(f, end, mark, mark, side.offset, <int64_t>size, &m)
                 protocol.put(self.table, &m, fs.state, self.strict, p, size)
@@ -785,7 +830,8 @@ cdef class CaptureDecoder(Reassembler):
                 return n
             at += k
             if side.need == 0:
-                status = fs.protocol.frame_size(side.pending, side.size, 0, &size, &fault)
+                status = fs.protocol.frame_size(fs.state, 0 if end == f.client else 1, side.pending, side.size, 0,
+                                                &size, &fault)
                 if status == OK:
                     side.need = size
                     if size > self.max_message:
@@ -867,6 +913,7 @@ cdef class CaptureDecoder(Reassembler):
             side.skip = rest
         elif side.size:
             self.put_rest(f, end, why_text(why), mark)
+        self.flush(f, end, why_text(why))
         if side.skip:                                   # a hole inside a frame whose size is known
             k = min(n, side.skip)
             side.missing = k
@@ -896,6 +943,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef char text[256]
         cdef int size = fs.protocol.fault_text(fault, 0, text, sizeof(text))
         text[size] = 0
+        self.flush(f, end, why_text(WHY_NO_FRAME))
         self.put_malformed(f, end, text, mark)
         self.begin_search(side, WHY_NO_FRAME)
         side.at = 1                                     # not here
@@ -1010,6 +1058,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef const Protocol* protocol = fs.protocol
+        cdef int direction = 0 if end == f.client else 1
         cdef MessageContext m
         cdef size_t at = side.at
         cdef size_t size = 0
@@ -1022,14 +1071,15 @@ cdef class CaptureDecoder(Reassembler):
         self.put_gap(f, end, <int64_t>at, &side.origins[first].mark)
         side.searching = False
         last = first
-        while (protocol.frame_size(side.pending + at, side.size - at, 0, &size, &fault) == OK and size <= side.size - at):
-            protocol.learn(fs.state, 0 if end == f.client else 1, side.pending + at, size)
+        while (protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault) == OK
+               and size <= side.size - at):
+            protocol.learn(fs.state, direction, side.pending + at, size)
             at += size
         at = side.at
         while at < side.size:
             while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
                 first += 1
-            status = protocol.frame_size(side.pending + at, side.size - at, 0, &size, &fault)
+            status = protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault)
             if status == NEED_DATA or (status == OK and size > side.size - at):
                 break
             if status != OK:
@@ -1098,7 +1148,6 @@ cdef class CaptureDecoder(Reassembler):
     cdef inline void context(self, Flow* f, int end, const Mark* first, const Mark* last, int64_t offset, int64_t size,
                              MessageContext* m) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
-        self.seen.rows += 1
         m.ts_ns = last.ts_ns
         m.ts_first_ns = first.ts_ns
         m.frame_no = last.frame_no
@@ -1133,9 +1182,14 @@ cdef class CaptureDecoder(Reassembler):
             size = snprintf(text, sizeof(text), "%s: %zu octets of a message of unknown size", why, side.size)
         self.context(f, end, &side.first, mark, side.offset, <int64_t>(side.need if side.need else side.size), &m)
         fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
-        self.seen.partial += 1
         side.offset += <int64_t>side.size
         self.drop_pending(side)
+
+    cdef void flush(self, Flow* f, int end, const char* why) noexcept nogil:
+        """What this direction has begun and cannot go on."""
+        cdef FlowState* fs = <FlowState*>f.state
+        if fs.protocol.flush != NULL:
+            fs.protocol.flush(self.table, fs.state, 0 if end == f.client else 1, why, strlen(why))
 
     cdef void put_gap(self, Flow* f, int end, int64_t skipped, const Mark* mark) noexcept nogil:
         """A row for the hole that was crossed, if it has any octet."""
@@ -1160,7 +1214,6 @@ cdef class CaptureDecoder(Reassembler):
             row = self.table.begin_row(&m)
             put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
             self.table.put_status(row, ROW_GAP, text, size)
-            self.seen.gaps += 1
         side.offset += side.missing + side.skipped
         side.missing = side.skipped = 0
 
@@ -1172,24 +1225,21 @@ cdef class CaptureDecoder(Reassembler):
         row = self.table.begin_row(&m)
         put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
         self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
-        self.seen.malformed += 1
 
     cdef void put_file_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
         """One row for what cannot be read of a capture file: byte_offset is the place in the file."""
         cdef Col* c = self.table.cols
         cdef MessageContext m
-        cdef int64_t row = self.table.rows
+        cdef int64_t row
         self.seen.capture_faults += 1
         if self.slice_index != 0:
             return
         self.name_of(self.file_index, &m)
-        self.seen.rows += 1
-        self.table.rows += 1
+        row = self.table.next_row()
         put_text(c + T_CAPTURE, row, &m.capture)
         put_i64(c + T_BYTE_OFFSET, row, offset)
         put_i64(c + T_FRAME_NO, row, frame_no)
         self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
-        self.seen.malformed += 1
 
 
 cdef enum:
@@ -1210,6 +1260,19 @@ cdef inline const char* why_text(int why) noexcept nogil:
     if why == WHY_NO_FRAME:
         return b"no message boundary"
     return b"stream ended"
+
+
+cdef inline bint is_one(uint32_t rows) noexcept nogil:
+    return rows != 0 and rows & (rows - 1) == 0
+
+
+cdef inline int first_row(uint32_t rows) noexcept nogil:
+    """Row + 1 of the first protocol; 0: none."""
+    cdef int i
+    for i in range(PROTOCOLS):
+        if rows >> i & 1:
+            return i + 1
+    return 0
 
 
 cdef int looks_like_tls(const uint8_t* p, size_t n) noexcept nogil:

@@ -41,6 +41,8 @@ cdef class MessageTable(ColumnSet):
     """Rows of the message table under construction."""
 
     cdef int64_t rows
+    cdef int64_t all_rows                       # since the table was made
+    cdef int64_t[4] status_rows                 # ... of each RowStatus
     cdef TableOptions options
 
     def __init__(self, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False):
@@ -57,11 +59,17 @@ cdef class MessageTable(ColumnSet):
         self.rows = 0
         return self.finish(rows)
 
+    cdef inline int64_t next_row(self) noexcept nogil:
+        """A row of which nothing is known."""
+        cdef int64_t row = self.rows
+        self.rows += 1
+        self.all_rows += 1
+        return row
+
     cdef inline int64_t begin_row(self, const MessageContext* m) noexcept nogil:
         """Write what the capture knows; answers the row for the rest."""
         cdef Col* c = self.cols
-        cdef int64_t row = self.rows
-        self.rows += 1
+        cdef int64_t row = self.next_row()
         put_i64(c + T_TS, row, floor_us(m.ts_ns))
         put_i64(c + T_TS_NS, row, m.ts_ns)
         put_i64(c + T_TS_FIRST, row, floor_us(m.ts_first_ns))
@@ -79,7 +87,8 @@ cdef class MessageTable(ColumnSet):
         return row
 
     cdef inline void put_status(self, int64_t row, int status, const char* error, int64_t size) noexcept nogil:
-        """`error`, of `size` octets: why; NULL where there is nothing to say."""
+        """`error`, of `size` octets: why; NULL where there is nothing to say. Once for every row."""
+        self.status_rows[status] += 1
         put_text(self.cols + T_STATUS, row, &STATUS_TEXT[status])
         if error != NULL:
             put_octets(self.cols + T_ERROR, row, <const uint8_t*>error, size)

@@ -166,12 +166,15 @@ def amqp091_methods(spec: ModuleType) -> list[str]:
             ]
             section = m.section or "RabbitMQ's"
             followed = " A content follows." if m.content else ""
-            values = ", ".join(names[1:]) + ("," if len(names) == 2 else "")
             lines += ["", "", "@cython.final", f"cdef class Amqp091{name}(Amqp091Method):"]
             lines += [f'    """{c.name}.{m.name} ({section}), {sent_by[m.senders]}.{followed}"""']
             lines += wrapped("    __match_args__ = (", [repr(n).replace("'", '"') for n in names], ")", len(names) == 1)
             lines += ["", *wrapped("    def __init__(", ["self", "*", *signature], "):")]
-            lines += [f"        self.build({label}, channel, ({values}))"]
+            if m.arguments:
+                # borrowed: the call holds them
+                lines += [f"        cdef PyObject* values[{len(m.arguments)}]"]
+                lines += wrapped("        values[:] = [", [f"<PyObject*>{n}" for n in names[1:]], "]")
+            lines += [f"        self.build({label}, channel, {'values' if m.arguments else 'NULL'})"]
             ends += [f'add_method_class({label}, Amqp091{name}, b"wirefmt.amqp091.{name}")']
     return lines + ends
 

@@ -527,8 +527,10 @@ cdef inline void amqp091_close(Octets* o, size_t opened) noexcept nogil:
 
 cdef inline void amqp091_add_name(Octets* o, const uint8_t* name, uint8_t size) noexcept nogil:
     """The name of an entry, or any short string."""
-    add_u8(o, size)
-    add_octets(o, name, size)
+    cdef uint8_t* p = extend_octets(o, <size_t>size + 1)
+    if p != NULL:
+        p[0] = size
+        memcpy(p + 1, name, size)
 
 
 cdef inline void amqp091_add_value(Octets* o, uint8_t letter, const uint8_t* p, uint32_t size) noexcept nogil:
@@ -559,9 +561,11 @@ cdef inline void amqp091_add_i64(Octets* o, uint8_t letter, int64_t v) noexcept 
 
 cdef inline size_t amqp091_open_frame(Octets* o, uint8_t type, uint16_t channel) noexcept nogil:
     """Begin a frame. What it returns goes to amqp091_close_frame."""
-    add_u8(o, type)
-    add_u16(o, channel)
-    return amqp091_open(o)
+    cdef uint8_t* p = extend_octets(o, 7)
+    if p != NULL:
+        p[0] = type
+        store_u16(p + 1, channel)
+    return o.size
 
 
 cdef inline void amqp091_close_frame(Octets* o, size_t opened) noexcept nogil:

@@ -47,7 +47,7 @@ cdef tuple AMQP091_PROPERTY_NAMES = c_names(amqp091_property_name, AMQP091_PROPE
 
 # ------------------------------------------------------------------------------------------------ values of frames
 
-cdef inline object amqp091_typed_value(bytes block, const uint8_t* p, int type):
+cdef inline object amqp091_typed_value(const uint8_t* p, int type):
     """The value of an argument or property at `p`, but for bits and tables."""
     if type == AMQP091_SHORTSTR:
         return text_or_octets(p + 1, p[0])
@@ -114,33 +114,23 @@ cdef str shown_arguments(object message, tuple defaults):
 
 # ------------------------------------------------------------------------------------------------ properties
 
-cdef object property_of(const Amqp091Properties* p, bytes block, int i):
-    cdef const uint8_t* at = amqp091_property(p, i)
-    if at == NULL:
-        return None
-    if i == AMQP091_PROPERTY_HEADERS:
-        return amqp091_table_at(block, at)
-    return amqp091_typed_value(block, at, amqp091_properties[i].type)
-
-
-cdef int write_properties_of(Octets* o, tuple values) except -1:
+cdef int write_properties_of(Octets* o, PyObject** values) except -1:
     """Property flags and values; None: the property is not there."""
     cdef size_t at = o.size
     cdef uint16_t flags = 0
     cdef int i
     add_u16(o, 0)
     for i in range(AMQP091_PROPERTY_COUNT):
-        value = values[i]
-        if value is not None:
+        if <object>values[i] is not None:
             flags |= amqp091_properties[i].flag
-            amqp091_write_argument(o, amqp091_properties[i].type, value, <str>AMQP091_PROPERTY_NAMES[i])
+            amqp091_write_argument(o, amqp091_properties[i].type, <object>values[i], <str>AMQP091_PROPERTY_NAMES[i])
     if not o.failed:
         store_u16(o.at + at, flags)
     return 0
 
 
 @cython.final
-@cython.freelist(128)
+@cython.freelist(512)
 @cython.no_gc
 cdef class Amqp091BasicProperties:
     """The properties of a content of class basic (reference 1.8.1): None where a property is not there.
@@ -158,13 +148,17 @@ cdef class Amqp091BasicProperties:
         cdef Octets o
         cdef uint8_t[WRITE_START] start
         cdef Fault f
+        cdef PyObject* values[AMQP091_PROPERTY_COUNT]
+        values[:] = [
+            <PyObject*>content_type, <PyObject*>content_encoding, <PyObject*>headers, <PyObject*>delivery_mode,
+            <PyObject*>priority, <PyObject*>correlation_id, <PyObject*>reply_to, <PyObject*>expiration,
+            <PyObject*>message_id, <PyObject*>timestamp, <PyObject*>type, <PyObject*>user_id, <PyObject*>app_id,
+            <PyObject*>cluster_id]
         if self.block is not None:
             raise TypeError("properties do not change")
         o = octets_over(start, WRITE_START)
         try:
-            write_properties_of(&o, (
-                content_type, content_encoding, headers, delivery_mode, priority, correlation_id, reply_to, expiration,
-                message_id, timestamp, type, user_id, app_id, cluster_id))
+            write_properties_of(&o, values)
             octets = taken_octets(&o)
         finally:
             free_octets(&o)
@@ -225,15 +219,20 @@ cdef class Amqp091BasicProperties:
         return self
 
 
-cdef object get_property(object self, void* closure):
+cdef object get_property(object properties, void* closure):
     """Getter of all properties: `closure` is which."""
-    cdef Amqp091BasicProperties p = <Amqp091BasicProperties>self
+    cdef Amqp091BasicProperties self = <Amqp091BasicProperties>properties
     cdef int i = <int><size_t>closure
+    cdef const uint8_t* p = amqp091_property(&self.p, i)
+    if p == NULL:
+        return None
+    if i == AMQP091_PROPERTY_CORRELATION_ID or i == AMQP091_PROPERTY_MESSAGE_ID:
+        return unique_text_or_octets(p + 1, p[0])
     if i != AMQP091_PROPERTY_HEADERS:
-        return property_of(&p.p, p.block, i)
-    if p.cached is None:
-        p.cached = property_of(&p.p, p.block, i)
-    return p.cached
+        return amqp091_typed_value(p, amqp091_properties[i].type)
+    if self.cached is None:
+        self.cached = amqp091_table_at(self.block, p)
+    return self.cached
 
 
 cdef PyGetSetDef[AMQP091_PROPERTY_COUNT] AMQP091_PROPERTY_GETTERS
@@ -459,7 +458,7 @@ cdef class Amqp091Method(Amqp091Message):
         """Whether the peer answers with a method of its own."""
         return amqp091_methods[self.method_].synchronous != 0
 
-    cdef int build(self, int method, object channel, tuple values) except -1:
+    cdef int build(self, int method, object channel, PyObject** values) except -1:
         """Be the method with these arguments, in their order."""
         cdef const Amqp091MethodRow* row = &amqp091_methods[method]
         cdef const Amqp091ArgumentRow* a
@@ -475,9 +474,9 @@ cdef class Amqp091Method(Amqp091Message):
             for i in range(row.count):
                 a = &amqp091_arguments[row.first + i]
                 if a.type != AMQP091_BIT:
-                    amqp091_write_argument(&o, a.type, values[i], <str>AMQP091_ARGUMENT_NAMES[a.name])
+                    amqp091_write_argument(&o, a.type, <object>values[i], <str>AMQP091_ARGUMENT_NAMES[a.name])
                     continue
-                bits = (bits if a.bit else 0) | (1 if values[i] else 0) << a.bit
+                bits = (bits if a.bit else 0) | (1 if <object>values[i] else 0) << a.bit
                 if i + 1 == row.count or amqp091_arguments[row.first + i + 1].slot != a.slot:
                     add_u8(&o, <uint8_t>bits)
             amqp091_close_frame(&o, opened)
@@ -486,22 +485,22 @@ cdef class Amqp091Method(Amqp091Message):
             free_octets(&o)
         return 0
 
-    cdef object argument(self, const Amqp091ArgumentRow* a):
-        cdef const uint8_t* p
-        self.check_built()
-        p = self.frame + self.value[a.slot]
-        if a.type == AMQP091_BIT:
-            return (p[0] >> a.bit & 1) != 0
-        if a.type != AMQP091_TABLE:
-            return amqp091_typed_value(self.block, p, a.type)
-        if self.cached is None:
-            self.cached = amqp091_table_at(self.block, p)
-        return self.cached
 
-
-cdef object get_argument(object self, void* closure):
+cdef object get_argument(object method, void* closure):
     """Getter of all arguments: `closure` is the row of amqp091_arguments."""
-    return (<Amqp091Method>self).argument(<const Amqp091ArgumentRow*>closure)
+    cdef Amqp091Method self = <Amqp091Method>method
+    cdef const Amqp091ArgumentRow* a = <const Amqp091ArgumentRow*>closure
+    cdef const uint8_t* p
+    if self.frame == NULL:
+        self.check_built()
+    p = self.frame + self.value[a.slot]
+    if a.type == AMQP091_BIT:
+        return (p[0] >> a.bit & 1) != 0
+    if a.type != AMQP091_TABLE:
+        return amqp091_typed_value(p, a.type)
+    if self.cached is None:
+        self.cached = amqp091_table_at(self.block, p)
+    return self.cached
 
 
 cdef PyGetSetDef[AMQP091_ARGUMENT_COUNT] AMQP091_ARGUMENT_GETTERS

@@ -10,7 +10,10 @@ cdef class Amqp091ConnectionStart(Amqp091Method):
 
     def __init__(self, *, channel=0, version_major=0, version_minor=9, server_properties, mechanisms=b'PLAIN',
                  locales=b'en_US'):
-        self.build(AMQP091_CONNECTION_START, channel, (version_major, version_minor, server_properties, mechanisms, locales))
+        cdef PyObject* values[5]
+        values[:] = [<PyObject*>version_major, <PyObject*>version_minor, <PyObject*>server_properties,
+                     <PyObject*>mechanisms, <PyObject*>locales]
+        self.build(AMQP091_CONNECTION_START, channel, values)
 
 
 @cython.final
@@ -19,7 +22,9 @@ cdef class Amqp091ConnectionStartOk(Amqp091Method):
     __match_args__ = ("channel", "client_properties", "mechanism", "response", "locale")
 
     def __init__(self, *, channel=0, client_properties, mechanism='PLAIN', response, locale='en_US'):
-        self.build(AMQP091_CONNECTION_START_OK, channel, (client_properties, mechanism, response, locale))
+        cdef PyObject* values[4]
+        values[:] = [<PyObject*>client_properties, <PyObject*>mechanism, <PyObject*>response, <PyObject*>locale]
+        self.build(AMQP091_CONNECTION_START_OK, channel, values)
 
 
 @cython.final
@@ -28,7 +33,9 @@ cdef class Amqp091ConnectionSecure(Amqp091Method):
     __match_args__ = ("channel", "challenge")
 
     def __init__(self, *, channel=0, challenge):
-        self.build(AMQP091_CONNECTION_SECURE, channel, (challenge,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>challenge]
+        self.build(AMQP091_CONNECTION_SECURE, channel, values)
 
 
 @cython.final
@@ -37,7 +44,9 @@ cdef class Amqp091ConnectionSecureOk(Amqp091Method):
     __match_args__ = ("channel", "response")
 
     def __init__(self, *, channel=0, response):
-        self.build(AMQP091_CONNECTION_SECURE_OK, channel, (response,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>response]
+        self.build(AMQP091_CONNECTION_SECURE_OK, channel, values)
 
 
 @cython.final
@@ -46,7 +55,9 @@ cdef class Amqp091ConnectionTune(Amqp091Method):
     __match_args__ = ("channel", "channel_max", "frame_max", "heartbeat")
 
     def __init__(self, *, channel=0, channel_max=0, frame_max=0, heartbeat=0):
-        self.build(AMQP091_CONNECTION_TUNE, channel, (channel_max, frame_max, heartbeat))
+        cdef PyObject* values[3]
+        values[:] = [<PyObject*>channel_max, <PyObject*>frame_max, <PyObject*>heartbeat]
+        self.build(AMQP091_CONNECTION_TUNE, channel, values)
 
 
 @cython.final
@@ -55,7 +66,9 @@ cdef class Amqp091ConnectionTuneOk(Amqp091Method):
     __match_args__ = ("channel", "channel_max", "frame_max", "heartbeat")
 
     def __init__(self, *, channel=0, channel_max=0, frame_max=0, heartbeat=0):
-        self.build(AMQP091_CONNECTION_TUNE_OK, channel, (channel_max, frame_max, heartbeat))
+        cdef PyObject* values[3]
+        values[:] = [<PyObject*>channel_max, <PyObject*>frame_max, <PyObject*>heartbeat]
+        self.build(AMQP091_CONNECTION_TUNE_OK, channel, values)
 
 
 @cython.final
@@ -64,7 +77,9 @@ cdef class Amqp091ConnectionOpen(Amqp091Method):
     __match_args__ = ("channel", "virtual_host", "capabilities", "insist")
 
     def __init__(self, *, channel=0, virtual_host='/', capabilities='', insist=False):
-        self.build(AMQP091_CONNECTION_OPEN, channel, (virtual_host, capabilities, insist))
+        cdef PyObject* values[3]
+        values[:] = [<PyObject*>virtual_host, <PyObject*>capabilities, <PyObject*>insist]
+        self.build(AMQP091_CONNECTION_OPEN, channel, values)
 
 
 @cython.final
@@ -73,7 +88,9 @@ cdef class Amqp091ConnectionOpenOk(Amqp091Method):
     __match_args__ = ("channel", "known_hosts")
 
     def __init__(self, *, channel=0, known_hosts=''):
-        self.build(AMQP091_CONNECTION_OPEN_OK, channel, (known_hosts,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>known_hosts]
+        self.build(AMQP091_CONNECTION_OPEN_OK, channel, values)
 
 
 @cython.final
@@ -82,7 +99,9 @@ cdef class Amqp091ConnectionClose(Amqp091Method):
     __match_args__ = ("channel", "reply_code", "reply_text", "class_id", "method_id")
 
     def __init__(self, *, channel=0, reply_code, reply_text='', class_id, method_id):
-        self.build(AMQP091_CONNECTION_CLOSE, channel, (reply_code, reply_text, class_id, method_id))
+        cdef PyObject* values[4]
+        values[:] = [<PyObject*>reply_code, <PyObject*>reply_text, <PyObject*>class_id, <PyObject*>method_id]
+        self.build(AMQP091_CONNECTION_CLOSE, channel, values)
 
 
 @cython.final
@@ -91,7 +110,7 @@ cdef class Amqp091ConnectionCloseOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel=0):
-        self.build(AMQP091_CONNECTION_CLOSE_OK, channel, ())
+        self.build(AMQP091_CONNECTION_CLOSE_OK, channel, NULL)
 
 
 @cython.final
@@ -100,7 +119,9 @@ cdef class Amqp091ConnectionBlocked(Amqp091Method):
     __match_args__ = ("channel", "reason")
 
     def __init__(self, *, channel=0, reason=''):
-        self.build(AMQP091_CONNECTION_BLOCKED, channel, (reason,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>reason]
+        self.build(AMQP091_CONNECTION_BLOCKED, channel, values)
 
 
 @cython.final
@@ -109,7 +130,7 @@ cdef class Amqp091ConnectionUnblocked(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel=0):
-        self.build(AMQP091_CONNECTION_UNBLOCKED, channel, ())
+        self.build(AMQP091_CONNECTION_UNBLOCKED, channel, NULL)
 
 
 @cython.final
@@ -118,7 +139,9 @@ cdef class Amqp091ConnectionUpdateSecret(Amqp091Method):
     __match_args__ = ("channel", "new_secret", "reason")
 
     def __init__(self, *, channel=0, new_secret, reason):
-        self.build(AMQP091_CONNECTION_UPDATE_SECRET, channel, (new_secret, reason))
+        cdef PyObject* values[2]
+        values[:] = [<PyObject*>new_secret, <PyObject*>reason]
+        self.build(AMQP091_CONNECTION_UPDATE_SECRET, channel, values)
 
 
 @cython.final
@@ -127,7 +150,7 @@ cdef class Amqp091ConnectionUpdateSecretOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel=0):
-        self.build(AMQP091_CONNECTION_UPDATE_SECRET_OK, channel, ())
+        self.build(AMQP091_CONNECTION_UPDATE_SECRET_OK, channel, NULL)
 
 
 @cython.final
@@ -136,7 +159,9 @@ cdef class Amqp091ChannelOpen(Amqp091Method):
     __match_args__ = ("channel", "out_of_band")
 
     def __init__(self, *, channel, out_of_band=''):
-        self.build(AMQP091_CHANNEL_OPEN, channel, (out_of_band,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>out_of_band]
+        self.build(AMQP091_CHANNEL_OPEN, channel, values)
 
 
 @cython.final
@@ -145,7 +170,9 @@ cdef class Amqp091ChannelOpenOk(Amqp091Method):
     __match_args__ = ("channel", "channel_id")
 
     def __init__(self, *, channel, channel_id=b''):
-        self.build(AMQP091_CHANNEL_OPEN_OK, channel, (channel_id,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>channel_id]
+        self.build(AMQP091_CHANNEL_OPEN_OK, channel, values)
 
 
 @cython.final
@@ -154,7 +181,9 @@ cdef class Amqp091ChannelFlow(Amqp091Method):
     __match_args__ = ("channel", "active")
 
     def __init__(self, *, channel, active):
-        self.build(AMQP091_CHANNEL_FLOW, channel, (active,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>active]
+        self.build(AMQP091_CHANNEL_FLOW, channel, values)
 
 
 @cython.final
@@ -163,7 +192,9 @@ cdef class Amqp091ChannelFlowOk(Amqp091Method):
     __match_args__ = ("channel", "active")
 
     def __init__(self, *, channel, active):
-        self.build(AMQP091_CHANNEL_FLOW_OK, channel, (active,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>active]
+        self.build(AMQP091_CHANNEL_FLOW_OK, channel, values)
 
 
 @cython.final
@@ -172,7 +203,9 @@ cdef class Amqp091ChannelClose(Amqp091Method):
     __match_args__ = ("channel", "reply_code", "reply_text", "class_id", "method_id")
 
     def __init__(self, *, channel, reply_code, reply_text='', class_id, method_id):
-        self.build(AMQP091_CHANNEL_CLOSE, channel, (reply_code, reply_text, class_id, method_id))
+        cdef PyObject* values[4]
+        values[:] = [<PyObject*>reply_code, <PyObject*>reply_text, <PyObject*>class_id, <PyObject*>method_id]
+        self.build(AMQP091_CHANNEL_CLOSE, channel, values)
 
 
 @cython.final
@@ -181,7 +214,7 @@ cdef class Amqp091ChannelCloseOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_CHANNEL_CLOSE_OK, channel, ())
+        self.build(AMQP091_CHANNEL_CLOSE_OK, channel, NULL)
 
 
 @cython.final
@@ -190,7 +223,10 @@ cdef class Amqp091AccessRequest(Amqp091Method):
     __match_args__ = ("channel", "realm", "exclusive", "passive", "active", "write", "read")
 
     def __init__(self, *, channel, realm='/data', exclusive=False, passive=True, active=True, write=True, read=True):
-        self.build(AMQP091_ACCESS_REQUEST, channel, (realm, exclusive, passive, active, write, read))
+        cdef PyObject* values[6]
+        values[:] = [<PyObject*>realm, <PyObject*>exclusive, <PyObject*>passive, <PyObject*>active, <PyObject*>write,
+                     <PyObject*>read]
+        self.build(AMQP091_ACCESS_REQUEST, channel, values)
 
 
 @cython.final
@@ -199,7 +235,9 @@ cdef class Amqp091AccessRequestOk(Amqp091Method):
     __match_args__ = ("channel", "ticket")
 
     def __init__(self, *, channel, ticket=1):
-        self.build(AMQP091_ACCESS_REQUEST_OK, channel, (ticket,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>ticket]
+        self.build(AMQP091_ACCESS_REQUEST_OK, channel, values)
 
 
 @cython.final
@@ -210,7 +248,10 @@ cdef class Amqp091ExchangeDeclare(Amqp091Method):
 
     def __init__(self, *, channel, ticket=0, exchange, type='direct', passive=False, durable=False, auto_delete=False,
                  internal=False, nowait=False, arguments=()):
-        self.build(AMQP091_EXCHANGE_DECLARE, channel, (ticket, exchange, type, passive, durable, auto_delete, internal, nowait, arguments))
+        cdef PyObject* values[9]
+        values[:] = [<PyObject*>ticket, <PyObject*>exchange, <PyObject*>type, <PyObject*>passive, <PyObject*>durable,
+                     <PyObject*>auto_delete, <PyObject*>internal, <PyObject*>nowait, <PyObject*>arguments]
+        self.build(AMQP091_EXCHANGE_DECLARE, channel, values)
 
 
 @cython.final
@@ -219,7 +260,7 @@ cdef class Amqp091ExchangeDeclareOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_EXCHANGE_DECLARE_OK, channel, ())
+        self.build(AMQP091_EXCHANGE_DECLARE_OK, channel, NULL)
 
 
 @cython.final
@@ -228,7 +269,9 @@ cdef class Amqp091ExchangeDelete(Amqp091Method):
     __match_args__ = ("channel", "ticket", "exchange", "if_unused", "nowait")
 
     def __init__(self, *, channel, ticket=0, exchange, if_unused=False, nowait=False):
-        self.build(AMQP091_EXCHANGE_DELETE, channel, (ticket, exchange, if_unused, nowait))
+        cdef PyObject* values[4]
+        values[:] = [<PyObject*>ticket, <PyObject*>exchange, <PyObject*>if_unused, <PyObject*>nowait]
+        self.build(AMQP091_EXCHANGE_DELETE, channel, values)
 
 
 @cython.final
@@ -237,7 +280,7 @@ cdef class Amqp091ExchangeDeleteOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_EXCHANGE_DELETE_OK, channel, ())
+        self.build(AMQP091_EXCHANGE_DELETE_OK, channel, NULL)
 
 
 @cython.final
@@ -246,7 +289,10 @@ cdef class Amqp091ExchangeBind(Amqp091Method):
     __match_args__ = ("channel", "ticket", "destination", "source", "routing_key", "nowait", "arguments")
 
     def __init__(self, *, channel, ticket=0, destination, source, routing_key='', nowait=False, arguments=()):
-        self.build(AMQP091_EXCHANGE_BIND, channel, (ticket, destination, source, routing_key, nowait, arguments))
+        cdef PyObject* values[6]
+        values[:] = [<PyObject*>ticket, <PyObject*>destination, <PyObject*>source, <PyObject*>routing_key,
+                     <PyObject*>nowait, <PyObject*>arguments]
+        self.build(AMQP091_EXCHANGE_BIND, channel, values)
 
 
 @cython.final
@@ -255,7 +301,7 @@ cdef class Amqp091ExchangeBindOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_EXCHANGE_BIND_OK, channel, ())
+        self.build(AMQP091_EXCHANGE_BIND_OK, channel, NULL)
 
 
 @cython.final
@@ -264,7 +310,10 @@ cdef class Amqp091ExchangeUnbind(Amqp091Method):
     __match_args__ = ("channel", "ticket", "destination", "source", "routing_key", "nowait", "arguments")
 
     def __init__(self, *, channel, ticket=0, destination, source, routing_key='', nowait=False, arguments=()):
-        self.build(AMQP091_EXCHANGE_UNBIND, channel, (ticket, destination, source, routing_key, nowait, arguments))
+        cdef PyObject* values[6]
+        values[:] = [<PyObject*>ticket, <PyObject*>destination, <PyObject*>source, <PyObject*>routing_key,
+                     <PyObject*>nowait, <PyObject*>arguments]
+        self.build(AMQP091_EXCHANGE_UNBIND, channel, values)
 
 
 @cython.final
@@ -273,7 +322,7 @@ cdef class Amqp091ExchangeUnbindOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_EXCHANGE_UNBIND_OK, channel, ())
+        self.build(AMQP091_EXCHANGE_UNBIND_OK, channel, NULL)
 
 
 @cython.final
@@ -284,7 +333,10 @@ cdef class Amqp091QueueDeclare(Amqp091Method):
 
     def __init__(self, *, channel, ticket=0, queue='', passive=False, durable=False, exclusive=False,
                  auto_delete=False, nowait=False, arguments=()):
-        self.build(AMQP091_QUEUE_DECLARE, channel, (ticket, queue, passive, durable, exclusive, auto_delete, nowait, arguments))
+        cdef PyObject* values[8]
+        values[:] = [<PyObject*>ticket, <PyObject*>queue, <PyObject*>passive, <PyObject*>durable, <PyObject*>exclusive,
+                     <PyObject*>auto_delete, <PyObject*>nowait, <PyObject*>arguments]
+        self.build(AMQP091_QUEUE_DECLARE, channel, values)
 
 
 @cython.final
@@ -293,7 +345,9 @@ cdef class Amqp091QueueDeclareOk(Amqp091Method):
     __match_args__ = ("channel", "queue", "message_count", "consumer_count")
 
     def __init__(self, *, channel, queue, message_count, consumer_count):
-        self.build(AMQP091_QUEUE_DECLARE_OK, channel, (queue, message_count, consumer_count))
+        cdef PyObject* values[3]
+        values[:] = [<PyObject*>queue, <PyObject*>message_count, <PyObject*>consumer_count]
+        self.build(AMQP091_QUEUE_DECLARE_OK, channel, values)
 
 
 @cython.final
@@ -302,7 +356,10 @@ cdef class Amqp091QueueBind(Amqp091Method):
     __match_args__ = ("channel", "ticket", "queue", "exchange", "routing_key", "nowait", "arguments")
 
     def __init__(self, *, channel, ticket=0, queue='', exchange, routing_key='', nowait=False, arguments=()):
-        self.build(AMQP091_QUEUE_BIND, channel, (ticket, queue, exchange, routing_key, nowait, arguments))
+        cdef PyObject* values[6]
+        values[:] = [<PyObject*>ticket, <PyObject*>queue, <PyObject*>exchange, <PyObject*>routing_key,
+                     <PyObject*>nowait, <PyObject*>arguments]
+        self.build(AMQP091_QUEUE_BIND, channel, values)
 
 
 @cython.final
@@ -311,7 +368,7 @@ cdef class Amqp091QueueBindOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_QUEUE_BIND_OK, channel, ())
+        self.build(AMQP091_QUEUE_BIND_OK, channel, NULL)
 
 
 @cython.final
@@ -320,7 +377,9 @@ cdef class Amqp091QueuePurge(Amqp091Method):
     __match_args__ = ("channel", "ticket", "queue", "nowait")
 
     def __init__(self, *, channel, ticket=0, queue='', nowait=False):
-        self.build(AMQP091_QUEUE_PURGE, channel, (ticket, queue, nowait))
+        cdef PyObject* values[3]
+        values[:] = [<PyObject*>ticket, <PyObject*>queue, <PyObject*>nowait]
+        self.build(AMQP091_QUEUE_PURGE, channel, values)
 
 
 @cython.final
@@ -329,7 +388,9 @@ cdef class Amqp091QueuePurgeOk(Amqp091Method):
     __match_args__ = ("channel", "message_count")
 
     def __init__(self, *, channel, message_count):
-        self.build(AMQP091_QUEUE_PURGE_OK, channel, (message_count,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>message_count]
+        self.build(AMQP091_QUEUE_PURGE_OK, channel, values)
 
 
 @cython.final
@@ -338,7 +399,9 @@ cdef class Amqp091QueueDelete(Amqp091Method):
     __match_args__ = ("channel", "ticket", "queue", "if_unused", "if_empty", "nowait")
 
     def __init__(self, *, channel, ticket=0, queue='', if_unused=False, if_empty=False, nowait=False):
-        self.build(AMQP091_QUEUE_DELETE, channel, (ticket, queue, if_unused, if_empty, nowait))
+        cdef PyObject* values[5]
+        values[:] = [<PyObject*>ticket, <PyObject*>queue, <PyObject*>if_unused, <PyObject*>if_empty, <PyObject*>nowait]
+        self.build(AMQP091_QUEUE_DELETE, channel, values)
 
 
 @cython.final
@@ -347,7 +410,9 @@ cdef class Amqp091QueueDeleteOk(Amqp091Method):
     __match_args__ = ("channel", "message_count")
 
     def __init__(self, *, channel, message_count):
-        self.build(AMQP091_QUEUE_DELETE_OK, channel, (message_count,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>message_count]
+        self.build(AMQP091_QUEUE_DELETE_OK, channel, values)
 
 
 @cython.final
@@ -356,7 +421,10 @@ cdef class Amqp091QueueUnbind(Amqp091Method):
     __match_args__ = ("channel", "ticket", "queue", "exchange", "routing_key", "arguments")
 
     def __init__(self, *, channel, ticket=0, queue='', exchange, routing_key='', arguments=()):
-        self.build(AMQP091_QUEUE_UNBIND, channel, (ticket, queue, exchange, routing_key, arguments))
+        cdef PyObject* values[5]
+        values[:] = [<PyObject*>ticket, <PyObject*>queue, <PyObject*>exchange, <PyObject*>routing_key,
+                     <PyObject*>arguments]
+        self.build(AMQP091_QUEUE_UNBIND, channel, values)
 
 
 @cython.final
@@ -365,7 +433,7 @@ cdef class Amqp091QueueUnbindOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_QUEUE_UNBIND_OK, channel, ())
+        self.build(AMQP091_QUEUE_UNBIND_OK, channel, NULL)
 
 
 @cython.final
@@ -374,7 +442,9 @@ cdef class Amqp091BasicQos(Amqp091Method):
     __match_args__ = ("channel", "prefetch_size", "prefetch_count", "global_")
 
     def __init__(self, *, channel, prefetch_size=0, prefetch_count=0, global_=False):
-        self.build(AMQP091_BASIC_QOS, channel, (prefetch_size, prefetch_count, global_))
+        cdef PyObject* values[3]
+        values[:] = [<PyObject*>prefetch_size, <PyObject*>prefetch_count, <PyObject*>global_]
+        self.build(AMQP091_BASIC_QOS, channel, values)
 
 
 @cython.final
@@ -383,7 +453,7 @@ cdef class Amqp091BasicQosOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_BASIC_QOS_OK, channel, ())
+        self.build(AMQP091_BASIC_QOS_OK, channel, NULL)
 
 
 @cython.final
@@ -394,7 +464,10 @@ cdef class Amqp091BasicConsume(Amqp091Method):
 
     def __init__(self, *, channel, ticket=0, queue='', consumer_tag='', no_local=False, no_ack=False, exclusive=False,
                  nowait=False, arguments=()):
-        self.build(AMQP091_BASIC_CONSUME, channel, (ticket, queue, consumer_tag, no_local, no_ack, exclusive, nowait, arguments))
+        cdef PyObject* values[8]
+        values[:] = [<PyObject*>ticket, <PyObject*>queue, <PyObject*>consumer_tag, <PyObject*>no_local,
+                     <PyObject*>no_ack, <PyObject*>exclusive, <PyObject*>nowait, <PyObject*>arguments]
+        self.build(AMQP091_BASIC_CONSUME, channel, values)
 
 
 @cython.final
@@ -403,7 +476,9 @@ cdef class Amqp091BasicConsumeOk(Amqp091Method):
     __match_args__ = ("channel", "consumer_tag")
 
     def __init__(self, *, channel, consumer_tag):
-        self.build(AMQP091_BASIC_CONSUME_OK, channel, (consumer_tag,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>consumer_tag]
+        self.build(AMQP091_BASIC_CONSUME_OK, channel, values)
 
 
 @cython.final
@@ -412,7 +487,9 @@ cdef class Amqp091BasicCancel(Amqp091Method):
     __match_args__ = ("channel", "consumer_tag", "nowait")
 
     def __init__(self, *, channel, consumer_tag, nowait=False):
-        self.build(AMQP091_BASIC_CANCEL, channel, (consumer_tag, nowait))
+        cdef PyObject* values[2]
+        values[:] = [<PyObject*>consumer_tag, <PyObject*>nowait]
+        self.build(AMQP091_BASIC_CANCEL, channel, values)
 
 
 @cython.final
@@ -421,7 +498,9 @@ cdef class Amqp091BasicCancelOk(Amqp091Method):
     __match_args__ = ("channel", "consumer_tag")
 
     def __init__(self, *, channel, consumer_tag):
-        self.build(AMQP091_BASIC_CANCEL_OK, channel, (consumer_tag,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>consumer_tag]
+        self.build(AMQP091_BASIC_CANCEL_OK, channel, values)
 
 
 @cython.final
@@ -430,7 +509,10 @@ cdef class Amqp091BasicPublish(Amqp091Method):
     __match_args__ = ("channel", "ticket", "exchange", "routing_key", "mandatory", "immediate")
 
     def __init__(self, *, channel, ticket=0, exchange='', routing_key='', mandatory=False, immediate=False):
-        self.build(AMQP091_BASIC_PUBLISH, channel, (ticket, exchange, routing_key, mandatory, immediate))
+        cdef PyObject* values[5]
+        values[:] = [<PyObject*>ticket, <PyObject*>exchange, <PyObject*>routing_key, <PyObject*>mandatory,
+                     <PyObject*>immediate]
+        self.build(AMQP091_BASIC_PUBLISH, channel, values)
 
 
 @cython.final
@@ -439,7 +521,9 @@ cdef class Amqp091BasicReturn(Amqp091Method):
     __match_args__ = ("channel", "reply_code", "reply_text", "exchange", "routing_key")
 
     def __init__(self, *, channel, reply_code, reply_text='', exchange, routing_key):
-        self.build(AMQP091_BASIC_RETURN, channel, (reply_code, reply_text, exchange, routing_key))
+        cdef PyObject* values[4]
+        values[:] = [<PyObject*>reply_code, <PyObject*>reply_text, <PyObject*>exchange, <PyObject*>routing_key]
+        self.build(AMQP091_BASIC_RETURN, channel, values)
 
 
 @cython.final
@@ -448,7 +532,10 @@ cdef class Amqp091BasicDeliver(Amqp091Method):
     __match_args__ = ("channel", "consumer_tag", "delivery_tag", "redelivered", "exchange", "routing_key")
 
     def __init__(self, *, channel, consumer_tag, delivery_tag, redelivered=False, exchange, routing_key):
-        self.build(AMQP091_BASIC_DELIVER, channel, (consumer_tag, delivery_tag, redelivered, exchange, routing_key))
+        cdef PyObject* values[5]
+        values[:] = [<PyObject*>consumer_tag, <PyObject*>delivery_tag, <PyObject*>redelivered, <PyObject*>exchange,
+                     <PyObject*>routing_key]
+        self.build(AMQP091_BASIC_DELIVER, channel, values)
 
 
 @cython.final
@@ -457,7 +544,9 @@ cdef class Amqp091BasicGet(Amqp091Method):
     __match_args__ = ("channel", "ticket", "queue", "no_ack")
 
     def __init__(self, *, channel, ticket=0, queue='', no_ack=False):
-        self.build(AMQP091_BASIC_GET, channel, (ticket, queue, no_ack))
+        cdef PyObject* values[3]
+        values[:] = [<PyObject*>ticket, <PyObject*>queue, <PyObject*>no_ack]
+        self.build(AMQP091_BASIC_GET, channel, values)
 
 
 @cython.final
@@ -466,7 +555,10 @@ cdef class Amqp091BasicGetOk(Amqp091Method):
     __match_args__ = ("channel", "delivery_tag", "redelivered", "exchange", "routing_key", "message_count")
 
     def __init__(self, *, channel, delivery_tag, redelivered=False, exchange, routing_key, message_count):
-        self.build(AMQP091_BASIC_GET_OK, channel, (delivery_tag, redelivered, exchange, routing_key, message_count))
+        cdef PyObject* values[5]
+        values[:] = [<PyObject*>delivery_tag, <PyObject*>redelivered, <PyObject*>exchange, <PyObject*>routing_key,
+                     <PyObject*>message_count]
+        self.build(AMQP091_BASIC_GET_OK, channel, values)
 
 
 @cython.final
@@ -475,7 +567,9 @@ cdef class Amqp091BasicGetEmpty(Amqp091Method):
     __match_args__ = ("channel", "cluster_id")
 
     def __init__(self, *, channel, cluster_id=''):
-        self.build(AMQP091_BASIC_GET_EMPTY, channel, (cluster_id,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>cluster_id]
+        self.build(AMQP091_BASIC_GET_EMPTY, channel, values)
 
 
 @cython.final
@@ -484,7 +578,9 @@ cdef class Amqp091BasicAck(Amqp091Method):
     __match_args__ = ("channel", "delivery_tag", "multiple")
 
     def __init__(self, *, channel, delivery_tag=0, multiple=False):
-        self.build(AMQP091_BASIC_ACK, channel, (delivery_tag, multiple))
+        cdef PyObject* values[2]
+        values[:] = [<PyObject*>delivery_tag, <PyObject*>multiple]
+        self.build(AMQP091_BASIC_ACK, channel, values)
 
 
 @cython.final
@@ -493,7 +589,9 @@ cdef class Amqp091BasicReject(Amqp091Method):
     __match_args__ = ("channel", "delivery_tag", "requeue")
 
     def __init__(self, *, channel, delivery_tag, requeue=True):
-        self.build(AMQP091_BASIC_REJECT, channel, (delivery_tag, requeue))
+        cdef PyObject* values[2]
+        values[:] = [<PyObject*>delivery_tag, <PyObject*>requeue]
+        self.build(AMQP091_BASIC_REJECT, channel, values)
 
 
 @cython.final
@@ -502,7 +600,9 @@ cdef class Amqp091BasicRecoverAsync(Amqp091Method):
     __match_args__ = ("channel", "requeue")
 
     def __init__(self, *, channel, requeue=False):
-        self.build(AMQP091_BASIC_RECOVER_ASYNC, channel, (requeue,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>requeue]
+        self.build(AMQP091_BASIC_RECOVER_ASYNC, channel, values)
 
 
 @cython.final
@@ -511,7 +611,9 @@ cdef class Amqp091BasicRecover(Amqp091Method):
     __match_args__ = ("channel", "requeue")
 
     def __init__(self, *, channel, requeue=False):
-        self.build(AMQP091_BASIC_RECOVER, channel, (requeue,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>requeue]
+        self.build(AMQP091_BASIC_RECOVER, channel, values)
 
 
 @cython.final
@@ -520,7 +622,7 @@ cdef class Amqp091BasicRecoverOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_BASIC_RECOVER_OK, channel, ())
+        self.build(AMQP091_BASIC_RECOVER_OK, channel, NULL)
 
 
 @cython.final
@@ -529,7 +631,9 @@ cdef class Amqp091BasicNack(Amqp091Method):
     __match_args__ = ("channel", "delivery_tag", "multiple", "requeue")
 
     def __init__(self, *, channel, delivery_tag=0, multiple=False, requeue=True):
-        self.build(AMQP091_BASIC_NACK, channel, (delivery_tag, multiple, requeue))
+        cdef PyObject* values[3]
+        values[:] = [<PyObject*>delivery_tag, <PyObject*>multiple, <PyObject*>requeue]
+        self.build(AMQP091_BASIC_NACK, channel, values)
 
 
 @cython.final
@@ -538,7 +642,9 @@ cdef class Amqp091ConfirmSelect(Amqp091Method):
     __match_args__ = ("channel", "nowait")
 
     def __init__(self, *, channel, nowait=False):
-        self.build(AMQP091_CONFIRM_SELECT, channel, (nowait,))
+        cdef PyObject* values[1]
+        values[:] = [<PyObject*>nowait]
+        self.build(AMQP091_CONFIRM_SELECT, channel, values)
 
 
 @cython.final
@@ -547,7 +653,7 @@ cdef class Amqp091ConfirmSelectOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_CONFIRM_SELECT_OK, channel, ())
+        self.build(AMQP091_CONFIRM_SELECT_OK, channel, NULL)
 
 
 @cython.final
@@ -556,7 +662,7 @@ cdef class Amqp091TxSelect(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_TX_SELECT, channel, ())
+        self.build(AMQP091_TX_SELECT, channel, NULL)
 
 
 @cython.final
@@ -565,7 +671,7 @@ cdef class Amqp091TxSelectOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_TX_SELECT_OK, channel, ())
+        self.build(AMQP091_TX_SELECT_OK, channel, NULL)
 
 
 @cython.final
@@ -574,7 +680,7 @@ cdef class Amqp091TxCommit(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_TX_COMMIT, channel, ())
+        self.build(AMQP091_TX_COMMIT, channel, NULL)
 
 
 @cython.final
@@ -583,7 +689,7 @@ cdef class Amqp091TxCommitOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_TX_COMMIT_OK, channel, ())
+        self.build(AMQP091_TX_COMMIT_OK, channel, NULL)
 
 
 @cython.final
@@ -592,7 +698,7 @@ cdef class Amqp091TxRollback(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_TX_ROLLBACK, channel, ())
+        self.build(AMQP091_TX_ROLLBACK, channel, NULL)
 
 
 @cython.final
@@ -601,7 +707,7 @@ cdef class Amqp091TxRollbackOk(Amqp091Method):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel):
-        self.build(AMQP091_TX_ROLLBACK_OK, channel, ())
+        self.build(AMQP091_TX_ROLLBACK_OK, channel, NULL)
 
 
 add_method_class(AMQP091_CONNECTION_START, Amqp091ConnectionStart, b"wirefmt.amqp091.ConnectionStart")

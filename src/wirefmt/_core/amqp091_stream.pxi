@@ -86,7 +86,7 @@ def encode_amqp091(message, /):
 # ------------------------------------------------------------------------------------------------ a method with its content
 
 @cython.final
-@cython.freelist(128)
+@cython.freelist(512)
 @cython.no_gc
 cdef class Amqp091BasicMessage:
     """A method with its content: basic.publish, return, deliver or get-ok, the properties, and the body as one.
@@ -96,8 +96,12 @@ cdef class Amqp091BasicMessage:
     `body_sizes` are those of the body frames. Equal if method, properties and body are, however it was cut into frames.
     """
     cdef Amqp091Message method_
-    cdef Amqp091ContentHeader header_           # None: it was built
-    cdef Amqp091BasicProperties properties_     # None: the header's
+    cdef bytes header_block     # where the content header lies; None: the message was built
+    cdef const uint8_t* header_at
+    cdef uint32_t header_size
+    cdef Amqp091Properties p    # the header's
+    cdef Amqp091ContentHeader header_           # once asked for
+    cdef Amqp091BasicProperties properties_     # once asked for, or given
     cdef bytes block            # where the body lies, if it is of one frame
     cdef const uint8_t* at      # the body
     cdef uint64_t size, room    # room: of what `at` owns, in the case of several frames
@@ -111,7 +115,7 @@ cdef class Amqp091BasicMessage:
                  frame_max=AMQP091_FRAME_MAX_VALUE):
         if self.method_ is not None:
             raise TypeError("a BasicMessage does not change")
-        if not method.has_content:
+        if not amqp091_methods[method.method_].content:
             raise EncodeError(f"{method.name} has no content")
         self.block = take_block(body)
         self.at = begin_of(self.block)
@@ -137,14 +141,21 @@ cdef class Amqp091BasicMessage:
     @property
     def header(self):
         """The content header."""
+        cdef Octets o
+        cdef uint8_t[WRITE_START] start
         if self.header_ is None and self.method_ is not None:
-            self.header_ = Amqp091ContentHeader(channel=self.channel, body_size=self.size, properties=self.properties_)
+            o = octets_over(start, WRITE_START)
+            try:
+                self.write_header(&o)
+                self.header_ = read_amqp091(taken_octets(&o), self.method_.side, True)
+            finally:
+                free_octets(&o)
         return self.header_
 
     @property
     def properties(self):
-        if self.properties_ is None and self.header_ is not None:
-            self.properties_ = self.header_.properties_object()
+        if self.properties_ is None and self.header_block is not None:
+            self.properties_ = properties_at(self.header_block, &self.p)
         return self.properties_
 
     @property
@@ -169,37 +180,53 @@ cdef class Amqp091BasicMessage:
         """The octets of all frames, one behind another: cut as the message was, or as this frame_max asks."""
         cdef Octets o
         cdef uint8_t[WRITE_START] start
-        cdef Amqp091Message header
-        cdef uint64_t at = 0, size
+        cdef uint64_t at = 0
+        cdef list sizes
         if self.method_ is None:
             raise ValueError("a message that was never built")
-        header = self.header
-        sizes = self.body_sizes if frame_max is None else cut_sizes(self.size, frame_max)
+        sizes = self.sizes if frame_max is None else cut_sizes(self.size, frame_max)
         o = octets_over(start, WRITE_START)
         try:
             add_octets(&o, self.method_.frame, self.method_.size)
-            add_octets(&o, header.frame, header.size)
-            for number in sizes:
-                size = number
-                add_u8(&o, AMQP091_FRAME_BODY)
-                add_u16(&o, self.method_.channel_)
-                add_u32(&o, <uint32_t>size)
-                add_octets(&o, self.at + at, <size_t>size)
-                add_u8(&o, AMQP091_FRAME_END)
-                at += size
+            self.write_header(&o)
+            if sizes is None:
+                if self.size:
+                    self.write_body(&o, 0, self.size)
+            else:
+                for size in sizes:
+                    self.write_body(&o, at, size)
+                    at += <uint64_t>size
             return taken_octets(&o)
         finally:
             free_octets(&o)
 
+    cdef int write_header(self, Octets* o) except -1:
+        cdef size_t opened
+        if self.header_block is not None:
+            add_octets(o, self.header_at, self.header_size)
+            return 0
+        opened = amqp091_open_frame(o, AMQP091_FRAME_HEADER, self.method_.channel_)
+        add_u16(o, AMQP091_CLASS_BASIC)
+        add_u16(o, 0)                       # weight
+        add_u64(o, self.size)
+        write_known_properties(o, self.properties_)
+        amqp091_close_frame(o, opened)
+        return 0
+
+    cdef int write_body(self, Octets* o, uint64_t at, uint64_t size) except -1:
+        cdef size_t opened = amqp091_open_frame(o, AMQP091_FRAME_BODY, self.method_.channel_)
+        add_octets(o, self.at + at, <size_t>size)
+        amqp091_close_frame(o, opened)
+        return 0
+
     def detach(self):
         """An equal message that holds only its own octets, not the blocks (large reads, say) it lies in."""
         cdef Amqp091BasicMessage made = Amqp091BasicMessage.__new__(Amqp091BasicMessage)
-        made.method_ = self.method.detach()
-        made.header_ = self.header.detach()
-        made.block = self.body_bytes()
-        made.at = begin_of(made.block)
-        made.size = self.size
-        made.sizes = list(self.body_sizes)
+        if self.method_ is None:
+            raise ValueError("a message that was never built")
+        made.method_ = self.method_.detach()
+        made.take_header(self.header.detach())
+        made.take_body(self.body_bytes(), self.body_sizes)
         return made
 
     def __eq__(self, other):
@@ -226,6 +253,26 @@ cdef class Amqp091BasicMessage:
         return self
 
     # ---- putting together
+
+    cdef int take_header(self, Amqp091ContentHeader header) except -1:
+        cdef Amqp091Frame m
+        header.parsed(&m)
+        self.add_header(header.block, &m)
+        self.header_ = header
+        return 0
+
+    cdef int take_body(self, bytes body, sizes) except -1:
+        self.block = body
+        self.at = begin_of(body)
+        self.size = <uint64_t>PyBytes_GET_SIZE(body)
+        self.sizes = list(sizes)
+        return 0
+
+    cdef void add_header(self, bytes block, const Amqp091Frame* m) noexcept:
+        self.header_block = block
+        self.header_at = m.frame
+        self.header_size = m.size
+        self.p = m.properties
 
     cdef int add_body(self, bytes block, const Amqp091Frame* m) except -1:
         """One more body frame. The only one of a body stays where it lies; of several the payloads are copied."""
@@ -255,17 +302,19 @@ cdef class Amqp091BasicMessage:
     cdef int let_go(self) except -1:
         """Hold no block while the rest is waited for."""
         self.method_ = self.method_.detach()
-        if self.header_ is not None:
-            self.header_ = self.header_.detach()
+        if self.header_block is not None and self.header_size < PyBytes_GET_SIZE(self.header_block):
+            self.take_header(read_amqp091(octets_of(self.header_at, self.header_size), self.method_.side, True))
         return 0
 
 
 cdef list cut_sizes(uint64_t size, object frame_max):
-    """Octets in each frame of a body."""
+    """Octets in each frame of a body; None: one frame holds it, or it is empty."""
     cdef uint64_t most = <uint64_t>whole_number(frame_max, 0xFFFFFFFF, "frame_max")
     if most and most <= AMQP091_OVERHEAD:
         raise EncodeError(f"frame_max: {most} octets leave no room for a body")
     most = (most if most else AMQP091_FRAME_TOP) - AMQP091_OVERHEAD
+    if size <= most:
+        return None
     return [most] * <Py_ssize_t>(size // most) + ([size % most] if size % most else [])
 
 
@@ -274,11 +323,8 @@ def restore_amqp091_content(Amqp091Method method not None, Amqp091ContentHeader 
     """Unpickle a method with its content."""
     cdef Amqp091BasicMessage made = Amqp091BasicMessage.__new__(Amqp091BasicMessage)
     made.method_ = method
-    made.header_ = header
-    made.block = body
-    made.at = begin_of(body)
-    made.size = <uint64_t>PyBytes_GET_SIZE(body)
-    made.sizes = list(sizes)
+    made.take_header(header)
+    made.take_body(body, sizes)
     return made
 
 
@@ -418,8 +464,9 @@ cdef class Amqp091Assembler(Amqp091FrameDecoder):
         elif m.type == AMQP091_FRAME_BODY:
             message.add_body(block, &m)
         else:
-            message.header_ = make_amqp091(block, &m, self.options.side)
-            self.touched.append(message)
+            message.add_header(block, &m)
+            if fold != AMQP091_COMPLETES:
+                self.touched.append(message)
         return self.counted(message, &m, fold, f)
 
     cdef object counted(self, Amqp091BasicMessage message, const Amqp091Frame* m, int fold, Fault* f):

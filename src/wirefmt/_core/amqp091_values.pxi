@@ -2,8 +2,9 @@
 # of what is asked for, and the types that say which letter a value is written with.
 #
 # Uses: be, octets, writer, message, faults, amqp091, amqp091_table. Included by _core.pyx.
-from cpython.dict cimport PyDict_Contains, PyDict_SetItem
+from cpython.dict cimport PyDict_CheckExact, PyDict_Contains, PyDict_SetItem
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_FromDouble
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from datetime import datetime as DATETIME, timedelta as TIMEDELTA, timezone as TIMEZONE
 from decimal import Decimal as DECIMAL
 from collections.abc import Mapping as MAPPING, Sequence as SEQUENCE
@@ -16,7 +17,6 @@ cdef enum:
     WALKED_OCTETS = 512         # tables up to this size are searched where they lie
 
 
-cdef object AMQP091_TOP_I64 = (1 << 63) - 1
 cdef object AMQP091_TOP_U64 = (1 << 64) - 1
 
 
@@ -67,17 +67,26 @@ cdef object seconds_of(object moment):
 
 # ------------------------------------------------------------------------------------------------ octets -> values
 
-cdef inline object text_or_octets(const uint8_t* p, uint32_t size):
-    """A str; bytes where it is not UTF-8, for nothing else can be written back."""
-    cdef SharedSlot* slot
+cdef inline object unique_text_or_octets(const uint8_t* p, uint32_t size):
+    """A str; bytes where it is not UTF-8, for nothing else can be written back. For what does not come again."""
     cdef size_t bad = 0
-    if 0 < size <= SHARED_OCTETS and WIREFMT_SHARES_VALUES:
-        slot = shared_slot(SHARED_TEXT, p, size)
-        if is_held(slot, SHARED_TEXT, p, size):
-            return <object>slot.value
     if not is_ascii(p, size) and amqp091_is_ill_formed(p, size, &bad):
         return octets_of(p, size)
-    return shared_text(p, size)
+    return text_of(p, size)
+
+
+cdef inline object text_or_octets(const uint8_t* p, uint32_t size):
+    """The same for what streams repeat: one object for many messages, if it is short."""
+    cdef SharedSlot* slot
+    if size == 0 or size > SHARED_OCTETS or not WIREFMT_SHARES_VALUES:
+        return unique_text_or_octets(p, size)
+    slot = shared_slot(SHARED_TEXT, p, size)
+    if is_held(slot, SHARED_TEXT, p, size):
+        return <object>slot.value
+    text = unique_text_or_octets(p, size)
+    if isinstance(text, str):
+        share(slot, SHARED_TEXT, p, size, text)
+    return text
 
 
 cdef object amqp091_field_value(bytes block, const Amqp091Entry* e):
@@ -127,6 +136,27 @@ cdef object amqp091_field_value(bytes block, const Amqp091Entry* e):
     return load_u32(p)                      # i
 
 
+cdef enum:
+    SHARED_ENTRY = 201          # kind of shared values: (name, value) of an entry of a table
+
+
+cdef tuple entry_pair(bytes block, const Amqp091Entry* e):
+    """(name, value) of a table's entry; one object for all messages where it is short, for streams repeat headers."""
+    cdef const uint8_t* p = e.name.at - 1
+    cdef size_t size = <size_t>(e.at - p) + e.size
+    cdef SharedSlot* slot = NULL
+    cdef tuple pair
+    if size <= SHARED_OCTETS and WIREFMT_SHARES_VALUES and e.letter != c"F" and e.letter != c"A":
+        slot = shared_slot(SHARED_ENTRY, p, size)
+        if is_held(slot, SHARED_ENTRY, p, size):
+            return <tuple>slot.value
+    pair = (text_or_octets(e.name.at, e.name.size), amqp091_field_value(block, e))
+    PyObject_GC_UnTrack(<void*>pair)
+    if slot != NULL:
+        share(slot, SHARED_ENTRY, p, size, pair)
+    return pair
+
+
 cdef str letter_of(const Amqp091Entry* e):
     return (<const char*>&e.letter)[:1].decode("ascii")
 
@@ -140,7 +170,7 @@ cdef bytes taken_octets(Octets* o):
     return PyBytes_FromStringAndSize(<const char*>o.at, <Py_ssize_t>o.size)
 
 
-cdef const uint8_t* octets_behind(object value, Py_ssize_t* size, str field) except NULL:
+cdef inline const uint8_t* octets_behind(object value, Py_ssize_t* size, str field) except NULL:
     """The octets of a str (as UTF-8) or bytes. They live as long as the value."""
     if isinstance(value, str):
         try:
@@ -192,9 +222,14 @@ cdef int amqp091_write_table(Octets* o, object source, str field, int depth) exc
         add_octets(o, (<Amqp091Table>source).at, <size_t>4 + load_u32((<Amqp091Table>source).at))
         return 0
     opened = amqp091_open(o)
-    for name, value in (source.items() if isinstance(source, MAPPING) else source):
-        amqp091_write_shortstr(o, name, field)
-        amqp091_write_value(o, value, field, depth)
+    if PyDict_CheckExact(source):
+        for name, value in (<dict>source).items():
+            amqp091_write_shortstr(o, name, field)
+            amqp091_write_value(o, value, field, depth)
+    else:
+        for name, value in (source.items() if isinstance(source, MAPPING) else source):
+            amqp091_write_shortstr(o, name, field)
+            amqp091_write_value(o, value, field, depth)
     return amqp091_close_sized(o, opened, field)
 
 
@@ -219,17 +254,18 @@ cdef int amqp091_close_sized(Octets* o, size_t opened, str field) except -1:
 cdef int amqp091_write_value(Octets* o, object value, str field, int depth) except -1:
     """A letter and a value, of the type that its Python type stands for."""
     cdef int64_t number
+    cdef int overflow = 0
     if isinstance(value, str):
         return amqp091_write_typed(o, c"S", value, field, depth)
     if value is True or value is False:
         amqp091_add_i64(o, c"t", value is True)
         return 0
     if isinstance(value, int):
-        if isinstance(value, Amqp091Timestamp):
+        if not PyLong_CheckExact(value) and isinstance(value, Amqp091Timestamp):
             return amqp091_write_typed(o, c"T", value, field, depth)
-        if not -AMQP091_TOP_I64 - 1 <= value <= AMQP091_TOP_I64:
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow:
             raise EncodeError(f"{field}: no integer type holds {value}")
-        number = value
         amqp091_add_i64(o, c"I" if -0x80000000 <= number <= 0x7FFFFFFF else c"l", number)
         return 0
     if value is None:
@@ -424,7 +460,7 @@ cdef int amqp091_check_table(bytes octets) except -1:
 
 
 @cython.final
-@cython.freelist(64)
+@cython.freelist(256)
 @cython.no_gc
 @cython.collection_type("mapping")
 cdef class Amqp091Table:
@@ -488,15 +524,25 @@ cdef class Amqp091Table:
 
     cdef tuple all_pairs(self):
         cdef Amqp091Entry e
-        cdef list out
+        cdef tuple out, pair
         cdef Cursor c
+        cdef Py_ssize_t count = 0
         if self.cached is None:
-            out = []
-            if self.at != NULL:
-                c = amqp091_entries(self.at)
-                while amqp091_next_entry(&c, True, &e):
-                    out.append((text_or_octets(e.name.at, e.name.size), amqp091_field_value(self.block, &e)))
-            self.cached = tuple(out)
+            if self.at == NULL:
+                return ()
+            c = amqp091_entries(self.at)
+            while amqp091_next_entry(&c, True, &e):
+                count += 1
+            out = PyTuple_New(count)
+            c = amqp091_entries(self.at)
+            count = 0
+            while amqp091_next_entry(&c, True, &e):
+                pair = entry_pair(self.block, &e)
+                Py_INCREF(pair)
+                PyTuple_SET_ITEM(out, count, pair)
+                count += 1
+            PyObject_GC_UnTrack(<void*>out)         # values that cannot be part of a cycle
+            self.cached = out
         return self.cached
 
     cdef dict as_dict(self):

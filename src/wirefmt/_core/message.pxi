@@ -15,6 +15,7 @@ from wirefmt.strictness import Note, Strictness
 cdef extern from "Python.h":
     object PyUnicode_New(Py_ssize_t size, Py_UCS4 maxchar)
     void* PyUnicode_DATA(object text)
+    void PyObject_GC_UnTrack(void* o)       # of a tuple that cannot be part of a cycle: the collector need not find that out
 
 
 cdef extern from *:

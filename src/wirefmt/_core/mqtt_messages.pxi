@@ -11,10 +11,6 @@ from cpython.object cimport PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 
 
-cdef extern from "Python.h":
-    void PyObject_GC_UnTrack(void* o)
-
-
 # ------------------------------------------------------------------------------------------------ names
 
 cdef list make_property_names():

@@ -3,6 +3,7 @@
 # Uses: be, varint, faults (EncodeError). Included by _core.pyx.
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 
@@ -111,6 +112,12 @@ cdef class Writer:
 
 cdef int64_t whole_number(object value, int64_t top, str field) except -1:
     """An int of 0 to `top`, or what stands for one (NumPy's)."""
+    cdef int overflow = 0
+    cdef long long plain
+    if PyLong_CheckExact(value):
+        plain = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0 and 0 <= plain <= top:
+            return plain
     if not PyIndex_Check(value):
         raise TypeError(f"{field} is an int, not {type(value).__name__}")
     number = PyNumber_Index(value)

@@ -41,7 +41,11 @@ def deliveries() -> bytes:
     return b"".join(
         amqp091.BasicMessage(
             amqp091.BasicDeliver(
-                channel=1, consumer_tag="ctag1.0", delivery_tag=i + 1, exchange="orders", routing_key=f"room{i % 50:02}.new"
+                channel=1,
+                consumer_tag="ctag1.0",
+                delivery_tag=i + 1,
+                exchange="orders",
+                routing_key=f"room{i % 50:02}.new",
             ),
             amqp091.BasicProperties(**content(i)),
             body(i),

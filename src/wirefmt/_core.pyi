@@ -1383,6 +1383,21 @@ class Amqp091Assembler(Amqp091FrameDecoder):
     ) -> None: ...
     def feed(self, data: Buffer, /) -> list[Amqp091Message | Amqp091BasicMessage]: ...
 
+# ---- amqp091_columns
+def amqp091_decode_batch(
+    data: Buffer,
+    *,
+    side: _Side | None = None,
+    strictness: Strictness | str = "lax",
+    columns: Iterable[str] | None = None,
+    body: bool = True,
+    expose_credentials: bool = False,
+    frame_max: int = 0,
+    channel_max: int = 0,
+    body_max: int = 536870912,
+    limits: Limits | None = None,
+) -> Batch: ...
+
 # ---- rocketmq_values
 def rocketmq_decode_json(data: Buffer, *, limits: Limits | None = None) -> Any: ...
 def rocketmq_encode_json(value: Any, /, *, loose: bool = False) -> bytes: ...

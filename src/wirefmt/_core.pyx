@@ -67,6 +67,10 @@ include "_core/amqp091_messages.pxi"
 include "_core/amqp091_methods.pxi"
 # decode, Decoder, Assembler; a method with its content
 include "_core/amqp091_stream.pxi"
+# field values as text of columns, nogil
+include "_core/amqp091_text.pxi"
+# a row a method, its content folded in: decode_batch
+include "_core/amqp091_columns.pxi"
 # GENERATED from wirefmt/spec/amqp10.py
 include "_core/amqp10_table.pxi"
 # the type system over octets, nogil

@@ -89,6 +89,7 @@ TxRollbackOk = _core.Amqp091TxRollbackOk
 TxSelect = _core.Amqp091TxSelect
 TxSelectOk = _core.Amqp091TxSelectOk
 decode = _core.decode_amqp091
+decode_batch = _core.amqp091_decode_batch
 encode = _core.encode_amqp091
 frame_size = _core.amqp091_size
 
@@ -174,6 +175,7 @@ __all__ = [
     "TxSelect",
     "TxSelectOk",
     "decode",
+    "decode_batch",
     "encode",
     "frame_size",
 ]

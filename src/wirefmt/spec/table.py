@@ -236,3 +236,38 @@ ROCKETMQ_BATCH: tuple[Column, ...] = (
     Column("body", "binary", "null where there is no octet of it"),
     Column("error", "string", "why the frame cannot be read; all other fields but offset and size are null then"),
 )
+
+
+#: What `wirefmt.amqp091.decode_batch` gives: one row a method of one direction of a stream, its content folded in.
+AMQP091_BATCH: tuple[Column, ...] = (
+    Column("offset", "int64", "octets of the input before the method's frame"),
+    Column("size", "int64", "octets of all its frames"),
+    Column("channel", "int32", ""),
+    Column("kind", "string", "basic.deliver ..., or heartbeat, protocol-header"),
+    Column("exchange", "string", "argument"),
+    Column("routing_key", "string", "argument"),
+    Column("queue", "string", "argument"),
+    Column("consumer_tag", "string", "argument"),
+    Column("delivery_tag", "int64", "argument; from 2^63 on it is negative"),
+    Column("redelivered", "boolean", "argument"),
+    Column("reply_code", "int32", "argument"),
+    Column("reply_text", "string", "argument"),
+    Column("arguments", "map<string,string>", "all other arguments, tables as JSON; secrets are *** unless exposed"),
+    Column("content_type", "string", "property"),
+    Column("content_encoding", "string", "property"),
+    Column("headers", "map<string,string>", "property: in order, with repeats; null where there is no table"),
+    Column("delivery_mode", "int16", "property"),
+    Column("priority", "int16", "property"),
+    Column("correlation_id", "string", "property"),
+    Column("reply_to", "string", "property"),
+    Column("expiration", "string", "property"),
+    Column("message_id", "string", "property"),
+    Column("timestamp", "int64", "property, seconds since 1970; from 2^63 on it is negative"),
+    Column("type", "string", "property"),
+    Column("user_id", "string", "property"),
+    Column("app_id", "string", "property"),
+    Column("cluster_id", "string", "property"),
+    Column("body", "binary", "of all body frames"),
+    Column("body_size", "int64", "as the content header has it"),
+    Column("error", "string", "why the frame cannot be read, or the content is not complete"),
+)

@@ -1,0 +1,219 @@
+# Field values of AMQP 0.9.1 as text, for columns: strings as they are, numbers in digits, tables and arrays as JSON.
+#
+# Text is always UTF-8, as Arrow's strings are: what is not is shown with U+FFFD in the place of each octet at fault.
+#
+# Uses: utf8, octets, arrow, message (is_ascii), amqp091, amqp091_table. Included by _core.pyx.
+from libc.stdio cimport snprintf
+from libc.stdlib cimport strtod
+
+
+cdef bint amqp091_add_utf8(Octets* o, const uint8_t* p, size_t size) noexcept nogil:
+    """Octets as UTF-8; those that are none become U+FFFD."""
+    cdef size_t bad = 0, n = size
+    while amqp091_is_ill_formed(p, n, &bad):
+        add_octets(o, p, bad)
+        add_octets(o, <const uint8_t*>b"\xef\xbf\xbd", 3)
+        p += bad + 1
+        n -= bad + 1
+    add_octets(o, p, n)
+    return True
+
+
+cdef inline void amqp091_put_text(Col* c, int64_t row, const Span* s) noexcept nogil:
+    """A string column. An absent span leaves the row null."""
+    cdef Octets o
+    cdef uint8_t[512] start
+    cdef size_t bad = 0
+    if not c.on or s.at == NULL:
+        return
+    if is_ascii(s.at, s.size) or not amqp091_is_ill_formed(s.at, s.size, &bad):
+        put_octets(c, row, s.at, s.size)
+        return
+    o = octets_over(start, sizeof(start))
+    amqp091_add_utf8(&o, s.at, s.size)
+    put_octets(c, row, o.at, <int64_t>o.size)
+    free_octets(&o)
+
+
+cdef void amqp091_put_entry(Col* map, int64_t row, const Span* name, const Amqp091Entry* e) noexcept nogil:
+    """An entry of a table as an entry of the row's map."""
+    cdef Octets o
+    cdef uint8_t[512] start
+    cdef size_t named, bad = 0
+    if not map.on:
+        return
+    if e.letter == c"S" and is_ascii(name.at, name.size) and is_ascii(e.at, e.size):
+        put_map(map, row, name.at, name.size, e.at, e.size)
+        return
+    o = octets_over(start, sizeof(start))
+    amqp091_add_utf8(&o, name.at, name.size)
+    named = o.size
+    amqp091_add_text(&o, e)
+    if not o.failed:
+        put_map(map, row, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
+    free_octets(&o)
+
+
+cdef void amqp091_put_table(Col* map, int64_t row, const uint8_t* p) noexcept nogil:
+    """The table whose length is at `p`, as the row's map: names and texts, in order, repeats kept."""
+    cdef Amqp091Entry e
+    cdef Cursor c
+    cdef int64_t entries
+    if not map.on:
+        return
+    entries = open_list(map, row)           # an empty table is an empty map, not null
+    if entries >= 0:
+        close_list(map, entries)
+    c = amqp091_entries(p)
+    while amqp091_next_entry(&c, True, &e):
+        amqp091_put_entry(map, row, &e.name, &e)
+
+
+cdef void amqp091_add_text(Octets* o, const Amqp091Entry* e) noexcept nogil:
+    """A value as the text of a column: void is empty, octets (x) are hex."""
+    if e.letter == c"S":
+        amqp091_add_utf8(o, e.at, e.size)
+    elif e.letter == c"x":
+        amqp091_add_hex(o, e.at, e.size)
+    elif e.letter != c"V":
+        amqp091_add_json(o, e)
+
+
+cdef void amqp091_add_json(Octets* o, const Amqp091Entry* e) noexcept nogil:
+    """A value as JSON: octets (x) are a string of hex, NaN and infinities strings. Nested as deep as the parser lets be."""
+    if e.letter == c"S":
+        amqp091_add_string(o, e.at, e.size)
+    elif e.letter == c"F" or e.letter == c"A":
+        amqp091_add_members(o, e.at - 4, e.letter == c"F")
+    elif e.letter == c"x":
+        add_u8(o, c'"')
+        amqp091_add_hex(o, e.at, e.size)
+        add_u8(o, c'"')
+    elif e.letter == c"V":
+        add_octets(o, <const uint8_t*>b"null", 4)
+    elif e.letter == c"t":
+        add_octets(o, <const uint8_t*>(b"true" if e.at[0] else b"false"), 4 if e.at[0] else 5)
+    elif e.letter == c"D":
+        amqp091_add_decimal(o, e.at[0], load_u32(e.at + 1))
+    elif e.letter == c"d" or e.letter == c"f":
+        amqp091_add_float(o, e)
+    else:
+        amqp091_add_integer(o, e)
+
+
+cdef void amqp091_add_members(Octets* o, const uint8_t* p, bint named) noexcept nogil:
+    """The table or array whose length is at `p`."""
+    cdef Cursor c = amqp091_entries(p)
+    cdef Amqp091Entry e
+    cdef bint first = True
+    add_u8(o, c"{" if named else c"[")
+    while amqp091_next_entry(&c, named, &e):
+        if not first:
+            add_u8(o, c",")
+        first = False
+        if named:
+            amqp091_add_string(o, e.name.at, e.name.size)
+            add_u8(o, c":")
+        amqp091_add_json(o, &e)
+    add_u8(o, c"}" if named else c"]")
+
+
+cdef void amqp091_add_string(Octets* o, const uint8_t* p, size_t size) noexcept nogil:
+    """A JSON string."""
+    cdef char[8] escaped
+    cdef size_t i, begin = 0, bad = 0
+    cdef Octets clean
+    if amqp091_is_ill_formed(p, size, &bad):
+        memset(&clean, 0, sizeof(clean))
+        amqp091_add_utf8(&clean, p, size)
+        if clean.failed:
+            o.failed = True
+        else:
+            amqp091_add_string(o, clean.at, clean.size)
+        free_octets(&clean)
+        return
+    add_u8(o, c'"')
+    for i in range(size):
+        if p[i] < 0x20 or p[i] == c'"' or p[i] == c"\\":
+            add_octets(o, p + begin, i - begin)
+            begin = i + 1
+            if p[i] < 0x20:
+                snprintf(escaped, sizeof(escaped), "\\u%04x", <unsigned int>p[i])
+                add_octets(o, <const uint8_t*>escaped, 6)
+            else:
+                add_u8(o, c"\\")
+                add_u8(o, p[i])
+    add_octets(o, p + begin, size - begin)
+    add_u8(o, c'"')
+
+
+cdef void amqp091_add_hex(Octets* o, const uint8_t* p, size_t size) noexcept nogil:
+    cdef const uint8_t* digits = <const uint8_t*>b"0123456789abcdef"
+    cdef uint8_t* to = extend_octets(o, 2 * size)
+    cdef size_t i
+    if to != NULL:
+        for i in range(size):
+            to[2 * i] = digits[p[i] >> 4]
+            to[2 * i + 1] = digits[p[i] & 15]
+
+
+cdef void amqp091_add_integer(Octets* o, const Amqp091Entry* e) noexcept nogil:
+    """b B s u I i l L T in digits."""
+    cdef char[24] text
+    cdef int64_t v = 0
+    cdef int n
+    if e.letter == c"T":
+        n = snprintf(text, sizeof(text), "%llu", <unsigned long long>load_u64(e.at))
+    else:
+        if e.letter == c"b":
+            v = <int8_t>e.at[0]
+        elif e.letter == c"B":
+            v = e.at[0]
+        elif e.letter == c"s":
+            v = <int16_t>load_u16(e.at)
+        elif e.letter == c"u":
+            v = load_u16(e.at)
+        elif e.letter == c"I":
+            v = <int32_t>load_u32(e.at)
+        elif e.letter == c"i":
+            v = load_u32(e.at)
+        else:
+            v = <int64_t>load_u64(e.at)
+        n = snprintf(text, sizeof(text), "%lld", <long long>v)
+    add_octets(o, <const uint8_t*>text, <size_t>n)
+
+
+cdef void amqp091_add_decimal(Octets* o, int scale, uint32_t unscaled) noexcept nogil:
+    """`unscaled` with `scale` decimals, none left out."""
+    cdef char[272] text
+    cdef int n = snprintf(text, sizeof(text), "%0*u", scale + 1, <unsigned int>unscaled)
+    add_octets(o, <const uint8_t*>text, <size_t>(n - scale))
+    if scale:
+        add_u8(o, c".")
+        add_octets(o, <const uint8_t*>text + n - scale, <size_t>scale)
+
+
+cdef void amqp091_add_float(Octets* o, const Amqp091Entry* e) noexcept nogil:
+    """The shortest digits that are read back as the same number."""
+    cdef char[40] text
+    cdef uint64_t bits
+    cdef uint32_t half
+    cdef double v
+    cdef float narrow
+    cdef bint is_wide = e.letter == c"d"
+    cdef int n = 0, digits = 15 if is_wide else 6
+    if is_wide:
+        bits = load_u64(e.at)
+        memcpy(&v, &bits, 8)
+    else:
+        half = load_u32(e.at)
+        memcpy(&narrow, &half, 4)
+        v = narrow
+    if v != v or v - v != 0:
+        n = snprintf(text, sizeof(text), '"%s"', <const char*>(b"NaN" if v != v else b"Infinity" if v > 0 else b"-Infinity"))
+    else:
+        while n == 0 or (digits <= (17 if is_wide else 9) and
+                         (strtod(text, NULL) != v if is_wide else <float>strtod(text, NULL) != <float>v)):
+            n = snprintf(text, sizeof(text), "%.*g", digits, v)
+            digits += 1
+    add_octets(o, <const uint8_t*>text, <size_t>n)

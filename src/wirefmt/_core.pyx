@@ -75,8 +75,18 @@ include "_core/amqp091_columns.pxi"
 include "_core/amqp10_table.pxi"
 # the type system over octets, nogil
 include "_core/amqp10_types.pxi"
+# values -> octets, nogil
+include "_core/amqp10_write.pxi"
 # octets -> Amqp10Frame, Amqp10Message, nogil
 include "_core/amqp10.pxi"
+# transfers joined to deliveries, nogil
+include "_core/amqp10_deliveries.pxi"
+# scalars as Python objects
+include "_core/amqp10_scalars.pxi"
+# lists, maps, arrays, described values and composites as Python objects
+include "_core/amqp10_values.pxi"
+# performatives, SASL frames, messages as Python objects, encoders
+include "_core/amqp10_messages.pxi"
 
 # GENERATED from wirefmt/spec/rocketmq.py
 include "_core/rocketmq_table.pxi"

@@ -80,6 +80,10 @@ def amqp10_table(spec: ModuleType) -> list[str]:
     )
     lines += c_array("char *const amqp10_type_name[]", map(quoted, spec.TYPES))
     lines += c_array(
+        "char *const amqp10_constructor_name[256]",
+        (quoted(c.name if (c := constructors.get(i)) else "") for i in range(256)),
+    )
+    lines += c_array(
         f"Amqp10SectionRow amqp10_sections[{len(spec.SECTIONS)}]",
         (c_row(row_of(spec.attribute(s.name)), types[s.type], codes.get(s.code, 0)) for s in spec.SECTIONS),
     )
@@ -110,6 +114,7 @@ def amqp10_table(spec: ModuleType) -> list[str]:
         "    const CText* amqp10_shape_class",
         "    const CText* amqp10_field_name",
         "    const CText* amqp10_type_name",
+        "    const CText* amqp10_constructor_name      # by code; empty: there is none",
         "    const Amqp10SectionRow* amqp10_sections   # by code - AMQP10_SECTION_HEADER",
         "    const CText* amqp10_section_symbol",
         "",

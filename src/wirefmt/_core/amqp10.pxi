@@ -18,6 +18,7 @@ cdef enum Amqp10Kind:
 
 cdef struct Amqp10Composite:        # views into checked octets
     const uint8_t* at[AMQP10_FIELDS_MAX]    # by field: its value; NULL: absent or null
+    const uint8_t* begin            # the described value
     uint32_t count                  # fields written out, nulls too
     uint8_t shape                   # an Amqp10Shape; 0: none
 
@@ -224,6 +225,7 @@ cdef const uint8_t* amqp10_take_composite(Amqp10Reader* x, const uint8_t* at, co
         return amqp10_take_any(x, at, end, depth, check, needed)
     if irregular and amqp10_breach(x, AMQP10_CHECK_DESCRIPTOR_TYPE, descriptor):
         return NULL                         # RabbitMQ takes any integer
+    out.begin = at
     out.shape = <uint8_t>shape
     x.field = amqp10_shapes[shape].field
     return amqp10_take_list(x, after, end, depth + 1, out)
@@ -415,6 +417,7 @@ cdef bint amqp10_open_composite(const uint8_t* at, Amqp10Composite* out) noexcep
     cdef Amqp10Value v
     cdef Amqp10Value inner
     cdef bint irregular = False
+    out.begin = at
     out.shape = 0
     if at[0] != 0:
         return False
@@ -475,7 +478,7 @@ cdef int amqp10_read_sections(Amqp10Reader* x, const uint8_t* at, const uint8_t*
         elif not amqp10_check_order(x, code, before, start):
             return x.f.status
         else:
-            at = amqp10_take_section(x, code, at, end, out)
+            at = amqp10_take_section(x, code, start, at, end, out)
             before = max(before, code)
         if at == NULL:
             return x.f.status
@@ -546,9 +549,9 @@ cdef bint amqp10_check_order(Amqp10Reader* x, int code, int before, const uint8_
     return not (check and amqp10_breach(x, check, at))
 
 
-cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t* at, const uint8_t* end,
-                                        Amqp10Message* out) noexcept nogil:
-    """Check one section and note where it is. What follows it."""
+cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t* begin, const uint8_t* at,
+                                        const uint8_t* end, Amqp10Message* out) noexcept nogil:
+    """Check one section, whose value is at `at`, and note where it is. What follows it."""
     cdef const Amqp10SectionRow* row = &amqp10_sections[code - AMQP10_SECTION_FIRST]
     cdef const uint8_t* value = at
     cdef Amqp10Composite again
@@ -566,6 +569,7 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
         composite = &out.header if code == AMQP10_SECTION_HEADER else &out.properties
         if not first:
             composite = &again
+        composite.begin = begin
         composite.shape = row.shape
         return amqp10_take_list(x, at, end, 1, composite)
     at = amqp10_check(x, at, end, 0)

@@ -407,8 +407,8 @@ COMPOSITES: Final[tuple[Composite, ...]] = (
     Composite("delete-on-no-links-or-messages", 0x2E, "3.5.13", ("lifetime-policy",)),
     # ---- transactions, 4.5
     Composite("coordinator", 0x30, "4.5.1", ("target",), (Field("capabilities", "symbol", multiple=True),)),
-    Composite("declare", 0x31, "4.5.2", (), (Field("global-id", "any"),)),
-    Composite("discharge", 0x32, "4.5.3", (), (Field("txn-id", "binary", mandatory=True), Field("fail", "boolean"))),
+    Composite("declare", 0x31, "4.5.2", ("transaction",), (Field("global-id", "any"),)),
+    Composite("discharge", 0x32, "4.5.3", ("transaction",), (Field("txn-id", "binary", mandatory=True), Field("fail", "boolean"))),
     Composite("declared", 0x33, "4.5.5", ("delivery-state", "outcome"), (Field("txn-id", "binary", mandatory=True),)),
     Composite(
         "transactional-state",
@@ -419,7 +419,8 @@ COMPOSITES: Final[tuple[Composite, ...]] = (
     ),
 )
 
-#: What composites can provide, and fields require. The last two are about primitive types.
+#: What composites can provide, and fields require: the specification's words, but for `payload` (octets may follow) and
+#: `transaction` (the value of a message to a coordinator). The last two are about primitive types.
 ARCHETYPES: Final[tuple[str, ...]] = (
     "",
     "frame",
@@ -432,6 +433,7 @@ ARCHETYPES: Final[tuple[str, ...]] = (
     "delivery-state",
     "outcome",
     "lifetime-policy",
+    "transaction",
     "message-id",
     "address",
 )

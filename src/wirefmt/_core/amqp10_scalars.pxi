@@ -1,0 +1,368 @@
+# AMQP 1.0 scalars as Python objects, and Python objects as AMQP 1.0 scalars.
+#
+#     null None          boolean bool        long int       the other integers UByte ... Int (subclasses of int)
+#     double float       float Float         char Char      timestamp Timestamp (int, milliseconds since 1970)
+#     binary bytes       string str          symbol Symbol  uuid uuid.UUID      decimals Decimal32 ... (bytes)
+#
+# Uses: octets, faults, writer, message, amqp10_table, amqp10_types, amqp10_write. Included by _core.pyx.
+from cpython.long cimport PyLong_FromLongLong, PyLong_FromUnsignedLongLong
+
+from datetime import datetime, timedelta, timezone
+from uuid import SafeUUID, UUID
+
+
+# ------------------------------------------------------------------------------------------------ scalars
+
+cdef object named(object cls, str name):
+    """Give a Python class of the core the module and name that users see."""
+    cls.__module__ = "wirefmt.amqp10"
+    cls.__name__ = cls.__qualname__ = name
+    return cls
+
+
+class Amqp10Integer(int):
+    """Base of the integer types but long, which is int."""
+    __slots__ = ()
+    lowest = 0
+    highest = 0
+
+    def __new__(cls, value=0, /):
+        number = PyNumber_Index(value)
+        if not cls.lowest <= number <= cls.highest:
+            raise EncodeError(f"{number} is not a {cls.__name__}: {cls.lowest} to {cls.highest} [1.6]")
+        return int.__new__(cls, number)
+
+    def __repr__(self):
+        return f"amqp10.{type(self).__name__}({int(self)})"
+
+    def __str__(self):
+        return int.__repr__(self)
+
+
+class Amqp10UByte(Amqp10Integer):
+    """ubyte: 0 to 255 (1.6.3)."""
+    __slots__ = ()
+    highest = 0xFF
+
+
+class Amqp10UShort(Amqp10Integer):
+    """ushort: 0 to 65535 (1.6.4)."""
+    __slots__ = ()
+    highest = 0xFFFF
+
+
+class Amqp10UInt(Amqp10Integer):
+    """uint: 0 to 2^32 - 1 (1.6.5)."""
+    __slots__ = ()
+    highest = 0xFFFFFFFF
+
+
+class Amqp10ULong(Amqp10Integer):
+    """ulong: 0 to 2^64 - 1 (1.6.6)."""
+    __slots__ = ()
+    highest = 0xFFFFFFFFFFFFFFFF
+
+
+class Amqp10Byte(Amqp10Integer):
+    """byte: -128 to 127 (1.6.7)."""
+    __slots__ = ()
+    lowest = -0x80
+    highest = 0x7F
+
+
+class Amqp10Short(Amqp10Integer):
+    """short: -32768 to 32767 (1.6.8)."""
+    __slots__ = ()
+    lowest = -0x8000
+    highest = 0x7FFF
+
+
+class Amqp10Int(Amqp10Integer):
+    """int: -2^31 to 2^31 - 1 (1.6.9)."""
+    __slots__ = ()
+    lowest = -0x80000000
+    highest = 0x7FFFFFFF
+
+
+class Amqp10Timestamp(Amqp10Integer):
+    """timestamp: milliseconds since 1970 began, UTC, negative before (1.6.17). Takes an aware datetime too."""
+    __slots__ = ()
+    lowest = -0x8000000000000000
+    highest = 0x7FFFFFFFFFFFFFFF
+
+    def __new__(cls, value=0, /):
+        return Amqp10Integer.__new__(cls, milliseconds(value))
+
+    @property
+    def datetime(self):
+        """The same as a datetime; OverflowError beyond the years 1 to 9999."""
+        return EPOCH + timedelta(milliseconds=int(self))
+
+
+cdef object EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+cdef object MILLISECOND = timedelta(milliseconds=1)
+
+
+cdef object milliseconds(object value):
+    """An int of milliseconds, from such or from an aware datetime."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise TypeError("a datetime without a time zone is no moment")
+        return (value - EPOCH) // MILLISECOND
+    return value
+
+
+class Amqp10Float(float):
+    """float: 32 bits (1.6.11). A number of Python is rounded to them."""
+    __slots__ = ()
+
+    def __new__(cls, value=0.0, /):
+        return float.__new__(cls, <double><float>(<double>float(value)))
+
+    def __repr__(self):
+        return f"amqp10.Float({float.__repr__(self)})"
+
+    def __str__(self):
+        return float.__repr__(self)
+
+
+class Amqp10Char(str):
+    """char: one character (1.6.16)."""
+    __slots__ = ()
+
+    def __new__(cls, value, /):
+        if isinstance(value, int):
+            value = chr(value)
+        if not isinstance(value, str) or len(value) != 1:
+            raise EncodeError(f"{value!r} is not one character [1.6.16]")
+        return str.__new__(cls, value)
+
+    def __repr__(self):
+        return f"amqp10.Char({str.__repr__(self)})"
+
+
+class Amqp10Symbol(str):
+    """symbol: ASCII text, a name of some domain (1.6.21)."""
+    __slots__ = ()
+
+    def __repr__(self):
+        return f"amqp10.Symbol({str.__repr__(self)})"
+
+
+class Amqp10Decimal(bytes):
+    """Base of the decimal types: their octets as IEEE 754 has them, for brokers do not look into them either."""
+    __slots__ = ()
+    width = 0
+
+    def __new__(cls, value, /):
+        octets = take_block(value)
+        if len(octets) != cls.width:
+            raise EncodeError(f"{cls.__name__} has {cls.width} octets, not {len(octets)} [1.6]")
+        return bytes.__new__(cls, octets)
+
+    def __repr__(self):
+        return f"amqp10.{type(self).__name__}({bytes.__repr__(self)})"
+
+
+class Amqp10Decimal32(Amqp10Decimal):
+    """decimal32 (1.6.13)."""
+    __slots__ = ()
+    width = 4
+
+
+class Amqp10Decimal64(Amqp10Decimal):
+    """decimal64 (1.6.14)."""
+    __slots__ = ()
+    width = 8
+
+
+class Amqp10Decimal128(Amqp10Decimal):
+    """decimal128 (1.6.15)."""
+    __slots__ = ()
+    width = 16
+
+
+named(Amqp10UByte, "UByte")
+named(Amqp10UShort, "UShort")
+named(Amqp10UInt, "UInt")
+named(Amqp10ULong, "ULong")
+named(Amqp10Byte, "Byte")
+named(Amqp10Short, "Short")
+named(Amqp10Int, "Int")
+named(Amqp10Timestamp, "Timestamp")
+named(Amqp10Float, "Float")
+named(Amqp10Char, "Char")
+named(Amqp10Symbol, "Symbol")
+named(Amqp10Decimal32, "Decimal32")
+named(Amqp10Decimal64, "Decimal64")
+named(Amqp10Decimal128, "Decimal128")
+
+#: By Amqp10Type: the class that bears the type; None where Python's own does, or an object of ours.
+cdef tuple SCALARS = (
+    None, None, None, Amqp10UByte, Amqp10UShort, Amqp10UInt, Amqp10ULong, Amqp10Byte, Amqp10Short, Amqp10Int, None,
+    Amqp10Float, None, Amqp10Decimal32, Amqp10Decimal64, Amqp10Decimal128, Amqp10Char, Amqp10Timestamp, None, None, None,
+    Amqp10Symbol, None, None, None, None,
+)
+cdef dict TYPE_OF_CLASS = {cls: type for type, cls in enumerate(SCALARS) if cls is not None}
+cdef dict TYPE_OF_NAME = {amqp10_type_name[i].decode("ascii"): i for i in range(AMQP10_NULL, AMQP10_DESCRIBED)}
+
+cdef dict CODE_OF_NAME = {amqp10_constructor_name[i].decode("ascii"): i for i in range(256) if amqp10_constructor_name[i][0]}
+
+cdef object new_int = int.__new__
+cdef object new_float = float.__new__
+cdef object new_str = str.__new__
+cdef object new_bytes = bytes.__new__
+cdef object new_uuid = UUID.__new__
+cdef object set_slot = object.__setattr__
+cdef object UNKNOWN_SAFETY = SafeUUID.unknown
+
+
+# ------------------------------------------------------------------------------------------------ octets -> objects
+
+cdef object shared_scalar(const Amqp10Value* v):
+    """A scalar that bears its type: one object for all that have the same octets."""
+    cdef SharedSlot* slot
+    if not WIREFMT_SHARES_VALUES:
+        return scalar_of(v)
+    slot = shared_slot(v.code, v.body, v.size)
+    if is_held(slot, v.code, v.body, v.size):
+        return <object>slot.value
+    value = scalar_of(v)
+    share(slot, v.code, v.body, v.size, value)
+    return value
+
+
+cdef object scalar_of(const Amqp10Value* v):
+    cdef object cls = SCALARS[v.type]
+    if AMQP10_UBYTE <= v.type <= AMQP10_ULONG:
+        return new_int(cls, amqp10_unsigned(v))
+    if AMQP10_BYTE <= v.type <= AMQP10_LONG or v.type == AMQP10_TIMESTAMP:
+        return new_int(cls, amqp10_signed(v))
+    if v.type == AMQP10_FLOAT:
+        return new_float(cls, float_of(<uint32_t>amqp10_unsigned(v)))
+    if v.type == AMQP10_CHAR:
+        return new_str(cls, chr(amqp10_unsigned(v)))
+    return new_bytes(cls, octets_of(v.body, v.size))
+
+
+cdef inline double double_of(uint64_t bits) noexcept nogil:
+    cdef double d
+    memcpy(&d, &bits, 8)
+    return d
+
+
+cdef inline double float_of(uint32_t bits) noexcept nogil:
+    cdef float f
+    memcpy(&f, &bits, 4)
+    return f
+
+
+cdef object uuid_of(const uint8_t* p):
+    value = new_uuid(UUID)
+    set_slot(value, "int", int.from_bytes(octets_of(p, 16), "big"))
+    set_slot(value, "is_safe", UNKNOWN_SAFETY)
+    return value
+
+
+cdef str string_of(const uint8_t* p, uint32_t size):
+    """A string. Octets that are no UTF-8, which LAX lets pass, become lone surrogates."""
+    try:
+        return shared_text(p, size)
+    except UnicodeDecodeError:
+        return octets_of(p, size).decode("utf-8", "surrogateescape")
+
+
+cdef object symbol_of(const uint8_t* p, uint32_t size):
+    cdef SharedSlot* slot
+    if size == 0 or size > SHARED_OCTETS or not WIREFMT_SHARES_VALUES:
+        return new_str(Amqp10Symbol, octets_of(p, size).decode("utf-8", "surrogateescape"))
+    slot = shared_slot(AMQP10_CODE_SYM8, p, size)
+    if is_held(slot, AMQP10_CODE_SYM8, p, size):
+        return <object>slot.value
+    value = new_str(Amqp10Symbol, octets_of(p, size).decode("utf-8", "surrogateescape"))
+    share(slot, AMQP10_CODE_SYM8, p, size, value)
+    return value
+
+
+# ------------------------------------------------------------------------------------------------ objects -> octets
+
+cdef int put_string(Octets* o, object text) except -1:
+    cdef Py_ssize_t size = 0
+    cdef const char* p
+    try:
+        p = PyUnicode_AsUTF8AndSize(text, &size)
+    except UnicodeEncodeError:
+        raise EncodeError("a surrogate has no UTF-8 form [1.6.20]") from None
+    amqp10_add_variable(o, AMQP10_CODE_STR8, <const uint8_t*>p, <size_t>size)
+    return 0
+
+
+cdef int put_symbol(Octets* o, object text) except -1:
+    cdef Py_ssize_t size = 0
+    cdef const char* p
+    if not isinstance(text, str):
+        raise TypeError(f"a symbol is a str, not {type(text).__name__}")
+    if not text.isascii():
+        raise EncodeError(f"{str(text)!r} is not ASCII [1.6.21]")
+    p = PyUnicode_AsUTF8AndSize(text, &size)
+    amqp10_add_variable(o, AMQP10_CODE_SYM8, <const uint8_t*>p, <size_t>size)
+    return 0
+
+
+cdef int put_binary(Octets* o, object value) except -1:
+    cdef Py_buffer view
+    PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
+    amqp10_add_variable(o, AMQP10_CODE_VBIN8, <const uint8_t*>view.buf, <size_t>view.len)
+    PyBuffer_Release(&view)
+    return 0
+
+
+cdef int put_long(Octets* o, object value) except -1:
+    if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
+        raise EncodeError(f"{value} is not a long; a ulong is ULong [1.6.10]")
+    amqp10_add_long(o, value)
+    return 0
+
+
+cdef int put_double(Octets* o, double value) except -1:
+    cdef uint64_t bits
+    memcpy(&bits, &value, 8)
+    amqp10_add_fixed(o, AMQP10_CODE_DOUBLE, bits)
+    return 0
+
+
+cdef int put_scalar(Octets* o, int type, object value) except -1:
+    """A value of one of SCALARS, or of what a field of that type takes: then it is checked here."""
+    cdef float single
+    cdef uint32_t bits
+    if type == AMQP10_UINT:
+        amqp10_add_uint(o, <uint32_t>whole_number(value, 0xFFFFFFFF, "uint"))
+    elif type == AMQP10_ULONG:
+        amqp10_add_ulong(o, Amqp10ULong(value))
+    elif type == AMQP10_SYMBOL:
+        put_symbol(o, value)
+    elif type == AMQP10_UBYTE:
+        amqp10_add_fixed(o, AMQP10_CODE_UBYTE, <uint64_t>whole_number(value, 0xFF, "ubyte"))
+    elif type == AMQP10_USHORT:
+        amqp10_add_fixed(o, AMQP10_CODE_USHORT, <uint64_t>whole_number(value, 0xFFFF, "ushort"))
+    elif type == AMQP10_BYTE:
+        amqp10_add_fixed(o, AMQP10_CODE_BYTE, <uint64_t><int64_t>Amqp10Byte(value))
+    elif type == AMQP10_SHORT:
+        amqp10_add_fixed(o, AMQP10_CODE_SHORT, <uint64_t><int64_t>Amqp10Short(value))
+    elif type == AMQP10_INT:
+        amqp10_add_int(o, <int32_t><int64_t>Amqp10Int(value))
+    elif type == AMQP10_TIMESTAMP:
+        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>int(Amqp10Timestamp(value)))
+    elif type == AMQP10_FLOAT:
+        single = <float><double>value
+        memcpy(&bits, &single, 4)
+        amqp10_add_fixed(o, AMQP10_CODE_FLOAT, bits)
+    elif type == AMQP10_CHAR:
+        amqp10_add_fixed(o, AMQP10_CODE_CHAR, <uint64_t>ord(value))
+    elif type == AMQP10_DECIMAL32:
+        amqp10_add_fixed(o, AMQP10_CODE_DECIMAL32, load_u32(<const uint8_t*>PyBytes_AS_STRING(value)))
+    elif type == AMQP10_DECIMAL64:
+        amqp10_add_fixed(o, AMQP10_CODE_DECIMAL64, load_u64(<const uint8_t*>PyBytes_AS_STRING(value)))
+    else:
+        amqp10_add_wide(o, AMQP10_CODE_DECIMAL128, <const uint8_t*>PyBytes_AS_STRING(value))
+    return 0

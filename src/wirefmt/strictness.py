@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from wirefmt.spec import amqp091, mqtt
+from wirefmt.spec import amqp091, amqp10, mqtt
 
 
 class Strictness(enum.StrEnum):
@@ -60,5 +60,9 @@ def _amqp091() -> tuple[Skippable, ...]:
     return tuple(Skippable("amqp091", c.name, c.text, {"0-9-1": c.spec}) for c in amqp091.CHECKS if c.lax)
 
 
+def _amqp10() -> tuple[Skippable, ...]:
+    return tuple(Skippable("amqp10", c.name, c.text, {"1.0": c.spec}) for c in amqp10.CHECKS if c.lax)
+
+
 #: Every check that LAX may skip. Who made it necessary, where known: the protocols' pages in docs/.
-SKIPPABLE: Final[tuple[Skippable, ...]] = _mqtt() + _amqp091()
+SKIPPABLE: Final[tuple[Skippable, ...]] = _mqtt() + _amqp091() + _amqp10()

@@ -10,25 +10,6 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 
-cdef extern from *:
-    """
-    static int wirefmt_set_attribute(PyObject *type, PyObject *name, PyObject *value) {
-        int done = PyDict_SetItem(((PyTypeObject *)type)->tp_dict, name, value);
-        PyType_Modified((PyTypeObject *)type);
-        return done;
-    }
-    """
-    int wirefmt_set_attribute(object cls, object name, object value) except -1     # of a class of the core
-
-
-cdef extern from "Python.h":
-    ctypedef struct PyGetSetDef:
-        const char* name
-        object (*get)(object self, void* closure)
-        void* closure
-    object PyDescr_NewGetSet(PyTypeObject* type, PyGetSetDef* definition)
-
-
 cdef enum:
     AMQP091_NOTES_SHOWN = 64
 

@@ -175,33 +175,6 @@ cdef int amqp10_read_performative(Amqp10Reader* x, const uint8_t* at, const uint
 
 # ------------------------------------------------------------------------------------------------ composites
 
-cdef int amqp10_shape_of(const uint8_t* descriptor, bint* irregular) noexcept nogil:
-    """The composite type a (checked) descriptor names, 0 if none; irregular: by an integer that is no ulong."""
-    cdef Amqp10Value v
-    cdef uint64_t code
-    cdef int shape
-    irregular[0] = False
-    if descriptor[0] == AMQP10_CODE_SMALLULONG:
-        return amqp10_shape_of_code[descriptor[1]] if descriptor[1] < 128 else 0
-    amqp10_read(descriptor, &v)
-    if v.type == AMQP10_SYMBOL:
-        for shape in range(1, AMQP10_SHAPES):
-            if v.size == amqp10_shape_symbol_size[shape] and memcmp(v.body, amqp10_shape_symbol[shape], v.size) == 0:
-                return shape
-        return 0
-    if v.type == AMQP10_ULONG:
-        code = amqp10_unsigned(&v)
-    elif AMQP10_UBYTE <= v.type <= AMQP10_UINT:
-        irregular[0] = True
-        code = amqp10_unsigned(&v)
-    elif AMQP10_BYTE <= v.type <= AMQP10_LONG:
-        irregular[0] = True
-        code = <uint64_t>amqp10_signed(&v)
-    else:
-        return 0
-    return amqp10_shape_of_code[code] if code < 128 else 0
-
-
 cdef const uint8_t* amqp10_take_composite(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth,
                                           int provides, bint needed, Amqp10Composite* out) noexcept nogil:
     """Check the composite at `at`, whose type must be one of those that provide something. What follows it; NULL: see
@@ -499,7 +472,7 @@ cdef const uint8_t* amqp10_take_descriptor(Amqp10Reader* x, const uint8_t* at, c
     """Which section begins at `at`; where its value is. Code 0: an unknown section, which LAX passes over."""
     cdef const uint8_t* descriptor = at + 1
     cdef bint irregular = False
-    if end - at >= 3 and at[0] == 0 and descriptor[0] == AMQP10_CODE_SMALLULONG and \
+    if end - at > 3 and at[0] == 0 and descriptor[0] == AMQP10_CODE_SMALLULONG and \
             AMQP10_SECTION_FIRST <= descriptor[1] <= AMQP10_SECTION_LAST:
         code[0] = descriptor[1]
         return at + 3

@@ -5,6 +5,8 @@
 #
 # Uses: be, status, cursor, octets, amqp10_table, amqp10_types, amqp10. Included by _core.pyx.
 
+from wirefmt._core.octets cimport Octets, add_octets, free_octets
+
 
 cdef enum Amqp10Join:           # what amqp10_join answers
     AMQP10_JOIN_FAULT           # see the Fault
@@ -123,7 +125,7 @@ cdef Amqp10Delivery* amqp10_begin_delivery(Amqp10Deliveries* d, const Amqp10Fram
     cdef Amqp10Delivery* delivery
     cdef void* bigger
     cdef size_t size = frame.size - frame.payload.size
-    if strict and frame.performative.at[AMQP10_TRANSFER_DELIVERY_ID] == NULL:
+    if strict and frame.performative.at[<int>AMQP10_TRANSFER_DELIVERY_ID] == NULL:
         amqp10_delivery_fault(f, AMQP10_CHECK_DELIVERY_FIRST, AMQP10_FIELD_TRANSFER_DELIVERY_ID, 0, 0)
         return NULL
     if d.max_count and d.count >= d.max_count:
@@ -163,7 +165,7 @@ cdef bint amqp10_same_delivery(Amqp10Delivery* delivery, const Amqp10Frame* fram
         if amqp10_field(&frame.performative, i, &a) and \
                 not (amqp10_field(&first.performative, i, &b) and amqp10_compare(&a, &b) == 0):
             amqp10_delivery_fault(f, AMQP10_CHECK_DELIVERY_CHANGED,
-                                  amqp10_fields[amqp10_shapes[AMQP10_TRANSFER].first + i].field, 0, 0)
+                                  amqp10_fields[amqp10_shapes[<int>AMQP10_TRANSFER].first + i].field, 0, 0)
             return False
     return True
 
@@ -174,7 +176,8 @@ cdef bint amqp10_extend_delivery(Amqp10Deliveries* d, Amqp10Delivery* delivery, 
     cdef bint settled = False
     delivery.transfers += 1
     amqp10_field_boolean(&frame.performative, AMQP10_TRANSFER_SETTLED, &settled)
-    delivery.settled |= settled
+    if settled:
+        delivery.settled = True
     if d.max_octets and frame.payload.size > d.max_octets - min(d.octets, d.max_octets):
         amqp10_delivery_fault(f, AMQP10_CHECK_MESSAGE_SIZE, AMQP10_FIELD_PAYLOAD,
                               <int64_t>(d.octets + frame.payload.size), <int64_t>d.max_octets)

@@ -2,7 +2,7 @@
 #
 # There is one form of each: its octets. A constructor writes them and reads them back as STRICT does, so what can be
 # built is what can be decoded, and encode() hands out octets that exist. Fields, sections, lists and maps become objects
-# when they are asked for. The classes of composite types get their attributes from the tables (add_composite).
+# when they are asked for. The classes of composite types get their attributes from the tables (amqp10_add_composite).
 #
 # Uses: be, status, cursor, octets, faults, writer, message, framer, amqp10_table, amqp10_types, amqp10_write, amqp10,
 # amqp10_deliveries, amqp10_scalars and amqp10_values. Included by _core.pyx.
@@ -33,18 +33,18 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         cdef bytes octets
         cdef int shape = self.check_new()
         try:
-            put_frame_header(&o, amqp10_shapes[shape].provides & AMQP10_PROVIDES_SASL_FRAME != 0, channel,
+            amqp10_put_frame_header(&o, amqp10_shapes[shape].provides & AMQP10_PROVIDES_SASL_FRAME != 0, channel,
                              extended_header)
-            put_fields(&o, shape, fields)
-            put_buffer(&o, payload)
-            octets = close_frame(&o)
+            amqp10_put_fields(&o, shape, fields)
+            amqp10_put_buffer(&o, payload)
+            octets = amqp10_close_frame(&o)
         finally:
             free_octets(&o)
-        strict_options(&options)
+        amqp10_strict_options(&options)
         if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options, &frame,
                         &f) != OK:
             raise amqp10_encode_error(&f)
-        hold_frame(self, octets, &frame)
+        amqp10_hold_frame(self, octets, &frame)
         return 0
 
     @property
@@ -65,7 +65,7 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         cdef Fault f
         if not self.noted:
             return ()
-        lax_options(&o, found)
+        amqp10_lax_options(&o, found)
         amqp10_parse(self.frame, self.frame_size, &o, &frame, &f)
         return amqp10_notes(found, frame.note_count)
 
@@ -104,7 +104,7 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         return out
 
 
-cdef void hold_frame(Amqp10Performative self, bytes block, const Amqp10Frame* frame) noexcept:
+cdef void amqp10_hold_frame(Amqp10Performative self, bytes block, const Amqp10Frame* frame) noexcept:
     self.block = block
     self.begin = frame.performative.begin
     self.shape = frame.performative.shape
@@ -115,7 +115,7 @@ cdef void hold_frame(Amqp10Performative self, bytes block, const Amqp10Frame* fr
     self.payload_span = frame.payload
 
 
-cdef void lax_options(Amqp10Options* o, Amqp10Note* found) noexcept nogil:
+cdef void amqp10_lax_options(Amqp10Options* o, Amqp10Note* found) noexcept nogil:
     memset(o, 0, sizeof(Amqp10Options))
     o.notes = found
     o.notes_room = NOTES_SHOWN
@@ -132,7 +132,7 @@ cdef tuple amqp10_notes(const Amqp10Note* found, int count):
     return tuple(out)
 
 
-cdef int put_frame_header(Octets* o, bint sasl, object channel, object extended_header) except -1:
+cdef int amqp10_put_frame_header(Octets* o, bint sasl, object channel, object extended_header) except -1:
     """SIZE is put in when the frame is closed."""
     cdef bytes extended = take_block(extended_header)
     cdef Py_ssize_t words = PyBytes_GET_SIZE(extended) // 4
@@ -146,7 +146,7 @@ cdef int put_frame_header(Octets* o, bint sasl, object channel, object extended_
     return 0
 
 
-cdef int put_buffer(Octets* o, object data) except -1:
+cdef int amqp10_put_buffer(Octets* o, object data) except -1:
     cdef Py_buffer view
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     add_octets(o, <const uint8_t*>view.buf, <size_t>view.len)
@@ -154,17 +154,17 @@ cdef int put_buffer(Octets* o, object data) except -1:
     return 0
 
 
-cdef bytes close_frame(Octets* o):
+cdef bytes amqp10_close_frame(Octets* o):
     if o.size > 0xFFFFFFFF:
         raise EncodeError(f"a frame of {o.size} octets, 4294967295 are the most [2.3.1]")
     if not o.failed:
         store_u32(o.at, <uint32_t>o.size)
-    return written_octets(o)
+    return amqp10_written_octets(o)
 
 
 @cython.final
 cdef class Amqp10Open(Amqp10Performative):
-    """open (2.7.1): negotiates a connection. `idle_time_out` is in milliseconds."""
+    """open (2.7.1): negotiates a connection. `idle_time_out` is in amqp10_milliseconds."""
 
 
 @cython.final
@@ -208,7 +208,7 @@ cdef class Amqp10Transfer(Amqp10Performative):
     def message(self):
         """The Message in the payload. DecodeError if that is none, as where it is but a part of one."""
         self.check_built()
-        return read_message(self.block, self.payload_span.at if self.payload_span.at != NULL else self.frame,
+        return amqp10_read_message(self.block, self.payload_span.at if self.payload_span.at != NULL else self.frame,
                             self.payload_span.size, not self.noted, 0)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
@@ -277,12 +277,12 @@ cdef class Amqp10Error(Amqp10CompositeValue):
 
 @cython.final
 cdef class Amqp10Header(Amqp10CompositeValue):
-    """The header section (3.2.1). `ttl` is in milliseconds."""
+    """The header section (3.2.1). `ttl` is in amqp10_milliseconds."""
 
 
 @cython.final
 cdef class Amqp10Properties(Amqp10CompositeValue):
-    """The properties section (3.2.4). Times are milliseconds since 1970."""
+    """The properties section (3.2.4). Times are amqp10_milliseconds since 1970."""
 
 
 @cython.final
@@ -365,39 +365,39 @@ cdef class Amqp10TransactionalState(Amqp10CompositeValue):
     """transactional-state (4.5.8)."""
 
 
-add_composite(Amqp10Open, AMQP10_OPEN)
-add_composite(Amqp10Begin, AMQP10_BEGIN)
-add_composite(Amqp10Attach, AMQP10_ATTACH)
-add_composite(Amqp10Flow, AMQP10_FLOW)
-add_composite(Amqp10Transfer, AMQP10_TRANSFER)
-add_composite(Amqp10Disposition, AMQP10_DISPOSITION)
-add_composite(Amqp10Detach, AMQP10_DETACH)
-add_composite(Amqp10End, AMQP10_END)
-add_composite(Amqp10Close, AMQP10_CLOSE)
-add_composite(Amqp10SaslMechanisms, AMQP10_SASL_MECHANISMS)
-add_composite(Amqp10SaslInit, AMQP10_SASL_INIT)
-add_composite(Amqp10SaslChallenge, AMQP10_SASL_CHALLENGE)
-add_composite(Amqp10SaslResponse, AMQP10_SASL_RESPONSE)
-add_composite(Amqp10SaslOutcome, AMQP10_SASL_OUTCOME)
-add_composite(Amqp10Error, AMQP10_ERROR)
-add_composite(Amqp10Header, AMQP10_HEADER)
-add_composite(Amqp10Properties, AMQP10_PROPERTIES)
-add_composite(Amqp10Received, AMQP10_RECEIVED)
-add_composite(Amqp10Accepted, AMQP10_ACCEPTED)
-add_composite(Amqp10Rejected, AMQP10_REJECTED)
-add_composite(Amqp10Released, AMQP10_RELEASED)
-add_composite(Amqp10Modified, AMQP10_MODIFIED)
-add_composite(Amqp10Source, AMQP10_SOURCE)
-add_composite(Amqp10Target, AMQP10_TARGET)
-add_composite(Amqp10DeleteOnClose, AMQP10_DELETE_ON_CLOSE)
-add_composite(Amqp10DeleteOnNoLinks, AMQP10_DELETE_ON_NO_LINKS)
-add_composite(Amqp10DeleteOnNoMessages, AMQP10_DELETE_ON_NO_MESSAGES)
-add_composite(Amqp10DeleteOnNoLinksOrMessages, AMQP10_DELETE_ON_NO_LINKS_OR_MESSAGES)
-add_composite(Amqp10Coordinator, AMQP10_COORDINATOR)
-add_composite(Amqp10Declare, AMQP10_DECLARE)
-add_composite(Amqp10Discharge, AMQP10_DISCHARGE)
-add_composite(Amqp10Declared, AMQP10_DECLARED)
-add_composite(Amqp10TransactionalState, AMQP10_TRANSACTIONAL_STATE)
+amqp10_add_composite(Amqp10Open, AMQP10_OPEN)
+amqp10_add_composite(Amqp10Begin, AMQP10_BEGIN)
+amqp10_add_composite(Amqp10Attach, AMQP10_ATTACH)
+amqp10_add_composite(Amqp10Flow, AMQP10_FLOW)
+amqp10_add_composite(Amqp10Transfer, AMQP10_TRANSFER)
+amqp10_add_composite(Amqp10Disposition, AMQP10_DISPOSITION)
+amqp10_add_composite(Amqp10Detach, AMQP10_DETACH)
+amqp10_add_composite(Amqp10End, AMQP10_END)
+amqp10_add_composite(Amqp10Close, AMQP10_CLOSE)
+amqp10_add_composite(Amqp10SaslMechanisms, AMQP10_SASL_MECHANISMS)
+amqp10_add_composite(Amqp10SaslInit, AMQP10_SASL_INIT)
+amqp10_add_composite(Amqp10SaslChallenge, AMQP10_SASL_CHALLENGE)
+amqp10_add_composite(Amqp10SaslResponse, AMQP10_SASL_RESPONSE)
+amqp10_add_composite(Amqp10SaslOutcome, AMQP10_SASL_OUTCOME)
+amqp10_add_composite(Amqp10Error, AMQP10_ERROR)
+amqp10_add_composite(Amqp10Header, AMQP10_HEADER)
+amqp10_add_composite(Amqp10Properties, AMQP10_PROPERTIES)
+amqp10_add_composite(Amqp10Received, AMQP10_RECEIVED)
+amqp10_add_composite(Amqp10Accepted, AMQP10_ACCEPTED)
+amqp10_add_composite(Amqp10Rejected, AMQP10_REJECTED)
+amqp10_add_composite(Amqp10Released, AMQP10_RELEASED)
+amqp10_add_composite(Amqp10Modified, AMQP10_MODIFIED)
+amqp10_add_composite(Amqp10Source, AMQP10_SOURCE)
+amqp10_add_composite(Amqp10Target, AMQP10_TARGET)
+amqp10_add_composite(Amqp10DeleteOnClose, AMQP10_DELETE_ON_CLOSE)
+amqp10_add_composite(Amqp10DeleteOnNoLinks, AMQP10_DELETE_ON_NO_LINKS)
+amqp10_add_composite(Amqp10DeleteOnNoMessages, AMQP10_DELETE_ON_NO_MESSAGES)
+amqp10_add_composite(Amqp10DeleteOnNoLinksOrMessages, AMQP10_DELETE_ON_NO_LINKS_OR_MESSAGES)
+amqp10_add_composite(Amqp10Coordinator, AMQP10_COORDINATOR)
+amqp10_add_composite(Amqp10Declare, AMQP10_DECLARE)
+amqp10_add_composite(Amqp10Discharge, AMQP10_DISCHARGE)
+amqp10_add_composite(Amqp10Declared, AMQP10_DECLARED)
+amqp10_add_composite(Amqp10TransactionalState, AMQP10_TRANSACTIONAL_STATE)
 
 
 # ------------------------------------------------------------------------------------------------ frames without fields
@@ -441,7 +441,7 @@ cdef class Amqp10ProtocolHeader:
         cdef Amqp10Options o
         cdef Amqp10Frame frame
         cdef Fault f
-        lax_options(&o, found)
+        amqp10_lax_options(&o, found)
         amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), 8, &o, &frame, &f)
         return amqp10_notes(found, frame.note_count)
 
@@ -478,8 +478,8 @@ cdef class Amqp10EmptyFrame:
             raise TypeError("an EmptyFrame does not change")
         memset(&o, 0, sizeof(Octets))
         try:
-            put_frame_header(&o, whole_number(type, 1, "type") != 0, channel, extended_header)
-            self.octets = close_frame(&o)
+            amqp10_put_frame_header(&o, whole_number(type, 1, "type") != 0, channel, extended_header)
+            self.octets = amqp10_close_frame(&o)
         finally:
             free_octets(&o)
 
@@ -502,7 +502,7 @@ cdef class Amqp10EmptyFrame:
         cdef Amqp10Options o
         cdef Amqp10Frame frame
         cdef Fault f
-        lax_options(&o, found)
+        amqp10_lax_options(&o, found)
         amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), <size_t>PyBytes_GET_SIZE(self.octets), &o, &frame, &f)
         return amqp10_notes(found, frame.note_count)
 
@@ -535,7 +535,7 @@ cdef class Amqp10Data(Amqp10Held):
         cdef Octets o
         memset(&o, 0, sizeof(Octets))
         try:
-            put_binary(&o, payload)
+            amqp10_put_binary(&o, payload)
             self.settle(&o, AMQP10_BINARY)
         finally:
             free_octets(&o)
@@ -588,7 +588,7 @@ cdef class Amqp10AmqpSequence(Amqp10Held):
     def items(self):
         if self.cached is None:
             self.check_built()
-            self.cached = value_of(self.block, &self.v, False)
+            self.cached = amqp10_value_of(self.block, &self.v, False)
         return self.cached
 
     def __eq__(self, other):
@@ -618,13 +618,13 @@ cdef class Amqp10AmqpValue(Amqp10Held):
             raise TypeError("a section does not change")
         restore_amqp10_value(octets)
         amqp10_read(<const uint8_t*>PyBytes_AS_STRING(octets), &v)
-        hold_value(self, octets, &v)
+        amqp10_hold_value(self, octets, &v)
 
     @property
     def value(self):
         if self.cached is None:
             self.check_built()
-            self.cached = value_of(self.block, &self.v, False)
+            self.cached = amqp10_value_of(self.block, &self.v, False)
         return self.cached
 
     def __eq__(self, other):
@@ -642,7 +642,7 @@ cdef class Amqp10AmqpValue(Amqp10Held):
         return Amqp10AmqpValue, (self.value,)
 
 
-cdef tuple BODY_CLASSES = (Amqp10Data, Amqp10AmqpSequence, Amqp10AmqpValue)        # by code - AMQP10_SECTION_DATA
+cdef tuple AMQP10_BODY_CLASSES = (Amqp10Data, Amqp10AmqpSequence, Amqp10AmqpValue)        # by code - AMQP10_SECTION_DATA
 
 
 # ------------------------------------------------------------------------------------------------ messages
@@ -676,20 +676,20 @@ cdef class Amqp10AnnotatedMessage:
             raise TypeError("a Message does not change")
         try:
             if header is not None:
-                put_composite(&o, header)
-            put_annotations(&o, AMQP10_SECTION_DELIVERY_ANNOTATIONS, delivery_annotations)
-            put_annotations(&o, AMQP10_SECTION_MESSAGE_ANNOTATIONS, message_annotations)
+                amqp10_put_composite(&o, header)
+            amqp10_put_annotations(&o, AMQP10_SECTION_DELIVERY_ANNOTATIONS, delivery_annotations)
+            amqp10_put_annotations(&o, AMQP10_SECTION_MESSAGE_ANNOTATIONS, message_annotations)
             if properties is not None:
-                put_composite(&o, properties)
+                amqp10_put_composite(&o, properties)
             if application_properties is not None:
                 amqp10_add_descriptor(&o, AMQP10_SECTION_APPLICATION_PROPERTIES)
-                put_value(&o, application_properties, 0)
-            put_body(&o, body)
-            put_annotations(&o, AMQP10_SECTION_FOOTER, footer)
-            octets = written_octets(&o)
+                amqp10_put_value(&o, application_properties, 0)
+            amqp10_put_body(&o, body)
+            amqp10_put_annotations(&o, AMQP10_SECTION_FOOTER, footer)
+            octets = amqp10_written_octets(&o)
         finally:
             free_octets(&o)
-        strict_options(&options)
+        amqp10_strict_options(&options)
         if amqp10_parse_message(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options,
                                 &self.m, &f) != OK:
             raise amqp10_encode_error(&f)
@@ -716,7 +716,7 @@ cdef class Amqp10AnnotatedMessage:
     @property
     def header(self):
         if self.header_ is None and self.m.header.shape:
-            self.header_ = composite_of(self.block, self.m.header.begin, AMQP10_HEADER)
+            self.header_ = amqp10_composite_of(self.block, self.m.header.begin, AMQP10_HEADER)
         return self.header_
 
     @property
@@ -734,7 +734,7 @@ cdef class Amqp10AnnotatedMessage:
     @property
     def properties(self):
         if self.properties_ is None and self.m.properties.shape:
-            self.properties_ = composite_of(self.block, self.m.properties.begin, AMQP10_PROPERTIES)
+            self.properties_ = amqp10_composite_of(self.block, self.m.properties.begin, AMQP10_PROPERTIES)
         return self.properties_
 
     @property
@@ -776,7 +776,7 @@ cdef class Amqp10AnnotatedMessage:
         cdef Fault f
         if self.m.note_count == 0:
             return ()
-        lax_options(&o, found)
+        amqp10_lax_options(&o, found)
         amqp10_parse_message(self.m.octets, self.m.size, &o, &m, &f)
         return amqp10_notes(found, m.note_count)
 
@@ -820,7 +820,7 @@ cdef class Amqp10AnnotatedMessage:
         if at == NULL:
             return None
         amqp10_read(at, &v)
-        return hold_value(Amqp10Map.__new__(Amqp10Map), self.block, &v)
+        return amqp10_hold_value(Amqp10Map.__new__(Amqp10Map), self.block, &v)
 
     cdef tuple read_body(self):
         cdef const uint8_t* at = self.m.octets
@@ -833,53 +833,53 @@ cdef class Amqp10AnnotatedMessage:
         while amqp10_next_section(&at, end, &section):
             if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
                 amqp10_read(section.at, &v)
-                cls = <type>BODY_CLASSES[section.code - AMQP10_SECTION_DATA]
-                out.append(hold_value(<Amqp10Held>cls.__new__(cls), self.block, &v))
+                cls = <type>AMQP10_BODY_CLASSES[section.code - AMQP10_SECTION_DATA]
+                out.append(amqp10_hold_value(<Amqp10Held>cls.__new__(cls), self.block, &v))
         return tuple(out)
 
 
-cdef int put_annotations(Octets* o, int code, object annotations) except -1:
+cdef int amqp10_put_annotations(Octets* o, int code, object annotations) except -1:
     """A section of annotations, or the footer: keys are symbols or ulongs (3.2.10)."""
     cdef size_t mark, count = 0
     if annotations is None:
         return 0
     amqp10_add_descriptor(o, <uint64_t>code)
     if isinstance(annotations, Amqp10Map):
-        return put_value(o, annotations, 0)
+        return amqp10_put_value(o, annotations, 0)
     mark = amqp10_open(o)
     for key, value in annotations.items() if hasattr(annotations, "items") else annotations:
         if isinstance(key, str):
-            put_symbol(o, key)
+            amqp10_put_symbol(o, key)
         else:
-            put_scalar(o, AMQP10_ULONG, key)
-        put_value(o, value, 1)
+            amqp10_put_scalar(o, AMQP10_ULONG, key)
+        amqp10_put_value(o, value, 1)
         count += 2
     amqp10_close(o, mark, AMQP10_CODE_MAP8, count)
     return 0
 
 
-cdef int put_body(Octets* o, object body) except -1:
+cdef int amqp10_put_body(Octets* o, object body) except -1:
     if isinstance(body, Amqp10Held):
-        put_section(o, body)
+        amqp10_put_section(o, body)
     elif isinstance(body, (tuple, list)):
         for section in body:
-            put_section(o, section)
+            amqp10_put_section(o, section)
     else:
         amqp10_add_descriptor(o, AMQP10_SECTION_DATA)
-        put_binary(o, body)
+        amqp10_put_binary(o, body)
     return 0
 
 
-cdef int put_section(Octets* o, object section) except -1:
-    if type(section) not in BODY_CLASSES:
+cdef int amqp10_put_section(Octets* o, object section) except -1:
+    if type(section) not in AMQP10_BODY_CLASSES:
         raise TypeError(f"body: Data, AmqpSequence and AmqpValue, not {type(section).__name__}")
     (<Amqp10Held>section).check_built()
-    amqp10_add_descriptor(o, <uint64_t>(AMQP10_SECTION_DATA + BODY_CLASSES.index(type(section))))
+    amqp10_add_descriptor(o, <uint64_t>(AMQP10_SECTION_DATA + AMQP10_BODY_CLASSES.index(type(section))))
     amqp10_add_value(o, &(<Amqp10Held>section).v)
     return 0
 
 
-cdef object read_message(bytes block, const uint8_t* p, size_t n, bint strict, uint32_t max_elements):
+cdef object amqp10_read_message(bytes block, const uint8_t* p, size_t n, bint strict, uint32_t max_elements):
     """The message of octets that lie in `block`."""
     cdef Amqp10AnnotatedMessage message = Amqp10AnnotatedMessage.__new__(Amqp10AnnotatedMessage)
     cdef Amqp10Options o
@@ -895,15 +895,15 @@ cdef object read_message(bytes block, const uint8_t* p, size_t n, bint strict, u
 
 # ------------------------------------------------------------------------------------------------ decode, encode
 
-cdef object frame_of(bytes block, const Amqp10Frame* frame):
+cdef object amqp10_frame_of(bytes block, const Amqp10Frame* frame):
     """The object of a parsed frame that lies in `block`."""
     cdef Amqp10Performative performative
     cdef Amqp10ProtocolHeader header
     cdef Amqp10EmptyFrame empty
     if frame.kind == AMQP10_KIND_PERFORMATIVE:
-        cls = <type>COMPOSITE_CLASSES[frame.performative.shape]
+        cls = <type>AMQP10_COMPOSITE_CLASSES[frame.performative.shape]
         performative = <Amqp10Performative>cls.__new__(cls)
-        hold_frame(performative, block, frame)
+        amqp10_hold_frame(performative, block, frame)
         return performative
     if frame.kind == AMQP10_KIND_EMPTY:
         empty = Amqp10EmptyFrame.__new__(Amqp10EmptyFrame)
@@ -930,7 +930,7 @@ def decode_amqp10(data, /, *, strictness=STRICT_MODE, limits=None):
     take_amqp10_options(&o, strictness, limits)
     if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), &o, &frame, &f) != OK:
         raise_fault(&AMQP10_TABLES, &f, 0)
-    return frame_of(block, &frame)
+    return amqp10_frame_of(block, &frame)
 
 
 def decode_amqp10_message(data, /, *, strictness=STRICT_MODE, limits=None):
@@ -941,7 +941,7 @@ def decode_amqp10_message(data, /, *, strictness=STRICT_MODE, limits=None):
     cdef Amqp10Options o
     cdef bytes block = take_block(data)
     take_amqp10_options(&o, strictness, limits)
-    return read_message(block, <const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), o.strict,
+    return amqp10_read_message(block, <const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), o.strict,
                         o.max_elements)
 
 
@@ -1001,7 +1001,7 @@ cdef class Amqp10Decoder(FrameDecoder):
         cdef Amqp10Frame frame
         if amqp10_parse(p, n, &self.options, &frame, f) != OK:
             return None
-        return frame_of(block, &frame)
+        return amqp10_frame_of(block, &frame)
 
 
 # ------------------------------------------------------------------------------------------------ deliveries
@@ -1034,9 +1034,9 @@ cdef class Amqp10DeliveryValue:
         """The Message. Raises DecodeError."""
         cdef Amqp10Transfer transfer = self.transfer
         if self.joined is not None:
-            return read_message(self.joined, <const uint8_t*>PyBytes_AS_STRING(self.joined),
+            return amqp10_read_message(self.joined, <const uint8_t*>PyBytes_AS_STRING(self.joined),
                                 <size_t>PyBytes_GET_SIZE(self.joined), self.strict, self.max_elements)
-        return read_message(transfer.block, transfer.payload_span.at if transfer.payload_span.size else transfer.frame,
+        return amqp10_read_message(transfer.block, transfer.payload_span.at if transfer.payload_span.size else transfer.frame,
                             transfer.payload_span.size, self.strict, self.max_elements)
 
     def __repr__(self):
@@ -1098,8 +1098,8 @@ cdef class Amqp10TransferAssembler:
         if answer != AMQP10_JOIN_LAST:
             return None
         return self.delivery_of(
-            restore_amqp10_frame(written_octets(&self.deliveries.done.first)),
-            written_octets(&self.deliveries.done.payload))
+            restore_amqp10_frame(amqp10_written_octets(&self.deliveries.done.first)),
+            amqp10_written_octets(&self.deliveries.done.payload))
 
     cdef object delivery_of(self, Amqp10Transfer transfer, bytes joined):
         cdef Amqp10DeliveryValue delivery = Amqp10DeliveryValue.__new__(Amqp10DeliveryValue)

@@ -1,7 +1,7 @@
 # AMQP 1.0 scalars as Python objects, and Python objects as AMQP 1.0 scalars.
 #
 #     null None          boolean bool        long int       the other integers UByte ... Int (subclasses of int)
-#     double float       float Float         char Char      timestamp Timestamp (int, milliseconds since 1970)
+#     double float       float Float         char Char      timestamp Timestamp (int, amqp10_milliseconds since 1970)
 #     binary bytes       string str          symbol Symbol  uuid uuid.UUID      decimals Decimal32 ... (bytes)
 #
 # Uses: octets, faults, writer, message, amqp10_table, amqp10_types, amqp10_write. Included by _core.pyx.
@@ -13,7 +13,7 @@ from uuid import SafeUUID, UUID
 
 # ------------------------------------------------------------------------------------------------ scalars
 
-cdef object named(object cls, str name):
+cdef object amqp10_named(object cls, str name):
     """Give a Python class of the core the module and name that users see."""
     cls.__module__ = "wirefmt.amqp10"
     cls.__name__ = cls.__qualname__ = name
@@ -85,30 +85,31 @@ class Amqp10Int(Amqp10Integer):
 
 
 class Amqp10Timestamp(Amqp10Integer):
-    """timestamp: milliseconds since 1970 began, UTC, negative before (1.6.17). Takes an aware datetime too."""
+    """timestamp: amqp10_milliseconds since 1970 began, UTC, negative before (1.6.17). Takes an aware datetime too."""
     __slots__ = ()
     lowest = -0x8000000000000000
     highest = 0x7FFFFFFFFFFFFFFF
 
-    def __new__(cls, value=0, /):
-        return Amqp10Integer.__new__(cls, milliseconds(value))
+    @classmethod
+    def of(cls, moment, /):
+        """That of an aware datetime; what is finer than milliseconds is cut off."""
+        return cls(amqp10_milliseconds(moment))
 
-    @property
-    def datetime(self):
-        """The same as a datetime; OverflowError beyond the years 1 to 9999."""
-        return EPOCH + timedelta(milliseconds=int(self))
-
-
-cdef object EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-cdef object MILLISECOND = timedelta(milliseconds=1)
+    def to_datetime(self):
+        """The same as an aware datetime; OverflowError beyond the years 1 to 9999."""
+        return AMQP10_EPOCH + timedelta(milliseconds=int(self))
 
 
-cdef object milliseconds(object value):
-    """An int of milliseconds, from such or from an aware datetime."""
+cdef object AMQP10_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+cdef object AMQP10_MILLISECOND = timedelta(milliseconds=1)
+
+
+cdef object amqp10_milliseconds(object value):
+    """An int of amqp10_milliseconds, from such or from an aware datetime."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise TypeError("a datetime without a time zone is no moment")
-        return (value - EPOCH) // MILLISECOND
+        return (value - AMQP10_EPOCH) // AMQP10_MILLISECOND
     return value
 
 
@@ -182,89 +183,91 @@ class Amqp10Decimal128(Amqp10Decimal):
     width = 16
 
 
-named(Amqp10UByte, "UByte")
-named(Amqp10UShort, "UShort")
-named(Amqp10UInt, "UInt")
-named(Amqp10ULong, "ULong")
-named(Amqp10Byte, "Byte")
-named(Amqp10Short, "Short")
-named(Amqp10Int, "Int")
-named(Amqp10Timestamp, "Timestamp")
-named(Amqp10Float, "Float")
-named(Amqp10Char, "Char")
-named(Amqp10Symbol, "Symbol")
-named(Amqp10Decimal32, "Decimal32")
-named(Amqp10Decimal64, "Decimal64")
-named(Amqp10Decimal128, "Decimal128")
+amqp10_named(Amqp10UByte, "UByte")
+amqp10_named(Amqp10UShort, "UShort")
+amqp10_named(Amqp10UInt, "UInt")
+amqp10_named(Amqp10ULong, "ULong")
+amqp10_named(Amqp10Byte, "Byte")
+amqp10_named(Amqp10Short, "Short")
+amqp10_named(Amqp10Int, "Int")
+amqp10_named(Amqp10Timestamp, "Timestamp")
+amqp10_named(Amqp10Float, "Float")
+amqp10_named(Amqp10Char, "Char")
+amqp10_named(Amqp10Symbol, "Symbol")
+amqp10_named(Amqp10Decimal32, "Decimal32")
+amqp10_named(Amqp10Decimal64, "Decimal64")
+amqp10_named(Amqp10Decimal128, "Decimal128")
 
 #: By Amqp10Type: the class that bears the type; None where Python's own does, or an object of ours.
-cdef tuple SCALARS = (
+cdef tuple AMQP10_SCALARS = (
     None, None, None, Amqp10UByte, Amqp10UShort, Amqp10UInt, Amqp10ULong, Amqp10Byte, Amqp10Short, Amqp10Int, None,
     Amqp10Float, None, Amqp10Decimal32, Amqp10Decimal64, Amqp10Decimal128, Amqp10Char, Amqp10Timestamp, None, None, None,
     Amqp10Symbol, None, None, None, None,
 )
-cdef dict TYPE_OF_CLASS = {cls: type for type, cls in enumerate(SCALARS) if cls is not None}
-cdef dict TYPE_OF_NAME = {amqp10_type_name[i].decode("ascii"): i for i in range(AMQP10_NULL, AMQP10_DESCRIBED)}
+cdef dict AMQP10_TYPE_OF_CLASS = {cls: type for type, cls in enumerate(AMQP10_SCALARS) if cls is not None}
+cdef dict AMQP10_TYPE_OF_NAME = {amqp10_type_name[i].decode("ascii"): i for i in range(AMQP10_NULL, AMQP10_DESCRIBED)}
 
-cdef dict CODE_OF_NAME = {amqp10_constructor_name[i].decode("ascii"): i for i in range(256) if amqp10_constructor_name[i][0]}
+cdef dict AMQP10_CODE_OF_NAME = {
+    amqp10_constructor_name[i].decode("ascii"): i for i in range(256) if amqp10_constructor_name[i][0]
+}
 
-cdef object new_int = int.__new__
-cdef object new_float = float.__new__
-cdef object new_str = str.__new__
-cdef object new_bytes = bytes.__new__
-cdef object new_uuid = UUID.__new__
-cdef object set_slot = object.__setattr__
-cdef object UNKNOWN_SAFETY = SafeUUID.unknown
+cdef object amqp10_new_int = int.__new__
+cdef object amqp10_new_float = float.__new__
+cdef object amqp10_new_str = str.__new__
+cdef object amqp10_new_bytes = bytes.__new__
+cdef object amqp10_new_uuid = UUID.__new__
+cdef object amqp10_set_slot = object.__setattr__
+cdef object AMQP10_UNKNOWN_SAFETY = SafeUUID.unknown
 
 
 # ------------------------------------------------------------------------------------------------ octets -> objects
 
-cdef object shared_scalar(const Amqp10Value* v):
+cdef object amqp10_shared_scalar(const Amqp10Value* v):
     """A scalar that bears its type: one object for all that have the same octets."""
     cdef SharedSlot* slot
     if not WIREFMT_SHARES_VALUES:
-        return scalar_of(v)
+        return amqp10_scalar_of(v)
     slot = shared_slot(v.code, v.body, v.size)
     if is_held(slot, v.code, v.body, v.size):
         return <object>slot.value
-    value = scalar_of(v)
+    value = amqp10_scalar_of(v)
     share(slot, v.code, v.body, v.size, value)
     return value
 
 
-cdef object scalar_of(const Amqp10Value* v):
-    cdef object cls = SCALARS[v.type]
+cdef object amqp10_scalar_of(const Amqp10Value* v):
+    cdef object cls = AMQP10_SCALARS[v.type]
     if AMQP10_UBYTE <= v.type <= AMQP10_ULONG:
-        return new_int(cls, amqp10_unsigned(v))
+        return amqp10_new_int(cls, amqp10_unsigned(v))
     if AMQP10_BYTE <= v.type <= AMQP10_LONG or v.type == AMQP10_TIMESTAMP:
-        return new_int(cls, amqp10_signed(v))
+        return amqp10_new_int(cls, amqp10_signed(v))
     if v.type == AMQP10_FLOAT:
-        return new_float(cls, float_of(<uint32_t>amqp10_unsigned(v)))
+        return amqp10_new_float(cls, amqp10_float_of(<uint32_t>amqp10_unsigned(v)))
     if v.type == AMQP10_CHAR:
-        return new_str(cls, chr(amqp10_unsigned(v)))
-    return new_bytes(cls, octets_of(v.body, v.size))
+        return amqp10_new_str(cls, chr(amqp10_unsigned(v)))
+    return amqp10_new_bytes(cls, octets_of(v.body, v.size))
 
 
-cdef inline double double_of(uint64_t bits) noexcept nogil:
+cdef inline double amqp10_double_of(uint64_t bits) noexcept nogil:
     cdef double d
     memcpy(&d, &bits, 8)
     return d
 
 
-cdef inline double float_of(uint32_t bits) noexcept nogil:
+cdef inline double amqp10_float_of(uint32_t bits) noexcept nogil:
     cdef float f
     memcpy(&f, &bits, 4)
     return f
 
 
-cdef object uuid_of(const uint8_t* p):
-    value = new_uuid(UUID)
-    set_slot(value, "int", int.from_bytes(octets_of(p, 16), "big"))
-    set_slot(value, "is_safe", UNKNOWN_SAFETY)
+cdef object amqp10_uuid_of(const uint8_t* p):
+    value = amqp10_new_uuid(UUID)
+    amqp10_set_slot(value, "int", int.from_bytes(octets_of(p, 16), "big"))
+    amqp10_set_slot(value, "is_safe", AMQP10_UNKNOWN_SAFETY)
     return value
 
 
-cdef str string_of(const uint8_t* p, uint32_t size):
+cdef str amqp10_string_of(const uint8_t* p, uint32_t size):
     """A string. Octets that are no UTF-8, which LAX lets pass, become lone surrogates."""
     try:
         return shared_text(p, size)
@@ -272,21 +275,21 @@ cdef str string_of(const uint8_t* p, uint32_t size):
         return octets_of(p, size).decode("utf-8", "surrogateescape")
 
 
-cdef object symbol_of(const uint8_t* p, uint32_t size):
+cdef object amqp10_symbol_of(const uint8_t* p, uint32_t size):
     cdef SharedSlot* slot
     if size == 0 or size > SHARED_OCTETS or not WIREFMT_SHARES_VALUES:
-        return new_str(Amqp10Symbol, octets_of(p, size).decode("utf-8", "surrogateescape"))
+        return amqp10_new_str(Amqp10Symbol, octets_of(p, size).decode("utf-8", "surrogateescape"))
     slot = shared_slot(AMQP10_CODE_SYM8, p, size)
     if is_held(slot, AMQP10_CODE_SYM8, p, size):
         return <object>slot.value
-    value = new_str(Amqp10Symbol, octets_of(p, size).decode("utf-8", "surrogateescape"))
+    value = amqp10_new_str(Amqp10Symbol, octets_of(p, size).decode("utf-8", "surrogateescape"))
     share(slot, AMQP10_CODE_SYM8, p, size, value)
     return value
 
 
 # ------------------------------------------------------------------------------------------------ objects -> octets
 
-cdef int put_string(Octets* o, object text) except -1:
+cdef int amqp10_put_string(Octets* o, object text) except -1:
     cdef Py_ssize_t size = 0
     cdef const char* p
     try:
@@ -297,7 +300,7 @@ cdef int put_string(Octets* o, object text) except -1:
     return 0
 
 
-cdef int put_symbol(Octets* o, object text) except -1:
+cdef int amqp10_put_symbol(Octets* o, object text) except -1:
     cdef Py_ssize_t size = 0
     cdef const char* p
     if not isinstance(text, str):
@@ -309,7 +312,7 @@ cdef int put_symbol(Octets* o, object text) except -1:
     return 0
 
 
-cdef int put_binary(Octets* o, object value) except -1:
+cdef int amqp10_put_binary(Octets* o, object value) except -1:
     cdef Py_buffer view
     PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
     amqp10_add_variable(o, AMQP10_CODE_VBIN8, <const uint8_t*>view.buf, <size_t>view.len)
@@ -317,22 +320,22 @@ cdef int put_binary(Octets* o, object value) except -1:
     return 0
 
 
-cdef int put_long(Octets* o, object value) except -1:
+cdef int amqp10_put_long(Octets* o, object value) except -1:
     if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
         raise EncodeError(f"{value} is not a long; a ulong is ULong [1.6.10]")
     amqp10_add_long(o, value)
     return 0
 
 
-cdef int put_double(Octets* o, double value) except -1:
+cdef int amqp10_put_double(Octets* o, double value) except -1:
     cdef uint64_t bits
     memcpy(&bits, &value, 8)
     amqp10_add_fixed(o, AMQP10_CODE_DOUBLE, bits)
     return 0
 
 
-cdef int put_scalar(Octets* o, int type, object value) except -1:
-    """A value of one of SCALARS, or of what a field of that type takes: then it is checked here."""
+cdef int amqp10_put_scalar(Octets* o, int type, object value) except -1:
+    """A value of one of AMQP10_SCALARS, or of what a field of that type takes: then it is checked here."""
     cdef float single
     cdef uint32_t bits
     if type == AMQP10_UINT:
@@ -340,7 +343,7 @@ cdef int put_scalar(Octets* o, int type, object value) except -1:
     elif type == AMQP10_ULONG:
         amqp10_add_ulong(o, Amqp10ULong(value))
     elif type == AMQP10_SYMBOL:
-        put_symbol(o, value)
+        amqp10_put_symbol(o, value)
     elif type == AMQP10_UBYTE:
         amqp10_add_fixed(o, AMQP10_CODE_UBYTE, <uint64_t>whole_number(value, 0xFF, "ubyte"))
     elif type == AMQP10_USHORT:
@@ -352,7 +355,7 @@ cdef int put_scalar(Octets* o, int type, object value) except -1:
     elif type == AMQP10_INT:
         amqp10_add_int(o, <int32_t><int64_t>Amqp10Int(value))
     elif type == AMQP10_TIMESTAMP:
-        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>int(Amqp10Timestamp(value)))
+        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>int(Amqp10Timestamp(amqp10_milliseconds(value))))
     elif type == AMQP10_FLOAT:
         single = <float><double>value
         memcpy(&bits, &single, 4)

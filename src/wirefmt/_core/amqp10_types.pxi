@@ -392,6 +392,35 @@ cdef inline Span amqp10_octets(const Amqp10Value* v) noexcept nogil:
     return s
 
 
+# ------------------------------------------------------------------------------------------------ composites
+
+cdef int amqp10_shape_of(const uint8_t* descriptor, bint* irregular) noexcept nogil:
+    """The composite type a (checked) descriptor names, 0 if none; irregular: by an integer that is no ulong."""
+    cdef Amqp10Value v
+    cdef uint64_t code
+    cdef int shape
+    irregular[0] = False
+    if descriptor[0] == AMQP10_CODE_SMALLULONG:
+        return amqp10_shape_of_code[descriptor[1]] if descriptor[1] < 128 else 0
+    amqp10_read(descriptor, &v)
+    if v.type == AMQP10_SYMBOL:
+        for shape in range(1, AMQP10_SHAPES):
+            if v.size == amqp10_shape_symbol_size[shape] and memcmp(v.body, amqp10_shape_symbol[shape], v.size) == 0:
+                return shape
+        return 0
+    if v.type == AMQP10_ULONG:
+        code = amqp10_unsigned(&v)
+    elif AMQP10_UBYTE <= v.type <= AMQP10_UINT:
+        irregular[0] = True
+        code = amqp10_unsigned(&v)
+    elif AMQP10_BYTE <= v.type <= AMQP10_LONG:
+        irregular[0] = True
+        code = <uint64_t>amqp10_signed(&v)
+    else:
+        return 0
+    return amqp10_shape_of_code[code] if code < 128 else 0
+
+
 # ------------------------------------------------------------------------------------------------ equal, and in order
 #
 # Values are equal if they are of one type and say the same, however they are encoded: 1.6 names what is identical.
@@ -420,14 +449,7 @@ cdef int amqp10_compare_compound(const Amqp10Value* a, const Amqp10Value* b) noe
     cdef Amqp10Value c, d
     cdef int found = 0
     if a.type == AMQP10_DESCRIBED:
-        amqp10_read(amqp10_descriptor(a), &c)
-        amqp10_read(amqp10_descriptor(b), &d)
-        found = amqp10_compare(&c, &d)
-        if found == 0:
-            amqp10_described(a, &c)
-            amqp10_described(b, &d)
-            found = amqp10_compare(&c, &d)
-        return found
+        return amqp10_compare_described(a, b)
     if a.count != b.count:
         return -1 if a.count < b.count else 1
     if a.type == AMQP10_ARRAY:
@@ -441,6 +463,42 @@ cdef int amqp10_compare_compound(const Amqp10Value* a, const Amqp10Value* b) noe
     while found == 0 and amqp10_next(&left, &c) and amqp10_next(&right, &d):
         found = amqp10_compare(&c, &d)
     return found
+
+
+cdef int amqp10_compare_described(const Amqp10Value* a, const Amqp10Value* b) noexcept nogil:
+    """Of a composite, the descriptor may be a number or a symbol, and nulls at the end are as good as absent (1.4)."""
+    cdef Amqp10Value c, d
+    cdef Amqp10Items left, right
+    cdef int found = amqp10_order(<uint64_t>amqp10_composite_shape(a), <uint64_t>amqp10_composite_shape(b))
+    if found:
+        return found
+    if amqp10_composite_shape(a) == 0:
+        amqp10_read(amqp10_descriptor(a), &c)
+        amqp10_read(amqp10_descriptor(b), &d)
+        found = amqp10_compare(&c, &d)
+    amqp10_described(a, &c)
+    amqp10_described(b, &d)
+    if found or amqp10_composite_shape(a) == 0:
+        return found if found else amqp10_compare(&c, &d)
+    left = amqp10_items(&c)
+    right = amqp10_items(&d)
+    while found == 0 and (left.left or right.left):
+        if not amqp10_next(&left, &c):
+            c.type = AMQP10_NULL
+        if not amqp10_next(&right, &d):
+            d.type = AMQP10_NULL
+        if c.type != AMQP10_NULL or d.type != AMQP10_NULL:
+            found = amqp10_compare(&c, &d)
+    return found
+
+
+cdef int amqp10_composite_shape(const Amqp10Value* v) noexcept nogil:
+    """The composite type of a described value; 0: it is none."""
+    cdef bint irregular = False
+    cdef const uint8_t* primitive = amqp10_primitive(v.inner)
+    if primitive != v.inner or amqp10_constructors[primitive[0]].type != AMQP10_LIST:
+        return 0
+    return amqp10_shape_of(amqp10_descriptor(v), &irregular)
 
 
 cdef int amqp10_compare_constructors(const uint8_t* a, const uint8_t* b) noexcept nogil:
@@ -467,10 +525,7 @@ cdef uint64_t amqp10_hash(const Amqp10Value* v, uint64_t h) noexcept nogil:
     cdef uint32_t i
     h = amqp10_mix(h, v.type)
     if v.type == AMQP10_DESCRIBED:
-        amqp10_read(amqp10_descriptor(v), &item)
-        h = amqp10_hash(&item, h)
-        amqp10_described(v, &item)
-        return amqp10_hash(&item, h)
+        return amqp10_hash_described(v, h)
     if v.type >= AMQP10_LIST:
         h = amqp10_mix(h, v.count)
         items = amqp10_items(v)
@@ -486,6 +541,26 @@ cdef uint64_t amqp10_hash(const Amqp10Value* v, uint64_t h) noexcept nogil:
     if AMQP10_BYTE <= v.type <= AMQP10_LONG:
         return amqp10_mix(h, <uint64_t>amqp10_signed(v))
     return amqp10_mix(h, amqp10_unsigned(v))
+
+
+cdef uint64_t amqp10_hash_described(const Amqp10Value* v, uint64_t h) noexcept nogil:
+    cdef Amqp10Items items
+    cdef Amqp10Value item
+    cdef int shape = amqp10_composite_shape(v)
+    cdef uint64_t i = 0
+    if shape == 0:
+        amqp10_read(amqp10_descriptor(v), &item)
+        h = amqp10_hash(&item, h)
+        amqp10_described(v, &item)
+        return amqp10_hash(&item, h)
+    amqp10_described(v, &item)
+    items = amqp10_items(&item)
+    h = amqp10_mix(h, <uint64_t>shape)
+    while amqp10_next(&items, &item):
+        i += 1
+        if item.type != AMQP10_NULL:
+            h = amqp10_hash(&item, amqp10_mix(h, i))
+    return h
 
 
 cdef inline uint64_t amqp10_mix(uint64_t h, uint64_t v) noexcept nogil:

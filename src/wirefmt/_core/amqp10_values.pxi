@@ -7,6 +7,7 @@
 # Uses: status, cursor, octets, faults, writer, message, amqp10_table, amqp10_types, amqp10_write, amqp10,
 # amqp10_scalars. Included by _core.pyx.
 from cpython.dict cimport PyDict_GetItemWithError, PyDict_SetItem
+from wirefmt._core.octets cimport Octets, add_octets, add_u8, free_octets, octets_over
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -14,18 +15,18 @@ from types import MappingProxyType
 
 # ------------------------------------------------------------------------------------------------ octets -> objects
 
-cdef object value_of(bytes block, const Amqp10Value* v, bint plain):
+cdef object amqp10_value_of(bytes block, const Amqp10Value* v, bint plain):
     """The object of a (checked) value that lies in `block`. `plain`: its type is known beforehand, so that integers
     need not bear theirs."""
     cdef int type = v.type
     if type == AMQP10_STRING:
-        return string_of(v.body, v.size)
+        return amqp10_string_of(v.body, v.size)
     if type == AMQP10_NULL:
         return None
     if type == AMQP10_BOOLEAN:
         return amqp10_unsigned(v) != 0
     if type == AMQP10_SYMBOL:
-        return symbol_of(v.body, v.size)
+        return amqp10_symbol_of(v.body, v.size)
     if type == AMQP10_BINARY:
         return octets_of(v.body, v.size)
     if type == AMQP10_LONG or (plain and (AMQP10_BYTE <= type <= AMQP10_INT or type == AMQP10_TIMESTAMP)):
@@ -33,21 +34,21 @@ cdef object value_of(bytes block, const Amqp10Value* v, bint plain):
     if plain and AMQP10_UBYTE <= type <= AMQP10_ULONG:
         return PyLong_FromUnsignedLongLong(amqp10_unsigned(v))
     if type == AMQP10_DOUBLE:
-        return double_of(amqp10_unsigned(v))
+        return amqp10_double_of(amqp10_unsigned(v))
     if type == AMQP10_LIST:
-        return hold_value(Amqp10List.__new__(Amqp10List), block, v)
+        return amqp10_hold_value(Amqp10List.__new__(Amqp10List), block, v)
     if type == AMQP10_MAP:
-        return hold_value(Amqp10Map.__new__(Amqp10Map), block, v)
+        return amqp10_hold_value(Amqp10Map.__new__(Amqp10Map), block, v)
     if type == AMQP10_ARRAY:
-        return hold_value(Amqp10Array.__new__(Amqp10Array), block, v)
+        return amqp10_hold_value(Amqp10Array.__new__(Amqp10Array), block, v)
     if type == AMQP10_DESCRIBED:
-        return described_of(block, v)
+        return amqp10_described_of(block, v)
     if type == AMQP10_UUID:
-        return uuid_of(v.body)
-    return shared_scalar(v)
+        return amqp10_uuid_of(v.body)
+    return amqp10_shared_scalar(v)
 
 
-cdef object described_of(bytes block, const Amqp10Value* v):
+cdef object amqp10_described_of(bytes block, const Amqp10Value* v):
     """A composite's class where the value is one, in every rule of STRICT; else a Described."""
     cdef Amqp10Reader x
     cdef Amqp10Options o
@@ -57,11 +58,11 @@ cdef object described_of(bytes block, const Amqp10Value* v):
     if v.body == NULL:
         shape = amqp10_shape_of(amqp10_descriptor(v), &irregular)
     if shape:
-        strict_options(&o)
+        amqp10_strict_options(&o)
         amqp10_begin(&x, v.constructor, &o, &f)
         if amqp10_take_composite(&x, v.constructor, v.end, 0, AMQP10_VALUES_PROVIDE, True, NULL) != NULL:
-            return composite_of(block, v.constructor, shape)
-    return hold_value(Amqp10Described.__new__(Amqp10Described), block, v)
+            return amqp10_composite_of(block, v.constructor, shape)
+    return amqp10_hold_value(Amqp10Described.__new__(Amqp10Described), block, v)
 
 
 cdef enum:
@@ -71,16 +72,16 @@ cdef enum:
 
 # ------------------------------------------------------------------------------------------------ objects -> octets
 
-cdef int put_value(Octets* o, object value, int depth) except -1:
+cdef int amqp10_put_value(Octets* o, object value, int depth) except -1:
     """Write a Python object as the AMQP value it stands for, in the smallest encoding; values that were decoded, in the
     encoding they have."""
     cdef object kind = type(value)
     if depth > AMQP10_NESTING_MAX:
         raise EncodeError(f"values lie within each other deeper than {AMQP10_NESTING_MAX} levels [1.6]")
     if kind is str:
-        put_string(o, value)
+        amqp10_put_string(o, value)
     elif kind is int:
-        put_long(o, value)
+        amqp10_put_long(o, value)
     elif value is None:
         amqp10_add_null(o)
     elif kind is bool:
@@ -89,91 +90,92 @@ cdef int put_value(Octets* o, object value, int depth) except -1:
         amqp10_add_variable(o, AMQP10_CODE_VBIN8, <const uint8_t*>PyBytes_AS_STRING(value),
                             <size_t>PyBytes_GET_SIZE(value))
     elif kind is float:
-        put_double(o, value)
-    elif kind in TYPE_OF_CLASS:
-        put_scalar(o, TYPE_OF_CLASS[kind], value)
+        amqp10_put_double(o, value)
+    elif kind in AMQP10_TYPE_OF_CLASS:
+        amqp10_put_scalar(o, AMQP10_TYPE_OF_CLASS[kind], value)
     elif isinstance(value, Amqp10Held):
         amqp10_add_value(o, &(<Amqp10Held>value).v)
     elif isinstance(value, Amqp10CompositeValue):
-        put_composite(o, <Amqp10CompositeValue>value)
+        amqp10_put_composite(o, <Amqp10CompositeValue>value)
     elif kind is list or kind is tuple:
-        put_list(o, value, depth)
+        amqp10_put_list(o, value, depth)
     elif kind is dict:
-        put_map(o, value.items(), depth)
+        amqp10_put_map(o, value.items(), depth)
     else:
-        put_other(o, value, depth)
+        amqp10_put_other(o, value, depth)
     return 0
 
 
-cdef int put_other(Octets* o, object value, int depth) except -1:
+cdef int amqp10_put_other(Octets* o, object value, int depth) except -1:
     """Objects that are asked what they are like."""
     if isinstance(value, UUID):
         amqp10_add_wide(o, AMQP10_CODE_UUID, <const uint8_t*>PyBytes_AS_STRING(value.bytes))
     elif isinstance(value, datetime):
-        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>int(Amqp10Timestamp(value)))
+        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>int(Amqp10Timestamp(amqp10_milliseconds(value))))
     elif isinstance(value, str):
-        put_string(o, value)
+        amqp10_put_string(o, value)
     elif isinstance(value, float):
-        put_double(o, value)
+        amqp10_put_double(o, value)
     elif isinstance(value, (list, tuple)):
-        put_list(o, value, depth)
+        amqp10_put_list(o, value, depth)
     elif hasattr(value, "items"):
-        put_map(o, value.items(), depth)
+        amqp10_put_map(o, value.items(), depth)
     elif PyIndex_Check(value):
-        put_long(o, PyNumber_Index(value))
+        amqp10_put_long(o, PyNumber_Index(value))
     elif isinstance(value, (bytes, bytearray, memoryview)):
-        put_binary(o, value)
+        amqp10_put_binary(o, value)
     else:
         raise TypeError(f"no AMQP 1.0 type stands for {type(value).__name__}")
     return 0
 
 
-cdef int put_list(Octets* o, object items, int depth) except -1:
+cdef int amqp10_put_list(Octets* o, object items, int depth) except -1:
     cdef size_t mark = amqp10_open(o)
     cdef size_t count = 0
     for item in items:
-        put_value(o, item, depth + 1)
+        amqp10_put_value(o, item, depth + 1)
         count += 1
     amqp10_close(o, mark, AMQP10_CODE_LIST8, count)
     return 0
 
 
-cdef int put_map(Octets* o, object pairs, int depth) except -1:
+cdef int amqp10_put_map(Octets* o, object pairs, int depth) except -1:
     cdef size_t mark = amqp10_open(o)
     cdef size_t count = 0
     for key, item in pairs:
-        put_value(o, key, depth + 1)
-        put_value(o, item, depth + 1)
+        amqp10_put_value(o, key, depth + 1)
+        amqp10_put_value(o, item, depth + 1)
         count += 2
     amqp10_close(o, mark, AMQP10_CODE_MAP8, count)
     return 0
 
 
-cdef int put_symbols(Octets* o, object names) except -1:
+cdef int amqp10_put_symbols(Octets* o, object names) except -1:
     """A field that is `multiple`: one symbol, or an array of them."""
     cdef Octets written
     cdef size_t mark
     cdef Py_ssize_t count = 0
     if isinstance(names, str):
-        return put_symbol(o, names)
+        return amqp10_put_symbol(o, names)
     memset(&written, 0, sizeof(Octets))
     try:
         for name in names:
-            put_symbol(&written, name)
+            amqp10_put_symbol(&written, name)
             count += 1
         mark = amqp10_open(o)
         if count:
-            amqp10_add_elements(o, &written)
+            amqp10_add_elements(o, &written, amqp10_common_code(&written))
         else:
             add_u8(o, AMQP10_CODE_SYM8)
         amqp10_close(o, mark, AMQP10_CODE_ARRAY8, <size_t>count)
-        o.failed |= written.failed
+        if written.failed:
+            o.failed = True
     finally:
         free_octets(&written)
     return 0
 
 
-cdef bytes written_octets(const Octets* o):
+cdef bytes amqp10_written_octets(const Octets* o):
     if o.failed:
         raise MemoryError
     return PyBytes_FromStringAndSize(<const char*>o.at, <Py_ssize_t>o.size)
@@ -202,7 +204,7 @@ cdef class Amqp10Held:
         memset(&o, 0, sizeof(Octets))
         amqp10_add_value(&o, &self.v)
         try:
-            return written_octets(&o)
+            return amqp10_written_octets(&o)
         finally:
             free_octets(&o)
 
@@ -227,8 +229,8 @@ cdef class Amqp10Held:
         cdef bytes octets
         if self.block is not None:
             raise TypeError("a value does not change")
-        octets = written_octets(o)
-        strict_options(&options)
+        octets = amqp10_written_octets(o)
+        amqp10_strict_options(&options)
         if amqp10_parse_value(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options,
                               &f) != OK:
             raise amqp10_encode_error(&f)
@@ -243,13 +245,13 @@ cdef class Amqp10Held:
         return self.block is not None and other.block is not None and amqp10_compare(&self.v, &other.v) == 0
 
 
-cdef inline object hold_value(Amqp10Held held, bytes block, const Amqp10Value* v):
+cdef inline object amqp10_hold_value(Amqp10Held held, bytes block, const Amqp10Value* v):
     held.block = block
     held.v = v[0]
     return held
 
 
-cdef void strict_options(Amqp10Options* o) noexcept nogil:
+cdef void amqp10_strict_options(Amqp10Options* o) noexcept nogil:
     memset(o, 0, sizeof(Amqp10Options))
     o.strict = 1
 
@@ -271,7 +273,7 @@ cdef class Amqp10Sequence(Amqp10Held):
             items = self.elements()
             out = []
             while amqp10_next(&items, &v):
-                out.append(value_of(self.block, &v, False))
+                out.append(amqp10_value_of(self.block, &v, False))
             self.cached = tuple(out)
         return <tuple>self.cached
 
@@ -320,7 +322,7 @@ cdef class Amqp10List(Amqp10Sequence):
         cdef uint8_t start[WRITER_START]
         cdef Octets o = octets_over(start, WRITER_START)
         try:
-            put_list(&o, items, 0)
+            amqp10_put_list(&o, items, 0)
             self.settle(&o, AMQP10_LIST)
         finally:
             free_octets(&o)
@@ -344,7 +346,7 @@ cdef class Amqp10Array(Amqp10Sequence):
         cdef uint8_t start[WRITER_START]
         cdef Octets o = octets_over(start, WRITER_START)
         try:
-            put_array(&o, type, values, descriptors)
+            amqp10_put_array(&o, type, values, descriptors)
             self.settle(&o, AMQP10_ARRAY)
         finally:
             free_octets(&o)
@@ -358,7 +360,7 @@ cdef class Amqp10Array(Amqp10Sequence):
         memset(&o, 0, sizeof(Octets))
         try:
             mark = amqp10_open(&o)
-            put_value(&o, value, 0)
+            amqp10_put_value(&o, value, 0)
             if o.size != mark + AMQP10_HEAD + 1:
                 raise EncodeError(f"{value!r} takes octets: such an array has it as often as its values say [1.6.24]")
             amqp10_close(&o, mark, AMQP10_CODE_ARRAY8, <size_t>whole_number(count, 0xFFFFFFFF, "count"))
@@ -389,7 +391,7 @@ cdef class Amqp10Array(Amqp10Sequence):
         at = self.v.inner
         while at[0] == 0:
             amqp10_read(at + 1, &v)
-            out.append(value_of(self.block, &v, False))
+            out.append(amqp10_value_of(self.block, &v, False))
             at = v.end
         return tuple(out)
 
@@ -408,7 +410,7 @@ cdef class Amqp10Array(Amqp10Sequence):
         if self.v.size or not PyIndex_Check(index):
             return self.items()[index]
         number = PyNumber_Index(index)
-        if not -self.v.count <= number < self.v.count:
+        if not -<int64_t>self.v.count <= number < <int64_t>self.v.count:
             raise IndexError("array index out of range")
         return next(self.walk())
 
@@ -419,7 +421,7 @@ cdef class Amqp10Array(Amqp10Sequence):
         self.check_built()
         items = self.elements()
         while amqp10_next(&items, &v):
-            yield value_of(self.block, &v, False)
+            yield amqp10_value_of(self.block, &v, False)
 
     def __repr__(self):
         descriptors = self.descriptors
@@ -429,34 +431,34 @@ cdef class Amqp10Array(Amqp10Sequence):
         return f"amqp10.Array({self.type!r}, {list(self.items())!r}{said})"
 
 
-cdef int put_array(Octets* o, object name, object values, object descriptors) except -1:
+cdef int amqp10_put_array(Octets* o, object name, object values, object descriptors) except -1:
     cdef size_t mark = amqp10_open(o)
     cdef int type, code = 0
     cdef Octets written
     cdef size_t count = 0
-    if name in TYPE_OF_NAME:
-        type = TYPE_OF_NAME[name]
-    elif name in CODE_OF_NAME:
-        code = CODE_OF_NAME[name]
+    if name in AMQP10_TYPE_OF_NAME:
+        type = AMQP10_TYPE_OF_NAME[name]
+    elif name in AMQP10_CODE_OF_NAME:
+        code = AMQP10_CODE_OF_NAME[name]
         type = amqp10_constructors[code].type
     else:
         raise EncodeError(f"{name!r} is neither a type nor a constructor [1.6]")
     for descriptor in descriptors:
         add_u8(o, 0)
-        put_value(o, descriptor, 1)
+        amqp10_put_value(o, descriptor, 1)
     memset(&written, 0, sizeof(Octets))
     try:
         for value in values:
-            put_typed(&written, type, value)
+            amqp10_put_typed(&written, type, value)
             count += 1
-        put_elements(o, type, <uint8_t>code, &written, count)
+        amqp10_put_elements(o, type, <uint8_t>code, &written, count)
     finally:
         free_octets(&written)
     amqp10_close(o, mark, AMQP10_CODE_ARRAY8, count)
     return 0
 
 
-cdef int put_elements(Octets* o, int type, uint8_t code, const Octets* written, size_t count) except -1:
+cdef int amqp10_put_elements(Octets* o, int type, uint8_t code, const Octets* written, size_t count) except -1:
     """The constructor `code` (0: the smallest that serves) and the contents of values that were written."""
     cdef const uint8_t* at = written.at
     cdef const uint8_t* end = at + written.size
@@ -472,22 +474,17 @@ cdef int put_elements(Octets* o, int type, uint8_t code, const Octets* written, 
         needed = amqp10_element_code(&v, needed)
         at = v.end
     if code == 0:
-        code = needed if count else code_of_type(type)
+        code = needed if count else amqp10_code_of_type(type)
     elif amqp10_constructors[code].zero:
-        if count and not all_are(written, code):
+        if count and not amqp10_all_are(written, code):
             raise EncodeError("elements differ from what the constructor says [1.6.24]")
     elif count and code != needed and code != amqp10_wide_code(needed):
         raise EncodeError("elements do not fit the constructor [1.6.24]")
-    add_u8(o, code)
-    at = written.at
-    while at < end:
-        amqp10_read(at, &v)
-        amqp10_add_element(o, code, &v)
-        at = v.end
+    amqp10_add_elements(o, written, code)
     return 0
 
 
-cdef bint all_are(const Octets* written, uint8_t code) noexcept nogil:
+cdef bint amqp10_all_are(const Octets* written, uint8_t code) noexcept nogil:
     cdef size_t i
     for i in range(written.size):
         if written.at[i] != code:
@@ -495,7 +492,7 @@ cdef bint all_are(const Octets* written, uint8_t code) noexcept nogil:
     return True
 
 
-cdef uint8_t code_of_type(int type) noexcept nogil:
+cdef uint8_t amqp10_code_of_type(int type) noexcept nogil:
     """The narrowest constructor of a type whose elements take octets, but for null."""
     cdef int code
     cdef uint8_t narrow = amqp10_narrow_code(type)
@@ -507,19 +504,19 @@ cdef uint8_t code_of_type(int type) noexcept nogil:
     return <uint8_t>code
 
 
-cdef int put_typed(Octets* o, int type, object value) except -1:
+cdef int amqp10_put_typed(Octets* o, int type, object value) except -1:
     """A Python object as a value of a type that is known: 1 may be a uint."""
     if AMQP10_UBYTE <= type <= AMQP10_INT or type == AMQP10_TIMESTAMP or type == AMQP10_FLOAT or type == AMQP10_SYMBOL:
-        return put_scalar(o, type, value)
+        return amqp10_put_scalar(o, type, value)
     if type == AMQP10_CHAR:
-        return put_scalar(o, type, Amqp10Char(value))
+        return amqp10_put_scalar(o, type, Amqp10Char(value))
     if AMQP10_DECIMAL32 <= type <= AMQP10_DECIMAL128:
-        return put_scalar(o, type, SCALARS[type](value))
+        return amqp10_put_scalar(o, type, AMQP10_SCALARS[type](value))
     if type == AMQP10_BINARY:
-        return put_binary(o, value)
+        return amqp10_put_binary(o, value)
     if type == AMQP10_DOUBLE:
-        return put_double(o, value)
-    return put_value(o, value, 1)
+        return amqp10_put_double(o, value)
+    return amqp10_put_value(o, value, 1)
 
 
 @cython.final
@@ -534,7 +531,7 @@ cdef class Amqp10Map(Amqp10Held):
         cdef uint8_t start[WRITER_START]
         cdef Octets o = octets_over(start, WRITER_START)
         try:
-            put_map(&o, entries.items() if hasattr(entries, "items") else entries, 0)
+            amqp10_put_map(&o, entries.items() if hasattr(entries, "items") else entries, 0)
             self.settle(&o, AMQP10_MAP)
         finally:
             free_octets(&o)
@@ -548,9 +545,9 @@ cdef class Amqp10Map(Amqp10Held):
             items = amqp10_items(&self.v)
             out = {}
             while amqp10_next(&items, &v):
-                key = value_of(self.block, &v, False)
+                key = amqp10_value_of(self.block, &v, False)
                 amqp10_next(&items, &v)
-                PyDict_SetItem(out, key, value_of(self.block, &v, False))
+                PyDict_SetItem(out, key, amqp10_value_of(self.block, &v, False))
             self.cached = out
         return <dict>self.cached
 
@@ -563,9 +560,9 @@ cdef class Amqp10Map(Amqp10Held):
         self.check_built()
         items = amqp10_items(&self.v)
         while amqp10_next(&items, &v):
-            key = value_of(self.block, &v, False)
+            key = amqp10_value_of(self.block, &v, False)
             amqp10_next(&items, &v)
-            out.append((key, value_of(self.block, &v, False)))
+            out.append((key, amqp10_value_of(self.block, &v, False)))
         return tuple(out)
 
     def __len__(self):
@@ -623,8 +620,8 @@ cdef class Amqp10Described(Amqp10Held):
         cdef Octets o = octets_over(start, WRITER_START)
         try:
             add_u8(&o, 0)
-            put_value(&o, descriptor, 1)
-            put_value(&o, value, 1)
+            amqp10_put_value(&o, descriptor, 1)
+            amqp10_put_value(&o, value, 1)
             self.settle(&o, AMQP10_DESCRIBED)
         finally:
             free_octets(&o)
@@ -634,7 +631,7 @@ cdef class Amqp10Described(Amqp10Held):
         cdef Amqp10Value v
         self.check_built()
         amqp10_read(amqp10_descriptor(&self.v), &v)
-        return value_of(self.block, &v, False)
+        return amqp10_value_of(self.block, &v, False)
 
     @property
     def value(self):
@@ -642,7 +639,7 @@ cdef class Amqp10Described(Amqp10Held):
         if self.cached is None:
             self.check_built()
             amqp10_described(&self.v, &v)
-            self.cached = value_of(self.block, &v, False)
+            self.cached = amqp10_value_of(self.block, &v, False)
         return self.cached
 
     def __eq__(self, other):
@@ -668,57 +665,36 @@ name_class(Amqp10Described, b"wirefmt.amqp10.Described")
 
 # ------------------------------------------------------------------------------------------------ composites
 
-cdef extern from *:
-    """
-    /* Add an attribute to a class of the core, which is not in use yet. */
-    static int wirefmt_set_attribute(PyTypeObject *type, const char *name, PyObject *value) {
-        int failed = PyDict_SetItemString(type->tp_dict, name, value);
-        PyType_Modified(type);
-        return failed;
-    }
-    """
-    ctypedef object (*FieldGetter)(object self, void* closure)
-    ctypedef struct PyGetSetDef:
-        const char* name
-        FieldGetter get
-        void* set
-        const char* doc
-        void* closure
-    object PyDescr_NewGetSet(PyTypeObject* type, PyGetSetDef* definition)
-    int wirefmt_set_attribute(PyTypeObject* type, const char* name, object value) except -1
-
-
-cdef list COMPOSITE_CLASSES = [None] * AMQP10_SHAPES        # by shape; filled where the classes stand
-cdef dict SHAPE_OF_CLASS = {}
-cdef list FIELD_NAMES = [
+cdef list AMQP10_COMPOSITE_CLASSES = [None] * AMQP10_SHAPES        # by shape; filled where the classes stand
+cdef dict AMQP10_SHAPE_OF_CLASS = {}
+cdef list AMQP10_FIELD_NAMES = [
     amqp10_field_name[i].decode("ascii")
     for i in range(amqp10_shapes[AMQP10_SHAPES - 1].first + amqp10_shapes[AMQP10_SHAPES - 1].count)
 ]
-cdef PyGetSetDef* FIELD_GETTERS = <PyGetSetDef*>calloc(len(FIELD_NAMES), sizeof(PyGetSetDef))
+cdef PyGetSetDef* AMQP10_FIELD_GETTERS = <PyGetSetDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyGetSetDef))
 
 
-cdef int add_composite(object cls, int shape) except -1:
+cdef int amqp10_add_composite(object cls, int shape) except -1:
     """Give the class of a composite type its attributes: one for each field, and __match_args__."""
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
-    cdef PyTypeObject* type = <PyTypeObject*>cls
     cdef PyGetSetDef* getter
     cdef int i
-    if FIELD_GETTERS == NULL:
+    if AMQP10_FIELD_GETTERS == NULL:
         raise MemoryError
     for i in range(row.count):
-        getter = &FIELD_GETTERS[row.first + i]
+        getter = &AMQP10_FIELD_GETTERS[row.first + i]
         getter.name = amqp10_field_name[row.first + i]
-        getter.get = get_field
+        getter.get = amqp10_get_field
         getter.closure = <void*><size_t>i
-        wirefmt_set_attribute(type, getter.name, PyDescr_NewGetSet(type, getter))
-    names = FIELD_NAMES[row.first:row.first + row.count]
-    wirefmt_set_attribute(type, "__match_args__", tuple(names + list(getattr(cls, "__match_args__", ()))))
-    COMPOSITE_CLASSES[shape] = cls
-    SHAPE_OF_CLASS[cls] = shape
+        wirefmt_set_attribute(cls, AMQP10_FIELD_NAMES[row.first + i], PyDescr_NewGetSet(<PyTypeObject*>cls, getter))
+    names = AMQP10_FIELD_NAMES[row.first:row.first + row.count]
+    wirefmt_set_attribute(cls, "__match_args__", tuple(names + list(getattr(cls, "__match_args__", ()))))
+    AMQP10_COMPOSITE_CLASSES[shape] = cls
+    AMQP10_SHAPE_OF_CLASS[cls] = shape
     return 0
 
 
-cdef object get_field(object self, void* closure):
+cdef object amqp10_get_field(object self, void* closure):
     cdef Amqp10CompositeValue composite = <Amqp10CompositeValue>self
     if composite.fields is None:
         composite.decode_fields()
@@ -754,11 +730,11 @@ cdef class Amqp10CompositeValue:
         cdef bytes octets
         cdef int shape = self.check_new()
         try:
-            put_fields(&o, shape, fields)
-            octets = written_octets(&o)
+            amqp10_put_fields(&o, shape, fields)
+            octets = amqp10_written_octets(&o)
         finally:
             free_octets(&o)
-        strict_options(&options)
+        amqp10_strict_options(&options)
         amqp10_begin(&x, <const uint8_t*>PyBytes_AS_STRING(octets), &options, &f)
         if amqp10_take_composite(&x, x.base, x.base + PyBytes_GET_SIZE(octets), 0, 0xFFFF, True, NULL) == NULL:
             raise amqp10_encode_error(&f)
@@ -772,7 +748,7 @@ cdef class Amqp10CompositeValue:
         cdef Amqp10Value v
         self.check_built()
         amqp10_read(self.begin + 1, &v)
-        return value_of(self.block, &v, False)
+        return amqp10_value_of(self.block, &v, False)
 
     @property
     def value(self):
@@ -780,7 +756,7 @@ cdef class Amqp10CompositeValue:
         cdef Amqp10Value v
         self.check_built()
         self.read_list(&v)
-        return value_of(self.block, &v, False)
+        return amqp10_value_of(self.block, &v, False)
 
     def encode(self):
         """The octets: those it was decoded from, or the smallest if it was built. Of a performative the whole frame."""
@@ -796,17 +772,9 @@ cdef class Amqp10CompositeValue:
 
     def __hash__(self):
         cdef Amqp10Value v
-        cdef Amqp10Items items
-        cdef uint64_t h = self.shape
-        cdef uint32_t i = 0
         self.check_built()
-        self.read_list(&v)
-        items = amqp10_items(&v)
-        while amqp10_next(&items, &v):
-            i += 1
-            if v.type != AMQP10_NULL:
-                h = amqp10_hash(&v, amqp10_mix(h, i))
-        return <Py_hash_t>(h >> 1)
+        amqp10_read(self.begin, &v)
+        return <Py_hash_t>(amqp10_hash(&v, 0) >> 1)
 
     def __repr__(self):
         return f"amqp10.{type(self).__name__}({', '.join(self.shown())})"
@@ -830,7 +798,7 @@ cdef class Amqp10CompositeValue:
     cdef int check_new(self) except -1:
         if self.block is not None:
             raise TypeError(f"a {type(self).__name__} does not change")
-        shape = SHAPE_OF_CLASS.get(type(self))
+        shape = AMQP10_SHAPE_OF_CLASS.get(type(self))
         if shape is None:
             raise TypeError("a composite is built by its own class")
         return shape
@@ -856,34 +824,19 @@ cdef class Amqp10CompositeValue:
         for i in range(shape.count):
             value = None
             if amqp10_next(&items, &v):
-                value = field_of(self.block, &amqp10_fields[shape.first + i], &v)
+                value = amqp10_field_of(self.block, &amqp10_fields[shape.first + i], &v)
             Py_INCREF(value)
             PyTuple_SET_ITEM(out, i, value)
         self.fields = out
         return 0
 
     cdef bint same(self, Amqp10CompositeValue other):
-        """Fields at the end that are null are as good as absent."""
-        cdef Amqp10Items left, right
         cdef Amqp10Value a, b
-        cdef bint more_left = True, more_right = True
         self.check_built()
         other.check_built()
-        self.read_list(&a)
-        other.read_list(&b)
-        left = amqp10_items(&a)
-        right = amqp10_items(&b)
-        a.type = b.type = AMQP10_NULL
-        while more_left or more_right:
-            more_left = more_left and amqp10_next(&left, &a)
-            more_right = more_right and amqp10_next(&right, &b)
-            if not more_left:
-                a.type = AMQP10_NULL
-            if not more_right:
-                b.type = AMQP10_NULL
-            if a.type != b.type or (a.type != AMQP10_NULL and amqp10_compare(&a, &b) != 0):
-                return False
-        return True
+        amqp10_read(self.begin, &a)
+        amqp10_read(other.begin, &b)
+        return amqp10_compare(&a, &b) == 0
 
     cdef list shown(self):
         """Constructor arguments, in the order of the specification; absent ones are left out."""
@@ -891,31 +844,31 @@ cdef class Amqp10CompositeValue:
         if self.fields is None:
             self.decode_fields()
         first = amqp10_shapes[self.shape].first
-        return [f"{FIELD_NAMES[first + i]}={shown_field(self.shape, i, value)}"
+        return [f"{AMQP10_FIELD_NAMES[first + i]}={amqp10_shown_field(self.shape, i, value)}"
                 for i, value in enumerate(self.fields) if value is not None]
 
 
-cdef str shown_field(int shape, int i, object value):
+cdef str amqp10_shown_field(int shape, int i, object value):
     """A repr shows no secrets of SASL, and few octets of anything."""
     if (shape == AMQP10_SASL_INIT and i == AMQP10_SASL_INIT_INITIAL_RESPONSE) or shape == AMQP10_SASL_RESPONSE:
         return repr(b"***")
     return shown_octets(value) if isinstance(value, bytes) else repr(value)
 
 
-cdef object field_of(bytes block, const Amqp10FieldRow* row, const Amqp10Value* v):
+cdef object amqp10_field_of(bytes block, const Amqp10FieldRow* row, const Amqp10Value* v):
     """The object of a field. What LAX let pass bears its type."""
     cdef bint irregular = False
     cdef int shape = 0
     if v.type == AMQP10_DESCRIBED and row.requires & AMQP10_COMPOSITES_PROVIDE:
         shape = amqp10_shape_of(amqp10_descriptor(v), &irregular)
         if amqp10_shapes[shape].provides & row.requires:
-            return composite_of(block, v.constructor, shape)
-    return value_of(block, v, v.type == row.type)
+            return amqp10_composite_of(block, v.constructor, shape)
+    return amqp10_value_of(block, v, v.type == row.type)
 
 
-cdef object composite_of(bytes block, const uint8_t* begin, int shape):
+cdef object amqp10_composite_of(bytes block, const uint8_t* begin, int shape):
     """The object of a (checked) described list that lies in `block`."""
-    cls = <type>COMPOSITE_CLASSES[shape]
+    cls = <type>AMQP10_COMPOSITE_CLASSES[shape]
     cdef Amqp10CompositeValue composite = <Amqp10CompositeValue>cls.__new__(cls)
     composite.block = block
     composite.begin = begin
@@ -923,13 +876,13 @@ cdef object composite_of(bytes block, const uint8_t* begin, int shape):
     return composite
 
 
-cdef int put_composite(Octets* o, Amqp10CompositeValue composite) except -1:
+cdef int amqp10_put_composite(Octets* o, Amqp10CompositeValue composite) except -1:
     composite.check_built()
     add_octets(o, composite.begin, <size_t>(amqp10_skip(composite.begin) - composite.begin))
     return 0
 
 
-cdef int put_fields(Octets* o, int shape, dict fields) except -1:
+cdef int amqp10_put_fields(Octets* o, int shape, dict fields) except -1:
     """A composite of the values given by name: nulls at the end are left out. `fields` is used up."""
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
     cdef size_t mark, last
@@ -938,7 +891,7 @@ cdef int put_fields(Octets* o, int shape, dict fields) except -1:
     mark = amqp10_open(o)
     last = o.size
     for i in range(row.count):
-        found_value = PyDict_GetItemWithError(fields, FIELD_NAMES[row.first + i])
+        found_value = PyDict_GetItemWithError(fields, AMQP10_FIELD_NAMES[row.first + i])
         if found_value == NULL:
             amqp10_add_null(o)
             continue
@@ -946,11 +899,11 @@ cdef int put_fields(Octets* o, int shape, dict fields) except -1:
         if <object>found_value is None:
             amqp10_add_null(o)
             continue
-        put_field(o, &amqp10_fields[row.first + i], <object>found_value, FIELD_NAMES[row.first + i])
+        amqp10_put_field(o, &amqp10_fields[row.first + i], <object>found_value, AMQP10_FIELD_NAMES[row.first + i])
         last = o.size
         count = i + 1
     if found != len(fields):
-        known = FIELD_NAMES[row.first:row.first + row.count]
+        known = AMQP10_FIELD_NAMES[row.first:row.first + row.count]
         wrong = ", ".join(name for name in fields if name not in known)
         raise TypeError(f"{amqp10_shape_class[shape].decode('ascii')} has no field {wrong}")
     o.size = last
@@ -958,22 +911,22 @@ cdef int put_fields(Octets* o, int shape, dict fields) except -1:
     return 0
 
 
-cdef int put_field(Octets* o, const Amqp10FieldRow* row, object value, str name) except -1:
+cdef int amqp10_put_field(Octets* o, const Amqp10FieldRow* row, object value, str name) except -1:
     """A value for a field: where the field's type is known, plain objects of Python do."""
     try:
         if row.multiple:
             if isinstance(value, Amqp10Array):
-                put_value(o, value, 0)
+                amqp10_put_value(o, value, 0)
             else:
-                put_symbols(o, value)
+                amqp10_put_symbols(o, value)
         elif row.type == AMQP10_STRING or row.type == AMQP10_BOOLEAN:
-            put_value(o, value, 0)              # parsing tells if it is one
+            amqp10_put_value(o, value, 0)              # parsing tells if it is one
         elif row.type == AMQP10_MAP or row.type == AMQP10_ANY:
             if row.requires & AMQP10_PROVIDES_MESSAGE_ID and type(value) is int:
                 value = Amqp10ULong(value)      # the only integer that an identifier may be
-            put_value(o, value, 0)
+            amqp10_put_value(o, value, 0)
         else:
-            put_typed(o, row.type, value)
+            amqp10_put_typed(o, row.type, value)
     except EncodeError as error:
         raise EncodeError(f"{name}: {error}") from None
     except (TypeError, BufferError) as error:
@@ -1000,7 +953,7 @@ def decode_amqp10_value(data, /, *, strictness=STRICT_MODE, limits=None):
     if amqp10_parse_value(p, <size_t>PyBytes_GET_SIZE(block), &o, &f) != OK:
         raise_fault(&AMQP10_TABLES, &f, 0)
     amqp10_read(p, &v)
-    return value_of(block, &v, False)
+    return amqp10_value_of(block, &v, False)
 
 
 def encode_amqp10_value(value, /):
@@ -1011,8 +964,8 @@ def encode_amqp10_value(value, /):
     cdef uint8_t start[WRITER_START]
     cdef Octets o = octets_over(start, WRITER_START)
     try:
-        put_value(&o, value, 0)
-        return written_octets(&o)
+        amqp10_put_value(&o, value, 0)
+        return amqp10_written_octets(&o)
     finally:
         free_octets(&o)
 
@@ -1034,7 +987,7 @@ def restore_amqp10_value(bytes octets not None):
     if amqp10_parse_value(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &f) != OK:
         raise_fault(&AMQP10_TABLES, &f, 0)
     amqp10_read(<const uint8_t*>PyBytes_AS_STRING(octets), &v)
-    return value_of(octets, &v, False)
+    return amqp10_value_of(octets, &v, False)
 
 
 def restore_amqp10_composite(bytes octets not None):
@@ -1047,4 +1000,4 @@ def restore_amqp10_composite(bytes octets not None):
     amqp10_begin(&x, <const uint8_t*>PyBytes_AS_STRING(octets), &o, &f)
     if amqp10_take_composite(&x, x.base, x.base + PyBytes_GET_SIZE(octets), 0, 0xFFFF, True, &c) == NULL:
         raise_fault(&AMQP10_TABLES, &f, 0)
-    return composite_of(octets, x.base, c.shape)
+    return amqp10_composite_of(octets, x.base, c.shape)

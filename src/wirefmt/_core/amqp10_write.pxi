@@ -8,7 +8,7 @@
 # Running out of memory, and sizes that 32 bits cannot say, make the octets `failed`: ask once, at the end.
 #
 # Uses: be, octets, cursor, amqp10_table, amqp10_types. Included by _core.pyx.
-from wirefmt._core.octets cimport Octets, add_octets, add_u8, add_u16, add_u32, add_u64, extend_octets, free_octets
+from wirefmt._core.octets cimport Octets, add_octets, add_u8, add_u16, add_u32, add_u64, extend_octets
 
 
 cdef enum:
@@ -94,7 +94,8 @@ cdef inline void amqp10_add_variable(Octets* o, uint8_t code, const uint8_t* p, 
     else:
         add_u8(o, code + AMQP10_WIDE)
         add_u32(o, <uint32_t>n)
-        o.failed |= n > 0xFFFFFFFF
+        if n > <size_t>0xFFFFFFFF:
+            o.failed = True
     add_octets(o, p, n)
 
 
@@ -132,7 +133,8 @@ cdef inline void amqp10_close(Octets* o, size_t mark, uint8_t code, size_t count
         memmove(p + 3, p + AMQP10_HEAD, n)
         o.size = mark + 3 + n
         return
-    o.failed |= n > 0xFFFFFFFF - 4 or count > 0xFFFFFFFF
+    if n > <size_t>0xFFFFFFFB or count > <size_t>0xFFFFFFFF:
+        o.failed = True
     p[0] = code + AMQP10_WIDE
     store_u32(p + 1, <uint32_t>(n + 4))
     store_u32(p + 5, <uint32_t>count)
@@ -236,7 +238,8 @@ cdef void amqp10_add_element(Octets* o, uint8_t code, const Amqp10Value* v) noex
         amqp10_add_bits(o, row.width, <uint64_t>amqp10_signed(v) if AMQP10_BYTE <= v.type <= AMQP10_LONG
                         else amqp10_unsigned(v))
     else:
-        o.failed |= n > 0xFFFFFFFF - 4
+        if n > <size_t>0xFFFFFFFB:
+            o.failed = True
         if row.category != AMQP10_CATEGORY_VARIABLE:
             amqp10_add_bits(o, row.width, n + row.width)
         amqp10_add_bits(o, row.width, n if row.category == AMQP10_CATEGORY_VARIABLE else v.count)
@@ -254,94 +257,26 @@ cdef inline void amqp10_add_bits(Octets* o, int width, uint64_t v) noexcept nogi
         add_u64(o, v)
 
 
-# ------------------------------------------------------------------------------------------------ the smallest encoding
-
-cdef void amqp10_add_smallest(Octets* o, const Amqp10Value* v) noexcept nogil:
-    """A value in its smallest encoding, whatever it has. Arrays keep elements that take no octets."""
-    cdef Amqp10Value inner
-    cdef Amqp10Items items
-    cdef size_t mark
-    if v.type == AMQP10_DESCRIBED:
-        amqp10_read(amqp10_descriptor(v), &inner)
-        add_u8(o, 0)
-        amqp10_add_smallest(o, &inner)
-        amqp10_described(v, &inner)
-        amqp10_add_smallest(o, &inner)
-    elif v.type == AMQP10_ARRAY:
-        amqp10_add_smallest_array(o, v)
-    elif v.type >= AMQP10_LIST:
-        mark = amqp10_open(o)
-        items = amqp10_items(v)
-        while amqp10_next(&items, &inner):
-            amqp10_add_smallest(o, &inner)
-        amqp10_close(o, mark, amqp10_narrow_code(v.type), v.count)
-    elif v.type == AMQP10_BOOLEAN:
-        amqp10_add_boolean(o, amqp10_unsigned(v) != 0)
-    elif v.type == AMQP10_UINT:
-        amqp10_add_uint(o, <uint32_t>amqp10_unsigned(v))
-    elif v.type == AMQP10_ULONG:
-        amqp10_add_ulong(o, amqp10_unsigned(v))
-    elif v.type == AMQP10_INT:
-        amqp10_add_int(o, <int32_t>amqp10_signed(v))
-    elif v.type == AMQP10_LONG:
-        amqp10_add_long(o, amqp10_signed(v))
-    elif AMQP10_BINARY <= v.type <= AMQP10_SYMBOL:
-        amqp10_add_variable(o, amqp10_narrow_code(v.type), v.body, v.size)
-    else:
-        add_u8(o, v.code)
-        add_octets(o, v.body, v.size)
-
-
-cdef void amqp10_add_smallest_array(Octets* o, const Amqp10Value* v) noexcept nogil:
-    """Elements are written first to find which constructor serves for all."""
-    cdef size_t mark = amqp10_open(o)
-    cdef const uint8_t* primitive = amqp10_add_smallest_descriptors(o, v.inner)
-    cdef Amqp10Items items = amqp10_items(v)
-    cdef Amqp10Value inner
-    cdef Octets written
-    cdef uint8_t code = 0
-    items.constructor = primitive
-    if amqp10_constructors[primitive[0]].zero:
-        add_u8(o, primitive[0])
-    elif v.count == 0:
-        code = amqp10_narrow_code(amqp10_constructors[primitive[0]].type)
-        add_u8(o, code if code else primitive[0])
-    else:
-        memset(&written, 0, sizeof(Octets))
-        while amqp10_next(&items, &inner):
-            amqp10_add_smallest(&written, &inner)
-        amqp10_add_elements(o, &written)
-        o.failed |= written.failed
-        free_octets(&written)
-    amqp10_close(o, mark, AMQP10_CODE_ARRAY8, v.count)
-
-
-cdef void amqp10_add_elements(Octets* o, const Octets* written) noexcept nogil:
-    """Values of one type, written one behind another: their common constructor and their contents."""
+cdef uint8_t amqp10_common_code(const Octets* written) noexcept nogil:
+    """The narrowest constructor that serves for all values of one type, written one behind another."""
     cdef const uint8_t* at = written.at
-    cdef const uint8_t* end = at + written.size
     cdef Amqp10Value v
     cdef uint8_t code = 0
-    if written.failed:
-        return
-    while at < end:
+    while at < written.at + written.size:
         amqp10_read(at, &v)
         code = amqp10_element_code(&v, code)
         at = v.end
+    return code
+
+
+cdef void amqp10_add_elements(Octets* o, const Octets* written, uint8_t code) noexcept nogil:
+    """The elements of an array: a constructor, and the contents of values written one behind another."""
+    cdef const uint8_t* at = written.at
+    cdef Amqp10Value v
     add_u8(o, code)
-    at = written.at
-    while at < end:
+    while at < written.at + written.size:
         amqp10_read(at, &v)
         amqp10_add_element(o, code, &v)
         at = v.end
-
-
-cdef const uint8_t* amqp10_add_smallest_descriptors(Octets* o, const uint8_t* constructor) noexcept nogil:
-    """The descriptors of a constructor; its last octet, which is not written."""
-    cdef Amqp10Value v
-    while constructor[0] == 0:
-        amqp10_read(constructor + 1, &v)
-        add_u8(o, 0)
-        amqp10_add_smallest(o, &v)
-        constructor = v.end
-    return constructor
+    if written.failed:
+        o.failed = True

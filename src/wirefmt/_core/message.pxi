@@ -151,10 +151,35 @@ cdef str shown_octets(object octets):
     return repr(head) if more <= 0 else f"{head!r} b'... {more} more'"
 
 
+# Attributes of classes of the core that come from a table: getters made of one function and a number, and constants.
+
+cdef extern from *:
+    """
+    static int wirefmt_set_attribute(PyObject *type, PyObject *name, PyObject *value) {
+        int done = PyDict_SetItem(((PyTypeObject *)type)->tp_dict, name, value);
+        PyType_Modified((PyTypeObject *)type);
+        return done;
+    }
+    """
+    int wirefmt_set_attribute(object cls, object name, object value) except -1     # of a class of the core
+
+
+cdef extern from "Python.h":
+    ctypedef struct PyGetSetDef:
+        const char* name
+        object (*get)(object self, void* closure)
+        void* closure
+    object PyDescr_NewGetSet(PyTypeObject* type, PyGetSetDef* definition)
+
+
 cdef int name_class(object cls, const char* name) except -1:
     """Give a class of the core the module and name that users see. `name` lives for ever."""
     (<PyTypeObject*>cls).tp_name = name
     return 0
+
+
+cdef enum:
+    NOTES_SHOWN = 64            # of what LAX let pass in one message
 
 
 cdef object STRICT_MODE = Strictness.STRICT
@@ -162,3 +187,7 @@ cdef object STRICT_MODE = Strictness.STRICT
 
 cdef bint is_strict(object strictness) except? -1:
     return strictness is STRICT_MODE or Strictness(strictness) is STRICT_MODE
+
+
+cdef uint32_t DEFAULT_FRAME_SIZE = Limits().frame_size
+cdef uint32_t DEFAULT_ELEMENTS = Limits().elements

@@ -23,9 +23,6 @@ cdef list PROPERTY_PATHS = [f"properties.{name}" for name in PROPERTY_NAMES]
 cdef list WILL_PROPERTY_PATHS = [f"will.properties.{name}" for name in PROPERTY_NAMES]
 cdef dict PROPERTY_IDENTIFIERS = {name: i for i, name in enumerate(PROPERTY_NAMES) if name}
 
-cdef enum:
-    NOTES_SHOWN = 64
-
 cdef tuple FORMS = (None, "short", "reason_only", "full")   # by MqttForm
 cdef bytes HIDDEN = b"***"
 
@@ -1077,10 +1074,6 @@ cdef int take_options(MqttOptions* o, object version, object side, object strict
     o.max_packet_size = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
     o.max_elements = DEFAULT_ELEMENTS if limits is None else limits.elements
     return 0
-
-
-cdef uint32_t DEFAULT_FRAME_SIZE = Limits().frame_size
-cdef uint32_t DEFAULT_ELEMENTS = Limits().elements
 
 
 def decode_mqtt(data, *, version=None, side=None, strictness=STRICT_MODE, limits=None):

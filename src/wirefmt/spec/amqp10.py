@@ -408,7 +408,13 @@ COMPOSITES: Final[tuple[Composite, ...]] = (
     # ---- transactions, 4.5
     Composite("coordinator", 0x30, "4.5.1", ("target",), (Field("capabilities", "symbol", multiple=True),)),
     Composite("declare", 0x31, "4.5.2", ("transaction",), (Field("global-id", "any"),)),
-    Composite("discharge", 0x32, "4.5.3", ("transaction",), (Field("txn-id", "binary", mandatory=True), Field("fail", "boolean"))),
+    Composite(
+        "discharge",
+        0x32,
+        "4.5.3",
+        ("transaction",),
+        (Field("txn-id", "binary", mandatory=True), Field("fail", "boolean")),
+    ),
     Composite("declared", 0x33, "4.5.5", ("delivery-state", "outcome"), (Field("txn-id", "binary", mandatory=True),)),
     Composite(
         "transactional-state",

@@ -87,6 +87,14 @@ include "_core/amqp10_scalars.pxi"
 include "_core/amqp10_values.pxi"
 # performatives, SASL frames, messages as Python objects, encoders
 include "_core/amqp10_messages.pxi"
+# GENERATED from wirefmt/spec/nsq.py
+include "_core/nsq_table.pxi"
+# JSON objects, member by member, nogil
+include "_core/nsq_json.pxi"
+# NSQ: octets -> NsqUnit, nogil
+include "_core/nsq.pxi"
+# commands and frames as Python objects, encoders
+include "_core/nsq_messages.pxi"
 
 # GENERATED from wirefmt/spec/rocketmq.py
 include "_core/rocketmq_table.pxi"

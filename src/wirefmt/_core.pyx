@@ -95,6 +95,8 @@ include "_core/nsq_json.pxi"
 include "_core/nsq.pxi"
 # commands and frames as Python objects, encoders
 include "_core/nsq_messages.pxi"
+# NsqUnit -> columns
+include "_core/nsq_columns.pxi"
 
 # GENERATED from wirefmt/spec/rocketmq.py
 include "_core/rocketmq_table.pxi"

@@ -30,6 +30,7 @@ Response = _core.NsqResponse
 Sub = _core.NsqSub
 Touch = _core.NsqTouch
 decode = _core.decode_nsq
+decode_batch = _core.nsq_decode_batch
 encode = _core.encode_nsq
 frame_size = _core.nsq_size
 
@@ -55,6 +56,7 @@ __all__ = [
     "Sub",
     "Touch",
     "decode",
+    "decode_batch",
     "encode",
     "frame_size",
 ]

@@ -10,7 +10,8 @@ from tables.text import enum
 
 def table_columns(spec: ModuleType) -> list[str]:
     """Numbers of the columns: T_ the message table's, M_ those of its MQTT struct, B_ those of MQTT's decode_batch; for
-    other protocols the same with letters of the protocol before: RM_, RB_."""
+    other protocols the same with letters of the protocol before: RM_, RB_;
+    NSQ_F_, NSQ_B_."""
     lines = []
     for name, prefix, columns in (
         ("TableColumn", "T", spec.COLUMNS),
@@ -19,6 +20,8 @@ def table_columns(spec: ModuleType) -> list[str]:
         ("Amqp091BatchColumn", "A9B", spec.AMQP091_BATCH),
         ("RocketmqTableField", "RM", spec.ROCKETMQ_FIELDS),
         ("RocketmqBatchColumn", "RB", spec.ROCKETMQ_BATCH),
+        ("NsqTableField", "NSQ_F", spec.NSQ_FIELDS),
+        ("NsqBatchColumn", "NSQ_B", spec.NSQ_BATCH),
     ):
         lines += enum(name, ((f"{prefix}_{c.name.upper()}", i) for i, c in enumerate(columns)))
     return lines
@@ -35,31 +38,26 @@ place that names the columns. All columns may be null. Times are UTC.
 
 | column | type | meaning |
 |---|---|---|"""
-    mqtt = """
-## mqtt
+    further = """
+## {0}
 
-The struct column `mqtt` has what MQTT says beyond the common columns. On the command line and in Spark a field is
-`mqtt.retain`. A property is null where the packet has none.
-
-| field | type | meaning |
-|---|---|---|"""
-    rocketmq = """
-## rocketmq
+The struct column `{0}` has what this protocol says beyond the common columns. On the command line and in Spark a field is
+`{0}.{1}`. It is null where the message has none.
 
 | field | type | meaning |
 |---|---|---|"""
-
     def rows(columns: Iterable[tuple[str, str, str]]) -> list[str]:
         # a struct's fields have a table of their own
         return [
             f"| `{name}` | {kind if kind[:7] != 'struct<' else 'struct'} | {said} |" for name, kind, said in columns
         ]
 
-    return [
-        *intro.splitlines(),
-        *rows(spec.COLUMNS),
-        *mqtt.splitlines(),
-        *rows(spec.MQTT_FIELDS),
-        *rocketmq.splitlines(),
-        *rows(spec.ROCKETMQ_FIELDS),
-    ]
+    lines = [*intro.splitlines(), *rows(spec.COLUMNS)]
+    for name, fields in structs(spec):
+        lines += [*further.format(name, fields[0].name).splitlines(), *rows(fields)]
+    return lines
+
+
+def structs(spec: ModuleType) -> list[tuple[str, tuple]]:
+    """The struct columns and their fields, in the table's order."""
+    return [(c.name, getattr(spec, f"{c.name.upper()}_FIELDS")) for c in spec.COLUMNS if c.type.startswith("struct<")]

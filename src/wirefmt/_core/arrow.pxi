@@ -7,7 +7,7 @@
 # A column that no row touches costs nothing per row: puts name their row, and the nulls between two puts are filled in
 # by the later one. What is all null at the end shares one buffer of zeros.
 #
-# Uses: nothing of the other rooms. Included by _core.pyx.
+# Uses: cursor (Span), utf8. Included by _core.pyx.
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
@@ -400,6 +400,24 @@ cdef inline void put_span(Col* c, int64_t row, const Span* s) noexcept nogil:
     """put_octets, but an absent span leaves the row null."""
     if s.at != NULL:
         put_octets(c, row, s.at, s.size)
+
+
+cdef enum:
+    HEX_OCTETS = 1024           # that are written as text where a column has text; all of them are in a binary column
+
+
+cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil:
+    """Octets where a column has text: themselves if they are text, else in hexadecimal, in `room` (2 * HEX_OCTETS)."""
+    cdef uint32_t i, n = min(octets.size, <uint32_t>HEX_OCTETS)
+    cdef size_t bad = 0
+    if check_utf8(octets.at, octets.size, &bad) == UTF8_OK:
+        out[0] = octets[0]
+        return
+    for i in range(n):
+        room[2 * i] = <uint8_t>b"0123456789abcdef"[octets.at[i] >> 4]
+        room[2 * i + 1] = <uint8_t>b"0123456789abcdef"[octets.at[i] & 15]
+    out.at = room
+    out.size = 2 * n
 
 
 cdef inline void put_struct(Col* c, int64_t row) noexcept nogil:

@@ -200,24 +200,6 @@ cdef inline const uint8_t* next_property(const uint8_t* p, MqttProperty* out) no
     return p + 2 + out.value.size
 
 
-cdef enum:
-    HEX_OCTETS = 1024               # of Correlation Data, written as text; the binary column has all
-
-
-cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil:
-    """Octets where a column has text: themselves if they are text, else in hexadecimal, in `room` (2 * HEX_OCTETS)."""
-    cdef uint32_t i, n = min(octets.size, <uint32_t>HEX_OCTETS)
-    cdef size_t bad = 0
-    if check_utf8(octets.at, octets.size, &bad) == UTF8_OK:
-        out[0] = octets[0]
-        return
-    for i in range(n):
-        room[2 * i] = <uint8_t>b"0123456789abcdef"[octets.at[i] >> 4]
-        room[2 * i + 1] = <uint8_t>b"0123456789abcdef"[octets.at[i] & 15]
-    out.at = room
-    out.size = 2 * n
-
-
 cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) noexcept nogil:
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size

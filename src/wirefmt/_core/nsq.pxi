@@ -183,7 +183,6 @@ cdef inline bint nsq_is_beyond(const NsqOptions* o, const NsqCommandRow* row, in
 cdef int nsq_parse(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnit* out, Fault* f) noexcept nogil:
     """Read exactly one whole command or frame. OK, or the fault's status."""
     cdef size_t size = 0
-    cdef NsqReader x
     cdef int status = nsq_frame_size(p, n, o, &size, f) if n else NEED_DATA
     if status == NEED_DATA or (status == OK and size > n):
         return nsq_fault(f, f.kind if n else 0, NSQ_CHECK_FIELD_TRUNCATED, NSQ_FIELD_FRAME, <int64_t>n,
@@ -193,6 +192,12 @@ cdef int nsq_parse(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnit* out
     if size < n:
         return nsq_fault(f, f.kind, NSQ_CHECK_TRAILING_OCTETS, NSQ_FIELD_FRAME, <int64_t>size,
                          <int64_t>size, <int64_t>n)
+    return nsq_parse_whole(p, n, o, out, f)
+
+
+cdef inline int nsq_parse_whole(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnit* out, Fault* f) noexcept nogil:
+    """As nsq_parse, where nsq_frame_size has just said that there are `n` octets, and in `f.kind` of what."""
+    cdef NsqReader x
     memset(out, 0, sizeof(NsqUnit))
     x.o = o
     x.m = out

@@ -257,21 +257,28 @@ cdef inline bint nsq_digits(const uint8_t** p, const uint8_t* end, uint64_t* n, 
     return some
 
 
-cdef int nsq_member_row(const Span* name) noexcept nogil:
-    """The row of nsq_members with this name, in whatever case and however escaped; -1: none."""
-    cdef char folded[NSQ_NAME_ROOM]
+cdef int nsq_fold_name(const Span* name, char* folded) noexcept nogil:
+    """A member's name without its escapes and in small letters, in NSQ_NAME_ROOM octets; -1: it is none of ours."""
     cdef const uint8_t* p = name.at
     cdef const uint8_t* end = p + name.size
-    cdef size_t n = 0
-    cdef int c, i
+    cdef int n = 0
+    cdef int c
     while p < end:
         c = nsq_next_letter(&p)
         if n == NSQ_NAME_ROOM or c >= 0x80:
             return -1
         folded[n] = <char>(c | 32 if c"A" <= c <= c"Z" else c)
         n += 1
+    return n
+
+
+cdef int nsq_member_row(const Span* name) noexcept nogil:
+    """The row of nsq_members with this name, in whatever case and however escaped; -1: none."""
+    cdef char folded[NSQ_NAME_ROOM]
+    cdef int n = nsq_fold_name(name, folded)
+    cdef int i
     for i in range(NSQ_MEMBERS):
-        if strlen(nsq_member_name[i]) == n and memcmp(nsq_member_name[i], folded, n) == 0:
+        if n == <int>strlen(nsq_member_name[i]) and memcmp(nsq_member_name[i], folded, <size_t>n) == 0:
             return i
     return -1
 

@@ -22,7 +22,7 @@ cdef str nsq_json_text(const Span* raw):
     cdef const uint8_t* p = raw.at
     cdef const uint8_t* end = p + raw.size
     cdef const uint8_t* stop
-    cdef Py_UCS4 c
+    cdef uint32_t c
     if raw.size == 0:
         return ""
     if memchr(p, 0x5C, raw.size) == NULL:
@@ -41,7 +41,7 @@ cdef str nsq_json_text(const Span* raw):
     return PyUnicode_DecodeUTF8(<const char*>w.p, <Py_ssize_t>w.size, "replace")
 
 
-cdef Py_UCS4 nsq_json_escape(const uint8_t** at, const uint8_t* end) noexcept:
+cdef uint32_t nsq_json_escape(const uint8_t** at, const uint8_t* end) noexcept nogil:
     """What an escape stands for; `at` is behind it then."""
     cdef const uint8_t* p = at[0]
     cdef uint32_t c = p[1], low
@@ -1129,7 +1129,7 @@ cdef class NsqDecoder(FrameDecoder):
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef NsqUnit m
-        if nsq_parse(p, n, &self.options, &m, f) != OK:
+        if nsq_parse_whole(p, n, &self.options, &m, f) != OK:
             return None
         self.options.magic = NSQ_MAGIC_BEFORE
         return make_nsq(block, &m)

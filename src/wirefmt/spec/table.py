@@ -83,6 +83,65 @@ MQTT_OPERATIONS: dict[str, tuple[str, str]] = {
     "AUTH": ("authenticate", "authenticate"),
 }
 
+#: What NSQ says beyond the common columns. Times of IDENTIFY are milliseconds, sizes octets, as on the wire.
+NSQ_FIELDS: tuple[Column, ...] = (
+    Column("frame_type", "int32", "frames: 0 response, 1 error, 2 message"),
+    Column("timestamp_ns", "int64", "message frames: nanoseconds since 1970, when it was published"),
+    Column("message_count", "int32", "MPUB"),
+    Column("bodies", "list<binary>", "MPUB: its messages; payload_size is all of them"),
+    Column("rdy_count", "int64", "RDY"),
+    Column("timeout_ms", "int64", "DPUB: deferred by; REQ: comes again after"),
+    Column("response", "string", "response frames: OK, CLOSE_WAIT, _heartbeat_ or JSON"),
+    Column("error_code", "string", "error frames: E_INVALID ..."),
+    Column("error_text", "string", "error frames: what follows the code"),
+    Column("fatal", "boolean", "error frames: is the connection closed? null for a code that is not NSQ's"),
+    Column("hostname", "string", "IDENTIFY"),
+    Column("user_agent", "string", "IDENTIFY"),
+    Column("feature_negotiation", "boolean", "IDENTIFY"),
+    Column("heartbeat_interval", "int64", "IDENTIFY"),
+    Column("output_buffer_timeout", "int64", "IDENTIFY, its response"),
+    Column("output_buffer_size", "int64", "IDENTIFY, its response"),
+    Column("sample_rate", "int64", "IDENTIFY, its response"),
+    Column("msg_timeout", "int64", "IDENTIFY, its response"),
+    Column("tls_v1", "boolean", "IDENTIFY: asked for; its response: will be"),
+    Column("deflate", "boolean", "IDENTIFY: asked for; its response: will be"),
+    Column("deflate_level", "int64", "IDENTIFY, its response"),
+    Column("snappy", "boolean", "IDENTIFY: asked for; its response: will be"),
+    Column("topology_region", "string", "IDENTIFY, its response"),
+    Column("topology_zone", "string", "IDENTIFY, its response"),
+    Column("max_rdy_count", "int64", "response to IDENTIFY"),
+    Column("server_version", "string", "response to IDENTIFY: `version`"),
+    Column("max_msg_timeout", "int64", "response to IDENTIFY"),
+    Column("max_deflate_level", "int64", "response to IDENTIFY"),
+    Column("auth_required", "boolean", "response to IDENTIFY"),
+    Column("identity", "string", "response to AUTH"),
+    Column("identity_url", "string", "response to AUTH"),
+    Column("permission_count", "int64", "response to AUTH"),
+    Column("secret", "binary", "AUTH; null unless credentials are exposed"),
+    Column("compression", "string", "deflate or snappy, where the stream is compressed; offsets are of what is inside"),
+)
+
+#: OpenTelemetry's operation of each command and frame; else a word of our own.
+NSQ_OPERATIONS: dict[str, str] = {
+    "MAGIC": "connect",
+    "IDENTIFY": "connect",
+    "AUTH": "authenticate",
+    "SUB": "subscribe",
+    "PUB": "send",
+    "MPUB": "send",
+    "DPUB": "send",
+    "RDY": "flow",
+    "FIN": "settle",
+    "REQ": "settle",
+    "TOUCH": "settle",
+    "CLS": "unsubscribe",
+    "NOP": "ping",
+    "response": "response",
+    "heartbeat": "ping",
+    "error": "error",
+    "message": "receive",
+}
+
 
 ROCKETMQ_FIELDS: tuple[Column, ...] = (
     Column("code", "int32", "request code, or response code"),
@@ -197,6 +256,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("error", "string", "what was wrong: field, offset, reason"),
     Column("mqtt", struct(MQTT_FIELDS), "MQTT's further fields"),
     Column("rocketmq", struct(ROCKETMQ_FIELDS), "RocketMQ's further fields"),
+    Column("nsq", struct(NSQ_FIELDS), "NSQ's further fields"),
 )
 
 
@@ -270,4 +330,20 @@ AMQP091_BATCH: tuple[Column, ...] = (
     Column("body", "binary", "of all body frames"),
     Column("body_size", "int64", "as the content header has it"),
     Column("error", "string", "why the frame cannot be read, or the content is not complete"),
+)
+
+
+#: What `wirefmt.nsq.decode_batch` gives: one row a command or frame of one direction.
+NSQ_BATCH: tuple[Column, ...] = (
+    Column("offset", "int64", "octets of the input before it"),
+    Column("size", "int32", "octets"),
+    Column("kind", "string", "PUB, FIN ... response, error, message"),
+    Column("topic", "string", "SUB, PUB, MPUB, DPUB"),
+    Column("channel", "string", "SUB"),
+    Column("message_id", "binary", "FIN, REQ, TOUCH, message frames: 16 octets"),
+    Column("timestamp", "int64", "message frames: nanoseconds since 1970"),
+    Column("attempts", "int32", "message frames"),
+    Column("body", "binary", "PUB, DPUB, message frames"),
+    Column("nsq", struct(NSQ_FIELDS), "every further field, as in the message table"),
+    Column("error", "string", "why it cannot be read; all other fields but offset and size are null then"),
 )

@@ -21,8 +21,8 @@ from typing import NamedTuple
 from tables.amqp091 import amqp091_methods, amqp091_table
 from tables.amqp10 import amqp10_table
 from tables.mqtt import mqtt_table
-from tables.rocketmq import rocketmq_stub, rocketmq_table
 from tables.nsq import nsq_table
+from tables.rocketmq import rocketmq_stub, rocketmq_table
 from tables.table import table_columns, table_page
 
 ROOT = Path(__file__).resolve().parent.parent

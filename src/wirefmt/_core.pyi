@@ -13,6 +13,7 @@ from typing_extensions import Buffer, disjoint_base
 from wirefmt._rocketmq import *  # noqa: F403
 from wirefmt._rocketmq import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from wirefmt.framing import Limits, NeedData
+from wirefmt.spec.nsq import ServerOptions
 from wirefmt.strictness import Note, Strictness
 
 # ---- framer
@@ -2706,6 +2707,7 @@ class CaptureDecoder:
     def fault(self) -> str | None: ...
     @property
     def not_a_capture(self) -> bool: ...
+
 # ---- nsq_messages
 _NsqMembers: TypeAlias = tuple[tuple[str, Any], ...]
 
@@ -2723,7 +2725,6 @@ class NsqMessage:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: object) -> Self: ...
 
-@disjoint_base
 class NsqCommand(NsqMessage):
     @property
     def line(self) -> bytes: ...
@@ -2736,7 +2737,6 @@ class NsqCommand(NsqMessage):
 class NsqMagic(NsqCommand):
     def __init__(self) -> None: ...
 
-@disjoint_base
 class NsqMembers(NsqCommand): ...
 
 @final
@@ -2793,14 +2793,12 @@ class NsqSub(NsqCommand):
     @property
     def channel(self) -> str | None: ...
 
-@disjoint_base
 class NsqPublication(NsqCommand):
     @property
     def topic(self) -> str | None: ...
     @property
     def body(self) -> memoryview: ...
     def body_bytes(self) -> bytes: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class NsqPublish(NsqPublication):
@@ -2826,7 +2824,6 @@ class NsqReady(NsqCommand):
     @property
     def count(self) -> int | None: ...
 
-@disjoint_base
 class NsqAnswer(NsqCommand):
     @property
     def message_id(self) -> bytes | None: ...
@@ -2853,7 +2850,6 @@ class NsqClose(NsqCommand):
 class NsqNop(NsqCommand):
     def __init__(self) -> None: ...
 
-@disjoint_base
 class NsqFrame(NsqMessage):
     def __init__(self, *, frame_type: SupportsIndex, data: Buffer = b"") -> None: ...
     @property
@@ -2898,7 +2894,6 @@ class NsqMessageFrame(NsqFrame):
     @property
     def body(self) -> memoryview: ...
     def body_bytes(self) -> bytes: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class NsqDecoder(FrameDecoder):

@@ -87,17 +87,6 @@ include "_core/amqp10_scalars.pxi"
 include "_core/amqp10_values.pxi"
 # performatives, SASL frames, messages as Python objects, encoders
 include "_core/amqp10_messages.pxi"
-# GENERATED from wirefmt/spec/nsq.py
-include "_core/nsq_table.pxi"
-# JSON objects, member by member, nogil
-include "_core/nsq_json.pxi"
-# NSQ: octets -> NsqUnit, nogil
-include "_core/nsq.pxi"
-# commands and frames as Python objects, encoders
-include "_core/nsq_messages.pxi"
-# NsqUnit -> columns
-include "_core/nsq_columns.pxi"
-
 # GENERATED from wirefmt/spec/rocketmq.py
 include "_core/rocketmq_table.pxi"
 # octets -> RocketmqFrame, stored messages, nogil
@@ -114,6 +103,16 @@ include "_core/rocketmq_json.pxi"
 include "_core/rocketmq_messages.pxi"
 # RocketmqFrame -> columns
 include "_core/rocketmq_columns.pxi"
+# GENERATED from wirefmt/spec/nsq.py
+include "_core/nsq_table.pxi"
+# JSON objects, member by member, nogil
+include "_core/nsq_json.pxi"
+# NSQ: octets -> NsqUnit, nogil
+include "_core/nsq.pxi"
+# commands and frames as Python objects, encoders
+include "_core/nsq_messages.pxi"
+# NsqUnit -> columns
+include "_core/nsq_columns.pxi"
 
 # ---- captures
 # pcap and pcapng blocks -> packet records

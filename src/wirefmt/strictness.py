@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from wirefmt.spec import amqp091, amqp10, mqtt
+from wirefmt.spec import amqp091, amqp10, mqtt, nsq
 
 
 class Strictness(enum.StrEnum):
@@ -64,5 +64,9 @@ def _amqp10() -> tuple[Skippable, ...]:
     return tuple(Skippable("amqp10", c.name, c.text, {"1.0": c.spec}) for c in amqp10.CHECKS if c.lax)
 
 
+def _nsq() -> tuple[Skippable, ...]:
+    return tuple(Skippable("nsq", c.name, c.text, {"V2": c.spec}) for c in nsq.CHECKS if c.lax)
+
+
 #: Every check that LAX may skip. Who made it necessary, where known: the protocols' pages in docs/.
-SKIPPABLE: Final[tuple[Skippable, ...]] = _mqtt() + _amqp091() + _amqp10()
+SKIPPABLE: Final[tuple[Skippable, ...]] = _mqtt() + _amqp091() + _amqp10() + _nsq()

@@ -16,7 +16,7 @@ def nsq_table(spec: ModuleType) -> list[str]:
     bodies = {"": 0, "message": 1, "messages": 2, "json": 3, "secret": 4}
     types = {name: i for i, name in enumerate(("string", "boolean", "int", "int32"))}
     options = {name: i for i, name in enumerate(spec.ServerOptions.__dataclass_fields__)}
-    commands = {i: c for i, c in enumerate(spec.COMMANDS, 2)}
+    commands = dict(enumerate(spec.COMMANDS, 2))
     names = ["", "MAGIC", *(c.name for c in spec.COMMANDS)]
     names += [""] * (FRAMES - len(names)) + ["frame", *spec.FRAME_TYPES.values()]
 
@@ -24,7 +24,9 @@ def nsq_table(spec: ModuleType) -> list[str]:
         """A number as it is, an option of the server as its row from -1 downwards."""
         return value if isinstance(value, int) else -1 - options[value]
 
-    lines = enum("NsqKind", [("NSQ_COMMAND", 0), ("NSQ_MAGIC", 1), *((f"NSQ_{c.name}", i) for i, c in commands.items())])
+    lines = enum(
+        "NsqKind", [("NSQ_COMMAND", 0), ("NSQ_MAGIC", 1), *((f"NSQ_{c.name}", i) for i, c in commands.items())]
+    )
     lines += [f"    NSQ_{n.upper()} = {i}" for i, n in enumerate(names) if i >= FRAMES]
     lines += [f"    NSQ_KINDS = {len(names)}"]
     lines += enum("NsqWord", ((f"NSQ_WORD_{name.upper()}", i) for name, i in words.items()))
@@ -32,7 +34,9 @@ def nsq_table(spec: ModuleType) -> list[str]:
     lines += enum("NsqMemberType", ((f"NSQ_TYPE_{name.upper()}", i) for name, i in types.items()))
     lines += enum("NsqServerOption", ((f"NSQ_OPTION_{name.upper()}", i) for name, i in options.items()))
     lines += [f"    NSQ_OPTIONS = {len(options)}"]
-    lines += enum("NsqMemberRowNumber", ((f"NSQ_MEMBER_{m.name.upper()}", i) for i, m in enumerate(spec.IDENTIFY_MEMBERS)))
+    lines += enum(
+        "NsqMemberRowNumber", ((f"NSQ_MEMBER_{m.name.upper()}", i) for i, m in enumerate(spec.IDENTIFY_MEMBERS))
+    )
     lines += faults("nsq", spec)
     lines += ["", "", "cdef extern from *:", '    """']
     lines += [
@@ -76,7 +80,7 @@ def nsq_table(spec: ModuleType) -> list[str]:
                 types[m.type],
                 checks[m.check] if m.check else 0,
                 spec.FIELDS.index(f"members.{m.name}"),
-                "{" + ", ".join(map(str, (m.special + (0, 0))[:2] if m.special else (1, 1))) + "}",
+                "{" + ", ".join(map(str, (*m.special, *m.special)[:2] or (1, 1))) + "}",
             )
             for m in spec.IDENTIFY_MEMBERS
         ),

@@ -46,6 +46,7 @@ The struct column `{0}` has what this protocol says beyond the common columns. O
 
 | field | type | meaning |
 |---|---|---|"""
+
     def rows(columns: Iterable[tuple[str, str, str]]) -> list[str]:
         # a struct's fields have a table of their own
         return [

@@ -488,7 +488,7 @@ cdef inline bint nsq_has_type(const NsqMember* v, int type) noexcept nogil:
         return v.type == NSQ_JSON_STRING
     if type == NSQ_TYPE_BOOLEAN:
         return v.type == NSQ_JSON_TRUE or v.type == NSQ_JSON_FALSE
-    return v.type == NSQ_JSON_INTEGER and v.fits and (type == NSQ_TYPE_INT or -0x80000000 <= v.number <= 0x7FFFFFFF)
+    return v.type == NSQ_JSON_INTEGER and v.in_range and (type == NSQ_TYPE_INT or -0x80000000 <= v.number <= 0x7FFFFFFF)
 
 
 cdef inline bint nsq_is_allowed(const NsqOptions* o, int member, int64_t value) noexcept nogil:

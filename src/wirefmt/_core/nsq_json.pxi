@@ -35,7 +35,7 @@ cdef struct NsqMember:
     Span name                       # between the quotes, escapes and all
     Span value                      # as written; of a string what is between the quotes
     uint8_t type
-    bint fits                       # INTEGER: `number` holds it
+    bint in_range                       # INTEGER: `number` holds it
     int64_t number
 
 
@@ -217,24 +217,24 @@ cdef bint nsq_json_number(NsqJson* j, NsqMember* m) noexcept nogil:
     cdef bint negative = p[0] == c"-"
     cdef uint64_t n = 0
     m.type = NSQ_JSON_INTEGER
-    m.fits = True
+    m.in_range = True
     p += negative
-    if not nsq_digits(&p, j.end, &n, &m.fits) or (p - j.at > 1 + negative and j.at[negative] == c"0"):
+    if not nsq_digits(&p, j.end, &n, &m.in_range) or (p - j.at > 1 + negative and j.at[negative] == c"0"):
         return nsq_json_stop(j, NSQ_CHECK_JSON_SYNTAX)
     if n > <uint64_t>0x7FFFFFFFFFFFFFFF + negative:
-        m.fits = False
+        m.in_range = False
     m.number = <int64_t>(0 - n) if negative else <int64_t>n
     if p < j.end and p[0] == c".":
         p += 1
         m.type = NSQ_JSON_NUMBER
-        if not nsq_digits(&p, j.end, &n, &m.fits):
+        if not nsq_digits(&p, j.end, &n, &m.in_range):
             return nsq_json_stop(j, NSQ_CHECK_JSON_SYNTAX)
     if p < j.end and p[0] | 32 == c"e":
         p += 1
         m.type = NSQ_JSON_NUMBER
         if p < j.end and (p[0] == c"-" or p[0] == c"+"):
             p += 1
-        if not nsq_digits(&p, j.end, &n, &m.fits):
+        if not nsq_digits(&p, j.end, &n, &m.in_range):
             return nsq_json_stop(j, NSQ_CHECK_JSON_SYNTAX)
     if p - j.at > NSQ_JSON_NUMBER_MAX:
         return nsq_json_stop(j, NSQ_CHECK_JSON_NUMBER)
@@ -243,13 +243,13 @@ cdef bint nsq_json_number(NsqJson* j, NsqMember* m) noexcept nogil:
     return True
 
 
-cdef inline bint nsq_digits(const uint8_t** p, const uint8_t* end, uint64_t* n, bint* fits) noexcept nogil:
-    """Digits as a number; False: there are none. `fits` becomes False where they are more than 64 bits."""
+cdef inline bint nsq_digits(const uint8_t** p, const uint8_t* end, uint64_t* n, bint* in_range) noexcept nogil:
+    """Digits as a number; False: there are none. `in_range` becomes False where they are more than 64 bits."""
     cdef const uint8_t* at = p[0]
     cdef bint some
     while at < end and c"0" <= at[0] <= c"9":
         if n[0] > (<uint64_t>0xFFFFFFFFFFFFFFFF - 9) // 10:
-            fits[0] = False
+            in_range[0] = False
         n[0] = n[0] * 10 + (at[0] - 48)
         at += 1
     some = at > p[0]

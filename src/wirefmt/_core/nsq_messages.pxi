@@ -72,7 +72,7 @@ cdef object nsq_json_object(const NsqMember* m):
     if m.type <= NSQ_JSON_NULL:
         return m.type == NSQ_JSON_TRUE if m.type != NSQ_JSON_NULL else None
     if m.type == NSQ_JSON_INTEGER:
-        return m.number if m.fits else int(octets_of(m.value.at, m.value.size))
+        return m.number if m.in_range else int(octets_of(m.value.at, m.value.size))
     if m.type == NSQ_JSON_NUMBER:
         return float(octets_of(m.value.at, m.value.size))
     j.at = m.value.at + 1

@@ -198,7 +198,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("FIELD_TRUNCATED", "cut short", "Data Format", status="TRUNCATED"),
     Check("TRAILING_OCTETS", "octets behind the end", "Data Format"),
     # ---- commands
-    Check("MAGIC", "not the magic of V2, two spaces and V2", "Protocol Overview", "E_BAD_PROTOCOL", status="UNSUPPORTED"),
+    Check(
+        "MAGIC", "not the magic of V2, two spaces and V2", "Protocol Overview", "E_BAD_PROTOCOL", status="UNSUPPORTED"
+    ),
     Check("LINE_TOO_LONG", "command line longer than 16384 octets", "Commands", status="LIMIT"),
     Check("COMMAND_UNKNOWN", "invalid command", "Commands", "E_INVALID", lax=True),
     Check("WORDS_MISSING", "insufficient number of parameters", "{command}", "E_INVALID", lax=True),
@@ -232,7 +234,11 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("SAMPLE_RATE", "sample rate is invalid", "IDENTIFY", "E_BAD_BODY", lax=True),
     Check("MSG_TIMEOUT", "msg timeout is invalid", "IDENTIFY", "E_BAD_BODY", lax=True),
     Check(
-        "BOTH_COMPRESSIONS", "cannot enable both deflate and snappy compression", "IDENTIFY", "E_IDENTIFY_FAILED", lax=True
+        "BOTH_COMPRESSIONS",
+        "cannot enable both deflate and snappy compression",
+        "IDENTIFY",
+        "E_IDENTIFY_FAILED",
+        lax=True,
     ),
     # ---- frames
     Check("SIZE_TOO_SMALL", "frame size below 4", "Data Format"),

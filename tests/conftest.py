@@ -1,4 +1,4 @@
-"""One Spark session for the whole run; a clean memory store for each test."""
+"""One Spark session and one RabbitMQ for the whole run; a clean memory store for each test."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import rabbitmq as node
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +29,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         pytest.skip(str(absent))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[node.Broker]:
+    """A RabbitMQ node that is ours alone, with AMQP 1.0 and MQTT. Skips where there is none."""
+    if node.SERVER is None or node.EPMD is None or node.CONTROL is None:
+        pytest.skip("needs the program rabbitmq-server (package rabbitmq-server)")
+    broker = node.Broker(tmp_path_factory.mktemp("rabbitmq"))
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,143 @@
+"""A RabbitMQ of one's own on loopback: its own node, ports, data, cookie and epmd, all gone with the test session."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HOST = "127.0.0.1"
+USER = PASSWORD = "guest"
+START = 90.0  # seconds a node may take to start on a busy machine
+END = 20.0  # and to stop
+PLUGINS = ("rabbitmq_amqp1_0", "rabbitmq_mqtt")
+
+#: Debian's wrapper on the PATH changes to the user rabbitmq and to the system's files: the script behind it does not.
+SCRIPTS = os.pathsep.join(("/usr/lib/rabbitmq/bin", os.environ.get("PATH", ""), "/usr/local/sbin", "/opt/rabbitmq/sbin"))
+SERVER = shutil.which("rabbitmq-server", path=SCRIPTS)
+CONTROL = shutil.which("rabbitmqctl", path=SCRIPTS)
+EPMD = shutil.which("epmd")
+
+
+def free_ports(n: int) -> list[int]:
+    """Ports of loopback that nobody has at the moment."""
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(n)]
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+@dataclass
+class Broker:
+    """A running node. AMQP 0.9.1 and 1.0 share `port`; MQTT has `mqtt_port`."""
+
+    folder: Path
+    port: int = 0
+    mqtt_port: int = 0
+    environment: dict[str, str] = field(default_factory=dict)
+    epmd: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Another try if somebody takes a port first."""
+        for _ in range(3):
+            self.configure()
+            assert SERVER is not None
+            assert EPMD is not None
+            # in the foreground, as a child: a node that finds none starts one that outlives it
+            self.epmd = self.run(EPMD, "-address", HOST, "-port", self.environment["ERL_EPMD_PORT"])
+            self.process = self.run(SERVER)
+            if self.answers():
+                return
+            self.stop()
+        log = "\n".join(p.read_text(errors="replace")[-2000:] for p in self.folder.glob("*.log"))
+        raise RuntimeError(f"rabbitmq-server does not start:\n{log}")
+
+    def configure(self) -> None:
+        self.port, self.mqtt_port, epmd_port, node_port = free_ports(4)
+        names = {
+            "RABBITMQ_CONFIG_FILE": "rabbitmq.conf",
+            "RABBITMQ_CONF_ENV_FILE": "rabbitmq-env.conf",
+            "RABBITMQ_ADVANCED_CONFIG_FILE": "advanced.config",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": "enabled_plugins",
+            "RABBITMQ_MNESIA_BASE": "data",
+            "RABBITMQ_LOG_BASE": ".",
+            "RABBITMQ_LOGS": "node.log",
+            "RABBITMQ_PID_FILE": "pid",
+            "RABBITMQ_FEATURE_FLAGS_FILE": "feature_flags",
+            "RABBITMQ_GENERATED_CONFIG_DIR": "config",
+            "RABBITMQ_SCHEMA_DIR": "schema",
+            "RABBITMQ_PLUGINS_EXPAND_DIR": "expanded",
+            "HOME": ".",  # the cookie lies there
+        }
+        loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))},
+            **{name: str(self.folder / value) for name, value in names.items()},
+            "RABBITMQ_NODENAME": f"wirefmt{self.port}@localhost",
+            "RABBITMQ_DIST_PORT": str(node_port),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": loopback,
+            "RABBITMQ_CTL_ERL_ARGS": loopback,
+            "ERL_EPMD_ADDRESS": HOST,
+            "ERL_EPMD_PORT": epmd_port.__str__(),
+            "detached": "1",  # the script becomes the node, instead of waiting for it
+        }
+        (self.folder / "rabbitmq-env.conf").write_text("")
+        (self.folder / "advanced.config").write_text("[].\n")
+        (self.folder / "enabled_plugins").write_text(f"[{','.join(PLUGINS)}].\n")
+        (self.folder / "rabbitmq.conf").write_text(
+            f"listeners.tcp.1 = {HOST}:{self.port}\n"
+            f"mqtt.listeners.tcp.1 = {HOST}:{self.mqtt_port}\n"
+            "num_acceptors.tcp = 2\n"
+            "disk_free_limit.absolute = 1MB\n"
+        )
+
+    def run(self, *command: str) -> subprocess.Popen[bytes]:
+        name = Path(command[0]).name
+        with (self.folder / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(
+                command, env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def answers(self) -> bool:
+        """Waits until both ports take connections; False if the node ends or takes too long."""
+        end = time.monotonic() + START
+        waiting = [self.port, self.mqtt_port]
+        while waiting and self.process is not None and self.process.poll() is None and time.monotonic() < end:
+            try:
+                socket.create_connection((HOST, waiting[-1]), timeout=1).close()
+                waiting.pop()
+            except OSError:
+                time.sleep(0.1)
+        return not waiting
+
+    def control(self, *command: str) -> str:
+        """rabbitmqctl's answer."""
+        assert CONTROL is not None
+        done = subprocess.run(
+            (CONTROL, "--quiet", *command),
+            env=self.environment,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=START,
+            check=True,
+        )
+        return done.stdout
+
+    def stop(self) -> None:
+        for process in (self.process, self.epmd):
+            if process is None:
+                continue
+            process.terminate()
+            try:
+                process.wait(END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.process = self.epmd = None

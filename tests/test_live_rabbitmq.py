@@ -1,0 +1,426 @@
+"""A real RabbitMQ on loopback, AMQP 0.9.1: what pika, py-amqp and the broker say to each other is read under STRICT and
+written again octet by octet, and means what they meant by it; and a client made of wirefmt's own frames, with pika and
+py-amqp at the other end. AMQP 1.0 stands in test_live_rabbitmq_amqp10.py."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import pytest
+from amqp091_vectors import built, shown
+from proxy import CLIENT, HOST, SERVER, Conversation, Proxy
+from rabbitmq import PASSWORD, USER, Broker
+
+from wirefmt import amqp091
+
+pytestmark = pytest.mark.live
+
+PATIENCE = 15.0  # seconds for something that must come
+SIDES = ("client", "server")
+MOMENT = datetime(2026, 11, 21, 8, 30, 1, tzinfo=UTC)
+SECONDS = int(MOMENT.timestamp())
+M = TypeVar("M")
+
+
+# ---- what was recorded
+
+
+class Dialogue:
+    """A recorded connection, read. Making one checks what is true of all: every frame is read under STRICT as its octets
+    came, is written as it was, and can be built from its values; contents joined by the Assembler are the frames of
+    their channel."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.frames = [self.read(conversation, side) for side in (CLIENT, SERVER)]
+        self.messages = [self.assemble(conversation, side) for side in (CLIENT, SERVER)]
+
+    def read(self, conversation: Conversation, side: int) -> list[Any]:
+        decoder = amqp091.Decoder(side=SIDES[side])
+        frames = [f for sender, octets in conversation.chunks if sender == side for f in decoder.feed(octets)]
+        decoder.close()
+        assert b"".join(frame.encode() for frame in frames) == conversation.octets(side)
+        for frame in frames:
+            assert built(shown(frame)).encode() == frame.encode(), frame
+        return frames
+
+    def assemble(self, conversation: Conversation, side: int) -> list[Any]:
+        assembler = amqp091.Assembler(side=SIDES[side])
+        messages = [m for sender, octets in conversation.chunks if sender == side for m in assembler.feed(octets)]
+        assembler.close()
+        for channel in {frame.channel for frame in self.frames[side]}:
+            parts = [b"".join(m.encode() for m in all if m.channel == channel) for all in (messages, self.frames[side])]
+            assert parts[0] == parts[1]
+        return messages
+
+    def sent(self, kind: type[M]) -> list[M]:
+        """Methods of the client; those with content have it."""
+        return self.of(kind, CLIENT)
+
+    def received(self, kind: type[M]) -> list[M]:
+        return self.of(kind, SERVER)
+
+    def of(self, kind: type[M], side: int) -> list[Any]:
+        return [m for m in self.messages[side] if type(getattr(m, "method", m)) is kind]
+
+    def names(self, side: int) -> set[str]:
+        return {m.name for m in self.frames[side] if isinstance(m, amqp091.Method)}
+
+
+@pytest.fixture
+def proxy(rabbitmq: Broker) -> Iterator[Proxy]:
+    proxy = Proxy(rabbitmq.port)
+    yield proxy
+    proxy.close()
+
+
+def dialogue(proxy: Proxy) -> Dialogue:
+    """The only one."""
+    (conversation,) = proxy.finish()
+    return Dialogue(conversation)
+
+
+def plain(value: Any) -> Any:
+    """Of a table, as Python's clients have it: dicts, lists, datetimes."""
+    if isinstance(value, amqp091.FieldTable):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, amqp091.FieldArray):
+        return [plain(item) for item in value]
+    return value.to_datetime() if isinstance(value, amqp091.Timestamp) else value
+
+
+def letters(table: amqp091.FieldTable) -> dict[Any, str]:
+    return {name: letter for name, letter, _ in table.entries}
+
+
+#: What a client sends, and the type it chooses for it: facts of pika/data.py and amqp/serialization.py.
+PIKA_TYPES = {
+    "text": ("grüße", "S"),
+    "no text": ("", "S"),
+    "octets": (b"\x00\xff", "x"),
+    "yes": (True, "t"),
+    "no": (False, "t"),
+    "int": (-(2**31), "I"),
+    "more": (2**31, "l"),
+    "least": (-(2**63), "l"),
+    "decimal": (Decimal("1234.5"), "D"),
+    "whole": (Decimal(7), "D"),
+    "moment": (MOMENT, "T"),
+    "table": ({"a": {"b": [1, None, {"c": "d"}]}, "e": {}}, "F"),
+    "array": (["x", True, None, [], [b"", [2**40]]], "A"),
+    "nothing": (None, "V"),
+}
+PY_AMQP_TYPES = {
+    "text": ("grüße", "S"),
+    "octets": (b"\x00\xff", "S"),
+    "yes": (True, "t"),
+    "int": (2**31 - 1, "I"),
+    "more": (2**31, "L"),
+    "less": (-(2**31), "L"),
+    "double": (1.1, "d"),
+    "decimal": (Decimal("1234.5"), "D"),
+    "moment": (MOMENT.replace(tzinfo=None), "T"),
+    "table": ({"a": {"b": [1, None, {"c": "d"}]}, "e": {}}, "F"),
+    "array": (["x", True, None, [], [2**40]], "A"),
+    "nothing": (None, "V"),
+}
+PROPERTIES: dict[str, Any] = {
+    "content_type": "text/plain",
+    "content_encoding": "identity",
+    "delivery_mode": 2,
+    "priority": 9,
+    "correlation_id": "c-1",
+    "reply_to": "answers/é",
+    "expiration": "600000",
+    "message_id": "m-1",
+    "timestamp": SECONDS,
+    "type": "kind",
+    "user_id": USER,
+    "app_id": "wirefmt",
+    "cluster_id": "none",
+}
+BODIES = [b"", b"\x00\xce", b"x" * (131072 - 8), b"y" * (131072 - 7), bytes(range(256)) * 2000]
+
+
+def same_moments(value: Any) -> Any:
+    """py-amqp's datetimes know no zone."""
+    return {k: v.replace(tzinfo=UTC) if isinstance(v, datetime) else v for k, v in value.items()}
+
+
+# ---- pika
+
+
+@contextlib.contextmanager
+def pika_connection(port: int, **more: Any) -> Iterator[Any]:
+    pika = pytest.importorskip("pika", reason="needs the package pika")
+    more.setdefault("credentials", pika.PlainCredentials(USER, PASSWORD))
+    more.setdefault("socket_timeout", PATIENCE)
+    connection = pika.BlockingConnection(pika.ConnectionParameters(HOST, port, **more))
+    try:
+        yield connection
+    finally:
+        with contextlib.suppress(pika.exceptions.AMQPError):
+            connection.close()
+
+
+def pika_properties(headers: Any = None, **fields: Any) -> Any:
+    import pika
+
+    return pika.BasicProperties(headers=headers, **fields)
+
+
+def test_pika_handshake(proxy: Proxy) -> None:
+    with pika_connection(proxy.port, client_properties={"connection_name": "näme", "n": [1]}, frame_max=8192):
+        pass
+    talk = dialogue(proxy)
+    header = talk.frames[CLIENT][0]
+    assert isinstance(header, amqp091.ProtocolHeader)
+    assert header.octets == b"\x00\x00\x09\x01"
+    (start,) = talk.received(amqp091.ConnectionStart)
+    assert (start.version_major, start.version_minor) == (0, 9)
+    assert start.server_properties["product"] == "RabbitMQ"
+    assert start.server_properties["capabilities"]["consumer_cancel_notify"] is True
+    assert b"PLAIN" in start.mechanisms.split(b" ")
+    (start_ok,) = talk.sent(amqp091.ConnectionStartOk)
+    assert (start_ok.mechanism, start_ok.response, start_ok.locale) == ("PLAIN", b"\0guest\0guest", "en_US")
+    assert plain(start_ok.client_properties)["n"] == [1]
+    assert start_ok.client_properties["connection_name"] == "näme"
+    (tune,), (tune_ok,) = talk.received(amqp091.ConnectionTune), talk.sent(amqp091.ConnectionTuneOk)
+    assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (2047, 131072, 60)
+    assert (tune_ok.channel_max, tune_ok.frame_max, tune_ok.heartbeat) == (2047, 8192, 60)
+    (opened,) = talk.sent(amqp091.ConnectionOpen)
+    assert opened.virtual_host == "/"
+    (close,) = talk.sent(amqp091.ConnectionClose)
+    assert (close.reply_code, close.reply_text) == (200, "Normal shutdown")
+    assert talk.received(amqp091.ConnectionOpenOk)
+    assert talk.received(amqp091.ConnectionCloseOk)
+
+
+def test_pika_properties_and_bodies(proxy: Proxy) -> None:
+    headers = {name: value for name, (value, _) in PIKA_TYPES.items()}
+    came = []
+    with pika_connection(proxy.port) as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True, arguments={"x-max-priority": 9}).method.queue
+        for body in BODIES:
+            channel.basic_publish("", queue, body, pika_properties(headers, **PROPERTIES))
+        for method, properties, body in channel.consume(queue, inactivity_timeout=PATIENCE):
+            came.append((method, properties, body))
+            channel.basic_ack(method.delivery_tag)
+            if len(came) == len(BODIES):
+                break
+        channel.cancel()
+    talk = dialogue(proxy)
+    published, delivered = talk.sent(amqp091.BasicPublish), talk.received(amqp091.BasicDeliver)
+    assert [m.body_bytes() for m in published] == BODIES
+    assert [m.body_bytes() for m in delivered] == BODIES
+    assert [len(m.body_sizes) for m in published] == [0, 1, 1, 2, 4]
+    assert [a.delivery_tag for a in talk.sent(amqp091.BasicAck)] == [1, 2, 3, 4, 5]
+    for message in published:
+        assert (message.method.exchange, message.method.routing_key, message.method.mandatory) == ("", queue, False)
+    for message, (method, properties, body) in zip(delivered, came, strict=True):
+        deliver = message.method
+        assert (deliver.consumer_tag, deliver.delivery_tag, deliver.redelivered, deliver.exchange) == (
+            method.consumer_tag,
+            method.delivery_tag,
+            method.redelivered,
+            method.exchange,
+        )
+        assert deliver.routing_key == method.routing_key == queue
+        assert message.body_bytes() == body
+        assert plain(message.properties.headers) == properties.headers == headers
+    for message in published + delivered:
+        assert letters(message.properties.headers) == {name: letter for name, (_, letter) in PIKA_TYPES.items()}
+        for name, value in PROPERTIES.items():
+            assert getattr(message.properties, name) == value, name
+
+
+def test_pika_confirms_returns_and_nacks(proxy: Proxy) -> None:
+    pika = pytest.importorskip("pika", reason="needs the package pika")
+    with pika_connection(proxy.port) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        full = {"x-max-length": 1, "x-overflow": "reject-publish"}
+        queue = channel.queue_declare("", exclusive=True, arguments=full).method.queue
+        channel.basic_publish("", queue, b"kept", mandatory=True)
+        with pytest.raises(pika.exceptions.NackError):
+            channel.basic_publish("", queue, b"refused")
+        with pytest.raises(pika.exceptions.UnroutableError) as caught:
+            channel.basic_publish("", "nobody", b"back", pika_properties({"h": 1}, message_id="m"), mandatory=True)
+    (back,) = caught.value.messages
+    talk = dialogue(proxy)
+    assert talk.sent(amqp091.ConfirmSelect)
+    assert talk.received(amqp091.ConfirmSelectOk)
+    assert [m.method.mandatory for m in talk.sent(amqp091.BasicPublish)] == [True, False, True]
+    (nack,) = talk.received(amqp091.BasicNack)
+    assert nack.delivery_tag == 2
+    assert [a.delivery_tag for a in talk.received(amqp091.BasicAck)] == [1, 3]
+    (returned,) = talk.received(amqp091.BasicReturn)
+    method = returned.method
+    assert (method.reply_code, method.reply_text, method.exchange, method.routing_key) == (
+        back.method.reply_code,
+        back.method.reply_text,
+        "",
+        "nobody",
+    )
+    assert (method.reply_code, method.reply_text) == (312, "NO_ROUTE")
+    assert (returned.body_bytes(), returned.properties.message_id) == (b"back", "m")
+    assert returned.properties.headers == {"h": 1}
+
+
+def test_pika_get_settle_and_recover(proxy: Proxy) -> None:
+    with pika_connection(proxy.port) as connection:
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=7, global_qos=True)
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        assert channel.basic_get(queue) == (None, None, None)
+        for i in range(6):
+            channel.basic_publish("", queue, str(i).encode())
+        got = [channel.basic_get(queue)[0] for _ in range(6)]
+        channel.basic_ack(got[1].delivery_tag, multiple=True)
+        channel.basic_nack(got[3].delivery_tag, multiple=True, requeue=True)
+        channel.basic_reject(got[4].delivery_tag, requeue=False)
+        channel.basic_recover(requeue=True)
+        left = channel.queue_declare(queue, passive=True).method.message_count
+        again = channel.basic_get(queue, auto_ack=True)[0]
+        channel.queue_purge(queue)
+    assert left == 3
+    talk = dialogue(proxy)
+    (qos,) = talk.sent(amqp091.BasicQos)
+    assert (qos.prefetch_size, qos.prefetch_count, qos.global_) == (0, 7, True)
+    assert len(talk.received(amqp091.BasicQosOk)) == len(talk.received(amqp091.BasicGetEmpty)) == 1
+    found = talk.received(amqp091.BasicGetOk)
+    assert [m.method.message_count for m in found[:6]] == [5, 4, 3, 2, 1, 0]
+    assert [m.body_bytes() for m in found] == [b"0", b"1", b"2", b"3", b"4", b"5", b"2"]
+    assert [m.method.redelivered for m in found] == [False] * 6 + [again.redelivered]
+    assert again.redelivered
+    (ack,), (nack,), (reject,) = map(talk.sent, (amqp091.BasicAck, amqp091.BasicNack, amqp091.BasicReject))
+    assert (ack.delivery_tag, ack.multiple) == (2, True)
+    assert (nack.delivery_tag, nack.multiple, nack.requeue) == (4, True, True)
+    assert (reject.delivery_tag, reject.requeue) == (5, False)
+    assert [r.requeue for r in talk.sent(amqp091.BasicRecover)] == [True]
+    assert talk.received(amqp091.BasicRecoverOk)
+    assert [g.no_ack for g in talk.sent(amqp091.BasicGet)] == [False] * 7 + [True]
+    counted = [(q.queue, q.message_count, q.consumer_count) for q in talk.received(amqp091.QueueDeclareOk)]
+    assert counted == [(queue, 0, 0), (queue, 3, 0)]
+    assert [p.message_count for p in talk.received(amqp091.QueuePurgeOk)] == [2]
+
+
+def test_pika_topology(proxy: Proxy) -> None:
+    arguments = {"x-match": "all", "n": 1, "list": ["a", None]}
+    with pika_connection(proxy.port) as connection:
+        channel = connection.channel()
+        channel.exchange_declare("here", "headers", durable=True, auto_delete=False, internal=False)
+        channel.exchange_declare("there", "topic", internal=True, arguments={"alternate-exchange": "amq.fanout"})
+        channel.exchange_declare("here", passive=True)
+        channel.queue_declare("box", durable=True, auto_delete=True, arguments={"x-message-ttl": 60000})
+        channel.queue_bind("box", "here", "key", arguments)
+        channel.exchange_bind("there", "here", "a.#", arguments)
+        channel.exchange_unbind("there", "here", "a.#", arguments)
+        channel.queue_unbind("box", "here", "key", arguments)
+        channel.queue_delete("box", if_unused=True, if_empty=True)
+        channel.exchange_delete("there", if_unused=True)
+        channel.exchange_delete("here")
+        channel.flow(True)
+        channel.close(320, "enough")
+    talk = dialogue(proxy)
+    exchanges = talk.sent(amqp091.ExchangeDeclare)
+    assert [(e.exchange, e.type, e.passive, e.durable, e.internal) for e in exchanges] == [
+        ("here", "headers", False, True, False),
+        ("there", "topic", False, False, True),
+        ("here", "direct", True, False, False),
+    ]
+    assert exchanges[1].arguments == {"alternate-exchange": "amq.fanout"}
+    (queue,) = talk.sent(amqp091.QueueDeclare)
+    assert (queue.queue, queue.durable, queue.auto_delete, queue.exclusive) == ("box", True, True, False)
+    assert queue.arguments == {"x-message-ttl": 60000}
+    for kind in (amqp091.ExchangeBind, amqp091.ExchangeUnbind):
+        (bind,) = talk.sent(kind)
+        assert (bind.destination, bind.source, bind.routing_key) == ("there", "here", "a.#")
+        assert plain(bind.arguments) == arguments
+    for of_queue in (amqp091.QueueBind, amqp091.QueueUnbind):
+        (bound,) = talk.sent(of_queue)
+        assert (bound.queue, bound.exchange, bound.routing_key) == ("box", "here", "key")
+        assert plain(bound.arguments) == arguments
+    (delete,) = talk.sent(amqp091.QueueDelete)
+    assert (delete.if_unused, delete.if_empty) == (True, True)
+    assert [(e.exchange, e.if_unused) for e in talk.sent(amqp091.ExchangeDelete)] == [("there", True), ("here", False)]
+    (flow,), (flow_ok,) = talk.sent(amqp091.ChannelFlow), talk.received(amqp091.ChannelFlowOk)
+    assert (flow.active, flow_ok.active) == (True, True)
+    (close,) = talk.sent(amqp091.ChannelClose)
+    assert (close.reply_code, close.reply_text) == (320, "enough")
+    answers = {"exchange.bind-ok", "exchange.unbind-ok", "queue.bind-ok", "queue.unbind-ok", "queue.delete-ok"}
+    assert answers | {"exchange.declare-ok", "exchange.delete-ok", "channel.close-ok"} <= talk.names(SERVER)
+
+
+def test_pika_consumer_cancel_notify(proxy: Proxy) -> None:
+    with pika_connection(proxy.port) as connection:
+        channel = connection.channel()
+        cancelled: list[Any] = []
+        channel.add_on_cancel_callback(cancelled.append)
+        channel.queue_declare("going")
+        tag = channel.basic_consume(
+            "going", lambda *_: None, consumer_tag="täg", exclusive=True, arguments={"x-priority": 3}
+        )
+        channel.queue_delete("going")
+        wait(lambda: connection.process_data_events(0.1), lambda: bool(cancelled))
+    talk = dialogue(proxy)
+    (consume,), (consume_ok,) = talk.sent(amqp091.BasicConsume), talk.received(amqp091.BasicConsumeOk)
+    assert (consume.queue, consume.consumer_tag, consume.exclusive, consume.no_ack) == ("going", tag, True, False)
+    assert consume.arguments == {"x-priority": 3}
+    assert consume_ok.consumer_tag == tag == "täg"
+    (cancel,) = talk.received(amqp091.BasicCancel)
+    assert (cancel.consumer_tag, cancel.nowait) == (tag, True)
+
+
+def test_pika_transactions(proxy: Proxy) -> None:
+    with pika_connection(proxy.port) as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.tx_select()
+        channel.basic_publish("", queue, b"kept")
+        channel.tx_commit()
+        channel.basic_publish("", queue, b"forgotten")
+        channel.tx_rollback()
+        assert channel.basic_get(queue, auto_ack=True)[2] == b"kept"
+        assert channel.basic_get(queue)[2] is None
+    talk = dialogue(proxy)
+    order = [m.name for m in talk.frames[CLIENT] if isinstance(m, amqp091.Method) and m.name.startswith("tx.")]
+    assert order == ["tx.select", "tx.commit", "tx.rollback"]
+    assert {"tx.select-ok", "tx.commit-ok", "tx.rollback-ok"} <= talk.names(SERVER)
+
+
+def test_pika_channels_at_once(proxy: Proxy) -> None:
+    """Deliveries on several channels, in frames of the smallest size."""
+    bodies = {f"large {n}": bytes([n]) * 100_000 for n in (1, 2, 3)}
+    came: dict[str, bytes] = {}
+
+    def keep(_channel: Any, method: Any, _properties: Any, body: bytes) -> None:
+        came[method.routing_key] = body
+
+    with pika_connection(proxy.port, frame_max=4096) as connection:
+        channels = [connection.channel() for _ in bodies]
+        for channel, (queue, body) in zip(channels, bodies.items(), strict=True):
+            channel.queue_declare(queue, exclusive=True)
+            channel.basic_publish("", queue, body)
+        for channel, queue in zip(channels, bodies, strict=True):
+            channel.basic_consume(queue, keep, auto_ack=True)
+        wait(lambda: connection.process_data_events(0.1), lambda: len(came) == len(bodies))
+    assert came == bodies
+    talk = dialogue(proxy)
+    delivered = talk.received(amqp091.BasicDeliver)
+    assert {m.method.routing_key: m.body_bytes() for m in delivered} == bodies
+    assert all(max(m.body_sizes) == 4096 - 8 for m in delivered)
+
+
+def wait(step: Callable[[], Any], done: Callable[[], bool]) -> None:
+    """Steps until it is done."""
+    end = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < end, "it does not come"
+        step()

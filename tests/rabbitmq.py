@@ -18,7 +18,9 @@ END = 20.0  # and to stop
 PLUGINS = ("rabbitmq_amqp1_0", "rabbitmq_mqtt")
 
 #: Debian's wrapper on the PATH changes to the user rabbitmq and to the system's files: the script behind it does not.
-SCRIPTS = os.pathsep.join(("/usr/lib/rabbitmq/bin", os.environ.get("PATH", ""), "/usr/local/sbin", "/opt/rabbitmq/sbin"))
+SCRIPTS = os.pathsep.join(
+    ("/usr/lib/rabbitmq/bin", os.environ.get("PATH", ""), "/usr/local/sbin", "/opt/rabbitmq/sbin")
+)
 SERVER = shutil.which("rabbitmq-server", path=SCRIPTS)
 CONTROL = shutil.which("rabbitmqctl", path=SCRIPTS)
 EPMD = shutil.which("epmd")

@@ -5,7 +5,6 @@ py-amqp at the other end. AMQP 1.0 stands in test_live_rabbitmq_amqp10.py."""
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -83,6 +82,14 @@ def dialogue(proxy: Proxy) -> Dialogue:
     """The only one."""
     (conversation,) = proxy.finish()
     return Dialogue(conversation)
+
+
+def wait(step: Callable[[], Any], done: Callable[[], bool]) -> None:
+    """Steps until it is done."""
+    end = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < end, "it does not come"
+        step()
 
 
 def plain(value: Any) -> Any:
@@ -418,9 +425,233 @@ def test_pika_channels_at_once(proxy: Proxy) -> None:
     assert all(max(m.body_sizes) == 4096 - 8 for m in delivered)
 
 
-def wait(step: Callable[[], Any], done: Callable[[], bool]) -> None:
-    """Steps until it is done."""
-    end = time.monotonic() + PATIENCE
-    while not done():
-        assert time.monotonic() < end, "it does not come"
-        step()
+def test_pika_blocked(rabbitmq: Broker, proxy: Proxy) -> None:
+    """A broker without memory: connection.blocked to who publishes, connection.unblocked later."""
+    with pika_connection(proxy.port) as connection:
+        said: list[Any] = []
+        connection.add_on_connection_blocked_callback(lambda _, frame: said.append(frame.method))
+        connection.add_on_connection_unblocked_callback(lambda _, frame: said.append(frame.method))
+        channel = connection.channel()
+        try:
+            rabbitmq.control("set_vm_memory_high_watermark", "0.0000001")
+            channel.basic_publish("", "nobody", b"x")
+            wait(lambda: connection.process_data_events(0.1), lambda: len(said) == 1)
+        finally:
+            rabbitmq.control("set_vm_memory_high_watermark", "0.4")
+        wait(lambda: connection.process_data_events(0.1), lambda: len(said) == 2)
+    talk = dialogue(proxy)
+    (blocked,) = talk.received(amqp091.ConnectionBlocked)
+    assert blocked.reason == said[0].reason == "low on memory"
+    assert len(talk.received(amqp091.ConnectionUnblocked)) == 1
+
+
+def test_pika_heartbeats(proxy: Proxy) -> None:
+    with pika_connection(proxy.port, heartbeat=2) as connection:
+        connection.sleep(2.5)
+    talk = dialogue(proxy)
+    assert talk.sent(amqp091.ConnectionTuneOk)[0].heartbeat == 2
+    assert talk.sent(amqp091.Heartbeat)
+    assert talk.received(amqp091.Heartbeat)
+
+
+def test_pika_update_secret(proxy: Proxy) -> None:
+    """The broker's internal passwords cannot be renewed: it says so, and the connection is over."""
+    pika = pytest.importorskip("pika", reason="needs the package pika")
+    if not hasattr(pika.BlockingConnection, "update_secret"):
+        pytest.skip("needs pika with update_secret (1.4)")
+    with pika_connection(proxy.port) as connection, contextlib.suppress(pika.exceptions.AMQPError):
+        connection.update_secret("new\x00secret", "expired")
+    talk = dialogue(proxy)
+    (update,) = talk.sent(amqp091.ConnectionUpdateSecret)
+    assert (update.new_secret, update.reason) == (b"new\x00secret", "expired")
+
+
+#: What a broker refuses on a channel: its reply code, words of its text, the method it blames.
+CHANNEL_ERRORS: dict[str, tuple[int, str, tuple[int, int], Callable[[Any], Any]]] = {
+    "not found": (404, "NOT_FOUND", (50, 10), lambda c: c.queue_declare("absent", passive=True)),
+    "other type": (406, "PRECONDITION_FAILED", (40, 10), lambda c: c.exchange_declare("amq.direct", "fanout")),
+    "reserved": (403, "ACCESS_REFUSED", (40, 10), lambda c: c.exchange_declare("amq.mine")),
+    "locked": (405, "RESOURCE_LOCKED", (50, 10), lambda c: c.queue_declare("mine alone", passive=True)),
+    "unknown tag": (406, "unknown delivery tag 7", (60, 80), lambda c: (c.basic_ack(7), c.queue_declare("x"))),
+    "no exchange": (404, "no exchange", (60, 40), lambda c: (c.basic_publish("none", "", b""), c.queue_declare("x"))),
+}
+
+
+@pytest.mark.parametrize("case", CHANNEL_ERRORS)
+def test_pika_channel_errors(rabbitmq: Broker, proxy: Proxy, case: str) -> None:
+    pika = pytest.importorskip("pika", reason="needs the package pika")
+    code, words, method, act = CHANNEL_ERRORS[case]
+    with pika_connection(rabbitmq.port) as owner, pika_connection(proxy.port) as connection:
+        owner.channel().queue_declare("mine alone", exclusive=True)
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
+            act(connection.channel())
+    talk = dialogue(proxy)
+    (close,) = talk.received(amqp091.ChannelClose)
+    assert (close.reply_code, close.reply_text) == (caught.value.reply_code, caught.value.reply_text)
+    assert close.reply_code == code
+    assert words in close.reply_text
+    assert (close.class_id, close.method_id) == method
+    assert talk.sent(amqp091.ChannelCloseOk)
+
+
+def flow_stops(connection: Any) -> None:
+    connection.channel().flow(False)
+
+
+CONNECTION_ERRORS: dict[str, tuple[int, str, dict[str, Any], Callable[[Any], Any]]] = {
+    "no such host": (530, "NOT_ALLOWED", {"virtual_host": "nowhere"}, lambda _: None),
+    "not implemented": (540, "NOT_IMPLEMENTED", {}, flow_stops),
+    "not let in": (403, "ACCESS_REFUSED", {"password": "wrong"}, lambda _: None),
+}
+
+
+@pytest.mark.parametrize("case", CONNECTION_ERRORS)
+def test_pika_connection_errors(proxy: Proxy, case: str) -> None:
+    pika = pytest.importorskip("pika", reason="needs the package pika")
+    code, words, more, act = CONNECTION_ERRORS[case]
+    if "password" in more:
+        more = {"credentials": pika.PlainCredentials(USER, more["password"])}
+    with pytest.raises(pika.exceptions.AMQPError), pika_connection(proxy.port, **more) as connection:
+        act(connection)
+    talk = dialogue(proxy)
+    (close,) = talk.received(amqp091.ConnectionClose)
+    assert close.reply_code == code
+    assert close.reply_text.startswith(words)
+
+
+def test_dead_letters(proxy: Proxy) -> None:
+    """Content that the broker writes anew: what it read of every type, and the table of arrays of tables it adds."""
+    headers = {name: value for name, (value, _) in PIKA_TYPES.items()}
+    with pika_connection(proxy.port) as connection:
+        channel = connection.channel()
+        grave = channel.queue_declare("", exclusive=True).method.queue
+        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": grave}
+        queue = channel.queue_declare("", exclusive=True, arguments=arguments).method.queue
+        channel.basic_publish("", queue, b"dead", pika_properties(headers, **PROPERTIES))
+        channel.basic_reject(channel.basic_get(queue)[0].delivery_tag, requeue=False)
+        found: list[Any] = []
+        wait(
+            lambda: found.append(channel.basic_get(grave, auto_ack=True)), lambda: found[-1:] not in ([], [(None,) * 3])
+        )
+    talk = dialogue(proxy)
+    got = talk.received(amqp091.BasicGetOk)[-1]
+    assert got.body_bytes() == found[-1][2] == b"dead"
+    assert plain(got.properties.headers) == found[-1][1].headers
+    own = {name: letter for name, letter in letters(got.properties.headers).items() if name in PIKA_TYPES}
+    assert own == {name: letter for name, (_, letter) in PIKA_TYPES.items()}
+    (death,) = got.properties.headers["x-death"]
+    assert (death["reason"], death["queue"], death["count"], death["routing-keys"]) == ("rejected", queue, 1, [queue])
+    assert letters(death)["time"] == "T"
+
+
+# ---- py-amqp
+
+
+@contextlib.contextmanager
+def py_amqp_connection(port: int, **more: Any) -> Iterator[Any]:
+    amqp = pytest.importorskip("amqp", reason="needs the package amqp (py-amqp)")
+    more = {"login_method": "PLAIN", "connect_timeout": PATIENCE, "read_timeout": PATIENCE, **more}
+    connection = amqp.Connection(f"{HOST}:{port}", USER, PASSWORD, **more)
+    connection.connect()
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "AMQPLAIN"])
+def test_py_amqp_handshake(proxy: Proxy, mechanism: str) -> None:
+    with py_amqp_connection(proxy.port, login_method=mechanism, client_properties={"n": [1, 2.5]}, heartbeat=2) as c:
+        c.send_heartbeat()
+        wait(lambda: c.drain_events(PATIENCE) if c.bytes_recv else None, lambda: c.bytes_recv > 0)
+    talk = dialogue(proxy)
+    (start_ok,) = talk.sent(amqp091.ConnectionStartOk)
+    assert start_ok.mechanism == mechanism
+    if mechanism == "AMQPLAIN":
+        login = amqp091.FieldTable.decode(len(start_ok.response).to_bytes(4, "big") + bytes(start_ok.response))
+        assert login == {"LOGIN": USER, "PASSWORD": PASSWORD}
+    assert plain(start_ok.client_properties)["n"] == [1, 2.5]
+    assert plain(start_ok.client_properties)["capabilities"]["consumer_cancel_notify"] is True
+    assert talk.sent(amqp091.Heartbeat)
+
+
+def test_py_amqp_properties_and_bodies(proxy: Proxy) -> None:
+    amqp = pytest.importorskip("amqp", reason="needs the package amqp (py-amqp)")
+    headers = {name: value for name, (value, _) in PY_AMQP_TYPES.items()}
+    came: list[Any] = []
+    with py_amqp_connection(proxy.port) as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).queue
+        for body in BODIES:
+            channel.basic_publish(amqp.Message(body, application_headers=headers, **PROPERTIES), routing_key=queue)
+        tag = channel.basic_consume(queue, callback=came.append)
+        while len(came) < len(BODIES):
+            connection.drain_events(PATIENCE)
+        for message in came:
+            channel.basic_ack(message.delivery_tag)
+        channel.basic_cancel(tag)
+    talk = dialogue(proxy)
+    published, delivered = talk.sent(amqp091.BasicPublish), talk.received(amqp091.BasicDeliver)
+    assert [m.body_bytes() for m in published] == [m.body_bytes() for m in delivered] == BODIES
+    for message, theirs in zip(delivered, came, strict=True):
+        assert same_moments(plain(message.properties.headers)) == same_moments(theirs.headers)
+        assert message.method.delivery_tag == theirs.delivery_info["delivery_tag"]
+    for message in published + delivered:
+        assert letters(message.properties.headers) == {name: letter for name, (_, letter) in PY_AMQP_TYPES.items()}
+        expected = same_moments(headers) | {"octets": b"\x00\xff"}
+        assert plain(message.properties.headers) == expected
+        for name, value in PROPERTIES.items():
+            assert getattr(message.properties, name) == value, name
+    assert [c.consumer_tag for c in talk.sent(amqp091.BasicCancel)] == [tag]
+    assert [c.consumer_tag for c in talk.received(amqp091.BasicCancelOk)] == [tag]
+
+
+def test_py_amqp_everything_else(proxy: Proxy) -> None:
+    """Every other method that py-amqp sends, with its arguments."""
+    amqp = pytest.importorskip("amqp", reason="needs the package amqp (py-amqp)")
+    with py_amqp_connection(proxy.port) as connection:
+        channel = connection.channel()
+        channel.exchange_declare("one", "topic", auto_delete=False, arguments={"x": 2**40})
+        channel.exchange_declare("two", "fanout", auto_delete=False, durable=True)
+        channel.exchange_bind("two", "one", "k.*", arguments={"a": 1.5})
+        queue = channel.queue_declare("", exclusive=True, arguments={"x-max-length": 100}).queue
+        channel.queue_bind(queue, "two", "r", arguments={"b": None})
+        channel.confirm_select()
+        confirmed: list[int] = []
+        channel.events["basic_ack"].add(lambda tag, _: confirmed.append(tag))
+        channel.basic_publish(amqp.Message("1"), "one", "k.1", mandatory=True)
+        channel.basic_publish(amqp.Message("2"), "one", "k.2")
+        returned: list[Any] = []
+        channel.events["basic_return"].add(lambda *args: returned.append(args))
+        channel.basic_publish(amqp.Message("3"), "one", "other", mandatory=True)
+        wait(lambda: connection.drain_events(PATIENCE), lambda: confirmed[-1:] == [3])
+        channel.basic_qos(0, 5, a_global=True)
+        first = channel.basic_get(queue)
+        channel.basic_reject(first.delivery_tag, requeue=True)
+        channel.basic_recover(requeue=True)
+        assert channel.queue_purge(queue) == 2
+        assert channel.basic_get(queue) is None
+        channel.queue_unbind(queue, "two", "r", arguments={"b": None})
+        channel.exchange_unbind("two", "one", "k.*", arguments={"a": 1.5})
+        channel.queue_delete(queue)
+        channel.exchange_delete("one")
+        channel.exchange_delete("two")
+        channel.flow(True)
+        channel.close()
+        other = connection.channel()
+        other.tx_select()
+        other.tx_commit()
+        other.tx_rollback()
+        other.close()
+    talk = dialogue(proxy)
+    assert talk.sent(amqp091.ExchangeDeclare)[0].arguments.entries == (("x", "L", 2**40),)
+    assert talk.sent(amqp091.ExchangeBind)[0].arguments == {"a": 1.5}
+    assert talk.sent(amqp091.QueueBind)[0].arguments == {"b": None}
+    (back,) = talk.received(amqp091.BasicReturn)
+    assert (back.method.reply_code, back.body_bytes()) == (returned[0][0].reply_code, b"3")
+    assert (back.method.exchange, back.method.routing_key) == ("one", "other")
+    assert confirmed[-1] == 3
+    sent = {"exchange.unbind", "queue.unbind", "basic.recover", "basic.reject", "tx.rollback", "channel.flow"}
+    assert sent <= talk.names(CLIENT)
+    answers = {"exchange.bind-ok", "exchange.unbind-ok", "queue.unbind-ok", "basic.recover-ok", "tx.rollback-ok"}
+    assert answers <= talk.names(SERVER)

@@ -32,10 +32,8 @@ if SANITIZE:
 elif DEBUG or TRACE:
     compile_args += ["-g", "-O0"]
 else:
-    compile_args += [
-        "-O3",
-        "-g0",
-    ]  # Python's own -g makes the build half as long again and the wheel seven times as large
+    # Python's own -g makes the build half as long again and the wheel seven times as large
+    compile_args += ["-O3", "-g0"]
 if DEBUG:
     macros.append(("WIREFMT_DEBUG", "1"))
 if TRACE:

@@ -129,6 +129,7 @@ include "_core/websocket.pxi"
 include "_core/protocol.pxi"
 # ... and what each answers
 include "_core/mqtt_capture.pxi"
+include "_core/rocketmq_capture.pxi"
 # a row for each protocol a capture may hold
 include "_core/protocols.pxi"
 # streams -> protocol -> message table

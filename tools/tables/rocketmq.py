@@ -26,7 +26,6 @@ def rocketmq_table(spec: ModuleType) -> list[str]:
         "    typedef struct { int code; const char *name; } RocketmqNamed;",
     ]
     lines += named("requests", requests)
-    lines += named("responses", spec.RESPONSE_CODES)
     lines += named("versions", spec.VERSIONS)
     lines += c_array("char *const rocketmq_languages[]", map(quoted, spec.LANGUAGES.values()))
     lines += [
@@ -35,7 +34,6 @@ def rocketmq_table(spec: ModuleType) -> list[str]:
         "        int code",
         "        const char* name",
         "    const RocketmqNamed* rocketmq_requests          # by code",
-        "    const RocketmqNamed* rocketmq_responses",
         "    const RocketmqNamed* rocketmq_versions",
         "    const CText* rocketmq_languages                 # by number",
         "",
@@ -43,7 +41,6 @@ def rocketmq_table(spec: ModuleType) -> list[str]:
         "cdef enum:",
         f"    ROCKETMQ_FRAME_MAX = {spec.FRAME_SIZE_MAX}",
         f"    ROCKETMQ_REQUESTS = {len(requests)}",
-        f"    ROCKETMQ_RESPONSES = {len(spec.RESPONSE_CODES)}",
         f"    ROCKETMQ_VERSIONS = {len(spec.VERSIONS)}",
         f"    ROCKETMQ_LANGUAGES = {len(spec.LANGUAGES)}",
     ]

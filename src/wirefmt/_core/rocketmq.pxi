@@ -1048,21 +1048,7 @@ cdef const uint8_t* rocketmq_next_property(const uint8_t* p, const uint8_t* end,
     return NULL
 
 
-# ------------------------------------------------------------------------------------------------ names, and for faults.pxi
-
-cdef const char* rocketmq_name_of(const RocketmqNamed* rows, int count, int code) noexcept nogil:
-    """The name of a code in a table that is in the order of codes; NULL: it has none."""
-    cdef int low = 0, high = count, i
-    while low < high:
-        i = (low + high) >> 1
-        if rows[i].code == code:
-            return rows[i].name
-        if rows[i].code < code:
-            low = i + 1
-        else:
-            high = i
-    return NULL
-
+# ------------------------------------------------------------------------------------------------ for faults.pxi
 
 cdef const char* rocketmq_spec_of(const Fault* f) noexcept nogil:
     return rocketmq_check_spec[f.check]

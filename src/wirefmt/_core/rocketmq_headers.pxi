@@ -3,8 +3,8 @@
 #
 # Uses: rocketmq, rocketmq_values, faults, message. Included by _core.pyx.
 from wirefmt.spec.rocketmq import (
-    HEADERS as ROCKETMQ_HEADER_ROWS, REQUEST_CODES as ROCKETMQ_REQUEST_ROWS, RPC as ROCKETMQ_RPC,
-    SEND_MESSAGE_V2_LETTERS as ROCKETMQ_LETTERS, TOPIC as ROCKETMQ_TOPIC,
+    HEADERS as ROCKETMQ_HEADER_ROWS, REQUEST_CODES as ROCKETMQ_REQUEST_ROWS, RPC as ROCKETMQ_RPC_FIELDS,
+    SEND_MESSAGE_V2_LETTERS as ROCKETMQ_LETTERS, TOPIC as ROCKETMQ_TOPIC_FIELDS,
 )
 
 import re
@@ -207,11 +207,11 @@ cdef object make_header_class(str name, object base, str fields, str doc, bint f
 
 cdef dict make_header_classes():
     """name -> class: those that the Java classes inherit from, and one for each row of HEADERS."""
-    rpc = make_header_class("RpcRequestHeader", RocketmqHeader, ROCKETMQ_RPC, "What requests of 5.x say for their routing.",
+    rpc = make_header_class("RpcRequestHeader", RocketmqHeader, ROCKETMQ_RPC_FIELDS, "What requests of 5.x say for their routing.",
                             False)
-    topic = make_header_class("TopicRequestHeader", rpc, ROCKETMQ_TOPIC[:len(ROCKETMQ_TOPIC) - len(ROCKETMQ_RPC)],
+    topic = make_header_class("TopicRequestHeader", rpc, ROCKETMQ_TOPIC_FIELDS[:len(ROCKETMQ_TOPIC_FIELDS) - len(ROCKETMQ_RPC_FIELDS)],
                               "What requests on a topic say for their routing.", False)
-    bases = {"": RocketmqHeader, ROCKETMQ_RPC: rpc, ROCKETMQ_TOPIC: topic}
+    bases = {"": RocketmqHeader, ROCKETMQ_RPC_FIELDS: rpc, ROCKETMQ_TOPIC_FIELDS: topic}
     out = {"RpcRequestHeader": rpc, "TopicRequestHeader": topic}
     for row in ROCKETMQ_HEADER_ROWS:
         codes = [c.name for c in ROCKETMQ_REQUEST_ROWS if row.name in (c.header, c.response_header)]

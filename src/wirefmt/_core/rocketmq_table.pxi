@@ -429,74 +429,6 @@ cdef extern from *:
         {200056, "POP_ROLLBACK"},
         {200151, "BATCH_ACK_MESSAGE"},
     };
-    static const __attribute__((unused)) RocketmqNamed rocketmq_responses[] = {
-        {-1006, "RPC_TIME_OUT"},
-        {-1004, "RPC_SEND_TO_CHANNEL_FAILED"},
-        {-1002, "RPC_ADDR_IS_NULL"},
-        {-1000, "RPC_UNKNOWN"},
-        {0, "SUCCESS"},
-        {1, "SYSTEM_ERROR"},
-        {2, "SYSTEM_BUSY"},
-        {3, "REQUEST_CODE_NOT_SUPPORTED"},
-        {4, "TRANSACTION_FAILED"},
-        {10, "FLUSH_DISK_TIMEOUT"},
-        {11, "SLAVE_NOT_AVAILABLE"},
-        {12, "FLUSH_SLAVE_TIMEOUT"},
-        {13, "MESSAGE_ILLEGAL"},
-        {14, "SERVICE_NOT_AVAILABLE"},
-        {15, "VERSION_NOT_SUPPORTED"},
-        {16, "NO_PERMISSION"},
-        {17, "TOPIC_NOT_EXIST"},
-        {18, "TOPIC_EXIST_ALREADY"},
-        {19, "PULL_NOT_FOUND"},
-        {20, "PULL_RETRY_IMMEDIATELY"},
-        {21, "PULL_OFFSET_MOVED"},
-        {22, "QUERY_NOT_FOUND"},
-        {23, "SUBSCRIPTION_PARSE_FAILED"},
-        {24, "SUBSCRIPTION_NOT_EXIST"},
-        {25, "SUBSCRIPTION_NOT_LATEST"},
-        {26, "SUBSCRIPTION_GROUP_NOT_EXIST"},
-        {27, "FILTER_DATA_NOT_EXIST"},
-        {28, "FILTER_DATA_NOT_LATEST"},
-        {29, "INVALID_PARAMETER"},
-        {200, "TRANSACTION_SHOULD_COMMIT"},
-        {201, "TRANSACTION_SHOULD_ROLLBACK"},
-        {202, "TRANSACTION_STATE_UNKNOW"},
-        {203, "TRANSACTION_STATE_GROUP_WRONG"},
-        {204, "NO_BUYER_ID"},
-        {205, "NOT_IN_CURRENT_UNIT"},
-        {206, "CONSUMER_NOT_ONLINE"},
-        {207, "CONSUME_MSG_TIMEOUT"},
-        {208, "NO_MESSAGE"},
-        {209, "POLLING_FULL"},
-        {210, "POLLING_TIMEOUT"},
-        {211, "BROKER_NOT_EXIST"},
-        {212, "BROKER_DISPATCH_NOT_COMPLETE"},
-        {213, "BROADCAST_CONSUMPTION"},
-        {215, "FLOW_CONTROL"},
-        {501, "NOT_LEADER_FOR_QUEUE"},
-        {604, "ILLEGAL_OPERATION"},
-        {1500, "GO_AWAY"},
-        {2000, "CONTROLLER_FENCED_MASTER_EPOCH"},
-        {2001, "CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH"},
-        {2002, "CONTROLLER_INVALID_MASTER"},
-        {2003, "CONTROLLER_INVALID_REPLICAS"},
-        {2004, "CONTROLLER_MASTER_NOT_AVAILABLE"},
-        {2005, "CONTROLLER_INVALID_REQUEST"},
-        {2006, "CONTROLLER_BROKER_NOT_ALIVE"},
-        {2007, "CONTROLLER_NOT_LEADER"},
-        {2008, "CONTROLLER_BROKER_METADATA_NOT_EXIST"},
-        {2009, "CONTROLLER_INVALID_CLEAN_BROKER_METADATA"},
-        {2010, "CONTROLLER_BROKER_NEED_TO_BE_REGISTERED"},
-        {2011, "CONTROLLER_MASTER_STILL_EXIST"},
-        {2012, "CONTROLLER_ELECT_MASTER_FAILED"},
-        {2013, "CONTROLLER_ALTER_SYNC_STATE_SET_FAILED"},
-        {2014, "CONTROLLER_BROKER_ID_INVALID"},
-        {2015, "CONTROLLER_JRAFT_INTERNAL_ERROR"},
-        {2016, "CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS"},
-        {3001, "USER_NOT_EXIST"},
-        {3002, "POLICY_NOT_EXIST"},
-    };
     static const __attribute__((unused)) RocketmqNamed rocketmq_versions[] = {
         {0, "V3_0_0_SNAPSHOT"},
         {1, "V3_0_0_ALPHA1"},
@@ -1132,7 +1064,6 @@ cdef extern from *:
         int code
         const char* name
     const RocketmqNamed* rocketmq_requests          # by code
-    const RocketmqNamed* rocketmq_responses
     const RocketmqNamed* rocketmq_versions
     const CText* rocketmq_languages                 # by number
 
@@ -1140,6 +1071,5 @@ cdef extern from *:
 cdef enum:
     ROCKETMQ_FRAME_MAX = 16777216
     ROCKETMQ_REQUESTS = 163
-    ROCKETMQ_RESPONSES = 66
     ROCKETMQ_VERSIONS = 612
     ROCKETMQ_LANGUAGES = 14

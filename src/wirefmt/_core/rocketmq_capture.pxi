@@ -227,7 +227,8 @@ cdef RocketmqAsked* rocketmq_asked_place(RocketmqAskedTable* t, int32_t opaque) 
         t.room = room
 
 
-cdef void rocketmq_remember(RocketmqConnection* c, int direction, const RocketmqFrame* m, const RocketmqText* slots) noexcept nogil:
+cdef void rocketmq_remember(RocketmqConnection* c, int direction, const RocketmqFrame* m,
+                            const RocketmqText* slots) noexcept nogil:
     """A request that will be answered."""
     cdef RocketmqAsked* row
     cdef Span topic, group

@@ -207,9 +207,9 @@ cdef object make_header_class(str name, object base, str fields, str doc, bint f
 
 cdef dict make_header_classes():
     """name -> class: those that the Java classes inherit from, and one for each row of HEADERS."""
-    rpc = make_header_class("RpcRequestHeader", RocketmqHeader, ROCKETMQ_RPC_FIELDS, "What requests of 5.x say for their routing.",
-                            False)
-    topic = make_header_class("TopicRequestHeader", rpc, ROCKETMQ_TOPIC_FIELDS[:len(ROCKETMQ_TOPIC_FIELDS) - len(ROCKETMQ_RPC_FIELDS)],
+    rpc = make_header_class("RpcRequestHeader", RocketmqHeader, ROCKETMQ_RPC_FIELDS,
+                            "What requests of 5.x say for their routing.", False)
+    topic = make_header_class("TopicRequestHeader", rpc, ROCKETMQ_TOPIC_FIELDS.removesuffix(ROCKETMQ_RPC_FIELDS),
                               "What requests on a topic say for their routing.", False)
     bases = {"": RocketmqHeader, ROCKETMQ_RPC_FIELDS: rpc, ROCKETMQ_TOPIC_FIELDS: topic}
     out = {"RpcRequestHeader": rpc, "TopicRequestHeader": topic}

@@ -633,7 +633,7 @@ cdef class Amqp091ProtocolHeader(Amqp091Message):
     """
     __match_args__ = ("octets",)
 
-    def __init__(self, octets=b"\0\0\x09\x01", /):
+    def __init__(self, octets=b"\0\0\x09\x01"):
         cdef Octets o
         cdef uint8_t[WRITE_START] start
         cdef bytes four = take_block(octets)

@@ -673,9 +673,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("FRAME_TYPE", "unknown frame type", "4.2.3"),
     Check("FRAME_END", "frame does not end with 0xCE", "4.2.3"),
     Check("FRAME_MAX", "frame larger than frame-max", "1.4.2.6", status="LIMIT"),
-    # within RabbitMQ's tolerance: a payload of frame-max octets
-    Check("FRAME_MAX_TOLERATED", "frame larger than frame-max", "1.4.2.6", lax=True, status="LIMIT"),
-    Check("CHANNEL_MAX", "channel above channel-max", "1.4.2.6", 504, lax=True, status="LIMIT"),
+    Check("CHANNEL_MAX", "channel above channel-max", "1.4.2.6", 504, status="LIMIT"),
     Check("HEARTBEAT_CHANNEL", "heartbeat on a channel other than 0", "4.2.7", 505, lax=True),
     Check("HEARTBEAT_PAYLOAD", "heartbeat with a payload", "4.2.7", lax=True),
     Check("CONTENT_CHANNEL", "content on channel 0", "4.2.6", 505, lax=True),

@@ -71,6 +71,8 @@ include "_core/amqp091_stream.pxi"
 include "_core/amqp091_text.pxi"
 # a row a method, its content folded in: decode_batch
 include "_core/amqp091_columns.pxi"
+# ... -> rows of the message table
+include "_core/amqp091_rows.pxi"
 # GENERATED from wirefmt/spec/amqp10.py
 include "_core/amqp10_table.pxi"
 # the type system over octets, nogil
@@ -129,6 +131,7 @@ include "_core/websocket.pxi"
 include "_core/protocol.pxi"
 # ... and what each answers
 include "_core/mqtt_capture.pxi"
+include "_core/amqp091_capture.pxi"
 include "_core/rocketmq_capture.pxi"
 # a row for each protocol a capture may hold
 include "_core/protocols.pxi"

@@ -17,6 +17,7 @@ def table_columns(spec: ModuleType) -> list[str]:
         ("TableColumn", "T", spec.COLUMNS),
         ("MqttTableField", "M", spec.MQTT_FIELDS),
         ("MqttBatchColumn", "B", spec.MQTT_BATCH),
+        ("Amqp091TableField", "A9", spec.AMQP091_FIELDS),
         ("Amqp091BatchColumn", "A9B", spec.AMQP091_BATCH),
         ("RocketmqTableField", "RM", spec.ROCKETMQ_FIELDS),
         ("RocketmqBatchColumn", "RB", spec.ROCKETMQ_BATCH),

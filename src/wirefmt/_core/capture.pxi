@@ -58,6 +58,7 @@ cdef struct Side:               # one direction of a flow
 cdef struct FlowState:
     const Protocol* protocol    # NULL: not known yet
     void* state                 # the protocol's
+    int64_t held                # octets in it that are counted in `buffered`
     Side sides[2]               # by end, as in Flow
     char address[2][ADDRESS_ROOM]
     uint8_t address_size[2]
@@ -72,7 +73,7 @@ cdef struct CaptureCounts:
 cdef dict CAPTURE_LIMITS = {            # name: (default, meaning)
     "max_flows": (1 << 18, "TCP connections followed at a time; the one longest silent is ended first"),
     "max_out_of_order": (4 << 20, "octets stored out of order, a direction"),
-    "max_message": (16 << 20, "octets of a message that is put together from several packets"),
+    "max_message": (MAX_MESSAGE, "octets of a message that is put together from several packets"),
     "max_buffered": (256 << 20, "octets stored for all flows"),
     "idle_seconds": (3 * 3600, "a silent connection is ended after"),
 }
@@ -165,7 +166,7 @@ cdef class CaptureDecoder(Reassembler):
             values[name] = value
         self.max_flows = values["max_flows"]
         self.max_out_of_order = values["max_out_of_order"]
-        self.max_message = values["max_message"]
+        self.max_message = self.table.options.max_message = values["max_message"]
         self.max_buffered = values["max_buffered"]
         self.idle_ns = values["idle_seconds"] * SECOND
 
@@ -503,6 +504,7 @@ cdef class CaptureDecoder(Reassembler):
             free(fs.sides[end].origins)
             free(fs.sides[end].socket)
         if fs.protocol != NULL:
+            self.buffered -= fs.held
             fs.protocol.close(fs.state)
         free(fs)
         f.state = NULL
@@ -782,7 +784,7 @@ cdef class CaptureDecoder(Reassembler):
             status = protocol.frame_size(fs.state, direction, p, n, 0, &size, &fault)
             if status == OK and size <= n:
                 self.context(f, end, mark, mark, side.offset, <int64_t>size, &m)
-                protocol.put(self.table, &m, fs.state, self.strict, p, size)
+                self.put(f, &m, p, size)
                 side.offset += <int64_t>size
                 p += size
                 n -= size
@@ -843,10 +845,28 @@ cdef class CaptureDecoder(Reassembler):
                     return at
             if side.need and side.size == side.need:
                 self.context(f, end, &side.first, mark, side.offset, <int64_t>side.size, &m)
-                fs.protocol.put(self.table, &m, fs.state, self.strict, side.pending, side.size)
+                self.put(f, &m, side.pending, side.size)
                 side.offset += <int64_t>side.size
                 self.drop_pending(side)
                 return at
+
+    cdef inline void put(self, Flow* f, const MessageContext* m, const uint8_t* p, size_t size) noexcept nogil:
+        """Rows for a whole frame. What the protocol keeps of messages that go on must not pass the limit."""
+        cdef FlowState* fs = <FlowState*>f.state
+        fs.protocol.put(self.table, m, fs.state, self.strict, p, size)
+        if fs.protocol.held != NULL:
+            self.count_held(fs)
+            if self.buffered > self.max_buffered and fs.held:
+                self.seen.messages_limited += 1
+                self.flush(f, 0, b"limit")
+                self.flush(f, 1, b"limit")
+
+    cdef inline void count_held(self, FlowState* fs) noexcept nogil:
+        cdef int64_t held
+        if fs.protocol.held != NULL:
+            held = fs.protocol.held(fs.state)
+            self.buffered += held - fs.held
+            fs.held = held
 
     cdef bint append(self, Side* side, const uint8_t* p, size_t n) noexcept nogil:
         """Keep octets; False: a limit stands against it."""
@@ -1089,7 +1109,7 @@ cdef class CaptureDecoder(Reassembler):
             while last + 1 < side.origin_count and side.origins[last + 1].at < at + size:
                 last += 1
             self.context(f, end, &side.origins[first].mark, &side.origins[last].mark, side.offset, <int64_t>size, &m)
-            protocol.put(self.table, &m, fs.state, self.strict, side.pending + at, size)
+            self.put(f, &m, side.pending + at, size)
             side.offset += <int64_t>size
             at += size
         if at < side.size:
@@ -1182,6 +1202,7 @@ cdef class CaptureDecoder(Reassembler):
             size = snprintf(text, sizeof(text), "%s: %zu octets of a message of unknown size", why, side.size)
         self.context(f, end, &side.first, mark, side.offset, <int64_t>(side.need if side.need else side.size), &m)
         fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
+        self.count_held(fs)
         side.offset += <int64_t>side.size
         self.drop_pending(side)
 
@@ -1190,6 +1211,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef FlowState* fs = <FlowState*>f.state
         if fs.protocol.flush != NULL:
             fs.protocol.flush(self.table, fs.state, 0 if end == f.client else 1, why, strlen(why))
+        self.count_held(fs)
 
     cdef void put_gap(self, Flow* f, int end, int64_t skipped, const Mark* mark) noexcept nogil:
         """A row for the hole that was crossed, if it has any octet."""

@@ -31,6 +31,8 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
                      const char* text, size_t text_size) noexcept nogil
     # a hole, or the end: `partial` rows for what this direction has begun; NULL: every frame is a message
     void (*flush)(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil
+    # octets it keeps of messages that go on, which count towards max_buffered; NULL: none
+    int64_t (*held)(void* state) noexcept nogil
     void* (*open)() noexcept nogil          # the state of one connection; NULL: out of memory
     void (*close)(void* state) noexcept nogil
     # the fault of a frame_size() as text

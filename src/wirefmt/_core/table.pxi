@@ -20,10 +20,15 @@ cdef struct MessageContext:     # what the capture knows about a message, apart 
     Text capture
 
 
+cdef enum:
+    MAX_MESSAGE = 16 << 20      # octets of a message, unless told otherwise
+
+
 cdef struct TableOptions:
     uint8_t payload             # 0: payload column stays null; payload_size is there all the same
     uint8_t expose_credentials
     int64_t payload_max         # octets of a payload that are kept; -1: all
+    uint64_t max_message        # octets of a payload that is put together from several frames
 
 
 cdef Text[4] STATUS_TEXT
@@ -52,6 +57,7 @@ cdef class MessageTable(ColumnSet):
         self.options.payload = payload
         self.options.payload_max = -1 if payload_max is None else payload_max
         self.options.expose_credentials = expose_credentials
+        self.options.max_message = MAX_MESSAGE
 
     cdef Batch take(self):
         """The rows so far as a Batch."""

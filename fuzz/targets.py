@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import targets_amqp091
+
 from wirefmt import mqtt
 from wirefmt._core import CaptureDecoder, PacketScanner
 from wirefmt.errors import DecodeError, EncodeError
@@ -411,4 +413,5 @@ TARGETS: dict[str, Target] = {
     "capture": Target(capture, capture_seeds),
     "packets": Target(packets, capture_seeds),
     "segments": Target(segments, segment_seeds),
+    **{name: Target(*pair) for name, pair in targets_amqp091.TARGETS.items()},
 }

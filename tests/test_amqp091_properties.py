@@ -160,6 +160,11 @@ def test_damaged_frames(frame: amqp091.Frame, data: st.DataObject) -> None:
 # ---- columns
 
 
+def in_a_column(value: Any) -> Any:
+    """Octets that are no text, and text with U+0000, are shown in hexadecimal."""
+    return value.encode().hex() if isinstance(value, str) and "\0" in value else value
+
+
 @given(a.streams())
 def test_columns_say_what_objects_say(stream: tuple[list[Any], bytes]) -> None:
     complete, octets = stream
@@ -174,7 +179,7 @@ def test_columns_say_what_objects_say(stream: tuple[list[Any], bytes]) -> None:
         assert batch["size"][row] == len(message.encode())
         for name in ("exchange", "routing_key", "queue", "consumer_tag", "reply_code", "redelivered"):
             if hasattr(method, name):
-                assert batch[name][row] == getattr(method, name)
+                assert batch[name][row] == in_a_column(getattr(method, name))
         if isinstance(message, amqp091.BasicMessage):
             assert batch["body"][row] == message.body_bytes()
             assert batch["body_size"][row] == len(message.body_bytes())
@@ -183,4 +188,4 @@ def test_columns_say_what_objects_say(stream: tuple[list[Any], bytes]) -> None:
                 value = getattr(message.properties, name)
                 assert bool(batch.validity(name)[row]) == (value is not None)
                 if value is not None:
-                    assert batch[name][row] == value
+                    assert batch[name][row] == in_a_column(value)

@@ -1,38 +1,29 @@
 # Field values of AMQP 0.9.1 as text, for columns: strings as they are, numbers in digits, tables and arrays as JSON.
 #
-# Text is always UTF-8, as Arrow's strings are: what is not is shown with U+FFFD in the place of each octet at fault.
+# Octets that are no text are shown in hexadecimal, as in all columns (text_or_hex).
 #
-# Uses: utf8, octets, arrow, message (is_ascii), amqp091, amqp091_table. Included by _core.pyx.
+# Uses: octets, utf8, arrow, amqp091, amqp091_table. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from libc.stdlib cimport strtod
 
 
-cdef bint amqp091_add_utf8(Octets* o, const uint8_t* p, size_t size) noexcept nogil:
-    """Octets as UTF-8; those that are none become U+FFFD."""
-    cdef size_t bad = 0, n = size
-    while amqp091_is_ill_formed(p, n, &bad):
-        add_octets(o, p, bad)
-        add_octets(o, <const uint8_t*>b"\xef\xbf\xbd", 3)
-        p += bad + 1
-        n -= bad + 1
-    add_octets(o, p, n)
-    return True
-
-
-cdef inline void amqp091_put_text(Col* c, int64_t row, const Span* s) noexcept nogil:
+cdef void amqp091_put_text(Col* c, int64_t row, const Span* s) noexcept nogil:
     """A string column. An absent span leaves the row null."""
-    cdef Octets o
-    cdef uint8_t[512] start
-    cdef size_t bad = 0
-    if not c.on or s.at == NULL:
-        return
-    if is_ascii(s.at, s.size) or not amqp091_is_ill_formed(s.at, s.size, &bad):
-        put_octets(c, row, s.at, s.size)
-        return
-    o = octets_over(start, sizeof(start))
-    amqp091_add_utf8(&o, s.at, s.size)
-    put_octets(c, row, o.at, <int64_t>o.size)
-    free_octets(&o)
+    cdef uint8_t[2 * HEX_OCTETS] room
+    cdef Span shown
+    if c.on and s.at != NULL:
+        text_or_hex(s, room, &shown)
+        put_octets(c, row, shown.at, shown.size)
+
+
+cdef void amqp091_add_plain(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:
+    """A string as text."""
+    cdef uint8_t[2 * HEX_OCTETS] room
+    cdef Span octets, shown
+    octets.at = p
+    octets.size = size
+    text_or_hex(&octets, room, &shown)
+    add_octets(o, shown.at, shown.size)
 
 
 cdef void amqp091_put_entry(Col* map, int64_t row, const Span* name, const Amqp091Entry* e) noexcept nogil:
@@ -42,11 +33,12 @@ cdef void amqp091_put_entry(Col* map, int64_t row, const Span* name, const Amqp0
     cdef size_t named, bad = 0
     if not map.on:
         return
-    if e.letter == c"S" and is_ascii(name.at, name.size) and is_ascii(e.at, e.size):
+    if e.letter == c"S" and check_utf8(name.at, name.size, &bad) == UTF8_OK and \
+            check_utf8(e.at, e.size, &bad) == UTF8_OK:
         put_map(map, row, name.at, name.size, e.at, e.size)
         return
     o = octets_over(start, sizeof(start))
-    amqp091_add_utf8(&o, name.at, name.size)
+    amqp091_add_plain(&o, name.at, name.size)
     named = o.size
     amqp091_add_text(&o, e)
     if not o.failed:
@@ -72,7 +64,7 @@ cdef void amqp091_put_table(Col* map, int64_t row, const uint8_t* p) noexcept no
 cdef void amqp091_add_text(Octets* o, const Amqp091Entry* e) noexcept nogil:
     """A value as the text of a column: void is empty, octets (x) are hex."""
     if e.letter == c"S":
-        amqp091_add_utf8(o, e.at, e.size)
+        amqp091_add_plain(o, e.at, e.size)
     elif e.letter == c"x":
         amqp091_add_hex(o, e.at, e.size)
     elif e.letter != c"V":
@@ -118,32 +110,27 @@ cdef void amqp091_add_members(Octets* o, const uint8_t* p, bint named) noexcept 
     add_u8(o, c"}" if named else c"]")
 
 
-cdef void amqp091_add_string(Octets* o, const uint8_t* p, size_t size) noexcept nogil:
+cdef void amqp091_add_string(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:
     """A JSON string."""
+    cdef uint8_t[2 * HEX_OCTETS] room
     cdef char[8] escaped
-    cdef size_t i, begin = 0, bad = 0
-    cdef Octets clean
-    if amqp091_is_ill_formed(p, size, &bad):
-        memset(&clean, 0, sizeof(clean))
-        amqp091_add_utf8(&clean, p, size)
-        if clean.failed:
-            o.failed = True
-        else:
-            amqp091_add_string(o, clean.at, clean.size)
-        free_octets(&clean)
-        return
+    cdef uint32_t i, begin = 0
+    cdef Span octets, s
+    octets.at = p
+    octets.size = size
+    text_or_hex(&octets, room, &s)
     add_u8(o, c'"')
-    for i in range(size):
-        if p[i] < 0x20 or p[i] == c'"' or p[i] == c"\\":
-            add_octets(o, p + begin, i - begin)
+    for i in range(s.size):
+        if s.at[i] < 0x20 or s.at[i] == c'"' or s.at[i] == c"\\":
+            add_octets(o, s.at + begin, i - begin)
             begin = i + 1
-            if p[i] < 0x20:
-                snprintf(escaped, sizeof(escaped), "\\u%04x", <unsigned int>p[i])
+            if s.at[i] < 0x20:
+                snprintf(escaped, sizeof(escaped), "\\u%04x", <unsigned int>s.at[i])
                 add_octets(o, <const uint8_t*>escaped, 6)
             else:
                 add_u8(o, c"\\")
-                add_u8(o, p[i])
-    add_octets(o, p + begin, size - begin)
+                add_u8(o, s.at[i])
+    add_octets(o, s.at + begin, s.size - begin)
     add_u8(o, c'"')
 
 

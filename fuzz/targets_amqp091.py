@@ -1,0 +1,200 @@
+"""Fuzz targets of AMQP 0.9.1: single frames, streams of frames and contents, tables, batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from wirefmt import amqp091
+from wirefmt.errors import DecodeError, EncodeError
+
+ROOT = Path(__file__).resolve().parent.parent
+VECTORS = (ROOT / "tests" / "vectors" / "amqp091", ROOT.parent / "shared" / "vectors" / "amqp091")
+
+try:
+    import pyarrow
+except ImportError:
+    pyarrow = None
+
+
+def same(a: object, b: object, what: str) -> None:
+    if a != b:
+        raise AssertionError(f"{what}: {a!r} is not {b!r}")
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    for folder in VECTORS:
+        path = folder / "public.jsonl"
+        if path.exists():
+            with open(path, encoding="utf-8") as lines:
+                yield from map(json.loads, lines)
+            return
+
+
+def whole(row: dict[str, Any]) -> bytes:
+    """A vector as frames: parts of frames get a frame around them."""
+    octets = bytes.fromhex(row["hex"])
+    if row["kind"] in ("frame", "sequence"):
+        return octets
+    kind, channel = 2, 1
+    if row["kind"] == "method":
+        kind, channel = 1, int(octets[:2] != b"\0\x0a")
+    else:
+        flags = b"" if row["kind"] == "properties" else b"\x20\0"
+        octets = b"\0\x3c" + bytes(10) + flags + octets
+    return bytes((kind, 0, channel)) + len(octets).to_bytes(4, "big") + octets + b"\xce"
+
+
+SIDES = ("client", "server", None)
+
+
+def options_of(octet: int) -> dict[str, Any]:
+    return {"side": SIDES[octet % 3], "frame_max": 0 if octet & 0x20 else 131072}
+
+
+def seeds() -> Iterator[bytes]:
+    sides = {"client": 0, "server": 1, "both": 2}
+    for row in rows():
+        yield bytes([sides[row["side"]]]) + whole(row)
+
+
+def stream_seeds() -> Iterator[bytes]:
+    kept = b""
+    for row in rows():
+        if row["kind"] == "sequence":
+            yield bytes([2, len(row["hex"]) % 40]) + whole(row)
+        elif row["valid"] and len(row["hex"]) < 400:
+            kept += whole(row)
+            if len(kept) > 500:
+                yield bytes([2, len(kept) % 40]) + kept
+                kept = b""
+
+
+def table_seeds() -> Iterator[bytes]:
+    yield from (bytes.fromhex(row["hex"]) for row in rows() if row["kind"] == "table")
+
+
+def decode_or_error(octets: bytes, **options: Any) -> Any:
+    try:
+        return amqp091.decode(octets, **options)
+    except DecodeError as error:
+        str(error)
+        same(0 <= error.offset <= len(octets), True, f"offset {error.offset}")
+        return error
+
+
+def touch(message: Any) -> None:
+    """Every field, as a reader would see it."""
+    repr(message), hash(message)
+    for name in type(message).__match_args__:
+        getattr(message, name)
+    if isinstance(message, amqp091.ContentHeader):
+        touch_table(message.properties.headers)
+    for name in ("arguments", "client_properties", "server_properties"):
+        touch_table(getattr(message, name, None))
+
+
+def touch_table(table: Any) -> None:
+    if isinstance(table, amqp091.FieldTable):
+        entries = table.entries
+        same([(n, v) for n, _, v in entries] == list(table.pairs) or "nan" in repr(entries), True, "entries, pairs")
+        written = [(name, amqp091.FieldValue(letter, value)) for name, letter, value in entries if letter != "f"]
+        if len(written) == len(entries) and "F" not in (e[1] for e in entries):
+            same(len(amqp091.FieldTable(written).encode()), len(table.encode()), "octets of a table")
+
+
+def frame(data: bytes) -> None:
+    if not data:
+        return
+    options, octets = options_of(data[0]), data[1:]
+    strict, lax = decode_or_error(octets, **options), decode_or_error(octets, **options, strictness="lax")
+    if not isinstance(strict, DecodeError):
+        same(strict, lax, "STRICT and LAX")
+        same(strict.encode(), octets, "encode")
+        same(strict.notes, (), "notes")
+    if isinstance(lax, DecodeError):
+        return
+    touch(lax)
+    lax.notes  # noqa: B018
+    try:
+        size = amqp091.frame_size(octets, frame_max=options["frame_max"], strictness="lax")
+    except DecodeError as error:
+        raise AssertionError("frame_size refuses what decode reads") from error
+    same(size, len(octets), "frame_size")
+
+
+def feed(kind: Any, octets: bytes, cuts: list[int], **options: Any) -> tuple[list[Any], str]:
+    decoder = kind(**options)
+    found: list[Any] = []
+    at = 0
+    try:
+        for cut in [*cuts, len(octets)]:
+            found += decoder.feed(octets[at:cut])
+            at = max(at, cut)
+        decoder.close()
+    except DecodeError as error:
+        return found, f"{type(error).__name__} {error.path} {error.reason}"
+    return found, ""
+
+
+def stream(data: bytes) -> None:
+    if len(data) < 2:
+        return
+    options, step, octets = options_of(data[0]), data[1] % 40 + 1, data[2:]
+    if data[0] & 0x80:
+        options["strictness"] = "lax"
+    cuts = list(range(step, len(octets), step))
+    for kind in (amqp091.Decoder, amqp091.Assembler):
+        all_at_once, parts = feed(kind, octets, [], **options), feed(kind, octets, cuts, **options)
+        same(parts[0][: len(all_at_once[0])], all_at_once[0], "messages of a stream in parts")
+        same(parts[1], all_at_once[1], "error of a stream in parts")
+    for message in parts[0]:
+        again, _ = feed(amqp091.Assembler, message.encode(), [], frame_max=0)
+        if options.get("strictness") != "lax":
+            same(again, [message], "a message, encoded and decoded")
+
+
+def table(data: bytes) -> None:
+    try:
+        found = amqp091.FieldTable.decode(data)
+    except DecodeError as error:
+        str(error)
+        same(0 <= error.offset <= len(data), True, f"offset {error.offset}")
+        return
+    same(found.encode(), data, "encode")
+    touch_table(found)
+    hash(found), repr(found)
+    try:
+        amqp091.FieldTable([("deeper", found)])
+    except EncodeError as error:
+        same("nested" in str(error), True, str(error))
+
+
+def batch(data: bytes) -> None:
+    """Rows are what an Assembler gives, as long as nothing is wrong."""
+    if not data:
+        return
+    options, octets = options_of(data[0]), data[1:]
+    columns = amqp091.decode_batch(octets, **options)
+    if pyarrow is not None and len(octets) % 4 == 0:
+        pyarrow.record_batch(columns).validate(full=True)
+    found, error = feed(amqp091.Assembler, octets, [], **options, strictness="lax", pending_max=0)
+    if error:
+        return
+    same(columns.num_rows, len(found), "rows")
+    same(bool(columns.validity("error").any()), False, "errors")
+    for row, message in enumerate(found):
+        if isinstance(message, amqp091.BasicMessage):
+            same(columns["body"][row], message.body_bytes(), "body")
+        elif isinstance(message, amqp091.Method):
+            same(columns["kind"][row], message.name, "kind")
+
+
+TARGETS = {
+    "amqp091_frame": (frame, seeds),
+    "amqp091_stream": (stream, stream_seeds),
+    "amqp091_table": (table, table_seeds),
+    "amqp091_batch": (batch, stream_seeds),
+}

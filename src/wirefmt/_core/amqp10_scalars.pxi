@@ -267,7 +267,16 @@ cdef object amqp10_uuid_of(const uint8_t* p):
     return value
 
 
-cdef str amqp10_string_of(const uint8_t* p, uint32_t size):
+cdef inline object amqp10_string_of(const uint8_t* p, uint32_t size):
+    cdef SharedSlot* slot
+    if 0 < size <= SHARED_OCTETS and WIREFMT_SHARES_VALUES:
+        slot = shared_slot(SHARED_TEXT, p, size)
+        if is_held(slot, SHARED_TEXT, p, size):
+            return <object>slot.value
+    return amqp10_new_string(p, size)
+
+
+cdef object amqp10_new_string(const uint8_t* p, uint32_t size):
     """A string. Octets that are no UTF-8, which LAX lets pass, become lone surrogates."""
     try:
         return shared_text(p, size)

@@ -175,29 +175,47 @@ cdef const uint8_t* amqp10_check_characters(Amqp10Reader* x, int type, const uin
     """A string is UTF-8 (U+0000 is a character like others), a symbol ASCII."""
     cdef const uint8_t* p = at
     cdef size_t bad = 0
-    cdef uint64_t w
+    cdef int found
+    if amqp10_is_ascii(at, <size_t>(end - at)):
+        return end
     if type == AMQP10_SYMBOL:
-        while end - p >= 8:
-            memcpy(&w, p, 8)
-            if w & 0x8080808080808080ULL:
-                break
-            p += 8
-        while p < end and p[0] < 0x80:
+        while p[0] < 0x80:
             p += 1
-        if p < end and amqp10_breach(x, AMQP10_CHECK_SYMBOL_ASCII, p):
+        if amqp10_breach(x, AMQP10_CHECK_SYMBOL_ASCII, p):
             return NULL
         return end
     while True:
         bad = 0
-        type = check_utf8(p, <size_t>(end - p), &bad)
-        if type == UTF8_OK:
+        found = check_utf8(p, <size_t>(end - p), &bad)
+        if found == UTF8_OK:
             return end
         p += bad
-        if type == UTF8_ILL_FORMED and amqp10_breach(x, AMQP10_CHECK_STRING_UTF8, p):
+        if found == UTF8_ILL_FORMED and amqp10_breach(x, AMQP10_CHECK_STRING_UTF8, p):
             return NULL
-        if type == UTF8_ILL_FORMED:
+        if found == UTF8_ILL_FORMED:
             return end
         p += 1
+
+
+cdef inline bint amqp10_is_ascii(const uint8_t* p, size_t n) noexcept nogil:
+    """Eight octets at a time; the last eight may overlap those before."""
+    cdef uint64_t w, all = 0
+    cdef uint32_t a, b
+    cdef size_t i = 0
+    if n >= 8:
+        while n - i > 8:
+            memcpy(&w, p + i, 8)
+            all |= w
+            i += 8
+        memcpy(&w, p + n - 8, 8)
+        all |= w
+    elif n >= 4:
+        memcpy(&a, p, 4)
+        memcpy(&b, p + n - 4, 4)
+        all = a | b
+    elif n:
+        all = p[0] | p[n >> 1] | p[n - 1]
+    return not all & 0x8080808080808080ULL
 
 
 cdef const uint8_t* amqp10_check_compound(Amqp10Reader* x, const Amqp10ConstructorRow* row, const uint8_t* at,
@@ -522,7 +540,6 @@ cdef uint64_t amqp10_hash(const Amqp10Value* v, uint64_t h) noexcept nogil:
     """Equal values have equal hashes."""
     cdef Amqp10Items items
     cdef Amqp10Value item
-    cdef uint32_t i
     h = amqp10_mix(h, v.type)
     if v.type == AMQP10_DESCRIBED:
         return amqp10_hash_described(v, h)
@@ -535,12 +552,24 @@ cdef uint64_t amqp10_hash(const Amqp10Value* v, uint64_t h) noexcept nogil:
             h = amqp10_hash(&item, h)
         return h
     if AMQP10_DECIMAL128 == v.type or AMQP10_UUID <= v.type <= AMQP10_SYMBOL:
-        for i in range(v.size):
-            h = (h ^ v.body[i]) * <uint64_t>0x100000001B3ULL
-        return amqp10_mix(h, v.size)
+        return amqp10_hash_octets(h, v.body, v.size)
     if AMQP10_BYTE <= v.type <= AMQP10_LONG:
         return amqp10_mix(h, <uint64_t>amqp10_signed(v))
     return amqp10_mix(h, amqp10_unsigned(v))
+
+
+cdef inline uint64_t amqp10_hash_octets(uint64_t h, const uint8_t* p, uint32_t size) noexcept nogil:
+    cdef uint64_t w
+    cdef uint32_t i = 0
+    while size - i >= 8:
+        memcpy(&w, p + i, 8)
+        h = amqp10_mix(h, w)
+        i += 8
+    w = size
+    while i < size:
+        w = w << 8 | p[i]
+        i += 1
+    return amqp10_mix(h, w)
 
 
 cdef uint64_t amqp10_hash_described(const Amqp10Value* v, uint64_t h) noexcept nogil:

@@ -9,6 +9,10 @@
 from cpython.dict cimport PyDict_GetItemWithError, PyDict_SetItem
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, free_octets, octets_over
 
+cdef extern from *:
+    dict __Pyx_PyDict_NewPresized(Py_ssize_t n)     # Cython's own: with room for n entries
+
+
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -543,7 +547,7 @@ cdef class Amqp10Map(Amqp10Held):
         if self.cached is None:
             self.check_built()
             items = amqp10_items(&self.v)
-            out = {}
+            out = __Pyx_PyDict_NewPresized(items.left >> 1)
             while amqp10_next(&items, &v):
                 key = amqp10_value_of(self.block, &v, False)
                 amqp10_next(&items, &v)
@@ -827,6 +831,7 @@ cdef class Amqp10CompositeValue:
                 value = amqp10_field_of(self.block, &amqp10_fields[shape.first + i], &v)
             Py_INCREF(value)
             PyTuple_SET_ITEM(out, i, value)
+        PyObject_GC_UnTrack(<void*>out)         # what it holds is in no cycle
         self.fields = out
         return 0
 

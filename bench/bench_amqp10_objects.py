@@ -38,7 +38,18 @@ def application_properties(i: int) -> dict[str, object]:
     return dict(
         zip(
             KEYS,
-            (f"north-{i % 7}", f"room-{i % 50:03}", f"t{i:05}", "celsius", "v2.11.4", i, i % 3, 3.7 + i / 1000, True, False),
+            (
+                f"north-{i % 7}",
+                f"room-{i % 50:03}",
+                f"t{i:05}",
+                "celsius",
+                "v2.11.4",
+                i,
+                i % 3,
+                3.7 + i / 1000,
+                True,
+                False,
+            ),
             strict=True,
         )
     )
@@ -112,7 +123,9 @@ def pyamqp() -> None:
 
 # ---- encoding: from plain values to octets
 
-VALUES = [(f"id-{i}", f"request-{i}", 1_700_000_000_000 + i, application_properties(i), bytes(256)) for i in range(COUNT)]
+VALUES = [
+    (f"id-{i}", f"request-{i}", 1_700_000_000_000 + i, application_properties(i), bytes(256)) for i in range(COUNT)
+]
 
 
 def ours_encode() -> None:
@@ -148,9 +161,9 @@ def check() -> None:
         ours_, theirs, azure = amqp10.decode_message(octets), ProtonMessage(), decode_payload(memoryview(octets))
         theirs.decode(octets)
         assert ours_.application_properties == application_properties(i) == theirs.properties
-        assert {k.decode(): v.decode() if isinstance(v, bytes) else v for k, v in azure.application_properties.items()} == (
-            application_properties(i)
-        )
+        assert {
+            k.decode(): v.decode() if isinstance(v, bytes) else v for k, v in azure.application_properties.items()
+        } == (application_properties(i))
         assert ours_.properties is not None
         assert ours_.properties.message_id == theirs.id == azure.properties.message_id.decode()
         assert bytes(ours_.payload or b"") == bytes(theirs.body) == azure.data[0]

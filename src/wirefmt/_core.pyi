@@ -2597,6 +2597,17 @@ class Amqp10TransferAssembler:
     def unfinished(self) -> int: ...
     def receive(self, frame: _Amqp10Frame, /) -> Amqp10DeliveryValue | None: ...
 
+# ---- amqp10_columns
+def amqp10_decode_batch(
+    data: Buffer,
+    *,
+    strictness: Strictness | str = "lax",
+    columns: Iterable[str] | None = None,
+    payload: bool = True,
+    expose_credentials: bool = False,
+    limits: Limits | None = None,
+) -> Batch: ...
+
 # ---- reassembly
 
 @disjoint_base

@@ -89,6 +89,10 @@ include "_core/amqp10_scalars.pxi"
 include "_core/amqp10_values.pxi"
 # performatives, SASL frames, messages as Python objects, encoders
 include "_core/amqp10_messages.pxi"
+# AMQP 1.0 values as text
+include "_core/amqp10_text.pxi"
+# Amqp10Frame, Amqp10Message -> columns
+include "_core/amqp10_columns.pxi"
 # GENERATED from wirefmt/spec/rocketmq.py
 include "_core/rocketmq_table.pxi"
 # octets -> RocketmqFrame, stored messages, nogil

@@ -73,6 +73,7 @@ ULong = _core.Amqp10ULong
 UShort = _core.Amqp10UShort
 Value = _core.Amqp10Held
 decode = _core.decode_amqp10
+decode_batch = _core.amqp10_decode_batch
 decode_message = _core.decode_amqp10_message
 decode_value = _core.decode_amqp10_value
 encode = _core.encode_amqp10
@@ -144,6 +145,7 @@ __all__ = [
     "UShort",
     "Value",
     "decode",
+    "decode_batch",
     "decode_message",
     "decode_value",
     "encode",

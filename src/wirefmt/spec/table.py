@@ -442,6 +442,54 @@ ROCKETMQ_BATCH: tuple[Column, ...] = (
 
 
 #: What `wirefmt.amqp091.decode_batch` gives: one row a method of one direction of a stream, its content folded in.
+AMQP10_BATCH: tuple[Column, ...] = (
+    Column("offset", "int64", "octets of the input before the (first) frame"),
+    Column("size", "int64", "octets of all its frames"),
+    Column("channel", "int32", ""),
+    Column("kind", "string", "open, transfer, sasl-init ..., empty, protocol-header"),
+    # ---- transfer; the first five in the order of its fields
+    Column("handle", "int64", "of a transfer"),
+    Column("delivery_id", "int64", "of a transfer"),
+    Column("delivery_tag", "binary", "of a transfer"),
+    Column("message_format", "int64", "of a transfer"),
+    Column("settled", "boolean", "of a transfer; true if any of the delivery's transfers says so"),
+    Column("transfers", "int32", "transfers of the delivery"),
+    Column(
+        "fields",
+        "map<string,string>",
+        "all other fields, lists and maps as JSON; SASL's secrets are *** unless exposed",
+    ),
+    # ---- header, in the order of its fields
+    Column("durable", "boolean", "header"),
+    Column("priority", "int16", "header"),
+    Column("ttl", "int64", "header, milliseconds"),
+    Column("first_acquirer", "boolean", "header"),
+    Column("delivery_count", "int64", "header"),
+    # ---- properties, in the order of their fields
+    Column("message_id", "string", "properties; a binary one in hexadecimal"),
+    Column("user_id", "binary", "properties"),
+    Column("to", "string", "properties"),
+    Column("subject", "string", "properties"),
+    Column("reply_to", "string", "properties"),
+    Column("correlation_id", "string", "properties; a binary one in hexadecimal"),
+    Column("content_type", "string", "properties"),
+    Column("content_encoding", "string", "properties"),
+    Column("absolute_expiry_time", "int64", "properties, milliseconds since 1970"),
+    Column("creation_time", "int64", "properties, milliseconds since 1970"),
+    Column("group_id", "string", "properties"),
+    Column("group_sequence", "int64", "properties"),
+    Column("reply_to_group_id", "string", "properties"),
+    # ---- other sections
+    Column("delivery_annotations", "map<string,string>", "in order; null where there is no section, empty if it is"),
+    Column("message_annotations", "map<string,string>", "the same"),
+    Column("application_properties", "map<string,string>", "the same"),
+    Column("footer", "map<string,string>", "the same"),
+    Column("body_type", "string", "data, amqp-sequence, amqp-value"),
+    Column("body_sections", "int32", "sections of the body"),
+    Column("body", "binary", "data, several joined; of an amqp-value its text or octets, a sequence as JSON a line"),
+    Column("error", "string", "why frame or message cannot be read, or the delivery is not complete"),
+)
+
 AMQP091_BATCH: tuple[Column, ...] = (
     Column("offset", "int64", "octets of the input before the method's frame"),
     Column("size", "int64", "octets of all its frames"),

@@ -1,0 +1,278 @@
+# AMQP 1.0 values as text, for columns: strings and symbols as they are, octets in hexadecimal, numbers in digits, lists,
+# maps, arrays and described values as JSON.
+#
+# Text is always UTF-8, as Arrow's strings are: of what is not (LAX), each octet at fault becomes U+FFFD.
+#
+# Uses: be, utf8, octets, cursor, arrow, amqp10_table, amqp10_types, amqp10. Included by _core.pyx.
+from libc.stdio cimport snprintf
+from libc.stdlib cimport strtod
+from wirefmt._core.octets cimport Octets, add_octets, add_u8, extend_octets, free_octets, octets_over
+
+
+cdef enum:
+    AMQP10_SHOWN_REPEATS = 16       # more elements that take no octets are counted, not written out
+
+
+# ------------------------------------------------------------------------------------------------ columns
+
+cdef void amqp10_put_text(Col* c, int64_t row, const Amqp10Value* v) noexcept nogil:
+    """A value in a string column."""
+    cdef Octets o
+    cdef uint8_t[512] start
+    if not c.on:
+        return
+    if amqp10_is_text(v) and amqp10_is_ascii(v.body, v.size):
+        put_octets(c, row, v.body, v.size)
+        return
+    o = octets_over(start, sizeof(start))
+    amqp10_add_text(&o, v)
+    if not o.failed:
+        put_octets(c, row, o.at, <int64_t>o.size)
+    free_octets(&o)
+
+
+cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10Value* key, const Amqp10Value* v) noexcept nogil:
+    """An entry of the row's map<string,string>; a value that is null is empty."""
+    cdef Octets o
+    cdef uint8_t[512] start
+    cdef size_t named
+    if not map.on:
+        return
+    if amqp10_is_text(key) and amqp10_is_text(v) and amqp10_is_ascii(key.body, key.size) and \
+            amqp10_is_ascii(v.body, v.size):
+        put_map(map, row, key.body, key.size, v.body, v.size)
+        return
+    o = octets_over(start, sizeof(start))
+    amqp10_add_text(&o, key)
+    named = o.size
+    amqp10_add_text(&o, v)
+    if not o.failed:
+        put_map(map, row, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
+    free_octets(&o)
+
+
+cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept nogil:
+    """The (checked) map at `at` as the row's map, in order; an empty one is an empty map, not null."""
+    cdef Amqp10Value v, key
+    cdef Amqp10Items items
+    cdef int64_t entries
+    if not map.on:
+        return
+    amqp10_read(at, &v)
+    entries = open_list(map, row)
+    if entries >= 0:
+        close_list(map, entries)
+    items = amqp10_items(&v)
+    while amqp10_next(&items, &key) and amqp10_next(&items, &v):
+        amqp10_put_entry(map, row, &key, &v)
+
+
+# ------------------------------------------------------------------------------------------------ text
+
+cdef void amqp10_add_text(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """A value as text that stands for itself: null is empty."""
+    if amqp10_is_text(v):
+        amqp10_add_utf8(o, v.body, v.size)
+    elif v.type == AMQP10_BINARY or AMQP10_DECIMAL32 <= v.type <= AMQP10_DECIMAL128:
+        amqp10_add_hex(o, v.body, v.size)
+    elif v.type == AMQP10_UUID:
+        amqp10_add_uuid(o, v.body)
+    elif v.type == AMQP10_CHAR:
+        amqp10_add_char(o, <uint32_t>amqp10_unsigned(v))
+    elif v.type != AMQP10_NULL:
+        amqp10_add_json(o, v)
+
+
+cdef void amqp10_add_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """A value as JSON. Nested as deep as the parser lets be."""
+    cdef Octets text
+    if v.type >= AMQP10_LIST:
+        amqp10_add_compound_json(o, v)
+    elif v.type == AMQP10_NULL:
+        add_octets(o, <const uint8_t*>b"null", 4)
+    elif v.type == AMQP10_BOOLEAN:
+        add_octets(o, <const uint8_t*>(b"true" if amqp10_unsigned(v) else b"false"), 4 if amqp10_unsigned(v) else 5)
+    elif v.type == AMQP10_FLOAT or v.type == AMQP10_DOUBLE:
+        amqp10_add_float(o, v)
+    elif AMQP10_UBYTE <= v.type <= AMQP10_LONG or v.type == AMQP10_TIMESTAMP:
+        amqp10_add_integer(o, v)
+    else:
+        memset(&text, 0, sizeof(Octets))
+        amqp10_add_text(&text, v)
+        amqp10_add_json_string(o, &text)
+        free_octets(&text)
+
+
+cdef void amqp10_add_compound_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+    cdef Amqp10Items items
+    cdef Amqp10Value item
+    cdef uint32_t i = 0
+    if v.type == AMQP10_DESCRIBED:
+        add_octets(o, <const uint8_t*>b'{"descriptor":', 14)
+        amqp10_read(amqp10_descriptor(v), &item)
+        amqp10_add_json(o, &item)
+        add_octets(o, <const uint8_t*>b',"value":', 9)
+        amqp10_described(v, &item)
+        amqp10_add_json(o, &item)
+        add_u8(o, c"}")
+        return
+    items = amqp10_items(v)
+    if v.type == AMQP10_ARRAY and v.size == 0 and v.count > AMQP10_SHOWN_REPEATS:
+        amqp10_next(&items, &item)
+        add_octets(o, <const uint8_t*>b'{"repeat":', 10)
+        amqp10_add_digits(o, False, v.count)
+        add_octets(o, <const uint8_t*>b',"of":', 6)
+        amqp10_add_json(o, &item)
+        add_u8(o, c"}")
+        return
+    add_u8(o, c"{" if v.type == AMQP10_MAP else c"[")
+    while amqp10_next(&items, &item):
+        if v.type == AMQP10_MAP and i & 1:
+            add_u8(o, c":")
+        elif i:
+            add_u8(o, c",")
+        if v.type == AMQP10_MAP and not i & 1:
+            amqp10_add_name(o, &item)
+        else:
+            amqp10_add_json(o, &item)
+        i += 1
+    add_u8(o, c"}" if v.type == AMQP10_MAP else c"]")
+
+
+cdef void amqp10_add_name(Octets* o, const Amqp10Value* key) noexcept nogil:
+    """A key of a map as the name of a member, which is a string whatever the key is."""
+    cdef Octets text
+    memset(&text, 0, sizeof(Octets))
+    amqp10_add_text(&text, key)
+    amqp10_add_json_string(o, &text)
+    free_octets(&text)
+
+
+cdef void amqp10_add_json_string(Octets* o, const Octets* text) noexcept nogil:
+    """A JSON string of UTF-8."""
+    cdef char[8] escaped
+    cdef const uint8_t* p = text.at
+    cdef size_t i, begin = 0
+    if text.failed:
+        o.failed = True
+        return
+    add_u8(o, c'"')
+    for i in range(text.size):
+        if p[i] < 0x20 or p[i] == c'"' or p[i] == c"\\":
+            add_octets(o, p + begin, i - begin)
+            begin = i + 1
+            if p[i] < 0x20:
+                snprintf(escaped, sizeof(escaped), "\\u%04x", <unsigned int>p[i])
+                add_octets(o, <const uint8_t*>escaped, 6)
+            else:
+                add_u8(o, c"\\")
+                add_u8(o, p[i])
+    if text.size > begin:
+        add_octets(o, p + begin, text.size - begin)
+    add_u8(o, c'"')
+
+
+cdef void amqp10_add_utf8(Octets* o, const uint8_t* p, size_t n) noexcept nogil:
+    cdef size_t bad = 0, at = 0
+    cdef int found
+    while at < n:
+        found = check_utf8(p + at, n - at, &bad)
+        if found == UTF8_OK:
+            break
+        if found == UTF8_NUL:
+            add_octets(o, p + at, bad + 1)
+        else:
+            add_octets(o, p + at, bad)
+            add_octets(o, <const uint8_t*>b"\xef\xbf\xbd", 3)
+        at += bad + 1
+    if at < n:
+        add_octets(o, p + at, n - at)
+
+
+cdef void amqp10_add_char(Octets* o, uint32_t c) noexcept nogil:
+    """As UTF-8; a surrogate (LAX) has none."""
+    if 0xD800 <= c < 0xE000:
+        c = 0xFFFD
+    if c < 0x80:
+        add_u8(o, <uint8_t>c)
+        return
+    if c < 0x800:
+        add_u8(o, <uint8_t>(0xC0 | c >> 6))
+    else:
+        if c < 0x10000:
+            add_u8(o, <uint8_t>(0xE0 | c >> 12))
+        else:
+            add_u8(o, <uint8_t>(0xF0 | c >> 18))
+            add_u8(o, <uint8_t>(0x80 | c >> 12 & 63))
+        add_u8(o, <uint8_t>(0x80 | c >> 6 & 63))
+    add_u8(o, <uint8_t>(0x80 | c & 63))
+
+
+cdef void amqp10_add_hex(Octets* o, const uint8_t* p, size_t size) noexcept nogil:
+    cdef const uint8_t* digits = <const uint8_t*>b"0123456789abcdef"
+    cdef uint8_t* to = extend_octets(o, 2 * size)
+    cdef size_t i
+    if to != NULL:
+        for i in range(size):
+            to[2 * i] = digits[p[i] >> 4]
+            to[2 * i + 1] = digits[p[i] & 15]
+
+
+cdef void amqp10_add_uuid(Octets* o, const uint8_t* p) noexcept nogil:
+    """8-4-4-4-12, as RFC 4122 writes it."""
+    cdef int i
+    for i in range(16):
+        if i == 4 or i == 6 or i == 8 or i == 10:
+            add_u8(o, c"-")
+        amqp10_add_hex(o, p + i, 1)
+
+
+cdef void amqp10_add_integer(Octets* o, const Amqp10Value* v) noexcept nogil:
+    cdef int64_t number
+    if AMQP10_BYTE <= v.type <= AMQP10_LONG or v.type == AMQP10_TIMESTAMP:
+        number = amqp10_signed(v)
+        amqp10_add_digits(o, number < 0, <uint64_t>0 - <uint64_t>number if number < 0 else <uint64_t>number)
+    else:
+        amqp10_add_digits(o, False, amqp10_unsigned(v))
+
+
+cdef void amqp10_add_digits(Octets* o, bint negative, uint64_t v) noexcept nogil:
+    cdef uint8_t[24] text
+    cdef int i = 24
+    while True:
+        i -= 1
+        text[i] = <uint8_t>(c"0" + v % 10)
+        v //= 10
+        if v == 0:
+            break
+    if negative:
+        i -= 1
+        text[i] = c"-"
+    add_octets(o, text + i, <size_t>(24 - i))
+
+
+cdef void amqp10_add_float(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """The shortest digits that are read back as the same number; NaN and infinities are strings."""
+    cdef char[40] text
+    cdef bint wide = v.type == AMQP10_DOUBLE
+    cdef double d = amqp10_double_bits(amqp10_unsigned(v)) if wide else amqp10_float_bits(<uint32_t>amqp10_unsigned(v))
+    cdef int n = 0, digits = 15 if wide else 6
+    if d != d or d - d != 0:
+        n = snprintf(text, sizeof(text), '"%s"', <const char*>(b"NaN" if d != d else b"Infinity" if d > 0 else b"-Infinity"))
+    while n == 0 or (d == d and d - d == 0 and digits <= (17 if wide else 9) and
+                     (strtod(text, NULL) != d if wide else <float>strtod(text, NULL) != <float>d)):
+        n = snprintf(text, sizeof(text), "%.*g", digits, d)
+        digits += 1
+    add_octets(o, <const uint8_t*>text, <size_t>n)
+
+
+cdef inline double amqp10_double_bits(uint64_t bits) noexcept nogil:
+    cdef double d
+    memcpy(&d, &bits, 8)
+    return d
+
+
+cdef inline double amqp10_float_bits(uint32_t bits) noexcept nogil:
+    cdef float f
+    memcpy(&f, &bits, 4)
+    return f

@@ -72,7 +72,7 @@ cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091Frame* m) noexcep
     memset(&o, 0, sizeof(o))
     if not amqp091_find_entry(m.frame + m.value[a.slot], "connection_name", 15, &e) or e.letter != c"S" or e.size == 0:
         return
-    amqp091_add_utf8(&o, e.at, e.size)
+    amqp091_add_plain(&o, e.at, e.size)
     extend_octets(&o, TEXT_PAD)
     if o.failed:
         free_octets(&o)

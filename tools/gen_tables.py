@@ -22,6 +22,7 @@ from tables.amqp091 import amqp091_methods, amqp091_table
 from tables.amqp10 import amqp10_table
 from tables.mqtt import mqtt_table
 from tables.nsq import nsq_table
+from tables.phpmq import phpmq_table
 from tables.rocketmq import rocketmq_stub, rocketmq_table
 from tables.table import table_columns, table_page
 
@@ -44,6 +45,7 @@ GENERATED: tuple[Generated, ...] = (
     Generated(CORE / "rocketmq_table.pxi", SPEC / "rocketmq.py", rocketmq_table),
     Generated(CORE.parent / "_rocketmq.pyi", SPEC / "rocketmq.py", rocketmq_stub),
     Generated(CORE / "nsq_table.pxi", SPEC / "nsq.py", nsq_table),
+    Generated(CORE / "phpmq_table.pxi", SPEC / "phpmq.py", phpmq_table),
     Generated(CORE / "table_columns.pxi", SPEC / "table.py", table_columns),
     Generated(ROOT / "docs" / "message-table.md", SPEC / "table.py", table_page),
 )

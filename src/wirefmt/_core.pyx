@@ -119,6 +119,14 @@ include "_core/nsq.pxi"
 include "_core/nsq_messages.pxi"
 # NsqUnit -> columns
 include "_core/nsq_columns.pxi"
+# GENERATED from wirefmt/spec/phpmq.py
+include "_core/phpmq_table.pxi"
+# PHPMQ: octets -> PhpmqMessage, nogil
+include "_core/phpmq.pxi"
+# the messages as Python objects, encoders
+include "_core/phpmq_messages.pxi"
+# PhpmqMessage -> columns
+include "_core/phpmq_columns.pxi"
 
 # ---- captures
 # pcap and pcapng blocks -> packet records
@@ -133,9 +141,13 @@ include "_core/reassembly.pxi"
 include "_core/websocket.pxi"
 # what a capture asks of a protocol
 include "_core/protocol.pxi"
+# compressed streams -> what is in them
+include "_core/unpack.pxi"
 # ... and what each answers
 include "_core/mqtt_capture.pxi"
 include "_core/amqp091_capture.pxi"
+include "_core/nsq_capture.pxi"
+include "_core/phpmq_capture.pxi"
 include "_core/rocketmq_capture.pxi"
 # a row for each protocol a capture may hold
 include "_core/protocols.pxi"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from wirefmt.spec import amqp091, amqp10, mqtt, nsq
+from wirefmt.spec import amqp091, amqp10, mqtt, nsq, phpmq
 
 
 class Strictness(enum.StrEnum):
@@ -68,5 +68,9 @@ def _nsq() -> tuple[Skippable, ...]:
     return tuple(Skippable("nsq", c.name, c.text, {"V2": c.spec}) for c in nsq.CHECKS if c.lax)
 
 
+def _phpmq() -> tuple[Skippable, ...]:
+    return tuple(Skippable("phpmq", c.name, c.text, {"01": c.spec}) for c in phpmq.CHECKS if c.lax)
+
+
 #: Every check that LAX may skip. Who made it necessary, where known: the protocols' pages in docs/.
-SKIPPABLE: Final[tuple[Skippable, ...]] = _mqtt() + _amqp091() + _amqp10() + _nsq()
+SKIPPABLE: Final[tuple[Skippable, ...]] = _mqtt() + _amqp091() + _amqp10() + _nsq() + _phpmq()

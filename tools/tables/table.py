@@ -11,7 +11,7 @@ from tables.text import enum
 def table_columns(spec: ModuleType) -> list[str]:
     """Numbers of the columns: T_ the message table's, M_ those of its MQTT struct, B_ those of MQTT's decode_batch; for
     other protocols the same with letters of the protocol before: RM_, RB_;
-    NSQ_F_, NSQ_B_."""
+    NSQ_F_, NSQ_B_, PHPMQ_F_, PHPMQ_B_."""
     lines = []
     for name, prefix, columns in (
         ("TableColumn", "T", spec.COLUMNS),
@@ -24,6 +24,8 @@ def table_columns(spec: ModuleType) -> list[str]:
         ("RocketmqBatchColumn", "RB", spec.ROCKETMQ_BATCH),
         ("NsqTableField", "NSQ_F", spec.NSQ_FIELDS),
         ("NsqBatchColumn", "NSQ_B", spec.NSQ_BATCH),
+        ("PhpmqTableField", "PHPMQ_F", spec.PHPMQ_FIELDS),
+        ("PhpmqBatchColumn", "PHPMQ_B", spec.PHPMQ_BATCH),
     ):
         lines += enum(name, ((f"{prefix}_{c.name.upper()}", i) for i, c in enumerate(columns)))
     return lines

@@ -6,7 +6,8 @@
 # until it is whole. Behind a hole, and where the capture began inside a stream, frames are read again only from a place
 # where a chain of faultless ones begins (`look`): what is passed over is a `gap` row, never messages.
 #
-# Uses: pcapfile, packets, reassembly, websocket, protocol, protocols, table, table_columns, arrow, faults. Included by _core.pyx.
+# Uses: pcapfile, packets, reassembly, websocket, unpack, protocol, protocols, table, table_columns, arrow, faults.
+# Included by _core.pyx.
 
 cdef enum:
     CHAIN = 3                   # faultless frames one behind another that make a boundary certain,
@@ -25,6 +26,7 @@ cdef enum SideStage:
     STAGE_FRAMES                # the protocol's frames
     STAGE_HTTP                  # the handshake of a WebSocket
     STAGE_SOCKET                # frames of a WebSocket around the protocol's
+    STAGE_PACKED                # a compressed stream around the protocol's frames
 
 
 cdef struct Origin:             # which packet the octets of a search window came from
@@ -53,12 +55,15 @@ cdef struct Side:               # one direction of a flow
     Origin* origins
     int origin_count, origin_room
     WebSocket* socket
+    PyObject* unpacker          # an Unpacker, owned
+    bint broken                 # STAGE_PACKED: it cannot be unpacked any more
 
 
 cdef struct FlowState:
     const Protocol* protocol    # NULL: not known yet
     void* state                 # the protocol's
     int64_t held                # octets in it that are counted in `buffered`
+    uint8_t carrier             # a Carrier: what the streams lie in
     Side sides[2]               # by end, as in Flow
     char address[2][ADDRESS_ROOM]
     uint8_t address_size[2]
@@ -75,6 +80,7 @@ cdef dict CAPTURE_LIMITS = {            # name: (default, meaning)
     "max_out_of_order": (4 << 20, "octets stored out of order, a direction"),
     "max_message": (MAX_MESSAGE, "octets of a message that is put together from several packets"),
     "max_buffered": (256 << 20, "octets stored for all flows"),
+    "max_inflated": (64 << 20, "octets that a compressed direction may become, beyond 100 times as many as it has"),
     "idle_seconds": (3 * 3600, "a silent connection is ended after"),
 }
 
@@ -87,7 +93,7 @@ cdef class CaptureDecoder(Reassembler):
     `take` and call again.
 
     Parameters: those of `wirefmt.capture.read`. `limits` is a dict with any of max_flows, max_out_of_order, max_message,
-    max_buffered (octets) and idle_seconds; `CaptureDecoder.LIMITS` has the defaults.
+    max_buffered, max_inflated (octets) and idle_seconds; `CaptureDecoder.LIMITS` has the defaults.
     Raises ValueError for an option that cannot be.
     """
 
@@ -101,6 +107,7 @@ cdef class CaptureDecoder(Reassembler):
     cdef uint64_t slice_index, slice_count
     cdef int64_t batch_rows, batch_bytes
     cdef size_t max_message
+    cdef int64_t max_inflated
     cdef uint32_t wanted                                # protocols, a bit a row
     cdef uint32_t port_rows[65536]                      # protocols that registered it, a bit a row
     cdef uint8_t port_forced[65536]                     # row + 1, from decode_as; 0: none
@@ -168,6 +175,7 @@ cdef class CaptureDecoder(Reassembler):
         self.max_out_of_order = values["max_out_of_order"]
         self.max_message = self.table.options.max_message = values["max_message"]
         self.max_buffered = values["max_buffered"]
+        self.max_inflated = values["max_inflated"]
         self.idle_ns = values["idle_seconds"] * SECOND
 
     def __dealloc__(self):
@@ -443,6 +451,8 @@ cdef class CaptureDecoder(Reassembler):
             self.consume(f, end, p, n, mark)
         elif side.stage == STAGE_SOCKET:
             self.unwrap(f, end, p, n, mark)
+        elif side.stage == STAGE_PACKED:
+            self.unpack(f, end, p, n, mark)
         else:
             self.recognise(f, end, p, n, mark)
 
@@ -466,6 +476,9 @@ cdef class CaptureDecoder(Reassembler):
             if is_one(rows):
                 self.set_protocol(f, first_row(rows))
             return
+        if side.stage == STAGE_PACKED:
+            self.lose_packed(f, end, n, why, mark)
+            return
         if side.stage == STAGE_SOCKET and side.socket.need == 0 and not side.socket.lost:
             if <uint64_t>n <= side.socket.left:
                 side.socket.left -= <uint64_t>n
@@ -482,7 +495,7 @@ cdef class CaptureDecoder(Reassembler):
         if fs == NULL or fs.protocol == NULL:
             return
         side = &fs.sides[end]
-        if side.stage != STAGE_FRAMES and side.stage != STAGE_SOCKET:
+        if side.stage != STAGE_FRAMES and side.stage != STAGE_SOCKET and side.stage != STAGE_PACKED:
             return
         if side.searching:
             if side.size:
@@ -503,6 +516,8 @@ cdef class CaptureDecoder(Reassembler):
             free(fs.sides[end].pending)
             free(fs.sides[end].origins)
             free(fs.sides[end].socket)
+            if fs.sides[end].unpacker != NULL:
+                self.drop_unpacker(&fs.sides[end])
         if fs.protocol != NULL:
             self.buffered -= fs.held
             fs.protocol.close(fs.state)
@@ -757,6 +772,123 @@ cdef class CaptureDecoder(Reassembler):
             w.at += k
             at += k
 
+    # ---- compressed streams, and those that end in TLS ----------------------------------------------------------------
+
+    cdef bint changes_carrier(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """Have the frames so far agreed on something else to carry the streams? Then it is so from here on."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef int carrier = fs.protocol.carrier(fs.state)
+        cdef int i
+        if carrier == fs.carrier:
+            return False
+        fs.carrier = <uint8_t>carrier
+        if carrier == CARRIER_TLS:
+            self.seen.tls += 1
+            self.put_gap_row(f, end, b"TLS from here on: not decoded", mark)
+            self.dismiss(f)
+            return True
+        for i in range(2):
+            self.open_unpacker(f, i, mark)
+        return True
+
+    cdef void carry_on(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """What came with the frame that changed the carrier; and what the other end has sent already."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* other = &fs.sides[1 - end]
+        cdef Side old = other[0]
+        if f.ignored:
+            return
+        if n:
+            self.on_octets(f, end, p, n, mark)
+        if old.size and not other.searching and not f.ignored:
+            self.buffered -= <int64_t>old.size
+            other.pending = NULL
+            other.size = other.room = other.need = 0
+            self.on_octets(f, 1 - end, old.pending, old.size, &old.first)
+            free(old.pending)
+
+    cdef void open_unpacker(self, Flow* f, int end, const Mark* mark) noexcept with gil:
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef Unpacker u
+        side.stage = STAGE_PACKED
+        if side.searching or side.skip:                 # where it begins is not known
+            if not side.searching:
+                self.begin_search(side, WHY_NO_FRAME)
+            side.broken = True
+            return
+        if self.buffered + UNPACKER_OCTETS > self.max_buffered:
+            self.seen.messages_limited += 1
+            self.break_off(f, end, b"compressed: limit", mark)
+            return
+        try:
+            u = Unpacker(fs.carrier)
+        except ImportError:
+            self.break_off(f, end, b"compressed with snappy: to read it install cramjam (wirefmt[snappy])", mark)
+            return
+        except BaseException:
+            self.counts.no_memory += 1
+            side.broken = True
+            return
+        Py_INCREF(u)
+        side.unpacker = <PyObject*>u
+        self.buffered += UNPACKER_OCTETS
+
+    cdef void drop_unpacker(self, Side* side) noexcept with gil:
+        Py_XDECREF(side.unpacker)
+        side.unpacker = NULL
+        self.buffered -= UNPACKER_OCTETS
+
+    cdef void unpack(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
+        """Octets of a compressed stream: hand on what is in them."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef Unpacker u
+        cdef bytes piece
+        if side.broken:
+            side.skipped += <int64_t>n
+            return
+        u = <Unpacker>side.unpacker
+        try:
+            u.feed(p, n)
+            while not f.ignored:
+                piece = u.next()
+                if not piece:
+                    return
+                if u.given > self.max_inflated and u.given // UNPACKED_RATIO > u.taken:
+                    self.seen.messages_limited += 1
+                    raise ValueError("limit of what it may become")
+                self.consume(f, end, <const uint8_t*>PyBytes_AS_STRING(piece), <size_t>PyBytes_GET_SIZE(piece), mark)
+        except MemoryError:
+            self.counts.no_memory += 1
+        except Exception as error:
+            text = f"compressed: {error}".encode("utf-8", "replace")
+            self.break_off(f, end, PyBytes_AS_STRING(text), mark)
+
+    cdef void break_off(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
+        """A direction that cannot be unpacked: a row says why, and what follows is passed over."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        if side.size:
+            self.put_rest(f, end, text, mark)
+        else:
+            self.put_malformed(f, end, text, mark)
+        self.begin_search(side, WHY_NO_FRAME)
+        side.broken = True
+        if side.unpacker != NULL:
+            self.drop_unpacker(side)
+
+    cdef void lose_packed(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        """A hole in a compressed stream: nothing behind it can be unpacked."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        if not side.broken:
+            if side.size:
+                self.put_rest(f, end, why_text(why), mark)
+            self.flush(f, end, why_text(why))
+            self.begin_search(side, why)
+            side.broken = True
+            if side.unpacker != NULL:
+                self.drop_unpacker(side)
+        side.missing += n
+
     # ---- frames -------------------------------------------------------------------------------------------------------
 
     cdef void consume(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
@@ -776,6 +908,9 @@ cdef class CaptureDecoder(Reassembler):
             k = self.complete(f, end, p, n, mark)
             p += k
             n -= k
+            if protocol.carrier != NULL and self.changes_carrier(f, end, mark):
+                self.carry_on(f, end, p, n, mark)
+                return
             if side.searching:
                 if n:
                     self.search(f, end, p, n, mark)
@@ -788,6 +923,9 @@ cdef class CaptureDecoder(Reassembler):
                 side.offset += <int64_t>size
                 p += size
                 n -= size
+                if protocol.carrier != NULL and self.changes_carrier(f, end, mark):
+                    self.carry_on(f, end, p, n, mark)
+                    return
             elif status == OK or status == NEED_DATA:
                 side.first = mark[0]
                 side.need = size if status == OK else 0
@@ -812,6 +950,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef Side* side = &fs.sides[end]
         cdef MessageContext m
         cdef size_t at = 0
+        cdef size_t more = 1
         cdef size_t size, k
         cdef int status
         cdef Fault fault
@@ -823,7 +962,7 @@ cdef class CaptureDecoder(Reassembler):
                 return at + k                           # a frame is given up only while nothing is pending
             if side.size == 0 or at == n:
                 return at
-            k = min(n - at, side.need - side.size if side.need else 1)
+            k = min(n - at, side.need - side.size if side.need else more)
             if not self.append(side, p + at, k):
                 if side.need:
                     self.give_up_frame(f, end, mark)
@@ -832,9 +971,12 @@ cdef class CaptureDecoder(Reassembler):
                 return n
             at += k
             if side.need == 0:
+                size = 0
                 status = fs.protocol.frame_size(fs.state, 0 if end == f.client else 1, side.pending, side.size, 0,
                                                 &size, &fault)
-                if status == OK:
+                if status == NEED_DATA:
+                    more = max(size, side.size + 1) - side.size
+                if status == OK or (status == NEED_DATA and size > self.max_message):
                     side.need = size
                     if size > self.max_message:
                         self.give_up_frame(f, end, mark)
@@ -1238,6 +1380,16 @@ cdef class CaptureDecoder(Reassembler):
             self.table.put_status(row, ROW_GAP, text, size)
         side.offset += side.missing + side.skipped
         side.missing = side.skipped = 0
+
+    cdef void put_gap_row(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
+        """A row for what is there and cannot be read."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef MessageContext m
+        cdef int64_t row
+        self.context(f, end, mark, mark, fs.sides[end].offset, 0, &m)
+        row = self.table.begin_row(&m)
+        put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
+        self.table.put_status(row, ROW_GAP, text, <int>strlen(text))
 
     cdef void put_malformed(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state

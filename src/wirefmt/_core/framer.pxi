@@ -32,6 +32,7 @@ cdef class FrameDecoder:
     # ---- what a protocol adds
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
+        """A Status. With NEED_DATA `size` may say how many octets of the frame are needed to know more."""
         return UNSUPPORTED
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
@@ -111,7 +112,8 @@ cdef class FrameDecoder:
         cdef size_t size = 0, more
         cdef int status
         cdef bytes block
-        while self.frame_octets == 0:           # an octet at a time until the frame says how long it is
+        while self.frame_octets == 0:           # few octets at a time until the frame says how long it is
+            size = 0
             status = self.frame_size(self.kept, self.kept_size, &size, &f)
             if status == OK:
                 self.frame_octets = size
@@ -119,9 +121,10 @@ cdef class FrameDecoder:
                 self.fail(&f, None, out)
             elif p == end:
                 return p
-            else:
-                self.keep(p, 1)
-                p += 1
+            else:                               # a frame may know how many it needs to say more
+                more = min(max(size, self.kept_size + 1) - self.kept_size, <size_t>(end - p))
+                self.keep(p, more)
+                p += more
         more = min(self.frame_octets - self.kept_size, <size_t>(end - p))
         self.keep(p, more)
         p += more

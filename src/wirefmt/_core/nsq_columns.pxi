@@ -283,6 +283,8 @@ cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnit* u, NsqFlow* fl
     if u.message_id.at != NULL:
         text_or_hex(&u.message_id, hex, &shown)
         put_span(c + T_MESSAGE_ID, row, &shown)
+    if flow.compression:
+        put_text(f + NSQ_F_COMPRESSION, row, &NSQ_COMPRESSION_TEXT[flow.compression])
     nsq_put_struct(c + T_NSQ, row, u, flow, t.options.expose_credentials)
     if flow.client_id.size:
         put_text(c + T_CLIENT_ID, row, &flow.client_id)

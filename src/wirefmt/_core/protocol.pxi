@@ -8,13 +8,21 @@ cdef enum Verdict:
     MORE = 2                    # not decided by the octets there are
 
 
+cdef enum Carrier:              # what the octets of a stream lie in
+    CARRIER_PLAIN = 0
+    CARRIER_DEFLATE             # RFC 1951, one stream a direction
+    CARRIER_SNAPPY              # the framing format
+    CARRIER_TLS                 # not decoded
+
+
 cdef struct Protocol:           # `state` is one connection's; direction: 0 client to server
     Text name
     Text subprotocol            # Sec-WebSocket-Protocol; size 0: not carried by WebSockets
     uint16_t ports[4]           # registered ones; 0: no more. Protocols may share one
     # do a client's first octets open a connection?
     int (*sniff)(const uint8_t* p, size_t n) noexcept nogil
-    # a Status; NEED_DATA until the size of the frame can be told. `limit`: octets of a frame; 0: the usual
+    # a Status; NEED_DATA until the size of the frame can be told, `size` may then be how many octets that takes.
+    # `limit`: octets of a frame; 0: the usual
     int (*frame_size)(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
                       Fault* f) noexcept nogil
     # could a frame begin here? YES: a whole, faultless one of `size` octets; MORE: once `size` octets are there.
@@ -33,6 +41,8 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     void (*flush)(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil
     # octets it keeps of messages that go on, which count towards max_buffered; NULL: none
     int64_t (*held)(void* state) noexcept nogil
+    # what carries both directions from here on, as the frames that were put have agreed; NULL: always CARRIER_PLAIN
+    int (*carrier)(void* state) noexcept nogil
     void* (*open)() noexcept nogil          # the state of one connection; NULL: out of memory
     void (*close)(void* state) noexcept nogil
     # the fault of a frame_size() as text

@@ -351,6 +351,25 @@ ROCKETMQ_OPERATIONS: dict[str, tuple[str, str]] = {
     "BROKER_HEARTBEAT": ("ping", "ping"),
 }
 
+#: What PHPMQ says beyond the common columns.
+PHPMQ_FIELDS: tuple[Column, ...] = (
+    Column("message_type", "int64", "1 to 6, or one that is not known"),
+    Column("packet_count", "int32", "packets of the message"),
+    Column("message_count", "int64", "CONSUME_REQUEST: as many may be unacknowledged"),
+    Column("ttl", "int64", "seconds; null in the early form"),
+    Column("line_broken", "boolean", "line breaks between the parts"),
+)
+
+#: OpenTelemetry's operation of each message.
+PHPMQ_OPERATIONS: dict[str, str] = {
+    "MESSAGE_CLIENT_TO_SERVER": "send",
+    "CONSUME_REQUEST": "subscribe",
+    "MESSAGE_SERVER_TO_CLIENT": "receive",
+    "ACKNOWLEDGEMENT": "settle",
+    "REQUEUE": "settle",
+    "DEAD_LETTER": "settle",
+}
+
 
 def struct(fields: tuple[Column, ...]) -> str:
     return "struct<" + ",".join(f"{f.name}:{f.type}" for f in fields) + ">"
@@ -400,6 +419,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("amqp091", struct(AMQP091_FIELDS), "AMQP 0.9.1's further fields"),
     Column("rocketmq", struct(ROCKETMQ_FIELDS), "RocketMQ's further fields"),
     Column("nsq", struct(NSQ_FIELDS), "NSQ's further fields"),
+    Column("phpmq", struct(PHPMQ_FIELDS), "PHPMQ's further fields"),
 )
 
 
@@ -536,5 +556,18 @@ NSQ_BATCH: tuple[Column, ...] = (
     Column("attempts", "int32", "message frames"),
     Column("body", "binary", "PUB, DPUB, message frames"),
     Column("nsq", struct(NSQ_FIELDS), "every further field, as in the message table"),
+    Column("error", "string", "why it cannot be read; all other fields but offset and size are null then"),
+)
+
+
+#: What `wirefmt.phpmq.decode_batch` gives: one row a message of one direction.
+PHPMQ_BATCH: tuple[Column, ...] = (
+    Column("offset", "int64", "octets of the input before the message"),
+    Column("size", "int64", "octets of the message"),
+    Column("kind", "string", "MESSAGE_CLIENT_TO_SERVER ..., empty for a type that is not known"),
+    Column("queue_name", "string", "packet 01"),
+    Column("content", "binary", "packet 02"),
+    Column("message_id", "string", "packet 03"),
+    Column("phpmq", struct(PHPMQ_FIELDS), "every further field, as in the message table"),
     Column("error", "string", "why it cannot be read; all other fields but offset and size are null then"),
 )

@@ -1,0 +1,155 @@
+# PHPMQ messages -> columns: rows of the message table, and decode_batch for one direction.
+#
+# Both stand on phpmq_parse, so they say what the message objects say.
+#
+# Uses: arrow, table, phpmq, phpmq_table. Included by _core.pyx.
+from wirefmt.spec.table import PHPMQ_BATCH as PHPMQ_BATCH_COLUMNS, PHPMQ_OPERATIONS as PHPMQ_OPERATION_ROWS
+
+
+cdef Text[PHPMQ_MESSAGE_TYPES] PHPMQ_KIND_TEXT
+cdef Text[PHPMQ_MESSAGE_TYPES] PHPMQ_OPERATION_TEXT
+cdef Text PHPMQ_PROTOCOL_TEXT = pad_text(b"phpmq")
+cdef Text PHPMQ_VERSION_TEXT = pad_text(b"01")
+cdef int64_t PHPMQ_TTL_MAX = (1 << 63) // 1000      # seconds that can be said in milliseconds
+
+
+cdef int fill_phpmq_tables() except -1:
+    cdef int i
+    for i in range(<int>PHPMQ_MESSAGE_TYPES):
+        name = phpmq_message_name[i].decode("ascii")
+        PHPMQ_KIND_TEXT[i] = pad_text(name.encode())
+        PHPMQ_OPERATION_TEXT[i] = pad_text(PHPMQ_OPERATION_ROWS.get(name, "").encode())
+    return 0
+
+
+fill_phpmq_tables()
+
+
+cdef inline int phpmq_row_of(const PhpmqMessage* m) noexcept nogil:
+    """The message type's row; 0: it is not known."""
+    return <int>m.type if 0 < m.type < PHPMQ_MESSAGE_TYPES else 0
+
+
+cdef void phpmq_put_text(Col* c, int64_t row, const Span* v) noexcept nogil:
+    """A packet where a column has text."""
+    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef Span shown
+    if v.at != NULL:
+        text_or_hex(v, hex, &shown)
+        put_span(c, row, &shown)
+
+
+cdef void phpmq_put_struct(Col* c, int64_t row, const PhpmqMessage* m) noexcept nogil:
+    cdef Col* f = c.children
+    put_struct(c, row)
+    put_i64(f + PHPMQ_F_MESSAGE_TYPE, row, m.type)
+    put_i32(f + PHPMQ_F_PACKET_COUNT, row, <int32_t>m.packet_count)
+    if m.has_count:
+        put_i64(f + PHPMQ_F_MESSAGE_COUNT, row, m.message_count)
+    if m.has_ttl:
+        put_i64(f + PHPMQ_F_TTL, row, m.ttl)
+    put_bool(f + PHPMQ_F_LINE_BROKEN, row, m.line_broken)
+
+
+cdef void phpmq_put_row(MessageTable t, int64_t row, const PhpmqMessage* m) noexcept nogil:
+    """Fill PHPMQ's part of a row that begin_row began. Status and error are the caller's."""
+    cdef Col* c = t.cols
+    cdef const Span* content = &m.content[<int>PHPMQ_PACKET_CONTENT]
+    put_text(c + T_PROTOCOL, row, &PHPMQ_PROTOCOL_TEXT)
+    if m.version == 1:
+        put_text(c + T_VERSION, row, &PHPMQ_VERSION_TEXT)
+    if phpmq_row_of(m):
+        put_text(c + T_KIND, row, &PHPMQ_KIND_TEXT[phpmq_row_of(m)])
+        put_text(c + T_OPERATION, row, &PHPMQ_OPERATION_TEXT[phpmq_row_of(m)])
+    phpmq_put_text(c + T_DESTINATION, row, &m.content[<int>PHPMQ_PACKET_QUEUE_NAME])
+    phpmq_put_text(c + T_MESSAGE_ID, row, &m.content[<int>PHPMQ_PACKET_MESSAGE_ID])
+    if m.has_ttl and -PHPMQ_TTL_MAX <= m.ttl <= PHPMQ_TTL_MAX:
+        put_i64(c + T_TTL_MS, row, m.ttl * 1000)
+    if content.at != NULL:
+        t.put_payload(row, content.at, content.size)
+    phpmq_put_struct(c + T_PHPMQ, row, m)
+
+
+# ------------------------------------------------------------------------------------------------ decode_batch
+
+cdef class PhpmqBatch(ColumnSet):
+    """The columns of decode_batch under construction."""
+
+    cdef bint payload
+
+    cdef void put(self, int64_t row, int64_t offset, const PhpmqMessage* m) noexcept nogil:
+        cdef Col* c = self.cols
+        put_i64(c + PHPMQ_B_OFFSET, row, offset)
+        put_i64(c + PHPMQ_B_SIZE, row, m.size)
+        put_text(c + PHPMQ_B_KIND, row, &PHPMQ_KIND_TEXT[phpmq_row_of(m)])
+        phpmq_put_text(c + PHPMQ_B_QUEUE_NAME, row, &m.content[<int>PHPMQ_PACKET_QUEUE_NAME])
+        phpmq_put_text(c + PHPMQ_B_MESSAGE_ID, row, &m.content[<int>PHPMQ_PACKET_MESSAGE_ID])
+        if self.payload:
+            put_span(c + PHPMQ_B_CONTENT, row, &m.content[<int>PHPMQ_PACKET_CONTENT])
+        phpmq_put_struct(c + PHPMQ_B_PHPMQ, row, m)
+
+    cdef int64_t run(self, const uint8_t* data, int64_t size, PhpmqOptions* o, int64_t* rows) noexcept nogil:
+        """Decode all whole messages; octets used."""
+        cdef int64_t at = 0, row = 0
+        cdef size_t n = 0
+        cdef PhpmqMessage m
+        cdef Fault f
+        cdef int status = OK
+        if self.payload:
+            reserve(self.cols + PHPMQ_B_CONTENT, 0, min(size, <int64_t>OFFSET_MAX))
+        while at < size:
+            status = phpmq_frame_size(data + at, <size_t>(size - at), o, &n, &f)
+            if status == NEED_DATA:
+                break
+            if status != OK:                            # no telling where the next message begins
+                self.put_error(row, at, size - at, &f)
+                row += 1
+                at = size
+                break
+            status = phpmq_parse(data + at, n, o, &m, &f)
+            if status == OK:
+                self.put(row, at, &m)
+            else:
+                self.put_error(row, at, <int64_t>n, &f)
+            row += 1
+            at += <int64_t>n
+        rows[0] = row
+        return at
+
+    cdef void put_error(self, int64_t row, int64_t at, int64_t size, const Fault* f) noexcept nogil:
+        cdef char[256] text
+        cdef int n = fault_text(&PHPMQ_TABLES, f, at, text, sizeof(text))
+        put_i64(self.cols + PHPMQ_B_OFFSET, row, at)
+        put_i64(self.cols + PHPMQ_B_SIZE, row, size)
+        put_octets(self.cols + PHPMQ_B_ERROR, row, <const uint8_t*>text, n)
+
+
+def phpmq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint payload=True, limits=None):
+    """Decode a buffer of PHPMQ messages, one behind another, to columns at once.
+
+    data: any contiguous buffer. side: "client" or "server", who sent the octets. columns: names to keep, in order
+    (wirefmt.spec.table.PHPMQ_BATCH has all). payload=False leaves contents out. Others as in decode().
+
+    Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
+    column would pass 2 GiB.
+
+    Returns a Batch of one row a message. A message that cannot be read is a row with `error`, which says field, offset in
+    `data` and reason; the next one follows all the same. Only where a message's size cannot be read is the rest of `data`
+    one such row. Octets of a last message that is not whole are no row: `batch.rest` counts them.
+    """
+    cdef Py_buffer view
+    cdef PhpmqOptions o
+    cdef PhpmqBatch columns_set = PhpmqBatch(PHPMQ_BATCH_COLUMNS, columns)
+    cdef Batch batch
+    cdef int64_t used = 0, rows = 0
+    phpmq_take_options(&o, side, strictness, limits)
+    columns_set.payload = payload
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        with nogil:
+            used = columns_set.run(<const uint8_t*>view.buf, view.len, &o, &rows)
+        batch = columns_set.finish(rows)
+        batch.rest = view.len - used
+        return batch
+    finally:
+        PyBuffer_Release(&view)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import SHARED, shared
+from tshark import captures_of, lines_of, rows_of, same, where_from
 
-from wirefmt import capture
 from wirefmt.spec.mqtt import PROPERTIES
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
 
-MANIFEST = SHARED / "captures" / "MANIFEST.jsonl"
-CAPTURES = (
-    [row for row in map(json.loads, MANIFEST.read_text().splitlines()) if "mqtt" in row["protocols"]]
-    if MANIFEST.exists()
-    else [{"file": "captures/MANIFEST.jsonl"}]
-)
+CAPTURES = captures_of("mqtt")
 
 #: Where tshark 4.0.17 is known to be wrong, and how it shows.
 ORACLE_FAULTS = {
@@ -40,28 +31,8 @@ EMPTY = {"Client ID: ", "Key: ", "Value: "}
 
 
 def expected(row: dict[str, Any]) -> list[dict[str, Any]]:
-    name = (
-        row["expected"]
-        if row["file"].endswith("l-laura__benign.pcap")
-        else row.get("expected_inorder", row["expected"])
-    )
-    path = shared("captures/" + name)
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-        return [e for e in map(json.loads, lines) if e["proto"] == "mqtt"]
-
-
-def rows_of(row: dict[str, Any]) -> list[dict[str, Any]]:
-    path = shared("captures/" + row["file"])
-    with capture.read(path, expose_credentials=True, limits={"idle_seconds": 1 << 30}) as reader:
-        return list(pa.table(reader).to_pylist())
-
-
-def same(theirs: Any, ours: Any) -> bool:
-    """Long strings and payloads are length and SHA-1 in the expected decode."""
-    if isinstance(theirs, dict):
-        octets = ours.encode() if isinstance(ours, str) else ours
-        return theirs == {"len": len(octets), "sha1": hashlib.sha1(octets).hexdigest()}
-    return bool(theirs == ours)
+    name = row["expected"] if row["file"].endswith("l-laura__benign.pcap") else None
+    return [e for e in lines_of(row, name) if e["proto"] == "mqtt"]
 
 
 def unlabelled(value: Any) -> Any:
@@ -115,11 +86,7 @@ def properties(fields: list[list[str]]) -> tuple[list[tuple[int, ...]], list[tup
 
 def said_by_us(r: dict[str, Any]) -> dict[str, Any]:
     m = r["mqtt"] or {}
-    facts = {
-        "frame": r["frame_no"],
-        "t": f"{r['ts_ns'] // 10**9}.{r['ts_ns'] % 10**9:09}",
-        "src": f"{r['src_ip']}:{r['src_port']}",
-        "dst": f"{r['dst_ip']}:{r['dst_port']}",
+    facts = where_from(r) | {
         "type": r["kind"],
         "rl": remaining_length(r["wire_size"]),
         "msgid": r["sequence"],

@@ -108,6 +108,7 @@ cdef class Amqp091BasicMessage:
     cdef list sizes             # of the body frames; None: one of `size`, or none if that is 0
     cdef Amqp091Channel state   # while it is being put together
     cdef uint64_t pending       # octets of its frames so far
+    cdef bint is_touched        # it is among those that an Assembler has to let go of the block being read
 
     __match_args__ = ("method", "properties", "body")
 
@@ -423,6 +424,7 @@ cdef class Amqp091Assembler(Amqp091FrameDecoder):
         cdef Amqp091BasicMessage message
         out = FrameDecoder.feed(self, data)
         for message in self.touched:
+            message.is_touched = False
             if message.state.stage != AMQP091_IDLE:
                 message.let_go()
         self.touched.clear()
@@ -446,7 +448,7 @@ cdef class Amqp091Assembler(Amqp091FrameDecoder):
         if amqp091_parse(p, n, &self.options, &m, f) != OK:
             return None
         if m.channel < len(self.under_way):
-            message = self.under_way[m.channel]
+            message = <Amqp091BasicMessage>self.under_way[m.channel]
         fold = amqp091_fold(&self.idle if message is None else &message.state, &m, self.body_max, f)
         if fold == AMQP091_ALONE:
             return make_amqp091(block, &m, self.options.side)
@@ -461,15 +463,17 @@ cdef class Amqp091Assembler(Amqp091FrameDecoder):
                 self.under_way.append(None)
             self.under_way[m.channel] = message
             self.touched.append(message)
+            message.is_touched = True
         elif m.type == AMQP091_FRAME_BODY:
             message.add_body(block, &m)
         else:
             message.add_header(block, &m)
-            if fold != AMQP091_COMPLETES:
+            if not message.is_touched:
                 self.touched.append(message)
+                message.is_touched = True
         return self.counted(message, &m, fold, f)
 
-    cdef object counted(self, Amqp091BasicMessage message, const Amqp091Frame* m, int fold, Fault* f):
+    cdef inline object counted(self, Amqp091BasicMessage message, const Amqp091Frame* m, int fold, Fault* f):
         """The message if this frame completed it; None if too much is pending."""
         if fold == AMQP091_COMPLETES:
             self.pending_ -= message.pending

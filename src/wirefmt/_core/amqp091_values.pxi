@@ -70,9 +70,11 @@ cdef object seconds_of(object moment):
 cdef inline object unique_text_or_octets(const uint8_t* p, uint32_t size):
     """A str; bytes where it is not UTF-8, for nothing else can be written back. For what does not come again."""
     cdef size_t bad = 0
-    if not is_ascii(p, size) and amqp091_is_ill_formed(p, size, &bad):
+    if is_ascii(p, size):
+        return ascii_text(p, size)
+    if amqp091_is_ill_formed(p, size, &bad):
         return octets_of(p, size)
-    return text_of(p, size)
+    return PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
 
 
 cdef inline object text_or_octets(const uint8_t* p, uint32_t size):

@@ -84,8 +84,15 @@ cdef void share(SharedSlot* slot, int kind, const uint8_t* p, size_t size, objec
 
 cdef inline str text_of(const uint8_t* p, uint32_t size):
     """A string whose UTF-8 has been checked. Most are ASCII, and short: those are copied without more ado."""
+    if not is_ascii(p, size):
+        return PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
+    return ascii_text(p, size)
+
+
+cdef inline str ascii_text(const uint8_t* p, uint32_t size):
+    """A string that is known to be ASCII."""
     cdef object text
-    if size < 2 or not is_ascii(p, size):
+    if size < 2:                            # those exist already
         return PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
     text = PyUnicode_New(size, 127)
     memcpy(PyUnicode_DATA(text), p, size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import random
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ from wirefmt.spec.table import COLUMNS
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
 pytest.importorskip("pyarrow.compute")
 
-LIVE = ("mosquitto-paho-v5.pcap", "mosquitto-paho-v311-lossy-outoforder.pcap", "mosquitto-paho-v5-snaplen128.pcap")
+LIVE = (
+    "mosquitto-paho-v5.pcap", "mosquitto-paho-v311-lossy-outoforder.pcap", "mosquitto-paho-v5-snaplen128.pcap",
+    "rabbitmq-pika-basic.pcap", "rabbitmq-pika-confirms.pcap", "rabbitmq-pyamqp.pcap",
+)  # fmt: skip
 
 
 def table(data: bytes, **options: Any) -> Any:
@@ -42,7 +46,8 @@ def live(name: str) -> bytes:
     if packed.exists():
         return gzip.decompress(packed.read_bytes())
     sample = ROOT / "samples" / name
-    return (sample if sample.exists() else shared(f"captures/live/mqtt/{name}")).read_bytes()
+    folder = next((f for f in shared("captures/live").iterdir() if (f / name).exists()), Path("mqtt"))
+    return (sample if sample.exists() else shared(f"captures/live/{folder.name}/{name}")).read_bytes()
 
 
 # ---- the same rows, however the octets come
@@ -87,7 +92,8 @@ def test_batches_of_any_size(name: str) -> None:
     for options in ({"batch_rows": 1}, {"batch_rows": 7}, {"batch_bytes": 1}, {"batch_bytes": 5000}):
         assert table(data, **options).combine_chunks() == whole.combine_chunks()
     sizes = [b.num_rows for b in capture.read(io.BytesIO(data), batch_rows=7)]
-    assert max(sizes) < 100  # what one packet holds comes together
+    most = max(Counter(whole["frame_no"].to_pylist()).values())
+    assert max(sizes) < 7 + most + 100  # what one packet holds comes together
     assert sum(sizes) == whole.num_rows
 
 
@@ -147,6 +153,49 @@ def test_packets_out_of_order(seed: int) -> None:
 
     assert mixed != records
     assert messages(data[:24] + b"".join(h + f for h, f in mixed)) == messages(data)
+
+
+def facts(data: bytes) -> dict[tuple[Any, ...], list[Any]]:
+    """Messages by flow, direction, place in the stream and channel."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for r in rows(data):
+        key = (r["flow_id"], r["direction"], r["byte_offset"], r["channel"])
+        known = ("kind", "payload", "routing_key", "sequence", "headers", "wire_size", "ts_ns", "ts_first")
+        found.setdefault(key, []).append((r["status"], *(r[k] for k in known)))
+    return found
+
+
+@pytest.mark.parametrize("name", LIVE)
+@pytest.mark.parametrize("seed", range(6))
+def test_lost_packets_make_no_message_of_their_own(name: str, seed: int) -> None:
+    """Packets are taken out: whatever is read as a whole message is one that was sent, with its octets, place and time."""
+    chance = random.Random(seed)
+    data = live(name)
+    records = frames_of(data)
+    kept = [r for r in records if r[1][47] & SYN or chance.random() > 0.04]
+    assert len(kept) < len(records)
+    whole, lossy = facts(data), facts(data[:24] + b"".join(h + f for h, f in kept))
+    good = [(key, m) for key, found in lossy.items() for m in found if m[0] == "ok"]
+    known = -2 if "lossy" in name else None  # a message comes with another packet where it was sent again
+    for key, m in good:
+        assert m[:known] in [w[:known] for w in whole[key]], (key, m)
+    assert len(good) > sum(map(len, whole.values())) // 4
+    assert "malformed" not in {m[0] for found in lossy.values() for m in found}
+
+
+@pytest.mark.parametrize("name", [n for n in LIVE if n.startswith("rabbitmq")])
+@pytest.mark.parametrize("part", [3, 5, 8])
+def test_a_capture_that_begins_late(name: str, part: int) -> None:
+    """Without its first packets: no message but those that were sent, each with the packet that completed it."""
+    data = live(name)
+    records = frames_of(data)
+    late = facts(data[:24] + b"".join(h + f for h, f in records[len(records) * part // 10 :]))
+    whole = {
+        m for (_, direction, _, _), found in facts(data).items() for m in ((direction, *map(str, f)) for f in found)
+    }
+    good = [(key[1], *map(str, m)) for key, found in late.items() for m in found if m[0] == "ok"]
+    assert set(good) <= whole
+    assert len(good) > len(whole) * (10 - part) // 20
 
 
 # ---- holes, late starts

@@ -4,7 +4,8 @@
 
 Peers: pika's and pamqp's own frame codecs. All read the same stream of deliveries (basic.deliver, a content header
 with five properties and two headers, a body of 256 octets) and hand over every argument, property, header and the body.
-Ours comes in reads of 64 KiB, as from a socket. `lazy` is our Assembler with no field read. Encoding makes the three frames of a basic.publish of the same content.
+Ours comes in reads of 64 KiB, as from a socket. `lazy` is our Assembler with no field read. Encoding makes the three
+frames of a basic.publish of the same content.
 Before anything is timed the readers are held against each other.
 """
 

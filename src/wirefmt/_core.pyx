@@ -93,6 +93,8 @@ include "_core/amqp10_messages.pxi"
 include "_core/amqp10_text.pxi"
 # Amqp10Frame, Amqp10Message -> columns
 include "_core/amqp10_columns.pxi"
+# ... -> rows of the message table
+include "_core/amqp10_rows.pxi"
 # GENERATED from wirefmt/spec/rocketmq.py
 include "_core/rocketmq_table.pxi"
 # octets -> RocketmqFrame, stored messages, nogil
@@ -146,6 +148,7 @@ include "_core/unpack.pxi"
 # ... and what each answers
 include "_core/mqtt_capture.pxi"
 include "_core/amqp091_capture.pxi"
+include "_core/amqp10_capture.pxi"
 include "_core/nsq_capture.pxi"
 include "_core/phpmq_capture.pxi"
 include "_core/rocketmq_capture.pxi"

@@ -19,6 +19,7 @@ def table_columns(spec: ModuleType) -> list[str]:
         ("MqttBatchColumn", "B", spec.MQTT_BATCH),
         ("Amqp091TableField", "A9", spec.AMQP091_FIELDS),
         ("Amqp091BatchColumn", "A9B", spec.AMQP091_BATCH),
+        ("Amqp10TableField", "A10", spec.AMQP10_FIELDS),
         ("Amqp10BatchColumn", "A10B", spec.AMQP10_BATCH),
         ("RocketmqTableField", "RM", spec.ROCKETMQ_FIELDS),
         ("RocketmqBatchColumn", "RB", spec.ROCKETMQ_BATCH),

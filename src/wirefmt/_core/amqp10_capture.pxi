@@ -59,10 +59,10 @@ cdef struct Amqp10Link:             # what an attach said
 cdef struct Amqp10Connection:       # what a capture knows of one connection
     Text client_id                  # the client's container-id
     uint32_t frame_max[2]           # by direction of the frames: what the receiver takes; 0: not known
-    Amqp10Unfinisheds unfinished[2] # by direction
+    Amqp10Unfinisheds unfinished[2]  # by direction
     Amqp10Link* links[AMQP10_LINK_BUCKETS]
     int link_count
-    int64_t address_octets
+    int64_t link_octets
     int64_t held                    # octets of unfinished deliveries
 
 
@@ -183,7 +183,7 @@ cdef void amqp10_forget_links(Amqp10Connection* c, uint64_t key, uint64_t mask) 
                 continue
             at[0] = link.next
             c.link_count -= 1
-            c.address_octets -= link.size
+            c.link_octets -= link.size
             free(link.address)
             free(link)
 
@@ -210,7 +210,7 @@ cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10Fra
         return
     memset(&o, 0, sizeof(o))
     amqp10_add_text(&o, &v)
-    if o.failed or o.size == 0 or <int64_t>o.size > AMQP10_ADDRESSES_MAX - c.address_octets:
+    if o.failed or o.size == 0 or <int64_t>o.size > AMQP10_ADDRESSES_MAX - c.link_octets:
         free_octets(&o)
         return
     link = <Amqp10Link*>calloc(1, sizeof(Amqp10Link))
@@ -223,7 +223,7 @@ cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10Fra
     link.next = c.links[amqp10_link_bucket(key)]
     c.links[amqp10_link_bucket(key)] = link
     c.link_count += 1
-    c.address_octets += <int64_t>o.size
+    c.link_octets += <int64_t>o.size
 
 
 cdef void amqp10_put_destination(MessageTable t, int64_t row, const Amqp10Connection* c, const Amqp10Frame* f,

@@ -10,7 +10,7 @@
 #   offset 8  H octets  header
 #   then      L - 4 - H body
 #
-# Uses: be, cursor, status, faults, rocketmq_table. Included by _core.pyx.
+# Uses: be, cursor, status, utf8, faults, message, rocketmq_table. Included by _core.pyx.
 
 cdef enum RocketmqSerializeType:
     ROCKETMQ_JSON = 0
@@ -24,7 +24,7 @@ cdef enum RocketmqFlag:
 
 cdef enum RocketmqForm:         # how a text stands in the octets
     ROCKETMQ_NULL = 0
-    ROCKETMQ_OCTETS = 1         # as it is; ill-formed UTF-8 is replaced, not refused
+    ROCKETMQ_OCTETS = 1         # as it is; in the binary header ill-formed UTF-8 is replaced, not refused
     ROCKETMQ_ESCAPED = 2        # a JSON string with escapes, without its quotes
     ROCKETMQ_VALUE = 3          # a JSON value that is no string: fractions, objects, arrays
 
@@ -218,14 +218,35 @@ cdef int rocketmq_json_stop(RocketmqJson* j, int check) noexcept nogil:
 
 
 cdef inline int rocketmq_json_space(RocketmqJson* j) noexcept nogil:
-    """Blanks and comments."""
+    """Blanks and comments, as before a name."""
     cdef uint8_t c
     cdef int status
     while j.at < j.end:
         c = j.at[0]
         if c > c"/":
             break
-        if c == c" " or c == c"\n" or c == c"\t" or c == c"\r" or c == c"\f" or c == c"\b":
+        if rocketmq_json_blank(c):
+            j.at += 1
+        elif c == c"/":
+            status = rocketmq_json_comment(j)
+            if status != OK:
+                return status
+        else:
+            break
+    return OK
+
+
+cdef inline bint rocketmq_json_blank(uint8_t c) noexcept nogil:
+    return c == c" " or c == c"\n" or c == c"\t" or c == c"\r" or c == c"\f" or c == c"\b"
+
+
+cdef inline int rocketmq_json_gap(RocketmqJson* j) noexcept nogil:
+    """Blanks, comments and control characters, as around values."""
+    cdef uint8_t c
+    cdef int status
+    while j.at < j.end:
+        c = j.at[0]
+        if c <= c" " or c == 0x7F:
             j.at += 1
         elif c == c"/":
             status = rocketmq_json_comment(j)
@@ -250,7 +271,8 @@ cdef int rocketmq_json_comment(RocketmqJson* j) noexcept nogil:
                 j.at = p + 2
                 return OK
             p += 1
-        p = j.end
+        j.at = j.end                # one that does not end, ends with the text
+        return OK
     j.at = p
     return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
 
@@ -310,13 +332,13 @@ cdef inline bint rocketmq_is_name(uint8_t c, bint first) noexcept nogil:
     return c"a" <= (c | 0x20) <= c"z" or c == c"_" or c >= 0x80 or (c == c"$" if first else c"0" <= c <= c"9")
 
 
-cdef int rocketmq_json_name(RocketmqJson* j, bint numbers, RocketmqText* out) noexcept nogil:
-    """A member's name and its colon; `numbers`: may it be a bare number?"""
+cdef int rocketmq_json_name(RocketmqJson* j, bint inner, RocketmqText* out) noexcept nogil:
+    """A member's name and its colon; `inner`: of an object in a value, where it may be a bare number."""
     cdef const uint8_t* p = j.at
     cdef int status
     if p < j.end and (p[0] == c'"' or p[0] == c"'"):
         status = rocketmq_json_string(j, out)
-    elif p < j.end and numbers and (c"0" <= p[0] <= c"9" or p[0] == c"-"):
+    elif p < j.end and inner and (c"0" <= p[0] <= c"9" or p[0] == c"-"):
         status = rocketmq_json_scalar(j, out)
     else:
         if p >= j.end or not rocketmq_is_name(p[0], True):
@@ -338,7 +360,7 @@ cdef int rocketmq_json_name(RocketmqJson* j, bint numbers, RocketmqText* out) no
     if j.max_elements and j.elements == j.max_elements:
         return rocketmq_json_stop(j, ROCKETMQ_CHECK_ELEMENTS)
     j.elements += 1
-    return rocketmq_json_space(j)
+    return rocketmq_json_gap(j)
 
 
 cdef inline bint rocketmq_json_word(RocketmqJson* j, const char* word, int size) noexcept nogil:
@@ -362,7 +384,7 @@ cdef int rocketmq_json_scalar(RocketmqJson* j, RocketmqText* out) noexcept nogil
         return rocketmq_json_string(j, out)
     out.at = p
     out.form = ROCKETMQ_OCTETS
-    if p < j.end and (p[0] == c"-" or c"0" <= p[0] <= c"9"):
+    if p < j.end and (p[0] == c"-" or p[0] == c"+" or c"0" <= p[0] <= c"9"):
         return rocketmq_json_number(j, out)
     if rocketmq_json_word(j, b"null", 4) or rocketmq_json_word(j, b"undefined", 9):
         out.form = ROCKETMQ_NULL
@@ -373,8 +395,10 @@ cdef int rocketmq_json_scalar(RocketmqJson* j, RocketmqText* out) noexcept nogil
 
 
 cdef int rocketmq_json_number(RocketmqJson* j, RocketmqText* out) noexcept nogil:
-    """-?digits(.digits)?([eE][+-]?digits)?[LSBFD]?: what makes it more than a whole number makes it a ROCKETMQ_VALUE."""
+    """[+-]?digits(.digits)?([eE][+-]?digits)?[LSBFD]?: what makes it more than a whole number makes it a ROCKETMQ_VALUE."""
     cdef const uint8_t* p = j.at + (1 if j.at[0] == c"-" else 0)
+    if j.at[0] == c"+":                 # is no part of the number
+        j.at = out.at = p = p + 1
     while p < j.end and c"0" <= p[0] <= c"9":
         p += 1
     out.size = <uint32_t>(p - j.at)
@@ -417,7 +441,7 @@ cdef int rocketmq_json_value(RocketmqJson* j, RocketmqText* out) noexcept nogil:
     if begin >= j.end or (begin[0] != c"{" and begin[0] != c"["):
         return rocketmq_json_scalar(j, out)
     while True:
-        status = rocketmq_json_space(j)
+        status = rocketmq_json_gap(j)
         if status != OK:
             return status
         c = j.at[0] if j.at < j.end else 0
@@ -540,12 +564,25 @@ cdef size_t rocketmq_unescape(const uint8_t* p, size_t n, uint8_t* out) noexcept
     return <size_t>(o - out)
 
 
+cdef bint rocketmq_is_utf8(const uint8_t* p, size_t n, size_t* bad) noexcept nogil:
+    """Is it well formed? `bad`: where it is not. Zeros are characters like others here."""
+    cdef size_t at = 0
+    cdef int found
+    while True:
+        found = check_utf8(p + at, n - at, bad)
+        bad[0] += at
+        if found != UTF8_NUL:
+            return found == UTF8_OK
+        at = bad[0] + 1
+
+
 # ---- the header
 
 cdef enum RocketmqMember:
     ROCKETMQ_OTHER = 0
     ROCKETMQ_CODE, ROCKETMQ_FLAG, ROCKETMQ_LANGUAGE, ROCKETMQ_OPAQUE, ROCKETMQ_REMARK, ROCKETMQ_VERSION
     ROCKETMQ_EXT_FIELDS
+    ROCKETMQ_BODY, ROCKETMQ_SUSPENDED       # not used, but their types are checked
 
 
 cdef int rocketmq_member(const RocketmqText* name) noexcept nogil:
@@ -569,7 +606,8 @@ cdef int rocketmq_member(const RocketmqText* name) noexcept nogil:
         size += 1
     if size == 4:
         return (ROCKETMQ_CODE if memcmp(word, b"code", 4) == 0 else
-                ROCKETMQ_FLAG if memcmp(word, b"flag", 4) == 0 else ROCKETMQ_OTHER)
+                ROCKETMQ_FLAG if memcmp(word, b"flag", 4) == 0 else
+                ROCKETMQ_BODY if memcmp(word, b"body", 4) == 0 else ROCKETMQ_OTHER)
     if size == 6:
         return (ROCKETMQ_OPAQUE if memcmp(word, b"opaque", 6) == 0 else
                 ROCKETMQ_REMARK if memcmp(word, b"remark", 6) == 0 else ROCKETMQ_OTHER)
@@ -577,19 +615,23 @@ cdef int rocketmq_member(const RocketmqText* name) noexcept nogil:
         return ROCKETMQ_VERSION if memcmp(word, b"version", 7) == 0 else ROCKETMQ_OTHER
     if size == 8:
         return ROCKETMQ_LANGUAGE if memcmp(word, b"language", 8) == 0 else ROCKETMQ_OTHER
-    return ROCKETMQ_EXT_FIELDS if size == 9 and memcmp(word, b"extfields", 9) == 0 else ROCKETMQ_OTHER
+    if size == 9:
+        return (ROCKETMQ_EXT_FIELDS if memcmp(word, b"extfields", 9) == 0 else
+                ROCKETMQ_SUSPENDED if memcmp(word, b"suspended", 9) == 0 else ROCKETMQ_OTHER)
+    return ROCKETMQ_OTHER
 
 
-cdef int[8] ROCKETMQ_MEMBER_FIELD       # member -> FIELDS row
+cdef int[10] ROCKETMQ_MEMBER_FIELD       # member -> FIELDS row
 ROCKETMQ_MEMBER_FIELD = [
     ROCKETMQ_FIELD_HEADER, ROCKETMQ_FIELD_CODE, ROCKETMQ_FIELD_FLAG, ROCKETMQ_FIELD_LANGUAGE, ROCKETMQ_FIELD_OPAQUE,
-    ROCKETMQ_FIELD_REMARK, ROCKETMQ_FIELD_VERSION, ROCKETMQ_FIELD_EXT_FIELDS,
+    ROCKETMQ_FIELD_REMARK, ROCKETMQ_FIELD_VERSION, ROCKETMQ_FIELD_EXT_FIELDS, ROCKETMQ_FIELD_HEADER, ROCKETMQ_FIELD_HEADER,
 ]
 
 
 cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, Fault* f) noexcept nogil:
     cdef RocketmqJson j
     cdef RocketmqText name
+    cdef size_t bad = 0
     cdef int status, member
     j.base = m.frame
     j.at = m.header.at
@@ -598,9 +640,12 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, Fault* f) n
     j.max_elements = max_elements
     j.field = ROCKETMQ_FIELD_HEADER
     j.f = f
+    if not is_ascii(j.at, m.header.size) and not rocketmq_is_utf8(j.at, m.header.size, &bad):
+        j.at += bad
+        return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_UTF8)
     if m.header.size >= 3 and j.at[0] == 0xEF and j.at[1] == 0xBB and j.at[2] == 0xBF:      # a byte order mark
         j.at += 3
-    status = rocketmq_json_space(&j)
+    status = rocketmq_json_gap(&j)
     if status != OK:
         return status
     if j.at >= j.end:
@@ -613,6 +658,9 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, Fault* f) n
         if status != OK or j.at[0] == c"}":
             break
         status = rocketmq_json_name(&j, False, &name)
+        if status == OK and rocketmq_comment_before_colon(&name, j.at):
+            j.at = name.at + name.size
+            status = rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_SYNTAX)
         if status == OK:
             member = rocketmq_member(&name)
             j.field = ROCKETMQ_MEMBER_FIELD[member]
@@ -625,10 +673,20 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, Fault* f) n
     if status != OK:
         return status
     j.at += 1
-    status = rocketmq_json_space(&j)
+    status = rocketmq_json_gap(&j)
     if status == OK and j.at < j.end:
         return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_TRAILING)
     return status
+
+
+cdef inline bint rocketmq_comment_before_colon(const RocketmqText* name, const uint8_t* end) noexcept nogil:
+    """The real reader takes a comment there for fields, but not for the header's own members."""
+    cdef const uint8_t* p = name.at + name.size
+    if p < end and (p[0] == c'"' or p[0] == c"'"):
+        p += 1
+    while p < end and rocketmq_json_blank(p[0]):
+        p += 1
+    return p < end and p[0] == c"/"
 
 
 cdef inline int rocketmq_json_next(RocketmqJson* j) noexcept nogil:
@@ -647,7 +705,7 @@ cdef inline int rocketmq_json_next(RocketmqJson* j) noexcept nogil:
 
 cdef inline int rocketmq_json_behind(RocketmqJson* j) noexcept nogil:
     """Behind a member's value comes a comma or the end."""
-    cdef int status = rocketmq_json_space(j)
+    cdef int status = rocketmq_json_gap(j)
     if status == OK and (j.at >= j.end or (j.at[0] != c"," and j.at[0] != c"}")):
         return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
     return status
@@ -671,17 +729,55 @@ cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrame* m, int memb
     if member == ROCKETMQ_VERSION:
         return rocketmq_take_int(j, at, quoted, &value, &m.version)
     if member == ROCKETMQ_OPAQUE:
-        m.has_opaque |= value.form != ROCKETMQ_NULL
-        return rocketmq_take_int(j, at, quoted, &value, &m.opaque)
+        # a missing one is any number: here it is none, and 0
+        status = rocketmq_take_int(j, at, quoted, &value, &m.opaque)
+        m.has_opaque |= value.form != ROCKETMQ_NULL and not (quoted and rocketmq_is_no_number(&value))
+        return status
     if member == ROCKETMQ_LANGUAGE:
         return rocketmq_take_language(j, at, quoted, &value, &m.language)
     if member == ROCKETMQ_REMARK:
         m.remark = value
+    elif (member == ROCKETMQ_BODY and not rocketmq_is_octets(&value, quoted)) or \
+            (member == ROCKETMQ_SUSPENDED and not rocketmq_is_boolean(&value, quoted)):
+        j.at = at
+        return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
     return OK
 
 
+cdef bint rocketmq_is_octets(const RocketmqText* value, bint quoted) noexcept nogil:
+    """A string, null, or an array of numbers."""
+    cdef uint32_t i
+    if quoted or value.form == ROCKETMQ_NULL:
+        return True
+    if value.form != ROCKETMQ_VALUE or value.at[0] != c"[":
+        return False
+    for i in range(1, value.size):
+        if value.at[i] == c'"' or value.at[i] == c"'" or value.at[i] == c"[" or value.at[i] == c"{":
+            return False
+    return True
+
+
+cdef bint rocketmq_is_boolean(const RocketmqText* value, bint quoted) noexcept nogil:
+    """true, false, null, a number, or one of these as text."""
+    cdef uint8_t[5] word
+    cdef uint32_t i
+    if not quoted:
+        return value.form != ROCKETMQ_VALUE or (value.at[0] != c"{" and value.at[0] != c"[")
+    if value.size == 0:
+        return True
+    if value.form != ROCKETMQ_OCTETS or value.size > 5:
+        return False
+    for i in range(value.size):
+        word[i] = value.at[i] | 0x20
+    if value.size == 1:
+        return value.at[0] == c"1" or value.at[0] == c"0" or word[0] == c"y" or word[0] == c"f" or \
+            value.at[0] == c"T" or value.at[0] == c"N"
+    return ((value.size == 4 and (memcmp(word, b"true", 4) == 0 or memcmp(word, b"null", 4) == 0)) or
+            (value.size == 5 and memcmp(word, b"false", 5) == 0))
+
+
 cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m) noexcept nogil:
-    """extFields: an object whose values are texts, or null (or, read as that, an empty string or the string null)."""
+    """extFields: an object whose values are texts, or null."""
     cdef RocketmqText text
     cdef const uint8_t* at = j.at
     cdef int status
@@ -689,9 +785,7 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m) noexcept nogil:
         status = rocketmq_json_value(j, &text)
         if status != OK:
             return status
-        if text.form != ROCKETMQ_NULL and (
-                (at[0] != c'"' and at[0] != c"'") or
-                (text.size and (text.size != 4 or memcmp(text.at, b"null", 4) != 0))):
+        if text.form != ROCKETMQ_NULL:
             j.at = at
             return rocketmq_json_stop(j, ROCKETMQ_CHECK_EXT_FIELDS_OBJECT)
         m.ext.at = NULL
@@ -716,6 +810,12 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m) noexcept nogil:
     return OK
 
 
+cdef inline bint rocketmq_is_no_number(const RocketmqText* value) noexcept nogil:
+    """Text that means null where a number is due."""
+    return value.size == 0 or (value.size == 4 and (
+        memcmp(value.at, b"null", 4) == 0 or memcmp(value.at, b"NULL", 4) == 0))
+
+
 cdef int rocketmq_take_int(RocketmqJson* j, const uint8_t* at, bint quoted, const RocketmqText* value,
                            int32_t* out) noexcept nogil:
     """A number of 32 bits: as one, as text, with a fraction that is cut off, or as true and false. Null leaves it."""
@@ -725,14 +825,14 @@ cdef int rocketmq_take_int(RocketmqJson* j, const uint8_t* at, bint quoted, cons
     cdef bint minus
     if value.form == ROCKETMQ_NULL:
         return OK
-    if value.form == ROCKETMQ_VALUE and p[0] != c"{" and p[0] != c"[":
-        out[0] = <int32_t>rocketmq_cut(p, end)
+    if value.form == ROCKETMQ_VALUE and p[0] != c"{" and p[0] != c"[" and rocketmq_cut(p, end, &v):
+        out[0] = <int32_t>v
         return OK
     if not quoted and rocketmq_is_word(value):
         out[0] = p[0] == c"t"
         return OK
     if quoted:
-        if value.size == 0 or (value.size == 4 and (memcmp(p, b"null", 4) == 0 or memcmp(p, b"NULL", 4) == 0)):
+        if rocketmq_is_no_number(value):
             return OK
         end = rocketmq_without_zeros(p, end)
     minus = p < end and p[0] == c"-"
@@ -765,10 +865,11 @@ cdef const uint8_t* rocketmq_without_zeros(const uint8_t* p, const uint8_t* end)
     return at - 1 if at > p and (at - 1)[0] == c"." else end
 
 
-cdef int64_t rocketmq_cut(const uint8_t* p, const uint8_t* end) noexcept nogil:
-    """A number without its fraction; of larger ones the low bits, as the real reader has it."""
+cdef bint rocketmq_cut(const uint8_t* p, const uint8_t* end, int64_t* out) noexcept nogil:
+    """A number without its fraction; of larger ones the low bits, as the real reader has it. False: it is refused, for
+    its point is more than a hundred places from its last digit."""
     cdef uint64_t v = 0
-    cdef int64_t exponent = 0, places = 0
+    cdef int64_t exponent = 0, places = 0, scale = 0
     cdef bint minus = p < end and p[0] == c"-"
     cdef bint down
     cdef const uint8_t* at = p + minus
@@ -789,6 +890,10 @@ cdef int64_t rocketmq_cut(const uint8_t* p, const uint8_t* end) noexcept nogil:
     while p < at and p[0] != c".":
         places += 1
         p += 1
+    if p < at:
+        scale = at - p - 1
+    if not -100 <= scale - exponent <= 100:
+        return False
     places += exponent                                  # digits before the point
     p = digits
     while p < at and places > 0:
@@ -796,10 +901,11 @@ cdef int64_t rocketmq_cut(const uint8_t* p, const uint8_t* end) noexcept nogil:
             v = v * 10 + (p[0] - c"0")
             places -= 1
         p += 1
-    while places > 0 and v != 0:                        # after 64 zeros nothing is left of it
+    while places > 0:
         v *= 10
         places -= 1
-    return <int64_t>(0 - v if minus else v)
+    out[0] = <int64_t>(0 - v if minus else v)
+    return True
 
 
 cdef int rocketmq_take_language(RocketmqJson* j, const uint8_t* at, bint quoted, const RocketmqText* value,
@@ -837,6 +943,14 @@ cdef int rocketmq_take_language(RocketmqJson* j, const uint8_t* at, bint quoted,
 
 # ------------------------------------------------------------------------------------------------ extFields, one by one
 
+cdef inline void rocketmq_json_step(RocketmqJson* j) noexcept nogil:
+    """Over commas and all that may stand around values."""
+    rocketmq_json_gap(j)
+    while j.at < j.end and j.at[0] == c",":
+        j.at += 1
+        rocketmq_json_gap(j)
+
+
 cdef const uint8_t* rocketmq_next_field(const RocketmqFrame* m, const uint8_t* at, RocketmqText* key,
                                         RocketmqText* value) noexcept nogil:
     """The entry of extFields at `at` (begin with m.ext.at), which rocketmq_parse has checked; where the next one is,
@@ -862,7 +976,7 @@ cdef const uint8_t* rocketmq_next_field(const RocketmqFrame* m, const uint8_t* a
     j.end = end + 1                     # the closing brace
     j.elements = j.max_elements = 0
     j.f = &f
-    rocketmq_json_next(&j)
+    rocketmq_json_step(&j)
     if j.at >= end:
         return NULL
     rocketmq_json_name(&j, False, key)

@@ -2,7 +2,7 @@
 #
 # Both stand on rocketmq_parse, so they say what the objects say.
 #
-# Uses: arrow, rocketmq, rocketmq_table, rocketmq_values (texts that are no plain text), utf8. Included by _core.pyx.
+# Uses: arrow, rocketmq, rocketmq_table, rocketmq_values (texts that are no plain text). Included by _core.pyx.
 from wirefmt.spec.rocketmq import LANGUAGES as ROCKETMQ_LANGUAGE_NAMES
 from wirefmt.spec.table import ROCKETMQ_BATCH as ROCKETMQ_BATCH_COLUMNS
 
@@ -67,21 +67,9 @@ cdef bint rocketmq_make_plain(const RocketmqText* t, RocketmqScratch* scratch, S
             return False
         out.size = <uint32_t>rocketmq_unescape(t.at, t.size, scratch.p)
         out.at = scratch.p
-    if is_ascii(out.at, out.size) or rocketmq_is_utf8(out.at, out.size):
+    if is_ascii(out.at, out.size) or rocketmq_is_utf8(out.at, out.size, &bad):
         return True
     return rocketmq_replace(scratch, out)
-
-
-cdef inline bint rocketmq_is_utf8(const uint8_t* p, size_t n) noexcept nogil:
-    """Zeros are characters like others here."""
-    cdef size_t bad = 0
-    cdef int found
-    while True:
-        found = check_utf8(p, n, &bad)
-        if found != UTF8_NUL:
-            return found == UTF8_OK
-        p += bad + 1
-        n -= bad + 1
 
 
 cdef bint rocketmq_replace(RocketmqScratch* scratch, Span* out) noexcept with gil:

@@ -81,7 +81,8 @@ cdef object rocketmq_scalar(uint8_t first, const RocketmqText* text):
     if text.form == ROCKETMQ_OCTETS:
         return int(digits) if len(digits) < 4000 and digits != "-" and digits else Decimal(0)
     try:
-        return Decimal(digits) + 0          # no negative zero
+        fraction = Decimal(digits)
+        return fraction if fraction else fraction.copy_abs()        # there is no negative zero
     except ArithmeticError:
         return Decimal(0)
 
@@ -92,7 +93,7 @@ cdef dict rocketmq_build_object(RocketmqJson* j):
     cdef uint8_t first
     j.at += 1
     while True:
-        rocketmq_json_next(j)
+        rocketmq_json_step(j)
         first = j.at[0]
         if first == c"}":
             j.at += 1
@@ -106,7 +107,7 @@ cdef list rocketmq_build_array(RocketmqJson* j):
     cdef list out = []
     j.at += 1
     while True:
-        rocketmq_json_next(j)
+        rocketmq_json_step(j)
         if j.at[0] == c"]":
             j.at += 1
             return out
@@ -127,12 +128,12 @@ def rocketmq_decode_json(data, *, limits=None):
     cdef int status
     rocketmq_json_begin(&j, <const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block),
                         DEFAULT_ROCKETMQ_ELEMENTS if limits is None else limits.elements, &f)
-    status = rocketmq_json_space(&j)
+    status = rocketmq_json_gap(&j)
     begin = j.at
     if status == OK:
         status = rocketmq_json_value(&j, &text)
     if status == OK:
-        status = rocketmq_json_space(&j)
+        status = rocketmq_json_gap(&j)
     if status == OK and j.at < j.end:
         status = rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_TRAILING)
     if status != OK:

@@ -1299,6 +1299,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("SERIALIZE_TYPE", "unknown serialize type", "1", status="UNSUPPORTED"),
     # ---- the JSON header
     Check("JSON_EMPTY", "no header", "2", status="TRUNCATED"),
+    Check("JSON_UTF8", "ill-formed UTF-8", "2"),
     Check("JSON_OBJECT", "header is no JSON object", "2"),
     Check("JSON_SYNTAX", "not JSON as the real reader takes it", "2"),
     Check("JSON_TRUNCATED", "JSON ends before its end", "2", status="TRUNCATED"),

@@ -55,6 +55,16 @@ cdef struct RocketmqFrame:      # views into the octets; nothing owned
     Span body                   # at == NULL: none, as is a body of no octets
 
 
+cdef enum:
+    ROCKETMQ_FIELDS_KEPT = 32
+
+
+cdef struct RocketmqFields:     # the entries of extFields that were met in reading, so that they need not be read again
+    int count                   # of all; those beyond ROCKETMQ_FIELDS_KEPT are not here
+    RocketmqText[ROCKETMQ_FIELDS_KEPT] keys
+    RocketmqText[ROCKETMQ_FIELDS_KEPT] values
+
+
 cdef struct RocketmqMessage:    # a stored message (7.1), or an item of a batch (7.2); views, nothing owned
     const uint8_t* at
     uint32_t size               # octets it takes, whatever its total size says
@@ -81,8 +91,10 @@ cdef int rocketmq_frame_size(const uint8_t* p, size_t n, uint32_t max_frame_size
     return OK
 
 
-cdef int rocketmq_parse(const uint8_t* p, size_t n, uint32_t max_elements, RocketmqFrame* out, Fault* f) noexcept nogil:
-    """Read one whole frame. max_elements: entries of extFields and of JSON values in all; 0: no limit."""
+cdef int rocketmq_parse(const uint8_t* p, size_t n, uint32_t max_elements, RocketmqFrame* out, RocketmqFields* fields,
+                        Fault* f) noexcept nogil:
+    """Read one whole frame. max_elements: entries of extFields and of JSON values in all; 0: no limit. fields: where to
+    keep the entries of extFields; NULL: nowhere."""
     cdef size_t header, body
     memset(out, 0, sizeof(RocketmqFrame))
     if n < 8 or <size_t>load_u32(p) + 4 > n:
@@ -104,9 +116,9 @@ cdef int rocketmq_parse(const uint8_t* p, size_t n, uint32_t max_elements, Rocke
         out.body.at = out.header.at + header
         out.body.size = <uint32_t>body
     if p[4] == ROCKETMQ_BINARY:
-        return rocketmq_read_binary(out, max_elements, f)
+        return rocketmq_read_binary(out, max_elements, fields, f)
     if p[4] == ROCKETMQ_JSON:
-        return rocketmq_read_json(out, max_elements, f)
+        return rocketmq_read_json(out, max_elements, fields, f)
     return fault(f, UNSUPPORTED, ROCKETMQ_CHECK_SERIALIZE_TYPE, ROCKETMQ_FIELD_SERIALIZE_TYPE, 4, 0, 0, 0)
 
 
@@ -117,11 +129,13 @@ cdef int rocketmq_parse(const uint8_t* p, size_t n, uint32_t max_elements, Rocke
 #   3  2  version, signed    17   r  remark
 #   5  4  opaque
 
-cdef int rocketmq_read_binary(RocketmqFrame* m, uint32_t max_elements, Fault* f) noexcept nogil:
+cdef int rocketmq_read_binary(RocketmqFrame* m, uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
     cdef const uint8_t* p = m.header.at
     cdef const uint8_t* end = p + m.header.size
     cdef int32_t size
     cdef int status
+    if fields != NULL:
+        fields.count = 0
     if m.header.size < ROCKETMQ_BINARY_LEAST:
         return fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, ROCKETMQ_FIELD_HEADER, 8, ROCKETMQ_BINARY_LEAST,
                      m.header.size, ROCKETMQ_FIELD_HEADER_LENGTH)
@@ -141,7 +155,7 @@ cdef int rocketmq_read_binary(RocketmqFrame* m, uint32_t max_elements, Fault* f)
         if size > end - p:
             return fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, ROCKETMQ_FIELD_EXT_FIELDS, p - m.frame, size,
                          end - p, ROCKETMQ_FIELD_HEADER_LENGTH)
-        status = rocketmq_read_map(m, p, p + size, end, max_elements, f)
+        status = rocketmq_read_map(m, p, p + size, end, max_elements, fields, f)
         p = m.ext.at + m.ext.size
     if status == OK and p < end:
         # what the header length counts too much is where the body begins; as many octets at its end are lost (3)
@@ -150,10 +164,17 @@ cdef int rocketmq_read_binary(RocketmqFrame* m, uint32_t max_elements, Fault* f)
     return status
 
 
+cdef inline void rocketmq_keep_field(RocketmqFields* fields, const RocketmqText* key, const RocketmqText* value) noexcept nogil:
+    if fields.count < ROCKETMQ_FIELDS_KEPT:
+        fields.keys[fields.count] = key[0]
+        fields.values[fields.count] = value[0]
+    fields.count += 1
+
+
 cdef int rocketmq_read_map(RocketmqFrame* m, const uint8_t* p, const uint8_t* stop, const uint8_t* end,
-                           uint32_t max_elements, Fault* f) noexcept nogil:
+                           uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
     """The map whose length says that it ends at `stop`: an entry that begins before it is read to its own end."""
-    cdef RocketmqText text
+    cdef RocketmqText key, value
     cdef const uint8_t* begin = p
     cdef uint32_t count = 0
     cdef int status = OK
@@ -162,9 +183,11 @@ cdef int rocketmq_read_map(RocketmqFrame* m, const uint8_t* p, const uint8_t* st
         if max_elements and count == max_elements:
             return fault(f, LIMIT, ROCKETMQ_CHECK_ELEMENTS, ROCKETMQ_FIELD_EXT_FIELDS, p - m.frame,
                          <int64_t>count + 1, max_elements, 0)
-        status = rocketmq_take_text(m, &p, end, 2, ROCKETMQ_FIELD_EXT_FIELDS_KEY, <int>count, &text, f)
+        status = rocketmq_take_text(m, &p, end, 2, ROCKETMQ_FIELD_EXT_FIELDS_KEY, <int>count, &key, f)
         if status == OK:
-            status = rocketmq_take_text(m, &p, end, 4, ROCKETMQ_FIELD_EXT_FIELDS_VALUE, <int>count, &text, f)
+            status = rocketmq_take_text(m, &p, end, 4, ROCKETMQ_FIELD_EXT_FIELDS_VALUE, <int>count, &value, f)
+        if status == OK and fields != NULL:
+            rocketmq_keep_field(fields, &key, &value)
         count += 1
     m.ext.size = <uint32_t>(p - begin)
     return status
@@ -277,14 +300,30 @@ cdef int rocketmq_json_comment(RocketmqJson* j) noexcept nogil:
     return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
 
 
+cdef inline bint rocketmq_has(const uint8_t* p, uint8_t quote) noexcept nogil:
+    """Is there a quote or a backslash among eight octets?"""
+    cdef uint64_t w, q, b
+    memcpy(&w, p, 8)
+    q = w ^ <uint64_t>0x0101010101010101ULL * quote
+    b = w ^ <uint64_t>0x5C5C5C5C5C5C5C5CULL
+    return ((((q - 0x0101010101010101ULL) & ~q) | ((b - 0x0101010101010101ULL) & ~b)) & 0x8080808080808080ULL) != 0
+
+
 cdef inline int rocketmq_json_string(RocketmqJson* j, RocketmqText* out) noexcept nogil:
     """A string; its opening quote, `"` or `'`, is where the reader stands."""
     cdef const uint8_t* p = j.at + 1
+    cdef const uint8_t* near = p        # before it, octets are looked at one by one
     cdef uint8_t quote = j.at[0], c
     cdef int n
     out.at = p
     out.form = ROCKETMQ_OCTETS
     while p < j.end:
+        if p >= near:
+            while j.end - p >= 8 and not rocketmq_has(p, quote):
+                p += 8
+            near = p + 8
+            if p >= j.end:
+                break
         c = p[0]
         if c == quote:
             out.size = <uint32_t>(p - out.at)
@@ -519,18 +558,21 @@ cdef size_t rocketmq_unescape(const uint8_t* p, size_t n, uint8_t* out) noexcept
     """The octets of a string whose escapes have been checked, in UTF-8; `out` has room for `n`. A surrogate without
     its other half becomes U+FFFD."""
     cdef const uint8_t* end = p + n
+    cdef const uint8_t* run
     cdef uint8_t* o = out
     cdef uint32_t u, low
     cdef uint8_t c
     while p < end:
-        c = p[0]
-        p += 1
-        if c != c"\\":
-            o[0] = c
-            o += 1
+        if p[0] != c"\\":
+            run = <const uint8_t*>memchr(p, c"\\", <size_t>(end - p))
+            if run == NULL:
+                run = end
+            memcpy(o, p, <size_t>(run - p))
+            o += run - p
+            p = run
             continue
-        c = p[0]
-        p += 1
+        c = p[1]
+        p += 2
         if c == c"u" or c == c"x":
             u = rocketmq_hex(p, 4 if c == c"u" else 2)
             p += 4 if c == c"u" else 2
@@ -628,7 +670,7 @@ ROCKETMQ_MEMBER_FIELD = [
 ]
 
 
-cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, Fault* f) noexcept nogil:
+cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
     cdef RocketmqJson j
     cdef RocketmqText name
     cdef size_t bad = 0
@@ -640,6 +682,8 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, Fault* f) n
     j.max_elements = max_elements
     j.field = ROCKETMQ_FIELD_HEADER
     j.f = f
+    if fields != NULL:
+        fields.count = 0
     if not is_ascii(j.at, m.header.size) and not rocketmq_is_utf8(j.at, m.header.size, &bad):
         j.at += bad
         return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_UTF8)
@@ -664,7 +708,7 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, Fault* f) n
         if status == OK:
             member = rocketmq_member(&name)
             j.field = ROCKETMQ_MEMBER_FIELD[member]
-            status = rocketmq_take_member(&j, m, member)
+            status = rocketmq_take_member(&j, m, member, fields)
             j.field = ROCKETMQ_FIELD_HEADER
         if status == OK:
             status = rocketmq_json_behind(&j)
@@ -711,13 +755,14 @@ cdef inline int rocketmq_json_behind(RocketmqJson* j) noexcept nogil:
     return status
 
 
-cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrame* m, int member) noexcept nogil:
+cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrame* m, int member,
+                                     RocketmqFields* fields) noexcept nogil:
     cdef RocketmqText value
     cdef const uint8_t* at = j.at
     cdef bint quoted
     cdef int status
     if member == ROCKETMQ_EXT_FIELDS:
-        return rocketmq_take_ext(j, m)
+        return rocketmq_take_ext(j, m, fields)
     quoted = at < j.end and (at[0] == c'"' or at[0] == c"'")
     status = rocketmq_json_value(j, &value)
     if status != OK:
@@ -776,9 +821,9 @@ cdef bint rocketmq_is_boolean(const RocketmqText* value, bint quoted) noexcept n
             (value.size == 5 and memcmp(word, b"false", 5) == 0))
 
 
-cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m) noexcept nogil:
+cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m, RocketmqFields* fields) noexcept nogil:
     """extFields: an object whose values are texts, or null."""
-    cdef RocketmqText text
+    cdef RocketmqText text, key
     cdef const uint8_t* at = j.at
     cdef int status
     if at >= j.end or at[0] != c"{":
@@ -793,18 +838,22 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m) noexcept nogil:
         return OK
     j.at += 1
     m.ext.at = j.at
+    if fields != NULL:
+        fields.count = 0                # of two the last counts
     while True:
         status = rocketmq_json_next(j)
         if status == OK and j.at[0] == c"}":
             break
         if status == OK:
-            status = rocketmq_json_name(j, False, &text)
+            status = rocketmq_json_name(j, False, &key)
         if status == OK:
             status = rocketmq_json_value(j, &text)
         if status == OK:
             status = rocketmq_json_behind(j)
         if status != OK:
             return status
+        if fields != NULL:
+            rocketmq_keep_field(fields, &key, &text)
     m.ext.size = <uint32_t>(j.at - m.ext.at)
     j.at += 1
     return OK
@@ -982,6 +1031,34 @@ cdef const uint8_t* rocketmq_next_field(const RocketmqFrame* m, const uint8_t* a
     rocketmq_json_name(&j, False, key)
     rocketmq_json_value(&j, value)
     return j.at
+
+
+cdef struct RocketmqWalk:       # over the entries of extFields
+    const RocketmqFrame* m
+    const RocketmqFields* fields
+    const uint8_t* at
+    int i
+
+
+cdef inline bint rocketmq_step(RocketmqWalk* w, RocketmqText* key, RocketmqText* value) noexcept nogil:
+    """The next entry. False: there is none."""
+    if w.fields != NULL and w.fields.count <= ROCKETMQ_FIELDS_KEPT:
+        if w.i >= w.fields.count or w.m.ext.at == NULL:
+            return False
+        key[0] = w.fields.keys[w.i]
+        value[0] = w.fields.values[w.i]
+        w.i += 1
+        return True
+    w.at = rocketmq_next_field(w.m, w.m.ext.at if w.i == 0 else w.at, key, value)
+    w.i = 1
+    return w.at != NULL
+
+
+cdef inline void rocketmq_walk(RocketmqWalk* w, const RocketmqFrame* m, const RocketmqFields* fields) noexcept nogil:
+    w.m = m
+    w.fields = fields
+    w.at = NULL
+    w.i = 0
 
 
 cdef inline bint rocketmq_is(const RocketmqText* text, const char* word, uint32_t size) noexcept nogil:

@@ -138,16 +138,15 @@ cdef inline bint rocketmq_stored(bint response, int code) noexcept nogil:
     return code == 39 or code == 309
 
 
-cdef void rocketmq_slots(const RocketmqFrame* m, bint letters, RocketmqText* slots) noexcept nogil:
+cdef void rocketmq_slots(const RocketmqFrame* m, const RocketmqFields* fields, bint letters,
+                         RocketmqText* slots) noexcept nogil:
     """The fields that have a meaning of their own; of two the first that the table names."""
-    cdef const uint8_t* at = m.ext.at
+    cdef RocketmqWalk walk
     cdef RocketmqText key, value
     cdef int i
     memset(slots, 0, ROCKETMQ_SLOTS * sizeof(RocketmqText))
-    while True:
-        at = rocketmq_next_field(m, at, &key, &value)
-        if at == NULL:
-            return
+    rocketmq_walk(&walk, m, fields)
+    while rocketmq_step(&walk, &key, &value):
         if letters and key.size == 1 and c"a" <= key.at[0] <= c"z":
             i = ROCKETMQ_LETTER_SLOT[key.at[0] - c"a"]
             if i >= 0:
@@ -300,6 +299,7 @@ cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrame* m, con
 
 cdef struct RocketmqRow:                # a frame whose rows are being put
     const RocketmqFrame* m
+    const RocketmqFields* fields
     const RocketmqText* slots
     RocketmqAsked* asked                # of a response: the request; NULL: not known
     RocketmqConnection* c
@@ -364,15 +364,13 @@ cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x)
 
 
 cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x, bint expose) noexcept nogil:
-    cdef const uint8_t* at = x.m.ext.at
+    cdef RocketmqWalk walk
     cdef RocketmqText key, value
     cdef int64_t entries = open_list(map, row)          # an empty map is none that is null
     if entries >= 0:
         close_list(map, entries)
-    while True:
-        at = rocketmq_next_field(x.m, at, &key, &value)
-        if at == NULL:
-            return
+    rocketmq_walk(&walk, x.m, x.fields)
+    while rocketmq_step(&walk, &key, &value):
         rocketmq_put_field(map, row, &key, &value, expose, &x.c.names, &x.c.values)
 
 
@@ -632,8 +630,8 @@ cdef bint rocketmq_header_fits(const uint8_t* p, size_t header, RocketmqFrame* m
     m.header.at = p + 8
     m.header.size = <uint32_t>header
     if p[4] == ROCKETMQ_JSON:
-        return rocketmq_read_json(m, 0, f) == OK and (m.has_opaque or m.code != 0)
-    return (rocketmq_read_binary(m, 0, f) == OK and m.language >= 0 and
+        return rocketmq_read_json(m, 0, NULL, f) == OK and (m.has_opaque or m.code != 0)
+    return (rocketmq_read_binary(m, 0, NULL, f) == OK and m.language >= 0 and
             0 <= m.version < 2 * ROCKETMQ_VERSIONS and m.flag & ~(ROCKETMQ_RESPONSE | ROCKETMQ_ONEWAY) == 0)
 
 
@@ -665,41 +663,43 @@ cdef void rocketmq_learn(void* state, int direction, const uint8_t* p, size_t n)
     cdef RocketmqFrame m
     cdef RocketmqText[ROCKETMQ_SLOTS] slots
     cdef Fault f
-    if rocketmq_parse(p, n, 0, &m, &f) == OK:
-        rocketmq_slots(&m, not m.flag & ROCKETMQ_RESPONSE and rocketmq_letters(m.code), slots)
+    if rocketmq_parse(p, n, 0, &m, NULL, &f) == OK:
+        rocketmq_slots(&m, NULL, not m.flag & ROCKETMQ_RESPONSE and rocketmq_letters(m.code), slots)
         rocketmq_learn_from(c, &m, slots)
 
 
 cdef void rocketmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                        const uint8_t* p, size_t n) noexcept nogil:
     cdef RocketmqFrame frame
+    cdef RocketmqFields fields
     cdef Fault f
     cdef char[256] text
     cdef int64_t row
     cdef int size
-    if rocketmq_parse(p, n, 0, &frame, &f) != OK:
+    if rocketmq_parse(p, n, 0, &frame, &fields, &f) != OK:
         row = t.begin_row(m)
         put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
         size = fault_text(&ROCKETMQ_TABLES, &f, 0, text, sizeof(text))
         t.put_status(row, ROW_MALFORMED, text, size)
         return
-    rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, NULL, 0)
+    rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, &fields, NULL, 0)
 
 
 cdef void rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrame* frame,
-                            const char* part, size_t part_size) noexcept nogil:
+                            const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
     """The rows of a frame; `part`: why it is not whole, NULL if it is."""
     cdef RocketmqText[ROCKETMQ_SLOTS] slots
     cdef RocketmqRow x
     cdef int code = frame.code
     x.m = frame
+    x.fields = fields
     x.slots = slots
     x.c = c
     x.part = part
     x.part_size = part_size
     x.asked = NULL
     x.response = frame.flag & ROCKETMQ_RESPONSE
-    rocketmq_slots(frame, not x.response and rocketmq_letters(code), slots)
+    rocketmq_slots(frame, fields, not x.response and rocketmq_letters(code), slots)
     rocketmq_learn_from(c, frame, slots)
     if x.response:
         if frame.has_opaque:
@@ -730,12 +730,13 @@ cdef void rocketmq_put_part(MessageTable t, const MessageContext* m, void* state
                             const char* text, size_t text_size) noexcept nogil:
     """Where the header is there it is read: the frame's length is set to what is there, so the body is what is left."""
     cdef RocketmqFrame frame
+    cdef RocketmqFields fields
     cdef Fault f
     cdef int64_t row, first = t.rows
     if n >= 8 and (load_u32(p + 4) & 0xFFFFFF) <= n - 8:
         store_u32(p, <uint32_t>(n - 4))
-        if rocketmq_parse(p, n, 0, &frame, &f) == OK:
-            rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, text, text_size)
+        if rocketmq_parse(p, n, 0, &frame, &fields, &f) == OK:
+            rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, &fields, text, text_size)
     if t.rows == first:
         row = t.begin_row(m)
         put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)

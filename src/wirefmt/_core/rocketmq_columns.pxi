@@ -133,7 +133,7 @@ cdef class RocketmqBatch(ColumnSet):
         free(self.names.p)
         free(self.values.p)
 
-    cdef void put(self, int64_t row, int64_t offset, const RocketmqFrame* m) noexcept nogil:
+    cdef void put(self, int64_t row, int64_t offset, const RocketmqFrame* m, const RocketmqFields* fields) noexcept nogil:
         cdef Col* c = self.cols
         put_i64(c + RB_OFFSET, row, offset)
         put_i32(c + RB_SIZE, row, <int32_t>m.size)
@@ -148,14 +148,14 @@ cdef class RocketmqBatch(ColumnSet):
         if m.remark.form != ROCKETMQ_NULL:
             rocketmq_put_text(c + RB_REMARK, row, &m.remark, &self.values)
         if m.ext.at != NULL and (c[<int>RB_EXT_FIELDS].on or c[<int>RB_TOPIC].on or c[<int>RB_PROPERTIES].on):
-            self.put_fields(row, m)
+            self.put_fields(row, m, fields)
         if self.body and m.body.at != NULL:
             put_octets(c + RB_BODY, row, m.body.at, m.body.size)
 
-    cdef void put_fields(self, int64_t row, const RocketmqFrame* m) noexcept nogil:
+    cdef void put_fields(self, int64_t row, const RocketmqFrame* m, const RocketmqFields* fields) noexcept nogil:
         """ext_fields, and what has a column of its own among them."""
         cdef Col* c = self.cols
-        cdef const uint8_t* at = m.ext.at
+        cdef RocketmqWalk walk
         cdef RocketmqText key, value
         cdef Span name, text
         cdef bint letters = m.code == 310 or m.code == 320 or m.code == 325
@@ -163,10 +163,8 @@ cdef class RocketmqBatch(ColumnSet):
         cdef int64_t entries = open_list(c + RB_EXT_FIELDS, row)        # an empty map is none that is null
         if entries >= 0:
             close_list(c + RB_EXT_FIELDS, entries)
-        while True:
-            at = rocketmq_next_field(m, at, &key, &value)
-            if at == NULL:
-                return
+        rocketmq_walk(&walk, m, fields)
+        while rocketmq_step(&walk, &key, &value):
             if not rocketmq_plain(&key, &self.names, &name) or not rocketmq_plain(&value, &self.values, &text):
                 continue
             hidden = not self.expose_credentials and rocketmq_is_credential(&name)
@@ -190,6 +188,7 @@ cdef class RocketmqBatch(ColumnSet):
         cdef int64_t at = 0, row = 0
         cdef size_t n = 0
         cdef RocketmqFrame m
+        cdef RocketmqFields fields
         cdef Fault f
         cdef int status = OK
         if self.body:
@@ -203,8 +202,8 @@ cdef class RocketmqBatch(ColumnSet):
                 row += 1
                 at = size
                 break
-            if rocketmq_parse(data + at, n, elements, &m, &f) == OK:
-                self.put(row, at, &m)
+            if rocketmq_parse(data + at, n, elements, &m, &fields, &f) == OK:
+                self.put(row, at, &m, &fields)
             else:
                 self.put_error(row, at, <int64_t>n, &f)
             row += 1

@@ -161,7 +161,8 @@ cdef class RocketmqCommand:
 
     cdef int settle(self, bytes octets) except -1:
         cdef Fault f
-        if rocketmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), 0, &self.m, &f) != OK:
+        if rocketmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), 0, &self.m, NULL,
+                          &f) != OK:
             raise rocketmq_encode_error(&f)
         self.block = octets
         return 0
@@ -432,7 +433,7 @@ def decode_rocketmq(data, *, strictness=STRICT_MODE, limits=None):
     rocketmq_limits(limits, &frame_size, &elements)
     status = rocketmq_frame_size(p, n, frame_size, &size, &f)
     if status <= NEED_DATA:
-        status = rocketmq_parse(p, n, elements, &m, &f)
+        status = rocketmq_parse(p, n, elements, &m, NULL, &f)
     if status != OK:
         raise_fault(&ROCKETMQ_TABLES, &f, 0)
     return make_command(block, &m)
@@ -468,7 +469,7 @@ def restore_rocketmq(bytes octets not None):
     """Unpickle a command."""
     cdef RocketmqFrame m
     cdef Fault f
-    if rocketmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), 0, &m, &f) != OK:
+    if rocketmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), 0, &m, NULL, &f) != OK:
         raise_fault(&ROCKETMQ_TABLES, &f, 0)
     return make_command(octets, &m)
 
@@ -488,7 +489,7 @@ cdef class RocketmqDecoder(FrameDecoder):
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef RocketmqFrame m
-        if rocketmq_parse(p, n, self.max_elements, &m, f) != OK:
+        if rocketmq_parse(p, n, self.max_elements, &m, NULL, f) != OK:
             return None
         return make_command(block, &m)
 

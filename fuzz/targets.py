@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import targets_amqp091
+import targets_rocketmq
 
 from wirefmt import mqtt
 from wirefmt._core import CaptureDecoder, PacketScanner
@@ -414,4 +415,5 @@ TARGETS: dict[str, Target] = {
     "packets": Target(packets, capture_seeds),
     "segments": Target(segments, segment_seeds),
     **{name: Target(*pair) for name, pair in targets_amqp091.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_rocketmq.TARGETS.items()},
 }

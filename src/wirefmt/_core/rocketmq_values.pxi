@@ -71,6 +71,10 @@ cdef object rocketmq_build_value(RocketmqJson* j):
     return rocketmq_scalar(first, &text)
 
 
+cdef enum:
+    INT_DIGITS = 4000               # longer numbers are Decimals: int() takes long for them, and Python refuses to
+
+
 cdef object rocketmq_scalar(uint8_t first, const RocketmqText* text):
     """The value of a scalar that began with the octet `first`."""
     if text.form == ROCKETMQ_NULL or first == c'"' or first == c"'":
@@ -78,8 +82,8 @@ cdef object rocketmq_scalar(uint8_t first, const RocketmqText* text):
     if first == c"t" or first == c"f":
         return first == c"t"
     digits = text.at[:text.size].decode("ascii")
-    if text.form == ROCKETMQ_OCTETS:
-        return int(digits) if len(digits) < 4000 and digits != "-" and digits else Decimal(0)
+    if text.form == ROCKETMQ_OCTETS and 0 < len(digits) < INT_DIGITS and digits != "-":
+        return int(digits)
     try:
         fraction = Decimal(digits)
         return fraction if fraction else fraction.copy_abs()        # there is no negative zero

@@ -1,0 +1,189 @@
+"""Fuzz targets of RocketMQ: frames, streams, columns, bodies, captures."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from wirefmt import rocketmq
+from wirefmt._core import CaptureDecoder
+from wirefmt.errors import DecodeError, EncodeError
+
+VECTORS = Path(__file__).resolve().parent.parent / "tests" / "vectors" / "rocketmq" / "public.jsonl"
+
+
+def same(a: object, b: object, what: str) -> None:
+    if a != b:
+        raise AssertionError(f"{what}: {a!r} is not {b!r}")
+
+
+def octets_of(*kinds: str) -> Iterator[bytes]:
+    with open(VECTORS, encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            if row["kind"] in kinds and row["hex"]:
+                yield bytes.fromhex(row["hex"])
+
+
+def frame_seeds() -> Iterator[bytes]:
+    yield from octets_of("request", "response", "captured-frame", "frame-accepted", "malformed-frame")
+    for text in (
+        b"[" * 5000,
+        b'{"a":' * 500,
+        b'{"extFields":{' + b'"a":"b",' * 2000 + b"}}",
+        b'{"code":1e99}',
+        b"{" + b"," * 4000,
+    ):
+        yield struct.pack(">II", len(text) + 4, len(text)) + text
+    yield struct.pack(">II", 100, 0xFFFFFF)
+    yield struct.pack(">IIhbhiii", 25, 1 << 24 | 21, 10, 0, 0, 1, 0, -1) + bytes(4)
+    yield struct.pack(">I", 1 << 31)
+
+
+def attempt(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """A result, or None and the error is as errors are."""
+    try:
+        return run(*args, **options)
+    except DecodeError as error:
+        str(error)
+        same(error.protocol, "rocketmq", "protocol")
+        same(error.offset >= 0, True, f"offset {error.offset}")
+        return None
+
+
+def command(data: bytes) -> None:
+    """One frame: everything it can be asked for; its octets give an equal one; its values make one that says the same."""
+    found = attempt(rocketmq.decode, data)
+    if found is None:
+        return
+    same(found.encode(), data, "octets")
+    same(rocketmq.decode(data), found, "again")
+    repr(found), hash(found), found.header, found.name
+    for request in (10, 11, 14, 34, 105, 200050):
+        for strictness in ("strict", "lax"):
+            with contextlib.suppress(ValueError):
+                attempt(found.decode_header, request=request, strictness=strictness)
+        attempt(found.decode_body, request=request)
+    fields = found.ext_fields
+    known = None if fields is None else {k: v for k, v in fields.items() if k is not None}
+    try:
+        built = rocketmq.RemotingCommand(
+            code=found.code, flag=found.flag, opaque=found.opaque, remark=found.remark, ext_fields=known,
+            body=found.body_bytes(), language=found.language, version=found.version, serialize_type=found.serialize_type,
+        )  # fmt: skip
+    except EncodeError:
+        return
+    if found.serialize_type == "JSON":
+        same(built.ext_fields, None if known is None else {k: v for k, v in known.items() if v is not None}, "fields")
+    same((built.code, built.opaque, built.remark), (found.code, found.opaque, found.remark), "header")
+    same(built.body_bytes(), found.body_bytes(), "body")
+
+
+def stream(data: bytes) -> None:
+    """A Decoder gives the same for any cutting; a batch has the rows of the commands."""
+
+    def feed(size: int) -> tuple[list[Any], str]:
+        decoder = rocketmq.Decoder()
+        out: list[Any] = []
+        try:
+            for at in range(0, len(data), size):
+                out += decoder.feed(data[at : at + size])
+        except DecodeError as error:
+            return out + list(error.messages), str(error)
+        return out, ""
+
+    whole = feed(max(1, len(data)))
+    same(feed(7), whole, "cut")
+    batch = rocketmq.decode_batch(data, expose_credentials=True)
+    rows = list(zip(batch["offset"].tolist(), batch["code"].tolist(), batch["error"].tolist(), strict=True))
+    good = [code for _, code, error in rows if error is None]
+    same(good[: len(whole[0])], [c.code for c in whole[0]], "rows")
+    same(batch.rest <= len(data), True, "rest")
+
+
+def bodies(data: bytes) -> None:
+    """Stored messages, batches, properties, JSON bodies."""
+    strict = attempt(rocketmq.decode_messages, data, body_size=1 << 20)
+    lax = rocketmq.decode_messages(data, strictness="lax", body_size=1 << 20)
+    if strict is not None:
+        same(strict, lax, "lax")
+    for message in lax:
+        repr(message), hash(message), message.msg_id, message.properties, message.born_host
+    for message in attempt(rocketmq.decode_messages, data, decompress=False) or ():
+        fields = {name: getattr(message, name) for name in message.__match_args__}
+        with contextlib.suppress(EncodeError):
+            same(rocketmq.MessageExt(**fields).topic, message.topic, "topic")
+    items = attempt(rocketmq.decode_batch_messages, data)
+    if items:
+        for item in items:
+            repr(item), item.properties
+    rocketmq.decode_properties(data)
+    value = attempt(rocketmq.decode_json, data)
+    with contextlib.suppress(EncodeError):
+        rocketmq.encode_json(value)
+    for found in (
+        rocketmq.HeartbeatData,
+        rocketmq.TopicRouteData,
+        rocketmq.ClusterInfo,
+        rocketmq.BatchAckMessageRequestBody,
+    ):
+        body = attempt(found.decode, data)
+        if body is not None:
+            repr(body), hash(body)
+            with contextlib.suppress(EncodeError):
+                same(found.decode(body.encode()), body, "body")
+
+
+def body_seeds() -> Iterator[bytes]:
+    yield from octets_of("stored-message", "malformed-stored-message", "batch-body", "properties-string")
+    for row in octets_of("request", "response", "captured-frame"):
+        body = rocketmq.decode(row).body_bytes()
+        if body:
+            yield body
+    yield b'{"brokerAddrTable":{"b":{"brokerAddrs":{0:"h:1"}}}}'
+    yield b"[" * 64 + b"]" * 64
+
+
+def flow(data: bytes) -> None:
+    """Both directions of a connection in a capture, in pieces of 200 octets, one of them lost."""
+    if len(data) < 2:
+        return
+    lost, data = data[0], data[1:]
+    seq = [1000, 5000]
+    out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)]
+    for i, at in enumerate(range(0, len(data), 200)):
+        side, payload = (data[at] >> 3) & 1, data[at : at + 200]
+        ends = (0x0A000002, 40000), (0x0A000001, 10911)
+        (src, sport), (dst, dport) = ends[side], ends[1 - side]
+        ip = struct.pack(">BBHHHBBHII", 0x45, 0, 40 + len(payload), 0, 0x4000, 64, 6, 0, src, dst)
+        tcp = struct.pack(">HHIIBBHHH", sport, dport, seq[side], seq[1 - side], 0x50, 0x18, 65535, 0, 0)
+        seq[side] += len(payload)
+        if i == lost:
+            continue
+        frame = bytes.fromhex("020000000002 020000000001 0800") + ip + tcp + payload
+        out.append(struct.pack("<IIII", i, 0, len(frame), len(frame)) + frame)
+    decoder = CaptureDecoder(decode_as="tcp.port==10911,rocketmq")
+    decoder.begin_file("c", 0)
+    decoder.feed(b"".join(out))
+    decoder.end_file()
+    decoder.finish()
+    batch = decoder.take(final=True)
+    if batch is not None:
+        same(set(batch["status"].tolist()) <= {"ok", "partial", "gap", "malformed"}, True, "status")
+
+
+def flow_seeds() -> Iterator[bytes]:
+    for octets in octets_of("request", "response", "captured-frame"):
+        yield b"\xff" + octets
+        yield b"\x01" + octets * 3
+
+
+TARGETS = {
+    "rocketmq_command": (command, frame_seeds),
+    "rocketmq_stream": (stream, frame_seeds),
+    "rocketmq_bodies": (bodies, body_seeds),
+    "rocketmq_capture": (flow, flow_seeds),
+}

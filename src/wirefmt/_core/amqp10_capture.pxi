@@ -7,8 +7,8 @@
 # AMQP10_ADDRESSES_MAX octets; and `max_buffered` octets for all connections, which the capture watches over. What a limit
 # ends is a `partial` row; a link without room has no destination.
 #
-# Behind a hole a delivery may have lost its first transfers (they alone have a delivery-id): it is a `partial` row
-# without a message. A delivery that stops is one with the sections that are whole, and what there is of its data.
+# Behind a hole a delivery may have lost its first transfers. Later ones may repeat its delivery-id, so what tells is that
+# their payload does not begin with a section of a message; such a delivery is a `partial` row without a message. One that stops has the sections that are whole, and what there is of its data.
 #
 # Uses: be, status, octets, faults, table, protocol, amqp10, amqp10_rows. Included by _core.pyx.
 
@@ -518,12 +518,12 @@ cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Unfinishe
 
 cdef void amqp10_take_transfer(MessageTable t, const MessageContext* m, Amqp10Connection* c, const Amqp10Frame* f,
                                bint strict) noexcept nogil:
-    """2.6.14: the first transfer has a delivery-id, the last one no `more`; `aborted` ends a delivery at once."""
+    """2.6.14: a delivery ends with a transfer without `more`, or with `aborted` at once."""
     cdef Amqp10Unfinisheds* d = &c.unfinished[m.direction]
     cdef Amqp10Unfinished* k
     cdef const Amqp10Composite* p = &f.performative
     cdef uint64_t handle = 0, id = 0
-    cdef bint more = False, aborted = False
+    cdef bint more = False, aborted = False, continues
     cdef bint named = amqp10_field_unsigned(p, AMQP10_TRANSFER_DELIVERY_ID, &id)
     amqp10_field_unsigned(p, AMQP10_TRANSFER_HANDLE, &handle)
     amqp10_field_boolean(p, AMQP10_TRANSFER_MORE, &more)
@@ -533,16 +533,30 @@ cdef void amqp10_take_transfer(MessageTable t, const MessageContext* m, Amqp10Co
         amqp10_put_unfinished(t, c, d, k, b"another delivery began", 22)
         k = NULL
     if k == NULL:
-        if not more and (named or not d.lost):
+        continues = d.lost and not (named and amqp10_begins_message(f))
+        if not more and not continues:
             amqp10_put_alone(t, m, c, f, strict)
             return
         k = amqp10_new_delivery(t, c, d, m, f, <uint32_t>handle)
         if k == NULL:
             return
-        k.lacks_first = not named and d.lost
+        k.lacks_first = continues
     amqp10_add_transfer(t, c, k, m, f)
     if aborted or not more:
         amqp10_put_joined(t, c, d, k, aborted, strict)
+
+
+cdef bint amqp10_begins_message(const Amqp10Frame* f) noexcept nogil:
+    """Could the payload be the first of its delivery? There is none, it is of another format, or a section begins it."""
+    cdef const uint8_t* p = f.payload.at
+    cdef uint64_t format = 0
+    if f.payload.size < 3 or (amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format) and format):
+        return True
+    if p[0] != 0:
+        return False
+    if p[1] == AMQP10_CODE_SMALLULONG:
+        return AMQP10_SECTION_FIRST <= p[2] <= AMQP10_SECTION_LAST
+    return p[1] == AMQP10_CODE_ULONG or p[1] == AMQP10_CODE_SYM8 or p[1] == AMQP10_CODE_SYM32
 
 
 cdef bint amqp10_is_delivery(const Amqp10Unfinished* k, uint64_t id) noexcept nogil:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import targets_amqp091
+import targets_amqp10
 import targets_rocketmq
 
 from wirefmt import mqtt
@@ -416,4 +417,5 @@ TARGETS: dict[str, Target] = {
     "segments": Target(segments, segment_seeds),
     **{name: Target(*pair) for name, pair in targets_amqp091.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_rocketmq.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_amqp10.TARGETS.items()},
 }

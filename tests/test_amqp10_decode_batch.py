@@ -31,8 +31,11 @@ def text_of(value: Any) -> Any:
     """What a column of text says of a simple value; None where the test leaves it to others."""
     if type(value) is bool:
         return "true" if value else "false"
+    if type(value) is bytes:
+        text = value.decode("utf-8", "replace")
+        return value.hex() if "\ufffd" in text or "\0" in text else text
     if isinstance(value, bytes):
-        return value.hex()
+        return value.hex()  # decimals
     if isinstance(value, str):
         return str(value)
     return str(int(value)) if isinstance(value, int) else None

@@ -418,21 +418,26 @@ cdef class Amqp10ProtocolHeader:
             whole_number(protocol_id, 255, "protocol_id"), whole_number(major, 255, "major"),
             whole_number(minor, 255, "minor"), whole_number(revision, 255, "revision")])
 
+    cdef bytes built(self):
+        if self.octets is None:
+            raise ValueError("a frame that was never built")
+        return self.octets
+
     @property
     def protocol_id(self):
-        return self.octets[4]
+        return self.built()[4]
 
     @property
     def major(self):
-        return self.octets[5]
+        return self.built()[5]
 
     @property
     def minor(self):
-        return self.octets[6]
+        return self.built()[6]
 
     @property
     def revision(self):
-        return self.octets[7]
+        return self.built()[7]
 
     @property
     def notes(self):
@@ -442,11 +447,11 @@ cdef class Amqp10ProtocolHeader:
         cdef Amqp10Frame frame
         cdef Fault f
         amqp10_lax_options(&o, found)
-        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), 8, &o, &frame, &f)
+        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.built()), 8, &o, &frame, &f)
         return amqp10_notes(found, frame.note_count)
 
     def encode(self):
-        return self.octets
+        return self.built()
 
     def __eq__(self, other):
         if not isinstance(other, Amqp10ProtocolHeader):
@@ -454,13 +459,13 @@ cdef class Amqp10ProtocolHeader:
         return self.octets == (<Amqp10ProtocolHeader>other).octets
 
     def __hash__(self):
-        return hash(self.octets)
+        return hash(self.built())
 
     def __repr__(self):
-        return f"amqp10.ProtocolHeader({', '.join(str(n) for n in self.octets[4:])})"
+        return f"amqp10.ProtocolHeader({', '.join(str(n) for n in self.built()[4:])})"
 
     def __reduce__(self):
-        return Amqp10ProtocolHeader, tuple(self.octets[4:])
+        return Amqp10ProtocolHeader, tuple(self.built()[4:])
 
 
 @cython.final
@@ -483,17 +488,22 @@ cdef class Amqp10EmptyFrame:
         finally:
             free_octets(&o)
 
+    cdef bytes built(self):
+        if self.octets is None:
+            raise ValueError("a frame that was never built")
+        return self.octets
+
     @property
     def channel(self):
-        return load_u16(<const uint8_t*>PyBytes_AS_STRING(self.octets) + 6)
+        return load_u16(<const uint8_t*>PyBytes_AS_STRING(self.built()) + 6)
 
     @property
     def extended_header(self):
-        return self.octets[8:]
+        return self.built()[8:]
 
     @property
     def type(self):
-        return self.octets[5]
+        return self.built()[5]
 
     @property
     def notes(self):
@@ -503,11 +513,11 @@ cdef class Amqp10EmptyFrame:
         cdef Amqp10Frame frame
         cdef Fault f
         amqp10_lax_options(&o, found)
-        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), <size_t>PyBytes_GET_SIZE(self.octets), &o, &frame, &f)
+        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.built()), <size_t>PyBytes_GET_SIZE(self.built()), &o, &frame, &f)
         return amqp10_notes(found, frame.note_count)
 
     def encode(self):
-        return self.octets
+        return self.built()
 
     def __eq__(self, other):
         if not isinstance(other, Amqp10EmptyFrame):
@@ -515,7 +525,7 @@ cdef class Amqp10EmptyFrame:
         return self.octets == (<Amqp10EmptyFrame>other).octets
 
     def __hash__(self):
-        return hash(self.octets)
+        return hash(self.built())
 
     def __repr__(self):
         return f"amqp10.EmptyFrame({self.channel}, {self.extended_header!r}, {self.type})"
@@ -633,7 +643,7 @@ cdef class Amqp10AmqpValue(Amqp10Held):
         return self.same(<Amqp10Held>other)
 
     def __hash__(self):
-        return hash(self.value)
+        return amqp10_hash_of((self.value,))
 
     def __repr__(self):
         return f"amqp10.AmqpValue({self.value!r})"
@@ -811,6 +821,7 @@ cdef class Amqp10AnnotatedMessage:
         return 0
 
     cdef tuple values(self):
+        self.check_built()
         return (self.header, self.delivery_annotations, self.message_annotations, self.properties,
                 self.application_properties, self.body, self.footer)
 
@@ -995,7 +1006,9 @@ cdef class Amqp10Decoder(FrameDecoder):
         take_amqp10_options(&self.options, strictness, limits)
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
-        return amqp10_frame_size(p, n, self.options.max_frame_size, size, f)
+        cdef int status = amqp10_frame_size(p, n, self.options.max_frame_size, size, f)
+        # DOFF and TYPE are looked at before a frame is waited for: what is none is refused at once
+        return NEED_DATA if status == OK and n < 6 else status
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef Amqp10Frame frame

@@ -1,7 +1,5 @@
-# AMQP 1.0 values as text, for columns: strings and symbols as they are, octets in hexadecimal, numbers in digits, lists,
-# maps, arrays and described values as JSON.
-#
-# Text is always UTF-8, as Arrow's strings are: of what is not (LAX), each octet at fault becomes U+FFFD.
+# AMQP 1.0 values as text, for columns: strings and symbols as they are, numbers in digits, lists, maps, arrays and
+# described values as JSON. Octets that are no text (binaries, and strings that only LAX lets pass) are in hexadecimal.
 #
 # Uses: be, utf8, octets, cursor, arrow, amqp10_table, amqp10_types, amqp10. Included by _core.pyx.
 from libc.stdio cimport snprintf
@@ -72,8 +70,10 @@ cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept 
 cdef void amqp10_add_text(Octets* o, const Amqp10Value* v) noexcept nogil:
     """A value as text that stands for itself: null is empty."""
     if amqp10_is_text(v):
-        amqp10_add_utf8(o, v.body, v.size)
-    elif v.type == AMQP10_BINARY or AMQP10_DECIMAL32 <= v.type <= AMQP10_DECIMAL128:
+        amqp10_add_octets_text(o, v.body, v.size, True)
+    elif v.type == AMQP10_BINARY:
+        amqp10_add_octets_text(o, v.body, v.size, False)
+    elif AMQP10_DECIMAL32 <= v.type <= AMQP10_DECIMAL128:
         amqp10_add_hex(o, v.body, v.size)
     elif v.type == AMQP10_UUID:
         amqp10_add_uuid(o, v.body)
@@ -172,21 +172,17 @@ cdef void amqp10_add_json_string(Octets* o, const Octets* text) noexcept nogil:
     add_u8(o, c'"')
 
 
-cdef void amqp10_add_utf8(Octets* o, const uint8_t* p, size_t n) noexcept nogil:
+cdef void amqp10_add_octets_text(Octets* o, const uint8_t* p, size_t n, bint nul) noexcept nogil:
+    """Octets as they are if they are text (U+0000 is if `nul`), else HEX_OCTETS of them in hexadecimal."""
     cdef size_t bad = 0, at = 0
-    cdef int found
-    while at < n:
-        found = check_utf8(p + at, n - at, &bad)
-        if found == UTF8_OK:
-            break
-        if found == UTF8_NUL:
-            add_octets(o, p + at, bad + 1)
-        else:
-            add_octets(o, p + at, bad)
-            add_octets(o, <const uint8_t*>b"\xef\xbf\xbd", 3)
+    cdef int found = check_utf8(p, n, &bad)
+    while found == UTF8_NUL and nul:
         at += bad + 1
-    if at < n:
-        add_octets(o, p + at, n - at)
+        found = check_utf8(p + at, n - at, &bad)
+    if found == UTF8_OK:
+        add_octets(o, p, n)
+    else:
+        amqp10_add_hex(o, p, min(n, <size_t>HEX_OCTETS))
 
 
 cdef void amqp10_add_char(Octets* o, uint32_t c) noexcept nogil:

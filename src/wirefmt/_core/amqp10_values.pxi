@@ -315,7 +315,12 @@ cdef class Amqp10Sequence(Amqp10Held):
         return self.v.count == len(other) and self.items() == tuple(other)
 
     def __hash__(self):
-        return hash(self.items())
+        return amqp10_hash_of(self.items())
+
+
+cdef Py_hash_t amqp10_hash_of(tuple items) except? -1:
+    """That of the tuple; but NaN, which has another hash each time, is a part of equal values."""
+    return hash(tuple([None if isinstance(item, float) and item != item else item for item in items]))
 
 
 @cython.final
@@ -401,7 +406,7 @@ cdef class Amqp10Array(Amqp10Sequence):
 
     def __hash__(self):
         # more than can be: an equal tuple is not to be expected
-        return <Py_hash_t>amqp10_hash(&self.v, 0) >> 1 if self.v.count > 1_000_000 else hash(self.items())
+        return <Py_hash_t>(amqp10_hash(&self.v, 0) >> 1) if self.v.count > 1_000_000 else amqp10_hash_of(self.items())
 
     def __eq__(self, other):
         # None is as good as None: comparing does not make the elements
@@ -605,7 +610,7 @@ cdef class Amqp10Map(Amqp10Held):
         return self.entries() == other
 
     def __hash__(self):
-        return hash(self.pairs)
+        return hash(tuple([amqp10_hash_of(pair) for pair in self.pairs]))
 
     def __repr__(self):
         pairs = self.pairs
@@ -652,7 +657,7 @@ cdef class Amqp10Described(Amqp10Held):
         return self.same(<Amqp10Held>other)
 
     def __hash__(self):
-        return hash((self.descriptor, self.value))
+        return amqp10_hash_of((self.descriptor, self.value))
 
     def __repr__(self):
         return f"amqp10.Described({self.descriptor!r}, {self.value!r})"

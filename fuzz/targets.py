@@ -383,15 +383,34 @@ def tiny_captures() -> Iterator[bytes]:
             else:
                 del segments[i]
         yield bytes([k]) + pcap([tcp(side, 1000 + at, part) for side, at, part in segments])
+    yield from tiny_amqp_captures(r)
+
+
+def tiny_amqp_captures(r: random.Random) -> Iterator[bytes]:
+    """The same of AMQP, both versions: a protocol header, then frames of the vectors in any order."""
+    for name, header in (("amqp091", b"AMQP\0\0\x09\1"), ("amqp10", b"AMQP\0\1\0\0")):
+        path = VECTORS / name / "public.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        frames = [bytes.fromhex(v["hex"]) for v in map(json.loads, lines) if v["kind"] in ("frame", "sequence", "sasl")]
+        frames = [octets for octets in frames if len(octets) < 400]
+        for k in range(60 if frames else 0):
+            packets = [tcp(0, 1000, header, 5672)]
+            at = [1000 + len(header), 1000]
+            for _ in range(r.randint(1, 8)):
+                side, octets = r.randrange(2), r.choice(frames)
+                if r.random() < 0.9:  # else it is lost
+                    packets.append(tcp(side, at[side], octets, 5672))
+                at[side] += len(octets)
+            yield bytes([k]) + pcap(packets)
 
 
 def x_connack(version: int) -> bytes:
     return bytes.fromhex("2003000000" if version == 5 else "20020000")
 
 
-def tcp(side: int, sequence: int, payload: bytes) -> bytes:
-    """An IPv4 packet with a TCP segment: 40000 to 1883, or back."""
-    ports, addresses = [(40000).to_bytes(2, "big"), (1883).to_bytes(2, "big")], [b"\x0a\0\0\1", b"\x0a\0\0\2"]
+def tcp(side: int, sequence: int, payload: bytes, port: int = 1883) -> bytes:
+    """An IPv4 packet with a TCP segment: 40000 to `port`, or back."""
+    ports, addresses = [(40000).to_bytes(2, "big"), port.to_bytes(2, "big")], [b"\x0a\0\0\1", b"\x0a\0\0\2"]
     segment = ports[side] + ports[1 - side] + sequence.to_bytes(4, "big") + bytes(4) + b"\x50\x18\xff\xff" + bytes(4)
     total = (40 + len(payload)).to_bytes(2, "big")
     header = b"\x45\0" + total + bytes(4) + b"\x40\6\0\0" + addresses[side] + addresses[1 - side]

@@ -12,8 +12,9 @@ from support import shared
 
 
 def live(name: str) -> Path:
-    """A recorded MQTT capture."""
-    return shared(f"captures/live/mqtt/{name}")
+    """A recorded capture of any protocol."""
+    folders = sorted(f.name for f in shared("captures/live").iterdir() if (f / name).exists())
+    return shared(f"captures/live/{folders[0] if folders else 'mqtt'}/{name}")
 
 
 def records(capture: Path) -> tuple[bytes, list[bytes]]:

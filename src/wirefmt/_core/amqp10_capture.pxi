@@ -8,7 +8,8 @@
 # ends is a `partial` row; a link without room has no destination.
 #
 # Behind a hole a delivery may have lost its first transfers. Later ones may repeat its delivery-id, so what tells is that
-# their payload does not begin with a section of a message; such a delivery is a `partial` row without a message. One that stops has the sections that are whole, and what there is of its data.
+# their payload does not begin with a section of a message; such a delivery is a `partial` row without a message. One that
+# stops has the sections that are whole, and what there is of its data.
 #
 # Uses: be, status, octets, faults, table, protocol, amqp10, amqp10_rows. Included by _core.pyx.
 

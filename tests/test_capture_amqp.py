@@ -1,0 +1,210 @@
+"""AMQP in captures, by hand: contents over channels, deliveries over links, ports that both versions share, and streams
+that never end what they begin."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from wire import Tcp, pcap, socket_frame
+
+from wirefmt import capture
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+
+HEADER_091 = b"AMQP\0\0\x09\1"
+HEADER_10 = b"AMQP\0\1\0\0"
+
+
+def rows(frames: list[bytes], **options: Any) -> list[dict[str, Any]]:
+    return list(pa.table(capture.read(io.BytesIO(pcap(frames)), **options)).to_pylist())
+
+
+def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """general 4.2.3"""
+    return bytes((kind,)) + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload + b"\xce"
+
+
+def short(text: str) -> bytes:
+    return bytes((len(text),)) + text.encode()
+
+
+def publish(channel: int, exchange: str, key: str) -> bytes:
+    """reference 1.8.3.7"""
+    return frame(1, channel, bytes.fromhex("003c0028 0000") + short(exchange) + short(key) + b"\0")
+
+
+def header(channel: int, size: int) -> bytes:
+    """general 4.2.6.1: class basic, no properties."""
+    return frame(2, channel, bytes.fromhex("003c0000") + size.to_bytes(8, "big") + b"\0\0")
+
+
+def body(channel: int, octets: bytes) -> bytes:
+    return frame(3, channel, octets)
+
+
+def list8(*fields: bytes) -> bytes:
+    content = b"".join(fields)
+    return bytes((0xC0, len(content) + 1, len(fields))) + content
+
+
+def performative(code: int, fields: bytes, payload: bytes = b"", channel: int = 0) -> bytes:
+    """2.3, 2.7"""
+    octets = b"\2\0" + channel.to_bytes(2, "big") + b"\0\x53" + bytes((code,)) + fields + payload
+    return (len(octets) + 4).to_bytes(4, "big") + octets
+
+
+def string(text: str) -> bytes:
+    return b"\xa1" + short(text)
+
+
+def attach(handle: int, address: str) -> bytes:
+    """A sender of the client's, 2.7.3: its target is the broker's end."""
+    target = b"\0\x53\x29" + list8(string(address))
+    return performative(0x12, list8(string(address), bytes((0x52, handle)), b"\x42", b"\x40", b"\x40", b"\x40", target))
+
+
+def transfer(handle: int, delivery: int | None, payload: bytes, more: bool = False, aborted: bool = False) -> bytes:
+    fields = [
+        bytes((0x52, handle)),
+        b"\x40" if delivery is None else bytes((0x52, delivery)),
+        b"\xa0\1t",
+        b"\x43",
+        b"\x40",
+    ]
+    fields += [b"\x41" if more else b"\x42", b"\x40", b"\x40", b"\x40", b"\x41" if aborted else b"\x42"]
+    return performative(0x14, list8(*fields), payload)
+
+
+def data(octets: bytes) -> bytes:
+    return b"\0\x53\x75\xa0" + bytes((len(octets),)) + octets
+
+
+def test_contents_are_folded_over_interleaved_channels() -> None:
+    tcp = Tcp(port=5672)
+    sent = HEADER_091 + publish(1, "x", "one") + publish(2, "", "two") + header(1, 6) + body(1, b"abc") + header(2, 2)
+    sent += frame(8, 0, b"") + body(2, b"zz") + body(1, b"def")
+    for size in (1448, 1):
+        tcp = Tcp(port=5672)
+        found = [r for r in rows([*tcp.open(), *tcp.send(0, sent, size)]) if r["kind"] == "basic.publish"]
+        assert [(r["channel"], r["destination"], r["routing_key"], r["payload"]) for r in found] == [
+            (2, "two", "two", b"zz"),
+            (1, "x", "one", b"abcdef"),
+        ]
+        assert [r["amqp091"]["body_frames"] for r in found] == [1, 2]
+        assert found[1]["byte_offset"] == 8
+
+
+def test_a_body_that_is_too_long_and_a_body_without_anything() -> None:
+    tcp = Tcp(port=5672)
+    sent = HEADER_091 + publish(1, "x", "k") + header(1, 2) + body(1, b"abc") + body(3, b"?")
+    found = rows([*tcp.open(), *tcp.send(0, sent)])
+    assert [(r["status"], r["kind"]) for r in found[1:]] == [("malformed", "basic.publish"), ("malformed", "body")]
+    assert "exceed" in found[1]["error"]
+
+
+def test_contents_that_never_end_are_bounded() -> None:
+    """One a channel: the oldest becomes a partial row, and memory does not grow with them."""
+    tcp = Tcp(port=5672)
+    sent = HEADER_091 + b"".join(publish(c, "x", "k") + header(c, 1 << 40) + body(c, b"abc") for c in range(1, 3000))
+    found = rows([*tcp.open(), *tcp.send(0, sent), *tcp.close()])
+    assert len(found) == 3000
+    assert {r["status"] for r in found[1:]} == {"partial"}
+    assert [r["error"].split(":")[0] for r in found[1:]].count("limit") == 2999 - 256
+
+
+@pytest.mark.parametrize("limits", [{"max_message": 1000}, {"max_buffered": 5000}])
+def test_limits_on_what_is_put_together(limits: dict[str, int]) -> None:
+    tcp = Tcp(port=5672)
+    sent = HEADER_091 + publish(1, "x", "k") + header(1, 10_000) + b"".join(body(1, b"x" * 100) for _ in range(100))
+    found = rows([*tcp.open(), *tcp.send(0, sent)], limits=limits)
+    assert found[1]["status"] == "partial"
+    assert found[1]["error"].startswith("limit")
+    assert len(found[1]["payload"]) <= 5000
+
+
+def test_deliveries_are_joined_over_interleaved_links() -> None:
+    message = data(b"a" * 100)
+    sent = HEADER_10 + attach(0, "/queues/a") + attach(1, "/queues/b")
+    sent += transfer(0, 0, message[:40], more=True) + transfer(1, 1, data(b"b"))
+    sent += transfer(0, None, message[40:60], more=True) + transfer(0, 0, message[60:])
+    for size in (1448, 1):
+        tcp = Tcp(port=5672)
+        found = [r for r in rows([*tcp.open(), *tcp.send(0, sent, size)]) if r["kind"] == "transfer"]
+        assert [(r["status"], r["destination"], r["sequence"], r["payload"]) for r in found] == [
+            ("ok", "/queues/b", 1, b"b"),
+            ("ok", "/queues/a", 0, b"a" * 100),
+        ]
+        assert [r["amqp10"]["transfers"] for r in found] == [1, 3]
+
+
+def test_aborted_and_detached_deliveries() -> None:
+    tcp = Tcp(port=5672)
+    sent = HEADER_10 + transfer(0, 0, data(b"a"), more=True) + transfer(0, 0, b"", aborted=True)
+    sent += transfer(0, 1, data(b"b"), more=True) + performative(0x16, list8(b"\x43"))
+    found = rows([*tcp.open(), *tcp.send(0, sent)])[1:]
+    assert [(r["status"], r["kind"]) for r in found] == [("ok", "transfer"), ("partial", "transfer"), ("ok", "detach")]
+    assert (found[0]["amqp10"]["aborted"], found[0]["payload"]) == (True, None)
+    assert found[1]["error"].startswith("detach")
+    assert found[1]["payload"] == b"b"
+
+
+def test_deliveries_that_never_end_are_bounded() -> None:
+    tcp = Tcp(port=5672)
+    sent = HEADER_10 + b"".join(
+        performative(
+            0x14, list8(b"\x70" + h.to_bytes(4, "big"), b"\x43", b"\xa0\0", b"\x43", b"\x40", b"\x41"), data(b"x")
+        )
+        for h in range(3000)
+    )
+    found = rows([*tcp.open(), *tcp.send(0, sent), *tcp.close()])
+    assert len(found) == 3001
+    assert [r["error"].split(":")[0] for r in found[1:]].count("limit") == 3000 - 256
+
+
+@pytest.mark.parametrize(
+    ("octets", "protocol"), [(HEADER_091, "amqp091"), (HEADER_10, "amqp10"), (b"AMQP\3\1\0\0", "amqp10")]
+)
+@pytest.mark.parametrize("port", [5672, 5671, 4000])
+def test_the_protocol_header_decides(octets: bytes, protocol: str, port: int) -> None:
+    for size in (100, 1):
+        tcp = Tcp(port=port)
+        found = rows([*tcp.open(), *tcp.send(0, octets, size)])
+        assert [(r["protocol"], r["kind"]) for r in found] == [(protocol, "protocol-header")]
+
+
+@pytest.mark.parametrize(
+    ("octets", "protocol"), [(publish(1, "x", "k") * 3, "amqp091"), (attach(0, "/queues/a") * 3, "amqp10")]
+)
+def test_without_a_header_the_frames_decide(octets: bytes, protocol: str) -> None:
+    tcp = Tcp(port=5672)
+    found = rows([*tcp.send(0, octets), *tcp.send(0, octets)])
+    assert {r["protocol"] for r in found} == {protocol}
+
+
+def test_credentials_are_left_out() -> None:
+    """reference 1.4.2.2; 5.3.3.2"""
+    secret = b"\0user\0pass"
+    start_ok = (
+        bytes.fromhex("000a000b 00000000") + short("PLAIN") + len(secret).to_bytes(4, "big") + secret + short("en")
+    )
+    octets = b"\2\1\0\0\0\x53\x41" + list8(b"\xa3\5PLAIN", b"\xa0" + bytes((len(secret),)) + secret)
+    init = (len(octets) + 4).to_bytes(4, "big") + octets
+    for sent, column, field in (
+        (HEADER_091 + frame(1, 0, start_ok), "amqp091", "response"),
+        (b"AMQP\3\1\0\0" + init, "amqp10", "initial_response"),
+    ):
+        tcp = Tcp(port=5672)
+        frames = [*tcp.open(), *tcp.send(0, sent)]
+        assert rows(frames)[1][column][field] is None
+        assert rows(frames, expose_credentials=True)[1][column][field] == secret
+
+
+def test_amqp_in_a_websocket() -> None:
+    tcp = Tcp(port=80)
+    request = b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nSec-WebSocket-Protocol: amqp\r\n\r\n"
+    answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nSec-WebSocket-Protocol: amqp\r\n\r\n"
+    frames = [*tcp.open(), *tcp.send(0, request), *tcp.send(1, answer)]
+    frames += tcp.send(0, socket_frame(HEADER_10 + attach(0, "/queues/a"), mask=b"abcd"))
+    assert [(r["kind"], r["destination"]) for r in rows(frames)] == [("protocol-header", None), ("attach", "/queues/a")]

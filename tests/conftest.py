@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import proxy as recording
 import pytest
 import rabbitmq as node
 
@@ -42,6 +43,19 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[node.Broker]:
         yield broker
     finally:
         broker.stop()
+
+
+@pytest.fixture
+def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[recording.Proxy]:
+    """Before that RabbitMQ, keeping what is said."""
+    proxy = recording.Proxy(rabbitmq.port)
+    yield proxy
+    proxy.close()
+    proxy.keep("rabbitmq-amqp10" if request.module.__name__.endswith("amqp10") else "rabbitmq-amqp091")
+
+
+def pytest_sessionfinish() -> None:
+    recording.write_recorded()
 
 
 @pytest.fixture(autouse=True)

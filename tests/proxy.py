@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import os
 import socket
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import wire
 
 HOST = "127.0.0.1"
 CLIENT, SERVER = 0, 1
+#: Folder for captures of what is said; tests/data/README.md.
+FOLDER = os.environ.get("WIREFMT_RECORD")
+LARGEST = 2_000_000  # octets of a conversation that is kept
+RECORDED: dict[str, list[Conversation]] = {}
 PATIENCE = 15.0  # seconds for a connection to end
 
 
@@ -67,6 +74,11 @@ class Proxy:
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
 
+    def keep(self, name: str) -> None:
+        """For write_recorded, if recording was asked for."""
+        if FOLDER:
+            RECORDED.setdefault(name, []).extend(self.conversations)
+
     def finish(self) -> list[Conversation]:
         """Everything said, once both sides of every connection have ended it."""
         for pump in list(self.pumps):
@@ -98,3 +110,11 @@ def capture(conversations: Iterable[Conversation], port: int) -> bytes:
             frames += tcp.send(side, octets)
         frames += tcp.close()
     return wire.pcap(frames)
+
+
+def write_recorded() -> None:
+    """A capture for each name that conversations were kept by."""
+    for name, conversations in RECORDED.items():
+        small = [c for c in conversations if sum(len(octets) for _, octets in c.chunks) <= LARGEST]
+        path = Path(FOLDER or ".") / f"{name}.pcap.gz"
+        path.write_bytes(gzip.compress(capture(small, 5672), mtime=0))

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from amqp10_dialogue import Dialogue
 from amqp10_peer import HOST, PATIENCE, Server
 from amqp10_vectors import build, node, same
+from proxy import Proxy
 
 proton = pytest.importorskip("proton", reason="needs the package python-qpid-proton")
 from proton.handlers import MessagingHandler  # noqa: E402
@@ -23,13 +25,27 @@ pytestmark = pytest.mark.live
 
 
 @contextlib.contextmanager
-def connected(server: Server, **more: Any) -> Iterator[Any]:
-    connection = BlockingConnection(f"amqp://{HOST}:{server.port}", timeout=PATIENCE, **more)
+def recorded(server: Server) -> Iterator[int]:
+    """The port of a proxy; what passed it is read as a whole at the end."""
+    proxy = Proxy(server.port)
     try:
-        yield connection
+        yield proxy.port
+        for conversation in proxy.finish():
+            Dialogue(conversation)
     finally:
-        with contextlib.suppress(proton.ConnectionException):
-            connection.close()
+        proxy.close()
+        proxy.keep("proton-amqp10")
+
+
+@contextlib.contextmanager
+def connected(server: Server, **more: Any) -> Iterator[Any]:
+    with recorded(server) as port:
+        connection = BlockingConnection(f"amqp://{HOST}:{port}", timeout=PATIENCE, **more)
+        try:
+            yield connection
+        finally:
+            with contextlib.suppress(proton.ConnectionException):
+                connection.close()
 
 
 def value_message(value: Any) -> Any:
@@ -210,8 +226,8 @@ class Transactions(MessagingHandler):  # type: ignore[misc]
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_transactions(commit: bool) -> None:
-    with Server() as server:
-        client = Transactions(server.port, commit)
+    with Server() as server, recorded(server) as port:
+        client = Transactions(port, commit)
         Container(client).run()
     assert client.ended == ("committed" if commit else "aborted")
     (attach,) = [a for a in server.seen(amqp10.Attach) if isinstance(a.target, amqp10.Coordinator)]

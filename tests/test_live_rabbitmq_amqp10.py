@@ -11,7 +11,7 @@ import pytest
 from amqp10_dialogue import Dialogue
 from amqp10_vectors import node, same
 from proxy import CLIENT, HOST, SERVER, Proxy
-from rabbitmq import PASSWORD, USER, Broker
+from rabbitmq import PASSWORD, USER
 
 proton = pytest.importorskip("proton", reason="needs the package python-qpid-proton")
 from proton.utils import BlockingConnection  # noqa: E402
@@ -22,13 +22,6 @@ from wirefmt import amqp10  # noqa: E402
 pytestmark = pytest.mark.live
 
 PATIENCE = 15.0  # seconds for something that must come
-
-
-@pytest.fixture
-def proxy(rabbitmq: Broker) -> Iterator[Proxy]:
-    proxy = Proxy(rabbitmq.port)
-    yield proxy
-    proxy.close()
 
 
 def dialogue(proxy: Proxy) -> Dialogue:

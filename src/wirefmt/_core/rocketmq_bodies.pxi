@@ -140,20 +140,17 @@ def rocketmq_encode_unique_id(address, process_id, class_loader_hash, millisecon
 # ------------------------------------------------------------------------------------------------ compressed bodies
 
 cdef object decompressor(str name):
-    """A new decompressor with `decompress(octets, max_length)` and `eof`. The libraries are extras."""
+    """A new decompressor with `decompress(octets, max_length)` and `eof`. The libraries are extras: ImportError."""
     if name == "zlib":
         return zlib.decompressobj()
+    if name == "lz4":
+        from lz4.frame import LZ4FrameDecompressor
+        return LZ4FrameDecompressor()
     try:
-        if name == "lz4":
-            from lz4.frame import LZ4FrameDecompressor
-            return LZ4FrameDecompressor()
-        try:
-            from compression.zstd import ZstdDecompressor
-        except ImportError:
-            from backports.zstd import ZstdDecompressor
-        return ZstdDecompressor()
-    except ImportError as error:
-        raise ImportError(f"a body compressed with {name}: pip install wirefmt[rocketmq]") from error
+        from compression.zstd import ZstdDecompressor
+    except ImportError:
+        from backports.zstd import ZstdDecompressor
+    return ZstdDecompressor()
 
 
 cdef tuple COMPRESSION_NAMES = ("zlib", "lz4", "zstd", "zlib")      # by bits 8 to 10 of sysFlag; the first: before 5.0
@@ -164,8 +161,8 @@ cdef bytes decompressed(const uint8_t* p, uint32_t size, int sys_flag, int64_t l
     cdef Fault f
     cdef int check = 0
     name = COMPRESSION_NAMES[sys_flag >> 8 & 7]
-    tool = decompressor(name)
     try:
+        tool = decompressor(name)
         body = tool.decompress(p[:size], limit + 1)
         while not tool.eof and len(body) <= limit and not getattr(tool, "needs_input", True):
             body += tool.decompress(b"", limit + 1 - len(body))
@@ -173,9 +170,11 @@ cdef bytes decompressed(const uint8_t* p, uint32_t size, int sys_flag, int64_t l
             check = ROCKETMQ_CHECK_BODY_TOO_LARGE
         elif not tool.eof:
             check = ROCKETMQ_CHECK_BODY_COMPRESSED
-    except Exception as error:          # three libraries, each with exceptions of its own
-        if isinstance(error, MemoryError):
-            raise
+    except MemoryError:
+        raise
+    except ImportError:
+        check = ROCKETMQ_CHECK_BODY_LIBRARY
+    except Exception:                   # three libraries, each with exceptions of its own
         check = ROCKETMQ_CHECK_BODY_COMPRESSED
     if check:
         fault(&f, rocketmq_checks[check].status, check, ROCKETMQ_FIELD_MESSAGES_BODY, offset,
@@ -525,7 +524,7 @@ def rocketmq_decode_messages(data, *, bint decompress=True, bint check_crc=False
     """The stored messages of a body, back to back (7.1), as a tuple of MessageExt.
 
     decompress: give bodies as they were before compression, of at most body_size octets each (16 MiB); lz4 and zstd
-    are extras (`wirefmt[rocketmq]`): ImportError where one is needed. check_crc: whether a body whose CRC does not
+    are extras (`wirefmt[rocketmq]`): Unsupported where one is missing, the body as it is stored in LAX. check_crc: whether a body whose CRC does not
     match is at fault; real clients do not look.
 
     Raises DecodeError at the first message that cannot be read, with those before it in `messages`; in LAX, as in the
@@ -541,7 +540,12 @@ def rocketmq_decode_messages(data, *, bint decompress=True, bint check_crc=False
     out = []
     try:
         while p < end:
-            message = next_message(block, base, p, end, len(out), decompress, check_crc, limit)
+            try:
+                message = next_message(block, base, p, end, len(out), decompress, check_crc, limit)
+            except Unsupported:
+                if strict:
+                    raise
+                message = next_message(block, base, p, end, len(out), False, check_crc, limit)
             out.append(message)
             p += message.m.size
     except DecodeError as error:

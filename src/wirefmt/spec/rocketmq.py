@@ -1324,6 +1324,12 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("MESSAGE_CRC", "body CRC does not match", "7.1"),
     Check("MESSAGE_TRAILING", "octets behind the message", "7.1"),
     Check("BODY_COMPRESSED", "body cannot be decompressed", "7.1"),
+    Check(
+        "BODY_LIBRARY",
+        "body compressed by a library that is not installed: pip install wirefmt[rocketmq]",
+        "7.1",
+        status="UNSUPPORTED",
+    ),
     Check("BODY_TOO_LARGE", "body larger than the limit once decompressed", "7.1", status="LIMIT"),
     Check("BATCH_LENGTH", "negative length", "7.2"),
     # ---- JSON bodies

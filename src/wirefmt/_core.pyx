@@ -23,7 +23,7 @@ from wirefmt._core.status cimport (
 from wirefmt._core.topics cimport (
     TOPIC_OK, TOPIC_SHARE_NAME, check_topic_filter, check_topic_name, is_shared, match_topic, split_share,
 )
-from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8
+from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.varint cimport (
     VARINT_MAX, VARINT_SHORT, VARINT_TOO_LONG, read_varint, store_varint, varint_size,
 )

@@ -249,20 +249,9 @@ cdef inline int amqp091_take_argument(Amqp091Reader* x, const Amqp091ArgumentRow
         return amqp091_take_table(x, a.field, a.item_field)
     status = amqp091_take_value(x, a.type, a.field, AMQP091_CHECK_FIELD_TRUNCATED)
     # U+0000 is no fault: RabbitMQ takes it
-    if status == OK and a.utf8 and amqp091_is_ill_formed(p + 1, p[0], &bad):
+    if status == OK and a.utf8 and not is_utf8(p + 1, p[0], &bad):
         return amqp091_breach(x, AMQP091_CHECK_SHORT_STRING_UTF8, a.field, -1, p + 1 + bad)
     return status
-
-
-cdef inline bint amqp091_is_ill_formed(const uint8_t* p, size_t size, size_t* bad) noexcept nogil:
-    """Not UTF-8; U+0000 may be in it."""
-    cdef size_t at = 0, found = 0
-    cdef int rule = check_utf8(p, size, &found)
-    while rule == UTF8_NUL:
-        at += found + 1
-        rule = check_utf8(p + at, size - at, &found)
-    bad[0] = at + found
-    return rule == UTF8_ILL_FORMED
 
 
 cdef inline int amqp091_take_value(Amqp091Reader* x, int type, int field, int truncated) noexcept nogil:

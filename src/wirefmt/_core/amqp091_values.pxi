@@ -72,7 +72,7 @@ cdef inline object unique_text_or_octets(const uint8_t* p, uint32_t size):
     cdef size_t bad = 0
     if is_ascii(p, size):
         return ascii_text(p, size)
-    if amqp091_is_ill_formed(p, size, &bad):
+    if not is_utf8(p, size, &bad):
         return octets_of(p, size)
     return PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
 

@@ -175,7 +175,6 @@ cdef const uint8_t* amqp10_check_characters(Amqp10Reader* x, int type, const uin
     """A string is UTF-8 (U+0000 is a character like others), a symbol ASCII."""
     cdef const uint8_t* p = at
     cdef size_t bad = 0
-    cdef int found
     if amqp10_is_ascii(at, <size_t>(end - at)):
         return end
     if type == AMQP10_SYMBOL:
@@ -184,17 +183,9 @@ cdef const uint8_t* amqp10_check_characters(Amqp10Reader* x, int type, const uin
         if amqp10_breach(x, AMQP10_CHECK_SYMBOL_ASCII, p):
             return NULL
         return end
-    while True:
-        bad = 0
-        found = check_utf8(p, <size_t>(end - p), &bad)
-        if found == UTF8_OK:
-            return end
-        p += bad
-        if found == UTF8_ILL_FORMED and amqp10_breach(x, AMQP10_CHECK_STRING_UTF8, p):
-            return NULL
-        if found == UTF8_ILL_FORMED:
-            return end
-        p += 1
+    if not is_utf8(p, <size_t>(end - p), &bad) and amqp10_breach(x, AMQP10_CHECK_STRING_UTF8, p + bad):
+        return NULL
+    return end
 
 
 cdef inline bint amqp10_is_ascii(const uint8_t* p, size_t n) noexcept nogil:

@@ -107,7 +107,7 @@ cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept
     cdef size_t bad = 0, used = 0
     cdef uint32_t c
     out[0] = raw[0]
-    if memchr(p, 0x5C, raw.size) == NULL and check_utf8(p, raw.size, &bad) != UTF8_ILL_FORMED:
+    if memchr(p, 0x5C, raw.size) == NULL and is_utf8(p, raw.size, &bad):
         return
     while p < end and used + 4 <= NSQ_TEXT_MAX:
         if p[0] == 0x5C:

@@ -388,7 +388,7 @@ cdef class NsqMessage:
         cdef size_t bad
         if name.at == NULL:
             return None
-        if check_utf8(name.at, name.size, &bad) == UTF8_ILL_FORMED:
+        if not is_utf8(name.at, name.size, &bad):
             return PyUnicode_DecodeUTF8(<const char*>name.at, name.size, "surrogateescape")
         return shared_text(name.at, name.size)
 

@@ -606,18 +606,6 @@ cdef size_t rocketmq_unescape(const uint8_t* p, size_t n, uint8_t* out) noexcept
     return <size_t>(o - out)
 
 
-cdef bint rocketmq_is_utf8(const uint8_t* p, size_t n, size_t* bad) noexcept nogil:
-    """Is it well formed? `bad`: where it is not. Zeros are characters like others here."""
-    cdef size_t at = 0
-    cdef int found
-    while True:
-        found = check_utf8(p + at, n - at, bad)
-        bad[0] += at
-        if found != UTF8_NUL:
-            return found == UTF8_OK
-        at = bad[0] + 1
-
-
 # ---- the header
 
 cdef enum RocketmqMember:
@@ -684,7 +672,7 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFie
     j.f = f
     if fields != NULL:
         fields.count = 0
-    if not is_ascii(j.at, m.header.size) and not rocketmq_is_utf8(j.at, m.header.size, &bad):
+    if not is_ascii(j.at, m.header.size) and not is_utf8(j.at, m.header.size, &bad):
         j.at += bad
         return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_UTF8)
     if m.header.size >= 3 and j.at[0] == 0xEF and j.at[1] == 0xBB and j.at[2] == 0xBF:      # a byte order mark

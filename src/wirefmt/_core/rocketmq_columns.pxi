@@ -67,7 +67,7 @@ cdef bint rocketmq_make_plain(const RocketmqText* t, RocketmqScratch* scratch, S
             return False
         out.size = <uint32_t>rocketmq_unescape(t.at, t.size, scratch.p)
         out.at = scratch.p
-    if is_ascii(out.at, out.size) or rocketmq_is_utf8(out.at, out.size, &bad):
+    if is_ascii(out.at, out.size) or is_utf8(out.at, out.size, &bad):
         return True
     return rocketmq_replace(scratch, out)
 

@@ -54,3 +54,14 @@ cdef inline int check_utf8(const uint8_t* p, size_t size, size_t* bad) noexcept 
         return UTF8_OK
     bad[0] = i
     return UTF8_ILL_FORMED
+
+
+cdef inline bint is_utf8(const uint8_t* p, size_t size, size_t* bad) noexcept nogil:
+    """For where U+0000 is a character like others. `bad` is the offset of the first octet at fault."""
+    cdef size_t at = 0, found = 0
+    cdef int rule = check_utf8(p, size, &found)
+    while rule == UTF8_NUL:
+        at += found + 1
+        rule = check_utf8(p + at, size - at, &found)
+    bad[0] = at + found
+    return rule == UTF8_OK

@@ -524,8 +524,8 @@ def rocketmq_decode_messages(data, *, bint decompress=True, bint check_crc=False
     """The stored messages of a body, back to back (7.1), as a tuple of MessageExt.
 
     decompress: give bodies as they were before compression, of at most body_size octets each (16 MiB); lz4 and zstd
-    are extras (`wirefmt[rocketmq]`): Unsupported where one is missing, the body as it is stored in LAX. check_crc: whether a body whose CRC does not
-    match is at fault; real clients do not look.
+    are extras (`wirefmt[rocketmq]`): Unsupported where one is missing, the body as it is stored in LAX. check_crc:
+    whether a body whose CRC does not match is at fault; real clients do not look.
 
     Raises DecodeError at the first message that cannot be read, with those before it in `messages`; in LAX, as in the
     real reader, that one and all behind it are dropped instead.

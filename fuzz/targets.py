@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import targets_amqp091
 import targets_amqp10
+import targets_nsq
 import targets_rocketmq
 
 from wirefmt import mqtt
@@ -437,4 +438,5 @@ TARGETS: dict[str, Target] = {
     **{name: Target(*pair) for name, pair in targets_amqp091.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_rocketmq.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_amqp10.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_nsq.TARGETS.items()},
 }

@@ -168,7 +168,7 @@ cdef int nsq_write_json_text(Writer w, str text) except -1:
         elif c == 0x0A or c == 0x0D or c == 0x09:
             octets = b"\\n" if c == 0x0A else b"\\r" if c == 0x0D else b"\\t"
         elif c < 0x20 or c == 0x3C or c == 0x3E or c == 0x26 or c == 0x2028 or c == 0x2029:
-            octets = b"\\u%04x" % c
+            octets = b"\\u%04x" % <int>c
         elif 0xD800 <= c < 0xE000:
             raise EncodeError("members: a surrogate has no UTF-8 form")
         else:

@@ -44,7 +44,8 @@ def read(
         flows: "in-file": each file stands alone; "across-files": the files are one capture, rotated, in this order.
         tunnels: also look inside VXLAN, GENEVE, GRE, IP in IP ...
         slice: (i, n): only flows whose hash falls to i of n; the n slices together are exactly the whole.
-        limits: see `CaptureDecoder.LIMITS`: max_flows, max_out_of_order, max_message, max_buffered, idle_seconds.
+        limits: see `CaptureDecoder.LIMITS`: max_flows, max_out_of_order, max_message, max_buffered,
+            max_inflated, idle_seconds.
 
     Returns: a Reader.
     Raises: CaptureError where a file is missing or unreadable, or where the one capture given is none at all. Anything

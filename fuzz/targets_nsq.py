@@ -1,0 +1,171 @@
+"""Targets of NSQ and PHPMQ: one command, frame or message; a stream of them; a batch. See targets.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from wirefmt import nsq, phpmq
+from wirefmt.errors import DecodeError
+
+try:
+    import pyarrow
+except ImportError:
+    pyarrow = None
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def same(a: object, b: object, what: str) -> None:
+    if a != b:
+        raise AssertionError(f"{what}: {a!r} is not {b!r}")
+
+
+def rows(protocol: str) -> Iterator[dict[str, Any]]:
+    with open(ROOT / "tests" / "vectors" / protocol / "public.jsonl", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def nsq_seeds() -> Iterator[bytes]:
+    for row in rows("nsq"):
+        for name, side in (("hex", 0), ("server_hex", 1)):
+            if row.get(name):
+                yield bytes([1 if row["kind"] in ("frame", "message-frame") else side]) + bytes.fromhex(row[name])
+        for step in row.get("steps", ()):
+            yield b"\0" + bytes.fromhex(step["send_hex"])
+            yield b"\1" + bytes.fromhex(step["reply_hex"])
+
+
+def phpmq_seeds() -> Iterator[bytes]:
+    for row in rows("phpmq"):
+        yield b"\2" + bytes.fromhex(row["hex"])
+
+
+def nsq_options(octet: int) -> dict[str, Any]:
+    options: dict[str, Any] = {"side": ("client", "server", None)[octet % 3]}
+    if octet & 0x40:
+        options["server"] = nsq.ServerOptions(max_msg_size=100, max_body_size=300)
+    return options
+
+
+def phpmq_options(octet: int) -> dict[str, Any]:
+    return {"side": ("client", "server", None)[octet % 3]}
+
+
+def read(protocol: Any, octets: bytes, **options: Any) -> Any:
+    """A message, or the error."""
+    try:
+        return protocol.decode(octets, **options)
+    except DecodeError as error:
+        str(error)
+        same(0 <= error.offset <= len(octets), True, f"offset {error.offset}")
+        return error
+
+
+def one(protocol: Any, octets: bytes, **options: Any) -> None:
+    strict = read(protocol, octets, **options)
+    lax = read(protocol, octets, **options, strictness="lax")
+    if isinstance(lax, DecodeError):
+        same(isinstance(strict, DecodeError), True, "LAX takes what STRICT takes")
+        return
+    repr(lax), hash(lax), lax.notes, lax.kind
+    for field in type(lax).__match_args__:
+        getattr(lax, field)
+    same(lax.encode(), octets, "octets of what was decoded")
+    if not isinstance(strict, DecodeError):
+        same(strict, lax, "STRICT and LAX")
+        same(strict.notes, (), "notes of STRICT")
+
+
+def nsq_message(data: bytes) -> None:
+    if data:
+        one(nsq, data[1:], **nsq_options(data[0]))
+
+
+def phpmq_message(data: bytes) -> None:
+    if data:
+        one(phpmq, data[1:], **phpmq_options(data[0]))
+
+
+def feed(protocol: Any, octets: bytes, cuts: list[int], **options: Any) -> tuple[list[Any], str]:
+    decoder = protocol.Decoder(**options)
+    found: list[Any] = []
+    at = 0
+    try:
+        for cut in [*cuts, len(octets)]:
+            found += decoder.feed(octets[at:cut])
+            at = max(at, cut)
+        decoder.close()
+    except DecodeError as error:
+        return found, f"{type(error).__name__} {error.path} {error.reason}"
+    return found, ""
+
+
+def stream(protocol: Any, data: bytes, options: dict[str, Any]) -> None:
+    step, octets = data[1] % 32 + 1, data[2:]
+    if data[0] & 0x80:
+        options["strictness"] = "lax"
+    cuts = list(range(step, len(octets), step))
+    whole, parts = feed(protocol, octets, [], **options), feed(protocol, octets, cuts, **options)
+    same(parts[0][: len(whole[0])], whole[0], "messages of a stream in parts")
+    # MPUB is looked into as far as it is there when its size is known: a stream that ends in it may have two faults
+    if "MPUB" not in repr(octets[:]) or (not whole[1].startswith("Truncated") and not parts[1].startswith("Truncated")):
+        same(parts[1], whole[1], "error of a stream in parts")
+
+
+def nsq_stream(data: bytes) -> None:
+    if len(data) > 1:
+        stream(nsq, data, nsq_options(data[0]))
+
+
+def phpmq_stream(data: bytes) -> None:
+    if len(data) > 1:
+        stream(phpmq, data, phpmq_options(data[0]))
+
+
+def batch(protocol: Any, octets: bytes, options: dict[str, Any]) -> None:
+    """Rows are the messages one by one."""
+    columns = protocol.decode_batch(octets, **options, strictness="lax")
+    if pyarrow is not None and len(octets) % 8 == 0:
+        pyarrow.record_batch(columns).validate(full=True)
+    found, error = feed(protocol, octets[: len(octets) - columns.rest], [], **options, strictness="lax")
+    same(columns.num_rows >= len(found), True, "rows")
+    for row, message in enumerate(found):
+        same(columns["size"][row], len(message.encode()), "size")
+        same(bool(columns.validity("error")[row]), False, error)
+        if isinstance(message, nsq.MessageFrame):
+            same(columns["body"][row], message.body_bytes(), "body")
+            same(columns["timestamp"][row], message.timestamp, "timestamp")
+
+
+def nsq_batch(data: bytes) -> None:
+    if data:
+        batch(nsq, data[1:], nsq_options(data[0]))
+
+
+def phpmq_batch(data: bytes) -> None:
+    if data:
+        batch(phpmq, data[1:], phpmq_options(data[0]))
+
+
+def stream_seeds(seeds: Callable[[], Iterator[bytes]]) -> Callable[[], Iterator[bytes]]:
+    def joined() -> Iterator[bytes]:
+        kept: dict[int, bytes] = {}
+        for seed in seeds():
+            kept[seed[0]] = kept.get(seed[0], b"") + seed[1:]
+            if len(kept[seed[0]]) > 300:
+                yield bytes([seed[0], len(kept[seed[0]]) % 32]) + kept.pop(seed[0])
+
+    return joined
+
+
+TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {
+    "nsq_message": (nsq_message, nsq_seeds),
+    "nsq_stream": (nsq_stream, stream_seeds(nsq_seeds)),
+    "nsq_batch": (nsq_batch, stream_seeds(nsq_seeds)),
+    "phpmq_message": (phpmq_message, phpmq_seeds),
+    "phpmq_stream": (phpmq_stream, stream_seeds(phpmq_seeds)),
+    "phpmq_batch": (phpmq_batch, stream_seeds(phpmq_seeds)),
+}

@@ -22,6 +22,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             2,
             app="wirefmt tests",
             spark__sql__execution__arrow__pyspark__validateSchema__enabled="true",
+            spark__python__authenticate__socketTimeout="120s",  # a busy machine starts Python workers late
             spark__sql__shuffle__partitions="3",
             spark__sql__warehouse__dir=str(tmp_path_factory.mktemp("warehouse")),
             spark__sql__python__filterPushdown__enabled="true",

@@ -278,7 +278,7 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
         else:
             if rest != NULL:
                 amqp091_add_body(t, c, k, rest)
-            t.put_payload(row, k.body.at if k.body.size else <const uint8_t*>b"", <int64_t>k.body.size)
+            t.put_payload(row, <const uint8_t*>k.body.at if k.body.size else <const uint8_t*>b"", <int64_t>k.body.size)
             if status == ROW_OK and t.options.payload and t.options.payload_max < 0 and k.body.size < k.state.body_have:
                 status = ROW_PARTIAL
                 size = snprintf(said, sizeof(said), "limit: %zu of %llu octets of the body", k.body.size,

@@ -350,5 +350,5 @@ cdef void amqp10_put_payload(MessageTable t, int64_t row, const Amqp10Message* m
             add_u8(&o, c"\n")
         amqp10_add_text(&o, &v)
     if not o.failed:
-        t.put_payload(row, o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
+        t.put_payload(row, <const uint8_t*>o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
     free_octets(&o)

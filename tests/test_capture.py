@@ -420,6 +420,44 @@ def test_tls_is_left_alone_and_counted(port: int) -> None:
     assert reader.stats["tls_flows"] == 1
 
 
+AMQP091_HEADER = b"AMQP\0\0\x09\x01"  # general 4.2.2
+HEARTBEAT = b"\x08\0\0\0\0\0\0\xce"  # 4.2.7
+
+
+@pytest.mark.parametrize("size", [1, 100, 5000, 70_000])
+@pytest.mark.parametrize("captured_from_its_start", [True, False])
+@pytest.mark.parametrize("junk_from", [0, 1])
+def test_a_port_of_two_protocols_and_octets_of_neither(
+    size: int, captured_from_its_start: bool, junk_from: int
+) -> None:
+    """Which AMQP it is, is said by the first frames in either direction; what stands before them is a hole."""
+    tcp = Tcp(port=5672)
+    frames = tcp.open() if captured_from_its_start else []
+    frames += tcp.send(junk_from, random.Random(size).randbytes(size))
+    frames += tcp.send(1 - junk_from, HEARTBEAT if junk_from == 0 else AMQP091_HEADER + HEARTBEAT)
+    frames += [*tcp.send(junk_from, HEARTBEAT), *tcp.send(junk_from, HEARTBEAT + HEARTBEAT)]
+    found = rows(frames)
+    junk = [r for r in found if r["direction"] == junk_from]
+    assert [r["status"] for r in junk if r["status"] != "malformed"] == ["gap", "ok", "ok", "ok"]
+    assert [(r["byte_offset"], r["wire_size"]) for r in junk if r["status"] != "malformed"][:2] == [
+        (0, size),
+        (size, 8),
+    ]
+    other = [(r["status"], r["kind"]) for r in found if r["direction"] != junk_from]
+    assert other == [("ok", "heartbeat")] if junk_from == 0 else [("ok", "protocol-header"), ("ok", "heartbeat")]
+    assert {r["protocol"] for r in found} == {"amqp091"}
+    last = junk[-1]["frame_no"]
+    assert [r["frame_no"] for r in junk if r["status"] == "ok"] == [last - 1, last, last]
+
+
+def test_a_port_of_two_protocols_and_nothing_of_either() -> None:
+    tcp = Tcp(port=5672)
+    reader = capture.read(io.BytesIO(pcap(tcp.send(0, random.Random(0).randbytes(3000)))))
+    found = pa.table(reader).to_pylist()
+    assert [(r["status"], r["protocol"], r["wire_size"]) for r in found] == [("gap", None, 3000)]
+    assert reader.stats["flows_not_recognised"] == 1
+
+
 def test_protocols_that_were_not_asked_for() -> None:
     tcp = Tcp()
     assert rows([*tcp.open(), *tcp.send(0, connect())], protocols=[]) == []

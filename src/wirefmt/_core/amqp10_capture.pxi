@@ -364,6 +364,8 @@ cdef void amqp10_put_alone(MessageTable t, const MessageContext* m, Amqp10Connec
         if not aborted:
             status = amqp10_put_delivery_message(t, row, f, f.payload.at, f.payload.size, <int64_t>(f.size - f.payload.size),
                                         strict, text, sizeof(text), &size)
+            if status == ROW_MALFORMED and c.unfinished[m.direction].lost:
+                status = ROW_PARTIAL                    # perhaps the last of a delivery, with its delivery-id repeated
     if f.note and not size:
         size = snprintf(text, sizeof(text), "%s at offset %lld", amqp10_check_text[f.note], <long long>f.note_offset)
         size = min(size, <int>sizeof(text) - 1)
@@ -511,6 +513,8 @@ cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Unfinishe
                         <unsigned long long>k.size)
     elif not aborted:
         status = amqp10_put_delivery_message(t, row, &f, k.payload.at, k.payload.size, 0, strict, text, sizeof(text), &size)
+        if status == ROW_MALFORMED and d.lost:          # later transfers may repeat the delivery-id
+            status = ROW_PARTIAL
     if k.note and not size:
         size = snprintf(text, sizeof(text), "%s at offset %lld", amqp10_check_text[k.note], <long long>k.note_offset)
     t.put_status(row, status, text if size else NULL, min(size, <int>sizeof(text) - 1))

@@ -17,7 +17,6 @@ cdef enum:
     SEARCH_ORIGINS = 8192       # packets they may come from
     SEARCH_CREDIT = 64          # octets that may be looked at for each that arrives: the search stays linear
     SEARCH_STEP = 1 << 16       # octets passed over before the window is moved up
-    WEIGHED = 4096              # octets that must tell which of the protocols of a port it is
     PENDING_KEPT = 4096         # octets of room a direction keeps for its next partial frame
     NAMES_MAX = 1 << 24         # capture files
 
@@ -33,6 +32,11 @@ cdef struct Origin:             # which packet the octets of a search window cam
     size_t at                   # index of its first octet
     bint ends_write             # messages end where it ends, if they end anywhere
     Mark mark
+
+
+cdef struct Trial:              # a search, where a window may be of several protocols
+    size_t at, reach, wait
+    int frames
 
 
 cdef struct Side:               # one direction of a flow
@@ -52,6 +56,7 @@ cdef struct Side:               # one direction of a flow
     size_t wait                 # search: look again when the window has this many octets
     size_t largest              # octets of the largest packet of this direction in a search
     int64_t credit
+    Trial* trials               # by row of `protocols`, while the flow's is not known; else NULL
     Origin* origins
     int origin_count, origin_room
     WebSocket* socket
@@ -61,6 +66,7 @@ cdef struct Side:               # one direction of a flow
 
 cdef struct FlowState:
     const Protocol* protocol    # NULL: not known yet
+    uint32_t rows               # those it may be by its port, a bit a row, while both directions are searched; else 0
     void* state                 # the protocol's
     int64_t held                # octets in it that are counted in `buffered`
     uint8_t carrier             # a Carrier: what the streams lie in
@@ -492,7 +498,7 @@ cdef class CaptureDecoder(Reassembler):
     cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
-        if fs == NULL or fs.protocol == NULL:
+        if fs == NULL or (fs.protocol == NULL and not fs.rows):
             return
         side = &fs.sides[end]
         if side.stage != STAGE_FRAMES and side.stage != STAGE_SOCKET and side.stage != STAGE_PACKED:
@@ -515,12 +521,15 @@ cdef class CaptureDecoder(Reassembler):
             self.buffered -= <int64_t>fs.sides[end].size
             free(fs.sides[end].pending)
             free(fs.sides[end].origins)
+            free(fs.sides[end].trials)
             free(fs.sides[end].socket)
             if fs.sides[end].unpacker != NULL:
                 self.drop_unpacker(&fs.sides[end])
         if fs.protocol != NULL:
             self.buffered -= fs.held
             fs.protocol.close(fs.state)
+        elif fs.rows:
+            self.seen.not_recognised += 1
         free(fs)
         f.state = NULL
 
@@ -575,6 +584,7 @@ cdef class CaptureDecoder(Reassembler):
             self.buffered -= <int64_t>side.size
             side.pending = NULL
             side.size = side.room = 0
+            side.origin_count = 0
             self.start(f, end, old.pending, old.size, &first, held, mark)
             free(old.pending)
         else:
@@ -626,29 +636,68 @@ cdef class CaptureDecoder(Reassembler):
                 more = True
         if not rows or more:
             return MORE if more else NO
-        i = self.weigh(f, end, rows, p, n)
-        if i == 0 and n < WEIGHED:
-            return MORE
-        self.set_protocol(f, i if i else first_row(rows))
-        return YES
+        self.await_protocol(f, rows)
+        return NO if f.ignored else YES
 
-    cdef int weigh(self, Flow* f, int end, uint32_t rows, const uint8_t* p, size_t n) noexcept nogil:
-        """Row + 1 of the protocol of which the first whole, faultless frame is in p[:n]; 0: there is none."""
-        cdef int direction = 0 if end == self.client_of(f) else 1
-        cdef int64_t credit = <int64_t>WEIGHED * SEARCH_CREDIT
-        cdef size_t at, size
+    cdef void await_protocol(self, Flow* f, uint32_t rows) noexcept nogil:
+        """Both directions are searched for a boundary of any of these protocols: see decide."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef int end
+        fs.rows = rows
+        for end in range(2):
+            fs.sides[end].trials = <Trial*>calloc(PROTOCOLS, sizeof(Trial))
+            if fs.sides[end].trials == NULL:
+                self.counts.no_memory += 1
+                self.dismiss(f)
+                return
+        self.begin_frames(f)
+
+    cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
+        """The protocol of a boundary in this direction, the first if there are several. True: it is known now, and what
+        both directions have kept is read."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef Trial* trial
+        cdef size_t first = side.size
+        cdef size_t at = side.size
+        cdef size_t wait = side.size + SEARCH_WINDOW
+        cdef int found = 0
         cdef int i
-        for at in range(min(n, <size_t>WEIGHED)):
-            for i in range(PROTOCOLS):
-                if not rows >> i & 1:
-                    continue
-                size = 0
-                if protocols[i].plausible(NULL, direction, p + at, n - at, &size) == YES:
-                    return i + 1
-                credit -= 16 + <int64_t>min(size, n - at)
-            if credit < 0:
-                break
-        return 0
+        for i in range(PROTOCOLS):
+            if not fs.rows >> i & 1:
+                continue
+            trial = &side.trials[i]
+            side.at, side.reach, side.wait, side.frames = trial.at, trial.reach, trial.wait, trial.frames
+            fs.protocol = &protocols[i]
+            if self.find(f, end, final) and (found == 0 or side.at < first):
+                found = i + 1
+                first = side.at
+            trial.at, trial.reach, trial.wait, trial.frames = side.at, side.reach, side.wait, side.frames
+            at = min(at, trial.at)
+            wait = min(wait, trial.wait)
+        fs.protocol = NULL
+        if found == 0:
+            side.at = at
+            side.wait = wait
+            return False
+        self.set_protocol(f, found)
+        if not f.ignored:
+            self.read_decided(f, 1 - end, False)
+            self.read_decided(f, end, final)
+        return True
+
+    cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
+        """Read a direction's window, now that the protocol is known: from its first octet, if the stream begins there."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        side.at = side.reach = side.wait = 0
+        side.frames = 0
+        if f.streams[end].anchored and side.offset == 0 and side.missing == 0 and side.skipped == 0:
+            if side.size == 0:
+                side.searching = False
+            else:
+                self.read_window(f, end)
+        if side.searching and side.size:
+            self.look(f, end, final)
 
     cdef inline int client_of(self, Flow* f) noexcept nogil:
         """The end that is the client; where nothing tells, the one whose port is not known."""
@@ -660,7 +709,6 @@ cdef class CaptureDecoder(Reassembler):
         """Both directions read frames of protocols[row - 1]; one that was not captured from its start, after a search."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef int end
-        cdef int64_t missing
         fs.protocol = &protocols[row - 1]
         fs.state = fs.protocol.open()
         if fs.state == NULL:
@@ -668,14 +716,30 @@ cdef class CaptureDecoder(Reassembler):
             fs.protocol = NULL
             self.dismiss(f)
             return
+        fs.rows = 0
+        for end in range(2):
+            free(fs.sides[end].trials)
+            fs.sides[end].trials = NULL
+        self.begin_frames(f)
+
+    cdef void begin_frames(self, Flow* f) noexcept nogil:
+        """Leave the first stage. Octets that were kept are those of a search, or the beginning of the first frame."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side
+        cdef int64_t missing
+        cdef int end
         f.client = <int8_t>self.client_of(f)
         for end in range(2):
-            if fs.sides[end].stage == STAGE_START:
-                fs.sides[end].stage = STAGE_FRAMES
-                missing = fs.sides[end].missing         # a hole before the protocol was known
-                if missing or not f.streams[end].anchored:
-                    self.begin_search(&fs.sides[end], fs.sides[end].why if missing else -1)
-                    fs.sides[end].missing = missing
+            side = &fs.sides[end]
+            if side.stage != STAGE_START:
+                continue
+            side.stage = STAGE_FRAMES
+            missing = side.missing                      # a hole before the protocol was known
+            if missing or fs.protocol == NULL or not f.streams[end].anchored:
+                self.begin_search(side, side.why if missing else WHY_NO_FRAME if f.streams[end].anchored else -1)
+                side.missing = missing
+                if side.size:
+                    self.add_origin(side, 0, side.size, &side.first)
 
     cdef void dismiss(self, Flow* f) noexcept nogil:
         """Not ours, or nothing more can be read."""
@@ -1139,10 +1203,23 @@ cdef class CaptureDecoder(Reassembler):
             self.look(f, end, False)
 
     cdef void look(self, Flow* f, int end, bint final) noexcept nogil:
-        """Pass over the window octet by octet until a chain of frames begins, then read them. `final`: no more octets
-        will follow these."""
+        """Look for a boundary in the window, and read from there. `final`: no more octets will follow these."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
+        if fs.protocol == NULL:
+            if self.decide(f, end, final):
+                return
+        else:
+            while self.find(f, end, final):
+                self.read_window(f, end)
+                if not side.searching:
+                    return
+        if side.at >= SEARCH_STEP or side.at == side.size or side.origin_count >= SEARCH_ORIGINS:
+            self.pass_over(side, side.at)
+
+    cdef bint find(self, Flow* f, int end, bint final) noexcept nogil:
+        """Pass over the window octet by octet until a chain of frames begins. True: it does, at pending[at]."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef int origin = 0
         cdef int verdict
         cdef bint full
@@ -1151,19 +1228,14 @@ cdef class CaptureDecoder(Reassembler):
                 origin += 1
             verdict = self.chain(f, end, origin < side.origin_count and side.origins[origin].at == side.at, final)
             if verdict == YES:
-                self.read_window(f, end)
-                if not side.searching:
-                    return
-                origin = 0
-                continue
+                return True
             full = side.size - side.at >= SEARCH_WINDOW or side.origin_count >= SEARCH_ORIGINS or side.credit < 0
             if verdict == MORE and not full:
-                break
+                return False
             side.at += 1
             side.frames = 0
             side.reach = side.at
-        if side.at >= SEARCH_STEP or side.at == side.size or side.origin_count >= SEARCH_ORIGINS:
-            self.pass_over(side, side.at)
+        return False
 
     cdef int chain(self, Flow* f, int end, bint packet_start, bint final) noexcept nogil:
         """Do faultless frames begin at pending[at]? They do if they end exactly where a packet ended a write: two of them,
@@ -1294,6 +1366,11 @@ cdef class CaptureDecoder(Reassembler):
         side.at = side.at - n if side.at > n else 0
         side.wait = side.wait - n if side.wait > n else 0
         side.reach = side.reach - n if side.reach > n else 0
+        if side.trials != NULL:
+            for i in range(PROTOCOLS):
+                side.trials[i].at -= min(n, side.trials[i].at)
+                side.trials[i].wait -= min(n, side.trials[i].wait)
+                side.trials[i].reach -= min(n, side.trials[i].reach)
 
     cdef void pass_over(self, Side* side, size_t n) noexcept nogil:
         """pending[:n] holds no boundary: it is part of the hole."""
@@ -1303,6 +1380,8 @@ cdef class CaptureDecoder(Reassembler):
             side.origin_count = 0
             side.at = side.wait = side.reach = 0
             side.frames = 0
+            if side.trials != NULL:
+                memset(side.trials, 0, PROTOCOLS * sizeof(Trial))
             self.drop_pending(side)
 
     # ---- rows -----------------------------------------------------------------------------------------------------------
@@ -1351,6 +1430,8 @@ cdef class CaptureDecoder(Reassembler):
     cdef void flush(self, Flow* f, int end, const char* why) noexcept nogil:
         """What this direction has begun and cannot go on."""
         cdef FlowState* fs = <FlowState*>f.state
+        if fs.protocol == NULL:
+            return
         if fs.protocol.flush != NULL:
             fs.protocol.flush(self.table, fs.state, 0 if end == f.client else 1, why, strlen(why))
         self.count_held(fs)
@@ -1376,7 +1457,8 @@ cdef class CaptureDecoder(Reassembler):
                                 <long long>side.skipped)
             self.context(f, end, mark, mark, side.offset, side.missing + side.skipped, &m)
             row = self.table.begin_row(&m)
-            put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
+            if fs.protocol != NULL:
+                put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
             self.table.put_status(row, ROW_GAP, text, size)
         side.offset += side.missing + side.skipped
         side.missing = side.skipped = 0

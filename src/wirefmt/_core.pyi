@@ -3050,3 +3050,80 @@ def phpmq_decode_batch(
     payload: bool = True,
     limits: Limits | None = None,
 ) -> Batch: ...
+
+# ---- conversions
+
+CONVERT_PROTOCOL_NAMES: tuple[str, ...]
+CONVERT_FIELD_NAMES: tuple[tuple[str, ...], ...]
+CONVERT_TYPE_NAMES: tuple[tuple[str, ...], ...]
+CONVERT_WHEN_NAMES: tuple[str, ...]
+CONVERT_HOW_NAMES: tuple[str, ...]
+CONVERT_REASONS: tuple[str, ...]
+CONVERT_REFUSALS: tuple[tuple[str, str], ...]
+
+@final
+class ConvertRules:
+    def __init__(
+        self,
+        rows: Iterable[tuple[Any, ...]],
+        ids: Iterable[str],
+        *,
+        valid: bool = False,
+        annotation_keys: bool = False,
+    ) -> None: ...
+    @property
+    def ids(self) -> tuple[str, ...]: ...
+    @property
+    def valid(self) -> bool: ...
+
+@final
+class Delivery:
+    def __init__(
+        self,
+        *,
+        durable: int = -1,
+        priority: int = -1,
+        ttl_ms: int = -1,
+        expiry_s: int = -1,
+        timestamp_ms: int | None = None,
+        delivery_count: int = 0,
+        first_acquirer: bool = True,
+        redelivered: bool = False,
+        stored: bool = False,
+        entry: bool = False,
+        keeps_expiry: bool = False,
+        retain: bool = False,
+        clears_ttl: bool = False,
+        qos: int = 1,
+        annotations: Iterable[tuple[str, object]] = (),
+        deaths: Iterable[tuple[Any, ...]] = (),
+    ) -> None: ...
+
+@final
+class Converted:
+    @property
+    def octets(self) -> bytes: ...
+    @property
+    def body(self) -> bytes | None: ...
+    @property
+    def source(self) -> int: ...
+    @property
+    def told(self) -> list[tuple[str, str, str, int, str, bytes | None, bytes]]: ...
+    @property
+    def lossless(self) -> bool: ...
+
+def convert_octets(
+    rules: ConvertRules,
+    source: int,
+    data: bytes,
+    body: bytes | None,
+    target: int,
+    *,
+    exchange: bytes = b"amq.topic",
+    topic: bytes = b"",
+    packet_identifier: int = 1,
+    tell: bool = False,
+    delivery: Delivery | None = None,
+) -> Converted: ...
+def essentials_of(rules: ConvertRules, source: int, data: bytes, routed: bool) -> dict[str, object]: ...
+def unconverted(octets: bytes, body: bytes | None) -> Converted: ...

@@ -130,6 +130,22 @@ include "_core/phpmq_messages.pxi"
 # PhpmqMessage -> columns
 include "_core/phpmq_columns.pxi"
 
+# ---- conversions: the only rooms where two protocols meet
+# rows of rules, compiled
+include "_core/convert_rules.pxi"
+# a conversion under way, conditions
+include "_core/convert_state.pxi"
+# values within headers and maps
+include "_core/convert_values.pxi"
+# the interpreter of rules
+include "_core/convert.pxi"
+# messages -> rules
+include "_core/convert_read.pxi"
+# rules -> messages
+include "_core/convert_write.pxi"
+# octets in, octets out; deliveries
+include "_core/convert_messages.pxi"
+
 # ---- captures
 # pcap and pcapng blocks -> packet records
 include "_core/pcapfile.pxi"

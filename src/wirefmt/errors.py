@@ -8,7 +8,7 @@
       EncodeError(ValueError)     a message cannot be written
       ProtocolError               legal octets at an illegal moment
         LocalProtocolError  RemoteProtocolError
-      ConversionError             a conversion that may not lose anything would
+      ConversionError             a message that is not converted: refused, or it would lose something
       CaptureError(OSError)       a capture file cannot be opened
 """
 
@@ -118,7 +118,30 @@ class RemoteProtocolError(ProtocolError):
 
 
 class ConversionError(WireError):
-    """A conversion asked to be lossless would lose something."""
+    """A message is not converted: a rule refuses it, or it was to lose nothing and would.
+
+    Attributes:
+        rule: id of the rule.
+        losses: of a conversion that was to lose nothing: what it would lose.
+    """
+
+    def __init__(self, reason: str, *, rule: str = "", losses: tuple[object, ...] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.rule = rule
+        self.losses = losses
+
+    def __str__(self) -> str:
+        return f"{self.reason} [{self.rule}]" if self.rule else self.reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_conversion, (type(self), self.reason, self.rule, self.losses))
+
+
+def _rebuild_conversion(
+    cls: type[ConversionError], reason: str, rule: str, losses: tuple[object, ...]
+) -> ConversionError:
+    return cls(reason, rule=rule, losses=losses)
 
 
 class CaptureError(WireError, OSError):

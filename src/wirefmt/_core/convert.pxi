@@ -1,0 +1,486 @@
+# Conversions between protocols: the interpreter of rules. The only rooms where two protocols meet are the convert rooms.
+#
+# A reader (convert_read.pxi) walks a message of the source's protocol and offers each field to convert_take. It finds the
+# first row whose condition holds and puts what the row makes of the value into a slot, a list or the body of the Converter.
+# A writer (convert_write.pxi) makes octets of the target's protocol out of these. No reader knows a target, no writer a
+# source: six directions are three readers, three writers and tables.
+#
+# Values are views into the message, or into memory that the Converter has until it is closed. No Python object is made.
+#
+# Uses: be, status, cursor, octets, amqp091, amqp10_table, amqp10_types, amqp10, amqp10_write, mqtt_table, convert_rules,
+# convert_state, convert_values. Included by _core.pyx.
+
+
+# ------------------------------------------------------------------------------------------------ rows
+
+cdef int convert_take(Converter* x, int field, ConvertValue* v) noexcept nogil:
+    """Convert a field of the source by the first row whose condition holds. OK, or CONVERT_REFUSED."""
+    cdef const ConvertRow* row
+    cdef uint16_t i = x.pair.first[field][v.type]
+    cdef int done
+    while i:
+        row = &x.rows[i]
+        i = row.next
+        if row.key != NULL and not convert_key_fits(row, v):
+            continue
+        if row.when != WHEN_ANY and not convert_when(x, row, v):
+            continue
+        if row.how == HOW_DROPPED:
+            if v.type != CONVERT_ABSENT:
+                convert_note(x, row, field, v, CONVERT_DROPPED, REASON_ROW)
+            return OK
+        if row.how == HOW_REFUSED:
+            x.number = row.number
+            return CONVERT_REFUSED
+        x.narrowed = 0
+        x.reason = REASON_NO_TEXT
+        done = convert_apply(x, row, field, v)
+        if done == DONE_NEXT:
+            continue
+        if done == DONE_REFUSED:
+            x.number = row.number
+            return CONVERT_REFUSED
+        if done == DONE_NO:
+            convert_note(x, row, field, v, CONVERT_DROPPED, x.reason)
+        elif x.narrowed:
+            convert_note(x, row, field, v, CONVERT_NARROWED, x.narrowed)
+        elif row.moved:
+            convert_note(x, row, field, v, CONVERT_MOVED, REASON_ROW)
+        elif x.tell:
+            convert_note(x, row, field, v, CONVERT_TAKEN, REASON_ROW)
+        return OK
+    if v.type != CONVERT_ABSENT:
+        convert_note(x, NULL, field, v, CONVERT_DROPPED, REASON_NO_ROW)
+    return OK
+
+
+# ------------------------------------------------------------------------------------------------ what rows do
+
+cdef int convert_apply(Converter* x, const ConvertRow* row, int field, ConvertValue* v) noexcept nogil:
+    cdef int how = row.how
+    cdef uint64_t n = v.number
+    cdef Span s = v.octets
+    if how == HOW_SAME:
+        return convert_put(x, row, v, s, n)
+    if how == HOW_BY_TYPE or how == HOW_TEXT:
+        return convert_put_item(x, row, v)
+    if how == HOW_TRUE_2_FALSE_1 or how == HOW_NOT_0_IS_2:
+        return convert_put(x, row, v, s, 2 if n else 1)
+    if how == HOW_TRUE_1_FALSE_0 or how == HOW_NOT_0_IS_TRUE:
+        return convert_put(x, row, v, s, n != 0)
+    if how == HOW_TWO_IS_TRUE or how == HOW_TWO_IS_1:
+        return convert_put(x, row, v, s, n == 2)
+    if how == HOW_FALSE or how == HOW_ONE:
+        return convert_put(x, row, v, s, how == HOW_ONE)
+    if HOW_NUMBER <= how <= HOW_MS_TEXT_TO_S:
+        return convert_apply_number(x, row, v)
+    if how >= HOW_JOINED:
+        return convert_apply_body(x, row, field, v)
+    return convert_apply_text(x, row, v)
+
+
+cdef int convert_apply_number(Converter* x, const ConvertRow* row, ConvertValue* v) noexcept nogil:
+    """Times, and numbers as text."""
+    cdef uint64_t n = v.number
+    cdef int64_t ms
+    cdef Span s = v.octets
+    cdef int how = row.how
+    if how == HOW_MS_TO_S:
+        ms = <int64_t>n
+        if ms % 1000:
+            x.narrowed = REASON_ROUNDS
+        return convert_put(x, row, v, s, <uint64_t>(ms / 1000))
+    if how == HOW_S_TO_MS or how == HOW_S_TO_MS_TEXT:
+        if n > (<uint64_t>-1) / 1000:
+            x.narrowed = REASON_WRAPS
+        n *= 1000
+        if how == HOW_S_TO_MS and row.type == AMQP10_UINT and n > 0xFFFFFFFFU:
+            x.narrowed = REASON_WRAPS
+            n = 0xFFFFFFFFU
+    elif how == HOW_NUMBER or how == HOW_MS_TEXT_TO_S:
+        if not convert_number(&s, &n):
+            x.reason = REASON_INVALID
+            return DONE_NO
+        if how == HOW_MS_TEXT_TO_S:
+            if n % 1000:
+                x.narrowed = REASON_ROUNDS
+            n /= 1000
+        if n > 0xFFFFFFFFU:
+            x.narrowed = REASON_WRAPS           # the writer takes the low bits
+    if how == HOW_DECIMAL or how == HOW_S_TO_MS_TEXT:
+        s = convert_decimal(x, n)
+    return convert_put(x, row, v, s, n)
+
+
+cdef int convert_apply_text(Converter* x, const ConvertRow* row, ConvertValue* v) noexcept nogil:
+    """Identifiers, addresses and topics."""
+    cdef Span s = v.octets
+    cdef uint8_t* at
+    cdef int how = row.how
+    if how == HOW_URN_UUID or how == HOW_UUID:
+        at = convert_room(x, 45)
+        if at == NULL:
+            return DONE_NO
+        if how == HOW_UUID:
+            convert_urn(&s, at, False)
+            s.size = 16
+        else:
+            memcpy(at, b"urn:uuid:", 9)
+            convert_uuid_text(s.at, at + 9)
+            s.size = 45
+        s.at = at
+    elif how == HOW_QUEUE_NAME:
+        s.at += 8
+        s.size -= 8
+        if not convert_percent_decoded(x, &s, False):
+            return DONE_NO
+    elif how == HOW_QUEUE_ADDRESS:
+        s = convert_percent_encoded(x, b"/queues/", 8, NULL, s, False)
+    elif how == HOW_TOPIC_ADDRESS:
+        s = convert_percent_encoded(x, b"/exchanges/", 11, &x.mqtt_exchange, s, True)
+    elif how == HOW_ADDRESS_TOPIC:
+        s.at = convert_key_of_address(x, &v.octets)
+        s.size = <uint32_t>(v.octets.at + v.octets.size - s.at)
+        if not convert_percent_decoded(x, &s, True):
+            return DONE_NO
+    else:
+        s = convert_topic(x, s, how == HOW_TOPIC)
+    return convert_put(x, row, v, s, v.number)
+
+
+# ---- addresses and topics
+
+cdef inline bint convert_unreserved(uint8_t c) noexcept nogil:
+    """RFC 3986, 2.3."""
+    return c"a" <= c <= c"z" or c"A" <= c <= c"Z" or c"0" <= c <= c"9" or c == c"-" or c == c"." or c == c"_" or c == c"~"
+
+
+cdef inline uint8_t convert_routing_octet(uint8_t c) noexcept nogil:
+    """MQTT topic to routing key."""
+    return c"." if c == c"/" else c"*" if c == c"+" else c
+
+
+cdef inline uint8_t convert_topic_octet(uint8_t c) noexcept nogil:
+    """Routing key to MQTT topic."""
+    return c"/" if c == c"." else c"+" if c == c"*" else c
+
+
+cdef Span convert_topic(Converter* x, Span s, bint topic) noexcept nogil:
+    cdef uint8_t* at = convert_room(x, s.size)
+    cdef uint32_t i
+    if at == NULL:
+        s.size = 0
+        return s
+    for i in range(s.size):
+        at[i] = convert_topic_octet(s.at[i]) if topic else convert_routing_octet(s.at[i])
+    s.at = at
+    return s
+
+
+cdef Span convert_percent_encoded(Converter* x, const char* before, size_t size, const Span* exchange, Span s,
+                                  bint topic) noexcept nogil:
+    """`before`, the exchange and a slash if there is one, and all but unreserved characters as %XX."""
+    cdef const char* digits = b"0123456789ABCDEF"
+    cdef size_t between = <size_t>exchange.size + 1 if exchange != NULL else 0
+    cdef uint8_t* at = convert_room(x, size + between + <size_t>s.size * 3)
+    cdef uint8_t* start = at
+    cdef uint32_t i
+    cdef uint8_t c
+    if at == NULL:
+        s.size = 0
+        return s
+    memcpy(at, before, size)
+    at += size
+    if exchange != NULL:
+        memcpy(at, exchange.at, exchange.size)
+        at[exchange.size] = c"/"
+        at += between
+    for i in range(s.size):
+        c = convert_routing_octet(s.at[i]) if topic else s.at[i]
+        if convert_unreserved(c):
+            at[0] = c
+            at += 1
+        else:
+            at[0] = c"%"
+            at[1] = <uint8_t>digits[c >> 4]
+            at[2] = <uint8_t>digits[c & 15]
+            at += 3
+    s.at = start
+    s.size = <uint32_t>(at - start)
+    return s
+
+
+cdef bint convert_percent_decoded(Converter* x, Span* s, bint topic) noexcept nogil:
+    """Undo %XX; what is no pchar (RFC 3986, 3.3) may not be there. `topic`: routing key to MQTT topic as well."""
+    cdef uint8_t* at = convert_room(x, s.size)
+    cdef uint32_t i = 0, n = 0
+    cdef int high, low
+    cdef uint8_t c
+    x.reason = REASON_PERCENT
+    if at == NULL:
+        return False
+    while i < s.size:
+        c = s.at[i]
+        if c == c"%":
+            if s.size - i < 3:
+                return False
+            high = convert_hex(s.at[i + 1])
+            low = convert_hex(s.at[i + 2])
+            if high < 0 or low < 0:
+                return False
+            c = <uint8_t>(high << 4 | low)
+            i += 2
+        elif not convert_unreserved(c) and not (c < 0x80 and c and strchr(b"!$&'()*+,;=:@", c) != NULL):
+            return False
+        at[n] = convert_topic_octet(c) if topic else c
+        n += 1
+        i += 1
+    s.at = at
+    s.size = n
+    return True
+
+
+# ------------------------------------------------------------------------------------------------ bodies
+
+cdef int convert_apply_body(Converter* x, const ConvertRow* row, int field, ConvertValue* v) noexcept nogil:
+    cdef int how = row.how
+    if how == HOW_JOINED:
+        return convert_put(x, row, v, convert_joined(x), 0)
+    if how == HOW_AMQP_ENCODED:
+        convert_mark_encoded(x)
+        return convert_put(x, row, v, x.body, 0)
+    if how == HOW_FORMATTED:
+        x.slots[C5_PAYLOAD_FORMAT_INDICATOR].type = C5T_BITS
+        x.slots[C5_PAYLOAD_FORMAT_INDICATOR].number = 1
+        return convert_put(x, row, v, v.octets, 0)
+    if how == HOW_SECTION or how == HOW_SECTION_TOO:
+        return convert_take_section(x, row, v)
+    if how == HOW_SECTIONS:
+        return convert_take_sections(x, v)
+    return convert_put_deaths(x, v)         # HOW_DEATHS
+
+
+cdef int convert_take_section(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
+    """Octets that are to be one whole section, which replaces ours; refused if they are no AMQP 1.0."""
+    cdef Amqp10Options o
+    cdef Amqp10Message m
+    cdef Amqp10Section section
+    cdef Fault f
+    cdef const uint8_t* at = v.octets.at
+    cdef int code = (AMQP10_SECTION_MESSAGE_ANNOTATIONS if row.target == C10_MESSAGE_ANNOTATIONS else
+                     AMQP10_SECTION_APPLICATION_PROPERTIES if row.target == C10_APPLICATION_PROPERTIES else
+                     AMQP10_SECTION_FOOTER if row.target == C10_FOOTER else AMQP10_SECTION_PROPERTIES)
+    memset(&o, 0, sizeof(o))
+    if amqp10_parse_message(at, v.octets.size, &o, &m, &f) != OK:
+        return DONE_REFUSED
+    if v.octets.size == 0 or not amqp10_next_section(&at, at + v.octets.size, &section):
+        return DONE_NEXT
+    if section.code != code or at != v.octets.at + v.octets.size:
+        return DONE_NEXT
+    convert_set_section(x, &section)
+    return DONE_NEXT if row.how == HOW_SECTION_TOO else DONE_YES
+
+
+cdef void convert_set_section(Converter* x, const Amqp10Section* section) noexcept nogil:
+    cdef Span* s = &x.sections[section.code - AMQP10_SECTION_FIRST]
+    s.at = section.at
+    s.size = <uint32_t>(section.end - section.at)
+
+
+cdef int convert_take_sections(Converter* x, const ConvertValue* v) noexcept nogil:
+    """A payload that is AMQP 1.0: its sections replace ours. Refused if it is not."""
+    cdef Amqp10Options o
+    cdef Amqp10Message m
+    cdef Amqp10Section section
+    cdef Fault f
+    cdef const uint8_t* at = v.octets.at
+    cdef const uint8_t* end = v.octets.at + v.octets.size
+    cdef const uint8_t* start
+    memset(&o, 0, sizeof(o))
+    if v.octets.size and amqp10_parse_message(at, v.octets.size, &o, &m, &f) != OK:
+        return DONE_REFUSED
+    x.body_field = 0
+    while at < end:
+        start = at
+        amqp10_next_section(&at, end, &section)
+        if section.code >= AMQP10_SECTION_DATA:
+            x.sections_body.at = start
+            x.sections_body.size = <uint32_t>(end - start)
+            break
+        if section.code:
+            convert_set_section(x, &section)
+    return DONE_YES
+
+
+cdef void convert_mark_encoded(Converter* x) noexcept nogil:
+    """Say that the payload is AMQP 1.0: by the type amqp-1.0, by the content type message/vnd.rabbitmq.amqp."""
+    cdef ConvertSlot* slot = &x.slots[C91_TYPE if x.target == CONVERT_AMQP091 else C5_CONTENT_TYPE]
+    slot.type = C91T_SHORTSTR if x.target == CONVERT_AMQP091 else C5T_UTF8
+    slot.octets.at = <const uint8_t*>(b"amqp-1.0" if x.target == CONVERT_AMQP091 else b"message/vnd.rabbitmq.amqp")
+    slot.octets.size = 8 if x.target == CONVERT_AMQP091 else 25
+
+
+cdef Span convert_joined(Converter* x) noexcept nogil:
+    """The contents of all data sections, one behind another."""
+    cdef const uint8_t* at = x.rest.at
+    cdef const uint8_t* end = x.rest.at + x.rest.size
+    cdef uint8_t* to = convert_room(x, x.rest.size)
+    cdef Amqp10Section section
+    cdef Amqp10Value v
+    cdef Span s
+    s.at = to
+    s.size = 0
+    if to == NULL:
+        s.at = x.scratch
+        return s
+    while amqp10_next_section(&at, end, &section):
+        amqp10_read(section.at, &v)
+        memcpy(to + s.size, v.body, v.size)
+        s.size += v.size
+    return s
+
+
+# ------------------------------------------------------------------------------------------------ targets
+
+cdef inline int convert_no(Converter* x, int reason) noexcept nogil:
+    x.reason = <uint8_t>reason
+    return DONE_NO
+
+
+cdef int convert_put(Converter* x, const ConvertRow* row, const ConvertValue* v, Span s, uint64_t n) noexcept nogil:
+    """A value into the field that the row names. `s` or `n`, as the row's type has it."""
+    cdef ConvertSlot* slot = &x.slots[row.target]
+    cdef int target = row.target
+    if x.failed:
+        return convert_no(x, REASON_TOO_LONG)
+    if x.target == CONVERT_AMQP10:
+        if C10_DATA <= target <= C10_AMQP_VALUE:
+            x.body_field = <uint8_t>target
+            x.payload = s
+            return DONE_YES
+        if x.valid and row.type == AMQP10_SYMBOL and not is_ascii(s.at, s.size):
+            return convert_no(x, REASON_INVALID)
+        if x.valid and row.type == AMQP10_STRING and not convert_is_utf8(&s):
+            return convert_no(x, REASON_INVALID)
+    elif x.target == CONVERT_AMQP091:
+        if target == C91_PAYLOAD:
+            x.payload = s
+            return DONE_YES
+        if target == C91_HEADERS:
+            return convert_put_header(x, row, v, s, n)
+        if row.type == C91T_SHORTSTR and s.size > 255:
+            return convert_no(x, REASON_TOO_LONG)
+    else:
+        if target == C5_PAYLOAD:
+            x.payload = s
+            return DONE_YES
+        if s.size > 65535 and (row.type == C5T_UTF8 or row.type == C5T_BINARY):
+            return convert_no(x, REASON_TOO_LONG)
+        if x.valid and row.type == C5T_UTF8 and not convert_is_text(&s):
+            return convert_no(x, REASON_INVALID)
+        if x.valid and target == C5_RESPONSE_TOPIC and (s.size == 0 or memchr(s.at, c"#", s.size) != NULL
+                                                        or memchr(s.at, c"+", s.size) != NULL):
+            return convert_no(x, REASON_INVALID)
+    slot.type = row.type
+    slot.octets = s
+    slot.number = n
+    return DONE_YES
+
+
+cdef int convert_put_header(Converter* x, const ConvertRow* row, const ConvertValue* v, Span s, uint64_t n) noexcept nogil:
+    """A header of AMQP 0.9.1 whose type the row says."""
+    cdef uint8_t letter = <uint8_t>CONVERT_LETTERS[row.type]
+    if not convert_add_name(x, row, v):
+        return DONE_NO
+    if amqp091_letter_size[letter] == AMQP091_VARIABLE:
+        amqp091_add_value(&x.lists[0], letter, s.at, s.size)
+    else:
+        amqp091_add_i64(&x.lists[0], letter, <int64_t>n)
+    x.counts[0] += 1
+    return DONE_YES
+
+
+cdef bint convert_add_name(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
+    """The name of a header of AMQP 0.9.1. False: it is none."""
+    if row.name != NULL:
+        amqp091_add_name(&x.lists[0], <const uint8_t*>row.name, <uint8_t>row.name_size)
+        return True
+    if v.key.size > 255:
+        x.reason = REASON_KEY
+        return False
+    amqp091_add_name(&x.lists[0], v.key.at, <uint8_t>v.key.size)
+    return True
+
+
+cdef int convert_put_item(Converter* x, const ConvertRow* row, ConvertValue* v) noexcept nogil:
+    """A header, annotation or property, its value by the table of types, or as text."""
+    cdef int list_ = 1 if x.target == CONVERT_AMQP10 and row.target == C10_APPLICATION_PROPERTIES else 0
+    cdef Octets* o = &x.lists[list_]
+    cdef size_t before = o.size
+    cdef Span s
+    if row.how == HOW_TEXT and row.target != C5_USER_PROPERTY:
+        if not convert_text(x, v, &s):
+            return DONE_NO
+        return convert_put(x, row, v, s, v.number)
+    if x.target == CONVERT_MQTT5:
+        return convert_put_pair(x, row, v)
+    if x.target == CONVERT_AMQP091:
+        if not convert_add_name(x, row, v):
+            return DONE_NO
+    elif not convert_add_key(x, row, list_, v):
+        return DONE_NO
+    if not convert_item(x, o, v, 0):
+        o.size = before
+        return convert_no(x, REASON_ROW if x.reason == REASON_NO_TEXT else x.reason)
+    x.counts[list_] += 1
+    return DONE_YES
+
+
+cdef bint convert_add_key(Converter* x, const ConvertRow* row, int list_, const ConvertValue* v) noexcept nogil:
+    """The key of an annotation (a symbol) or application property of AMQP 1.0. False: it is none, or the broker's."""
+    cdef Span key = v.key
+    if row.name != NULL:
+        key.at = <const uint8_t*>row.name
+        key.size = row.name_size
+    x.reason = REASON_KEY
+    if x.valid and (not is_ascii(key.at, key.size) if list_ == 0 else not convert_is_utf8(&key)):
+        return False
+    if list_ == 0 and x.broker and convert_has_key(x, &key):
+        x.reason = REASON_DUPLICATE
+        return False
+    amqp10_add_variable(&x.lists[list_], AMQP10_CODE_SYM8 if list_ == 0 else AMQP10_CODE_STR8, key.at, key.size)
+    x.reason = REASON_NO_TEXT
+    return True
+
+
+cdef bint convert_has_key(Converter* x, const Span* key) noexcept nogil:
+    """One of the broker's annotations has this key."""
+    cdef Amqp10Items items
+    cdef Amqp10Value v
+    items.at = x.lists[0].at
+    items.constructor = NULL
+    items.left = x.broker * 2
+    while amqp10_next(&items, &v):
+        if v.size == key.size and memcmp(v.body, key.at, key.size) == 0:
+            return True
+        amqp10_next(&items, &v)
+    return False
+
+
+cdef int convert_put_pair(Converter* x, const ConvertRow* row, ConvertValue* v) noexcept nogil:
+    """A User Property."""
+    cdef Octets* o = &x.lists[0]
+    cdef Span s
+    if not convert_text(x, v, &s):
+        return DONE_NO
+    if v.key.size > 65535 or s.size > 65535:
+        return convert_no(x, REASON_TOO_LONG)
+    if x.valid and not (convert_is_text(&v.key) and convert_is_text(&s)):
+        return convert_no(x, REASON_INVALID)
+    add_u8(o, MQTT_PROPERTY_USER_PROPERTY)
+    add_u16(o, <uint16_t>v.key.size)
+    add_octets(o, v.key.at, v.key.size)
+    add_u16(o, <uint16_t>s.size)
+    add_octets(o, s.at, s.size)
+    x.counts[0] += 1
+    return DONE_YES

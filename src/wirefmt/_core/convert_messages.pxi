@@ -1,0 +1,743 @@
+# Conversions as Python calls: octets in, octets out. What a broker adds on delivery is merged in between reader and writer.
+#
+# Uses: be, cursor, octets, writer, message, faults, amqp091, amqp091_values, amqp10_table, amqp10_types, amqp10,
+# amqp10_write, mqtt, mqtt_table, convert_rules, convert_state, convert_values, convert, convert_read, convert_write.
+# Included by _core.pyx.
+from wirefmt.errors import ConversionError
+
+
+cdef enum:
+    CONVERT_START = 1024            # octets of a result that need no allocation
+
+
+@cython.final
+cdef class Delivery:
+    """What a broker knows of a message apart from its octets, and adds when a consumer gets it.
+
+    `annotations` are pairs of a key and a str, int, bool or (b"timestamp", milliseconds), the broker's first; `deaths` are
+    tuples (queue, reason, count, first_time_ms, last_time_ms, exchange, routing_keys, ttl_ms | None), latest first. A negative
+    number stands for what is not known.
+    """
+    cdef int durable, priority, qos
+    cdef int64_t ttl_ms, expiry_s
+    cdef object timestamp_s
+    cdef uint32_t delivery_count
+    cdef bint first_acquirer, redelivered, stored, entry, keeps_expiry, retain, clears_ttl
+    cdef bytes entries10, entries091
+    cdef uint32_t count10, count091
+
+    def __init__(self, *, durable=-1, priority=-1, ttl_ms=-1, expiry_s=-1, timestamp_ms=None, delivery_count=0,
+                 first_acquirer=True, redelivered=False, stored=False, entry=False, keeps_expiry=False, retain=False,
+                 clears_ttl=False, qos=1, annotations=(), deaths=()):
+        self.durable = durable
+        self.priority = priority
+        self.ttl_ms = ttl_ms
+        self.expiry_s = expiry_s
+        self.timestamp_s = None
+        if timestamp_ms is not None:
+            seconds = abs(timestamp_ms) // 1000
+            self.timestamp_s = (seconds if timestamp_ms >= 0 else -seconds) & 0xFFFFFFFFFFFFFFFF
+        self.delivery_count = delivery_count
+        self.first_acquirer = first_acquirer
+        self.redelivered = redelivered
+        self.stored = stored
+        self.entry = entry
+        self.keeps_expiry = keeps_expiry
+        self.retain = retain
+        self.clears_ttl = clears_ttl
+        self.qos = qos
+        self.write(list(annotations), list(deaths))
+
+    cdef int write(self, list annotations, list deaths) except -1:
+        """The annotations and deaths as entries of AMQP 1.0 annotations and of AMQP 0.9.1 headers."""
+        cdef Octets a, b
+        memset(&a, 0, sizeof(a))
+        memset(&b, 0, sizeof(b))
+        try:
+            for key, value in annotations:
+                self.count10 += 1
+                add_symbol10(&a, key)
+                if isinstance(value, tuple):
+                    amqp10_add_fixed(&a, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>value[1])
+                elif isinstance(value, bool):
+                    convert_add_number(&a, AMQP10_BOOLEAN, value)
+                elif isinstance(value, int):
+                    amqp10_add_long(&a, value)
+                else:
+                    add_string10(&a, value)
+                if key == "x-exchange" or key == "x-routing-key":
+                    continue                # they are in basic.deliver
+                self.count091 += 1
+                if isinstance(value, tuple):
+                    add_name091(&b, "timestamp_in_ms")
+                    amqp091_add_i64(&b, c"l", value[1])
+                    continue
+                add_name091(&b, key)
+                if isinstance(value, bool):
+                    amqp091_add_i64(&b, c"t", value)
+                elif isinstance(value, int):
+                    amqp091_add_i64(&b, c"l", value)
+                else:
+                    add_longstr091(&b, value)
+            if deaths:
+                self.count10 += 1
+                self.count091 += 1
+                add_deaths10(&a, deaths)
+                add_deaths091(&b, deaths)
+            self.entries10 = taken_octets(&a)
+            self.entries091 = taken_octets(&b)
+        finally:
+            free_octets(&a)
+            free_octets(&b)
+        return 0
+
+
+cdef bytes utf8_of(object text):
+    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+
+
+cdef int add_symbol10(Octets* o, object text) except -1:
+    cdef bytes octets = utf8_of(text)
+    amqp10_add_variable(o, AMQP10_CODE_SYM8, begin_of(octets), <size_t>PyBytes_GET_SIZE(octets))
+    return 0
+
+
+cdef int add_string10(Octets* o, object text) except -1:
+    cdef bytes octets = utf8_of(text)
+    amqp10_add_variable(o, AMQP10_CODE_STR8, begin_of(octets), <size_t>PyBytes_GET_SIZE(octets))
+    return 0
+
+
+cdef int add_name091(Octets* o, object text) except -1:
+    cdef bytes octets = utf8_of(text)
+    if PyBytes_GET_SIZE(octets) > 255:
+        raise EncodeError(f"annotation {text!r}: more than 255 octets")
+    amqp091_add_name(o, begin_of(octets), <uint8_t>PyBytes_GET_SIZE(octets))
+    return 0
+
+
+cdef int add_longstr091(Octets* o, object text) except -1:
+    cdef bytes octets = utf8_of(text)
+    amqp091_add_value(o, c"S", begin_of(octets), <uint32_t>PyBytes_GET_SIZE(octets))
+    return 0
+
+
+cdef int add_deaths10(Octets* o, list deaths) except -1:
+    """x-opt-deaths: an array of maps."""
+    cdef size_t array, at
+    add_symbol10(o, "x-opt-deaths")
+    array = amqp10_open(o)
+    add_u8(o, AMQP10_CODE_MAP32)
+    for queue, reason, count, first_time, last_time, exchange, keys, ttl in deaths:
+        extend_octets(o, 4)
+        at = o.size
+        add_u32(o, 14 if ttl is None else 16)
+        if ttl is not None:
+            add_symbol10(o, "ttl")
+            amqp10_add_uint(o, ttl)
+        add_symbol10(o, "queue")
+        add_string10(o, queue)
+        add_symbol10(o, "reason")
+        add_symbol10(o, reason)
+        add_symbol10(o, "count")
+        amqp10_add_ulong(o, count)
+        add_symbol10(o, "first-time")
+        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, first_time)
+        add_symbol10(o, "last-time")
+        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, last_time)
+        add_symbol10(o, "exchange")
+        add_string10(o, exchange)
+        add_symbol10(o, "routing-keys")
+        add_keys10(o, keys)
+        if not o.failed:
+            store_u32(o.at + at - 4, <uint32_t>(o.size - at))
+    amqp10_close(o, array, AMQP10_CODE_ARRAY8, <size_t>len(deaths))
+    return 0
+
+
+cdef int add_keys10(Octets* o, object keys) except -1:
+    cdef size_t array = amqp10_open(o)
+    cdef bytes octets
+    add_u8(o, AMQP10_CODE_STR32)
+    for key in keys:
+        octets = utf8_of(key)
+        add_u32(o, <uint32_t>PyBytes_GET_SIZE(octets))
+        add_octets(o, begin_of(octets), <size_t>PyBytes_GET_SIZE(octets))
+    amqp10_close(o, array, AMQP10_CODE_ARRAY8, <size_t>len(keys))
+    return 0
+
+
+cdef int add_deaths091(Octets* o, list deaths) except -1:
+    """x-death: an array of tables."""
+    cdef size_t array, table, inner
+    add_name091(o, "x-death")
+    add_u8(o, c"A")
+    array = amqp091_open(o)
+    for queue, reason, count, first_time, _, exchange, keys, ttl in deaths:
+        add_u8(o, c"F")
+        table = amqp091_open(o)
+        if ttl is not None:
+            add_name091(o, "original-expiration")
+            add_longstr091(o, str(ttl))
+        add_name091(o, "count")
+        amqp091_add_i64(o, c"l", count)
+        for name, value in (("reason", reason), ("queue", queue)):
+            add_name091(o, name)
+            add_longstr091(o, value)
+        add_name091(o, "time")
+        amqp091_add_i64(o, c"T", first_time // 1000)
+        add_name091(o, "exchange")
+        add_longstr091(o, exchange)
+        add_name091(o, "routing-keys")
+        add_u8(o, c"A")
+        inner = amqp091_open(o)
+        for key in keys:
+            add_longstr091(o, key)
+        amqp091_close(o, inner)
+        amqp091_close(o, table)
+    amqp091_close(o, array)
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------ results
+
+@cython.final
+@cython.freelist(32)
+cdef class Converted:
+    """The octets of a converted message: of AMQP 0.9.1 property flags and properties, and the body apart (else None)."""
+    cdef readonly bytes octets, body
+    cdef bytes notes
+    cdef object source_a, source_b          # what the notes point into
+    cdef tuple ids
+    cdef readonly int source
+
+    @property
+    def told(self):
+        """Rows that were taken, as tuples (row or "", field, type, what, reason, key, octets): losses, or all if asked for."""
+        cdef const ConvertNote* note
+        cdef list out = []
+        cdef Py_ssize_t i
+        if self.notes is None:
+            return out
+        for i in range(PyBytes_GET_SIZE(self.notes) // <Py_ssize_t>sizeof(ConvertNote)):
+            note = <const ConvertNote*>begin_of(self.notes) + i
+            out.append((
+                self.ids[note.number] if note.number else "",
+                CONVERT_FIELD_NAMES[self.source][note.field],
+                "" if note.type >= CONVERT_KEY_TYPE else CONVERT_TYPE_NAMES[self.source][note.type],
+                note.what, CONVERT_REASONS[note.reason],
+                None if note.key.at == NULL else octets_of(note.key.at, note.key.size),
+                b"" if note.octets.at == NULL else octets_of(note.octets.at, note.octets.size)))
+        return out
+
+    @property
+    def lossless(self):
+        """No value was dropped, narrowed or moved. Only where not every row is told."""
+        return self.notes is None
+
+
+cdef inline bytes bytes_of(object data):
+    return <bytes>data if PyBytes_CheckExact(data) else bytes(data)
+
+
+def convert_octets(ConvertRules rules not None, int source, data, body, int target, *, bytes exchange=b"amq.topic",
+                   bytes topic=b"", uint16_t packet_identifier=1, bint tell=False, Delivery delivery=None):
+    """Convert one message; see wirefmt.convert. ConversionError: it is refused."""
+    cdef Converter x
+    cdef Octets o
+    cdef uint8_t[CONVERT_START] start
+    cdef bytes a = bytes_of(data)
+    cdef bytes b = None if body is None else bytes_of(body)
+    cdef Converted out
+    cdef Span to
+    cdef int status
+    cdef bint same = source == target
+    if not 0 <= source < CONVERT_PROTOCOLS or not 0 <= target < CONVERT_PROTOCOLS:
+        raise ValueError("no such protocol")
+    if PyBytes_GET_SIZE(a) > 0x7FFFFFFF or (b is not None and PyBytes_GET_SIZE(b) > 0x7FFFFFFF):
+        raise ConversionError("more than 2 GiB", rule="too-large")
+    convert_begin(&x, rules, source, target)
+    x.tell = tell
+    x.mqtt_exchange.at = begin_of(exchange)
+    x.mqtt_exchange.size = <uint32_t>PyBytes_GET_SIZE(exchange)
+    to.at = begin_of(topic)
+    to.size = <uint32_t>PyBytes_GET_SIZE(topic)
+    o = octets_over(start, CONVERT_START)
+    try:
+        if delivery is not None:
+            convert_prepare(&x, delivery)
+        if same:
+            status = convert_same(&x, a, b, delivery, &o)
+        else:
+            status = convert_read(&x, a, b)
+        if status != OK:
+            raise_refused(rules, &x, status)
+        if delivery is not None:
+            convert_deliver(&x, delivery)
+        out = Converted.__new__(Converted)
+        if target == CONVERT_AMQP10:
+            if not same:
+                convert_write_amqp10(&x, &o)
+        elif target == CONVERT_AMQP091:
+            convert_write_amqp091(&x, &o)
+            out.body = b if b is not None and x.payload.at == begin_of(b) else octets_of(x.payload.at, x.payload.size)
+        elif not convert_write_mqtt5(&x, &o, &to, delivery is not None and delivery.redelivered,
+                                     x.retain if delivery is None else delivery.retain, packet_identifier):
+            raise ConversionError(CONVERT_REFUSALS[REFUSED_TOO_LARGE][1], rule=CONVERT_REFUSALS[REFUSED_TOO_LARGE][0])
+        if x.failed or o.failed or x.lists[0].failed or x.lists[1].failed:
+            raise MemoryError
+        out.octets = octets_of(o.at, <uint32_t>o.size)
+        if x.notes.size:
+            out.notes = octets_of(x.notes.at, <uint32_t>x.notes.size)
+            out.source_a = a
+            out.source_b = b
+            out.ids = rules.ids
+            out.source = source
+        return out
+    finally:
+        free_octets(&o)
+        convert_end(&x)
+
+
+cdef int convert_read(Converter* x, bytes a, bytes b) except -1:
+    cdef MqttPacket packet
+    cdef Span body
+    if not x.pair.there:
+        x.refused = REFUSED_NO_RULES
+        return CONVERT_REFUSED
+    if x.source == CONVERT_AMQP10:
+        return convert_read_amqp10(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a))
+    if x.source == CONVERT_MQTT5:
+        return convert_read_mqtt5(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a), &packet)
+    body = span_of_bytes(b)
+    return convert_read_amqp091(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a), body)
+
+
+cdef inline Span span_of_bytes(bytes b):
+    cdef Span s
+    s.at = <const uint8_t*>b"" if b is None else begin_of(b)
+    s.size = 0 if b is None else <uint32_t>PyBytes_GET_SIZE(b)
+    return s
+
+
+cdef int raise_refused(ConvertRules rules, Converter* x, int status) except -1:
+    if status == CONVERT_UNDECODABLE:
+        name = CONVERT_PROTOCOL_NAMES[x.source]
+        if x.fault.status == UNSUPPORTED and x.fault.check == 0:
+            raise ConversionError("only a PUBLISH is a message", rule="mqtt5:not-publish")
+        cause = make_fault(&AMQP10_TABLES if x.source == CONVERT_AMQP10 else &AMQP091_TABLES
+                           if x.source == CONVERT_AMQP091 else &MQTT_TABLES, &x.fault, 0)
+        raise ConversionError(str(cause), rule=f"{name}:undecodable") from cause
+    if x.refused:
+        rule, text = CONVERT_REFUSALS[x.refused]
+        raise ConversionError(text, rule=rule)
+    raise ConversionError("the message is refused", rule=rules.ids[x.number])
+
+
+# ------------------------------------------------------------------------------------------------ delivery
+
+cdef int convert_prepare(Converter* x, Delivery d) except -1:
+    """Before the message is read: what comes before its own annotations and headers."""
+    x.stored = d.stored and x.source == CONVERT_AMQP10
+    x.entry = d.entry
+    if x.target == CONVERT_AMQP10:
+        add_octets(&x.lists[0], begin_of(d.entries10), <size_t>PyBytes_GET_SIZE(d.entries10))
+        x.broker = x.counts[0] = d.count10
+        x.broker_size = x.lists[0].size
+    elif x.target == CONVERT_AMQP091:
+        add_octets(&x.lists[0], begin_of(d.entries091), <size_t>PyBytes_GET_SIZE(d.entries091))
+        x.counts[0] = d.count091
+        x.sorted = d.count091 > 0 or x.source != CONVERT_AMQP091
+    return 0
+
+
+cdef int convert_deliver(Converter* x, Delivery d) except -1:
+    """After it was read: fields that the broker decides."""
+    if x.target == CONVERT_AMQP10:
+        convert_deliver_10(x, d)
+    elif x.target == CONVERT_AMQP091:
+        convert_deliver_091(x, d)
+    else:
+        convert_deliver_5(x, d)
+    return 0
+
+
+cdef inline void convert_set(Converter* x, int field, int type, uint64_t n) noexcept:
+    x.slots[field].type = <uint8_t>type
+    x.slots[field].number = n
+
+
+cdef void convert_open_sections(Converter* x) noexcept:
+    """A header and annotations that were given as whole sections are taken apart, for the broker's are put between."""
+    cdef Span* header = &x.sections[0]
+    cdef Span* annotations = &x.sections[AMQP10_SECTION_MESSAGE_ANNOTATIONS - AMQP10_SECTION_FIRST]
+    cdef Amqp10Items items
+    cdef Amqp10Value v
+    cdef uint32_t i
+    if header.at != NULL:
+        amqp10_read(header.at, &v)
+        items = amqp10_items(&v)
+        memset(&x.slots[C10_DURABLE], 0, 5 * sizeof(ConvertSlot))
+        for i in range(5):
+            if amqp10_next(&items, &v) and v.type != AMQP10_NULL:
+                convert_set(x, C10_DURABLE + <int>i, v.type, amqp10_unsigned(&v))
+        header.at = NULL
+    if annotations.at != NULL:
+        x.counts[0] = x.broker
+        x.lists[0].size = x.broker_size
+        amqp10_read(annotations.at, &v)
+        items = amqp10_items(&v)
+        while amqp10_next(&items, &v):
+            convert_keep_annotation(x, &v, &items)
+        annotations.at = NULL
+
+
+cdef void convert_deliver_10(Converter* x, Delivery d) noexcept:
+    convert_open_sections(x)
+    if x.slots[C10_DURABLE].type == 0 and not x.has_header:
+        convert_set(x, C10_DURABLE, AMQP10_BOOLEAN, d.durable != 0)
+    if x.stored and d.priority >= 0:
+        convert_set(x, C10_PRIORITY, AMQP10_UBYTE, <uint64_t>d.priority)
+    if x.stored and d.ttl_ms >= 0:
+        convert_set(x, C10_TTL, AMQP10_UINT, <uint64_t>d.ttl_ms & 0xFFFFFFFFU)
+    convert_set(x, C10_FIRST_ACQUIRER, AMQP10_BOOLEAN, d.first_acquirer)
+    convert_set(x, C10_DELIVERY_COUNT, AMQP10_UINT, d.delivery_count)
+
+
+cdef void convert_deliver_091(Converter* x, Delivery d) noexcept:
+    cdef ConvertSlot* slot = &x.slots[C91_EXPIRATION]
+    if x.stored and d.durable > 0:
+        convert_set(x, C91_DELIVERY_MODE, C91T_OCTET, 2)
+    if x.stored and d.priority >= 0:
+        convert_set(x, C91_PRIORITY, C91T_OCTET, <uint64_t>d.priority)
+    x.slots[C91_TIMESTAMP].type = 0
+    if d.timestamp_s is not None:
+        convert_set(x, C91_TIMESTAMP, C91T_TIMESTAMP, <uint64_t>d.timestamp_s)
+    if d.clears_ttl:
+        slot.type = 0
+    elif d.ttl_ms >= 0:
+        slot.type = C91T_SHORTSTR
+        slot.octets = convert_decimal(x, <uint64_t>d.ttl_ms)
+
+
+cdef void convert_deliver_5(Converter* x, Delivery d) noexcept:
+    cdef uint64_t qos = x.slots[C5_QOS].number
+    if x.source == CONVERT_AMQP10 and d.durable >= 0:
+        qos = d.durable
+    convert_set(x, C5_QOS, C5T_BITS, min(qos, <uint64_t>d.qos))
+    if d.expiry_s >= 0 and x.slots[C5_MESSAGE_EXPIRY_INTERVAL].type:
+        x.slots[C5_MESSAGE_EXPIRY_INTERVAL].number = <uint64_t>d.expiry_s
+    elif not d.keeps_expiry:
+        x.slots[C5_MESSAGE_EXPIRY_INTERVAL].type = 0
+
+
+# ------------------------------------------------------------------------------------------------ one protocol
+
+cdef int convert_same(Converter* x, bytes a, bytes b, Delivery d, Octets* o) except -1:
+    """What a broker gives to a consumer of the publisher's protocol."""
+    cdef int status
+    if x.source == CONVERT_AMQP10:
+        status = convert_same_10(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a), d is None)
+        if status == OK:
+            if d is not None:
+                convert_deliver_10(x, d)
+            convert_write_amqp10(x, o)
+            add_octets(o, x.payload.at, x.payload.size)
+        return status
+    if x.source == CONVERT_AMQP091:
+        return convert_same_091(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a), span_of_bytes(b))
+    return convert_same_5(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a))
+
+
+cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n, bint anew) noexcept nogil:
+    """Header and annotations are written anew, the bare message and the footer stay as they are. `anew`: so are properties."""
+    cdef Amqp10Options options
+    cdef Amqp10Message m
+    cdef Amqp10Section section
+    cdef Amqp10Value v
+    cdef Amqp10Items items
+    cdef const uint8_t* at = p
+    cdef const uint8_t* start
+    cdef int status, i
+    memset(&options, 0, sizeof(options))
+    if amqp10_parse_message(p, n, &options, &m, &x.fault) != OK:
+        return CONVERT_UNDECODABLE
+    status = convert_check_sections(x, &m)
+    if status != OK:
+        return status
+    while at < p + n:
+        start = at
+        amqp10_next_section(&at, p + n, &section)
+        if section.code < AMQP10_SECTION_DATA and anew:
+            if section.code >= AMQP10_SECTION_PROPERTIES:
+                convert_set_section(x, &section)
+        elif section.code > AMQP10_SECTION_MESSAGE_ANNOTATIONS:
+            x.payload.at = start
+            x.payload.size = <uint32_t>(p + n - start)
+            break
+    for i in range(5):
+        x.has_header = m.header.shape and not x.stored
+        if x.has_header and amqp10_field(&m.header, i, &v):
+            x.slots[C10_DURABLE + i].type = v.type
+            x.slots[C10_DURABLE + i].number = amqp10_unsigned(&v)
+    start = m.at[AMQP10_SECTION_MESSAGE_ANNOTATIONS - AMQP10_SECTION_FIRST]
+    if start == NULL:
+        return OK
+    amqp10_read(start, &v)
+    items = amqp10_items(&v)
+    while amqp10_next(&items, &v):
+        convert_keep_annotation(x, &v, &items)
+    return OK
+
+
+cdef void convert_keep_annotation(Converter* x, const Amqp10Value* key, Amqp10Items* items) noexcept nogil:
+    cdef Span s = amqp10_octets(key)
+    cdef Amqp10Value v
+    amqp10_next(items, &v)
+    if x.broker and convert_has_key(x, &s):
+        return
+    convert_rewrite(&x.lists[0], key)
+    convert_rewrite(&x.lists[0], &v)
+    x.counts[0] += 1
+
+
+cdef int convert_same_091(Converter* x, const uint8_t* p, size_t n, Span body) noexcept nogil:
+    """The header BCC goes."""
+    cdef Amqp091Options o
+    cdef Amqp091Properties m
+    cdef ConvertValue v
+    cdef Cursor c
+    cdef Amqp091Entry e
+    cdef const uint8_t* at
+    cdef int i
+    memset(&o, 0, sizeof(o))
+    if amqp091_parse_properties(p, n, &o, &m, &x.fault) != OK:
+        return CONVERT_UNDECODABLE
+    for i in range(AMQP091_PROPERTY_COUNT):
+        at = amqp091_property(&m, i)
+        if at != NULL and i != AMQP091_PROPERTY_HEADERS:
+            convert_of_property(at, i, &v)
+            x.slots[C91_CONTENT_TYPE + i].type = v.type
+            x.slots[C91_CONTENT_TYPE + i].octets = v.octets
+            x.slots[C91_CONTENT_TYPE + i].number = v.number
+    at = amqp091_property(&m, AMQP091_PROPERTY_HEADERS)
+    if at != NULL:
+        c = amqp091_entries(at)
+        at = c.at
+        while amqp091_next_entry(&c, True, &e):
+            if e.name.size != 3 or memcmp(e.name.at, b"BCC", 3) != 0:
+                add_octets(&x.lists[0], at, <size_t>(c.at - at))
+                x.counts[0] += 1
+            at = c.at
+    x.payload = body
+    return OK
+
+
+cdef int convert_same_5(Converter* x, const uint8_t* p, size_t n) noexcept nogil:
+    cdef MqttPacket m
+    cdef ConvertPairs pairs
+    cdef ConvertValue v
+    cdef Span values[MQTT_PROPERTY_TOP]
+    cdef Cursor c
+    cdef uint8_t* kept = [MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR, MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL, 0,
+                          MQTT_PROPERTY_RESPONSE_TOPIC, MQTT_PROPERTY_CORRELATION_DATA, 0, 0, MQTT_PROPERTY_CONTENT_TYPE]
+    cdef ConvertSlot* slot
+    cdef uint32_t i
+    cdef int status = convert_parse_publish(x, p, n, &m)
+    if status != OK:
+        return status
+    memset(values, 0, sizeof(values))
+    x.retain = m.flags & 1
+    c = cursor_over(m.properties.at, m.properties.size)
+    if not convert_collect(x, &c, m.property_count, values, &pairs):
+        return CONVERT_REFUSED
+    for i in range(8):
+        if kept[i] and values[kept[i]].at != NULL:
+            convert_of_mqtt(kept[i], values[kept[i]], &v)
+            slot = &x.slots[C5_PAYLOAD_FORMAT_INDICATOR + <int>i]
+            slot.type = v.type
+            slot.octets = v.octets
+            slot.number = v.number
+    for i in range(pairs.count):
+        add_u8(&x.lists[0], MQTT_PROPERTY_USER_PROPERTY)
+        add_octets(&x.lists[0], pairs.keys[i].at - 2, <size_t>pairs.keys[i].size + 2)
+        add_octets(&x.lists[0], pairs.values[i].at - 2, <size_t>pairs.values[i].size + 2)
+    x.slots[C5_QOS].type = C5T_BITS
+    x.slots[C5_QOS].number = min(m.flags >> 1 & 3, 1)
+    x.payload = m.payload
+    return OK
+
+
+# ------------------------------------------------------------------------------------------------ what a broker learns
+
+def essentials_of(ConvertRules rules not None, int source, data, bint routed):
+    """What a broker notes of a message when it arrives: a dict with those of durable, priority, ttl_ms, timestamp_ms,
+    topic, qos, retain, expiry_s, cc, bcc, exchange, routing_key, received_ms that it says. `routed`: it comes from a stream
+    and tells how it was routed. ConversionError: it is refused."""
+    cdef bytes a = bytes_of(data)
+    cdef const uint8_t* p = begin_of(a)
+    cdef size_t n = <size_t>PyBytes_GET_SIZE(a)
+    if source == CONVERT_AMQP10:
+        return essentials_of_10(p, n, routed)
+    if source == CONVERT_AMQP091:
+        return essentials_of_091(p, n)
+    return essentials_of_5(rules, p, n)
+
+
+cdef dict essentials_of_10(const uint8_t* p, size_t n, bint routed):
+    cdef Amqp10Options o
+    cdef Amqp10Message m
+    cdef Amqp10Value v, key
+    cdef Amqp10Items items
+    cdef Fault f
+    cdef int64_t ms = 0
+    cdef dict out = {}
+    memset(&o, 0, sizeof(o))
+    if amqp10_parse_message(p, n, &o, &m, &f) != OK:
+        cause = make_fault(&AMQP10_TABLES, &f, 0)
+        raise ConversionError(str(cause), rule="amqp10:undecodable") from cause
+    if m.header.shape:
+        if amqp10_field(&m.header, AMQP10_HEADER_DURABLE, &v):
+            out["durable"] = amqp10_unsigned(&v) != 0
+        if amqp10_field(&m.header, AMQP10_HEADER_PRIORITY, &v):
+            out["priority"] = amqp10_unsigned(&v)
+        if amqp10_field(&m.header, AMQP10_HEADER_TTL, &v):
+            out["ttl_ms"] = amqp10_unsigned(&v)
+    if m.properties.shape and amqp10_field_timestamp(&m.properties, AMQP10_PROPERTIES_CREATION_TIME, &ms):
+        out["timestamp_ms"] = ms
+    if m.at[AMQP10_SECTION_MESSAGE_ANNOTATIONS - AMQP10_SECTION_FIRST] == NULL:
+        return out
+    amqp10_read(m.at[AMQP10_SECTION_MESSAGE_ANNOTATIONS - AMQP10_SECTION_FIRST], &v)
+    items = amqp10_items(&v)
+    while amqp10_next(&items, &key):
+        amqp10_next(&items, &v)
+        note_annotation(out, &key, &v, routed)
+    return out
+
+
+cdef int note_annotation(dict out, const Amqp10Value* key, const Amqp10Value* v, bint routed) except -1:
+    """Annotations that say how the message was routed."""
+    cdef Amqp10Items items
+    cdef Amqp10Value item
+    cdef Span s
+    cdef uint64_t number = 0
+    name = octets_of(key.body, key.size)
+    if name == b"x-cc":
+        items = amqp10_items(v)
+        keys = []
+        while v.type == AMQP10_LIST and amqp10_next(&items, &item):
+            if item.type != AMQP10_STRING:
+                break
+            keys.append(octets_of(item.body, item.size))
+        if not routed and v.type != AMQP10_NULL and (v.type != AMQP10_LIST or <uint32_t>len(keys) != v.count):
+            raise ConversionError(CONVERT_REFUSALS[REFUSED_CC][1], rule=CONVERT_REFUSALS[REFUSED_CC][0])
+        out["cc"] = keys
+    elif name == b"x-basic-delivery-mode" and v.type == AMQP10_UBYTE:
+        out.setdefault("durable", amqp10_unsigned(v) == 2)
+    elif name == b"x-basic-priority" and v.type == AMQP10_UBYTE:
+        out.setdefault("priority", amqp10_unsigned(v))
+    elif name == b"x-basic-expiration" and v.type == AMQP10_STRING:
+        s = amqp10_octets(v)
+        if convert_number(&s, &number):
+            out.setdefault("ttl_ms", number)
+    elif routed and v.type == AMQP10_STRING and (name == b"x-exchange" or name == b"x-routing-key"):
+        out[name[2:].decode().replace("-", "_")] = octets_of(v.body, v.size)
+    elif routed and name == b"x-opt-rabbitmq-received-time" and v.type == AMQP10_TIMESTAMP:
+        out["received_ms"] = amqp10_signed(v)
+    return 0
+
+
+cdef dict essentials_of_091(const uint8_t* p, size_t n):
+    cdef Amqp091Options o
+    cdef Amqp091Properties m
+    cdef Amqp091Entry e
+    cdef Fault f
+    cdef Span s
+    cdef uint64_t number = 0
+    cdef const uint8_t* at
+    cdef dict out = {}
+    memset(&o, 0, sizeof(o))
+    if amqp091_parse_properties(p, n, &o, &m, &f) != OK:
+        cause = make_fault(&AMQP091_TABLES, &f, 0)
+        raise ConversionError(str(cause), rule="amqp091:undecodable") from cause
+    at = amqp091_property(&m, AMQP091_PROPERTY_DELIVERY_MODE)
+    out["durable"] = at != NULL and at[0] == 2
+    at = amqp091_property(&m, AMQP091_PROPERTY_PRIORITY)
+    if at != NULL:
+        out["priority"] = at[0]
+    at = amqp091_property(&m, AMQP091_PROPERTY_TIMESTAMP)
+    if at != NULL:
+        out["timestamp_ms"] = load_u64(at) * <object>1000
+    at = amqp091_property(&m, AMQP091_PROPERTY_EXPIRATION)
+    if at != NULL:
+        s = amqp091_shortstr_at(at)
+        if convert_number(&s, &number):
+            out["ttl_ms"] = number
+    at = amqp091_property(&m, AMQP091_PROPERTY_HEADERS)
+    for name in (b"CC", b"BCC"):
+        if at != NULL and amqp091_find_entry(at, <const char*>name, <size_t>len(name), &e):
+            if e.letter != c"A":
+                raise ConversionError(f"{name.decode()} is not an array", rule=f"amqp091:headers-{name.decode().lower()}-type")
+            out[name.decode().lower()] = longstrs_of(&e)
+    return out
+
+
+cdef list longstrs_of(const Amqp091Entry* entry):
+    cdef Cursor c = cursor_over(entry.at, entry.size)
+    cdef Amqp091Entry e
+    cdef list out = []
+    while amqp091_next_entry(&c, False, &e):
+        if e.letter == c"S":
+            out.append(octets_of(e.at, e.size))
+    return out
+
+
+cdef dict essentials_of_5(ConvertRules rules, const uint8_t* p, size_t n):
+    cdef MqttPacket m
+    cdef Converter x
+    cdef Cursor c
+    cdef dict out = {}
+    cdef int status
+    convert_begin(&x, rules, CONVERT_MQTT5, CONVERT_MQTT5)
+    try:
+        status = convert_parse_publish(&x, p, n, &m)
+        if status != OK:
+            raise_refused(rules, &x, status)
+    finally:
+        convert_end(&x)
+    out["topic"] = octets_of(m.topic.at, m.topic.size)
+    out["qos"] = m.flags >> 1 & 3
+    out["durable"] = out["qos"] > 0
+    out["retain"] = bool(m.flags & 1)
+    c = cursor_over(m.properties.at, m.properties.size)
+    if m.properties_seen >> MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL & 1:
+        out["expiry_s"] = expiry_of(&c)
+        out["ttl_ms"] = out["expiry_s"] * 1000
+    return out
+
+
+cdef object expiry_of(Cursor* c):
+    cdef uint32_t identifier = 0, unused = 0
+    cdef int type
+    cdef Span s
+    while c.at < c.end:
+        c.at += read_varint(c.at, left(c), &identifier)
+        type = mqtt_properties[identifier].type
+        if identifier == MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL:
+            return load_u32(c.at)
+        if type == MQTT_STRING or type == MQTT_BINARY or type == MQTT_PAIR:
+            convert_take_sized(c, &s)
+            if type == MQTT_PAIR:
+                convert_take_sized(c, &s)
+        else:
+            c.at += (read_varint(c.at, left(c), &unused) if type == MQTT_VARINT else 1 if type == MQTT_BYTE else
+                     2 if type == MQTT_TWO else 4)
+    return None
+
+
+def unconverted(bytes octets not None, bytes body):
+    """A message of the protocol it has."""
+    cdef Converted out = Converted.__new__(Converted)
+    out.octets = octets
+    out.body = body
+    return out

@@ -1,0 +1,473 @@
+# Readers of conversions: a message of each protocol is checked by its own room and offered field by field to the rules.
+#
+# What a field's row makes of the order: correlation_id comes before message_id, annotations before properties, and what
+# becomes a header from elsewhere before headers, because RabbitMQ writes them so.
+#
+# Uses: be, status, cursor, varint, amqp091, amqp10_table, amqp10_types, amqp10, mqtt_table, mqtt, convert_rules,
+# convert_state, convert_values, convert. Included by _core.pyx.
+
+
+cdef enum:
+    CONVERT_SECTIONS_MAX = 10000
+    CONVERT_FEW_PAIRS = 16
+    CONVERT_BAD_STRINGS = 16        # ill-formed places in the strings of a packet
+
+
+cdef inline void convert_plain(ConvertValue* v) noexcept nogil:
+    """A value that has no key."""
+    v.key.at = NULL
+    v.key.size = 0
+
+
+cdef inline int convert_absent(Converter* x, int field) noexcept nogil:
+    """A field that is not there, for the rows that say what then."""
+    cdef ConvertValue v
+    if x.pair.first[field][CONVERT_ABSENT] == 0:
+        return OK
+    memset(&v, 0, sizeof(v))
+    v.type = CONVERT_ABSENT
+    return convert_take(x, field, &v)
+
+
+cdef inline int convert_refuse(Converter* x, int why) noexcept nogil:
+    x.refused = <uint8_t>why
+    return CONVERT_REFUSED
+
+
+# ------------------------------------------------------------------------------------------------ AMQP 1.0
+
+cdef int convert_read_amqp10(Converter* x, const uint8_t* p, size_t n) noexcept nogil:
+    cdef Amqp10Options o
+    cdef Amqp10Message m
+    cdef int status
+    memset(&o, 0, sizeof(o))
+    status = amqp10_parse_message(p, n, &o, &m, &x.fault)
+    if status != OK:
+        return CONVERT_UNDECODABLE
+    status = convert_check_sections(x, &m)
+    if status == OK:
+        status = convert_take_header(x, &m)
+    if status == OK:
+        status = convert_take_entries(x, &m, AMQP10_SECTION_DELIVERY_ANNOTATIONS, C10_DELIVERY_ANNOTATIONS)
+    if status == OK:
+        status = convert_take_entries(x, &m, AMQP10_SECTION_MESSAGE_ANNOTATIONS, C10_MESSAGE_ANNOTATIONS)
+    if status == OK and m.properties.shape:
+        status = convert_take_properties(x, &m.properties)
+    if status == OK:
+        status = convert_take_entries(x, &m, AMQP10_SECTION_APPLICATION_PROPERTIES, C10_APPLICATION_PROPERTIES)
+    return convert_take_body(x, &m) if status == OK else status
+
+
+cdef int convert_check_sections(Converter* x, const Amqp10Message* m) noexcept nogil:
+    """Order and number of the sections; where the body is; keys of annotations, where the dialect is strict about them."""
+    cdef const uint8_t* at = m.octets
+    cdef const uint8_t* end = m.octets + m.size
+    cdef const uint8_t* start
+    cdef Amqp10Section section
+    cdef int before = 0, count = 0
+    if m.body == 0:
+        return convert_refuse(x, REFUSED_BODY_MISSING)
+    while at < end:
+        start = at
+        amqp10_next_section(&at, end, &section)
+        count += 1
+        if section.code == 0:
+            return convert_refuse(x, REFUSED_SECTION_UNKNOWN)
+        if count > CONVERT_SECTIONS_MAX:
+            return convert_refuse(x, REFUSED_SECTION_COUNT)
+        if not x.entry and not convert_may_follow(section.code, before):
+            return convert_refuse(x, REFUSED_SECTION_ORDER)
+        before = section.code
+        if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
+            if x.body.at == NULL:
+                x.body.at = x.rest.at = start
+                x.body.size = <uint32_t>(end - start)
+            x.rest.size = <uint32_t>(at - x.rest.at)
+        elif x.annotation_keys and not convert_keys_allowed(&section, m.body):
+            return convert_refuse(x, REFUSED_ANNOTATION_KEY)
+    return OK
+
+
+cdef inline bint convert_may_follow(int code, int before) noexcept nogil:
+    """Amqp 1.0, 3.2: sections are in order; only data and amqp-sequence repeat, and bodies do not mix."""
+    if AMQP10_SECTION_DATA <= before <= AMQP10_SECTION_AMQP_VALUE and code <= AMQP10_SECTION_AMQP_VALUE:
+        return code == before and code != AMQP10_SECTION_AMQP_VALUE
+    return code > before
+
+
+cdef bint convert_keys_allowed(const Amqp10Section* section, int body) noexcept nogil:
+    """Keys of annotations are symbols that begin with x-; of a footer as well, where RabbitMQ reads it: behind data."""
+    cdef Amqp10Items items
+    cdef Amqp10Value v
+    if section.code != AMQP10_SECTION_MESSAGE_ANNOTATIONS and section.code != AMQP10_SECTION_DELIVERY_ANNOTATIONS and \
+            (section.code != AMQP10_SECTION_FOOTER or body != AMQP10_SECTION_DATA):
+        return True
+    amqp10_read(section.at, &v)
+    items = amqp10_items(&v)
+    while amqp10_next(&items, &v):
+        if v.type != AMQP10_SYMBOL or v.size < 2 or v.body[0] != c"x" or v.body[1] != c"-":
+            return False
+        amqp10_next(&items, &v)
+    return True
+
+
+cdef int convert_take_header(Converter* x, const Amqp10Message* m) noexcept nogil:
+    cdef ConvertValue v
+    cdef Amqp10Value field
+    cdef int status, i
+    convert_plain(&v)
+    for i in range(5):
+        status = OK
+        if not x.stored and m.header.shape and amqp10_field(&m.header, i, &field):
+            convert_of_amqp10(&field, &v)
+            status = convert_take(x, C10_DURABLE + i, &v)
+        elif i == 0:
+            status = convert_absent(x, C10_DURABLE)
+        if status != OK:
+            return status
+    return OK
+
+
+cdef int convert_take_entries(Converter* x, const Amqp10Message* m, int code, int field) noexcept nogil:
+    """Annotations, or application properties."""
+    cdef const uint8_t* at = m.at[code - AMQP10_SECTION_FIRST]
+    cdef Amqp10Items items
+    cdef Amqp10Value key, value
+    cdef ConvertValue v
+    cdef int type = AMQP10_STRING if field == C10_APPLICATION_PROPERTIES else AMQP10_SYMBOL
+    cdef int status = OK
+    if at == NULL:
+        return OK
+    amqp10_read(at, &value)
+    items = amqp10_items(&value)
+    while status == OK and amqp10_next(&items, &key):
+        amqp10_next(&items, &value)
+        convert_of_amqp10(&value, &v)
+        v.key = amqp10_octets(&key)
+        if key.type != type:
+            convert_note(x, NULL, field, &v, CONVERT_DROPPED, REASON_KEY)
+            continue
+        if type == AMQP10_SYMBOL and key.size == 18 and value.type == AMQP10_BYTE and \
+                memcmp(key.body, b"x-opt-jms-reply-to", 18) == 0:
+            x.jms_topic = v.number == 1 or v.number == 3        # topic, temporary topic
+        status = convert_take(x, field, &v)
+    return status
+
+
+cdef int convert_take_properties(Converter* x, const Amqp10Composite* properties) noexcept nogil:
+    cdef ConvertValue v
+    cdef Amqp10Value field
+    cdef int status = OK, i
+    convert_plain(&v)
+    if amqp10_field(properties, AMQP10_PROPERTIES_CORRELATION_ID, &field):
+        convert_of_amqp10(&field, &v)
+        status = convert_take(x, C10_CORRELATION_ID, &v)
+    for i in range(13):
+        if status != OK:
+            return status
+        if i != AMQP10_PROPERTIES_CORRELATION_ID and amqp10_field(properties, i, &field):
+            convert_of_amqp10(&field, &v)
+            status = convert_take(x, C10_MESSAGE_ID + i, &v)
+    return status
+
+
+cdef int convert_take_body(Converter* x, const Amqp10Message* m) noexcept nogil:
+    cdef ConvertValue v
+    cdef Amqp10Value value
+    cdef int field = (C10_AMQP_VALUE if m.body == AMQP10_SECTION_AMQP_VALUE else
+                      C10_AMQP_SEQUENCE if m.body == AMQP10_SECTION_AMQP_SEQUENCE else
+                      C10_DATA_MULTIPLE if m.body_count > 1 else C10_DATA)
+    cdef int status
+    amqp10_read(m.at[m.body - AMQP10_SECTION_FIRST], &value)
+    convert_of_amqp10(&value, &v)
+    convert_plain(&v)
+    status = convert_take(x, field, &v)
+    if status == OK and x.payload.at != x.body.at and m.at[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST] != NULL:
+        status = convert_take_entries(x, m, AMQP10_SECTION_FOOTER, C10_FOOTER)
+    return status
+
+
+# ------------------------------------------------------------------------------------------------ AMQP 0.9.1
+
+cdef int convert_read_amqp091(Converter* x, const uint8_t* p, size_t n, Span body) noexcept nogil:
+    """Property flags and properties, and the body."""
+    cdef Amqp091Options o
+    cdef Amqp091Properties m
+    cdef ConvertValue v
+    cdef const uint8_t* at
+    cdef int status = OK, i
+    memset(&o, 0, sizeof(o))
+    if amqp091_parse_properties(p, n, &o, &m, &x.fault) != OK:
+        return CONVERT_UNDECODABLE
+    convert_plain(&v)
+    at = amqp091_property(&m, AMQP091_PROPERTY_TYPE)
+    if at != NULL:
+        x.amqp_encoded = at[0] == 8 and memcmp(at + 1, b"amqp-1.0", 8) == 0
+        convert_of_property(at, AMQP091_PROPERTY_TYPE, &v)
+        status = convert_take(x, C91_TYPE, &v)
+    for i in range(AMQP091_PROPERTY_COUNT):
+        if status != OK:
+            return status
+        if i == AMQP091_PROPERTY_TYPE or i == AMQP091_PROPERTY_HEADERS:
+            continue
+        at = amqp091_property(&m, i)
+        if at == NULL:
+            status = convert_absent(x, C91_CONTENT_TYPE + i)
+        else:
+            convert_of_property(at, i, &v)
+            status = convert_take(x, C91_CONTENT_TYPE + i, &v)
+    at = amqp091_property(&m, AMQP091_PROPERTY_HEADERS)
+    if status == OK and at != NULL:
+        status = convert_take_headers(x, at)
+    if status != OK:
+        return status
+    v.type = C91T_BINARY
+    v.octets = body
+    return convert_take(x, C91_PAYLOAD, &v)
+
+
+cdef void convert_of_property(const uint8_t* at, int i, ConvertValue* v) noexcept nogil:
+    v.number = 0
+    if i == AMQP091_PROPERTY_TIMESTAMP:
+        v.type = C91T_TIMESTAMP
+        v.octets.at = at
+        v.octets.size = 8
+        v.number = load_u64(at)
+    elif i == AMQP091_PROPERTY_DELIVERY_MODE or i == AMQP091_PROPERTY_PRIORITY:
+        v.type = C91T_OCTET
+        v.octets.at = at
+        v.octets.size = 1
+        v.number = at[0]
+    else:
+        v.type = C91T_SHORTSTR
+        v.octets = amqp091_shortstr_at(at)
+
+
+cdef int convert_take_headers(Converter* x, const uint8_t* at) noexcept nogil:
+    cdef Cursor c = amqp091_entries(at)
+    cdef Amqp091Entry e
+    cdef ConvertValue v
+    cdef int status = OK
+    while status == OK and amqp091_next_entry(&c, True, &e):
+        convert_of_entry(&e, &v)
+        v.key = e.name
+        status = convert_take(x, C91_HEADERS, &v)
+    return status
+
+
+# ------------------------------------------------------------------------------------------------ MQTT 5.0
+
+cdef struct ConvertPairs:           # User Properties
+    Span* keys
+    Span* values
+    uint8_t* again                  # the key was there before
+    uint32_t count
+
+
+cdef int convert_read_mqtt5(Converter* x, const uint8_t* p, size_t n, MqttPacket* m) noexcept nogil:
+    cdef ConvertValue v
+    cdef int status = convert_parse_publish(x, p, n, m)
+    if status != OK:
+        return status
+    convert_plain(&v)
+    x.sorted = x.rows[x.pair.item[C5T_PAIR]].how == HOW_SORTED
+    return convert_take_packet(x, m, &v)
+
+
+cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPacket* m) noexcept nogil:
+    """The packet, which must be a PUBLISH. RabbitMQ takes strings that are no UTF-8: so do we where it is followed, and a few
+    of them. They are found in a copy, in which other octets stand for those at fault."""
+    cdef MqttOptions o
+    cdef uint8_t* copy = NULL
+    cdef int i
+    memset(&o, 0, sizeof(o))
+    o.version = 5
+    o.side = -1
+    for i in range(CONVERT_BAD_STRINGS):
+        if mqtt_parse(p if copy == NULL else copy, n, &o, m, &x.fault) == OK:
+            break
+        if x.valid or (not convert_is_bad_string(x.fault.check)):
+            return CONVERT_UNDECODABLE
+        if copy == NULL:
+            copy = convert_room(x, n)
+            if copy == NULL:
+                return CONVERT_UNDECODABLE
+            memcpy(copy, p, n)
+        copy[x.fault.offset] = c"?"
+    else:
+        return CONVERT_UNDECODABLE
+    if m.type != MQTT_PUBLISH:
+        fault(&x.fault, UNSUPPORTED, 0, 0, 0, 0, 0, 0)
+        return CONVERT_UNDECODABLE
+    if copy != NULL:
+        m.properties.at = p + (m.properties.at - copy)
+        m.payload.at = p + (m.payload.at - copy)
+        m.topic.at = p + (m.topic.at - copy)
+    return OK
+
+
+cdef inline bint convert_is_bad_string(int check) noexcept nogil:
+    return check == MQTT_CHECK_STRING_UTF8 or check == MQTT_CHECK_STRING_NUL or check == MQTT_CHECK_USER_PROPERTY_UTF8 or \
+        check == MQTT_CHECK_USER_PROPERTY_NUL
+
+
+cdef int convert_take_flag(Converter* x, int field, uint64_t n, const uint8_t* at, ConvertValue* v) noexcept nogil:
+    v.type = C5T_BITS
+    v.number = n
+    v.octets.at = at
+    v.octets.size = 1
+    return convert_take(x, field, v)
+
+
+cdef int convert_take_packet(Converter* x, const MqttPacket* m, ConvertValue* v) noexcept nogil:
+    cdef Cursor c = cursor_over(m.properties.at, m.properties.size)
+    cdef Span values[MQTT_PROPERTY_TOP]
+    cdef ConvertPairs pairs
+    cdef uint8_t* fields = [MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR, MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL,
+                            MQTT_PROPERTY_TOPIC_ALIAS, MQTT_PROPERTY_RESPONSE_TOPIC, MQTT_PROPERTY_CORRELATION_DATA,
+                            0, MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER, MQTT_PROPERTY_CONTENT_TYPE]
+    cdef int status, i
+    memset(values, 0, sizeof(values))
+    if not convert_collect(x, &c, m.property_count, values, &pairs):
+        return convert_refuse(x, REFUSED_TOO_LARGE)
+    status = convert_take_flag(x, C5_QOS, m.flags >> 1 & 3, m.frame, v)
+    if status == OK and m.flags & 8:
+        status = convert_take_flag(x, C5_DUP, 1, m.frame, v)
+    if status == OK and m.flags & 1:
+        status = convert_take_flag(x, C5_RETAIN, 1, m.frame, v)
+    for i in range(8):
+        if status != OK:
+            return status
+        if values[fields[i]].at != NULL:
+            convert_of_mqtt(fields[i], values[fields[i]], v)
+            if fields[i] == MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR:
+                x.formatted = v.number == 1
+            status = convert_take(x, C5_PAYLOAD_FORMAT_INDICATOR + i, v)
+    if status == OK and pairs.count:
+        status = convert_take_pairs(x, &pairs)
+    if status != OK:
+        return status
+    convert_plain(v)
+    v.type = C5T_BINARY
+    v.octets = m.payload
+    return convert_take(x, C5_PAYLOAD, v)
+
+
+cdef void convert_of_mqtt(int identifier, Span s, ConvertValue* v) noexcept nogil:
+    cdef uint32_t n = 0
+    cdef int type = mqtt_properties[identifier].type
+    v.octets = s
+    v.type = C5T_UTF8 if type == MQTT_STRING else C5T_BINARY
+    if type == MQTT_STRING or type == MQTT_BINARY:
+        return
+    v.type = C5T_UINT
+    if s.size == 1 and type != MQTT_VARINT:
+        v.type = C5T_BITS
+        n = s.at[0]
+    elif type == MQTT_VARINT:
+        read_varint(s.at, s.size, &n)
+    elif s.size == 2:
+        v.type = C5T_USHORT
+        n = load_u16(s.at)
+    else:
+        n = load_u32(s.at)
+    v.number = n
+
+
+cdef bint convert_collect(Converter* x, Cursor* c, uint32_t count, Span* values, ConvertPairs* pairs) noexcept nogil:
+    """Where each property's value is; the User Properties, in order. False: no memory."""
+    cdef uint32_t identifier = 0, unused = 0
+    cdef Span s
+    cdef int type
+    memset(pairs, 0, sizeof(ConvertPairs))
+    if count:
+        pairs.keys = <Span*>convert_room(x, count * sizeof(Span))
+        pairs.values = <Span*>convert_room(x, count * sizeof(Span))
+        pairs.again = convert_room(x, (count + 15) & ~<uint32_t>15)
+        if pairs.keys == NULL or pairs.values == NULL or pairs.again == NULL:
+            return False
+        memset(pairs.again, 0, count)
+    while c.at < c.end:
+        c.at += read_varint(c.at, left(c), &identifier)
+        type = mqtt_properties[identifier].type
+        if identifier == MQTT_PROPERTY_USER_PROPERTY:
+            convert_take_sized(c, &pairs.keys[pairs.count])
+            convert_take_sized(c, &pairs.values[pairs.count])
+            pairs.count += 1
+            continue
+        if type == MQTT_STRING or type == MQTT_BINARY:
+            convert_take_sized(c, &s)
+        else:
+            s.at = c.at
+            s.size = (<uint32_t>read_varint(c.at, left(c), &unused) if type == MQTT_VARINT else
+                      1 if type == MQTT_BYTE else 2 if type == MQTT_TWO else 4)
+            c.at += s.size
+        if values[identifier].at == NULL:
+            values[identifier] = s
+    return True
+
+
+cdef inline void convert_take_sized(Cursor* c, Span* s) noexcept nogil:
+    s.size = load_u16(c.at)
+    s.at = c.at + 2
+    c.at += 2 + s.size
+
+
+cdef int convert_take_pairs(Converter* x, ConvertPairs* pairs) noexcept nogil:
+    """User Properties; of those with the same key the first alone, where the rows of types say so."""
+    cdef const ConvertRow* row = &x.rows[x.pair.item[C5T_PAIR]]
+    cdef ConvertValue v
+    cdef int status = OK
+    cdef uint32_t i
+    if x.pair.item[C5T_PAIR]:
+        convert_mark_again(x, pairs)
+    for i in range(pairs.count):
+        v.type = C5T_PAIR
+        v.number = 0
+        v.key = pairs.keys[i]
+        v.octets = pairs.values[i]
+        if pairs.again[i]:
+            convert_note(x, row, C5_USER_PROPERTY, &v, CONVERT_DROPPED, REASON_DUPLICATE)
+            continue
+        status = convert_take(x, C5_USER_PROPERTY, &v)
+        if status != OK:
+            break
+    return status
+
+
+cdef inline bint convert_equal(const Span* a, const Span* b) noexcept nogil:
+    return a.size == b.size and memcmp(a.at, b.at, a.size) == 0
+
+
+cdef void convert_mark_again(Converter* x, ConvertPairs* pairs) noexcept nogil:
+    """Few are compared with each other, many are sorted: no choice of keys takes longer than others."""
+    cdef Span** ordered
+    cdef uint32_t i, k
+    if pairs.count <= CONVERT_FEW_PAIRS:
+        for i in range(1, pairs.count):
+            for k in range(i):
+                if convert_equal(&pairs.keys[i], &pairs.keys[k]):
+                    pairs.again[i] = 1
+                    break
+        return
+    ordered = <Span**>convert_room(x, pairs.count * sizeof(Span*))
+    if ordered == NULL:
+        return
+    for i in range(pairs.count):
+        ordered[i] = &pairs.keys[i]
+    qsort(ordered, pairs.count, sizeof(Span*), convert_order_of_keys)
+    for i in range(1, pairs.count):
+        if convert_equal(ordered[i], ordered[i - 1]):
+            pairs.again[ordered[i] - pairs.keys] = 1
+
+
+cdef int convert_order_of_keys(const void* a, const void* b) noexcept nogil:
+    """By the octets of the keys, then by where they stand."""
+    cdef const Span* left_ = (<const Span**>a)[0]
+    cdef const Span* right = (<const Span**>b)[0]
+    cdef int found = memcmp(left_.at, right.at, min(left_.size, right.size))
+    if found:
+        return found
+    if left_.size != right.size:
+        return -1 if left_.size < right.size else 1
+    return -1 if left_ < right else left_ > right

@@ -1,0 +1,387 @@
+# What a conversion knows while it is under way; notes; and the conditions of rows.
+#
+# Uses: be, status, cursor, utf8, octets, message (is_ascii), amqp091, amqp10_types, convert_rules. Included by _core.pyx.
+from libc.string cimport memchr, strchr, strlen
+
+
+cdef enum ConvertWhat:              # what a note says of a value
+    CONVERT_TAKEN = 0               # nothing was lost: only where every row is to be told
+    CONVERT_DROPPED = 1
+    CONVERT_NARROWED = 2            # a part of it was
+    CONVERT_MOVED = 3               # it is somewhere else, as a header for instance
+
+
+cdef enum ConvertReason:
+    REASON_ROW = 0
+    REASON_NO_ROW = 1
+    REASON_TOO_LONG = 2
+    REASON_INVALID = 3
+    REASON_PERCENT = 4
+    REASON_WRAPS = 5
+    REASON_ROUNDS = 6
+    REASON_DUPLICATE = 7
+    REASON_NO_TEXT = 8
+    REASON_KEY = 9
+    REASON_ITEM = 10
+    REASON_COUNT = 11
+
+
+CONVERT_REASONS = (
+    "the rule says so", "no rule matches", "too long for the target", "not valid in the target's protocol",
+    "not percent-encoded as it should be", "too large for the target: the low bits remain", "rounded toward zero",
+    "a second value of one key", "has no form as text", "the key cannot be a key there", "a value within it was dropped",
+)
+
+
+cdef struct ConvertNote:
+    uint16_t number                 # row; 0: none
+    uint8_t field                   # of the source
+    uint8_t type
+    uint8_t what                    # a ConvertWhat
+    uint8_t reason                  # a ConvertReason
+    Span key, octets                # of the source
+
+
+cdef struct ConvertSlot:            # a field of the target
+    uint8_t type                    # of the target's types; 0: nothing has gone there
+    uint64_t number
+    Span octets
+
+
+cdef struct ConvertValue:           # a value of the source
+    uint8_t type
+    uint64_t number                 # whole numbers, as 64 bits of two's complement; bits of floats
+    Span octets                     # strings, binaries, uuids; of others, where they lie
+    Span key                        # absent: no header, annotation or property
+    Amqp10Value amqp10
+    Amqp091Entry amqp091
+
+
+cdef struct ConvertChunk:
+    ConvertChunk* next
+
+
+cdef enum:
+    CONVERT_SCRATCH = 1024          # octets of derived values before memory must be had
+
+
+cdef enum ConvertStatus:            # beside OK: why a message is not converted
+    CONVERT_REFUSED = 100           # `refused` and `number` say by which rule
+    CONVERT_UNDECODABLE = 101       # `fault` says why
+
+
+cdef enum ConvertRefused:           # refusals that no row says
+    REFUSED_BY_ROW = 0
+    REFUSED_BODY_MISSING = 1
+    REFUSED_SECTION_ORDER = 2
+    REFUSED_SECTION_UNKNOWN = 3
+    REFUSED_SECTION_COUNT = 4
+    REFUSED_ANNOTATION_KEY = 5
+    REFUSED_CC = 6
+    REFUSED_TOO_LARGE = 7
+    REFUSED_NO_RULES = 8
+
+
+CONVERT_REFUSALS = (
+    ("", ""),
+    ("amqp10:body-missing", "the message has no body"),
+    ("amqp10:section-order", "sections are out of order, or bodies of different kinds are mixed"),
+    ("amqp10:section-unknown", "a section that the specification does not know"),
+    ("amqp10:section-count", "more than 10000 sections"),
+    ("amqp10:annotation-key", "the key of an annotation is not a symbol that begins with x-"),
+    ("amqp10:x-cc", "x-cc is not a list of strings"),
+    ("too-large", "the result would be larger than its protocol allows"),
+    ("pair", "no rules for this pair of protocols"),
+)
+
+
+cdef struct Converter:
+    const ConvertRow* rows
+    const ConvertPair* pair
+    uint8_t source, target          # a ConvertProtocol
+    uint8_t valid                   # drop what the target's specification does not allow
+    uint8_t tell                    # note every row that was taken, not only losses
+    uint8_t stored                  # AMQP 1.0: as a queue keeps it, without header
+    uint8_t entry                   # AMQP 1.0: an entry of a stream, whose sections may be in any order
+    uint8_t annotation_keys         # refuse keys of annotations that do not begin with x-
+    Span mqtt_exchange
+    # ---- what readers tell conditions
+    uint8_t has_header, jms_topic, formatted, amqp_encoded, retain, narrowed, reason, sorted
+    Span body                       # all body sections, with the footer
+    Span rest                       # body sections alone
+    # ---- the target
+    ConvertSlot slots[CONVERT_FIELDS_MAX]
+    Octets lists[2]                 # headers, annotations or user properties; application properties
+    uint32_t counts[2]
+    size_t broker_size              # octets of the broker's annotations, which come first
+    uint32_t broker                 # annotations of lists[0] that are the broker's: the message's own of the same key go
+    uint8_t body_field              # of the target
+    Span payload
+    Span sections[9]                # AMQP 1.0: values of whole sections that replace ours
+    Span sections_body              # AMQP 1.0: body sections and footer that replace ours
+    # ---- outcome
+    Octets notes                    # ConvertNote, one behind another
+    Fault fault
+    uint8_t refused
+    uint16_t number
+    ConvertChunk* chunks
+    bint failed                     # no memory
+    uint8_t* free_at
+    size_t free_size
+    uint8_t scratch[CONVERT_SCRATCH]
+    uint8_t first[512]
+    uint8_t second[512]
+
+
+cdef void convert_begin(Converter* x, ConvertRules rules, int source, int target) noexcept:
+    memset(x, 0, <size_t>(<uint8_t*>x.scratch - <uint8_t*>x))
+    x.rows = rules.rows
+    x.pair = convert_pair(rules, source, target)
+    x.source = <uint8_t>source
+    x.target = <uint8_t>target
+    x.valid = rules.valid
+    x.annotation_keys = rules.annotation_keys
+    x.free_at = x.scratch
+    x.free_size = CONVERT_SCRATCH
+    x.lists[0] = octets_over(x.first, sizeof(x.first))
+    x.lists[1] = octets_over(x.second, sizeof(x.second))
+
+
+cdef void convert_end(Converter* x) noexcept nogil:
+    cdef ConvertChunk* chunk
+    while x.chunks != NULL:
+        chunk = x.chunks
+        x.chunks = chunk.next
+        free(chunk)
+    free_octets(&x.lists[0])
+    free_octets(&x.lists[1])
+    free_octets(&x.notes)
+
+
+cdef uint8_t* convert_room(Converter* x, size_t size) noexcept nogil:
+    """Memory that lasts as long as the Converter. Without memory it is the scratch, and the conversion fails."""
+    cdef ConvertChunk* chunk
+    cdef uint8_t* at
+    if size > x.free_size:
+        chunk = <ConvertChunk*>malloc(sizeof(ConvertChunk) + max(size, <size_t>CONVERT_SCRATCH))
+        if chunk == NULL or size > <size_t>0xFFFFFFFF:
+            free(chunk)
+            x.failed = True
+            return NULL
+        chunk.next = x.chunks
+        x.chunks = chunk
+        x.free_at = <uint8_t*>(chunk + 1)
+        x.free_size = max(size, <size_t>CONVERT_SCRATCH)
+    at = x.free_at
+    x.free_at += size
+    x.free_size -= size
+    return at
+
+
+cdef void convert_note(Converter* x, const ConvertRow* row, int field, const ConvertValue* v, int what,
+                       int reason) noexcept nogil:
+    cdef ConvertNote* note = <ConvertNote*>extend_octets(&x.notes, sizeof(ConvertNote))
+    if note == NULL:
+        x.failed = True
+        return
+    note.number = row.number if row != NULL else 0
+    note.field = <uint8_t>field
+    note.type = v.type
+    note.what = <uint8_t>what
+    note.reason = <uint8_t>reason
+    note.key = v.key
+    note.octets = v.octets
+
+
+cdef enum ConvertDone:
+    DONE_YES = 0
+    DONE_NO = 1                     # the row is for this value, but it cannot be: x.reason says why
+    DONE_NEXT = 2                   # the row is not for this value after all
+    DONE_REFUSED = 3
+
+
+# ------------------------------------------------------------------------------------------------ conditions
+
+cdef inline bint convert_key_fits(const ConvertRow* row, const ConvertValue* v) noexcept nogil:
+    if v.key.at == NULL or v.key.size < row.key_size or (v.key.size > row.key_size and not row.key_prefix):
+        return False
+    return memcmp(v.key.at, row.key, row.key_size) == 0
+
+
+cdef bint convert_when(const Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
+    cdef const Span* s = &v.octets
+    cdef int when = row.when
+    if when == WHEN_SHORTSTR:
+        return s.size < 256 and convert_is_text(s)
+    if when == WHEN_SHORT:
+        return s.size < 256
+    if when == WHEN_OVER_256:
+        return s.size > 256
+    if when == WHEN_OVER_255:
+        return s.size > 255
+    if when == WHEN_UTF8:
+        return convert_is_text(s)
+    if when == WHEN_UTF8_4096:
+        return s.size <= 4096 and convert_is_text(s)
+    if when == WHEN_ASCII:
+        return is_ascii(s.at, s.size)
+    if when == WHEN_ASCII_SHORT:
+        return s.size < 256 and is_ascii(s.at, s.size)
+    if when == WHEN_URN_UUID:
+        return convert_urn(s, NULL, True)
+    if when == WHEN_URN_UUID_LOOSE:
+        return convert_urn(s, NULL, False)
+    if when == WHEN_NUMERIC or when == WHEN_NOT_EXPIRATION:
+        return convert_is_number(s, when == WHEN_NOT_EXPIRATION) == (when == WHEN_NUMERIC)
+    if when == WHEN_FINITE or when == WHEN_NOT_FINITE:
+        return convert_is_finite(x, v) == (when == WHEN_FINITE)
+    if when == WHEN_KEY_SHORTSTR:
+        return v.key.size < 256 and convert_is_text(&v.key)
+    if when == WHEN_KEY_SHORT:
+        return v.key.size < 256
+    if when == WHEN_KEY_ASCII:
+        return is_ascii(v.key.at, v.key.size)
+    if when == WHEN_QUEUE:
+        return s.size < 256 and convert_begins(s, b"/queues/", 8)
+    if when == WHEN_MQTT_EXCHANGE:
+        return convert_key_of_address(x, s) != NULL
+    if when == WHEN_JMS_TOPIC:
+        return x.jms_topic
+    if when == WHEN_UNSET:
+        return x.slots[row.target].type == 0
+    if when == WHEN_FORMATTED:
+        return x.formatted and (not x.valid or convert_is_text(s))
+    return x.amqp_encoded           # WHEN_AMQP_ENCODED
+
+
+cdef inline bint convert_is_text(const Span* s) noexcept nogil:
+    cdef size_t bad = 0
+    return check_utf8(s.at, s.size, &bad) == UTF8_OK
+
+
+cdef inline bint convert_begins(const Span* s, const char* with_, size_t size) noexcept nogil:
+    return s.size >= size and memcmp(s.at, with_, size) == 0
+
+
+cdef int convert_is_number(const Span* s, bint limited) noexcept nogil:
+    """Digits, perhaps behind a plus; `limited`: of ten years in milliseconds at most (RabbitMQ, check_expiration)."""
+    cdef uint64_t number = 0
+    return convert_number(s, &number) and (not limited or number <= 315360000000ULL)
+
+
+cdef bint convert_number(const Span* s, uint64_t* number) noexcept nogil:
+    """A whole number, modulo nothing: False where 64 bits are too few."""
+    cdef uint32_t i = 1 if s.size and s.at[0] == c"+" else 0
+    cdef bint minus = s.size > 0 and s.at[0] == c"-"
+    cdef uint64_t n = 0
+    if minus:
+        i = 1
+    if i == s.size:
+        return False
+    while i < s.size:
+        if s.at[i] < c"0" or s.at[i] > c"9" or n > (<uint64_t>-1 - 9) / 10:
+            return False
+        n = n * 10 + s.at[i] - c"0"
+        i += 1
+    number[0] = n
+    return not minus or n == 0
+
+
+cdef bint convert_is_finite(const Converter* x, const ConvertValue* v) noexcept nogil:
+    """Of a float or double: its exponent is not all ones. Others are finite."""
+    if v.type == (<int>AMQP10_FLOAT if x.source == CONVERT_AMQP10 else <int>C91T_FLOAT):
+        return v.number & 0x7F800000 != 0x7F800000
+    if v.type == (<int>AMQP10_DOUBLE if x.source == CONVERT_AMQP10 else <int>C91T_DOUBLE):
+        return v.number & 0x7FF0000000000000ULL != 0x7FF0000000000000ULL
+    return True
+
+
+cdef const uint8_t* convert_key_of_address(const Converter* x, const Span* s) noexcept nogil:
+    """Where the routing key begins in /exchanges/:exchange/:key, if the exchange is MQTT's octet for octet; else NULL."""
+    cdef uint32_t n = x.mqtt_exchange.size
+    if not convert_begins(s, b"/exchanges/", 11) or s.size - 11 <= n:
+        return NULL
+    if memcmp(s.at + 11, x.mqtt_exchange.at, n) != 0 or s.at[11 + n] != c"/":
+        return NULL
+    return s.at + 12 + n
+
+
+# ------------------------------------------------------------------------------------------------ text of numbers and uuids
+
+cdef Span convert_decimal(Converter* x, uint64_t n) noexcept nogil:
+    """A number that is not negative, in digits."""
+    cdef uint8_t digits[20]
+    cdef Span s
+    cdef uint32_t i = 20
+    while True:
+        i -= 1
+        digits[i] = <uint8_t>(c"0" + n % 10)
+        n /= 10
+        if n == 0:
+            break
+    s.size = 20 - i
+    s.at = convert_copy(x, digits + i, s.size)
+    return s
+
+
+cdef uint8_t* convert_copy(Converter* x, const void* p, size_t size) noexcept nogil:
+    cdef uint8_t* at = convert_room(x, size)
+    if at == NULL:
+        return x.scratch
+    memcpy(at, p, size)
+    return at
+
+
+cdef inline int convert_hex(uint8_t c) noexcept nogil:
+    if c"0" <= c <= c"9":
+        return c - c"0"
+    c |= 0x20
+    return c - c"a" + 10 if c"a" <= c <= c"f" else -1
+
+
+cdef bint convert_urn(const Span* s, uint8_t* out, bint strict) noexcept nogil:
+    """urn:uuid: and 36 octets as 16, if `out` is given. `strict`: 8-4-4-4-12 hexadecimal digits. Else as RabbitMQ has it
+    (mc_util:urn_string_to_uuid): dashes anywhere between pairs of digits; of more than 16 octets, the first 16."""
+    cdef const uint8_t* p = s.at + 9
+    cdef int i = 0, n = 0
+    if s.size != 45 or memcmp(s.at, b"urn:uuid:", 9) != 0:
+        return False
+    while i < 36:
+        if p[i] == c"-":
+            if strict and i != 8 and i != 13 and i != 18 and i != 23:
+                return False
+            i += 1
+            continue
+        if strict and (i == 8 or i == 13 or i == 18 or i == 23):
+            return False
+        if i == 35 or convert_hex(p[i]) < 0 or convert_hex(p[i + 1]) < 0:
+            return False
+        if out != NULL and n < 16:
+            out[n] = <uint8_t>(convert_hex(p[i]) << 4 | convert_hex(p[i + 1]))
+        n += 1
+        i += 2
+    return n >= 16
+
+
+cdef void convert_uuid_text(const uint8_t* p, uint8_t* out) noexcept nogil:
+    """36 octets."""
+    cdef const char* digits = b"0123456789abcdef"
+    cdef int i
+    for i in range(16):
+        if i == 4 or i == 6 or i == 8 or i == 10:
+            out[0] = c"-"
+            out += 1
+        out[0] = <uint8_t>digits[p[i] >> 4]
+        out[1] = <uint8_t>digits[p[i] & 15]
+        out += 2
+
+
+cdef bint convert_is_utf8(const Span* s) noexcept nogil:
+    """Valid; NUL may be in it."""
+    cdef size_t at = 0, bad = 0
+    cdef int rule = check_utf8(s.at, s.size, &bad)
+    while rule == UTF8_NUL:
+        at += bad + 1
+        bad = 0
+        rule = check_utf8(s.at + at, s.size - at, &bad)
+    return rule == UTF8_OK

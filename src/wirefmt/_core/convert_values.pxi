@@ -1,0 +1,547 @@
+# Values within headers, annotations and properties, from one protocol's types into another's by the rows of types; as text;
+# and AMQP 1.0 values written anew. Lists and maps go as deep as their protocol's decoder lets them.
+#
+# Uses: be, cursor, octets, amqp091, amqp10_table, amqp10_types, amqp10_write, convert_rules, convert_state. Included by
+# _core.pyx.
+from libc.stdio cimport snprintf
+
+
+# ------------------------------------------------------------------------------------------------ what readers hand over
+
+cdef void convert_of_amqp10(const Amqp10Value* v, ConvertValue* out) noexcept nogil:
+    out.amqp10 = v[0]
+    out.type = v.type
+    out.octets.at = v.body
+    out.octets.size = v.size
+    out.number = 0
+    if v.type == AMQP10_TIMESTAMP or AMQP10_BYTE <= v.type <= AMQP10_LONG:
+        out.number = <uint64_t>amqp10_signed(v)
+    elif AMQP10_BOOLEAN <= v.type <= AMQP10_DOUBLE or v.type == AMQP10_CHAR:
+        out.number = amqp10_unsigned(v)
+
+
+cdef void convert_of_entry(const Amqp091Entry* e, ConvertValue* out) noexcept nogil:
+    out.amqp091 = e[0]
+    out.type = convert_type_of_letter(e.letter)
+    out.octets.at = e.at
+    out.octets.size = e.size
+    out.number = 0
+    if e.letter == c"b":
+        out.number = <uint64_t><int64_t><int8_t>e.at[0]
+    elif e.letter == c"s":
+        out.number = <uint64_t><int64_t><int16_t>load_u16(e.at)
+    elif e.letter == c"I":
+        out.number = <uint64_t><int64_t><int32_t>load_u32(e.at)
+    elif out.type == C91T_DECIMAL:
+        out.number = load_u32(e.at + 1)
+    elif amqp091_letter_size[e.letter] == 1:
+        out.number = e.at[0]
+    elif amqp091_letter_size[e.letter] == 2:
+        out.number = load_u16(e.at)
+    elif amqp091_letter_size[e.letter] == 4:
+        out.number = load_u32(e.at)
+    elif amqp091_letter_size[e.letter] == 8:
+        out.number = load_u64(e.at)
+
+
+cdef inline uint8_t convert_type_of_letter(uint8_t letter) noexcept nogil:
+    cdef uint8_t i
+    if letter == c"L":
+        return C91T_LONG
+    for i in range(1, C91T_BINARY + 1):
+        if CONVERT_LETTERS[i] == letter:
+            return i
+    return C91T_VOID
+
+
+cdef const ConvertRow* convert_item_row(Converter* x, const ConvertValue* v) noexcept nogil:
+    """The row of types for a value; NULL: none, or it is dropped, and that has been noted."""
+    cdef uint16_t i = x.pair.item[v.type]
+    cdef const ConvertRow* row
+    while i:
+        row = &x.rows[i]
+        if row.when == WHEN_ANY or convert_when(x, row, v):
+            if row.how != HOW_DROPPED:
+                return row
+            convert_note(x, row, 0, v, CONVERT_DROPPED, REASON_ROW)
+            return NULL
+        i = row.next
+    convert_note(x, NULL, 0, v, CONVERT_DROPPED, REASON_NO_ROW)
+    return NULL
+
+
+cdef bint convert_item(Converter* x, Octets* o, ConvertValue* v, int depth) noexcept nogil:
+    """Write a value in the target's types. False: it is dropped; what was written of it is to be cut off."""
+    cdef const ConvertRow* row
+    if x.source == CONVERT_MQTT5:
+        if x.target == CONVERT_AMQP10:
+            if x.valid and not convert_is_text(&v.octets):
+                x.reason = REASON_INVALID
+                return False
+            amqp10_add_variable(o, AMQP10_CODE_STR8, v.octets.at, v.octets.size)
+        else:
+            amqp091_add_value(o, c"S", v.octets.at, v.octets.size)
+        return True
+    row = convert_item_row(x, v)
+    if row == NULL:
+        x.reason = REASON_ITEM
+        return False
+    if x.tell and depth == 0:
+        convert_note(x, row, 0, v, CONVERT_TAKEN, REASON_ROW)
+    if x.target == CONVERT_AMQP10:
+        return convert_item_10(x, o, row, v, depth)
+    return convert_item_091(x, o, row, v, depth)
+
+
+# ------------------------------------------------------------------------------------------------ AMQP 1.0 -> AMQP 0.9.1
+
+cdef bint convert_item_091(Converter* x, Octets* o, const ConvertRow* row, ConvertValue* v, int depth) noexcept nogil:
+    cdef uint8_t letter = <uint8_t>CONVERT_LETTERS[row.type]
+    cdef int64_t n = <int64_t>v.number
+    if row.how == HOW_BY_TYPE:
+        return convert_items_091(x, o, letter, &v.amqp10, depth)
+    if amqp091_letter_size[letter] == AMQP091_VARIABLE:
+        amqp091_add_value(o, letter, v.octets.at, v.octets.size)
+    elif amqp091_letter_size[letter] == 0:
+        add_u8(o, letter)
+    else:
+        if row.how == HOW_MS_TO_S:
+            if n % 1000:
+                x.narrowed = REASON_ROUNDS
+            n /= 1000
+        elif v.type == AMQP10_ULONG and n < 0:
+            x.narrowed = REASON_WRAPS
+        amqp091_add_i64(o, letter, n)
+    return True
+
+
+cdef bint convert_items_091(Converter* x, Octets* o, uint8_t letter, const Amqp10Value* v, int depth) noexcept nogil:
+    """A list or array as an array, a map as a table; elements that cannot be converted are left out."""
+    cdef Amqp10Items items = amqp10_items(v)
+    cdef ConvertValue item
+    cdef Amqp10Value value
+    cdef size_t opened, before
+    if v.type == AMQP10_ARRAY and v.count and amqp10_constructors[amqp10_primitive(v.inner)[0]].zero:
+        x.reason = REASON_NO_ROW            # there may be thousands of millions of elements without octets
+        return False
+    if depth > AMQP091_NESTING_MAX:
+        return False
+    add_u8(o, letter)
+    opened = amqp091_open(o)
+    while amqp10_next(&items, &value):
+        before = o.size
+        item.key.at = NULL
+        item.key.size = 0
+        if v.type == AMQP10_MAP:
+            if AMQP10_UUID <= value.type <= AMQP10_SYMBOL and value.size < 256:
+                item.key = amqp10_octets(&value)
+                amqp091_add_name(o, value.body, <uint8_t>value.size)
+                amqp10_next(&items, &value)
+            else:
+                convert_of_amqp10(&value, &item)
+                convert_note(x, NULL, 0, &item, CONVERT_DROPPED, REASON_KEY)
+                amqp10_next(&items, &value)
+                continue
+        convert_of_amqp10(&value, &item)
+        if not convert_item(x, o, &item, depth + 1):
+            o.size = before
+    amqp091_close(o, opened)
+    return True
+
+
+# ------------------------------------------------------------------------------------------------ AMQP 0.9.1 -> AMQP 1.0
+
+cdef bint convert_item_10(Converter* x, Octets* o, const ConvertRow* row, ConvertValue* v, int depth) noexcept nogil:
+    cdef uint64_t n = v.number
+    cdef int type = row.type
+    if row.how == HOW_BY_TYPE:
+        return convert_items_10(x, o, &v.amqp091, depth)
+    if row.how == HOW_S_TO_MS:
+        if n > (<uint64_t>-1) / 1000:
+            x.narrowed = REASON_WRAPS
+        n *= 1000
+    if type == AMQP10_STRING or type == AMQP10_BINARY or type == AMQP10_SYMBOL:
+        amqp10_add_variable(o, amqp10_narrow_code(type), v.octets.at, v.octets.size)
+    elif type == AMQP10_NULL:
+        amqp10_add_null(o)
+    else:
+        convert_add_number(o, type, n)
+    return True
+
+
+cdef void convert_add_number(Octets* o, int type, uint64_t n) noexcept nogil:
+    """A number, boolean or timestamp of AMQP 1.0, in its smallest encoding; RabbitMQ writes booleans of other protocols in
+    two octets."""
+    if type == AMQP10_BOOLEAN:
+        add_u8(o, AMQP10_CODE_BOOLEAN)
+        add_u8(o, n != 0)
+    elif type == AMQP10_UINT and n > 0xFFFFFFFFU:
+        amqp10_add_fixed(o, AMQP10_CODE_UINT, n & 0xFFFFFFFFU)     # as RabbitMQ writes what is too large
+    elif type == AMQP10_UINT:
+        amqp10_add_uint(o, <uint32_t>n)
+    elif type == AMQP10_ULONG:
+        amqp10_add_ulong(o, n)
+    elif type == AMQP10_INT:
+        amqp10_add_int(o, <int32_t>n)
+    elif type == AMQP10_LONG:
+        amqp10_add_long(o, <int64_t>n)
+    else:
+        amqp10_add_fixed(o, convert_code(type), n)
+
+
+cdef inline uint8_t convert_code(int type) noexcept nogil:
+    """The constructor of a type that has one of fixed width only."""
+    if type == AMQP10_UBYTE:
+        return AMQP10_CODE_UBYTE
+    if type == AMQP10_USHORT:
+        return AMQP10_CODE_USHORT
+    if type == AMQP10_BYTE:
+        return AMQP10_CODE_BYTE
+    if type == AMQP10_SHORT:
+        return AMQP10_CODE_SHORT
+    if type == AMQP10_FLOAT:
+        return AMQP10_CODE_FLOAT
+    return AMQP10_CODE_DOUBLE if type == AMQP10_DOUBLE else AMQP10_CODE_TIMESTAMP
+
+
+cdef bint convert_items_10(Converter* x, Octets* o, const Amqp091Entry* entry, int depth) noexcept nogil:
+    """An array as a list, a table as a map."""
+    cdef bint named = entry.letter == c"F"
+    cdef Cursor c = cursor_over(entry.at, entry.size)
+    cdef ConvertValue item, key
+    cdef Amqp091Entry e
+    cdef size_t opened, before
+    cdef size_t count = 0
+    cdef const ConvertRow* row
+    if depth > AMQP10_NESTING_MAX - 4:
+        return False
+    opened = amqp10_open(o)
+    while amqp091_next_entry(&c, named, &e):
+        before = o.size
+        convert_of_entry(&e, &item)
+        item.key = e.name
+        if named:
+            key.type = CONVERT_KEY_TYPE
+            key.key = e.name
+            key.octets = e.name
+            row = convert_item_row(x, &key)
+            if row == NULL:
+                continue
+            amqp10_add_variable(o, amqp10_narrow_code(row.type), e.name.at, e.name.size)
+        if not convert_item(x, o, &item, depth + 1):
+            o.size = before
+            continue
+        count += 2 if named else 1
+    amqp10_close(o, opened, AMQP10_CODE_MAP8 if named else AMQP10_CODE_LIST8, count)
+    return True
+
+
+# ------------------------------------------------------------------------------------------------ text
+
+cdef bint convert_text(Converter* x, const ConvertValue* v, Span* out) noexcept nogil:
+    """A scalar in words, as RabbitMQ has them: numbers in digits, floats with twenty decimals, timestamps in seconds. False:
+    there are none."""
+    cdef int type = v.type
+    x.reason = REASON_NO_TEXT
+    if x.source == CONVERT_MQTT5:
+        out[0] = v.octets
+        return True
+    if x.source == CONVERT_AMQP10:
+        return convert_text_of_10(x, v, type, out)
+    if type == C91T_LONGSTR or type == C91T_SHORTSTR or type == C91T_BINARY:
+        out[0] = v.octets
+        if not convert_is_text(out):
+            x.reason = REASON_INVALID
+            return False
+        return True
+    if type == C91T_VOID:
+        return convert_words(x, b"", 0, out)
+    if type == C91T_BOOL:
+        return convert_words(x, b"true" if v.number else b"false", 4 if v.number else 5, out)
+    if type == C91T_FLOAT or type == C91T_DOUBLE:
+        return convert_float(x, v, type == C91T_DOUBLE, out)
+    if type == C91T_DECIMAL:
+        return convert_scaled(x, v.octets.at[0], v.number, out)
+    if type == C91T_TIMESTAMP:
+        out[0] = convert_decimal(x, v.number)
+        return True
+    if type == C91T_ARRAY or type == C91T_TABLE:
+        return False
+    return convert_signed(x, <int64_t>v.number, out)
+
+
+cdef bint convert_text_of_10(Converter* x, const ConvertValue* v, int type, Span* out) noexcept nogil:
+    cdef uint8_t* at
+    if type == AMQP10_STRING or type == AMQP10_SYMBOL or type == AMQP10_BINARY:
+        out[0] = v.octets
+        return True
+    if type == AMQP10_NULL:
+        return convert_words(x, b"", 0, out)
+    if type == AMQP10_BOOLEAN:
+        return convert_words(x, b"true" if v.number else b"false", 4 if v.number else 5, out)
+    if type == AMQP10_FLOAT or type == AMQP10_DOUBLE:
+        return convert_float(x, v, type == AMQP10_DOUBLE, out)
+    if AMQP10_UBYTE <= type <= AMQP10_ULONG:
+        out[0] = convert_decimal(x, v.number)
+        return True
+    if AMQP10_BYTE <= type <= AMQP10_LONG:
+        return convert_signed(x, <int64_t>v.number, out)
+    if type == AMQP10_TIMESTAMP:
+        if <int64_t>v.number % 1000:
+            x.narrowed = REASON_ROUNDS
+        return convert_signed(x, <int64_t>v.number / 1000, out)
+    if type != AMQP10_UUID and type != AMQP10_CHAR:
+        return False
+    at = convert_room(x, 36)
+    if at == NULL:
+        return False
+    out.at = at
+    if type == AMQP10_UUID:
+        convert_uuid_text(v.octets.at, at)
+        out.size = 36
+        return True
+    out.size = convert_character(<uint32_t>v.number, at)
+    return True
+
+
+cdef uint32_t convert_character(uint32_t c, uint8_t* at) noexcept nogil:
+    """A character as UTF-8; octets written."""
+    if c < 0x80:
+        at[0] = <uint8_t>c
+        return 1
+    if c < 0x800:
+        at[0] = <uint8_t>(0xC0 | c >> 6)
+        at[1] = <uint8_t>(0x80 | c & 0x3F)
+        return 2
+    if c < 0x10000:
+        at[0] = <uint8_t>(0xE0 | c >> 12)
+        at[1] = <uint8_t>(0x80 | c >> 6 & 0x3F)
+        at[2] = <uint8_t>(0x80 | c & 0x3F)
+        return 3
+    at[0] = <uint8_t>(0xF0 | c >> 18)
+    at[1] = <uint8_t>(0x80 | c >> 12 & 0x3F)
+    at[2] = <uint8_t>(0x80 | c >> 6 & 0x3F)
+    at[3] = <uint8_t>(0x80 | c & 0x3F)
+    return 4
+
+
+cdef bint convert_words(Converter* x, const char* text, uint32_t size, Span* out) noexcept nogil:
+    out.at = <const uint8_t*>text
+    out.size = size
+    return True
+
+
+cdef bint convert_signed(Converter* x, int64_t n, Span* out) noexcept nogil:
+    cdef uint8_t* at
+    out[0] = convert_decimal(x, <uint64_t>n if n >= 0 else 0 - <uint64_t>n)
+    if n < 0:
+        at = convert_room(x, out.size + 1)
+        if at == NULL:
+            return False
+        at[0] = c"-"
+        memcpy(at + 1, out.at, out.size)
+        out.at = at
+        out.size += 1
+    return True
+
+
+cdef bint convert_float(Converter* x, const ConvertValue* v, bint wide, Span* out) noexcept nogil:
+    """1.50000000000000000000e+00; nan, inf, -inf."""
+    cdef char text[40]
+    cdef uint64_t bits = v.number
+    cdef uint32_t half = <uint32_t>bits
+    cdef float narrow
+    cdef double number
+    cdef int n, i
+    if wide:
+        memcpy(&number, &bits, 8)
+    else:
+        memcpy(&narrow, &half, 4)
+        number = narrow
+    if number != number:
+        return convert_words(x, b"nan", 3, out)
+    n = snprintf(text, sizeof(text), "%.20e", number)
+    for i in range(n):
+        if text[i] == c",":                 # a locale's decimal point
+            text[i] = c"."
+    out.at = convert_copy(x, text, <size_t>n)
+    out.size = <uint32_t>n
+    return True
+
+
+cdef bint convert_scaled(Converter* x, uint8_t scale, uint64_t n, Span* out) noexcept nogil:
+    """A decimal of AMQP 0.9.1: the number has `scale` digits behind the point."""
+    cdef Span digits = convert_decimal(x, n)
+    cdef uint32_t whole = digits.size - scale if digits.size > scale else 1
+    cdef uint8_t* at
+    cdef uint32_t i
+    if scale == 0:
+        out[0] = digits
+        return True
+    at = convert_room(x, <size_t>whole + 1 + scale)
+    if at == NULL:
+        return False
+    for i in range(whole + scale):
+        at[i if i < whole else i + 1] = (digits.at[i - (whole + scale - digits.size)]
+                                         if i >= whole + scale - digits.size else c"0")
+    at[whole] = c"."
+    out.at = at
+    out.size = whole + 1 + scale
+    return True
+
+
+# ------------------------------------------------------------------------------------------------ x-opt-deaths -> x-death
+
+cdef enum:
+    DEATH_QUEUE = 0
+    DEATH_REASON = 1
+    DEATH_COUNT = 2
+    DEATH_FIRST_TIME = 3
+    DEATH_EXCHANGE = 4
+    DEATH_ROUTING_KEYS = 5
+    DEATH_TTL = 6
+    DEATH_FIELDS = 7
+
+
+cdef int convert_put_deaths(Converter* x, const ConvertValue* v) noexcept nogil:
+    """RabbitMQ's history of dead-lettering, an array of maps, as the header that AMQP 0.9.1 has for it."""
+    cdef Octets* o = &x.lists[0]
+    cdef Amqp10Items items = amqp10_items(&v.amqp10)
+    cdef Amqp10Value death
+    cdef Amqp10Value fields[DEATH_FIELDS]
+    cdef size_t before = o.size, opened, table
+    if v.amqp10.type != AMQP10_ARRAY or (v.amqp10.count and amqp10_constructors[v.amqp10.inner[0]].type != AMQP10_MAP):
+        return DONE_NEXT
+    amqp091_add_name(o, <const uint8_t*>b"x-death", 7)
+    add_u8(o, c"A")
+    opened = amqp091_open(o)
+    while amqp10_next(&items, &death):
+        if not convert_death_fields(&death, fields):
+            o.size = before
+            return DONE_NEXT
+        add_u8(o, c"F")
+        table = amqp091_open(o)
+        convert_add_death(x, o, fields)
+        amqp091_close(o, table)
+    amqp091_close(o, opened)
+    x.counts[0] += 1
+    return DONE_YES
+
+
+cdef bint convert_death_fields(const Amqp10Value* death, Amqp10Value* out) noexcept nogil:
+    """False: it has not the shape of a death."""
+    cdef const char** names = [b"queue", b"reason", b"count", b"first-time", b"exchange", b"routing-keys", b"ttl"]
+    cdef uint8_t* types = [AMQP10_STRING, AMQP10_SYMBOL, AMQP10_ULONG, AMQP10_TIMESTAMP, AMQP10_STRING, AMQP10_ARRAY,
+                           AMQP10_UINT]
+    cdef Amqp10Items items = amqp10_items(death)
+    cdef Amqp10Items keys
+    cdef Amqp10Value key, value
+    cdef int i
+    for i in range(DEATH_FIELDS):
+        out[i].type = 0
+    while amqp10_next(&items, &key):
+        amqp10_next(&items, &value)
+        for i in range(DEATH_FIELDS):
+            if key.size == strlen(names[i]) and memcmp(key.body, names[i], key.size) == 0 and value.type == types[i]:
+                out[i] = value
+    for i in range(DEATH_TTL):
+        if out[i].type == 0:
+            return False
+    keys = amqp10_items(&out[DEATH_ROUTING_KEYS])
+    return keys.left == 0 or amqp10_constructors[out[DEATH_ROUTING_KEYS].inner[0]].type == AMQP10_STRING
+
+
+cdef void convert_add_death(Converter* x, Octets* o, Amqp10Value* fields) noexcept nogil:
+    cdef Amqp10Items keys = amqp10_items(&fields[DEATH_ROUTING_KEYS])
+    cdef Amqp10Value key
+    cdef Span text
+    cdef size_t array
+    if fields[DEATH_TTL].type:
+        text = convert_decimal(x, amqp10_unsigned(&fields[DEATH_TTL]))
+        convert_add_named(o, b"original-expiration", &text)
+    amqp091_add_name(o, <const uint8_t*>b"count", 5)
+    amqp091_add_i64(o, c"l", <int64_t>amqp10_unsigned(&fields[DEATH_COUNT]))
+    text = amqp10_octets(&fields[DEATH_REASON])
+    convert_add_named(o, b"reason", &text)
+    text = amqp10_octets(&fields[DEATH_QUEUE])
+    convert_add_named(o, b"queue", &text)
+    amqp091_add_name(o, <const uint8_t*>b"time", 4)
+    amqp091_add_i64(o, c"T", amqp10_signed(&fields[DEATH_FIRST_TIME]) / 1000)
+    text = amqp10_octets(&fields[DEATH_EXCHANGE])
+    convert_add_named(o, b"exchange", &text)
+    amqp091_add_name(o, <const uint8_t*>b"routing-keys", 12)
+    add_u8(o, c"A")
+    array = amqp091_open(o)
+    while amqp10_next(&keys, &key):
+        amqp091_add_value(o, c"S", key.body, key.size)
+    amqp091_close(o, array)
+
+
+cdef void convert_add_named(Octets* o, const char* name, const Span* text) noexcept nogil:
+    amqp091_add_name(o, <const uint8_t*>name, <uint8_t>strlen(name))
+    amqp091_add_value(o, c"S", text.at, text.size)
+
+
+# ------------------------------------------------------------------------------------------------ AMQP 1.0 written anew
+
+cdef void convert_rewrite(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """A value as RabbitMQ writes what it has read: in the smallest encoding, but the elements of arrays have the
+    largest constructors."""
+    cdef Amqp10Items items
+    cdef Amqp10Value inner
+    cdef size_t mark
+    if v.type == AMQP10_BOOLEAN:
+        amqp10_add_boolean(o, amqp10_unsigned(v) != 0)
+    elif v.type == AMQP10_DESCRIBED:
+        amqp10_add_value(o, v)
+    elif v.type == AMQP10_ARRAY:
+        convert_rewrite_array(o, v)
+    elif v.type >= AMQP10_LIST:
+        mark = amqp10_open(o)
+        items = amqp10_items(v)
+        while amqp10_next(&items, &inner):
+            convert_rewrite(o, &inner)
+        amqp10_close(o, mark, amqp10_narrow_code(v.type), v.count)
+    elif v.type == AMQP10_UINT or v.type == AMQP10_ULONG:
+        convert_add_number(o, v.type, amqp10_unsigned(v))
+    elif v.type == AMQP10_INT or v.type == AMQP10_LONG:
+        convert_add_number(o, v.type, <uint64_t>amqp10_signed(v))
+    elif AMQP10_BINARY <= v.type <= AMQP10_SYMBOL:
+        amqp10_add_variable(o, amqp10_narrow_code(v.type), v.body, v.size)
+    else:
+        amqp10_add_value(o, v)
+
+
+cdef void convert_rewrite_array(Octets* o, const Amqp10Value* v) noexcept nogil:
+    cdef Amqp10Items items = amqp10_items(v)
+    cdef Amqp10Value inner
+    cdef size_t mark
+    cdef uint8_t code = v.inner[0]
+    if code == 0 or amqp10_constructors[code].zero:
+        amqp10_add_value(o, v)
+        return
+    mark = amqp10_open(o)
+    if amqp10_narrow_code(amqp10_constructors[code].type):
+        code = amqp10_wide_code(amqp10_narrow_code(amqp10_constructors[code].type))
+    add_u8(o, code)
+    while amqp10_next(&items, &inner):
+        convert_rewrite_element(o, code, &inner)
+    amqp10_close(o, mark, AMQP10_CODE_ARRAY8, v.count)
+
+
+cdef void convert_rewrite_element(Octets* o, uint8_t code, const Amqp10Value* v) noexcept nogil:
+    """The content of an element under a wide constructor: what is in a list or map is written anew as well."""
+    cdef Amqp10Items items
+    cdef Amqp10Value inner
+    cdef size_t at
+    if v.type != AMQP10_LIST and v.type != AMQP10_MAP:
+        amqp10_add_element(o, code, v)
+        return
+    extend_octets(o, 4)
+    at = o.size
+    add_u32(o, v.count)
+    items = amqp10_items(v)
+    while amqp10_next(&items, &inner):
+        convert_rewrite(o, &inner)
+    if not o.failed:
+        store_u32(o.at + at - 4, <uint32_t>(o.size - at))

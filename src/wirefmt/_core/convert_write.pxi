@@ -1,0 +1,231 @@
+# Writers of conversions: what the rows have put into a Converter, as octets of the target's protocol.
+#
+# Uses: be, cursor, varint, octets, amqp091, amqp10_table, amqp10_types, amqp10, amqp10_write, mqtt_table, convert_rules,
+# convert_state, convert_values, convert_read. Included by _core.pyx.
+
+
+# ------------------------------------------------------------------------------------------------ AMQP 1.0
+
+cdef void convert_write_amqp10(Converter* x, Octets* o) noexcept nogil:
+    """Header, message annotations, properties, application properties, body; empty sections are left out."""
+    convert_write_list(x, o, AMQP10_SECTION_HEADER, C10_DURABLE, 5)
+    convert_write_map(x, o, AMQP10_SECTION_MESSAGE_ANNOTATIONS, 0)
+    convert_write_list(x, o, AMQP10_SECTION_PROPERTIES, C10_MESSAGE_ID, 13)
+    convert_write_map(x, o, AMQP10_SECTION_APPLICATION_PROPERTIES, 1)
+    if x.sections_body.size:
+        convert_rewrite_sections(o, x.sections_body)
+    elif x.body_field:
+        convert_add_section(o, AMQP10_SECTION_DATA if x.body_field == C10_DATA else AMQP10_SECTION_AMQP_VALUE)
+        amqp10_add_variable(o, AMQP10_CODE_VBIN8 if x.body_field == C10_DATA else AMQP10_CODE_STR8, x.payload.at,
+                            x.payload.size)
+    convert_rewrite_section(o, AMQP10_SECTION_FOOTER, &x.sections[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST])
+
+
+cdef inline void convert_add_section(Octets* o, int code) noexcept nogil:
+    cdef uint8_t* p = extend_octets(o, 3)
+    if p != NULL:
+        p[0] = 0
+        p[1] = AMQP10_CODE_SMALLULONG
+        p[2] = <uint8_t>code
+
+
+cdef void convert_write_list(Converter* x, Octets* o, int code, int first, int count) noexcept nogil:
+    """Header or properties: nulls behind the last field are left out."""
+    cdef const Span* instead = &x.sections[code - AMQP10_SECTION_FIRST]
+    cdef size_t mark
+    cdef int i, fields = 0
+    if instead.at != NULL:
+        convert_rewrite_section(o, code, instead)
+        return
+    for i in range(count):
+        if x.slots[first + i].type:
+            fields = i + 1
+    if fields == 0:
+        return
+    convert_add_section(o, code)
+    mark = amqp10_open(o)
+    for i in range(fields):
+        convert_write_slot(o, &x.slots[first + i])
+    amqp10_close(o, mark, AMQP10_CODE_LIST8, <size_t>fields)
+
+
+cdef void convert_write_slot(Octets* o, const ConvertSlot* slot) noexcept nogil:
+    cdef int type = slot.type
+    if type == 0:
+        amqp10_add_null(o)
+    elif type == AMQP10_STRING or type == AMQP10_SYMBOL or type == AMQP10_BINARY:
+        amqp10_add_variable(o, amqp10_narrow_code(type), slot.octets.at, slot.octets.size)
+    elif type == AMQP10_UUID:
+        amqp10_add_wide(o, AMQP10_CODE_UUID, slot.octets.at)
+    elif type == AMQP10_BOOLEAN:
+        amqp10_add_boolean(o, slot.number != 0)
+    else:
+        convert_add_number(o, type, slot.number)
+
+
+cdef void convert_write_map(Converter* x, Octets* o, int code, int list_) noexcept nogil:
+    """Annotations or application properties."""
+    cdef const Span* instead = &x.sections[code - AMQP10_SECTION_FIRST]
+    cdef size_t mark
+    if instead.at != NULL:
+        convert_rewrite_section(o, code, instead)
+        return
+    if x.counts[list_] == 0:
+        return
+    convert_add_section(o, code)
+    mark = amqp10_open(o)
+    add_octets(o, x.lists[list_].at, x.lists[list_].size)
+    amqp10_close(o, mark, AMQP10_CODE_MAP8, <size_t>x.counts[list_] * 2)
+
+
+cdef void convert_rewrite_section(Octets* o, int code, const Span* section) noexcept nogil:
+    """A section that was given whole. Empty ones, and nulls at the end of a list, are left out."""
+    cdef Amqp10Items items
+    cdef Amqp10Value v, inner
+    cdef size_t mark, end
+    cdef uint32_t fields = 0, i = 0
+    if section.at == NULL:
+        return
+    amqp10_read(section.at, &v)
+    if code >= AMQP10_SECTION_DATA and code <= AMQP10_SECTION_AMQP_VALUE:
+        convert_add_section(o, code)
+        convert_rewrite(o, &v)
+        return
+    if v.count == 0:
+        return
+    if v.type != AMQP10_LIST:
+        convert_add_section(o, code)
+        convert_rewrite(o, &v)
+        return
+    convert_add_section(o, code)
+    mark = amqp10_open(o)
+    end = o.size
+    items = amqp10_items(&v)
+    while amqp10_next(&items, &inner):
+        convert_rewrite(o, &inner)
+        i += 1
+        if inner.type != AMQP10_NULL:
+            fields = i
+            end = o.size
+    o.size = end
+    amqp10_close(o, mark, AMQP10_CODE_LIST8, fields)
+
+
+cdef void convert_rewrite_sections(Octets* o, Span body) noexcept nogil:
+    """Body sections and a footer."""
+    cdef const uint8_t* at = body.at
+    cdef Amqp10Section section
+    cdef Span s
+    while amqp10_next_section(&at, body.at + body.size, &section):
+        s.at = section.at
+        s.size = <uint32_t>(section.end - section.at)
+        if section.code >= AMQP10_SECTION_DATA:
+            convert_rewrite_section(o, section.code, &s)
+
+
+# ------------------------------------------------------------------------------------------------ AMQP 0.9.1
+
+cdef void convert_write_amqp091(Converter* x, Octets* o) noexcept nogil:
+    """Property flags and properties; the body is x.payload."""
+    cdef const ConvertSlot* slot
+    cdef size_t at = o.size, opened
+    cdef uint16_t flags = 0
+    cdef int i
+    add_u16(o, 0)
+    for i in range(AMQP091_PROPERTY_COUNT):
+        slot = &x.slots[C91_CONTENT_TYPE + i]
+        if i == AMQP091_PROPERTY_HEADERS:
+            if x.counts[0] == 0:
+                continue
+            opened = amqp091_open(o)
+            if x.sorted and x.counts[0] > 1:
+                convert_write_sorted(x, o)
+            else:
+                add_octets(o, x.lists[0].at, x.lists[0].size)
+            amqp091_close(o, opened)
+        elif slot.type == 0:
+            continue
+        elif slot.type == C91T_SHORTSTR:
+            amqp091_add_name(o, slot.octets.at, <uint8_t>slot.octets.size)
+        elif slot.type == C91T_TIMESTAMP:
+            add_u64(o, slot.number)
+        else:
+            add_u8(o, <uint8_t>slot.number)
+        flags |= amqp091_properties[i].flag
+    if not o.failed:
+        store_u16(o.at + at, flags)
+
+
+cdef void convert_write_sorted(Converter* x, Octets* o) noexcept nogil:
+    """Headers by their names; of those with the same name the first."""
+    cdef uint32_t count = x.counts[0], i, n = 0
+    cdef Span* names = <Span*>convert_room(x, count * sizeof(Span))
+    cdef Span** ordered = <Span**>convert_room(x, count * sizeof(Span*))
+    cdef const uint8_t* at
+    cdef Cursor c = cursor_over(x.lists[0].at, x.lists[0].size)
+    cdef Amqp091Entry e
+    if names == NULL or ordered == NULL or x.lists[0].failed:
+        return
+    while n < count and amqp091_next_entry(&c, True, &e):
+        names[n] = e.name
+        ordered[n] = &names[n]
+        n += 1
+    qsort(ordered, n, sizeof(Span*), convert_order_of_keys)
+    for i in range(n):
+        if i and convert_equal(ordered[i], ordered[i - 1]):
+            continue
+        at = ordered[i].at - 1
+        c.at = at
+        amqp091_next_entry(&c, True, &e)
+        add_octets(o, at, <size_t>(c.at - at))
+
+
+# ------------------------------------------------------------------------------------------------ MQTT 5.0
+
+cdef bint convert_write_mqtt5(Converter* x, Octets* o, const Span* topic, bint dup, bint retain,
+                              uint16_t packet_identifier) noexcept nogil:
+    """A PUBLISH. False: it would be too large."""
+    cdef uint64_t qos = x.slots[C5_QOS].number
+    cdef size_t properties = x.lists[0].size, remaining
+    cdef uint8_t used[4]
+    properties += 2 if x.slots[C5_PAYLOAD_FORMAT_INDICATOR].type else 0
+    properties += 5 if x.slots[C5_MESSAGE_EXPIRY_INTERVAL].type else 0
+    properties += convert_size_of(&x.slots[C5_RESPONSE_TOPIC])
+    properties += convert_size_of(&x.slots[C5_CORRELATION_DATA])
+    properties += convert_size_of(&x.slots[C5_CONTENT_TYPE])
+    if topic.size > 65535 or properties > VARINT_MAX or x.payload.size > VARINT_MAX:
+        return False
+    remaining = (<size_t>2 + topic.size + (2 if qos else 0) + <size_t>varint_size(<uint32_t>properties) + properties +
+                 x.payload.size)
+    if remaining > VARINT_MAX:
+        return False
+    add_u8(o, <uint8_t>(MQTT_PUBLISH << 4 | (8 if dup and qos else 0) | qos << 1 | (1 if retain else 0)))
+    add_octets(o, used, <size_t>store_varint(used, <uint32_t>remaining))
+    add_u16(o, <uint16_t>topic.size)
+    add_octets(o, topic.at, topic.size)
+    if qos:
+        add_u16(o, packet_identifier)
+    add_octets(o, used, <size_t>store_varint(used, <uint32_t>properties))
+    if x.slots[C5_PAYLOAD_FORMAT_INDICATOR].type:
+        add_u8(o, MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR)
+        add_u8(o, <uint8_t>x.slots[C5_PAYLOAD_FORMAT_INDICATOR].number)
+    if x.slots[C5_MESSAGE_EXPIRY_INTERVAL].type:
+        add_u8(o, MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL)
+        add_u32(o, <uint32_t>x.slots[C5_MESSAGE_EXPIRY_INTERVAL].number)
+    convert_add_sized(o, MQTT_PROPERTY_CONTENT_TYPE, &x.slots[C5_CONTENT_TYPE])
+    convert_add_sized(o, MQTT_PROPERTY_RESPONSE_TOPIC, &x.slots[C5_RESPONSE_TOPIC])
+    convert_add_sized(o, MQTT_PROPERTY_CORRELATION_DATA, &x.slots[C5_CORRELATION_DATA])
+    add_octets(o, x.lists[0].at, x.lists[0].size)
+    add_octets(o, x.payload.at, x.payload.size)
+    return True
+
+
+cdef inline size_t convert_size_of(const ConvertSlot* slot) noexcept nogil:
+    return <size_t>3 + slot.octets.size if slot.type else 0
+
+
+cdef inline void convert_add_sized(Octets* o, uint8_t identifier, const ConvertSlot* slot) noexcept nogil:
+    if slot.type:
+        add_u8(o, identifier)
+        add_u16(o, <uint16_t>slot.octets.size)
+        add_octets(o, slot.octets.at, slot.octets.size)

@@ -1,0 +1,35 @@
+"""RabbitMQ's conversions between AMQP 1.0, AMQP 0.9.1 and MQTT 5.0.
+
+>>> from wirefmt import convert, mqtt
+>>> packet = mqtt.Publish(topic_name="a/b", payload=b"21.5", version=5)
+>>> convert.convert(packet, to="amqp10").octets.hex(" ")
+'00 53 70 c0 02 01 42 00 53 75 a0 04 32 31 2e 35'
+"""
+
+from __future__ import annotations
+
+from .container import Container, Death
+from .conversion import Conversion, Loss, convert, routing_key_of, topic_of
+from .dialects import DIALECTS, Change, Dialect, tables_of
+from .messages import PROTOCOLS, Protocol, Wire
+from .rules import TABLES, Row, Table
+
+__all__ = [
+    "DIALECTS",
+    "PROTOCOLS",
+    "TABLES",
+    "Change",
+    "Container",
+    "Conversion",
+    "Death",
+    "Dialect",
+    "Loss",
+    "Protocol",
+    "Row",
+    "Table",
+    "Wire",
+    "convert",
+    "routing_key_of",
+    "tables_of",
+    "topic_of",
+]

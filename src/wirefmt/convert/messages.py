@@ -1,0 +1,61 @@
+"""What conversions take and give: messages of the protocols, or their octets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from .. import amqp091, amqp10, mqtt
+
+Protocol = Literal["amqp10", "amqp091", "mqtt5"]
+
+PROTOCOLS: Final[tuple[Protocol, ...]] = ("amqp10", "amqp091", "mqtt5")
+
+
+def number_of(protocol: str) -> int:
+    """ValueError: no such protocol."""
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"protocol {protocol!r} is not one of {', '.join(PROTOCOLS)}")
+    return PROTOCOLS.index(protocol)
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A message as it was received: its protocol, its octets and, of AMQP 0.9.1, its body."""
+
+    protocol: Protocol
+    octets: bytes
+    body: bytes | None = None
+
+    def message(self) -> object:
+        """The message as an object of its protocol."""
+        if self.protocol == "amqp10":
+            return amqp10.Message.decode(self.octets, strictness="lax")
+        if self.protocol == "mqtt5":
+            return mqtt.decode(self.octets, version=5, strictness="lax")
+        return amqp091.BasicProperties.decode(self.octets), self.body or b""
+
+
+def wire_of(message: object, protocol: str | None = None) -> Wire:
+    """Octets and protocol of whatever stands for a message.
+
+    An amqp10.Message, an mqtt.Publish, an amqp091.BasicMessage; a pair of amqp091.BasicProperties (or its octets) and a body; or
+    octets with the name of their protocol.
+    """
+    if isinstance(message, Wire):
+        return message
+    if isinstance(message, mqtt.Publish):
+        return Wire("mqtt5", message.encode())
+    if isinstance(message, amqp10.Message):
+        return Wire("amqp10", message.encode())
+    if isinstance(message, amqp091.BasicMessage):
+        return Wire("amqp091", message.properties.encode(), message.body_bytes())
+    if isinstance(message, tuple):
+        properties, body = message
+        octets = properties.encode() if isinstance(properties, amqp091.BasicProperties) else bytes(properties)
+        return Wire("amqp091", octets, bytes(body))
+    if protocol is None:
+        raise TypeError(f"of {type(message).__name__} the protocol must be said")
+    number_of(protocol)
+    octets = bytes(message)  # type: ignore[call-overload]
+    return Wire(protocol, octets, b"" if protocol == "amqp091" else None)  # type: ignore[arg-type]

@@ -1,0 +1,100 @@
+"""AMQP 1.0 -> AMQP 0.9.1."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .row import (
+    AMQP_ENCODED_BODY,
+    ANY,
+    BY_TYPE,
+    DECIMAL,
+    FINITE,
+    KEY_SHORTSTR,
+    MS_TO_S,
+    OVER_256,
+    SAME,
+    SHORTSTR,
+    TRUE_2_FALSE_1,
+    URN,
+    Row,
+    Table,
+    dropped,
+    row,
+    server,
+    type_row,
+)
+
+# fmt: off
+FIELDS: Final[tuple[Row, ...]] = (
+    #   id                        AMQP section, field                              type          when          AMQP 0.9.1 section, field                    type         how
+    row("durable",                "header", "durable",                             "boolean",    ANY,          "properties", "delivery_mode",               "octet",     TRUE_2_FALSE_1),
+    row("priority",               "header", "priority",                            "ubyte",      ANY,          "properties", "priority",                    "octet",     SAME),
+    row("ttl",                    "header", "ttl",                                 "uint",       ANY,          "properties", "expiration",                  "shortstr",  DECIMAL,
+        "milliseconds as text"),
+    server(dropped("first_acquirer", "header", "first_acquirer", "*")),
+    server(dropped("delivery_count", "header", "delivery_count", "*")),
+    row("message_id-utf8",        "properties", "message_id",                      "utf8",       SHORTSTR,     "properties", "message_id",                  "shortstr",  SAME),
+    row("message_id-utf8-long",   "properties", "message_id",                      "utf8",       OVER_256,     "properties", "headers[x-message-id]",       "longstr",   SAME),
+    row("message_id-uuid",        "properties", "message_id",                      "uuid",       ANY,          "properties", "message_id",                  "shortstr",  URN,
+        "as text, for example urn:uuid:550e8400-e29b-41d4-a716-446655440000"),
+    row("message_id-ulong",       "properties", "message_id",                      "ulong",      ANY,          "properties", "message_id",                  "shortstr",  DECIMAL, "as text"),
+    row("message_id-binary",      "properties", "message_id",                      "binary",     ANY,          "properties", "headers[x-message-id]",       "binary",    SAME),
+    row("user_id",                "properties", "user_id",                         "binary",     SHORTSTR,     "properties", "user_id",                     "shortstr",  SAME),
+    dropped("to",                 "properties", "to",                              "*"),
+    dropped("subject",            "properties", "subject",                         "*"),
+    row("reply_to",               "properties", "reply_to",                        "utf8",       SHORTSTR,     "properties", "reply_to",                    "shortstr",  SAME),
+    row("correlation_id-utf8",    "properties", "correlation_id",                  "utf8",       SHORTSTR,     "properties", "correlation_id",              "shortstr",  SAME),
+    row("correlation_id-utf8-long", "properties", "correlation_id",                "utf8",       OVER_256,     "properties", "headers[x-correlation-id]",   "longstr",   SAME),
+    row("correlation_id-uuid",    "properties", "correlation_id",                  "uuid",       ANY,          "properties", "correlation_id",              "shortstr",  URN,
+        "as text, for example urn:uuid:550e8400-e29b-41d4-a716-446655440000"),
+    row("correlation_id-ulong",   "properties", "correlation_id",                  "ulong",      ANY,          "properties", "correlation_id",              "shortstr",  DECIMAL, "as text"),
+    row("correlation_id-binary",  "properties", "correlation_id",                  "binary",     ANY,          "properties", "headers[x-correlation-id]",   "binary",    SAME),
+    row("content_type",           "properties", "content_type",                    "symbol",     ANY,          "properties", "content_type",                "shortstr",  SAME),
+    row("content_encoding",       "properties", "content_encoding",                "symbol",     ANY,          "properties", "content_encoding",            "shortstr",  SAME),
+    dropped("absolute_expiry_time", "properties", "absolute_expiry_time",          "*"),
+    row("creation_time",          "properties", "creation_time",                   "timestamp",  ANY,          "properties", "timestamp",                   "timestamp", MS_TO_S, "to seconds"),
+    row("group_id",               "properties", "group_id",                        "utf8",       SHORTSTR,     "properties", "app_id",                      "shortstr",  SAME),
+    dropped("group_sequence",     "properties", "group_sequence",                  "*"),
+    dropped("reply_to_group_id",  "properties", "reply_to_group_id",               "*"),
+    row("application_properties", "application properties", "*",                   "*",          KEY_SHORTSTR, "properties", "headers",                     "*",         BY_TYPE),
+    row("annotations-x-cc",       "message annotations", "x-cc",                   "*",          ANY,          "properties", "headers[CC]",                 "longstr",   BY_TYPE,
+        "a list of strings becomes an array of them"),
+    row("annotations-x",          "message annotations", "x-*",                    "*",          KEY_SHORTSTR, "properties", "headers",                     "*",         BY_TYPE,
+        "usually these are x- headers"),
+    server(dropped("delivery_annotations", "delivery annotations", "*", "*")),
+    row("data",                   "data", "",                                      "binary",     ANY,          "payload", "",                               "binary",    SAME, "one data section"),
+    row("data-multiple",          "data (multiple)", "",                           "*",          ANY,          "payload", "",                               "binary",    AMQP_ENCODED_BODY,
+        "AMQP 1.0 encoded; type is amqp-1.0"),
+    row("amqp.value",             "amqp.value", "",                                "*",          ANY,          "payload", "",                               "binary",    AMQP_ENCODED_BODY,
+        "AMQP 1.0 encoded; type is amqp-1.0"),
+    row("amqp.sequence",          "amqp.sequence", "",                             "*",          ANY,          "payload", "",                               "binary",    AMQP_ENCODED_BODY,
+        "AMQP 1.0 encoded; type is amqp-1.0"),
+    server(dropped("footer", "footer", "*", "*", "behind data; other bodies are encoded with it")),
+)
+
+TYPES: Final[tuple[Row, ...]] = (
+    type_row("utf8",      "utf8",      ANY,    "longstr",   SAME, "RabbitMQ has no headers that are short strings"),
+    type_row("binary",    "binary",    ANY,    "binary",    SAME),
+    type_row("long",      "long",      ANY,    "long",      SAME),
+    type_row("ulong",     "ulong",     ANY,    "long",      SAME, "may overflow"),
+    type_row("ubyte",     "ubyte",     ANY,    "ubyte",     SAME),
+    type_row("short",     "short",     ANY,    "short",     SAME),
+    type_row("ushort",    "ushort",    ANY,    "ushort",    SAME),
+    type_row("uint",      "uint",      ANY,    "uint",      SAME),
+    type_row("int",       "int",       ANY,    "int",       SAME),
+    type_row("double",    "double",    FINITE, "double",    SAME),
+    type_row("float",     "float",     FINITE, "float",     SAME),
+    dropped("decimal", "", "", "decimal32, decimal64, decimal128", "values of these types are not converted"),
+    type_row("boolean",   "boolean",   ANY,    "bool",      SAME),
+    type_row("timestamp", "timestamp", ANY,    "timestamp", MS_TO_S, "divided by 1000"),
+    type_row("byte",      "byte",      ANY,    "byte",      SAME),
+    type_row("null",      "null",      ANY,    "void",      SAME),
+    type_row("list",      "list",      ANY,    "array",     BY_TYPE),
+    type_row("map",       "map",       ANY,    "table",     BY_TYPE),
+    type_row("symbol",    "symbol",    ANY,    "longstr",   SAME),
+    server(type_row("array", "array",  ANY,    "array",     BY_TYPE)),
+)
+# fmt: on
+
+TABLE: Final = Table("amqp10", "amqp091", FIELDS, TYPES)

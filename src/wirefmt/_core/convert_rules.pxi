@@ -155,22 +155,21 @@ cdef enum ConvertWhen:
     WHEN_NUMERIC = 11           # a whole number that is not negative
     WHEN_NOT_EXPIRATION = 12    # none, or of more than ten years in milliseconds
     WHEN_FINITE = 13            # neither NaN nor infinite
-    WHEN_NOT_FINITE = 14
-    WHEN_KEY_SHORTSTR = 15
-    WHEN_KEY_SHORT = 16
-    WHEN_KEY_ASCII = 17
-    WHEN_QUEUE = 18             # /queues/:queue, fewer than 256 octets
-    WHEN_MQTT_EXCHANGE = 19     # /exchanges/:exchange/:key, the exchange being MQTT's
-    WHEN_JMS_TOPIC = 20         # the message says that the address is a topic's
-    WHEN_UNSET = 21             # nothing has gone to the target yet
-    WHEN_FORMATTED = 22         # Payload Format Indicator 1
-    WHEN_AMQP_ENCODED = 23      # the message's type is amqp-1.0
-    WHEN_COUNT = 24
+    WHEN_KEY_SHORTSTR = 14
+    WHEN_KEY_SHORT = 15
+    WHEN_KEY_ASCII = 16
+    WHEN_QUEUE = 17             # /queues/:queue, fewer than 256 octets
+    WHEN_MQTT_EXCHANGE = 18     # /exchanges/:exchange/:key, the exchange being MQTT's
+    WHEN_JMS_TOPIC = 19         # the message says that the address is a topic's
+    WHEN_UNSET = 20             # nothing has gone to the target yet
+    WHEN_FORMATTED = 21         # Payload Format Indicator 1
+    WHEN_AMQP_ENCODED = 22      # the message's type is amqp-1.0
+    WHEN_COUNT = 23
 
 
 CONVERT_WHEN_NAMES = (
     "ANY", "SHORTSTR", "SHORT", "OVER_256", "OVER_255", "UTF8", "UTF8_4096", "ASCII", "ASCII_SHORT", "URN_UUID",
-    "URN_UUID_LOOSE", "NUMERIC", "NOT_EXPIRATION", "FINITE", "NOT_FINITE", "KEY_SHORTSTR", "KEY_SHORT", "KEY_ASCII",
+    "URN_UUID_LOOSE", "NUMERIC", "NOT_EXPIRATION", "FINITE", "KEY_SHORTSTR", "KEY_SHORT", "KEY_ASCII",
     "QUEUE", "MQTT_EXCHANGE", "JMS_TOPIC", "UNSET", "FORMATTED", "AMQP_ENCODED",
 )
 

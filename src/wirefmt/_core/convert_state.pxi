@@ -233,8 +233,8 @@ cdef bint convert_when(const Converter* x, const ConvertRow* row, const ConvertV
         return convert_urn(s, NULL, False)
     if when == WHEN_NUMERIC or when == WHEN_NOT_EXPIRATION:
         return convert_is_number(s, when == WHEN_NOT_EXPIRATION) == (when == WHEN_NUMERIC)
-    if when == WHEN_FINITE or when == WHEN_NOT_FINITE:
-        return convert_is_finite(x, v) == (when == WHEN_FINITE)
+    if when == WHEN_FINITE:
+        return convert_is_finite(x, v)
     if when == WHEN_KEY_SHORTSTR:
         return v.key.size < 256 and convert_is_text(&v.key)
     if when == WHEN_KEY_SHORT:

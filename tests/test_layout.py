@@ -186,11 +186,8 @@ ALLOWED = {
     "rocketmq": {"_core", "errors", "framing", "spec", "strictness"},
     "amqp10": {"_core", "errors", "framing", "spec", "strictness"},
     "nsq": {"_core", "errors", "framing", "spec", "strictness"},
-<<<<<<< HEAD
     "phpmq": {"_core", "errors", "framing", "spec", "strictness"},
-=======
     "convert": {"_core", "amqp10", "amqp091", "errors", "mqtt"},
->>>>>>> 9834de0 (Conversions between AMQP 1.0, AMQP 0.9.1 and MQTT 5.0: the published tables as rows, dialects as overlays, an interpreter of them in the core; the container)
     "capture": {"_core", "errors", "framing", "spec", "strictness"},
     "cli": {"capture", "errors", "framing", "mqtt", "spec", "strictness", "__version__"},
 }

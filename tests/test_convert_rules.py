@@ -68,7 +68,16 @@ def test_every_row_of_fields_is_taken_by_a_vector(name: str) -> None:
     assert not rows - taken - NEVER.get(name, set()), sorted(rows - taken)
 
 
-NEVER: dict[str, set[str]] = {}
+#: No vector has identifiers of more than 256 octets (tests/test_convert_documented.py does); rows that leave their value to the
+#: next row are not told.
+NEVER: dict[str, set[str]] = {
+    "documented": {"amqp10>amqp091 correlation_id-utf8-long", "amqp10>amqp091 message_id-utf8-long"},
+    "rabbitmq-4.3": {
+        "amqp091>amqp10 headers-amqp-annotations",
+        "amqp091>amqp10 headers-amqp-app-properties",
+        "amqp091>amqp10 headers-amqp-footer",
+    },
+}
 
 
 def test_rows_json_names_no_table_that_is_missing() -> None:

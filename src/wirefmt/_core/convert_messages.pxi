@@ -254,6 +254,8 @@ def convert_octets(ConvertRules rules not None, int source, data, body, int targ
     cdef bint same = source == target
     if not 0 <= source < CONVERT_PROTOCOLS or not 0 <= target < CONVERT_PROTOCOLS:
         raise ValueError("no such protocol")
+    if rules.pairs == NULL:
+        raise ValueError("rules that were never built")
     if PyBytes_GET_SIZE(a) > 0x7FFFFFFF or (b is not None and PyBytes_GET_SIZE(b) > 0x7FFFFFFF):
         raise ConversionError("more than 2 GiB", rule="too-large")
     convert_begin(&x, rules, source, target)

@@ -257,11 +257,13 @@ cdef class ConvertRules:
     cdef bint annotation_keys       # keys of annotations that do not begin with x- are refused
     cdef list names                 # keeps the keys
 
-    def __cinit__(self, rows, ids, *, bint valid=False, bint annotation_keys=False):
+    def __init__(self, rows, ids, *, bint valid=False, bint annotation_keys=False):
         cdef ConvertRow* row
         cdef ConvertPair* pair
         cdef uint16_t* slot
         cdef int i = 1
+        if self.pairs != NULL:
+            raise TypeError("rules do not change")
         rows = list(rows)
         self.rows = <ConvertRow*>calloc(len(rows) + 1, sizeof(ConvertRow))
         self.pairs = <ConvertPair*>calloc(CONVERT_PROTOCOLS * CONVERT_PROTOCOLS, sizeof(ConvertPair))

@@ -60,7 +60,7 @@ cdef const ConvertRow* convert_item_row(Converter* x, const ConvertValue* v) noe
     cdef const ConvertRow* row
     while i:
         row = &x.rows[i]
-        if row.when == WHEN_ANY or convert_when(x, row, v):
+        if (row.key == NULL or convert_key_fits(row, v)) and (row.when == WHEN_ANY or convert_when(x, row, v)):
             if row.how != HOW_DROPPED:
                 return row
             convert_note(x, row, 0, v, CONVERT_DROPPED, REASON_ROW)

@@ -21,7 +21,7 @@ LOSSY = "mosquitto-paho-v311-lossy-outoforder.pcap"
 PLACE = ("capture", "frame_no")
 
 
-@pytest.mark.parametrize("name", [PLAIN, LOSSY])
+@pytest.mark.parametrize("name", [PLAIN, LOSSY, "rabbitmq-pyamqp.pcap", "rheabroker-rhea.pcap"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_rows_do_not_depend_on_byte_ranges(spark, name, seed):
     capture = live(name)

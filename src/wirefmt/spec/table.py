@@ -343,7 +343,7 @@ AMQP10_FIELDS: tuple[Column, ...] = (
     Column("delivery_tag", "binary", "transfer"),
     Column("message_format", "int64", "transfer"),
     Column("settled", "boolean", "transfer, disposition"),
-    Column("more", "boolean", "transfer: the last one of the delivery that is there"),
+    Column("more", "boolean", "transfer: true if the delivery has no last transfer"),
     Column("resume", "boolean", "transfer"),
     Column("aborted", "boolean", "transfer"),
     Column("batchable", "boolean", "transfer, disposition"),
@@ -499,12 +499,12 @@ COLUMNS: tuple[Column, ...] = (
     Column("dst_ip", "string", "receiver's address"),
     Column("dst_port", "int32", "receiver's port"),
     Column("protocol", "string", "mqtt, amqp091, amqp10, rocketmq, nsq, phpmq"),
-    Column("version", "string", "protocol version: 3.1, 3.1.1, 5.0"),
+    Column("version", "string", "protocol version: 3.1, 3.1.1, 5.0; 0.9.1; 1.0 ..."),
     Column("kind", "string", "PUBLISH, basic.deliver, transfer, SEND_MESSAGE ..."),
     Column(
         "operation", "string", "OpenTelemetry's create, send, receive, process, settle; else connect, subscribe ..."
     ),
-    Column("destination", "string", "topic, queue, exchange or address"),
+    Column("destination", "string", "topic, queue, exchange or address; of AMQP's default exchange the queue"),
     Column("routing_key", "string", "AMQP 0.9.1"),
     Column("consumer_group", "string", "RocketMQ group, NSQ channel, MQTT share name"),
     Column("client_id", "string", "client identifier of the connection, once known"),

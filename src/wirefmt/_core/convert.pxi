@@ -351,6 +351,7 @@ cdef int convert_put(Converter* x, const ConvertRow* row, const ConvertValue* v,
     """A value into the field that the row names. `s` or `n`, as the row's type has it."""
     cdef ConvertSlot* slot = &x.slots[row.target]
     cdef int target = row.target
+    cdef size_t bad = 0
     if x.failed:
         return convert_no(x, REASON_TOO_LONG)
     if x.target == CONVERT_AMQP10:
@@ -360,7 +361,7 @@ cdef int convert_put(Converter* x, const ConvertRow* row, const ConvertValue* v,
             return DONE_YES
         if x.valid and row.type == AMQP10_SYMBOL and not is_ascii(s.at, s.size):
             return convert_no(x, REASON_INVALID)
-        if x.valid and row.type == AMQP10_STRING and not convert_is_utf8(&s):
+        if x.valid and row.type == AMQP10_STRING and not is_utf8(s.at, s.size, &bad):
             return convert_no(x, REASON_INVALID)
     elif x.target == CONVERT_AMQP091:
         if target == C91_PAYLOAD:
@@ -439,11 +440,12 @@ cdef int convert_put_item(Converter* x, const ConvertRow* row, ConvertValue* v) 
 cdef bint convert_add_key(Converter* x, const ConvertRow* row, int list_, const ConvertValue* v) noexcept nogil:
     """The key of an annotation (a symbol) or application property of AMQP 1.0. False: it is none, or the broker's."""
     cdef Span key = v.key
+    cdef size_t bad = 0
     if row.name != NULL:
         key.at = <const uint8_t*>row.name
         key.size = row.name_size
     x.reason = REASON_KEY
-    if x.valid and (not is_ascii(key.at, key.size) if list_ == 0 else not convert_is_utf8(&key)):
+    if x.valid and (not is_ascii(key.at, key.size) if list_ == 0 else not is_utf8(key.at, key.size, &bad)):
         return False
     if list_ == 0 and x.broker and convert_has_key(x, &key):
         x.reason = REASON_DUPLICATE

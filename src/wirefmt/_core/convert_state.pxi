@@ -374,14 +374,3 @@ cdef void convert_uuid_text(const uint8_t* p, uint8_t* out) noexcept nogil:
         out[0] = <uint8_t>digits[p[i] >> 4]
         out[1] = <uint8_t>digits[p[i] & 15]
         out += 2
-
-
-cdef bint convert_is_utf8(const Span* s) noexcept nogil:
-    """Valid; NUL may be in it."""
-    cdef size_t at = 0, bad = 0
-    cdef int rule = check_utf8(s.at, s.size, &bad)
-    while rule == UTF8_NUL:
-        at += bad + 1
-        bad = 0
-        rule = check_utf8(s.at + at, s.size - at, &bad)
-    return rule == UTF8_OK

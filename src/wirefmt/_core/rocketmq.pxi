@@ -1008,6 +1008,7 @@ cdef const uint8_t* rocketmq_next_field(const RocketmqFrame* m, const uint8_t* a
         value.at = at + 4
         value.form = ROCKETMQ_OCTETS if value.size else ROCKETMQ_NULL
         return at + 4 + value.size
+    j.field = ROCKETMQ_FIELD_HEADER
     j.base = m.frame
     j.at = at
     j.end = end + 1                     # the closing brace

@@ -103,6 +103,9 @@ def progress(spark: SparkSession) -> Iterator[None]:
             watcher.join()
 
 
+KINDS = 20  # that are shown
+
+
 def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) -> None:
     """What the Parquet files hold, read back from them."""
     from pyspark.sql import functions as f
@@ -127,7 +130,9 @@ def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) 
         print(f"captured {first} to {last} UTC{rate}")
     payload = f.coalesce(f.sum("payload_size"), f.lit(0))
     kinds = messages.groupBy("protocol", "kind", "version").agg(f.count("*").alias("n"), payload)
-    show("Messages", *by_version([tuple(row) for row in kinds.collect()]))
+    rows = by_kind([tuple(row) for row in kinds.collect()])
+    title = "Messages" if len(rows) <= KINDS else f"Messages ({KINDS} of {len(rows)} kinds)"
+    show(title, ("protocol", "kind", "messages", "payload octets", "version"), rows[:KINDS])
     named = messages.where("destination is not null").groupBy("destination").agg(f.count("*").alias("n"), payload)
     show("Top destinations", ("destination", "messages", "payload octets"), _top(named, 10, "destination"))
     # alike but for its numbers is one kind of fault
@@ -137,17 +142,15 @@ def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) 
     table.unpersist()
 
 
-def by_version(kinds: list[tuple[Any, ...]]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Header and rows of the messages by kind, with a column for each version."""
-    versions = sorted({version or "-" for _, _, version, _, _ in kinds})
-    rows: dict[tuple[str, str], list[int]] = {}
+def by_kind(kinds: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows of the messages by kind, with the versions of the protocol that had it."""
+    rows: dict[tuple[str, str], dict[str, int]] = {}
+    payload: dict[tuple[str, str], int] = {}
     for protocol, kind, version, count, octets in kinds:
-        row = rows.setdefault((protocol, kind), [0] * (len(versions) + 2))
-        row[versions.index(version or "-")] += count
-        row[-2] += count
-        row[-1] += octets
-    ranked = sorted(rows.items(), key=lambda item: (-item[1][-2], item[0]))
-    return ("protocol", "kind", *versions, "messages", "payload octets"), [(*key, *row) for key, row in ranked]
+        rows.setdefault((protocol, kind), {})[version or "-"] = count
+        payload[protocol, kind] = payload.get((protocol, kind), 0) + octets
+    ranked = sorted(rows.items(), key=lambda item: (-sum(item[1].values()), item[0]))
+    return [(*key, sum(counts.values()), payload[key], ", ".join(sorted(counts))) for key, counts in ranked]
 
 
 def _top(frame: Any, count: int, *names: str) -> list[tuple[Any, ...]]:

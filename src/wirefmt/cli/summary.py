@@ -215,7 +215,7 @@ class Summary:
         bins = self.times.used()
         if len(bins) > 1 and _can_show(_BARS):
             click.echo(f"{_spark(bins)}  messages in {self.times.width:,} s, at most {max(bins):,}")
-        show_table("Messages", *self._by_version())
+        show_table("Messages", ("protocol", "kind", "messages", "payload octets", "version"), self._by_kind())
         about = "" if self.destinations.exact else f" (approximate: more than {DISTINCT:,} destinations)"
         show_table(
             f"Top destinations{about}", ("destination", "messages", "payload octets"),
@@ -225,20 +225,17 @@ class Summary:
             "Not decoded in full", ("status", "error", "rows"), [(*key, n) for key, n, _ in self.faults.top(top)]
         )
 
-    def _by_version(self) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Header and rows: a column of messages for each version, where there are several."""
-        versions = sorted({version or "-" for _, version, _ in self.kinds.messages})
+    def _by_kind(self) -> list[tuple[Any, ...]]:
+        """Rows of the messages by kind, with the versions of the protocol that had it."""
         rows: dict[tuple[str, str], dict[str, int]] = {}
         octets: Counter[tuple[str, str]] = Counter()
         for (protocol, version, kind), n, payload in self.kinds.top():
             rows.setdefault((protocol, kind), {})[version or "-"] = n
             octets[protocol, kind] += payload
-        shown = versions if len(versions) > 1 else []
-        table = [
-            (*key, *(counts.get(v, 0) for v in shown), sum(counts.values()), octets[key])
+        return [
+            (*key, sum(counts.values()), octets[key], ", ".join(sorted(counts)))
             for key, counts in sorted(rows.items(), key=lambda row: (-sum(row[1].values()), row[0]))
         ]
-        return ("protocol", "kind", *shown, "messages", "payload octets"), table
 
 
 def _tally(tally: Tally, table: pa.Table, keys: list[str]) -> None:

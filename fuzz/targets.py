@@ -18,6 +18,7 @@ import targets_amqp091
 import targets_amqp10
 import targets_nsq
 import targets_rocketmq
+from common import feed, same
 
 from wirefmt import mqtt
 from wirefmt._core import CaptureDecoder, PacketScanner
@@ -37,11 +38,6 @@ SHARED = ROOT.parent / "shared"
 class Target(NamedTuple):
     run: Callable[[bytes], None]
     seeds: Callable[[], Iterator[bytes]]
-
-
-def same(a: object, b: object, what: str) -> None:
-    if a != b:
-        raise AssertionError(f"{what}: {a!r} is not {b!r}")
 
 
 def vectors(name: str) -> Iterator[dict[str, Any]]:
@@ -105,20 +101,6 @@ def mqtt_packet(data: bytes) -> None:
 # ------------------------------------------------------------------------------------------------ a stream of them
 
 
-def feed(octets: bytes, cuts: list[int], **options: Any) -> tuple[list[Any], str]:
-    decoder = mqtt.Decoder(**options)
-    found: list[Any] = []
-    at = 0
-    try:
-        for cut in [*cuts, len(octets)]:
-            found += decoder.feed(octets[at:cut])
-            at = max(at, cut)
-        decoder.close()
-    except DecodeError as error:
-        return found, f"{type(error).__name__} {error.path} {error.reason}"
-    return found, ""
-
-
 def mqtt_stream(data: bytes) -> None:
     if len(data) < 2:
         return
@@ -128,7 +110,7 @@ def mqtt_stream(data: bytes) -> None:
     if data[0] & 0x80:
         options["strictness"] = "lax"
     cuts = list(range(step, len(octets), step))
-    whole, parts = feed(octets, [], **options), feed(octets, cuts, **options)
+    whole, parts = (feed(mqtt.Decoder, octets, pieces, **options) for pieces in ([], cuts))
     same(parts[0][: len(whole[0])], whole[0], "messages of a stream in parts")
     same(parts[1], whole[1], "error of a stream in parts")
 

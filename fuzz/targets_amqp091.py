@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
+
+from common import feed, rows, same
 
 from wirefmt import amqp091
 from wirefmt.errors import DecodeError, EncodeError
-
-ROOT = Path(__file__).resolve().parent.parent
-VECTORS = (ROOT / "tests" / "vectors" / "amqp091", ROOT.parent / "shared" / "vectors" / "amqp091")
 
 try:
     import pyarrow
 except ImportError:
     pyarrow = None
-
-
-def same(a: object, b: object, what: str) -> None:
-    if a != b:
-        raise AssertionError(f"{what}: {a!r} is not {b!r}")
-
-
-def rows() -> Iterator[dict[str, Any]]:
-    for folder in VECTORS:
-        path = folder / "public.jsonl"
-        if path.exists():
-            with open(path, encoding="utf-8") as lines:
-                yield from map(json.loads, lines)
-            return
 
 
 def whole(row: dict[str, Any]) -> bytes:
@@ -56,13 +39,13 @@ def options_of(octet: int) -> dict[str, Any]:
 
 def seeds() -> Iterator[bytes]:
     sides = {"client": 0, "server": 1, "both": 2}
-    for row in rows():
+    for row in rows("amqp091"):
         yield bytes([sides[row["side"]]]) + whole(row)
 
 
 def stream_seeds() -> Iterator[bytes]:
     kept = b""
-    for row in rows():
+    for row in rows("amqp091"):
         if row["kind"] == "sequence":
             yield bytes([2, len(row["hex"]) % 40]) + whole(row)
         elif row["valid"] and len(row["hex"]) < 400:
@@ -73,7 +56,7 @@ def stream_seeds() -> Iterator[bytes]:
 
 
 def table_seeds() -> Iterator[bytes]:
-    yield from (bytes.fromhex(row["hex"]) for row in rows() if row["kind"] == "table")
+    yield from (bytes.fromhex(row["hex"]) for row in rows("amqp091") if row["kind"] == "table")
 
 
 def decode_or_error(octets: bytes, **options: Any) -> Any:
@@ -123,20 +106,6 @@ def frame(data: bytes) -> None:
     except DecodeError as error:
         raise AssertionError("frame_size refuses what decode reads") from error
     same(size, len(octets), "frame_size")
-
-
-def feed(kind: Any, octets: bytes, cuts: list[int], **options: Any) -> tuple[list[Any], str]:
-    decoder = kind(**options)
-    found: list[Any] = []
-    at = 0
-    try:
-        for cut in [*cuts, len(octets)]:
-            found += decoder.feed(octets[at:cut])
-            at = max(at, cut)
-        decoder.close()
-    except DecodeError as error:
-        return found, f"{type(error).__name__} {error.path} {error.reason}"
-    return found, ""
 
 
 def stream(data: bytes) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
+
+from common import rows, same
 
 from wirefmt import amqp10
 from wirefmt.errors import DecodeError, EncodeError
 from wirefmt.framing import Limits
 
-ROOT = Path(__file__).resolve().parent.parent
-VECTORS = (ROOT / "tests" / "vectors" / "amqp10", ROOT.parent / "shared" / "vectors" / "amqp10")
 LIMITS = (Limits(frame_size=131072), Limits(frame_size=131072, elements=50), Limits(frame_size=1 << 20, elements=0))
 
 try:
@@ -23,18 +21,8 @@ except ImportError:
     pyarrow = None
 
 
-def same(a: object, b: object, what: str) -> None:
-    if a != b:
-        raise AssertionError(f"{what}: {a!r} is not {b!r}")
-
-
-def rows(*kinds: str) -> Iterator[bytes]:
-    for folder in VECTORS:
-        path = folder / "public.jsonl"
-        if path.exists():
-            with open(path, encoding="utf-8") as lines:
-                yield from (bytes.fromhex(row["hex"]) for row in map(json.loads, lines) if row["kind"] in kinds)
-            return
+def octets_of(*kinds: str) -> Iterator[bytes]:
+    yield from (bytes.fromhex(row["hex"]) for row in rows("amqp10") if row["kind"] in kinds)
 
 
 def bombs() -> Iterator[bytes]:
@@ -53,12 +41,12 @@ def bombs() -> Iterator[bytes]:
 
 
 def value_seeds() -> Iterator[bytes]:
-    for octets in (*rows("value"), *bombs()):
+    for octets in (*octets_of("value"), *bombs()):
         yield b"\0" + octets
 
 
 def frame_seeds() -> Iterator[bytes]:
-    for octets in rows("frame", "sasl"):
+    for octets in octets_of("frame", "sasl"):
         yield b"\0" + octets
     for octets in bombs():
         body = b"\0\x53\x10" + octets
@@ -66,7 +54,7 @@ def frame_seeds() -> Iterator[bytes]:
 
 
 def message_seeds() -> Iterator[bytes]:
-    for octets in rows("message"):
+    for octets in octets_of("message"):
         yield b"\0" + octets
     for octets in bombs():
         yield b"\0\0\x53\x77" + octets
@@ -75,7 +63,7 @@ def message_seeds() -> Iterator[bytes]:
 
 def stream_seeds() -> Iterator[bytes]:
     kept = b""
-    for octets in (*rows("frame", "sequence"), *rows("message")):
+    for octets in (*octets_of("frame", "sequence"), *octets_of("message")):
         if octets[:2] == b"\0\x53":  # a message, in a transfer or in two
             half = len(octets) // 2
             pieces = [octets] if half % 2 else [octets[:half], octets[half:]]

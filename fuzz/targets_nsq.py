@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from common import feed, rows, same
 
 from wirefmt import nsq, phpmq
 from wirefmt.errors import DecodeError
@@ -16,16 +17,6 @@ except ImportError:
     pyarrow = None
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def same(a: object, b: object, what: str) -> None:
-    if a != b:
-        raise AssertionError(f"{what}: {a!r} is not {b!r}")
-
-
-def rows(protocol: str) -> Iterator[dict[str, Any]]:
-    with open(ROOT / "tests" / "vectors" / protocol / "public.jsonl", encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
 
 
 def nsq_seeds() -> Iterator[bytes]:
@@ -89,26 +80,12 @@ def phpmq_message(data: bytes) -> None:
         one(phpmq, data[1:], **phpmq_options(data[0]))
 
 
-def feed(protocol: Any, octets: bytes, cuts: list[int], **options: Any) -> tuple[list[Any], str]:
-    decoder = protocol.Decoder(**options)
-    found: list[Any] = []
-    at = 0
-    try:
-        for cut in [*cuts, len(octets)]:
-            found += decoder.feed(octets[at:cut])
-            at = max(at, cut)
-        decoder.close()
-    except DecodeError as error:
-        return found, f"{type(error).__name__} {error.path} {error.reason}"
-    return found, ""
-
-
 def stream(protocol: Any, data: bytes, options: dict[str, Any]) -> None:
     step, octets = data[1] % 32 + 1, data[2:]
     if data[0] & 0x80:
         options["strictness"] = "lax"
     cuts = list(range(step, len(octets), step))
-    whole, parts = feed(protocol, octets, [], **options), feed(protocol, octets, cuts, **options)
+    whole, parts = feed(protocol.Decoder, octets, [], **options), feed(protocol.Decoder, octets, cuts, **options)
     same(parts[0][: len(whole[0])], whole[0], "messages of a stream in parts")
     # MPUB is looked into as far as it is there when its size is known: a stream that ends in it may have two faults
     if "MPUB" not in repr(octets[:]) or (not whole[1].startswith("Truncated") and not parts[1].startswith("Truncated")):
@@ -130,7 +107,7 @@ def batch(protocol: Any, octets: bytes, options: dict[str, Any]) -> None:
     columns = protocol.decode_batch(octets, **options, strictness="lax")
     if pyarrow is not None and len(octets) % 8 == 0:
         pyarrow.record_batch(columns).validate(full=True)
-    found, error = feed(protocol, octets[: len(octets) - columns.rest], [], **options, strictness="lax")
+    found, error = feed(protocol.Decoder, octets[: len(octets) - columns.rest], [], **options, strictness="lax")
     same(columns.num_rows >= len(found), True, "rows")
     for row, message in enumerate(found):
         same(columns["size"][row], len(message.encode()), "size")

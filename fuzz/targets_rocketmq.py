@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import struct
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
+
+from common import rows, same
 
 from wirefmt import rocketmq
 from wirefmt._core import CaptureDecoder
 from wirefmt.errors import DecodeError, EncodeError
 
-VECTORS = Path(__file__).resolve().parent.parent / "tests" / "vectors" / "rocketmq" / "public.jsonl"
-
-
-def same(a: object, b: object, what: str) -> None:
-    if a != b:
-        raise AssertionError(f"{what}: {a!r} is not {b!r}")
-
 
 def octets_of(*kinds: str) -> Iterator[bytes]:
-    with open(VECTORS, encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            if row["kind"] in kinds and row["hex"]:
-                yield bytes.fromhex(row["hex"])
+    yield from (bytes.fromhex(row["hex"]) for row in rows("rocketmq") if row["kind"] in kinds and row["hex"])
 
 
 def frame_seeds() -> Iterator[bytes]:
@@ -98,8 +88,8 @@ def stream(data: bytes) -> None:
     whole = feed(max(1, len(data)))
     same(feed(7), whole, "cut")
     batch = rocketmq.decode_batch(data, expose_credentials=True)
-    rows = list(zip(batch["offset"].tolist(), batch["code"].tolist(), batch["error"].tolist(), strict=True))
-    good = [code for _, code, error in rows if error is None]
+    found = list(zip(batch["offset"].tolist(), batch["code"].tolist(), batch["error"].tolist(), strict=True))
+    good = [code for _, code, error in found if error is None]
     same(good[: len(whole[0])], [c.code for c in whole[0]], "rows")
     same(batch.rest <= len(data), True, "rest")
 

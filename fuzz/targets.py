@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import targets_amqp091
 import targets_amqp10
+import targets_convert
 import targets_nsq
 import targets_rocketmq
 from common import feed, same
@@ -421,4 +422,5 @@ TARGETS: dict[str, Target] = {
     **{name: Target(*pair) for name, pair in targets_rocketmq.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_amqp10.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_nsq.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_convert.TARGETS.items()},
 }

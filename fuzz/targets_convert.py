@@ -1,0 +1,76 @@
+"""Conversions between AMQP 1.0, AMQP 0.9.1 and MQTT 5.0: refused, or a message that the other protocol can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from common import rows, same
+
+from wirefmt import amqp091, amqp10, convert, mqtt
+from wirefmt.errors import ConversionError, DecodeError
+
+DIALECTS = tuple(convert.DIALECTS)
+READ = {
+    "amqp10": lambda wire, strictness: amqp10.Message.decode(wire.octets, strictness=strictness),
+    "amqp091": lambda wire, strictness: amqp091.BasicProperties.decode(wire.octets),
+    "mqtt5": lambda wire, strictness: mqtt.decode(wire.octets, version=5, strictness=strictness),
+}
+
+
+def attempt(message: Any, **options: Any) -> convert.Conversion | str:
+    try:
+        return convert.convert(message, **options)
+    except ConversionError as refused:
+        return str(refused)
+
+
+def conversion(data: bytes) -> None:
+    """The first octet picks protocols and dialect; AMQP 0.9.1 has its properties behind two octets of their length."""
+    if len(data) < 3:
+        return
+    source = convert.PROTOCOLS[data[0] % 3]
+    to = convert.PROTOCOLS[data[0] // 3 % 3]
+    options = {"to": to, "dialect": DIALECTS[data[0] // 9 % len(DIALECTS)], "routing_key": "k.a"}
+    message: Any = data[1:]
+    if source == "amqp091":
+        size = int.from_bytes(data[1:3], "big")
+        message = (data[3 : 3 + size], data[3 + size :])
+    made = attempt(message, source=source, **options)
+    told = attempt(message, source=source, explain=True, **options)
+    if isinstance(made, str) or isinstance(told, str):
+        same(made, told, "explain")
+        return
+    same(made.wire, told.wire, "explain")
+    repr(made.losses), repr(told.losses)
+    given = convert.Wire(source, message, None) if source != "amqp091" else convert.Wire(source, *message)
+    # the server passes octets on that are no text in the protocol they go to
+    if source != to and options["dialect"] == "documented" and fault(given, "strict") == "":
+        same(fault(made.wire, "lax"), "", f"{to} cannot be read: {made.octets.hex()}")
+
+
+def fault(wire: convert.Wire, strictness: str) -> str:
+    """Why it cannot be read; empty: it can."""
+    try:
+        READ[wire.protocol](wire, strictness)
+    except DecodeError as error:
+        # what nests deeper than we read came from as deep
+        return "" if type(error).__name__ == "LimitExceeded" else str(error)
+    return ""
+
+
+def seeds() -> Iterator[bytes]:
+    for number, row in enumerate(rows("conversions")):
+        if row["path"] != "convert" or number % 5:
+            continue
+        source, to = (convert.PROTOCOLS.index(row[name]) for name in ("from", "to"))
+        first = bytes([source + 3 * to + 9 * (number // 5 % len(DIALECTS))])
+        if row["from"] == "amqp091":
+            properties, body = (bytes.fromhex(row["input_hex"][name]) for name in ("properties_hex", "body_hex"))
+            if len(properties) < 4096:
+                yield first + len(properties).to_bytes(2, "big") + properties + body[:64]
+        elif len(row["input_hex"]) < 8192:
+            yield first + bytes.fromhex(row["input_hex"])
+
+
+TARGETS = {"conversion": (conversion, seeds)}

@@ -9,7 +9,7 @@ import pytest
 from test_nsq_captures import rows_of
 from wire import Tcp, connect, pcap
 
-from wirefmt import mqtt, nsq, phpmq, rocketmq
+from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 
 pytest.importorskip("pyarrow")
 
@@ -93,6 +93,16 @@ def test_random_octets_are_not_claimed() -> None:
 
 
 OURS: dict[str, tuple[bytes, bytes, list[str]]] = {
+    "amqp091": (
+        amqp091.ProtocolHeader().encode() + amqp091.ConnectionOpen(virtual_host="/").encode(),
+        amqp091.ConnectionOpenOk().encode(),
+        ["protocol-header", "connection.open", "connection.open-ok"],
+    ),
+    "amqp10": (
+        amqp10.ProtocolHeader().encode() + amqp10.Open(container_id="c").encode(),
+        amqp10.ProtocolHeader().encode() + amqp10.Open(container_id="s").encode(),
+        ["protocol-header", "open"],
+    ),
     "mqtt": (
         connect() + mqtt.Pingreq(version=4).encode(),
         mqtt.Connack(version=4).encode() + mqtt.Pingresp(version=4).encode(),

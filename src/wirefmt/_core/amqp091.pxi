@@ -88,6 +88,8 @@ cdef int amqp091_frame_size(const uint8_t* p, size_t n, uint32_t frame_max, bint
             if p[i] != (<const uint8_t*>b"AMQP")[i]:
                 return amqp091_fault(f, AMQP091_CHECK_PROTOCOL_HEADER, AMQP091_FIELD_PROTOCOL_HEADER,
                                      <int64_t>i, 0, 0, 0)
+        if n < 4:
+            return NEED_DATA        # it may still be none
         size[0] = 8
         return OK
     if p[0] == 0 or (p[0] > AMQP091_FRAME_BODY and p[0] != AMQP091_FRAME_HEARTBEAT):

@@ -159,9 +159,14 @@ cdef void convert_end(Converter* x) noexcept nogil:
 
 
 cdef uint8_t* convert_room(Converter* x, size_t size) noexcept nogil:
-    """Memory that lasts as long as the Converter. Without memory it is the scratch, and the conversion fails."""
+    """Memory that lasts as long as the Converter, aligned for pointers. NULL: there is none, and the conversion fails."""
     cdef ConvertChunk* chunk
     cdef uint8_t* at
+    cdef size_t astray = <size_t>x.free_at % sizeof(void*)
+    if astray:
+        astray = min(sizeof(void*) - astray, x.free_size)
+        x.free_at += astray
+        x.free_size -= astray
     if size > x.free_size:
         chunk = <ConvertChunk*>malloc(sizeof(ConvertChunk) + max(size, <size_t>CONVERT_SCRATCH))
         if chunk == NULL or size > <size_t>0xFFFFFFFF:

@@ -3,7 +3,7 @@
 """The compiled core of wirefmt: one extension made of rooms. This page is its table of contents.
 
 Order is the direction of dependency: a room uses only rooms above it and the header-only leaves
-(be, status, cursor, octets, varint, utf8, topics).
+(be, status, cursor, octets, varint, utf8, words, topics).
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
@@ -27,6 +27,7 @@ from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8, 
 from wirefmt._core.varint cimport (
     VARINT_MAX, VARINT_SHORT, VARINT_TOO_LONG, read_varint, store_varint, varint_size,
 )
+from wirefmt._core.words cimport hash_octets, is_ascii, mix, same_octets
 
 # ---- what every protocol room stands on
 # Fault -> exception; the only room that raises DecodeError

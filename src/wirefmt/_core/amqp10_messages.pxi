@@ -8,7 +8,6 @@
 # amqp10_deliveries, amqp10_scalars and amqp10_values. Included by _core.pyx.
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_New, PyTuple_SET_ITEM
 
 
 # ------------------------------------------------------------------------------------------------ performatives
@@ -164,7 +163,7 @@ cdef bytes amqp10_close_frame(Octets* o):
 
 @cython.final
 cdef class Amqp10Open(Amqp10Performative):
-    """open (2.7.1): negotiates a connection. `idle_time_out` is in amqp10_milliseconds."""
+    """open (2.7.1): negotiates a connection. `idle_time_out` is in milliseconds."""
 
 
 @cython.final
@@ -277,12 +276,12 @@ cdef class Amqp10Error(Amqp10CompositeValue):
 
 @cython.final
 cdef class Amqp10Header(Amqp10CompositeValue):
-    """The header section (3.2.1). `ttl` is in amqp10_milliseconds."""
+    """The header section (3.2.1). `ttl` is in milliseconds."""
 
 
 @cython.final
 cdef class Amqp10Properties(Amqp10CompositeValue):
-    """The properties section (3.2.4). Times are amqp10_milliseconds since 1970."""
+    """The properties section (3.2.4). Times are milliseconds since 1970."""
 
 
 @cython.final

@@ -1,7 +1,7 @@
 # AMQP 1.0 scalars as Python objects, and Python objects as AMQP 1.0 scalars.
 #
 #     null None          boolean bool        long int       the other integers UByte ... Int (subclasses of int)
-#     double float       float Float         char Char      timestamp Timestamp (int, amqp10_milliseconds since 1970)
+#     double float       float Float         char Char      timestamp Timestamp (int, milliseconds since 1970)
 #     binary bytes       string str          symbol Symbol  uuid uuid.UUID      decimals Decimal32 ... (bytes)
 #
 # Uses: octets, faults, writer, message, amqp10_table, amqp10_types, amqp10_write. Included by _core.pyx.
@@ -85,7 +85,7 @@ class Amqp10Int(Amqp10Integer):
 
 
 class Amqp10Timestamp(Amqp10Integer):
-    """timestamp: amqp10_milliseconds since 1970 began, UTC, negative before (1.6.17). Takes an aware datetime too."""
+    """timestamp: milliseconds since 1970 began, UTC, negative before (1.6.17). Takes an aware datetime too."""
     __slots__ = ()
     lowest = -0x8000000000000000
     highest = 0x7FFFFFFFFFFFFFFF
@@ -105,7 +105,7 @@ cdef object AMQP10_MILLISECOND = timedelta(milliseconds=1)
 
 
 cdef object amqp10_milliseconds(object value):
-    """An int of amqp10_milliseconds, from such or from an aware datetime."""
+    """An int of milliseconds, from such or from an aware datetime."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise TypeError("a datetime without a time zone is no moment")
@@ -268,20 +268,25 @@ cdef object amqp10_uuid_of(const uint8_t* p):
 
 
 cdef inline object amqp10_string_of(const uint8_t* p, uint32_t size):
-    cdef SharedSlot* slot
+    """A string. Octets that are no UTF-8, which LAX lets pass, become lone surrogates; those are not shared."""
+    cdef SharedSlot* slot = NULL
     if 0 < size <= SHARED_OCTETS and WIREFMT_SHARES_VALUES:
         slot = shared_slot(SHARED_TEXT, p, size)
         if is_held(slot, SHARED_TEXT, p, size):
             return <object>slot.value
-    return amqp10_new_string(p, size)
+    if not is_ascii(p, size):
+        return amqp10_wide_string_of(p, size)
+    text = ascii_text(p, size)
+    if slot != NULL:
+        share(slot, SHARED_TEXT, p, size, text)
+    return text
 
 
-cdef object amqp10_new_string(const uint8_t* p, uint32_t size):
-    """A string. Octets that are no UTF-8, which LAX lets pass, become lone surrogates."""
+cdef object amqp10_wide_string_of(const uint8_t* p, uint32_t size):
     try:
         return shared_text(p, size)
     except UnicodeDecodeError:
-        return octets_of(p, size).decode("utf-8", "surrogateescape")
+        return PyUnicode_DecodeUTF8(<const char*>p, size, "surrogateescape")
 
 
 cdef object amqp10_symbol_of(const uint8_t* p, uint32_t size):

@@ -19,7 +19,7 @@ cdef void amqp10_put_text(Col* c, int64_t row, const Amqp10Value* v) noexcept no
     cdef uint8_t[512] start
     if not c.on:
         return
-    if amqp10_is_text(v) and amqp10_is_ascii(v.body, v.size):
+    if amqp10_is_text(v) and is_ascii(v.body, v.size):
         put_octets(c, row, v.body, v.size)
         return
     o = octets_over(start, sizeof(start))
@@ -36,8 +36,8 @@ cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10Value* key, const 
     cdef size_t named
     if not map.on:
         return
-    if amqp10_is_text(key) and amqp10_is_text(v) and amqp10_is_ascii(key.body, key.size) and \
-            amqp10_is_ascii(v.body, v.size):
+    if amqp10_is_text(key) and amqp10_is_text(v) and is_ascii(key.body, key.size) and \
+            is_ascii(v.body, v.size):
         put_map(map, row, key.body, key.size, v.body, v.size)
         return
     o = octets_over(start, sizeof(start))

@@ -8,7 +8,7 @@
 #
 # Nothing here makes Python objects or allocates, but for maps of many keys, which are sorted to find equal ones.
 #
-# Uses: be, status, cursor, utf8, amqp10_table. Included by _core.pyx.
+# Uses: be, status, cursor, utf8, words, amqp10_table. Included by _core.pyx.
 from libc.stdlib cimport qsort
 
 
@@ -175,7 +175,7 @@ cdef const uint8_t* amqp10_check_characters(Amqp10Reader* x, int type, const uin
     """A string is UTF-8 (U+0000 is a character like others), a symbol ASCII."""
     cdef const uint8_t* p = at
     cdef size_t bad = 0
-    if amqp10_is_ascii(at, <size_t>(end - at)):
+    if is_ascii(at, <size_t>(end - at)):
         return end
     if type == AMQP10_SYMBOL:
         while p[0] < 0x80:
@@ -186,27 +186,6 @@ cdef const uint8_t* amqp10_check_characters(Amqp10Reader* x, int type, const uin
     if not is_utf8(p, <size_t>(end - p), &bad) and amqp10_breach(x, AMQP10_CHECK_STRING_UTF8, p + bad):
         return NULL
     return end
-
-
-cdef inline bint amqp10_is_ascii(const uint8_t* p, size_t n) noexcept nogil:
-    """Eight octets at a time; the last eight may overlap those before."""
-    cdef uint64_t w, all = 0
-    cdef uint32_t a, b
-    cdef size_t i = 0
-    if n >= 8:
-        while n - i > 8:
-            memcpy(&w, p + i, 8)
-            all |= w
-            i += 8
-        memcpy(&w, p + n - 8, 8)
-        all |= w
-    elif n >= 4:
-        memcpy(&a, p, 4)
-        memcpy(&b, p + n - 4, 4)
-        all = a | b
-    elif n:
-        all = p[0] | p[n >> 1] | p[n - 1]
-    return not all & 0x8080808080808080ULL
 
 
 cdef const uint8_t* amqp10_check_compound(Amqp10Reader* x, const Amqp10ConstructorRow* row, const uint8_t* at,
@@ -531,11 +510,11 @@ cdef uint64_t amqp10_hash(const Amqp10Value* v, uint64_t h) noexcept nogil:
     """Equal values have equal hashes."""
     cdef Amqp10Items items
     cdef Amqp10Value item
-    h = amqp10_mix(h, v.type)
+    h = mix(h, v.type)
     if v.type == AMQP10_DESCRIBED:
         return amqp10_hash_described(v, h)
     if v.type >= AMQP10_LIST:
-        h = amqp10_mix(h, v.count)
+        h = mix(h, v.count)
         items = amqp10_items(v)
         if v.type == AMQP10_ARRAY and items.left > 16:
             items.left = 16             # there may be four thousand million of no octets
@@ -543,24 +522,10 @@ cdef uint64_t amqp10_hash(const Amqp10Value* v, uint64_t h) noexcept nogil:
             h = amqp10_hash(&item, h)
         return h
     if AMQP10_DECIMAL128 == v.type or AMQP10_UUID <= v.type <= AMQP10_SYMBOL:
-        return amqp10_hash_octets(h, v.body, v.size)
+        return hash_octets(mix(h, v.size), v.body, v.size)
     if AMQP10_BYTE <= v.type <= AMQP10_LONG:
-        return amqp10_mix(h, <uint64_t>amqp10_signed(v))
-    return amqp10_mix(h, amqp10_unsigned(v))
-
-
-cdef inline uint64_t amqp10_hash_octets(uint64_t h, const uint8_t* p, uint32_t size) noexcept nogil:
-    cdef uint64_t w
-    cdef uint32_t i = 0
-    while size - i >= 8:
-        memcpy(&w, p + i, 8)
-        h = amqp10_mix(h, w)
-        i += 8
-    w = size
-    while i < size:
-        w = w << 8 | p[i]
-        i += 1
-    return amqp10_mix(h, w)
+        return mix(h, <uint64_t>amqp10_signed(v))
+    return mix(h, amqp10_unsigned(v))
 
 
 cdef uint64_t amqp10_hash_described(const Amqp10Value* v, uint64_t h) noexcept nogil:
@@ -575,17 +540,12 @@ cdef uint64_t amqp10_hash_described(const Amqp10Value* v, uint64_t h) noexcept n
         return amqp10_hash(&item, h)
     amqp10_described(v, &item)
     items = amqp10_items(&item)
-    h = amqp10_mix(h, <uint64_t>shape)
+    h = mix(h, <uint64_t>shape)
     while amqp10_next(&items, &item):
         i += 1
         if item.type != AMQP10_NULL:
-            h = amqp10_hash(&item, amqp10_mix(h, i))
+            h = amqp10_hash(&item, mix(h, i))
     return h
-
-
-cdef inline uint64_t amqp10_mix(uint64_t h, uint64_t v) noexcept nogil:
-    h = (h ^ v) * <uint64_t>0x9E3779B97F4A7C15ULL
-    return h ^ h >> 29
 
 
 cdef enum:

@@ -681,21 +681,37 @@ cdef list AMQP10_FIELD_NAMES = [
     for i in range(amqp10_shapes[AMQP10_SHAPES - 1].first + amqp10_shapes[AMQP10_SHAPES - 1].count)
 ]
 cdef PyGetSetDef* AMQP10_FIELD_GETTERS = <PyGetSetDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyGetSetDef))
+cdef PyMemberDef* AMQP10_FIELD_MEMBERS = <PyMemberDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyMemberDef))
 
 
 cdef int amqp10_add_composite(object cls, int shape) except -1:
-    """Give the class of a composite type its attributes: one for each field, and __match_args__."""
+    """Give the class of a composite type its attributes: one for each field, and __match_args__.
+
+    Frames are mostly routed by a field or two: theirs are getters, and become objects when one is asked for. The others
+    exist because somebody asked for them: their fields are members, which Python reads without a call."""
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
+    cdef PyObject** first = (<Amqp10CompositeValue>AMQP10_ANY_COMPOSITE).fields
+    cdef bint is_frame = row.provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME) != 0
     cdef PyGetSetDef* getter
+    cdef PyMemberDef* member
     cdef int i
-    if AMQP10_FIELD_GETTERS == NULL:
+    if AMQP10_FIELD_GETTERS == NULL or AMQP10_FIELD_MEMBERS == NULL:
         raise MemoryError
     for i in range(row.count):
-        getter = &AMQP10_FIELD_GETTERS[row.first + i]
-        getter.name = amqp10_field_name[row.first + i]
-        getter.get = amqp10_get_field
-        getter.closure = <void*><size_t>i
-        wirefmt_set_attribute(cls, AMQP10_FIELD_NAMES[row.first + i], PyDescr_NewGetSet(<PyTypeObject*>cls, getter))
+        if is_frame:
+            getter = &AMQP10_FIELD_GETTERS[row.first + i]
+            getter.name = amqp10_field_name[row.first + i]
+            getter.get = amqp10_get_field
+            getter.closure = <void*><size_t>i
+            attribute = PyDescr_NewGetSet(<PyTypeObject*>cls, getter)
+        else:
+            member = &AMQP10_FIELD_MEMBERS[row.first + i]
+            member.name = amqp10_field_name[row.first + i]
+            member.type = T_OBJECT_EX
+            member.offset = <Py_ssize_t>(<size_t>&first[i] - <size_t><void*>AMQP10_ANY_COMPOSITE)
+            member.flags = READONLY
+            attribute = PyDescr_NewMember(<PyTypeObject*>cls, member)
+        wirefmt_set_attribute(cls, AMQP10_FIELD_NAMES[row.first + i], attribute)
     names = AMQP10_FIELD_NAMES[row.first:row.first + row.count]
     wirefmt_set_attribute(cls, "__match_args__", tuple(names + list(getattr(cls, "__match_args__", ()))))
     AMQP10_COMPOSITE_CLASSES[shape] = cls
@@ -705,9 +721,9 @@ cdef int amqp10_add_composite(object cls, int shape) except -1:
 
 cdef object amqp10_get_field(object self, void* closure):
     cdef Amqp10CompositeValue composite = <Amqp10CompositeValue>self
-    if composite.fields is None:
+    if not composite.decoded:
         composite.decode_fields()
-    return <object>PyTuple_GET_ITEM(composite.fields, <Py_ssize_t><size_t>closure)
+    return <object>composite.fields[<size_t>closure]
 
 
 @cython.freelist(256)
@@ -727,8 +743,9 @@ cdef class Amqp10CompositeValue:
     cdef uint16_t channel_
     cdef uint8_t shape
     cdef uint8_t noted          # LAX let something pass
+    cdef uint8_t decoded        # `fields` are there: of a frame not before one is asked for
     cdef Span payload_span
-    cdef tuple fields           # once asked for
+    cdef PyObject* fields[AMQP10_FIELDS_MAX]    # owned
 
     def __init__(self, **fields):
         cdef uint8_t start[WRITER_START]
@@ -750,6 +767,12 @@ cdef class Amqp10CompositeValue:
         self.block = octets
         self.begin = x.base
         self.shape = <uint8_t>shape
+        self.decode_fields()
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(amqp10_shapes[self.shape].count):
+            Py_XDECREF(self.fields[i])
 
     @property
     def descriptor(self):
@@ -824,20 +847,18 @@ cdef class Amqp10CompositeValue:
         cdef const Amqp10ShapeRow* shape = &amqp10_shapes[self.shape]
         cdef Amqp10Items items
         cdef Amqp10Value v
-        cdef tuple out
         cdef int i
         self.check_built()
         self.read_list(&v)
         items = amqp10_items(&v)
-        out = PyTuple_New(shape.count)
         for i in range(shape.count):
             value = None
             if amqp10_next(&items, &v):
                 value = amqp10_field_of(self.block, &amqp10_fields[shape.first + i], &v)
-            Py_INCREF(value)
-            PyTuple_SET_ITEM(out, i, value)
-        PyObject_GC_UnTrack(<void*>out)         # what it holds is in no cycle
-        self.fields = out
+            if self.fields[i] == NULL:          # else another thread was here in the meantime
+                Py_INCREF(value)
+                self.fields[i] = <PyObject*>value
+        self.decoded = 1
         return 0
 
     cdef bint same(self, Amqp10CompositeValue other):
@@ -851,11 +872,15 @@ cdef class Amqp10CompositeValue:
     cdef list shown(self):
         """Constructor arguments, in the order of the specification; absent ones are left out."""
         self.check_built()
-        if self.fields is None:
+        if not self.decoded:
             self.decode_fields()
+        values = [<object>self.fields[i] for i in range(amqp10_shapes[self.shape].count)]
         first = amqp10_shapes[self.shape].first
         return [f"{AMQP10_FIELD_NAMES[first + i]}={amqp10_shown_field(self.shape, i, value)}"
-                for i, value in enumerate(self.fields) if value is not None]
+                for i, value in enumerate(values) if value is not None]
+
+
+cdef object AMQP10_ANY_COMPOSITE = Amqp10CompositeValue.__new__(Amqp10CompositeValue)      # where members are in any
 
 
 cdef str amqp10_shown_field(int shape, int i, object value):
@@ -883,6 +908,7 @@ cdef object amqp10_composite_of(bytes block, const uint8_t* begin, int shape):
     composite.block = block
     composite.begin = begin
     composite.shape = <uint8_t>shape
+    composite.decode_fields()
     return composite
 
 

@@ -3,7 +3,7 @@
 # A message holds the immutable block (bytes) that it was decoded from and decodes from it on first use. Message
 # classes have no common base: a freelist needs a class without one.
 #
-# Uses: writer (its buffer functions). Included by _core.pyx.
+# Uses: words, writer (its buffer functions). Included by _core.pyx.
 from cpython.bytes cimport PyBytes_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -51,23 +51,11 @@ cdef SharedSlot[SHARED_SLOTS] SHARED_VALUES
 
 cdef inline SharedSlot* shared_slot(int kind, const uint8_t* p, size_t size) noexcept nogil:
     """The slot of a value that is made of `size` octets (at most SHARED_OCTETS); `kind` tells apart what they mean."""
-    cdef uint64_t h = <uint64_t>kind << 8 | size, w = 0
-    cdef size_t i = 0
-    while size - i >= 8:
-        memcpy(&w, p + i, 8)
-        h = (h ^ w) * <uint64_t>0x9E3779B97F4A7C15ULL
-        h ^= h >> 29
-        i += 8
-    w = 0
-    while i < size:
-        w = w << 8 | p[i]
-        i += 1
-    h = (h ^ w) * <uint64_t>0x9E3779B97F4A7C15ULL
-    return &SHARED_VALUES[h >> 54]
+    return &SHARED_VALUES[hash_octets(<uint64_t>kind << 8 | size, p, size) >> 54]
 
 
 cdef inline bint is_held(const SharedSlot* slot, int kind, const uint8_t* p, size_t size) noexcept nogil:
-    return slot.value != NULL and slot.size == size and slot.kind == kind and memcmp(slot.octets, p, size) == 0
+    return slot.value != NULL and slot.size == size and slot.kind == kind and same_octets(slot.octets, p, size)
 
 
 cdef void share(SharedSlot* slot, int kind, const uint8_t* p, size_t size, object value) noexcept:
@@ -97,19 +85,6 @@ cdef inline str ascii_text(const uint8_t* p, uint32_t size):
     text = PyUnicode_New(size, 127)
     memcpy(PyUnicode_DATA(text), p, size)
     return <str>text
-
-
-cdef inline bint is_ascii(const uint8_t* p, size_t size) noexcept nogil:
-    cdef uint64_t w, all = 0
-    cdef size_t i = 0
-    while size - i >= 8:
-        memcpy(&w, p + i, 8)
-        all |= w
-        i += 8
-    while i < size:
-        all |= p[i]
-        i += 1
-    return not all & 0x8080808080808080ULL
 
 
 cdef inline bytes octets_of(const uint8_t* p, uint32_t size):
@@ -177,6 +152,17 @@ cdef extern from "Python.h":
         object (*get)(object self, void* closure)
         void* closure
     object PyDescr_NewGetSet(PyTypeObject* type, PyGetSetDef* definition)
+
+
+cdef extern from "structmember.h":
+    ctypedef struct PyMemberDef:
+        const char* name
+        int type
+        Py_ssize_t offset
+        int flags
+    object PyDescr_NewMember(PyTypeObject* type, PyMemberDef* definition)
+    enum: T_OBJECT_EX
+    enum: READONLY
 
 
 cdef int name_class(object cls, const char* name) except -1:

@@ -1,0 +1,62 @@
+# Short runs of octets taken eight at a time: all ASCII? the same? their hash. Where fewer than eight are left, the last word
+# overlaps the one before, so that no octet is looked at alone. Header-only, nogil. Uses: nothing.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+
+cdef inline uint64_t word_at(const uint8_t* p) noexcept nogil:
+    cdef uint64_t w
+    memcpy(&w, p, 8)
+    return w
+
+
+cdef inline uint64_t few_octets(const uint8_t* p, size_t n) noexcept nogil:
+    """Fewer than eight octets as one word: equal runs of one length have equal words, others have not."""
+    cdef uint32_t a, b
+    if n >= 4:
+        memcpy(&a, p, 4)
+        memcpy(&b, p + n - 4, 4)
+        return <uint64_t>a << 32 | b
+    if n == 0:
+        return 0
+    return <uint64_t>p[0] << 16 | <uint64_t>p[n >> 1] << 8 | p[n - 1]
+
+
+cdef inline bint is_ascii(const uint8_t* p, size_t n) noexcept nogil:
+    cdef uint64_t all
+    cdef size_t i = 0
+    if n < 8:
+        return not few_octets(p, n) & 0x8080808080808080ULL
+    all = word_at(p + n - 8)
+    while n - i > 8:
+        all |= word_at(p + i)
+        i += 8
+    return not all & 0x8080808080808080ULL
+
+
+cdef inline bint same_octets(const uint8_t* p, const uint8_t* q, size_t n) noexcept nogil:
+    """memcmp() == 0 without the call, for runs of a few words."""
+    cdef size_t i = 0
+    if n < 8:
+        return few_octets(p, n) == few_octets(q, n)
+    while n - i > 8:
+        if word_at(p + i) != word_at(q + i):
+            return False
+        i += 8
+    return word_at(p + n - 8) == word_at(q + n - 8)
+
+
+cdef inline uint64_t mix(uint64_t h, uint64_t w) noexcept nogil:
+    h = (h ^ w) * <uint64_t>0x9E3779B97F4A7C15ULL
+    return h ^ h >> 29
+
+
+cdef inline uint64_t hash_octets(uint64_t h, const uint8_t* p, size_t n) noexcept nogil:
+    """`h` mixed with the octets. Runs of different lengths are to begin with a different `h`."""
+    cdef size_t i = 0
+    if n < 8:
+        return mix(h, few_octets(p, n))
+    while n - i > 8:
+        h = mix(h, word_at(p + i))
+        i += 8
+    return mix(h, word_at(p + n - 8))

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from wirefmt import amqp10
@@ -64,7 +65,14 @@ class Peer:
 class Client(Peer):
     """Connected, with a session on channel 0."""
 
-    def __init__(self, port: int, mechanism: str = "PLAIN", response: bytes | None = b"\0guest\0guest") -> None:
+    def __init__(
+        self,
+        port: int,
+        mechanism: str = "PLAIN",
+        response: bytes | None = b"\0guest\0guest",
+        answers: Mapping[bytes, bytes] = MappingProxyType({}),
+    ) -> None:
+        """answers: by what the server asks (sasl-challenge)."""
         super().__init__(socket.create_connection((HOST, port), timeout=PATIENCE))
         self.assembler = amqp10.TransferAssembler()
         self.handles = 0
@@ -72,6 +80,8 @@ class Client(Peer):
         assert self.expect(amqp10.ProtocolHeader) == amqp10.ProtocolHeader(3)
         self.mechanisms = tuple(self.expect(amqp10.SaslMechanisms).sasl_server_mechanisms)
         self.send(amqp10.SaslInit(mechanism=mechanism, initial_response=response, hostname=HOST))
+        for _ in answers:
+            self.send(amqp10.SaslResponse(response=answers[self.expect(amqp10.SaslChallenge).challenge]))
         self.outcome = self.expect(amqp10.SaslOutcome).code
         if self.outcome:
             return

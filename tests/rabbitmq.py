@@ -96,6 +96,10 @@ class Broker:
             f"mqtt.listeners.tcp.1 = {HOST}:{self.mqtt_port}\n"
             "num_acceptors.tcp = 2\n"
             "disk_free_limit.absolute = 1MB\n"
+            # the last one asks back: connection.secure, sasl-challenge
+            "auth_mechanisms.1 = PLAIN\n"
+            "auth_mechanisms.2 = AMQPLAIN\n"
+            "auth_mechanisms.3 = RABBIT-CR-DEMO\n"
         )
 
     def run(self, *command: str) -> subprocess.Popen[bytes]:

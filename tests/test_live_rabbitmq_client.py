@@ -193,6 +193,14 @@ def test_connect_and_close(rabbitmq: Broker, mechanism: str) -> None:
         client.close()
 
 
+def test_secure(rabbitmq: Broker) -> None:
+    """connection.secure and secure-ok: a mechanism of RabbitMQ's that asks back."""
+    with Client(rabbitmq.port, mechanism="RABBIT-CR-DEMO", response=USER.encode()) as client:
+        assert client.expect(amqp091.ConnectionSecure).challenge == b"Please tell me your password"
+        client.send(amqp091.ConnectionSecureOk(response=f"My password is {PASSWORD}".encode()))
+        client.expect(amqp091.ConnectionTune)
+
+
 def test_pika_has_what_was_published(client: Client, rabbitmq: Broker) -> None:
     pika = pytest.importorskip("pika", reason="needs the package pika")
     client.ask(amqp091.QueueDeclare(channel=1, queue="to pika"), amqp091.QueueDeclareOk)

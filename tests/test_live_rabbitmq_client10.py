@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,6 +54,21 @@ def test_connect_and_close(rabbitmq: Broker, mechanism: str) -> None:
         assert {"PLAIN", "ANONYMOUS"} <= set(client.mechanisms)
         assert client.opened.properties["product"] == "RabbitMQ"
         client.close()
+
+
+def test_challenge_and_response(rabbitmq: Broker) -> None:
+    """The broker asks back. Its plugin of 3.10 reads the response, and then has no clause for it: its log has what it read."""
+    answer = b"My password is " + PASSWORD.encode()
+    try:
+        client = Client(rabbitmq.port, "RABBIT-CR-DEMO", USER.encode(), {b"Please tell me your password": answer})
+    except (OSError, EOFError):
+        end = time.monotonic() + PATIENCE
+        while answer not in (rabbitmq.folder / "node.log").read_bytes() and time.monotonic() < end:
+            time.sleep(0.1)
+        assert answer in (rabbitmq.folder / "node.log").read_bytes()
+    else:
+        assert client.outcome == 0
+        client.socket.close()
 
 
 def test_wrong_password(rabbitmq: Broker) -> None:

@@ -13,6 +13,7 @@ The input at hand is always in fuzz/corpus/TARGET/last, so that it is there afte
 from __future__ import annotations
 
 import argparse
+import base64
 import ctypes
 import faulthandler
 import hashlib
@@ -182,6 +183,8 @@ def report(name: str, data: bytes) -> None:
     path = CORPUS / name / f"crash-{digest(data)}"
     path.write_bytes(data)
     print(f"{name}: FAILED on {len(data)} octets, kept as {path}", file=sys.stderr)
+    if len(data) <= LONGEST_KEPT:  # a machine of CI is gone with its files
+        print(f"{name}: base64 {base64.b64encode(data).decode()}", file=sys.stderr)
 
 
 def peak_memory_mib() -> int:

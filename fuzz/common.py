@@ -34,5 +34,5 @@ def feed(decoder: Callable[..., Any], octets: bytes, cuts: list[int], **options:
             at = max(at, cut)
         stream.close()
     except DecodeError as error:
-        return found, f"{type(error).__name__} {error.path} {error.reason}"
+        return found + list(error.messages), f"{type(error).__name__} {error.path} {error.reason}"
     return found, ""

@@ -7,11 +7,12 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from common import rows, same
+from common import feed, rows, same
 
 from wirefmt import rocketmq
 from wirefmt._core import CaptureDecoder
 from wirefmt.errors import DecodeError, EncodeError
+from wirefmt.framing import Limits
 
 
 def octets_of(*kinds: str) -> Iterator[bytes]:
@@ -75,18 +76,10 @@ def command(data: bytes) -> None:
 def stream(data: bytes) -> None:
     """A Decoder gives the same for any cutting; a batch has the rows of the commands."""
 
-    def feed(size: int) -> tuple[list[Any], str]:
-        decoder = rocketmq.Decoder()
-        out: list[Any] = []
-        try:
-            for at in range(0, len(data), size):
-                out += decoder.feed(data[at : at + size])
-        except DecodeError as error:
-            return out + list(error.messages), str(error)
-        return out, ""
-
-    whole = feed(max(1, len(data)))
-    same(feed(7), whole, "cut")
+    for limits in (Limits(frame_size=300, elements=8), Limits()):
+        parts = feed(rocketmq.Decoder, data, list(range(7, len(data), 7)), limits=limits)
+        whole = feed(rocketmq.Decoder, data, [], limits=limits)
+        same(parts, whole, "a stream in parts")
     batch = rocketmq.decode_batch(data, expose_credentials=True)
     found = list(zip(batch["offset"].tolist(), batch["code"].tolist(), batch["error"].tolist(), strict=True))
     good = [code for _, code, error in found if error is None]

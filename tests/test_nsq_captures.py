@@ -216,6 +216,16 @@ def test_a_message_that_is_cut_has_what_there_is_of_it() -> None:
     assert (rows[-1]["kind"], rows[-1]["destination"], rows[-1]["payload"]) == ("PUB", "t", b"b" * 90)
 
 
+@pytest.mark.parametrize("size", [1448, 20, 1])
+def test_a_fault_within_mpub_costs_that_row_alone(size: int) -> None:
+    messages = b"".join(n.to_bytes(4, "big") + b"x" * 40 for n in (40, 99, 40))
+    command = b"MPUB t\n" + (4 + len(messages)).to_bytes(4, "big") + b"\0\0\0\3" + messages
+    rows = talk((CLIENT, b"  V2" + command + nsq.Publish(topic="t", body=b"next").encode()), size=size)
+    assert [(row["kind"], row["status"]) for row in rows] == [("MAGIC", "ok"), ("MPUB", "malformed"), ("PUB", "ok")]
+    assert rows[1]["error"].startswith("bodies[1]")
+    assert rows[2]["payload"] == b"next"
+
+
 def test_frames_again_behind_a_hole_and_in_a_capture_that_began_late() -> None:
     bodies = [b"%d" % k * 700 for k in range(10, 20)]
     frames_of_server = [

@@ -207,6 +207,58 @@ def test_hostile_sizes() -> None:
         phpmq.frame_size(b"H0100102P01" + b"-" + b"0" * 27 + b"5")
 
 
+def size(n: int) -> bytes:
+    return n.to_bytes(4, "big", signed=True)
+
+
+#: Commands with several faults; which is told, and how many octets it takes to tell: nsqd reads the line, then the size,
+#: then messages one by one, and the caller's limit is known with the size.
+FIRST_FAULTS: list[tuple[bytes, dict[str, Any], str, int]] = [
+    (b"MPUB t$\n" + size(-1), {}, "topic", 8),
+    (b"MPUB t\n" + size(1 << 30) + size(-1), {}, "body_size", 11),
+    (b"MPUB t\n" + size(40) + size(-1) + b"x" * 36, {"limits": Limits(frame_size=50)}, "", 11),
+    (b"MPUB t$\n" + size(40) + size(-1) + b"x" * 36, {"limits": Limits(frame_size=50)}, "topic", 8),
+    (b"MPUB t\n" + size(3) + b"abc", {}, "message_count", 11),
+    (b"MPUB t\n" + size(40) + size(-1) + b"x" * 36, {}, "message_count", 15),
+    (b"MPUB t\n" + size(40) + size(1) + size(-1) + b"x" * 32, {}, "bodies[0]", 19),
+    (b"MPUB t\n" + size(40) + size(2) + size(1) + b"x" + size(99) + b"x" * 27, {}, "bodies[1]", 24),
+    (b"MPUB t\n" + size(40) + size(2) + size(1) + b"x" + size(1) + b"x" + b"y" * 26, {}, "bodies", 25),
+    (b"MPUB t\n" + size(13) + size(2) + size(4) + b"xxxx" + b"y", {}, "bodies[1]", 23),
+    (b"PUB t$\n" + size(40) + b"x" * 40, {"limits": Limits(frame_size=20)}, "topic", 7),
+    (b"PUB t\n" + size(40) + b"x" * 40, {"limits": Limits(frame_size=20)}, "", 10),
+    (b"PUB t\n" + size(0) + b"x", {}, "body_size", 10),
+]
+
+
+def first_error(decoder: nsq.Decoder, octets: bytes, step: int) -> tuple[DecodeError, int]:
+    """Of a stream in pieces; and where the piece begins that brought it."""
+    for at in range(0, len(octets), step):
+        try:
+            decoder.feed(octets[at : at + step])
+        except DecodeError as error:
+            return error, at
+    raise AssertionError("no error")
+
+
+@pytest.mark.parametrize(("octets", "options", "path", "enough"), FIRST_FAULTS)
+def test_the_first_fault_is_told_however_a_stream_is_cut(
+    octets: bytes, options: dict[str, Any], path: str, enough: int
+) -> None:
+    good = nsq.Ready(count=1)
+    stream = good.encode() + octets
+    end = len(good.encode()) + enough
+    for strictness in ("strict",) if path in ("topic", "body_size") else ("strict", "lax"):  # LAX forgives those two
+        options |= {"side": "client", "strictness": strictness, "server": nsq.ServerOptions()}
+        for step in (1, 3, 7, len(stream)):
+            error, at = first_error(nsq.Decoder(**options), stream, step)
+            assert error.path == path
+            assert at < end  # no later than with the octet that tells
+        with pytest.raises(DecodeError) as caught:
+            nsq.decode(octets[:enough], **options)
+        assert caught.value.path == path
+        assert nsq.Decoder(**options).feed(stream[: end - 1]) == [good]
+
+
 def test_go_reads_names_in_any_case_and_the_last_that_is_not_null() -> None:
     body = rb'{"CLIENT_ID":"a","client_id":"b","\u0063lient_id":null,"\u212aind":1,"deflate":true,"DEFLATE":false}'
     identify: Any = nsq.decode(b"IDENTIFY\n" + len(body).to_bytes(4, "big") + body)

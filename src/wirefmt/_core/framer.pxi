@@ -39,6 +39,11 @@ cdef class FrameDecoder:
         """The message of one whole frame that lies in `block`; NO_MESSAGE: a part of one that is kept; None: see `f`."""
         return None
 
+    cdef int look(self, const uint8_t* p, size_t n, size_t size, Fault* f) noexcept:
+        """Of a frame of `size` octets, of which `n` are there: OK, or the fault that these show already. It is asked
+        each time that more have come, so that a fault is found as early however the stream is cut."""
+        return OK
+
     # ---- the same for all
 
     @property
@@ -96,6 +101,8 @@ cdef class FrameDecoder:
             status = self.frame_size(p, <size_t>(end - p), &size, &f)
             if status == NEED_DATA or (status == OK and size > <size_t>(end - p)):
                 self.frame_octets = size if status == OK else 0
+                if status == OK and self.look(p, <size_t>(end - p), size, &f) != OK:
+                    self.fail(&f, None, out)
                 break
             message = self.decode_frame(block, p, size, &f) if status == OK else None
             if message is None:
@@ -129,6 +136,8 @@ cdef class FrameDecoder:
         self.keep(p, more)
         p += more
         if self.kept_size < self.frame_octets:
+            if self.look(self.kept, self.kept_size, self.frame_octets, &f) != OK:
+                self.fail(&f, None, out)
             return p
         block = PyBytes_FromStringAndSize(<const char*>self.kept, <Py_ssize_t>self.kept_size)
         self.kept_size = 0

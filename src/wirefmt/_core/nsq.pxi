@@ -63,6 +63,11 @@ cdef struct NsqUnit:                # views into the octets; nothing owned
     int note_count
 
 
+cdef struct NsqWalk:                # how far MPUB's messages have been looked at
+    size_t at                       # in the command: where the next one's size lies; 0: the count is next
+    int32_t count, index
+
+
 cdef struct NsqReader:              # what the functions below hand around
     const NsqOptions* o
     NsqUnit* m
@@ -72,14 +77,22 @@ cdef struct NsqReader:              # what the functions below hand around
 # ------------------------------------------------------------------------------------------------ how long?
 
 cdef int nsq_frame_size(const uint8_t* p, size_t n, const NsqOptions* o, size_t* size, Fault* f) noexcept nogil:
-    """Octets of the command or frame that begins at `p`, from as few octets as possible."""
+    """Octets of the command or frame that begins at `p`, from as few octets as possible.
+
+    What is refused is refused in this order however many octets there are: the line, the size of the body, the caller's
+    limit. What the body holds is for nsq_look and nsq_parse.
+    """
     cdef int status
     if n == 0:
         return NEED_DATA
     status = nsq_size_of_frame(p, n, size, f) if nsq_is_frame(o, p[0]) else nsq_size_of_command(p, n, o, size, f)
-    if status == OK and o.max_frame_size and size[0] > o.max_frame_size:
+    if status == OK and nsq_is_large(o, size[0]):
         return nsq_fault(f, f.kind, NSQ_CHECK_FRAME_SIZE, NSQ_FIELD_FRAME, 0, <int64_t>size[0], o.max_frame_size)
     return status
+
+
+cdef inline bint nsq_is_large(const NsqOptions* o, size_t size) noexcept nogil:
+    return o.max_frame_size != 0 and size > o.max_frame_size
 
 
 cdef inline bint nsq_is_frame(const NsqOptions* o, uint8_t first) noexcept nogil:
@@ -120,8 +133,8 @@ cdef int nsq_size_of_command(const uint8_t* p, size_t n, const NsqOptions* o, si
     if n - head >= 4:
         body = <int32_t>load_u32(p + head)
         size[0] = head + 4 + (<size_t>body if body > 0 else 0)
-        if size[0] <= n and body >= 0 and not nsq_is_beyond(o, row, body):
-            return OK
+        if size[0] <= n and body >= 0 and not nsq_is_beyond(o, row, body) and not nsq_is_large(o, size[0]):
+            return OK               # nsq_parse looks at the line
     # cold from here on: what nsqd refuses without reading on is refused now
     memset(&m, 0, sizeof(m))
     x.o = o
@@ -132,12 +145,7 @@ cdef int nsq_size_of_command(const uint8_t* p, size_t n, const NsqOptions* o, si
     status = nsq_read_line(&x, head)
     if status != OK or n - head < 4:
         return NEED_DATA if status == OK else status
-    status = nsq_check_size(&x, head)
-    if status == OK and kind == NSQ_MPUB and size[0] - head >= 8 and n - head >= 8:
-        m.body.at = p + head + 4
-        m.body.size = <uint32_t>(size[0] - head - 4)
-        status = nsq_read_messages(&x, min(n, size[0]) - head - 4)
-    return status
+    return nsq_check_size(&x, head)
 
 
 cdef int nsq_size_of_magic(const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
@@ -182,8 +190,12 @@ cdef inline bint nsq_is_beyond(const NsqOptions* o, const NsqCommandRow* row, in
 
 cdef int nsq_parse(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnit* out, Fault* f) noexcept nogil:
     """Read exactly one whole command or frame. OK, or the fault's status."""
+    cdef NsqWalk walk
     cdef size_t size = 0
     cdef int status = nsq_frame_size(p, n, o, &size, f) if n else NEED_DATA
+    if status == OK and size > n and f.kind == NSQ_MPUB:
+        memset(&walk, 0, sizeof(walk))
+        status = nsq_look(p, n, size, o, &walk, f)
     if status == NEED_DATA or (status == OK and size > n):
         return nsq_fault(f, f.kind if n else 0, NSQ_CHECK_FIELD_TRUNCATED, NSQ_FIELD_FRAME, <int64_t>n,
                          <int64_t>size if status == OK else <int64_t>n + 1, <int64_t>n)
@@ -193,6 +205,26 @@ cdef int nsq_parse(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnit* out
         return nsq_fault(f, f.kind, NSQ_CHECK_TRAILING_OCTETS, NSQ_FIELD_FRAME, <int64_t>size,
                          <int64_t>size, <int64_t>n)
     return nsq_parse_whole(p, n, o, out, f)
+
+
+cdef int nsq_look(const uint8_t* p, size_t n, size_t size, const NsqOptions* o, NsqWalk* walk, Fault* f) noexcept nogil:
+    """Of an MPUB of `size` octets whose first `n` are there, the fault that these show: nsqd does not wait for the rest.
+
+    nsq_frame_size has let it pass. `walk` is zero at first; later looks at more of the same go on from there.
+    """
+    cdef NsqUnit m
+    cdef NsqReader x
+    memset(&m, 0, sizeof(m))
+    x.o = o
+    x.m = &m
+    x.f = f
+    m.frame = p
+    m.kind = NSQ_MPUB
+    m.size = <uint32_t>size
+    if walk.at == 0:
+        m.body.at = <const uint8_t*>memchr(p, 0x0A, n) + 5
+        m.body.size = <uint32_t>(p + size - m.body.at)
+    return nsq_read_messages(&x, p + n, walk)
 
 
 cdef inline int nsq_parse_whole(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnit* out, Fault* f) noexcept nogil:
@@ -240,6 +272,7 @@ cdef int nsq_read_command(NsqReader* x) noexcept nogil:
     cdef NsqUnit* m = x.m
     cdef int body = nsq_commands[m.kind].body
     cdef size_t head = m.size
+    cdef NsqWalk walk
     cdef int status
     if body != NSQ_BODY_NONE:
         head = <size_t>(<const uint8_t*>memchr(m.frame, 0x0A, m.size) - m.frame) + 1
@@ -250,7 +283,8 @@ cdef int nsq_read_command(NsqReader* x) noexcept nogil:
     m.body.at = m.frame + head + 4
     m.body.size = <uint32_t>(m.size - head - 4)
     if status == OK and body == NSQ_BODY_MESSAGES:
-        return nsq_read_messages(x, m.body.size)
+        memset(&walk, 0, sizeof(walk))
+        return nsq_read_messages(x, m.frame + m.size, &walk)
     if status == OK and body == NSQ_BODY_JSON and m.body.size:
         return nsq_check_identify(x)
     return status
@@ -386,54 +420,65 @@ cdef int nsq_check_size(NsqReader* x, size_t head) noexcept nogil:
     return OK
 
 
-cdef int nsq_read_messages(NsqReader* x, size_t have) noexcept nogil:
-    """MPUB's body, of which `have` octets are there: how many messages, then each behind its size."""
+cdef int nsq_read_messages(NsqReader* x, const uint8_t* there, NsqWalk* walk) noexcept nogil:
+    """MPUB's messages, each behind its size, as far as they are `there`; `walk` has come as far before."""
     cdef NsqUnit* m = x.m
-    cdef const uint8_t* p = m.body.at
-    cdef const uint8_t* end = p + m.body.size
-    cdef const uint8_t* there = p + have
-    cdef int32_t count, size
+    cdef const uint8_t* end = m.frame + m.size
+    cdef const uint8_t* p
+    cdef int32_t size
     cdef int status = OK
-    cdef int i = 0
-    if m.body.size == 0:                                # LAX
-        return OK
-    if m.body.size < 4:
-        return nsq_message_fault(x, NSQ_CHECK_MPUB_NO_COUNT, NSQ_FIELD_MESSAGE_COUNT, -1, p, 4, m.body.size)
-    count = <int32_t>load_u32(p)
-    p += 4
-    if count < 0 or count > (end - p) // 4 or (
-            x.o.bounded and count > (x.o.server[<int>NSQ_OPTION_MAX_BODY_SIZE] - 4) // 5):
-        return nsq_message_fault(x, NSQ_CHECK_MPUB_COUNT, NSQ_FIELD_MESSAGE_COUNT, -1, p - 4, 0, 0)
-    if x.o.max_elements and <uint32_t>count > x.o.max_elements:
-        return nsq_message_fault(x, NSQ_CHECK_ELEMENTS, NSQ_FIELD_MESSAGE_COUNT, -1, p - 4, count, x.o.max_elements)
-    if count == 0:
-        status = nsq_breach(x, NSQ_CHECK_MPUB_EMPTY, NSQ_FIELD_MESSAGE_COUNT, -1, p - 4)
-    m.message_count = <uint32_t>count
-    m.body.at = p
-    m.body.size -= 4
-    while status == OK and i < count:
+    if walk.at == 0:
+        status = nsq_read_count(x, there, walk)
+    p = m.frame + walk.at
+    while status == OK and walk.index < walk.count:
         if end - p < 4:
-            return nsq_message_fault(x, NSQ_CHECK_MPUB_CUT, NSQ_FIELD_BODIES_ITEM, i, p, 4, end - p)
+            return nsq_message_fault(x, NSQ_CHECK_MPUB_CUT, NSQ_FIELD_BODIES_ITEM, walk.index, p, 4, end - p)
         if there - p < 4:
             return OK
         size = <int32_t>load_u32(p)
         if size < 0:
-            return nsq_message_fault(x, NSQ_CHECK_MESSAGE_NEGATIVE, NSQ_FIELD_BODIES_ITEM, i, p, 0, 0)
+            return nsq_message_fault(x, NSQ_CHECK_MESSAGE_NEGATIVE, NSQ_FIELD_BODIES_ITEM, walk.index, p, 0, 0)
         if size == 0:
-            status = nsq_breach(x, NSQ_CHECK_MESSAGE_EMPTY, NSQ_FIELD_BODIES_ITEM, i, p)
+            status = nsq_breach(x, NSQ_CHECK_MESSAGE_EMPTY, NSQ_FIELD_BODIES_ITEM, walk.index, p)
         elif x.o.bounded and size > x.o.server[<int>NSQ_OPTION_MAX_MSG_SIZE]:
-            return nsq_message_fault(x, NSQ_CHECK_MESSAGE_TOO_BIG, NSQ_FIELD_BODIES_ITEM, i, p, size,
+            return nsq_message_fault(x, NSQ_CHECK_MESSAGE_TOO_BIG, NSQ_FIELD_BODIES_ITEM, walk.index, p, size,
                                      x.o.server[<int>NSQ_OPTION_MAX_MSG_SIZE])
         p += 4
         if size > end - p:
-            return nsq_message_fault(x, NSQ_CHECK_MPUB_CUT, NSQ_FIELD_BODIES_ITEM, i, p, size, end - p)
+            return nsq_message_fault(x, NSQ_CHECK_MPUB_CUT, NSQ_FIELD_BODIES_ITEM, walk.index, p, size, end - p)
         if size > there - p:
-            return OK
+            return status
         p += size
-        i += 1
-    if status == OK and p != end:
+        walk.at = <size_t>(p - m.frame)
+        walk.index += 1
+    if status == OK and walk.at and p != end:
         return nsq_message_fault(x, NSQ_CHECK_MPUB_TRAILING, NSQ_FIELD_BODIES, -1, p, 0, 0)
     return status
+
+
+cdef int nsq_read_count(NsqReader* x, const uint8_t* there, NsqWalk* walk) noexcept nogil:
+    """How many messages MPUB has; `walk` stands before the first then, unless there is no count yet."""
+    cdef NsqUnit* m = x.m
+    cdef const uint8_t* p = m.body.at
+    cdef int32_t count
+    if m.body.size == 0:                                # LAX
+        return OK
+    if m.body.size < 4:
+        return nsq_message_fault(x, NSQ_CHECK_MPUB_NO_COUNT, NSQ_FIELD_MESSAGE_COUNT, -1, p, 4, m.body.size)
+    if there - p < 4:
+        return OK
+    count = <int32_t>load_u32(p)
+    m.body.at += 4
+    m.body.size -= 4
+    if count < 0 or <uint32_t>count > m.body.size // 4 or (
+            x.o.bounded and count > (x.o.server[<int>NSQ_OPTION_MAX_BODY_SIZE] - 4) // 5):
+        return nsq_message_fault(x, NSQ_CHECK_MPUB_COUNT, NSQ_FIELD_MESSAGE_COUNT, -1, p, 0, 0)
+    if x.o.max_elements and <uint32_t>count > x.o.max_elements:
+        return nsq_message_fault(x, NSQ_CHECK_ELEMENTS, NSQ_FIELD_MESSAGE_COUNT, -1, p, count, x.o.max_elements)
+    m.message_count = <uint32_t>count
+    walk.count = count
+    walk.at = <size_t>(p + 4 - m.frame)
+    return OK if count else nsq_breach(x, NSQ_CHECK_MPUB_EMPTY, NSQ_FIELD_MESSAGE_COUNT, -1, p)
 
 
 cdef int nsq_message_fault(NsqReader* x, int check, int field, int index, const uint8_t* at, int64_t need,

@@ -1072,12 +1072,16 @@ def nsq_size(data, *, side=None, strictness=STRICT_MODE, limits=None, server=Non
     """
     cdef Py_buffer view
     cdef NsqOptions o
+    cdef NsqWalk walk
     cdef Fault f
     cdef size_t size = 0
     cdef int status
     nsq_take_options(&o, side, strictness, limits, server)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     status = nsq_frame_size(<const uint8_t*>view.buf, <size_t>view.len, &o, &size, &f)
+    if status == OK and f.kind == NSQ_MPUB and size > <size_t>view.len:
+        memset(&walk, 0, sizeof(walk))
+        status = nsq_look(<const uint8_t*>view.buf, <size_t>view.len, size, &o, &walk, &f)
     PyBuffer_Release(&view)
     if status == OK:
         return size
@@ -1111,6 +1115,8 @@ cdef class NsqDecoder(FrameDecoder):
     strictness, limits, server: as in decode().
     """
     cdef NsqOptions options
+    cdef bint looks             # at the messages of an MPUB of which more is to come
+    cdef NsqWalk walk           # how far
 
     def __init__(self, *, side=None, magic=None, strictness=STRICT_MODE, limits=None, server=None):
         self.tables = &NSQ_TABLES
@@ -1123,9 +1129,17 @@ cdef class NsqDecoder(FrameDecoder):
         return ("client", "server")[self.options.side] if self.options.side >= 0 else None
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
+        cdef int status
         if self.options.side == NSQ_EITHER and n:
             self.options.side = NSQ_SERVER if nsq_is_frame(&self.options, p[0]) else NSQ_CLIENT
-        return nsq_frame_size(p, n, &self.options, size, f)
+        status = nsq_frame_size(p, n, &self.options, size, f)
+        if status == OK and size[0] > n:
+            self.looks = f.kind == NSQ_MPUB
+            memset(&self.walk, 0, sizeof(self.walk))
+        return status
+
+    cdef int look(self, const uint8_t* p, size_t n, size_t size, Fault* f) noexcept:
+        return nsq_look(p, n, size, &self.options, &self.walk, f) if self.looks else OK
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef NsqUnit m

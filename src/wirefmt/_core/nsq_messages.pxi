@@ -255,7 +255,7 @@ cdef enum:
     NSQ_NOTES_SHOWN = 64
 
 
-@cython.freelist(512)
+@cython.freelist(2048)
 @cython.no_gc
 cdef class NsqMessage:
     """Base of commands and frames. Immutable; equal by value; keeps the block of octets it was decoded from.
@@ -269,6 +269,7 @@ cdef class NsqMessage:
     cdef uint8_t noted          # LAX let something pass
     cdef Span topic_span, body_span
     cdef object cached          # what is made of the octets, once asked for
+    cdef object timestamp, attempts, message_id     # of a message frame: here, as a freelist wants objects of one size
 
     __match_args__ = ()
 
@@ -396,7 +397,7 @@ cdef class NsqMessage:
         return octets_of(span.at, span.size) if span.at != NULL else None
 
 
-cdef inline void nsq_hold(NsqMessage self, bytes block, const NsqUnit* m) noexcept:
+cdef inline int nsq_hold(NsqMessage self, bytes block, const NsqUnit* m) except -1:
     """Keep of what was read what getters need at hand."""
     self.block = block
     self.frame = m.frame
@@ -405,6 +406,15 @@ cdef inline void nsq_hold(NsqMessage self, bytes block, const NsqUnit* m) noexce
     self.noted = m.note_count != 0
     self.topic_span = m.topic
     self.body_span = m.body
+    return nsq_set_members(self) if m.kind == NSQ_MESSAGE else 0
+
+
+cdef inline int nsq_set_members(NsqMessage self) except -1:
+    """The fields of a message frame that Python reads without a call; only the body waits until it is asked for."""
+    self.timestamp = <int64_t>load_u64(self.frame + 8)
+    self.attempts = load_u16(self.frame + 16)
+    self.message_id = octets_of(self.frame + 18, NSQ_MESSAGE_ID_SIZE)
+    return 0
 
 
 # ------------------------------------------------------------------------------------------------ commands
@@ -937,30 +947,46 @@ cdef class NsqMessageFrame(NsqFrame):
         return (self.timestamp, self.attempts, self.message_id, self.body_bytes())
 
     @property
-    def timestamp(self):
-        self.check_built()
-        return <int64_t>load_u64(self.frame + 8)
-
-    @property
-    def attempts(self):
-        self.check_built()
-        return load_u16(self.frame + 16)
-
-    @property
-    def message_id(self):
-        self.check_built()
-        return octets_of(self.frame + 18, NSQ_MESSAGE_ID_SIZE)
-
-    @property
     def body(self):
         return PyMemoryView_FromObject(self)
 
+    @cython.binding(False)
     def body_bytes(self):
         """The body, copied."""
         return octets_of(self.body_span.at, self.body_span.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, <void*>self.body_span.at, self.body_span.size, 1, flags)
+
+
+cdef PyMemberDef[3] NSQ_FRAME_MEMBERS
+
+
+cdef int add_nsq_members() except -1:
+    """timestamp, attempts and message_id of message frames, as members are of classes written in C."""
+    cdef NsqMessageFrame frame = NsqMessageFrame.__new__(NsqMessageFrame)
+    cdef const CText* names = ["timestamp", "attempts", "message_id"]
+    cdef int i
+    frame.timestamp, frame.attempts, frame.message_id = places = (object(), object(), object())
+    for i, place in enumerate(places):
+        NSQ_FRAME_MEMBERS[i].name = names[i]
+        NSQ_FRAME_MEMBERS[i].type = T_OBJECT_EX
+        NSQ_FRAME_MEMBERS[i].offset = offset_of(frame, place)
+        NSQ_FRAME_MEMBERS[i].flags = READONLY
+        wirefmt_set_attribute(NsqMessageFrame, (<bytes>names[i]).decode("ascii"),
+                              PyDescr_NewMember(<PyTypeObject*>NsqMessageFrame, &NSQ_FRAME_MEMBERS[i]))
+    return 0
+
+
+cdef Py_ssize_t offset_of(object owner, object value) except -1:
+    """Where an object of the core holds a value that it holds once."""
+    cdef Py_ssize_t at = 0
+    while (<void**>(<char*><void*>owner + at))[0] != <void*>value:
+        at += sizeof(void*)
+    return at
+
+
+add_nsq_members()
 
 
 cdef tuple NSQ_CLASSES = (
@@ -998,6 +1024,20 @@ cdef inline object make_nsq(bytes block, const NsqUnit* m):
         cls = <type>NSQ_CLASSES[m.kind]
         message = <NsqMessage>cls.__new__(cls)
     nsq_hold(message, block, m)
+    return message
+
+
+cdef inline object make_nsq_message(bytes block, const uint8_t* p, size_t n):
+    """The object of a message frame, without a look at what any frame may be."""
+    cdef NsqMessage message = NsqMessageFrame.__new__(NsqMessageFrame)
+    message.block = block
+    message.frame = p
+    message.size = <uint32_t>n
+    message.kind_ = NSQ_MESSAGE
+    message.noted = False
+    message.body_span.at = p + 8 + NSQ_MESSAGE_HEADER_SIZE
+    message.body_span.size = <uint32_t>(n - 8 - NSQ_MESSAGE_HEADER_SIZE)
+    nsq_set_members(message)
     return message
 
 
@@ -1143,6 +1183,8 @@ cdef class NsqDecoder(FrameDecoder):
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef NsqUnit m
+        if self.options.side == NSQ_SERVER and n >= 8 + NSQ_MESSAGE_HEADER_SIZE and load_u32(p + 4) == 2:
+            return make_nsq_message(block, p, n)
         if nsq_parse_whole(p, n, &self.options, &m, f) != OK:
             return None
         self.options.magic = NSQ_MAGIC_BEFORE

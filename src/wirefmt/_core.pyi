@@ -1,7 +1,7 @@
 """The typed face of the compiled core, in the order of its rooms."""
 
 import sys
-from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Callable, Hashable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from datetime import datetime
 from types import GenericAlias
 from typing import Any, ClassVar, Final, Generic, Literal, Self, SupportsIndex, TypeAlias, TypeVar, final
@@ -12,6 +12,8 @@ from typing_extensions import Buffer, disjoint_base
 
 from wirefmt._rocketmq import *  # noqa: F403
 from wirefmt._rocketmq import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from wirefmt.convert.conversion import Loss
+from wirefmt.convert.messages import Protocol, Wire
 from wirefmt.framing import Limits, NeedData
 from wirefmt.spec.nsq import ServerOptions
 from wirefmt.strictness import Note, Strictness
@@ -3070,6 +3072,7 @@ class ConvertRules:
         *,
         valid: bool = False,
         annotation_keys: bool = False,
+        same_is_identity: bool = True,
     ) -> None: ...
     @property
     def ids(self) -> tuple[str, ...]: ...
@@ -3100,30 +3103,53 @@ class Delivery:
     ) -> None: ...
 
 @final
-class Converted:
+class Conversion:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    @property
+    def protocol(self) -> Protocol: ...
     @property
     def octets(self) -> bytes: ...
     @property
     def body(self) -> bytes | None: ...
     @property
-    def source(self) -> int: ...
+    def wire(self) -> Wire: ...
     @property
-    def told(self) -> list[tuple[str, str, str, int, str, bytes | None, bytes]]: ...
+    def message(self) -> Any: ...
     @property
-    def lossless(self) -> bool: ...
+    def losses(self) -> tuple[Loss, ...]: ...
 
-def convert_octets(
-    rules: ConvertRules,
-    source: int,
-    data: bytes,
-    body: bytes | None,
-    target: int,
+def set_convert_face(
     *,
-    exchange: bytes = b"amq.topic",
-    topic: bytes = b"",
+    wire: type[Wire],
+    loss: type[Loss],
+    wire_of: Callable[[object, str | None], Wire],
+    rules_of: Callable[[str], ConvertRules],
+    topic_of: Callable[[str | bytes], bytes],
+) -> None: ...
+def convert_message(
+    message: object,
+    *,
+    to: Protocol,
+    source: Protocol | None = None,
+    dialect: str = "documented",
+    routing_key: str | bytes = "",
+    mqtt_exchange: str | bytes = "amq.topic",
     packet_identifier: int = 1,
-    tell: bool = False,
+    lossless: bool = False,
+    explain: bool = False,
+) -> Conversion: ...
+def convert_wire(
+    wire: Wire,
+    *,
+    to: Protocol,
+    dialect: str,
+    topic: bytes,
+    mqtt_exchange: str | bytes,
+    packet_identifier: int,
+    explain: bool,
     delivery: Delivery | None = None,
-) -> Converted: ...
+) -> Conversion: ...
+def check_lossless(result: Conversion, /) -> None: ...
+def protocol_number(protocol: str) -> int: ...
 def essentials_of(rules: ConvertRules, source: int, data: bytes, routed: bool) -> dict[str, object]: ...
-def unconverted(octets: bytes, body: bytes | None) -> Converted: ...
+def unconverted(wire: Wire, /) -> Conversion: ...

@@ -203,57 +203,91 @@ cdef int add_deaths091(Octets* o, list deaths) except -1:
 
 @cython.final
 @cython.freelist(32)
-cdef class Converted:
-    """The octets of a converted message: of AMQP 0.9.1 property flags and properties, and the body apart (else None)."""
+@cython.final
+@cython.freelist(64)
+cdef class Conversion:
+    """A message in another protocol. `losses` tells what did not come over.
+
+    `octets` are those of the result; of AMQP 0.9.1 property flags and properties, `body` apart (else None). `message` is the
+    result as an object of its protocol: amqp10.Message, mqtt.Publish, or a pair of amqp091.BasicProperties and body.
+    """
+    cdef readonly str protocol
     cdef readonly bytes octets, body
     cdef bytes notes
     cdef object source_a, source_b          # what the notes point into
-    cdef tuple ids
-    cdef readonly int source
+    cdef tuple ids, losses_
+    cdef object message_
+    cdef int source
+
+    def __init__(self):
+        raise TypeError("a Conversion comes from convert() or a Container")
 
     @property
-    def told(self):
-        """Rows that were taken, as tuples (row or "", field, type, what, reason, key, octets): losses, or all if asked for."""
+    def wire(self):
+        """The result as convert() takes it."""
+        return CONVERT_WIRE(self.protocol, self.octets, self.body)
+
+    @property
+    def message(self):
+        if self.message_ is None:
+            self.message_ = self.wire.message()
+        return self.message_
+
+    @property
+    def losses(self):
+        """What was dropped, narrowed or moved; where `explain` was asked for, every value and the row that took it."""
+        if self.losses_ is None:
+            self.losses_ = self.told()
+        return self.losses_
+
+    cdef tuple told(self):
         cdef const ConvertNote* note
         cdef list out = []
         cdef Py_ssize_t i
         if self.notes is None:
-            return out
+            return ()
         for i in range(PyBytes_GET_SIZE(self.notes) // <Py_ssize_t>sizeof(ConvertNote)):
             note = <const ConvertNote*>begin_of(self.notes) + i
-            out.append((
+            out.append(CONVERT_LOSS(
                 self.ids[note.number] if note.number else "",
                 CONVERT_FIELD_NAMES[self.source][note.field],
+                None if note.key.at == NULL else
+                PyUnicode_DecodeUTF8(<const char*>note.key.at, note.key.size, "backslashreplace"),
                 "" if note.type >= CONVERT_KEY_TYPE else CONVERT_TYPE_NAMES[self.source][note.type],
-                note.what, CONVERT_REASONS[note.reason],
-                None if note.key.at == NULL else octets_of(note.key.at, note.key.size),
+                CONVERT_WHATS[note.what], CONVERT_REASONS[note.reason],
                 b"" if note.octets.at == NULL else octets_of(note.octets.at, note.octets.size)))
-        return out
+        return tuple(out)
 
-    @property
-    def lossless(self):
-        """No value was dropped, narrowed or moved. Only where not every row is told."""
-        return self.notes is None
+    def __repr__(self):
+        return f"Conversion({self.protocol!r}, {len(self.octets)} octets, losses={len(self.losses)})"
+
+
+cdef tuple CONVERT_WHATS = ("taken", "dropped", "narrowed", "moved")
+
+# what wirefmt.convert calls a message on the wire and a loss, and how it finds them and a dialect's rules
+cdef object CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF, CONVERT_TOPIC_OF
+
+
+def set_convert_face(*, wire, loss, wire_of, rules_of, topic_of):
+    """Called once, by wirefmt.convert."""
+    global CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF, CONVERT_TOPIC_OF
+    CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF, CONVERT_TOPIC_OF = wire, loss, wire_of, rules_of, topic_of
 
 
 cdef inline bytes bytes_of(object data):
     return <bytes>data if PyBytes_CheckExact(data) else bytes(data)
 
 
-def convert_octets(ConvertRules rules not None, int source, data, body, int target, *, bytes exchange=b"amq.topic",
-                   bytes topic=b"", uint16_t packet_identifier=1, bint tell=False, Delivery delivery=None):
-    """Convert one message; see wirefmt.convert. ConversionError: it is refused."""
+cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b, int target, bytes exchange, bytes topic,
+                               uint16_t packet_identifier, bint tell, Delivery delivery):
+    """Convert one message. ConversionError: it is refused."""
     cdef Converter x
     cdef Octets o
     cdef uint8_t[CONVERT_START] start
-    cdef bytes a = bytes_of(data)
-    cdef bytes b = None if body is None else bytes_of(body)
-    cdef Converted out
+    cdef Conversion out
     cdef Span to
     cdef int status
     cdef bint same = source == target
-    if not 0 <= source < CONVERT_PROTOCOLS or not 0 <= target < CONVERT_PROTOCOLS:
-        raise ValueError("no such protocol")
     if rules.pairs == NULL:
         raise ValueError("rules that were never built")
     if PyBytes_GET_SIZE(a) > 0x7FFFFFFF or (b is not None and PyBytes_GET_SIZE(b) > 0x7FFFFFFF):
@@ -276,7 +310,8 @@ def convert_octets(ConvertRules rules not None, int source, data, body, int targ
             raise_refused(rules, &x, status)
         if delivery is not None:
             convert_deliver(&x, delivery)
-        out = Converted.__new__(Converted)
+        out = Conversion.__new__(Conversion)
+        out.protocol = CONVERT_PROTOCOL_NAMES[target]
         if target == CONVERT_AMQP10:
             if not same:
                 convert_write_amqp10(&x, &o)
@@ -737,9 +772,79 @@ cdef object expiry_of(Cursor* c):
     return None
 
 
-def unconverted(bytes octets not None, bytes body):
-    """A message of the protocol it has."""
-    cdef Converted out = Converted.__new__(Converted)
-    out.octets = octets
-    out.body = body
+def unconverted(wire, /):
+    """A message for its own protocol: the very octets."""
+    cdef Conversion out = Conversion.__new__(Conversion)
+    out.protocol = wire.protocol
+    out.octets = wire.octets
+    out.body = wire.body
     return out
+
+
+cpdef int protocol_number(object protocol) except -1:
+    """Which of CONVERT_PROTOCOL_NAMES. ValueError: none."""
+    cdef int i
+    for i in range(CONVERT_PROTOCOLS):
+        if protocol is CONVERT_PROTOCOL_NAMES[i]:
+            return i
+    if protocol not in CONVERT_PROTOCOL_NAMES:
+        raise ValueError(f"protocol {protocol!r} is not one of {', '.join(CONVERT_PROTOCOL_NAMES)}")
+    return CONVERT_PROTOCOL_NAMES.index(protocol)
+
+
+cdef str CONVERT_EXCHANGE = "amq.topic"
+
+
+cdef inline bytes convert_exchange_of(object exchange):
+    return b"amq.topic" if exchange is CONVERT_EXCHANGE else utf8_of(exchange)
+
+
+def convert_message(message, *, to, source=None, dialect="documented", routing_key="", mqtt_exchange=CONVERT_EXCHANGE,
+                    uint16_t packet_identifier=1, bint lossless=False, bint explain=False):
+    """Convert one message, as RabbitMQ's tables have it: the bare conversion, without what a broker adds.
+
+    Args:
+        message: an amqp10.Message, mqtt.Publish or amqp091.BasicMessage; a pair (properties, body) of AMQP 0.9.1; octets, with
+            `source`.
+        to: "amqp10", "amqp091" or "mqtt5".
+        dialect: "documented" is the published document, "rabbitmq-4.3" that server.
+        routing_key: becomes the topic of a PUBLISH (dots are slashes there, * is +).
+        mqtt_exchange: the exchange of MQTT topics in reply-to addresses.
+        packet_identifier: of a PUBLISH of QoS 1.
+        lossless: raise where anything would be lost.
+        explain: let `losses` tell every value.
+
+    Raises:
+        ConversionError: the message is refused; `rule` says by which rule.
+        ValueError: no such protocol or dialect.
+    """
+    cdef ConvertRules rules = CONVERT_RULES_OF(dialect)
+    cdef int target = protocol_number(to)
+    cdef int number
+    cdef Conversion out
+    wire = message if type(message) is CONVERT_WIRE else CONVERT_WIRE_OF(message, source)
+    number = protocol_number(wire.protocol)
+    if number == target and rules.same_is_identity:
+        return unconverted(wire)
+    out = convert_octets(rules, number, wire.octets, wire.body, target, convert_exchange_of(mqtt_exchange),
+                         CONVERT_TOPIC_OF(routing_key) if routing_key else b"", packet_identifier, explain, None)
+    if lossless:
+        check_lossless(out)
+    return out
+
+
+def convert_wire(wire, *, to, dialect, bytes topic, mqtt_exchange, uint16_t packet_identifier, bint explain,
+                 Delivery delivery=None):
+    """Convert what a Container holds; with a `delivery`, merge in what a broker adds."""
+    return convert_octets(CONVERT_RULES_OF(dialect), protocol_number(wire.protocol), wire.octets, wire.body,
+                          protocol_number(to), convert_exchange_of(mqtt_exchange), topic, packet_identifier, explain, delivery)
+
+
+def check_lossless(Conversion result not None, /):
+    """Raise ConversionError if anything was lost."""
+    lost = tuple([loss for loss in result.losses if loss.what != "taken"])
+    if lost:
+        raise ConversionError(f"{len(lost)} values would not come over as they are", rule=lost[0].rule, losses=lost)
+
+
+name_class(Conversion, b"wirefmt.convert.Conversion")

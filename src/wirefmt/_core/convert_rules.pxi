@@ -254,10 +254,11 @@ cdef class ConvertRules:
     cdef ConvertPair* pairs
     cdef readonly tuple ids
     cdef readonly bint valid
+    cdef bint same_is_identity      # a message for its own protocol stays octet for octet; else it is written anew
     cdef bint annotation_keys       # keys of annotations that do not begin with x- are refused
     cdef list names                 # keeps the keys
 
-    def __init__(self, rows, ids, *, bint valid=False, bint annotation_keys=False):
+    def __init__(self, rows, ids, *, bint valid=False, bint annotation_keys=False, bint same_is_identity=True):
         cdef ConvertRow* row
         cdef ConvertPair* pair
         cdef uint16_t* slot
@@ -272,6 +273,7 @@ cdef class ConvertRules:
         self.ids = tuple(ids)
         self.valid = valid
         self.annotation_keys = annotation_keys
+        self.same_is_identity = same_is_identity
         self.names = []
         # last first, so that each row only has to know the one after it
         for source, target, field, type_, key, when, how, to_field, to_type, name, moved, number in reversed(rows):

@@ -10,7 +10,7 @@ from typing import Final
 from .. import _core
 from .conversion import Conversion, check_lossless, routing_key_of, topic_of
 from .dialects import DIALECTS, compiled
-from .messages import Protocol, number_of, wire_of
+from .messages import Protocol, wire_of
 
 Annotation = str | int | bool
 
@@ -133,7 +133,7 @@ class Container:
         key = ("to", protocol, explain)
         if key not in self._cache:
             if protocol == self.protocol:
-                self._cache[key] = Conversion(protocol, _core.unconverted(self.wire.octets, self.wire.body))
+                self._cache[key] = _core.unconverted(self.wire)
             else:
                 self._cache[key] = self._convert(protocol, None, explain)
         if lossless:
@@ -287,7 +287,7 @@ class Container:
     def _essence(self) -> dict[str, object]:
         if self._essentials is None:
             self._essentials = _core.essentials_of(
-                compiled(self.dialect), number_of(self.protocol), self.wire.octets, self._stream
+                compiled(self.dialect), _core.protocol_number(self.protocol), self.wire.octets, self._stream
             )
         return self._essentials
 
@@ -343,20 +343,15 @@ class Container:
         topic = b""
         if protocol == "mqtt5":
             topic = topic_of(self.annotations.routing_keys[0].encode("utf-8", "surrogateescape"))
-        return Conversion(
-            protocol,
-            _core.convert_octets(
-                compiled(self.dialect),
-                number_of(self.protocol),
-                self.wire.octets,
-                self.wire.body,
-                number_of(protocol),
-                exchange=self.mqtt_exchange.encode(),
-                topic=topic,
-                packet_identifier=packet_identifier,
-                tell=explain,
-                delivery=delivery,
-            ),
+        return _core.convert_wire(
+            self.wire,
+            to=protocol,
+            dialect=self.dialect,
+            topic=topic,
+            mqtt_exchange=self.mqtt_exchange,
+            packet_identifier=packet_identifier,
+            explain=explain,
+            delivery=delivery,
         )
 
     def __repr__(self) -> str:

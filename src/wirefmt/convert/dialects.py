@@ -256,7 +256,13 @@ def compile_tables(tables: Iterable[Table], dialect: Dialect) -> _core.ConvertRu
         for row in (*table.fields, *table.types):
             ids.append(f"{table.source}>{table.target} {'' if row.section else 'types/'}{row.id}")
             rows += _compile_row(source, target, row, len(ids) - 1)
-    return _core.ConvertRules(rows, ids, valid=dialect.valid, annotation_keys=dialect.annotation_keys)
+    return _core.ConvertRules(
+        rows,
+        ids,
+        valid=dialect.valid,
+        annotation_keys=dialect.annotation_keys,
+        same_is_identity=dialect.same_is_identity,
+    )
 
 
 def _compile_row(source: int, target: int, row: Row, number: int) -> Iterator[tuple[object, ...]]:

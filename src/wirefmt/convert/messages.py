@@ -5,18 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from .. import amqp091, amqp10, mqtt
+from .. import _core, amqp091, amqp10, mqtt
 
 Protocol = Literal["amqp10", "amqp091", "mqtt5"]
 
 PROTOCOLS: Final[tuple[Protocol, ...]] = ("amqp10", "amqp091", "mqtt5")
-
-
-def number_of(protocol: str) -> int:
-    """ValueError: no such protocol."""
-    if protocol not in PROTOCOLS:
-        raise ValueError(f"protocol {protocol!r} is not one of {', '.join(PROTOCOLS)}")
-    return PROTOCOLS.index(protocol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +49,6 @@ def wire_of(message: object, protocol: str | None = None) -> Wire:
         return Wire("amqp091", octets, bytes(body))
     if protocol is None:
         raise TypeError(f"of {type(message).__name__} the protocol must be said")
-    number_of(protocol)
+    _core.protocol_number(protocol)
     octets = bytes(message)  # type: ignore[call-overload]
     return Wire(protocol, octets, b"" if protocol == "amqp091" else None)  # type: ignore[arg-type]

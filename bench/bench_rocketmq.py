@@ -75,6 +75,10 @@ def main() -> None:
         for item in items:
             _ = decode(item).ext_fields
 
+    def stream_fields(stream: bytes) -> None:
+        for command in rocketmq.Decoder().feed(stream):
+            _ = command.ext_fields
+
     compare(
         f"SEND_MESSAGE_V2 to objects, headers of {len(headers[0])} (JSON) and {len(header_of(binary[0]))} octets",
         {
@@ -84,6 +88,7 @@ def main() -> None:
             "decode, binary header": lambda: each(rocketmq.decode, binary),
             "decode, binary header, ext_fields": lambda: fields(binary),
             "Decoder, JSON headers": lambda: rocketmq.Decoder().feed(json_stream),
+            "Decoder, JSON headers, ext_fields": lambda: stream_fields(json_stream),
             "Decoder, binary headers": lambda: rocketmq.Decoder().feed(binary_stream),
         },
         units=COUNT,

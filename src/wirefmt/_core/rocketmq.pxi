@@ -47,6 +47,8 @@ cdef struct RocketmqFrame:      # views into the octets; nothing owned
     uint32_t size               # the whole frame, its length word included
     uint8_t serialize_type
     uint8_t has_opaque          # JSON may leave it out: the real reader makes one up then
+    uint8_t ascii               # JSON: the whole header is
+    uint32_t ext_count          # entries of extFields, at most: of two of one name the last counts
     int32_t code, version, opaque, flag
     int16_t language            # number; -1: null, or none that is known
     RocketmqText remark
@@ -190,6 +192,7 @@ cdef int rocketmq_read_map(RocketmqFrame* m, const uint8_t* p, const uint8_t* st
             rocketmq_keep_field(fields, &key, &value)
         count += 1
     m.ext.size = <uint32_t>(p - begin)
+    m.ext_count = count
     return status
 
 
@@ -300,45 +303,76 @@ cdef int rocketmq_json_comment(RocketmqJson* j) noexcept nogil:
     return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
 
 
-cdef inline bint rocketmq_has(const uint8_t* p, uint8_t quote) noexcept nogil:
-    """Is there a quote or a backslash among eight octets?"""
-    cdef uint64_t w, q, b
-    memcpy(&w, p, 8)
-    q = w ^ <uint64_t>0x0101010101010101ULL * quote
-    b = w ^ <uint64_t>0x5C5C5C5C5C5C5C5CULL
-    return ((((q - 0x0101010101010101ULL) & ~q) | ((b - 0x0101010101010101ULL) & ~b)) & 0x8080808080808080ULL) != 0
+cdef extern from *:
+    """
+    /* which octets of a word are 0: the top bit of each, right up to the first of them */
+    #define ROCKETMQ_ZEROS(w) (((w) - 0x0101010101010101ULL) & ~(w) & 0x8080808080808080ULL)
+    #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    #define ROCKETMQ_IN_ORDER(w) (w)
+    #else
+    #define ROCKETMQ_IN_ORDER(w) __builtin_bswap64(w)
+    #endif
+    #define ROCKETMQ_FIRST(zeros) (__builtin_ctzll(zeros) >> 3)
+    """
+    uint64_t ROCKETMQ_ZEROS(uint64_t w) nogil
+    uint64_t ROCKETMQ_IN_ORDER(uint64_t w) nogil        # the first octet in memory is the lowest
+    size_t ROCKETMQ_FIRST(uint64_t zeros) nogil
+
+
+cdef inline const uint8_t* rocketmq_special(const uint8_t* p, const uint8_t* end, uint8_t quote) noexcept nogil:
+    """The first quote or backslash; `end`: there is none."""
+    cdef uint64_t w, zeros
+    while end - p >= 8:
+        memcpy(&w, p, 8)
+        w = ROCKETMQ_IN_ORDER(w)
+        zeros = ROCKETMQ_ZEROS(w ^ <uint64_t>0x0101010101010101ULL * quote) | ROCKETMQ_ZEROS(w ^ <uint64_t>0x5C5C5C5C5C5C5C5CULL)
+        if zeros:
+            return p + ROCKETMQ_FIRST(zeros)
+        p += 8
+    while p < end and p[0] != quote and p[0] != c"\\":
+        p += 1
+    return p
 
 
 cdef inline int rocketmq_json_string(RocketmqJson* j, RocketmqText* out) noexcept nogil:
     """A string; its opening quote, `"` or `'`, is where the reader stands."""
     cdef const uint8_t* p = j.at + 1
-    cdef const uint8_t* near = p        # before it, octets are looked at one by one
-    cdef uint8_t quote = j.at[0], c
+    cdef uint8_t quote = j.at[0]
     cdef int n
     out.at = p
     out.form = ROCKETMQ_OCTETS
-    while p < j.end:
-        if p >= near:
-            while j.end - p >= 8 and not rocketmq_has(p, quote):
-                p += 8
-            near = p + 8
-            if p >= j.end:
-                break
-        c = p[0]
-        if c == quote:
+    while True:
+        p = rocketmq_special(p, j.end, quote)
+        if p >= j.end:
+            j.at = p
+            return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+        if p[0] == quote:
             out.size = <uint32_t>(p - out.at)
             j.at = p + 1
             return OK
         p += 1
-        if c == c"\\":
-            out.form = ROCKETMQ_ESCAPED
-            n = rocketmq_json_escape(p, j.end)
-            if n < 0:
-                j.at = p
-                return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
-            p += n
-    j.at = p
-    return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+        out.form = ROCKETMQ_ESCAPED
+        n = rocketmq_json_escape(p, j.end)
+        if n < 0:
+            j.at = p
+            return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
+        p += n
+
+
+cdef inline bint rocketmq_plain_name(RocketmqJson* j, RocketmqText* out) noexcept nogil:
+    """A member's name as the Java code writes it, `"name":"`, and no more of it than that; False: anything else."""
+    cdef const uint8_t* p = j.at
+    if j.end - p < 4 or p[0] != c'"' or (j.max_elements and j.elements == j.max_elements):
+        return False
+    p = rocketmq_special(p + 1, j.end, c'"')
+    if j.end - p < 3 or p[0] != c'"' or p[1] != c":" or p[2] != c'"':
+        return False
+    out.at = j.at + 1
+    out.size = <uint32_t>(p - out.at)
+    out.form = ROCKETMQ_OCTETS
+    j.elements += 1
+    j.at = p + 2
+    return True
 
 
 cdef inline bint rocketmq_is_hex(uint8_t c) noexcept nogil:
@@ -672,7 +706,8 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFie
     j.f = f
     if fields != NULL:
         fields.count = 0
-    if not is_ascii(j.at, m.header.size) and not is_utf8(j.at, m.header.size, &bad):
+    m.ascii = is_ascii(j.at, m.header.size)
+    if not m.ascii and not is_utf8(j.at, m.header.size, &bad):
         j.at += bad
         return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_UTF8)
     if m.header.size >= 3 and j.at[0] == 0xEF and j.at[1] == 0xBB and j.at[2] == 0xBF:      # a byte order mark
@@ -826,6 +861,7 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m, RocketmqFields* fi
         return OK
     j.at += 1
     m.ext.at = j.at
+    m.ext_count = 0
     if fields != NULL:
         fields.count = 0                # of two the last counts
     while True:
@@ -833,18 +869,25 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m, RocketmqFields* fi
         if status == OK and j.at[0] == c"}":
             break
         if status == OK:
-            status = rocketmq_json_name(j, False, &key)
-        if status == OK:
-            status = rocketmq_json_value(j, &text)
+            status = rocketmq_json_field(j, &key, &text)
         if status == OK:
             status = rocketmq_json_behind(j)
         if status != OK:
             return status
+        m.ext_count += 1
         if fields != NULL:
             rocketmq_keep_field(fields, &key, &text)
     m.ext.size = <uint32_t>(j.at - m.ext.at)
     j.at += 1
     return OK
+
+
+cdef inline int rocketmq_json_field(RocketmqJson* j, RocketmqText* key, RocketmqText* value) noexcept nogil:
+    cdef int status
+    if rocketmq_plain_name(j, key):
+        return rocketmq_json_string(j, value)
+    status = rocketmq_json_name(j, False, key)
+    return rocketmq_json_value(j, value) if status == OK else status
 
 
 cdef inline bint rocketmq_is_no_number(const RocketmqText* value) noexcept nogil:
@@ -1017,8 +1060,7 @@ cdef const uint8_t* rocketmq_next_field(const RocketmqFrame* m, const uint8_t* a
     rocketmq_json_step(&j)
     if j.at >= end:
         return NULL
-    rocketmq_json_name(&j, False, key)
-    rocketmq_json_value(&j, value)
+    rocketmq_json_field(&j, key, value)
     return j.at
 
 

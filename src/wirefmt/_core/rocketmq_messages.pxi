@@ -14,6 +14,11 @@ from wirefmt.spec.rocketmq import (
 )
 
 
+cdef extern from *:
+    dict presized_dict "__Pyx_PyDict_NewPresized"(Py_ssize_t size)      # Cython's own, which knows each Python's way
+    object PyDictProxy_New(object mapping)                              # types.MappingProxyType
+
+
 cdef dict ROCKETMQ_LANGUAGE_NUMBERS = {name: number for number, name in ROCKETMQ_LANGUAGE_ROWS.items()}
 cdef dict ROCKETMQ_REQUEST_NAMES = {row.code: row.name for row in ROCKETMQ_CODE_ROWS}
 cdef frozenset ROCKETMQ_CREDENTIALS = frozenset(ROCKETMQ_CREDENTIAL_NAMES)
@@ -206,7 +211,7 @@ cdef class RocketmqCommand:
     @property
     def ext_fields(self):
         if self.cached_fields is None and self.m.ext.at != NULL:
-            self.cached_fields = MappingProxyType(rocketmq_fields(&self.m))
+            self.cached_fields = PyDictProxy_New(rocketmq_fields(&self.m))
         return self.cached_fields
 
     @property
@@ -353,12 +358,22 @@ cdef dict rocketmq_fields(const RocketmqFrame* m):
     """extFields; of a key that comes twice the last value counts."""
     cdef const uint8_t* at = m.ext.at
     cdef RocketmqText key, value
-    cdef dict out = {}
+    cdef dict out = presized_dict(min(m.ext_count, <uint32_t>ROCKETMQ_FIELDS_KEPT))
     while True:
         at = rocketmq_next_field(m, at, &key, &value)
         if at == NULL:
             return out
-        out[rocketmq_text(&key)] = rocketmq_text(&value)
+        if m.ascii and key.form == ROCKETMQ_OCTETS and value.form == ROCKETMQ_OCTETS:
+            out[shared_text(key.at, key.size)] = rocketmq_ascii(&value)
+        else:
+            out[rocketmq_text(&key)] = rocketmq_text(&value)
+
+
+cdef inline str rocketmq_ascii(const RocketmqText* t):
+    """Topics, groups and flags repeat themselves; long numbers are times and offsets, and do not."""
+    if t.size > 8 and c"0" <= t.at[0] <= c"9":
+        return ascii_text(t.at, t.size)
+    return shared_text(t.at, t.size)
 
 
 cdef inline RocketmqCommand make_command(bytes block, const RocketmqFrame* m):

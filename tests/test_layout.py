@@ -187,9 +187,20 @@ ALLOWED = {
     "amqp10": {"_core", "errors", "framing", "spec", "strictness"},
     "nsq": {"_core", "errors", "framing", "spec", "strictness"},
     "phpmq": {"_core", "errors", "framing", "spec", "strictness"},
-    "convert": {"_core", "amqp10", "amqp091", "errors", "mqtt"},
+    "convert": {"_core", "amqp10", "amqp091", "errors", "mqtt", "spec"},
     "capture": {"_core", "errors", "framing", "spec", "strictness"},
-    "cli": {"capture", "errors", "framing", "mqtt", "spec", "strictness", "__version__"},
+    "cli": {
+        "amqp091",
+        "amqp10",
+        "capture",
+        "convert",
+        "errors",
+        "framing",
+        "mqtt",
+        "spec",
+        "strictness",
+        "__version__",
+    },
 }
 
 

@@ -58,13 +58,14 @@ def run_wirefmt(command: str, folder: Path) -> None:
     (folder / "samples").symlink_to(ROOT / "samples")
     (folder / "captures").symlink_to(ROOT / "samples")
     (folder / "trace.pcap").symlink_to(ROOT / "samples" / "mosquitto-paho-v5.pcap")
+    (folder / "packet.bin").write_bytes(bytes.fromhex("300a0003612f620032312e35"))
     parts = re.split(r" \| ", command)
     at = next(i for i, part in enumerate(parts) if part.startswith("wirefmt "))
     words = shlex.split(parts[at])
     fed = "- " in parts[at] + " " and "-" in words
     told = subprocess.run(
         [sys.executable, "-m", "wirefmt.cli", *words[1:]], cwd=folder, capture_output=True, check=False,
-        input=(folder / "trace.pcap").read_bytes() if fed else b"",
+        input=(folder / "trace.pcap").read_bytes() if fed else b"005375a00432312e35\n" if parts[0][:3] == "xxd" else b"",
     )  # fmt: skip
     assert told.returncode in (0, 1) if "captures" in command else told.returncode == 0, told.stderr.decode()
     assert told.stdout or "-o" in words or b"no messages" in told.stderr

@@ -5,6 +5,7 @@ package's name. Everything else is a function::
 
     read(spark, paths, **options)                    DataFrame by packet shuffle; also on Spark 3.5
     decode_to_parquet(spark, paths, out, **options)  tasks write Parquet themselves; the cheapest way
+    convert_messages(df, to)                         messages of the table in another protocol
     local_session(**conf)                            a quiet session on this machine, Java found or installed
     ship(spark)                                      sends the installed package to executors that lack it
     check(spark)                                     do the executors have this version?
@@ -19,6 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .convert import convert_messages
     from .parquet import decode_to_parquet
     from .schema import ddl, message_schema, packet_schema
     from .session import local_session
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DefaultSource",
     "check",
+    "convert_messages",
     "ddl",
     "decode_to_parquet",
     "local_session",
@@ -41,6 +44,7 @@ __all__ = [
 _HOME = {
     "DefaultSource": "source",
     "check": "ship",
+    "convert_messages": "convert",
     "ddl": "schema",
     "decode_to_parquet": "parquet",
     "local_session": "session",

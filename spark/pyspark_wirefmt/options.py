@@ -88,6 +88,7 @@ class Options:
     flows: str = _option(_one_of("in-file", "across-files"), "in-file", core=True)
     tunnels: bool = _option(_flag, False, core=True)
     limits: Mapping[str, int] | None = _option(_object, None, core=True)
+    octets: bool = _option(_flag, False, core=True)
 
     table: str = _option(_one_of("messages", "packets"), "messages")
     columns: tuple[str, ...] | None = _option(_words, None)

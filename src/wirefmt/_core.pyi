@@ -12,7 +12,7 @@ from typing_extensions import Buffer, disjoint_base
 
 from wirefmt._rocketmq import *  # noqa: F403
 from wirefmt._rocketmq import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from wirefmt.convert.conversion import Loss
+from wirefmt.convert.conversion import Loss, Topics
 from wirefmt.convert.messages import Protocol, Wire
 from wirefmt.framing import Limits, NeedData
 from wirefmt.spec.nsq import ServerOptions
@@ -3124,7 +3124,6 @@ def set_convert_face(
     loss: type[Loss],
     wire_of: Callable[[object, str | None], Wire],
     rules_of: Callable[[str], ConvertRules],
-    topic_of: Callable[[str | bytes], bytes],
 ) -> None: ...
 def convert_message(
     message: object,
@@ -3134,6 +3133,8 @@ def convert_message(
     dialect: str = "documented",
     routing_key: str | bytes = "",
     mqtt_exchange: str | bytes = "amq.topic",
+    topics: Topics = "translated",
+    percent_encoding: bool = True,
     packet_identifier: int = 1,
     lossless: bool = False,
     explain: bool = False,
@@ -3148,8 +3149,34 @@ def convert_wire(
     packet_identifier: int,
     explain: bool,
     delivery: Delivery | None = None,
+    topics: Topics = "translated",
+    percent_encoding: bool = True,
 ) -> Conversion: ...
+def topic_of(routing_key: str | bytes, topics: Topics = "translated", /) -> bytes: ...
+def routing_key_of(topic: str | bytes, topics: Topics = "translated", /) -> bytes: ...
 def check_lossless(result: Conversion, /) -> None: ...
 def protocol_number(protocol: str) -> int: ...
 def essentials_of(rules: ConvertRules, source: int, data: bytes, routed: bool) -> dict[str, object]: ...
 def unconverted(wire: Wire, /) -> Conversion: ...
+
+# ---- convert_rows
+
+def split_content(data: Buffer, /) -> tuple[bytes, bytes]: ...
+def join_content(properties: bytes, body: bytes, *, channel: int = 1) -> bytes: ...
+
+@final
+class ConvertRun: ...
+
+def convert_rows(
+    rules: ConvertRules,
+    target: int,
+    kinds: Buffer,
+    offsets: Buffer,
+    data: Buffer,
+    key_offsets: Buffer,
+    keys: Buffer,
+    *,
+    exchange: bytes = b"amq.topic",
+    topics: Topics = "translated",
+    percent_encoding: bool = True,
+) -> Batch: ...

@@ -146,6 +146,8 @@ include "_core/convert_read.pxi"
 include "_core/convert_write.pxi"
 # octets in, octets out; deliveries
 include "_core/convert_messages.pxi"
+# columns in, columns out
+include "_core/convert_rows.pxi"
 
 # ---- captures
 # pcap and pcapng blocks -> packet records

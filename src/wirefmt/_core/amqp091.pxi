@@ -562,6 +562,25 @@ cdef inline void amqp091_close_frame(Octets* o, size_t opened) noexcept nogil:
     add_u8(o, AMQP091_FRAME_END)
 
 
+cdef void amqp091_add_content(Octets* o, uint16_t channel, const uint8_t* properties, size_t n, const uint8_t* body,
+                              uint64_t size, uint32_t frame_max) noexcept nogil:
+    """Content header (property flags and properties are given) and body, in frames of at most `frame_max` octets."""
+    cdef size_t opened = amqp091_open_frame(o, AMQP091_FRAME_HEADER, channel)
+    cdef size_t part
+    add_u16(o, AMQP091_CLASS_BASIC)
+    add_u16(o, 0)
+    add_u64(o, size)
+    add_octets(o, properties, n)
+    amqp091_close_frame(o, opened)
+    while size:
+        part = <size_t>min(size, <uint64_t>(frame_max - AMQP091_OVERHEAD))
+        opened = amqp091_open_frame(o, AMQP091_FRAME_BODY, channel)
+        add_octets(o, body, part)
+        amqp091_close_frame(o, opened)
+        body += part
+        size -= part
+
+
 # ------------------------------------------------------------------------------------------------ contents
 
 cdef enum Amqp091Stage:

@@ -240,7 +240,9 @@ cdef void amqp091_add_body(MessageTable t, Amqp091Connection* c, Amqp091Content*
     """Octets of the body, as many as the table wants and the limit allows."""
     cdef uint64_t most = t.options.max_message
     cdef size_t n
-    if not t.options.payload:
+    if t.options.octets:
+        pass                        # all of it
+    elif not t.options.payload:
         most = 0
     elif t.options.payload_max >= 0:
         most = min(most, <uint64_t>t.options.payload_max)
@@ -296,8 +298,30 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
         size = snprintf(said, sizeof(said), "%s", amqp091_check_text[<int>AMQP091_CHECK_HEADER_UNEXPECTED])
     elif k.note and status == ROW_OK:
         size = snprintf(said, sizeof(said), "%s at offset %lld", amqp091_check_text[k.note], <long long>k.note_offset)
+    if t.options.octets and status == ROW_OK:
+        amqp091_put_octets(t, row, k, rest)
     t.put_status(row, status, said if size else NULL, min(size, <int>sizeof(said) - 1))
     amqp091_end_content(c, d, k)
+
+
+cdef void amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* k, const Span* rest) noexcept nogil:
+    """Content header and body, if all of them is there. Bodies are in other frames than they came in."""
+    cdef Octets o
+    cdef const uint8_t* body = k.body.at
+    cdef uint64_t size = k.body.size
+    if rest != NULL and size == 0:
+        body = rest.at
+        size = rest.size
+    if not k.header.type or size != k.header.body_size or k.octets.failed or k.body.failed:
+        return
+    memset(&o, 0, sizeof(o))
+    # behind class, weight and body size: property flags and properties
+    amqp091_add_content(&o, k.channel, k.header.frame + 19, k.header.size - 20, body, size, AMQP091_FRAME_MAX_DEFAULT)
+    if o.failed:
+        t.cols[<int>T_OCTETS].tally.no_memory = True
+    else:
+        t.put_message(row, o.at, o.size)
+    free_octets(&o)
 
 
 cdef int amqp091_say_unfinished(const Amqp091Content* k, char* out, size_t room, const char* text,

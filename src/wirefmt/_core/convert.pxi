@@ -132,17 +132,18 @@ cdef int convert_apply_text(Converter* x, const ConvertRow* row, ConvertValue* v
     elif how == HOW_QUEUE_NAME:
         s.at += 8
         s.size -= 8
-        if not convert_percent_decoded(x, &s, False):
+        if not convert_percent_decoded(x, &s):
             return DONE_NO
     elif how == HOW_QUEUE_ADDRESS:
-        s = convert_percent_encoded(x, b"/queues/", 8, NULL, s, False)
+        s = convert_percent_encoded(x, b"/queues/", 8, NULL, s)
     elif how == HOW_TOPIC_ADDRESS:
-        s = convert_percent_encoded(x, b"/exchanges/", 11, &x.mqtt_exchange, s, True)
+        s = convert_percent_encoded(x, b"/exchanges/", 11, &x.mqtt_exchange, convert_topic(x, s, False))
     elif how == HOW_ADDRESS_TOPIC:
         s.at = convert_key_of_address(x, &v.octets)
         s.size = <uint32_t>(v.octets.at + v.octets.size - s.at)
-        if not convert_percent_decoded(x, &s, True):
+        if not convert_percent_decoded(x, &s):
             return DONE_NO
+        s = convert_topic(x, s, True)
     else:
         s = convert_topic(x, s, how == HOW_TOPIC)
     return convert_put(x, row, v, s, v.number)
@@ -166,19 +167,54 @@ cdef inline uint8_t convert_topic_octet(uint8_t c) noexcept nogil:
 
 
 cdef Span convert_topic(Converter* x, Span s, bint topic) noexcept nogil:
-    cdef uint8_t* at = convert_room(x, s.size)
-    cdef uint32_t i
+    """A routing key as `topic`, or a topic as routing key."""
+    cdef uint8_t* at
+    cdef uint8_t* start
+    cdef uint32_t i, version = 0
+    if x.topics == TOPICS_UNCHANGED:
+        return s
+    at = start = convert_room(x, <size_t>s.size + 2)
     if at == NULL:
         s.size = 0
         return s
-    for i in range(s.size):
-        at[i] = convert_topic_octet(s.at[i]) if topic else convert_routing_octet(s.at[i])
-    s.at = at
+    if x.topics == TOPICS_SPARKPLUG:
+        version = convert_sparkplug(&s, topic)
+    i = 0
+    while i < s.size:
+        if version and i == version:
+            memcpy(at, b"." if topic else b"___", 1 if topic else 3)
+            at += 1 if topic else 3
+            i += 3 if topic else 1
+            continue
+        at[0] = convert_topic_octet(s.at[i]) if topic else convert_routing_octet(s.at[i])
+        at += 1
+        i += 1
+    s.at = start
+    s.size = <uint32_t>(at - start)
     return s
 
 
-cdef Span convert_percent_encoded(Converter* x, const char* before, size_t size, const Span* exchange, Span s,
-                                  bint topic) noexcept nogil:
+cdef uint32_t convert_sparkplug(const Span* s, bint key) noexcept nogil:
+    """Where the version's dot stands in spAv1.0/ or spBv1.0/, or what RabbitMQ writes for it, in a `key` spAv1___0. ; 0: it
+    begins otherwise."""
+    cdef uint32_t i = 4, at, size = 3 if key else 1
+    if s.size < 5 or memcmp(s.at, b"sp", 2) != 0 or (s.at[2] != c"A" and s.at[2] != c"B") or s.at[3] != c"v":
+        return 0
+    while i < s.size and c"0" <= s.at[i] <= c"9":
+        i += 1
+    at = i
+    if i == 4 or s.size - i < size or memcmp(s.at + i, b"___" if key else b".", size) != 0:
+        return 0
+    i += size
+    while i < s.size and c"0" <= s.at[i] <= c"9":
+        i += 1
+    if i == at + size or i == s.size or s.at[i] != (<uint8_t>c"." if key else <uint8_t>c"/"):
+        return 0
+    return at
+
+
+cdef Span convert_percent_encoded(Converter* x, const char* before, size_t size, const Span* exchange,
+                                  Span s) noexcept nogil:
     """`before`, the exchange and a slash if there is one, and all but unreserved characters as %XX."""
     cdef const char* digits = b"0123456789ABCDEF"
     cdef size_t between = <size_t>exchange.size + 1 if exchange != NULL else 0
@@ -196,8 +232,8 @@ cdef Span convert_percent_encoded(Converter* x, const char* before, size_t size,
         at[exchange.size] = c"/"
         at += between
     for i in range(s.size):
-        c = convert_routing_octet(s.at[i]) if topic else s.at[i]
-        if convert_unreserved(c):
+        c = s.at[i]
+        if x.plain_addresses or convert_unreserved(c):
             at[0] = c
             at += 1
         else:
@@ -210,13 +246,16 @@ cdef Span convert_percent_encoded(Converter* x, const char* before, size_t size,
     return s
 
 
-cdef bint convert_percent_decoded(Converter* x, Span* s, bint topic) noexcept nogil:
-    """Undo %XX; what is no pchar (RFC 3986, 3.3) may not be there. `topic`: routing key to MQTT topic as well."""
-    cdef uint8_t* at = convert_room(x, s.size)
+cdef bint convert_percent_decoded(Converter* x, Span* s) noexcept nogil:
+    """Undo %XX; what is no pchar (RFC 3986, 3.3) may not be there."""
+    cdef uint8_t* at
     cdef uint32_t i = 0, n = 0
     cdef int high, low
     cdef uint8_t c
+    if x.plain_addresses:
+        return True
     x.reason = REASON_PERCENT
+    at = convert_room(x, s.size)
     if at == NULL:
         return False
     while i < s.size:
@@ -232,7 +271,7 @@ cdef bint convert_percent_decoded(Converter* x, Span* s, bint topic) noexcept no
             i += 2
         elif not convert_unreserved(c) and not (c < 0x80 and c and strchr(b"!$&'()*+,;=:@", c) != NULL):
             return False
-        at[n] = convert_topic_octet(c) if topic else c
+        at[n] = c
         n += 1
         i += 1
     s.at = at

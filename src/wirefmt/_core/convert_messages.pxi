@@ -255,7 +255,7 @@ cdef class Conversion:
                 PyUnicode_DecodeUTF8(<const char*>note.key.at, note.key.size, "backslashreplace"),
                 "" if note.type >= CONVERT_KEY_TYPE else CONVERT_TYPE_NAMES[self.source][note.type],
                 CONVERT_WHATS[note.what], CONVERT_REASONS[note.reason],
-                b"" if note.octets.at == NULL else octets_of(note.octets.at, note.octets.size)))
+                told_octets(note, self.source)))
         return tuple(out)
 
     def __repr__(self):
@@ -265,13 +265,22 @@ cdef class Conversion:
 cdef tuple CONVERT_WHATS = ("taken", "dropped", "narrowed", "moved")
 
 # what wirefmt.convert calls a message on the wire and a loss, and how it finds them and a dialect's rules
-cdef object CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF, CONVERT_TOPIC_OF
+cdef object CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF
 
 
-def set_convert_face(*, wire, loss, wire_of, rules_of, topic_of):
+def set_convert_face(*, wire, loss, wire_of, rules_of):
     """Called once, by wirefmt.convert."""
-    global CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF, CONVERT_TOPIC_OF
-    CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF, CONVERT_TOPIC_OF = wire, loss, wire_of, rules_of, topic_of
+    global CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF
+    CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF = wire, loss, wire_of, rules_of
+
+
+cdef bytes told_octets(const ConvertNote* note, int source):
+    """Of a boolean of AMQP 1.0 that its code alone says, one octet all the same."""
+    if note.octets.at == NULL:
+        return b""
+    if source == CONVERT_AMQP10 and note.type == AMQP10_BOOLEAN and note.octets.size == 0:
+        return b"\1" if note.octets.at[-1] == AMQP10_CODE_TRUE else b"\0"
+    return octets_of(note.octets.at, note.octets.size)
 
 
 cdef inline bytes bytes_of(object data):
@@ -279,7 +288,8 @@ cdef inline bytes bytes_of(object data):
 
 
 cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b, int target, bytes exchange, bytes topic,
-                               uint16_t packet_identifier, bint tell, Delivery delivery):
+                               uint16_t packet_identifier, bint tell, Delivery delivery, int topics,
+                               bint percent_encoding):
     """Convert one message. ConversionError: it is refused."""
     cdef Converter x
     cdef Octets o
@@ -294,6 +304,8 @@ cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b,
         raise ConversionError("more than 2 GiB", rule="too-large")
     convert_begin(&x, rules, source, target)
     x.tell = tell
+    x.topics = <uint8_t>topics
+    x.plain_addresses = not percent_encoding
     x.mqtt_exchange.at = begin_of(exchange)
     x.mqtt_exchange.size = <uint32_t>PyBytes_GET_SIZE(exchange)
     to.at = begin_of(topic)
@@ -793,14 +805,52 @@ cpdef int protocol_number(object protocol) except -1:
 
 
 cdef str CONVERT_EXCHANGE = "amq.topic"
+cdef str CONVERT_TRANSLATED = CONVERT_TOPICS[0]
 
 
 cdef inline bytes convert_exchange_of(object exchange):
     return b"amq.topic" if exchange is CONVERT_EXCHANGE else utf8_of(exchange)
 
 
+cdef int convert_topics_of(object topics) except -1:
+    """Which of CONVERT_TOPICS. ValueError: none."""
+    if topics is CONVERT_TRANSLATED:
+        return TOPICS_TRANSLATED
+    if topics not in CONVERT_TOPICS:
+        raise ValueError(f"topics {topics!r} is not one of {', '.join(CONVERT_TOPICS)}")
+    return CONVERT_TOPICS.index(topics)
+
+
+cdef bytes convert_topic_text(object text, bint topic, int topics):
+    """A routing key as `topic`, or a topic as routing key."""
+    cdef Converter x
+    cdef bytes a = utf8_of(text)
+    cdef Span s = span_of_bytes(a)
+    x.topics = <uint8_t>topics
+    x.free_at = x.scratch
+    x.free_size = CONVERT_SCRATCH
+    x.chunks = NULL
+    x.failed = False
+    s = convert_topic(&x, s, topic)
+    out = octets_of(s.at, s.size)
+    convert_free_chunks(&x)
+    if x.failed:
+        raise MemoryError
+    return out
+
+
+def topic_of(routing_key, topics="translated", /):
+    """Routing key to MQTT topic."""
+    return convert_topic_text(routing_key, True, convert_topics_of(topics))
+
+
+def routing_key_of(topic, topics="translated", /):
+    """MQTT topic to routing key."""
+    return convert_topic_text(topic, False, convert_topics_of(topics))
+
+
 def convert_message(message, *, to, source=None, dialect="documented", routing_key="", mqtt_exchange=CONVERT_EXCHANGE,
-                    uint16_t packet_identifier=1, bint lossless=False, bint explain=False):
+                    topics=CONVERT_TRANSLATED, bint percent_encoding=True, uint16_t packet_identifier=1, bint lossless=False, bint explain=False):
     """Convert one message, as RabbitMQ's tables have it: the bare conversion, without what a broker adds.
 
     Args:
@@ -808,18 +858,22 @@ def convert_message(message, *, to, source=None, dialect="documented", routing_k
             `source`.
         to: "amqp10", "amqp091" or "mqtt5".
         dialect: "documented" is the published document, "rabbitmq-4.3" that server.
-        routing_key: becomes the topic of a PUBLISH (dots are slashes there, * is +).
-        mqtt_exchange: the exchange of MQTT topics in reply-to addresses.
+        routing_key: becomes the topic of a PUBLISH.
+        mqtt_exchange: the exchange of MQTT topics in reply-to addresses (RabbitMQ's mqtt.exchange).
+        topics: between topics and routing keys, "translated": / is . and + is *; "sparkplug": also the version in Sparkplug's
+            namespaces is kept (RabbitMQ's mqtt.sparkplug); "unchanged".
+        percent_encoding: of addresses of AMQP 1.0; False: names stand there as they are.
         packet_identifier: of a PUBLISH of QoS 1.
         lossless: raise where anything would be lost.
         explain: let `losses` tell every value.
 
     Raises:
         ConversionError: the message is refused; `rule` says by which rule.
-        ValueError: no such protocol or dialect.
+        ValueError: no such protocol, dialect or `topics`.
     """
     cdef ConvertRules rules = CONVERT_RULES_OF(dialect)
     cdef int target = protocol_number(to)
+    cdef int translation = convert_topics_of(topics)
     cdef int number
     cdef Conversion out
     wire = message if type(message) is CONVERT_WIRE else CONVERT_WIRE_OF(message, source)
@@ -827,17 +881,19 @@ def convert_message(message, *, to, source=None, dialect="documented", routing_k
     if number == target and rules.same_is_identity:
         return unconverted(wire)
     out = convert_octets(rules, number, wire.octets, wire.body, target, convert_exchange_of(mqtt_exchange),
-                         CONVERT_TOPIC_OF(routing_key) if routing_key else b"", packet_identifier, explain, None)
+                         convert_topic_text(routing_key, True, translation) if routing_key else b"", packet_identifier,
+                         explain, None, translation, percent_encoding)
     if lossless:
         check_lossless(out)
     return out
 
 
 def convert_wire(wire, *, to, dialect, bytes topic, mqtt_exchange, uint16_t packet_identifier, bint explain,
-                 Delivery delivery=None):
+                 Delivery delivery=None, topics=CONVERT_TRANSLATED, bint percent_encoding=True):
     """Convert what a Container holds; with a `delivery`, merge in what a broker adds."""
     return convert_octets(CONVERT_RULES_OF(dialect), protocol_number(wire.protocol), wire.octets, wire.body,
-                          protocol_number(to), convert_exchange_of(mqtt_exchange), topic, packet_identifier, explain, delivery)
+                          protocol_number(to), convert_exchange_of(mqtt_exchange), topic, packet_identifier, explain, delivery,
+                          convert_topics_of(topics), percent_encoding)
 
 
 def check_lossless(Conversion result not None, /):

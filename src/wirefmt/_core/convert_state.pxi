@@ -95,6 +95,15 @@ CONVERT_REFUSALS = (
 )
 
 
+cdef enum ConvertTopics:            # between MQTT topics and routing keys
+    TOPICS_TRANSLATED = 0           # / is . and + is *
+    TOPICS_SPARKPLUG = 1            # ... and the version of Sparkplug's namespace is kept whole (mqtt.sparkplug)
+    TOPICS_UNCHANGED = 2
+
+
+CONVERT_TOPICS = ("translated", "sparkplug", "unchanged")
+
+
 cdef struct Converter:
     const ConvertRow* rows
     const ConvertPair* pair
@@ -104,6 +113,8 @@ cdef struct Converter:
     uint8_t stored                  # AMQP 1.0: as a queue keeps it, without header
     uint8_t entry                   # AMQP 1.0: an entry of a stream, whose sections may be in any order
     uint8_t annotation_keys         # refuse keys of annotations that do not begin with x-
+    uint8_t topics                  # a ConvertTopics
+    uint8_t plain_addresses         # without percent-encoding
     Span mqtt_exchange
     # ---- what readers tell conditions
     uint8_t has_header, jms_topic, formatted, amqp_encoded, retain, narrowed, reason, sorted
@@ -148,14 +159,18 @@ cdef void convert_begin(Converter* x, ConvertRules rules, int source, int target
 
 
 cdef void convert_end(Converter* x) noexcept nogil:
+    convert_free_chunks(x)
+    free_octets(&x.lists[0])
+    free_octets(&x.lists[1])
+    free_octets(&x.notes)
+
+
+cdef void convert_free_chunks(Converter* x) noexcept nogil:
     cdef ConvertChunk* chunk
     while x.chunks != NULL:
         chunk = x.chunks
         x.chunks = chunk.next
         free(chunk)
-    free_octets(&x.lists[0])
-    free_octets(&x.lists[1])
-    free_octets(&x.notes)
 
 
 cdef uint8_t* convert_room(Converter* x, size_t size) noexcept nogil:

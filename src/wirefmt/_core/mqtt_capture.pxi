@@ -160,6 +160,8 @@ cdef void mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
     if packet.type == MQTT_CONNECT:
         c.known = packet.version
     mqtt_put_row(t, row, &packet, &c.flow, m.direction)
+    if packet.type == MQTT_PUBLISH:
+        t.put_message(row, p, n)
     if packet.note:
         size = snprintf(text, sizeof(text), "%s at offset %lld", mqtt_check_text[packet.note],
                         <long long>packet.note_offset)

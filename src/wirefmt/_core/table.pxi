@@ -27,6 +27,7 @@ cdef enum:
 cdef struct TableOptions:
     uint8_t payload             # 0: payload column stays null; payload_size is there all the same
     uint8_t expose_credentials
+    uint8_t octets              # 0: that column stays null
     int64_t payload_max         # octets of a payload that are kept; -1: all
     uint64_t max_message        # octets of a payload that is put together from several frames
 
@@ -50,13 +51,15 @@ cdef class MessageTable(ColumnSet):
     cdef int64_t[4] status_rows                 # ... of each RowStatus
     cdef TableOptions options
 
-    def __init__(self, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False):
+    def __init__(self, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False,
+                 bint octets=False):
         if payload_max is not None and payload_max < 0:
             raise ValueError(f"payload_max is at least 0, not {payload_max}")
         self.set_columns(TABLE_COLUMNS, names)
         self.options.payload = payload
         self.options.payload_max = -1 if payload_max is None else payload_max
         self.options.expose_credentials = expose_credentials
+        self.options.octets = octets
         self.options.max_message = MAX_MESSAGE
 
     cdef Batch take(self):
@@ -98,6 +101,11 @@ cdef class MessageTable(ColumnSet):
         put_text(self.cols + T_STATUS, row, &STATUS_TEXT[status])
         if error != NULL:
             put_octets(self.cols + T_ERROR, row, <const uint8_t*>error, size)
+
+    cdef inline void put_message(self, int64_t row, const uint8_t* p, size_t n) noexcept nogil:
+        """The octets of a message that is whole and well-formed."""
+        if self.options.octets:
+            put_octets(self.cols + T_OCTETS, row, p, <int64_t>n)
 
     cdef inline void put_payload(self, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
         put_i64(self.cols + T_PAYLOAD_SIZE, row, n)

@@ -28,6 +28,7 @@ def read(
     tunnels: bool = False,
     slice: tuple[int, int] = (0, 1),
     limits: Mapping[str, int] | None = None,
+    octets: bool = False,
 ) -> Reader:
     """Decode packet captures: pcap and pcapng, also inside gzip and zstd.
 
@@ -46,6 +47,7 @@ def read(
         slice: (i, n): only flows whose hash falls to i of n; the n slices together are exactly the whole.
         limits: see `CaptureDecoder.LIMITS`: max_flows, max_out_of_order, max_message, max_buffered,
             max_inflated, idle_seconds.
+        octets: True fills the column `octets`, which wirefmt.convert takes.
 
     Returns: a Reader.
     Raises: CaptureError where a file is missing or unreadable, or where the one capture given is none at all. Anything
@@ -66,6 +68,7 @@ def read(
         tunnels=tunnels,
         slice=slice,
         limits=limits,
+        octets=octets,
     )
     alone = not isinstance(source, Sequence) or isinstance(source, str)
     return Reader(decoder, find(source), columns, alone=alone)

@@ -1,8 +1,8 @@
-"""The command `wirefmt`: one file per sub-command (decode, summary), and what they share.
+"""The command `wirefmt`: one file per sub-command (convert, decode, summary), and what they share.
 
     app       the group, its errors and exit codes        inputs   captures named on the command line
-    filter    the language of --filter                     output   where rows go, one writer a format
-    text      cells and JSON values as text
+    filter    the language of --filter                     messages single messages named there
+    text      cells and JSON values as text                output   where rows go, one writer a format
 
 Nothing heavy is imported before a command runs: `wirefmt --help` needs neither the core nor pyarrow.
 """

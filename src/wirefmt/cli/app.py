@@ -9,6 +9,7 @@ from typing import Any
 import rich_click as click
 from click.exceptions import Exit
 
+from .convert import convert
 from .decode import decode
 from .summary import summary
 
@@ -18,8 +19,8 @@ click.rich_click.STYLE_COMMANDS_PANEL_BORDER = "dim"
 click.rich_click.MAX_WIDTH = 110
 
 EXIT_CODES = (
-    "[b]Exit codes[/b]  0 done; 1 a capture could not be read to its end (what could be read is there), "
-    "or the output could not be written; 2 wrong usage"
+    "[b]Exit codes[/b]  0 done; 1 a capture could not be read to its end (what could be read is there), a message could "
+    "not be converted, or the output could not be written; 2 wrong usage"
 )
 
 
@@ -39,7 +40,7 @@ class _Group(click.RichGroup):
 @click.group(cls=_Group, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="wirefmt")
 def wirefmt() -> None:
-    """Messages of message brokers out of packet captures.
+    """Messages of message brokers out of packet captures, and from protocol to protocol.
 
     [b]Examples[/b]
 
@@ -48,9 +49,11 @@ def wirefmt() -> None:
     wirefmt decode trace.pcapng.gz --filter "kind == 'PUBLISH' and qos >= 1"
     wirefmt decode 'captures/*.pcap' -o messages.parquet
     tcpdump -i any -w - port 1883 | wirefmt decode - --format jsonl
+    wirefmt convert --from mqtt5 --to amqp10 300a0003612f620032312e35 --explain
     """
 
 
+wirefmt.add_command(convert)
 wirefmt.add_command(decode)
 wirefmt.add_command(summary)
 

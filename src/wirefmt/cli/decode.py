@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from .convert import TARGETS, conversion_options
 from .inputs import PANELS, batches, capture_options, columns_to_read, open_captures, parse_filter, verdict
 from .output import FORMATS, format_of, open_writer
 from .table import COLUMNS as TABLE_COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Octets of a converted message that a table shows.
+_SHOWN = 64
 
 
 @click.command()
@@ -24,6 +32,15 @@ from .table import COLUMNS as TABLE_COLUMNS
 )
 @click.option("--expose-credentials", is_flag=True, help="Show passwords; they are left out else.", panel="Columns")
 @click.option(
+    "--octets", is_flag=True, panel="Columns",
+    help="Fill the column octets (so does naming it): a message as wirefmt convert and wirefmt.convert take it.",
+)  # fmt: skip
+@click.option(
+    "--as", "to", type=click.Choice(TARGETS), panel="Conversion",
+    help="Convert messages of AMQP 1.0, AMQP 0.9.1 and MQTT: one more column, converted, with octets, losses, rule, error.",
+)  # fmt: skip
+@conversion_options
+@click.option(
     "-o", "--out", metavar="OUT",
     help="A file or URL; its suffix says the format (.gz and .zst compress). Standard output if absent.",
     panel="Output",
@@ -36,6 +53,9 @@ from .table import COLUMNS as TABLE_COLUMNS
 @click.option_panel(PANELS[1][0], help=PANELS[1][1])
 @click.option_panel(
     "Columns", help="What is told of a message, as in: --columns ts,destination,payload --payload-max 80"
+)
+@click.option_panel(
+    "Conversion", help="Messages of captures in another protocol, as in: --as amqp10 -o converted.parquet"
 )
 @click.option_panel("Output", help="Where rows go, as in: -o messages.parquet, or --format jsonl | jq .destination")
 def decode(
@@ -50,8 +70,11 @@ def decode(
     no_payload: bool,
     payload_max: int | None,
     expose_credentials: bool,
+    octets: bool,
+    to: str | None,
     out: str | None,
     fmt: str | None,
+    **conversion: Any,
 ) -> int:
     """Decode captures to the message table.
 
@@ -64,10 +87,11 @@ def decode(
     wirefmt decode trace.pcap --filter "kind == 'PUBLISH' and destination.startswith('plant/')" -n 20
     wirefmt decode 'captures/*.pcapng.gz' --no-payload -o messages.parquet
     wirefmt decode trace.pcap --columns ts,client_id,payload --format jsonl | jq .payload
+    wirefmt decode trace.pcap --as amqp10 --filter "octets is not None" -o converted.parquet
     """
     fmt = format_of(out, fmt)
     condition = parse_filter(filter_text)
-    shown = _shown(columns, fmt)
+    shown = _shown(columns, fmt, to)
     with open_captures(
         files,
         out=out,
@@ -75,14 +99,20 @@ def decode(
         decode_as=decode_as,
         tunnels=tunnels,
         flows=flows,
-        columns=columns_to_read(shown, condition),
+        columns=columns_to_read(_needed(shown, to), condition),
+        octets=octets or to is not None or "octets" in {*(shown or ()), *(condition.columns if condition else ())},
         payload=not no_payload,
         payload_max=payload_max,
         expose_credentials=expose_credentials,
     ) as reader:
         import pyarrow as pa
 
+        from wirefmt.convert.table import convert_table, converted_field
+        from wirefmt.spec.table import CONVERTED
+
         schema = pa.schema(reader.schema)
+        if to is not None:
+            schema = schema.append(pa.field(CONVERTED.name, pa.string()) if fmt == "table" else converted_field())
         if shown is not None:
             schema = pa.schema([schema.field(name) for name in shown])
         to_terminal = out is None and sys.stdout.isatty()
@@ -91,6 +121,10 @@ def decode(
             for batch in batches(reader, condition, progress=not to_terminal):
                 part = batch.slice(0, None if limit is None else limit - rows)
                 rows += part.num_rows
+                if to is not None:
+                    part = convert_table(part, to=to, **conversion)  # type: ignore[arg-type]
+                    if fmt == "table":
+                        part = _for_people(part)
                 writer.write(part if shown is None else part.select(shown))
                 if rows == limit:
                     break
@@ -99,17 +133,47 @@ def decode(
         return verdict(reader)
 
 
-def _shown(columns: str | None, fmt: str) -> list[str] | None:
+def _shown(columns: str | None, fmt: str, to: str | None) -> list[str] | None:
     """The columns that come out; None for all."""
-    if columns is None:
-        return list(TABLE_COLUMNS) if fmt == "table" else None
-    from wirefmt.spec.table import COLUMNS
+    from wirefmt.spec.table import COLUMNS, CONVERTED
 
     from .filter import near
 
-    known = [column.name for column in COLUMNS]
+    if columns is None:
+        if fmt != "table":
+            return None
+        return [*TABLE_COLUMNS, CONVERTED.name] if to else list(TABLE_COLUMNS)
+    known = [column.name for column in COLUMNS] + [CONVERTED.name] * (to is not None)
     shown = list(dict.fromkeys(name.strip() for name in columns.split(",") if name.strip()))
     for name in shown:
         if name not in known:
             raise click.UsageError(f"--columns: no column {name!r}; {near(name, known)}")
     return shown
+
+
+def _needed(shown: list[str] | None, to: str | None) -> list[str] | None:
+    """The columns of the message table behind those that come out."""
+    if shown is None or to is None:
+        return shown
+    from wirefmt.convert.table import NEEDED
+    from wirefmt.spec.table import CONVERTED
+
+    return [*(name for name in shown if name != CONVERTED.name), *NEEDED]
+
+
+def _for_people(part: pa.RecordBatch) -> pa.RecordBatch:
+    """The octets of `converted` in hexadecimal; why there are none with what else was wrong with the row."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    made = part.column(part.num_columns - 1)
+    octets, why = (pc.struct_field(made, name) for name in ("octets", "error"))
+    texts = pa.array([None if o is None else o[:_SHOWN].hex() for o in octets.to_pylist()], pa.string())
+    names = part.schema.names
+    columns = [*part.columns[:-1], texts]
+    if "error" in names:
+        at = names.index("error")
+        told = pc.binary_join_element_wise("not converted", why, ": ")
+        both = pc.binary_join_element_wise(columns[at], told, "; ", null_handling="skip")
+        columns[at] = pc.if_else(pc.equal(both, ""), pa.scalar(None, pa.string()), both)
+    return pa.record_batch(columns, names=names)

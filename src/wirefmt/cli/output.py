@@ -153,6 +153,17 @@ def open_writer(out: str | None, fmt: str, schema: pa.Schema) -> Iterator[Writer
 
 
 @contextmanager
+def open_output(out: str | None) -> Iterator[IO[bytes]]:
+    """Octets to a file, URL or standard output, with the same promises as `open_writer`."""
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with _open(out) as sink:
+        yield sink
+
+
+@contextmanager
 def _open(out: str) -> Iterator[IO[bytes]]:
     if "://" in out:
         import fsspec

@@ -9,10 +9,11 @@
 from __future__ import annotations
 
 from .container import Container, Death
-from .conversion import Conversion, Loss, convert, routing_key_of, topic_of
+from .conversion import Conversion, Loss, Topics, convert, routing_key_of, topic_of
 from .dialects import DIALECTS, Change, Dialect, tables_of
 from .messages import PROTOCOLS, Protocol, Wire
 from .rules import TABLES, Row, Table
+from .table import convert_table
 
 __all__ = [
     "DIALECTS",
@@ -27,8 +28,10 @@ __all__ = [
     "Protocol",
     "Row",
     "Table",
+    "Topics",
     "Wire",
     "convert",
+    "convert_table",
     "routing_key_of",
     "tables_of",
     "topic_of",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from .. import _core
-from .conversion import Conversion, check_lossless, routing_key_of, topic_of
+from .conversion import Conversion, Topics, check_lossless, routing_key_of, topic_of
 from .dialects import DIALECTS, compiled
 from .messages import Protocol, wire_of
 
@@ -65,6 +65,7 @@ class Container:
     Args:
         message: as for convert().
         exchange, routing_key: how it was published. Of an MQTT message they follow from the topic.
+        mqtt_exchange, topics, percent_encoding: as for convert().
         now_ms: when it arrived, milliseconds since 1970; None: now.
 
     Raises:
@@ -80,6 +81,8 @@ class Container:
         "dialect",
         "mqtt_exchange",
         "now_ms",
+        "percent_encoding",
+        "topics",
         "wire",
     )
 
@@ -92,12 +95,16 @@ class Container:
         routing_key: str = "",
         dialect: str = "documented",
         mqtt_exchange: str = _MQTT_EXCHANGE,
+        topics: Topics = "translated",
+        percent_encoding: bool = True,
         now_ms: int | None = None,
         annotations: Mapping[str, Annotation] | None = None,
     ) -> None:
         self.wire = wire_of(message, source)
         self.dialect = dialect
         self.mqtt_exchange = mqtt_exchange
+        self.topics: Topics = topics
+        self.percent_encoding = percent_encoding
         self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         self._given = (exchange, routing_key, dict(annotations or {}))
         self._annotations: Annotations | None = None
@@ -105,6 +112,7 @@ class Container:
         self._cache: dict[tuple[object, ...], Conversion] = {}
         self._stream = False
         compiled(dialect)
+        topic_of("", topics)  # is there such a translation?
 
     @property
     def protocol(self) -> Protocol:
@@ -182,13 +190,15 @@ class Container:
         offset: int | None = None,
         dialect: str = "documented",
         mqtt_exchange: str = _MQTT_EXCHANGE,
+        topics: Topics = "translated",
+        percent_encoding: bool = True,
         now_ms: int | None = None,
     ) -> Container:
         """A message read from a stream. How it was routed is in its annotations; else it went to the stream by its name."""
         extra: dict[str, Annotation] = {} if offset is None else {"x-stream-offset": offset}
         made = cls(
             entry, source="amqp10", exchange="", routing_key=stream, dialect=dialect, mqtt_exchange=mqtt_exchange,
-            now_ms=now_ms, annotations=extra,
+            topics=topics, percent_encoding=percent_encoding, now_ms=now_ms, annotations=extra,
         )  # fmt: skip
         made._stream = True
         return made
@@ -262,7 +272,7 @@ class Container:
         exchange, routing_key, extra = self._given
         if self.protocol == "mqtt5":
             exchange = self.mqtt_exchange
-            routing_key = _text(routing_key_of(_bytes(said["topic"])))
+            routing_key = _text(routing_key_of(_bytes(said["topic"]), self.topics))
         elif self._stream:
             exchange = _text(_bytes(said.get("exchange", exchange.encode())))
             routing_key = _text(_bytes(said.get("routing_key", routing_key.encode())))
@@ -342,7 +352,7 @@ class Container:
     ) -> Conversion:
         topic = b""
         if protocol == "mqtt5":
-            topic = topic_of(self.annotations.routing_keys[0].encode("utf-8", "surrogateescape"))
+            topic = topic_of(self.annotations.routing_keys[0].encode("utf-8", "surrogateescape"), self.topics)
         return _core.convert_wire(
             self.wire,
             to=protocol,
@@ -352,6 +362,8 @@ class Container:
             packet_identifier=packet_identifier,
             explain=explain,
             delivery=delivery,
+            topics=self.topics,
+            percent_encoding=self.percent_encoding,
         )
 
     def __repr__(self) -> str:

@@ -12,8 +12,11 @@ from .messages import Wire, wire_of
 Conversion = _core.Conversion
 convert = _core.convert_message
 check_lossless = _core.check_lossless
+topic_of = _core.topic_of
+routing_key_of = _core.routing_key_of
 
 What = Literal["taken", "dropped", "narrowed", "moved"]
+Topics = Literal["translated", "sparkplug", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +41,10 @@ class Loss:
     reason: str
     value: bytes
 
-
-_TO_TOPIC = bytes.maketrans(b".*", b"/+")
-_TO_KEY = bytes.maketrans(b"/+", b".*")
-
-
-def topic_of(routing_key: str | bytes) -> bytes:
-    """Routing key to MQTT topic."""
-    return _octets(routing_key).translate(_TO_TOPIC)
+    def __str__(self) -> str:
+        key = "" if self.key is None else f"[{self.key}]"
+        rule = f" ({self.rule})" if self.rule else ""
+        return f"{self.field or 'value'}{key} {self.what}: {self.reason}{rule}"
 
 
-def routing_key_of(topic: str | bytes) -> bytes:
-    """MQTT topic to routing key."""
-    return _octets(topic).translate(_TO_KEY)
-
-
-def _octets(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else bytes(text)
-
-
-_core.set_convert_face(wire=Wire, loss=Loss, wire_of=wire_of, rules_of=compiled, topic_of=topic_of)
+_core.set_convert_face(wire=Wire, loss=Loss, wire_of=wire_of, rules_of=compiled)

@@ -14,11 +14,25 @@ PROTOCOLS: Final[tuple[Protocol, ...]] = ("amqp10", "amqp091", "mqtt5")
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A message as it was received: its protocol, its octets and, of AMQP 0.9.1, its body."""
+    """A message as it was received: its protocol, its octets and, of AMQP 0.9.1, its body.
+
+    `from_frames` and `frames` read and write a message of AMQP 0.9.1 as it is on the wire: content header and body as frames.
+    """
 
     protocol: Protocol
     octets: bytes
     body: bytes | None = None
+
+    @staticmethod
+    def from_frames(octets: bytes) -> Wire:
+        """Of AMQP 0.9.1: a content header frame and the body frames, perhaps behind their method's. DecodeError: they are not."""
+        return Wire("amqp091", *_core.split_content(octets))
+
+    def frames(self, channel: int = 1) -> bytes:
+        """Content header and body of AMQP 0.9.1 as frames; other protocols' octets as they are."""
+        if self.protocol != "amqp091":
+            return self.octets
+        return _core.join_content(self.octets, self.body or b"", channel=channel)
 
     def message(self) -> object:
         """The message as an object of its protocol."""
@@ -32,13 +46,13 @@ class Wire:
 def wire_of(message: object, protocol: str | None = None) -> Wire:
     """Octets and protocol of whatever stands for a message.
 
-    An amqp10.Message, an mqtt.Publish, an amqp091.BasicMessage; a pair of amqp091.BasicProperties (or its octets) and a body; or
-    octets with the name of their protocol.
+    An amqp10.Message, an mqtt.Publish (of 3.1 or 3.1.1: as one of 5.0), an amqp091.BasicMessage; a pair of
+    amqp091.BasicProperties (or its octets) and a body; or octets with the name of their protocol.
     """
     if isinstance(message, Wire):
         return message
     if isinstance(message, mqtt.Publish):
-        return Wire("mqtt5", message.encode())
+        return Wire("mqtt5", _publish_of_5(message).encode())
     if isinstance(message, amqp10.Message):
         return Wire("amqp10", message.encode())
     if isinstance(message, amqp091.BasicMessage):
@@ -52,3 +66,17 @@ def wire_of(message: object, protocol: str | None = None) -> Wire:
     _core.protocol_number(protocol)
     octets = bytes(message)  # type: ignore[call-overload]
     return Wire(protocol, octets, b"" if protocol == "amqp091" else None)  # type: ignore[arg-type]
+
+
+def _publish_of_5(packet: mqtt.Publish) -> mqtt.Publish:
+    if packet.version == 5:
+        return packet
+    return mqtt.Publish(
+        topic_name=packet.topic_name,
+        payload=packet.payload,
+        qos=packet.qos,
+        retain=packet.retain,
+        dup=packet.dup,
+        packet_identifier=packet.packet_identifier,
+        version=5,
+    )

@@ -531,7 +531,25 @@ COLUMNS: tuple[Column, ...] = (
     Column("rocketmq", struct(ROCKETMQ_FIELDS), "RocketMQ's further fields"),
     Column("nsq", struct(NSQ_FIELDS), "NSQ's further fields"),
     Column("phpmq", struct(PHPMQ_FIELDS), "PHPMQ's further fields"),
+    Column(
+        "octets",
+        "binary",
+        "what wirefmt.convert takes, where it is asked for: a PUBLISH packet; a message of AMQP 1.0; content header and "
+        "body of AMQP 0.9.1 as frames",
+    ),
 )
+
+#: What converting adds to a row: fields of the column `converted`.
+CONVERTED_FIELDS: tuple[Column, ...] = (
+    Column("octets", "binary", "the message in the other protocol, in the form of the column `octets`"),
+    Column(
+        "losses", "list<string>", "what was dropped, narrowed or moved: field, reason, rule; null where nothing was"
+    ),
+    Column("rule", "string", "the rule by which the message was not converted"),
+    Column("error", "string", "why it was not"),
+)
+
+CONVERTED = Column("converted", struct(CONVERTED_FIELDS), "null where the row is no message of the three protocols")
 
 
 #: What `wirefmt.mqtt.decode_batch` gives: one row a packet of one stream, nothing known of a network.

@@ -1,0 +1,287 @@
+# Conversions of many messages: a column of octets in, a Batch of columns out. And the one form in which a message of
+# AMQP 0.9.1 is a single string of octets: its content header and its body, as frames.
+#
+# Uses: be, status, cursor, varint, octets, arrow, faults, amqp091, mqtt, mqtt_table, convert_rules, convert_state, convert,
+# convert_read, convert_write, convert_messages. Included by _core.pyx.
+from wirefmt.spec.table import CONVERTED_FIELDS
+
+
+cdef enum ConvertRowSource:         # of one row: a ConvertProtocol, or
+    CONVERT_ROW_MQTT3 = 3           # a PUBLISH of MQTT 3.1 or 3.1.1: as one of 5.0 without properties
+    CONVERT_ROW_NONE = 255          # no message
+
+
+cdef enum ConvertedColumn:          # in the order of CONVERTED_FIELDS
+    CV_OCTETS
+    CV_LOSSES
+    CV_RULE
+    CV_ERROR
+
+
+cdef tuple CONVERT_WHAT_TEXT = (b" taken: ", b" dropped: ", b" narrowed: ", b" moved: ")
+
+
+# ------------------------------------------------------------------------------------------------ AMQP 0.9.1 as frames
+
+cdef int convert_split_content(const uint8_t* p, size_t n, Span* properties, Span* body, Octets* joined,
+                               Fault* f) noexcept nogil:
+    """A method's frame or none, a content header and all of its body: views into them, or into `joined` where there is more
+    than one body. A Status."""
+    cdef Amqp091Options o
+    cdef Amqp091Frame m
+    cdef Amqp091Channel channel
+    cdef size_t at = 0, size = 0
+    cdef int bodies = 0, status
+    memset(&o, 0, sizeof(o))
+    memset(&channel, 0, sizeof(channel))
+    channel.stage = AMQP091_AWAITS_HEADER
+    channel.class_id = AMQP091_CLASS_BASIC
+    o.side = -1
+    o.frame_max = 0xFFFFFFFFU               # that of the connection they came from is not known
+    properties.at = NULL
+    body.at = <const uint8_t*>b""
+    body.size = 0
+    while at < n or properties.at == NULL or channel.stage == AMQP091_AWAITS_BODY:
+        status = amqp091_frame_size(p + at, n - at, 0xFFFFFFFFU, False, &size, f)
+        if status == NEED_DATA or (status == OK and size > n - at):
+            return amqp091_fault(f, AMQP091_CHECK_FRAME_TRUNCATED, AMQP091_FIELD_FRAME, <int64_t>at, <int64_t>size,
+                                 <int64_t>(n - at), 0)
+        if status == OK:
+            status = amqp091_parse(p + at, size, &o, &m, f)
+        if status != OK:
+            return status
+        if at == 0 and m.type == AMQP091_FRAME_METHOD and amqp091_methods[m.method].content:
+            at += size
+            continue
+        if m.type != AMQP091_FRAME_HEADER and m.type != AMQP091_FRAME_BODY:
+            return amqp091_fault(f, AMQP091_CHECK_METHOD_UNEXPECTED, AMQP091_FIELD_TYPE, <int64_t>at, 0, 0, 0)
+        if amqp091_fold(&channel, &m, 0x7FFFFFFF, f) == AMQP091_UNEXPECTED:
+            return f.status
+        at += size
+        if m.type == AMQP091_FRAME_HEADER:
+            properties.at = m.frame + 19    # behind class, weight and body size
+            properties.size = m.size - 20
+            continue
+        bodies += 1
+        if bodies == 1:
+            body[0] = m.payload
+            continue
+        if bodies == 2:
+            joined.size = 0
+            add_octets(joined, body.at, body.size)
+        add_octets(joined, m.payload.at, m.payload.size)
+        body.at = joined.at
+        body.size = <uint32_t>joined.size
+    return OK
+
+
+def split_content(data, /):
+    """Property flags and properties, and body, of an AMQP 0.9.1 content in frames. DecodeError: it is none."""
+    cdef bytes a = bytes_of(data)
+    cdef Octets joined
+    cdef Span properties, body
+    cdef Fault f
+    memset(&joined, 0, sizeof(joined))
+    try:
+        if convert_split_content(begin_of(a), <size_t>PyBytes_GET_SIZE(a), &properties, &body, &joined, &f) != OK:
+            raise make_fault(&AMQP091_TABLES, &f, 0)
+        if joined.failed:
+            raise MemoryError
+        return octets_of(properties.at, properties.size), octets_of(body.at, body.size)
+    finally:
+        free_octets(&joined)
+
+
+def join_content(bytes properties not None, bytes body not None, *, uint16_t channel=1):
+    """An AMQP 0.9.1 content as frames: its header, and its body in frames of at most 131072 octets."""
+    cdef Octets o
+    memset(&o, 0, sizeof(o))
+    amqp091_add_content(&o, channel, begin_of(properties), <size_t>PyBytes_GET_SIZE(properties), begin_of(body),
+                        <uint64_t>PyBytes_GET_SIZE(body), AMQP091_FRAME_MAX_DEFAULT)
+    return taken_octets(&o)
+
+
+# ------------------------------------------------------------------------------------------------ rows
+
+cdef class ConvertRun:
+    """What the conversions of a column have in common, and the memory they use."""
+    cdef ConvertRules rules
+    cdef ColumnSet out
+    cdef bytes exchange
+    cdef int target, topics
+    cdef bint percent_encoding
+    cdef Octets source, result, framed, text
+
+    def __cinit__(self, *args, **kwargs):
+        memset(&self.source, 0, sizeof(Octets))
+        memset(&self.result, 0, sizeof(Octets))
+        memset(&self.framed, 0, sizeof(Octets))
+        memset(&self.text, 0, sizeof(Octets))
+
+    def __dealloc__(self):
+        free_octets(&self.source)
+        free_octets(&self.result)
+        free_octets(&self.framed)
+        free_octets(&self.text)
+
+    cdef int put(self, Converter* x, int64_t row, int kind, const uint8_t* p, size_t n, Span key) except -1:
+        """Convert the message p[:n]; `key` is its routing key."""
+        cdef int source = CONVERT_MQTT5 if kind == CONVERT_ROW_MQTT3 else kind
+        cdef Span body, properties
+        cdef MqttPacket packet
+        cdef int status
+        cdef Fault f
+        self.source.size = 0
+        if kind == CONVERT_ROW_MQTT3:
+            if not convert_packet_of_3(p, n, &self.source):
+                return self.put_error(row, "mqtt5:undecodable", "no PUBLISH of MQTT 3.1.1, or too large for one of 5.0")
+            p = self.source.at
+            n = self.source.size
+        if source == self.target:
+            put_octets(self.out.cols + CV_OCTETS, row, p, <int64_t>n)
+            return 0
+        if source == CONVERT_AMQP10:
+            status = convert_read_amqp10(x, p, n)
+        elif source == CONVERT_MQTT5:
+            status = convert_read_mqtt5(x, p, n, &packet)
+        else:
+            status = convert_split_content(p, n, &properties, &body, &self.source, &x.fault)
+            status = CONVERT_UNDECODABLE if status != OK else convert_read_amqp091(x, properties.at, properties.size, body)
+        if status != OK:
+            return self.put_refused(x, row, status)
+        self.result.size = 0
+        if self.target == CONVERT_AMQP10:
+            convert_write_amqp10(x, &self.result)
+        elif self.target == CONVERT_AMQP091:
+            convert_write_amqp091(x, &self.result)
+            self.framed.size = 0
+            amqp091_add_content(&self.framed, 1, self.result.at, self.result.size, x.payload.at, x.payload.size,
+                                AMQP091_FRAME_MAX_DEFAULT)
+        else:
+            if key.size == 0:
+                return self.put_error(row, "mqtt5:no-topic", "there is no routing key, which would be the topic")
+            key = convert_topic(x, key, True)
+            if not convert_write_mqtt5(x, &self.result, &key, False, x.retain, 1):
+                return self.put_error(row, CONVERT_REFUSALS[REFUSED_TOO_LARGE][0], CONVERT_REFUSALS[REFUSED_TOO_LARGE][1])
+        if self.target == CONVERT_AMQP091:
+            put_octets(self.out.cols + CV_OCTETS, row, self.framed.at, <int64_t>self.framed.size)
+        else:
+            put_octets(self.out.cols + CV_OCTETS, row, self.result.at, <int64_t>self.result.size)
+        if x.notes.size:
+            self.put_losses(x, row)
+        return 0
+
+    cdef int put_refused(self, Converter* x, int64_t row, int status) except -1:
+        try:
+            raise_refused(self.rules, x, status)
+        except ConversionError as refused:
+            return self.put_error(row, refused.rule, refused.reason)
+        return 0
+
+    cdef int put_error(self, int64_t row, str rule, str text) except -1:
+        cdef bytes a = rule.encode()
+        cdef bytes b = text.encode()
+        put_octets(self.out.cols + CV_RULE, row, begin_of(a), PyBytes_GET_SIZE(a))
+        put_octets(self.out.cols + CV_ERROR, row, begin_of(b), PyBytes_GET_SIZE(b))
+        return 0
+
+    cdef int put_losses(self, const Converter* x, int64_t row) except -1:
+        """The text of a Loss, as wirefmt.convert gives it."""
+        cdef const ConvertNote* note
+        cdef Col* losses = self.out.cols + CV_LOSSES
+        cdef int64_t at = open_list(losses, row)
+        cdef size_t i
+        if at < 0:
+            return 0
+        for i in range(x.notes.size // sizeof(ConvertNote)):
+            note = <const ConvertNote*>x.notes.at + i
+            self.text.size = 0
+            self.add_text((<str>CONVERT_FIELD_NAMES[x.source][note.field] or "value").encode())
+            if note.key.at != NULL:
+                add_u8(&self.text, c"[")
+                self.add_text(octets_of(note.key.at, note.key.size).decode("utf-8", "backslashreplace").encode())
+                add_u8(&self.text, c"]")
+            self.add_text(CONVERT_WHAT_TEXT[note.what])
+            self.add_text((<str>CONVERT_REASONS[note.reason]).encode())
+            if note.number:
+                self.add_text(b" (")
+                self.add_text((<str>self.rules.ids[note.number]).encode())
+                add_u8(&self.text, c")")
+            put_octets(losses.children, at, self.text.at, <int64_t>self.text.size)
+            at += 1
+        close_list(losses, at)
+        return 0
+
+    cdef int add_text(self, bytes text) except -1:
+        add_octets(&self.text, begin_of(text), <size_t>PyBytes_GET_SIZE(text))
+        return 0
+
+    cdef bint failed(self) noexcept:
+        return self.source.failed or self.result.failed or self.framed.failed or self.text.failed
+
+
+cdef bint convert_packet_of_3(const uint8_t* p, size_t n, Octets* o) noexcept nogil:
+    """A PUBLISH of 3.1 or 3.1.1 as one of 5.0: no properties, so one octet more. False: it is none, or too large."""
+    cdef uint32_t remaining = 0
+    cdef uint8_t used[4]
+    cdef size_t at, head
+    cdef int size = read_varint(p + 1, n - 1, &remaining) if n > 1 else 0
+    if size <= 0 or p[0] >> 4 != MQTT_PUBLISH or n - 1 - <size_t>size != remaining or remaining < 2 or remaining >= VARINT_MAX:
+        return False
+    at = 1 + <size_t>size
+    head = <size_t>2 + load_u16(p + at) + (2 if p[0] & 6 else 0)       # topic and packet identifier
+    if head > remaining:
+        return False
+    add_u8(o, p[0])
+    add_octets(o, used, <size_t>store_varint(used, remaining + 1))
+    add_octets(o, p + at, head)
+    add_u8(o, 0)
+    add_octets(o, p + at + head, remaining - head)
+    return True
+
+
+def convert_rows(ConvertRules rules not None, int target, const uint8_t[::1] kinds not None,
+                 const int32_t[::1] offsets not None, const uint8_t[::1] data not None,
+                 const int32_t[::1] key_offsets not None, const uint8_t[::1] keys not None, *,
+                 bytes exchange=b"amq.topic", topics=CONVERT_TRANSLATED, bint percent_encoding=True):
+    """Convert a column of messages to a Batch of the columns CONVERTED_FIELDS.
+
+    Row i is data[offsets[i]:offsets[i + 1]] of the protocol kinds[i] (number in CONVERT_PROTOCOL_NAMES; 3: a PUBLISH of MQTT
+    3.1 or 3.1.1; 255: none, and the row is null); its routing key keys[key_offsets[i]:key_offsets[i + 1]]. AMQP 0.9.1 is in
+    frames. A row that is not converted says why.
+    """
+    cdef ConvertRun run = ConvertRun()
+    cdef Converter x
+    cdef Span key
+    cdef Py_ssize_t row, count = kinds.shape[0]
+    cdef uint8_t translation = <uint8_t>convert_topics_of(topics)
+    cdef const uint8_t* p = &data[0] if data.shape[0] else <const uint8_t*>b""
+    cdef const uint8_t* k = &keys[0] if keys.shape[0] else <const uint8_t*>b""
+    if not 0 <= target < CONVERT_PROTOCOLS or rules.pairs == NULL:
+        raise ValueError("no such protocol, or rules that were never built")
+    if offsets.shape[0] != count + 1 or key_offsets.shape[0] != count + 1:
+        raise ValueError("columns of different lengths")
+    for row in range(count):
+        if offsets[row] < 0 or offsets[row + 1] < offsets[row] or offsets[row + 1] > data.shape[0] or \
+                key_offsets[row] < 0 or key_offsets[row + 1] < key_offsets[row] or key_offsets[row + 1] > keys.shape[0]:
+            raise ValueError(f"row {row} lies outside its column")
+    run.rules = rules
+    run.out = ColumnSet(CONVERTED_FIELDS)
+    run.target = target
+    for row in range(count):
+        if kinds[row] > CONVERT_ROW_MQTT3:
+            continue
+        key.at = k + key_offsets[row]
+        key.size = <uint32_t>(key_offsets[row + 1] - key_offsets[row])
+        convert_begin(&x, rules, CONVERT_MQTT5 if kinds[row] == CONVERT_ROW_MQTT3 else kinds[row], target)
+        x.topics = translation
+        x.plain_addresses = not percent_encoding
+        x.mqtt_exchange.at = begin_of(exchange)
+        x.mqtt_exchange.size = <uint32_t>PyBytes_GET_SIZE(exchange)
+        try:
+            run.put(&x, row, kinds[row], p + offsets[row], <size_t>(offsets[row + 1] - offsets[row]), key)
+            if x.failed or x.lists[0].failed or x.lists[1].failed or run.failed():
+                raise MemoryError
+        finally:
+            convert_end(&x)
+    return run.out.finish(count)

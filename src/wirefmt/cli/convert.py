@@ -1,0 +1,314 @@
+"""`wirefmt convert`: single messages between AMQP 1.0, AMQP 0.9.1 and MQTT 5.0."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import IO, TYPE_CHECKING, Any
+
+import rich_click as click
+
+from .messages import INPUTS, SOURCES, BadMessage, Input, read_inputs
+from .output import open_output
+from .text import compact_json, octets_for_json, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wirefmt.convert import Conversion, Loss, Row
+
+TARGETS = ("amqp10", "amqp091", "mqtt5")
+FORMATS = ("hex", "base64", "octets", "jsonl", "text")
+
+#: Octets of a value that --explain shows.
+_SHOWN = 60
+
+
+class _Dialect(click.ParamType[str]):
+    """A name of wirefmt.convert.DIALECTS: asked for when it is needed, for --help shall not need the core."""
+
+    name = "dialect"
+
+    def convert(self, value: str, param: Any, ctx: Any) -> str:
+        from wirefmt.convert import DIALECTS
+
+        if value not in DIALECTS:
+            self.fail(f"{value!r} is not one of {', '.join(DIALECTS)}.", param, ctx)
+        return value
+
+
+def conversion_options(command: Any) -> Any:
+    """How messages are converted: of every command that does."""
+    for decorate in (
+        click.option(
+            "--no-percent-encoding", "percent_encoding", flag_value=False, default=True, panel="Conversion",
+            help="Write and read names in addresses of AMQP 1.0 as they are.",
+        ),
+        click.option(
+            "--topics", type=click.Choice(["translated", "sparkplug", "unchanged"]), default="translated",
+            show_default=True, panel="Conversion",
+            help="Between MQTT topics and routing keys: / is . and + is *; sparkplug also keeps the version in spBv1.0/.",
+        ),
+        click.option(
+            "--mqtt-exchange", default="amq.topic", show_default=True, metavar="NAME", panel="Conversion",
+            help="The exchange of MQTT's topics, in reply-to addresses.",
+        ),
+        click.option(
+            "--dialect", type=_Dialect(), default="documented", show_default=True, metavar="NAME", panel="Conversion",
+            help="Whose rules: documented (RabbitMQ's published tables) or rabbitmq-4.3 (what that server does); "
+            "docs/dialects.md compares them.",
+        ),
+    ):  # fmt: skip
+        command = decorate(command)
+    return command
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, metavar="[MESSAGE]...")
+@click.option("--from", "source", type=click.Choice(list(SOURCES)), help="What the message is.", panel="Messages")
+@click.option("--to", "to", type=click.Choice(TARGETS), required=True, help="What it becomes.", panel="Messages")
+@click.option(
+    "--input", "form", type=click.Choice(INPUTS), default="hex", show_default=True, panel="Messages",
+    help="What MESSAGE is: text in hex or base64, or a file of such text; a file of octets; a file of JSON lines.",
+)  # fmt: skip
+@click.option(
+    "--routing-key", metavar="KEY", panel="Messages",
+    help="How the message was published; becomes the topic of a PUBLISH.",
+)  # fmt: skip
+@conversion_options
+@click.option("--lossless", is_flag=True, help="Fail where anything would be lost.", panel="Conversion")
+@click.option(
+    "--explain", is_flag=True, panel="Output",
+    help="Tell value by value which rule took it, on standard error; with jsonl, in each object.",
+)  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, help="Do not tell on standard error what was lost.", panel="Output")
+@click.option("-o", "--out", metavar="OUT", help="A file. Standard output if absent.", panel="Output")
+@click.option(
+    "--format", "fmt", type=click.Choice(FORMATS), default="hex", show_default=True, panel="Output",
+    help="hex and base64: a line a message; octets: one message; jsonl: with losses; text: for people.",
+)  # fmt: skip
+@click.option_panel("Messages", help="What is given, as in: --from mqtt5 --to amqp10 --input octets packet.bin")
+@click.option_panel("Conversion", help="How it is converted, as in: --dialect rabbitmq-4.3 --mqtt-exchange my.topics")
+@click.option_panel("Output", help="What is shown, as in: --explain --format text")
+def convert(
+    inputs: tuple[str, ...],
+    source: str | None,
+    to: str,
+    form: str,
+    routing_key: str | None,
+    lossless: bool,
+    explain: bool,
+    quiet: bool,
+    out: str | None,
+    fmt: str,
+    **options: Any,
+) -> int:
+    """Convert messages between AMQP 1.0, AMQP 0.9.1 and MQTT 5.0, as RabbitMQ does.
+
+    A MESSAGE is what the protocol puts on the wire: of MQTT a PUBLISH packet; of AMQP 1.0 the sections of a message, or its
+    transfer frame; of AMQP 0.9.1 a content header frame and its body frames, perhaps behind the method's. Results have the
+    same form. Without MESSAGE, standard input is read. For captures there is wirefmt decode --as.
+
+    [b]Examples[/b]
+
+    \b
+    wirefmt convert --from mqtt5 --to amqp10 300a0003612f620032312e35
+    wirefmt convert --from mqtt5 --to amqp091 --explain --input octets packet.bin
+    xxd -p message.bin | wirefmt convert --from amqp10 --to mqtt5 --routing-key plant.line-1 --format text
+    wirefmt convert --to amqp10 --input jsonl messages.jsonl --format jsonl -o converted.jsonl
+    """
+    failed = False
+    if fmt == "octets":
+        if out is None and sys.stdout.isatty():
+            raise click.UsageError("octets are not for a terminal: give -o FILE, pipe them on, or take --format hex")
+        if len(inputs) > 1 or form == "jsonl":
+            raise click.UsageError("--format octets is for one message: where one ends could not be told")
+    with open_output(out) as sink:
+        for given in read_inputs(inputs, form, source):
+            try:
+                key = routing_key if routing_key is not None else given.key()
+                result = _convert(given, to, key, lossless=lossless, explain=explain or fmt == "jsonl", **options)
+            except _Failure as fault:
+                failed = True
+                if fmt == "jsonl":
+                    sink.write(f"{compact_json({'error': fault.reason, 'rule': fault.rule})}\n".encode())
+                else:
+                    click.echo(f"wirefmt convert: {given.name}: {fault}", err=True)
+                continue
+            _WRITE[fmt](sink, result, explain)
+            if fmt != "jsonl":
+                if explain:
+                    _explain(given, result, options["dialect"])
+                elif not quiet:
+                    for loss in result.losses:
+                        click.echo(f"wirefmt convert: {printable(str(loss))}", err=True)
+    return int(failed)
+
+
+class _Failure(Exception):
+    """Why a message was not converted, by which rule, and what to do."""
+
+    def __init__(self, reason: str, rule: str = "", hint: str = "") -> None:
+        rule_ = f" (rule {rule})" if rule else ""
+        super().__init__(f"{printable(reason)}{rule_}{f'; {hint}' if hint else ''}")
+        self.reason = reason
+        self.rule = rule
+
+
+def _convert(given: Input, to: str, key: str | None, **options: Any) -> Conversion:
+    from wirefmt import convert as engine
+    from wirefmt.errors import ConversionError
+
+    try:
+        wire = given.wire()
+    except BadMessage as fault:
+        raise _Failure(str(fault)) from None
+    if to == "mqtt5" and wire.protocol != "mqtt5" and not key:
+        raise click.UsageError(
+            "the topic of a PUBLISH is the routing key the message was published with: --routing-key plant.line-1"
+        )
+    try:
+        return engine.convert(wire, to=to, routing_key=key or _topic_key(wire, options), **options)  # type: ignore[arg-type]
+    except ConversionError as fault:
+        if fault.losses:
+            lost = "; ".join(printable(str(loss)) for loss in fault.losses)
+            raise _Failure(fault.reason, hint=f"{lost}; without --lossless it is converted") from None
+        undecodable = fault.rule.endswith((":undecodable", ":not-publish"))
+        raise _Failure(
+            fault.reason, fault.rule, given.hint if undecodable else "docs/conversions.md says what is refused"
+        ) from None
+
+
+def _topic_key(wire: Any, options: dict[str, Any]) -> str | bytes:
+    """Of an MQTT message the topic says how it was published: what is written anew keeps it."""
+    from wirefmt import convert as engine
+    from wirefmt import mqtt
+    from wirefmt.errors import DecodeError
+
+    if wire.protocol != "mqtt5":
+        return ""
+    try:
+        packet = mqtt.decode(wire.octets, version=5, strictness="lax")
+    except DecodeError:
+        return ""
+    return engine.routing_key_of(packet.topic_name, options["topics"]) if isinstance(packet, mqtt.Publish) else ""
+
+
+# ---- what comes out
+
+
+def _write_line(encode: Callable[[bytes], str]) -> Callable[[IO[bytes], Conversion, bool], None]:
+    def write(sink: IO[bytes], result: Conversion, explain: bool) -> None:
+        sink.write(f"{encode(result.wire.frames())}\n".encode())
+
+    return write
+
+
+def _write_octets(sink: IO[bytes], result: Conversion, explain: bool) -> None:
+    sink.write(result.wire.frames())
+
+
+def _write_text(sink: IO[bytes], result: Conversion, explain: bool) -> None:
+    message = result.message
+    if isinstance(message, tuple):
+        properties, body = message
+        sink.write(f"{properties!r}\n".encode())
+        sink.write(f"{printable(body.decode('utf-8', 'backslashreplace'))}\n".encode())
+    else:
+        sink.write(f"{message!r}\n".encode())
+
+
+def _write_json(sink: IO[bytes], result: Conversion, explain: bool) -> None:
+    row: dict[str, Any] = {"protocol": result.protocol, "octets": {"hex": result.wire.frames().hex()}}
+    if lost := [_loss(loss) for loss in result.losses if loss.what != "taken"]:
+        row["losses"] = lost
+    if explain:
+        row["values"] = [_loss(loss) for loss in result.losses]
+    sink.write(f"{compact_json(row)}\n".encode())
+
+
+def _loss(loss: Loss) -> dict[str, Any]:
+    told = {
+        "rule": loss.rule, "field": loss.field, "key": loss.key, "type": loss.type, "what": loss.what,
+        "reason": loss.reason, "value": octets_for_json(loss.value),
+    }  # fmt: skip
+    return {name: value for name, value in told.items() if value is not None}
+
+
+_WRITE: dict[str, Callable[[IO[bytes], Conversion, bool], None]] = {
+    "hex": _write_line(bytes.hex),
+    "base64": _write_line(lambda octets: base64.b64encode(octets).decode()),
+    "octets": _write_octets,
+    "jsonl": _write_json,
+    "text": _write_text,
+}
+
+
+# ---- --explain
+
+
+def _explain(given: Input, result: Conversion, dialect: str) -> None:
+    """A table on standard error: each value of the source, and what its rule made of it."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = _rows(dialect)
+    sys.stdout.flush()
+    grid = Table(title=f"{given.name}: {given.source} to {result.protocol}, {dialect}", title_justify="left",
+                 title_style="bold", header_style="dim", box=None, pad_edge=False)  # fmt: skip
+    for name in ("field", "value", "what", "to", "rule"):
+        grid.add_column(name, overflow="fold")
+    for loss in result.losses:
+        row = rows.get(loss.rule)
+        to = _target(row) if row is not None and loss.what != "dropped" else ""
+        what = loss.what if loss.what == "taken" or loss.reason == "the rule says so" else f"{loss.what}: {loss.reason}"
+        key = "" if loss.key is None else f"[{printable(loss.key)}]"
+        style = "" if loss.what == "taken" else "red" if loss.what == "dropped" else "yellow"
+        cells = (loss.field + key, _value(loss), what, to, loss.rule.partition(" ")[2] or "-")
+        grid.add_row(*(Text(cell, style) for cell in cells))
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        console.width = 400  # a pipe has no width: nothing is folded
+    console.print(grid if result.losses else Text("no value was told of: the octets are as they were"))
+
+
+def _rows(dialect: str) -> dict[str, Row]:
+    """The dialect's rows by the ids that losses have."""
+    from wirefmt.convert import DIALECTS, tables_of
+
+    return {
+        f"{table.source}>{table.target} {'' if row.section else 'types/'}{row.id}": row
+        for table in tables_of(DIALECTS[dialect])
+        for row in (*table.fields, *table.types)
+    }
+
+
+def _target(row: Row) -> str:
+    from wirefmt.convert.words import HOW, place, word
+
+    how = "" if row.how in ("SAME", "BY_TYPE") else f": {word(HOW, row.how)}"
+    return f"{place(row.to_section, row.to_field) or row.to_type}{how}"
+
+
+def _value(loss: Loss) -> str:
+    """A value for people: numbers as numbers, text as text, other octets in hex."""
+    octets = loss.value
+    if loss.type == "bits" and loss.field in _FLAGS:
+        shift, mask = _FLAGS[loss.field]
+        return str(octets[0] >> shift & mask)
+    if loss.type == "boolean":
+        return "false" if octets in (b"", b"\0") else "true"
+    if loss.type in _NUMBERS and len(octets) <= 8:
+        return str(int.from_bytes(octets, signed=loss.type in _SIGNED))
+    try:
+        text = octets.decode()
+        text = printable(text) if text.isprintable() or "\n" in text else octets.hex(" ")
+    except UnicodeDecodeError:
+        text = octets.hex(" ")
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+_FLAGS = {"Dup": (3, 1), "QoS": (1, 3), "Retain": (0, 1)}  # the first octet of a packet
+_SIGNED = ("byte", "short", "int", "long", "timestamp")
+_NUMBERS = (*_SIGNED, "ubyte", "ushort", "uint", "ulong", "octet", "bits", "bool")

@@ -2704,6 +2704,7 @@ class CaptureDecoder:
         tunnels: bool = False,
         slice: tuple[int, int] = (0, 1),
         limits: Mapping[str, int] | None = None,
+        octets: bool = False,
     ) -> None: ...
     def begin_file(self, name: str, index: int = 0) -> None: ...
     def feed(self, chunk: Buffer) -> int: ...
@@ -3062,6 +3063,7 @@ CONVERT_WHEN_NAMES: tuple[str, ...]
 CONVERT_HOW_NAMES: tuple[str, ...]
 CONVERT_REASONS: tuple[str, ...]
 CONVERT_REFUSALS: tuple[tuple[str, str], ...]
+CONVERT_TOPICS: tuple[str, ...]
 
 @final
 class ConvertRules:

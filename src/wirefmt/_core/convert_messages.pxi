@@ -850,7 +850,8 @@ def routing_key_of(topic, topics="translated", /):
 
 
 def convert_message(message, *, to, source=None, dialect="documented", routing_key="", mqtt_exchange=CONVERT_EXCHANGE,
-                    topics=CONVERT_TRANSLATED, bint percent_encoding=True, uint16_t packet_identifier=1, bint lossless=False, bint explain=False):
+                    topics=CONVERT_TRANSLATED, bint percent_encoding=True, uint16_t packet_identifier=1,
+                    bint lossless=False, bint explain=False):
     """Convert one message, as RabbitMQ's tables have it: the bare conversion, without what a broker adds.
 
     Args:

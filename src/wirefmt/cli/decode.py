@@ -164,16 +164,14 @@ def _needed(shown: list[str] | None, to: str | None) -> list[str] | None:
 def _for_people(part: pa.RecordBatch) -> pa.RecordBatch:
     """The octets of `converted` in hexadecimal; why there are none with what else was wrong with the row."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     made = part.column(part.num_columns - 1)
-    octets, why = (pc.struct_field(made, name) for name in ("octets", "error"))
-    texts = pa.array([None if o is None else o[:_SHOWN].hex() for o in octets.to_pylist()], pa.string())
+    texts = [None if o is None else o[:_SHOWN].hex() for o in made.field("octets").to_pylist()]
+    columns = [*part.columns[:-1], pa.array(texts, pa.string())]
     names = part.schema.names
-    columns = [*part.columns[:-1], texts]
     if "error" in names:
         at = names.index("error")
-        told = pc.binary_join_element_wise("not converted", why, ": ")
-        both = pc.binary_join_element_wise(columns[at], told, "; ", null_handling="skip")
-        columns[at] = pc.if_else(pc.equal(both, ""), pa.scalar(None, pa.string()), both)
+        reasons = [why and f"not converted: {why}" for why in made.field("error").to_pylist()]
+        both = zip(columns[at].to_pylist(), reasons, strict=True)
+        columns[at] = pa.array(["; ".join(filter(None, told)) or None for told in both], pa.string())
     return pa.record_batch(columns, names=names)

@@ -18,7 +18,7 @@ cdef enum ConvertedColumn:          # in the order of CONVERTED_FIELDS
     CV_ERROR
 
 
-cdef tuple CONVERT_WHAT_TEXT = (b" taken: ", b" dropped: ", b" narrowed: ", b" moved: ")
+cdef tuple CONVERT_WHAT_TEXT = (" taken: ", " dropped: ", " narrowed: ", " moved: ")
 
 
 # ------------------------------------------------------------------------------------------------ AMQP 0.9.1 as frames
@@ -196,24 +196,29 @@ cdef class ConvertRun:
         for i in range(x.notes.size // sizeof(ConvertNote)):
             note = <const ConvertNote*>x.notes.at + i
             self.text.size = 0
-            self.add_text((<str>CONVERT_FIELD_NAMES[x.source][note.field] or "value").encode())
+            self.add_text(CONVERT_FIELD_NAMES[x.source][note.field] or "value")
             if note.key.at != NULL:
                 add_u8(&self.text, c"[")
-                self.add_text(octets_of(note.key.at, note.key.size).decode("utf-8", "backslashreplace").encode())
+                if convert_is_text(&note.key):
+                    add_octets(&self.text, note.key.at, note.key.size)
+                else:
+                    self.add_text(octets_of(note.key.at, note.key.size).decode("utf-8", "backslashreplace"))
                 add_u8(&self.text, c"]")
             self.add_text(CONVERT_WHAT_TEXT[note.what])
-            self.add_text((<str>CONVERT_REASONS[note.reason]).encode())
+            self.add_text(CONVERT_REASONS[note.reason])
             if note.number:
-                self.add_text(b" (")
-                self.add_text((<str>self.rules.ids[note.number]).encode())
+                self.add_text(" (")
+                self.add_text(self.rules.ids[note.number])
                 add_u8(&self.text, c")")
             put_octets(losses.children, at, self.text.at, <int64_t>self.text.size)
             at += 1
         close_list(losses, at)
         return 0
 
-    cdef int add_text(self, bytes text) except -1:
-        add_octets(&self.text, begin_of(text), <size_t>PyBytes_GET_SIZE(text))
+    cdef int add_text(self, str text) except -1:
+        cdef Py_ssize_t size = 0
+        cdef const char* at = PyUnicode_AsUTF8AndSize(text, &size)
+        add_octets(&self.text, <const uint8_t*>at, <size_t>size)
         return 0
 
     cdef bint failed(self) noexcept:

@@ -98,7 +98,7 @@ class _Run:
         kinds = _kinds(batch)
         offsets, data = _buffers(octets)
         if self.keyed:
-            key_offsets, keys = _buffers(_keys(batch))
+            key_offsets, keys = _buffers(_keys(batch, kinds))
         else:
             key_offsets, keys = np.zeros(len(octets) + 1, np.int32), b""
         made = _core.convert_rows(
@@ -129,17 +129,19 @@ def _kinds(batch: pa.RecordBatch) -> Any:
     return kinds
 
 
-def _keys(batch: pa.RecordBatch) -> pa.Array:
+def _keys(batch: pa.RecordBatch, kinds: Any) -> pa.Array:
     """The routing key of each row; where there is none, an empty one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if not (kinds == _core.protocol_number("amqp10")).any():
+        return pc.fill_null(batch.column("routing_key"), "")
     addresses = batch.column("destination").dictionary_encode()
     known = pa.array(
         [None if a is None else routing_key_of_address(a) for a in addresses.dictionary.to_pylist()], pa.string()
     )
     of_address = known.take(addresses.indices)
-    is_amqp10 = pc.fill_null(pc.equal(batch.column("protocol"), "amqp10"), False)
+    is_amqp10 = pc.equal(batch.column("protocol"), "amqp10")
     return pc.fill_null(pc.if_else(is_amqp10, of_address, batch.column("routing_key").cast(pa.string())), "")
 
 

@@ -108,3 +108,24 @@ def test_lossless_raises_with_what_would_be_lost() -> None:
     with pytest.raises(ConversionError) as caught:
         convert(octets, source="amqp10", to="mqtt5", lossless=True)
     assert [loss.field for loss in caught.value.losses] == ["properties.to"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("octets", "text"), [
+    ("74" + "32800000", "0"), ("74" + "b2800000", "-0"), ("74" + "32000096", "15.0"), ("74" + "34800001", "1E+4"),
+    ("74" + "6cb8967f", "9999999"), ("74" + "2f000007", "7E-7"), ("74" + "2f800007", "0.000007"),
+    ("74" + "78000000", "inf"), ("74" + "f8000000", "-inf"), ("74" + "7c000000", "nan"), ("74" + "6cb89680", "0"),
+    ("84" + "3180000000000000", "0.00"), ("84" + "31a000000000007b", "12.3"),
+    ("84" + "ec7386f26fc0ffff", "-9999999999999999"),
+    ("94" + "3040" + "00" * 13 + "0c", "12"), ("94" + "3041ed09bead87c0378d8e63ffffffff", "9" * 34),
+])  # fmt: skip
+def test_decimals_are_text(octets: str, text: str) -> None:
+    """Values that are neither array, list, map nor binary become their text: a decimal has its digits and an exponent of ten.
+    The coefficient is a binary integer (AMQP 1.0, 1.6.13 to 15; IEEE 754-2008, 3.5.2)."""
+    entries = "a1016b" + octets
+    section = f"005374c1{len(entries) // 2 + 1:02x}02" + entries
+    got = convert(bytes.fromhex("005370c0020142" + section + DATA), source="amqp10", to="mqtt5", routing_key="t")
+    assert got.octets == packet("2600016b" + f"{len(text):04x}" + text.encode().hex(), b"hello")
+    server = convert(
+        bytes.fromhex(section + DATA), source="amqp10", to="mqtt5", routing_key="t", dialect="rabbitmq-4.3"
+    )
+    assert [loss.what for loss in server.losses] == ["dropped"]

@@ -3075,6 +3075,9 @@ class ConvertRules:
         valid: bool = False,
         annotation_keys: bool = False,
         same_is_identity: bool = True,
+        short_arrays: bool = False,
+        sections: bool = True,
+        all_fields: bool = False,
     ) -> None: ...
     @property
     def ids(self) -> tuple[str, ...]: ...

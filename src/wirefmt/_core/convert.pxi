@@ -54,6 +54,19 @@ cdef int convert_take(Converter* x, int field, ConvertValue* v) noexcept nogil:
     return OK
 
 
+cdef int convert_admit(Converter* x, int field, ConvertValue* v) noexcept nogil:
+    """OK, or CONVERT_REFUSED: a row refuses this value when it is published, and so for a consumer of its own protocol."""
+    cdef const ConvertRow* row
+    cdef uint16_t i = x.publishing.first[field][v.type]
+    while i:
+        row = &x.rows[i]
+        if row.how == HOW_REFUSED and (row.when == WHEN_ANY or convert_when(x, row, v)):
+            x.number = row.number
+            return CONVERT_REFUSED
+        i = row.next
+    return OK
+
+
 # ------------------------------------------------------------------------------------------------ what rows do
 
 cdef int convert_apply(Converter* x, const ConvertRow* row, int field, ConvertValue* v) noexcept nogil:
@@ -116,6 +129,7 @@ cdef int convert_apply_text(Converter* x, const ConvertRow* row, ConvertValue* v
     """Identifiers, addresses and topics."""
     cdef Span s = v.octets
     cdef uint8_t* at
+    cdef size_t bad = 0
     cdef int how = row.how
     if how == HOW_URN_UUID or how == HOW_UUID:
         at = convert_room(x, 45)
@@ -134,14 +148,18 @@ cdef int convert_apply_text(Converter* x, const ConvertRow* row, ConvertValue* v
         s.size -= 8
         if not convert_percent_decoded(x, &s):
             return DONE_NO
+    elif (how == HOW_QUEUE_ADDRESS or how == HOW_TOPIC_ADDRESS) and not (x.plain_addresses or is_utf8(s.at, s.size, &bad)):
+        return DONE_REFUSED                     # nothing else can be percent-encoded
     elif how == HOW_QUEUE_ADDRESS:
         s = convert_percent_encoded(x, b"/queues/", 8, NULL, s)
     elif how == HOW_TOPIC_ADDRESS:
         s = convert_percent_encoded(x, b"/exchanges/", 11, &x.mqtt_exchange, convert_topic(x, s, False))
-    elif how == HOW_ADDRESS_TOPIC:
-        s.at = convert_key_of_address(x, &v.octets)
+    elif how == HOW_OLD_TOPIC_ADDRESS:
+        s = convert_old_address(x, s)
+    elif how == HOW_ADDRESS_TOPIC or how == HOW_OLD_ADDRESS_TOPIC:
+        s.at = convert_key_of_address(x, &v.octets, how == HOW_OLD_ADDRESS_TOPIC)
         s.size = <uint32_t>(v.octets.at + v.octets.size - s.at)
-        if not convert_percent_decoded(x, &s):
+        if how == HOW_ADDRESS_TOPIC and not convert_percent_decoded(x, &s):
             return DONE_NO
         s = convert_topic(x, s, True)
     else:
@@ -246,6 +264,23 @@ cdef Span convert_percent_encoded(Converter* x, const char* before, size_t size,
     return s
 
 
+cdef Span convert_old_address(Converter* x, Span topic) noexcept nogil:
+    """/exchange/:exchange/:key, nothing percent-encoded."""
+    cdef Span key = convert_topic(x, topic, False)
+    cdef uint32_t between = x.mqtt_exchange.size
+    cdef uint8_t* at = convert_room(x, <size_t>11 + between + key.size)
+    if at == NULL:
+        key.size = 0
+        return key
+    memcpy(at, b"/exchange/", 10)
+    memcpy(at + 10, x.mqtt_exchange.at, between)
+    at[10 + between] = c"/"
+    memcpy(at + 11 + between, key.at, key.size)
+    key.at = at
+    key.size += 11 + between
+    return key
+
+
 cdef bint convert_percent_decoded(Converter* x, Span* s) noexcept nogil:
     """Undo %XX; what is no pchar (RFC 3986, 3.3) may not be there."""
     cdef uint8_t* at
@@ -283,15 +318,24 @@ cdef bint convert_percent_decoded(Converter* x, Span* s) noexcept nogil:
 
 cdef int convert_apply_body(Converter* x, const ConvertRow* row, int field, ConvertValue* v) noexcept nogil:
     cdef int how = row.how
+    cdef Span text
     if how == HOW_JOINED:
         return convert_put(x, row, v, convert_joined(x), 0)
     if how == HOW_AMQP_ENCODED:
         convert_mark_encoded(x)
         return convert_put(x, row, v, x.body, 0)
+    if how == HOW_AMQP_BODY:
+        convert_mark_encoded(x)
+        convert_rewrite_sections(&x.lists[1], x.rest)       # a list that only AMQP 1.0 has
+        text.at = x.lists[1].at
+        text.size = <uint32_t>x.lists[1].size
+        return convert_put(x, row, v, text, 0)
     if how == HOW_FORMATTED:
+        if not convert_text(x, v, &text):
+            return DONE_NO
         x.slots[C5_PAYLOAD_FORMAT_INDICATOR].type = C5T_BITS
         x.slots[C5_PAYLOAD_FORMAT_INDICATOR].number = 1
-        return convert_put(x, row, v, v.octets, 0)
+        return convert_put(x, row, v, text, 0)
     if how == HOW_SECTION or how == HOW_SECTION_TOO:
         return convert_take_section(x, row, v)
     if how == HOW_SECTIONS:
@@ -316,8 +360,16 @@ cdef int convert_take_section(Converter* x, const ConvertRow* row, const Convert
         return DONE_NEXT
     if section.code != code or at != v.octets.at + v.octets.size:
         return DONE_NEXT
+    if not convert_section_allowed(x, &section):
+        return DONE_REFUSED
     convert_set_section(x, &section)
     return DONE_NEXT if row.how == HOW_SECTION_TOO else DONE_YES
+
+
+cdef bint convert_section_allowed(const Converter* x, const Amqp10Section* section) noexcept nogil:
+    if x.annotation_keys and not convert_keys_allowed(section):
+        return False
+    return not x.short_arrays or convert_arrays_readable(section.at)
 
 
 cdef void convert_set_section(Converter* x, const Amqp10Section* section) noexcept nogil:
@@ -342,12 +394,15 @@ cdef int convert_take_sections(Converter* x, const ConvertValue* v) noexcept nog
     while at < end:
         start = at
         amqp10_next_section(&at, end, &section)
-        if section.code >= AMQP10_SECTION_DATA:
-            x.sections_body.at = start
-            x.sections_body.size = <uint32_t>(end - start)
-            break
-        if section.code:
-            convert_set_section(x, &section)
+        if not convert_section_allowed(x, &section):
+            return DONE_REFUSED
+        if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
+            if x.sections_body.at == NULL:
+                x.sections_body.at = start
+                x.sections_body.size = <uint32_t>(end - start)
+        elif section.code and not (section.code == AMQP10_SECTION_FOOTER and
+                                   x.sections[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST].at != NULL):
+            convert_set_section(x, &section)            # a footer that a header gave comes after the payload's
     return DONE_YES
 
 

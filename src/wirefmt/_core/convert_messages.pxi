@@ -134,7 +134,7 @@ cdef int add_deaths10(Octets* o, list deaths) except -1:
         add_u32(o, 14 if ttl is None else 16)
         if ttl is not None:
             add_symbol10(o, "ttl")
-            amqp10_add_uint(o, ttl)
+            convert_add_number(o, AMQP10_UINT, ttl)
         add_symbol10(o, "queue")
         add_string10(o, queue)
         add_symbol10(o, "reason")
@@ -396,7 +396,7 @@ cdef int convert_prepare(Converter* x, Delivery d) except -1:
     elif x.target == CONVERT_AMQP091:
         add_octets(&x.lists[0], begin_of(d.entries091), <size_t>PyBytes_GET_SIZE(d.entries091))
         x.counts[0] = d.count091
-        x.sorted = d.count091 > 0 or x.source != CONVERT_AMQP091
+        x.sorted = True
     return 0
 
 
@@ -430,6 +430,7 @@ cdef void convert_open_sections(Converter* x) noexcept:
         for i in range(5):
             if amqp10_next(&items, &v) and v.type != AMQP10_NULL:
                 convert_set(x, C10_DURABLE + <int>i, v.type, amqp10_unsigned(&v))
+        x.has_header = True
         header.at = NULL
     if annotations.at != NULL:
         x.counts[0] = x.broker
@@ -455,9 +456,9 @@ cdef void convert_deliver_10(Converter* x, Delivery d) noexcept:
 
 cdef void convert_deliver_091(Converter* x, Delivery d) noexcept:
     cdef ConvertSlot* slot = &x.slots[C91_EXPIRATION]
-    if x.stored and d.durable > 0:
+    if x.stored and d.durable > 0 and x.slots[C91_DELIVERY_MODE].type == 0:
         convert_set(x, C91_DELIVERY_MODE, C91T_OCTET, 2)
-    if x.stored and d.priority >= 0:
+    if x.stored and d.priority >= 0 and x.slots[C91_PRIORITY].type == 0:
         convert_set(x, C91_PRIORITY, C91T_OCTET, <uint64_t>d.priority)
     x.slots[C91_TIMESTAMP].type = 0
     if d.timestamp_s is not None:
@@ -474,10 +475,10 @@ cdef void convert_deliver_5(Converter* x, Delivery d) noexcept:
     if x.source == CONVERT_AMQP10 and d.durable >= 0:
         qos = d.durable
     convert_set(x, C5_QOS, C5T_BITS, min(qos, <uint64_t>d.qos))
-    if d.expiry_s >= 0 and x.slots[C5_MESSAGE_EXPIRY_INTERVAL].type:
-        x.slots[C5_MESSAGE_EXPIRY_INTERVAL].number = <uint64_t>d.expiry_s
-    elif not d.keeps_expiry:
+    if d.clears_ttl or not d.keeps_expiry:
         x.slots[C5_MESSAGE_EXPIRY_INTERVAL].type = 0
+    elif d.expiry_s >= 0 and x.slots[C5_MESSAGE_EXPIRY_INTERVAL].type:
+        x.slots[C5_MESSAGE_EXPIRY_INTERVAL].number = <uint64_t>d.expiry_s
 
 
 # ------------------------------------------------------------------------------------------------ one protocol
@@ -566,18 +567,20 @@ cdef int convert_same_091(Converter* x, const uint8_t* p, size_t n, Span body) n
         at = amqp091_property(&m, i)
         if at != NULL and i != AMQP091_PROPERTY_HEADERS:
             convert_of_property(at, i, &v)
+            if convert_admit(x, C91_CONTENT_TYPE + i, &v) != OK:
+                return CONVERT_REFUSED
             x.slots[C91_CONTENT_TYPE + i].type = v.type
             x.slots[C91_CONTENT_TYPE + i].octets = v.octets
             x.slots[C91_CONTENT_TYPE + i].number = v.number
     at = amqp091_property(&m, AMQP091_PROPERTY_HEADERS)
     if at != NULL:
+        x.headers = True
         c = amqp091_entries(at)
-        at = c.at
         while amqp091_next_entry(&c, True, &e):
             if e.name.size != 3 or memcmp(e.name.at, b"BCC", 3) != 0:
-                add_octets(&x.lists[0], at, <size_t>(c.at - at))
+                amqp091_add_name(&x.lists[0], e.name.at, <uint8_t>e.name.size)
+                convert_rewrite_entry(&x.lists[0], &e)
                 x.counts[0] += 1
-            at = c.at
     x.payload = body
     return OK
 
@@ -600,6 +603,10 @@ cdef int convert_same_5(Converter* x, const uint8_t* p, size_t n) noexcept nogil
     c = cursor_over(m.properties.at, m.properties.size)
     if not convert_collect(x, &c, m.property_count, values, &pairs):
         return CONVERT_REFUSED
+    if values[<int>MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER].at != NULL:
+        convert_of_mqtt(MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER, values[<int>MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER], &v)
+        if convert_admit(x, C5_SUBSCRIPTION_IDENTIFIER, &v) != OK:
+            return CONVERT_REFUSED
     for i in range(8):
         if kept[i] and values[kept[i]].at != NULL:
             convert_of_mqtt(kept[i], values[kept[i]], &v)
@@ -683,8 +690,10 @@ cdef int note_annotation(dict out, const Amqp10Value* key, const Amqp10Value* v,
         out["cc"] = keys
     elif name == b"x-basic-delivery-mode" and v.type == AMQP10_UBYTE:
         out.setdefault("durable", amqp10_unsigned(v) == 2)
-    elif name == b"x-basic-priority" and v.type == AMQP10_UBYTE:
-        out.setdefault("priority", amqp10_unsigned(v))
+    elif name == b"x-basic-priority" and AMQP10_UBYTE <= v.type <= AMQP10_LONG:
+        number = amqp10_unsigned(v) if v.type <= AMQP10_ULONG else <uint64_t>amqp10_signed(v)
+        if number < 256:
+            out.setdefault("priority", number)
     elif name == b"x-basic-expiration" and v.type == AMQP10_STRING:
         s = amqp10_octets(v)
         if convert_number(&s, &number):

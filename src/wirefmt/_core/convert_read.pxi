@@ -10,7 +10,6 @@
 cdef enum:
     CONVERT_SECTIONS_MAX = 10000
     CONVERT_FEW_PAIRS = 16
-    CONVERT_BAD_STRINGS = 16        # ill-formed places in the strings of a packet
 
 
 cdef inline void convert_plain(ConvertValue* v) noexcept nogil:
@@ -65,7 +64,7 @@ cdef int convert_check_sections(Converter* x, const Amqp10Message* m) noexcept n
     cdef const uint8_t* start
     cdef Amqp10Section section
     cdef int before = 0, count = 0
-    if m.body == 0:
+    if m.body == 0 and x.sections_checked:
         return convert_refuse(x, REFUSED_BODY_MISSING)
     while at < end:
         start = at
@@ -75,7 +74,7 @@ cdef int convert_check_sections(Converter* x, const Amqp10Message* m) noexcept n
             return convert_refuse(x, REFUSED_SECTION_UNKNOWN)
         if count > CONVERT_SECTIONS_MAX:
             return convert_refuse(x, REFUSED_SECTION_COUNT)
-        if not x.entry and not convert_may_follow(section.code, before):
+        if x.sections_checked and not x.entry and not convert_may_follow(section.code, before):
             return convert_refuse(x, REFUSED_SECTION_ORDER)
         before = section.code
         if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
@@ -83,8 +82,12 @@ cdef int convert_check_sections(Converter* x, const Amqp10Message* m) noexcept n
                 x.body.at = x.rest.at = start
                 x.body.size = <uint32_t>(end - start)
             x.rest.size = <uint32_t>(at - x.rest.at)
-        elif x.annotation_keys and not convert_keys_allowed(&section, m.body):
+        elif section.code == AMQP10_SECTION_FOOTER and (m.body != AMQP10_SECTION_DATA or x.source == x.target):
+            continue                            # nobody reads it
+        elif x.annotation_keys and not convert_keys_allowed(&section):
             return convert_refuse(x, REFUSED_ANNOTATION_KEY)
+        elif x.short_arrays and not convert_arrays_readable(section.at):
+            return convert_refuse(x, REFUSED_ARRAY)
     return OK
 
 
@@ -93,22 +96,6 @@ cdef inline bint convert_may_follow(int code, int before) noexcept nogil:
     if AMQP10_SECTION_DATA <= before <= AMQP10_SECTION_AMQP_VALUE and code <= AMQP10_SECTION_AMQP_VALUE:
         return code == before and code != AMQP10_SECTION_AMQP_VALUE
     return code > before
-
-
-cdef bint convert_keys_allowed(const Amqp10Section* section, int body) noexcept nogil:
-    """Keys of annotations are symbols that begin with x-; of a footer as well, where RabbitMQ reads it: behind data."""
-    cdef Amqp10Items items
-    cdef Amqp10Value v
-    if section.code != AMQP10_SECTION_MESSAGE_ANNOTATIONS and section.code != AMQP10_SECTION_DELIVERY_ANNOTATIONS and \
-            (section.code != AMQP10_SECTION_FOOTER or body != AMQP10_SECTION_DATA):
-        return True
-    amqp10_read(section.at, &v)
-    items = amqp10_items(&v)
-    while amqp10_next(&items, &v):
-        if v.type != AMQP10_SYMBOL or v.size < 2 or v.body[0] != c"x" or v.body[1] != c"-":
-            return False
-        amqp10_next(&items, &v)
-    return True
 
 
 cdef int convert_take_header(Converter* x, const Amqp10Message* m) noexcept nogil:
@@ -178,8 +165,14 @@ cdef int convert_take_body(Converter* x, const Amqp10Message* m) noexcept nogil:
                       C10_AMQP_SEQUENCE if m.body == AMQP10_SECTION_AMQP_SEQUENCE else
                       C10_DATA_MULTIPLE if m.body_count > 1 else C10_DATA)
     cdef int status
-    amqp10_read(m.at[m.body - AMQP10_SECTION_FIRST], &value)
-    convert_of_amqp10(&value, &v)
+    if m.body:
+        amqp10_read(m.at[m.body - AMQP10_SECTION_FIRST], &value)
+        convert_of_amqp10(&value, &v)
+    else:
+        field = C10_DATA_MULTIPLE               # none is as good as several
+        memset(&v, 0, sizeof(v))
+        v.type = AMQP10_NULL
+        v.octets.at = m.octets
     convert_plain(&v)
     status = convert_take(x, field, &v)
     if status == OK and x.payload.at != x.body.at and m.at[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST] != NULL:
@@ -275,27 +268,23 @@ cdef int convert_read_mqtt5(Converter* x, const uint8_t* p, size_t n, MqttPacket
 
 
 cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPacket* m) noexcept nogil:
-    """The packet, which must be a PUBLISH. RabbitMQ takes strings that are no UTF-8: so do we where it is followed, and a few
-    of them. They are found in a copy, in which other octets stand for those at fault."""
+    """The packet, which must be a PUBLISH. RabbitMQ takes strings that are no UTF-8: so do we where it is followed. The packet
+    is then read from a copy in which other octets stand for those."""
     cdef MqttOptions o
     cdef uint8_t* copy = NULL
-    cdef int i
     memset(&o, 0, sizeof(o))
     o.version = 5
     o.side = -1
-    for i in range(CONVERT_BAD_STRINGS):
-        if mqtt_parse(p if copy == NULL else copy, n, &o, m, &x.fault) == OK:
-            break
-        if x.valid or (not convert_is_bad_string(x.fault.check)):
+    if mqtt_parse(p, n, &o, m, &x.fault) != OK:
+        if x.valid or not convert_is_bad_string(x.fault.check):
             return CONVERT_UNDECODABLE
+        copy = convert_room(x, n)
         if copy == NULL:
-            copy = convert_room(x, n)
-            if copy == NULL:
-                return CONVERT_UNDECODABLE
-            memcpy(copy, p, n)
-        copy[x.fault.offset] = c"?"
-    else:
-        return CONVERT_UNDECODABLE
+            return CONVERT_UNDECODABLE
+        memcpy(copy, p, n)
+        convert_mask_strings(copy, n)
+        if mqtt_parse(copy, n, &o, m, &x.fault) != OK:
+            return CONVERT_UNDECODABLE
     if m.type != MQTT_PUBLISH:
         fault(&x.fault, UNSUPPORTED, 0, 0, 0, 0, 0, 0)
         return CONVERT_UNDECODABLE
@@ -304,6 +293,53 @@ cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPac
         m.payload.at = p + (m.payload.at - copy)
         m.topic.at = p + (m.topic.at - copy)
     return OK
+
+
+cdef void convert_mask_strings(uint8_t* p, size_t n) noexcept nogil:
+    """Question marks for what is not ASCII in the strings of a PUBLISH, as far as it is one."""
+    cdef uint32_t number = 0
+    cdef size_t at = 1, end = n
+    cdef int type
+    if not convert_skip_varint(p, &at, end, &number):
+        return
+    at = convert_mask_sized(p, at, end, True) + (2 if p[0] & 6 else 0)
+    if not convert_skip_varint(p, &at, end, &number):
+        return
+    end = at + min(<size_t>number, n - at)
+    while convert_skip_varint(p, &at, end, &number) and number < MQTT_PROPERTY_TOP:
+        type = mqtt_properties[number].type
+        if type == MQTT_STRING or type == MQTT_PAIR:
+            at = convert_mask_sized(p, at, end, True)
+        if type == MQTT_BINARY or type == MQTT_PAIR:
+            at = convert_mask_sized(p, at, end, type == MQTT_PAIR)
+        elif type == MQTT_VARINT:
+            convert_skip_varint(p, &at, end, &number)
+        elif type != MQTT_STRING:
+            at += 1 if type == MQTT_BYTE else 2 if type == MQTT_TWO else 4
+
+
+cdef bint convert_skip_varint(const uint8_t* p, size_t* at, size_t end, uint32_t* number) noexcept nogil:
+    """False: there is none."""
+    cdef int size = read_varint(p + at[0], end - at[0], number) if at[0] < end else 0
+    if size <= 0:
+        return False
+    at[0] += <size_t>size
+    return True
+
+
+cdef size_t convert_mask_sized(uint8_t* p, size_t at, size_t end, bint mask) noexcept nogil:
+    """Where what follows a length and its octets begins; at most `end`."""
+    cdef size_t size, i
+    if at > end or end - at < 2:
+        return end
+    size = load_u16(p + at)
+    at += 2
+    if size > end - at:
+        return end
+    for i in range(size):
+        if mask and (p[at + i] == 0 or p[at + i] >= 0x80):
+            p[at + i] = c"?"
+    return at + size
 
 
 cdef inline bint convert_is_bad_string(int check) noexcept nogil:

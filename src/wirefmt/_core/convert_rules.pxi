@@ -164,13 +164,15 @@ cdef enum ConvertWhen:
     WHEN_UNSET = 20             # nothing has gone to the target yet
     WHEN_FORMATTED = 21         # Payload Format Indicator 1
     WHEN_AMQP_ENCODED = 22      # the message's type is amqp-1.0
-    WHEN_COUNT = 23
+    WHEN_OLD_MQTT_EXCHANGE = 23     # /exchange/:exchange/:key, the exchange being MQTT's
+    WHEN_COUNT = 24
 
 
 CONVERT_WHEN_NAMES = (
     "ANY", "SHORTSTR", "SHORT", "OVER_256", "OVER_255", "UTF8", "UTF8_4096", "ASCII", "ASCII_SHORT", "URN_UUID",
     "URN_UUID_LOOSE", "NUMERIC", "NOT_EXPIRATION", "FINITE", "KEY_SHORTSTR", "KEY_SHORT", "KEY_ASCII",
     "QUEUE", "MQTT_EXCHANGE", "JMS_TOPIC", "UNSET", "FORMATTED", "AMQP_ENCODED",
+    "OLD_MQTT_EXCHANGE",
 )
 
 
@@ -202,23 +204,27 @@ cdef enum ConvertHow:
     HOW_ADDRESS_TOPIC = 24      # the other way round
     HOW_ROUTING_KEY = 25        # MQTT topic to routing key
     HOW_TOPIC = 26              # the other way round
-    HOW_JOINED = 27             # several data sections as one
-    HOW_AMQP_ENCODED = 28       # the body as it is encoded
-    HOW_FORMATTED = 29          # text as payload, Payload Format Indicator 1
-    HOW_SECTION = 30            # octets that are a whole section
-    HOW_SECTIONS = 31           # octets that are sections of a message
-    HOW_DEATHS = 32             # x-opt-deaths to x-death
-    HOW_FIRST_OF_EACH = 33      # types of pairs: the first of a key, in their order
-    HOW_SORTED = 34             # types of pairs: the first of a key, sorted by key
-    HOW_SECTION_TOO = 35        # as SECTION, and the next row has the value as well
-    HOW_COUNT = 36
+    HOW_OLD_TOPIC_ADDRESS = 27  # MQTT topic to /exchange/:exchange/:key, as it is
+    HOW_OLD_ADDRESS_TOPIC = 28  # the other way round
+    HOW_JOINED = 29             # several data sections as one
+    HOW_AMQP_ENCODED = 30       # the body as it is encoded
+    HOW_AMQP_BODY = 31          # the body written anew, without the footer
+    HOW_FORMATTED = 32          # text as payload, Payload Format Indicator 1
+    HOW_SECTION = 33            # octets that are a whole section
+    HOW_SECTIONS = 34           # octets that are sections of a message
+    HOW_DEATHS = 35             # x-opt-deaths to x-death
+    HOW_FIRST_OF_EACH = 36      # types of pairs: the first of a key, in their order
+    HOW_SORTED = 37             # types of pairs: the first of a key, sorted by key
+    HOW_SECTION_TOO = 38        # as SECTION, and the next row has the value as well
+    HOW_COUNT = 39
 
 
 CONVERT_HOW_NAMES = (
     "DROPPED", "REFUSED", "SAME", "BY_TYPE", "TEXT", "URN_UUID", "UUID", "NUMBER", "DECIMAL", "MS_TO_S", "S_TO_MS",
     "S_TO_MS_TEXT", "MS_TEXT_TO_S", "TRUE_2_FALSE_1", "TRUE_1_FALSE_0", "TWO_IS_TRUE", "TWO_IS_1", "NOT_0_IS_TRUE",
     "NOT_0_IS_2", "FALSE", "ONE", "QUEUE_NAME", "QUEUE_ADDRESS", "TOPIC_ADDRESS", "ADDRESS_TOPIC", "ROUTING_KEY",
-    "TOPIC", "JOINED", "AMQP_ENCODED", "FORMATTED", "SECTION", "SECTIONS", "DEATHS", "FIRST_OF_EACH", "SORTED", "SECTION_TOO",
+    "TOPIC", "OLD_TOPIC_ADDRESS", "OLD_ADDRESS_TOPIC", "JOINED", "AMQP_ENCODED", "AMQP_BODY", "FORMATTED", "SECTION",
+    "SECTIONS", "DEATHS", "FIRST_OF_EACH", "SORTED", "SECTION_TOO",
 )
 
 
@@ -256,9 +262,13 @@ cdef class ConvertRules:
     cdef readonly bint valid
     cdef bint same_is_identity      # a message for its own protocol stays octet for octet; else it is written anew
     cdef bint annotation_keys       # keys of annotations that do not begin with x- are refused
+    cdef bint short_arrays          # arrays whose elements are in a short encoding are refused
+    cdef bint all_fields            # nulls behind the last field of a header or properties are written
+    cdef bint sections              # so are messages without a body, or with sections out of order
     cdef list names                 # keeps the keys
 
-    def __init__(self, rows, ids, *, bint valid=False, bint annotation_keys=False, bint same_is_identity=True):
+    def __init__(self, rows, ids, *, bint valid=False, bint annotation_keys=False, bint same_is_identity=True,
+                 bint short_arrays=False, bint sections=True, bint all_fields=False):
         cdef ConvertRow* row
         cdef ConvertPair* pair
         cdef uint16_t* slot
@@ -274,6 +284,9 @@ cdef class ConvertRules:
         self.valid = valid
         self.annotation_keys = annotation_keys
         self.same_is_identity = same_is_identity
+        self.short_arrays = short_arrays
+        self.sections = sections
+        self.all_fields = all_fields
         self.names = []
         # last first, so that each row only has to know the one after it
         for source, target, field, type_, key, when, how, to_field, to_type, name, moved, number in reversed(rows):

@@ -80,6 +80,7 @@ cdef enum ConvertRefused:           # refusals that no row says
     REFUSED_CC = 6
     REFUSED_TOO_LARGE = 7
     REFUSED_NO_RULES = 8
+    REFUSED_ARRAY = 9
 
 
 CONVERT_REFUSALS = (
@@ -92,6 +93,7 @@ CONVERT_REFUSALS = (
     ("amqp10:x-cc", "x-cc is not a list of strings"),
     ("too-large", "the result would be larger than its protocol allows"),
     ("pair", "no rules for this pair of protocols"),
+    ("amqp10:array-constructor", "an array whose elements are in a short encoding"),
 )
 
 
@@ -107,17 +109,21 @@ CONVERT_TOPICS = ("translated", "sparkplug", "unchanged")
 cdef struct Converter:
     const ConvertRow* rows
     const ConvertPair* pair
+    const ConvertPair* publishing   # rows that say what is refused, whoever consumes it
     uint8_t source, target          # a ConvertProtocol
     uint8_t valid                   # drop what the target's specification does not allow
     uint8_t tell                    # note every row that was taken, not only losses
     uint8_t stored                  # AMQP 1.0: as a queue keeps it, without header
     uint8_t entry                   # AMQP 1.0: an entry of a stream, whose sections may be in any order
     uint8_t annotation_keys         # refuse keys of annotations that do not begin with x-
+    uint8_t sections_checked        # refuse messages without a body, or with sections out of order
+    uint8_t all_fields              # write nulls behind the last field of a header or properties
+    uint8_t short_arrays            # refuse arrays whose elements are in a short encoding
     uint8_t topics                  # a ConvertTopics
     uint8_t plain_addresses         # without percent-encoding
     Span mqtt_exchange
     # ---- what readers tell conditions
-    uint8_t has_header, jms_topic, formatted, amqp_encoded, retain, narrowed, reason, sorted
+    uint8_t has_header, jms_topic, formatted, amqp_encoded, retain, narrowed, reason, sorted, headers
     Span body                       # all body sections, with the footer
     Span rest                       # body sections alone
     # ---- the target
@@ -148,10 +154,14 @@ cdef void convert_begin(Converter* x, ConvertRules rules, int source, int target
     memset(x, 0, <size_t>(<uint8_t*>x.scratch - <uint8_t*>x))
     x.rows = rules.rows
     x.pair = convert_pair(rules, source, target)
+    x.publishing = convert_pair(rules, source, CONVERT_AMQP091 if source == CONVERT_AMQP10 else CONVERT_AMQP10)
     x.source = <uint8_t>source
     x.target = <uint8_t>target
     x.valid = rules.valid
     x.annotation_keys = rules.annotation_keys
+    x.short_arrays = rules.short_arrays
+    x.sections_checked = rules.sections
+    x.all_fields = rules.all_fields
     x.free_at = x.scratch
     x.free_size = CONVERT_SCRATCH
     x.lists[0] = octets_over(x.first, sizeof(x.first))
@@ -264,7 +274,9 @@ cdef bint convert_when(const Converter* x, const ConvertRow* row, const ConvertV
     if when == WHEN_QUEUE:
         return s.size < 256 and convert_begins(s, b"/queues/", 8)
     if when == WHEN_MQTT_EXCHANGE:
-        return convert_key_of_address(x, s) != NULL
+        return convert_key_of_address(x, s, False) != NULL
+    if when == WHEN_OLD_MQTT_EXCHANGE:
+        return convert_key_of_address(x, s, True) != NULL
     if when == WHEN_JMS_TOPIC:
         return x.jms_topic
     if when == WHEN_UNSET:
@@ -316,14 +328,16 @@ cdef bint convert_is_finite(const Converter* x, const ConvertValue* v) noexcept 
     return True
 
 
-cdef const uint8_t* convert_key_of_address(const Converter* x, const Span* s) noexcept nogil:
-    """Where the routing key begins in /exchanges/:exchange/:key, if the exchange is MQTT's octet for octet; else NULL."""
+cdef const uint8_t* convert_key_of_address(const Converter* x, const Span* s, bint old) noexcept nogil:
+    """Where the routing key begins in /exchanges/:exchange/:key (`old`: /exchange/...), if the exchange is MQTT's octet for
+    octet; else NULL."""
     cdef uint32_t n = x.mqtt_exchange.size
-    if not convert_begins(s, b"/exchanges/", 11) or s.size - 11 <= n:
+    cdef uint32_t before = 10 if old else 11
+    if not convert_begins(s, b"/exchange/" if old else b"/exchanges/", before) or s.size - before <= n:
         return NULL
-    if memcmp(s.at + 11, x.mqtt_exchange.at, n) != 0 or s.at[11 + n] != c"/":
+    if memcmp(s.at + before, x.mqtt_exchange.at, n) != 0 or s.at[before + n] != c"/":
         return NULL
-    return s.at + 12 + n
+    return s.at + before + n + 1
 
 
 # ------------------------------------------------------------------------------------------------ text of numbers and uuids

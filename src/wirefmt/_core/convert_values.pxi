@@ -1,8 +1,8 @@
 # Values within headers, annotations and properties, from one protocol's types into another's by the rows of types; as text;
 # and AMQP 1.0 values written anew. Lists and maps go as deep as their protocol's decoder lets them.
 #
-# Uses: be, cursor, octets, amqp091, amqp10_table, amqp10_types, amqp10_write, convert_rules, convert_state. Included by
-# _core.pyx.
+# Uses: be, cursor, octets, amqp091, amqp10_table, amqp10_types, amqp10, amqp10_write, convert_rules, convert_state.
+# Included by _core.pyx.
 from libc.stdio cimport snprintf
 
 
@@ -121,7 +121,7 @@ cdef bint convert_items_091(Converter* x, Octets* o, uint8_t letter, const Amqp1
     cdef ConvertValue item
     cdef Amqp10Value value
     cdef size_t opened, before
-    if v.type == AMQP10_ARRAY and v.count and amqp10_constructors[amqp10_primitive(v.inner)[0]].zero:
+    if v.type == AMQP10_ARRAY and amqp10_constructors[amqp10_primitive(v.inner)[0]].zero:
         x.reason = REASON_NO_ROW            # there may be thousands of millions of elements without octets
         return False
     if depth > AMQP091_NESTING_MAX:
@@ -290,6 +290,8 @@ cdef bint convert_text_of_10(Converter* x, const ConvertValue* v, int type, Span
         if <int64_t>v.number % 1000:
             x.narrowed = REASON_ROUNDS
         return convert_signed(x, <int64_t>v.number / 1000, out)
+    if AMQP10_DECIMAL32 <= type <= AMQP10_DECIMAL128:
+        return convert_text_of_decimal(x, v.octets, out)
     if type != AMQP10_UUID and type != AMQP10_CHAR:
         return False
     at = convert_room(x, 36)
@@ -301,6 +303,125 @@ cdef bint convert_text_of_10(Converter* x, const ConvertValue* v, int type, Span
         out.size = 36
         return True
     out.size = convert_character(<uint32_t>v.number, at)
+    return True
+
+
+cdef bint convert_text_of_decimal(Converter* x, Span s, Span* out) noexcept nogil:
+    """A decimal of AMQP 1.0 (IEEE 754-2008, the coefficient a binary integer), all digits that it has: 1.50, 1E+3, -0.0; nan,
+    inf, -inf as floats have them. A coefficient of more digits than the type has is zero (IEEE 754, 3.5.2)."""
+    cdef uint8_t text[64]
+    cdef uint8_t digits[40]
+    cdef const uint8_t* p = s.at
+    cdef int width = 8 if s.size == 4 else 10 if s.size == 8 else 14        # bits of the exponent
+    cdef int bias = 101 if s.size == 4 else 398 if s.size == 8 else 6176
+    cdef int most = 7 if s.size == 4 else 16 if s.size == 8 else 34         # digits
+    cdef uint64_t high = load_u64(p) if s.size > 4 else 0
+    cdef uint64_t low = load_u32(p) if s.size == 4 else load_u64(p + 8) if s.size == 16 else 0
+    cdef int total = <int>s.size * 8
+    cdef int shift, exponent, count
+    cdef bint minus = p[0] >> 7
+    if p[0] & 0x7C == 0x7C:
+        return convert_words(x, b"nan", 3, out)
+    if p[0] & 0x7C == 0x78:
+        return convert_words(x, b"-inf" if minus else b"inf", 4 if minus else 3, out)
+    if s.size == 8:
+        low, high = high, 0
+    shift = total - 1 - width
+    if p[0] & 0x60 == 0x60:                     # the coefficient begins with 100, which is not written
+        shift -= 2
+        exponent = <int>(convert_bits(high, low, shift) & ((1 << width) - 1))
+        convert_keep_bits(&high, &low, shift)
+        convert_set_bit(&high, &low, shift + 2)
+    else:
+        exponent = <int>(convert_bits(high, low, shift) & ((1 << width) - 1))
+        convert_keep_bits(&high, &low, shift)
+    count = convert_digits(high, low, digits)
+    if count > most:
+        count = 1
+        digits[0] = c"0"
+    return convert_scientific(x, minus, digits, count, exponent - bias, text, out)
+
+
+cdef inline uint64_t convert_bits(uint64_t high, uint64_t low, int shift) noexcept nogil:
+    """The lower 64 bits of a number of 128, shifted right."""
+    if shift >= 64:
+        return high >> (shift - 64)
+    return low >> shift | (high << (64 - shift) if shift else 0)
+
+
+cdef inline void convert_keep_bits(uint64_t* high, uint64_t* low, int count) noexcept nogil:
+    """Clear all bits but the lower `count`."""
+    if count >= 64:
+        high[0] &= (<uint64_t>1 << (count - 64)) - 1
+    else:
+        high[0] = 0
+        low[0] &= (<uint64_t>1 << count) - 1
+
+
+cdef inline void convert_set_bit(uint64_t* high, uint64_t* low, int n) noexcept nogil:
+    if n >= 64:
+        high[0] |= <uint64_t>1 << (n - 64)
+    else:
+        low[0] |= <uint64_t>1 << n
+
+
+cdef int convert_digits(uint64_t high, uint64_t low, uint8_t* out) noexcept nogil:
+    """The digits of a number of 128 bits, at most 39; how many."""
+    cdef uint8_t backwards[40]
+    cdef uint32_t words[4]
+    cdef uint64_t rest
+    cdef int n = 0, i
+    words[0] = <uint32_t>(high >> 32)
+    words[1] = <uint32_t>high
+    words[2] = <uint32_t>(low >> 32)
+    words[3] = <uint32_t>low
+    while True:
+        rest = 0
+        for i in range(4):
+            rest = rest << 32 | words[i]
+            words[i] = <uint32_t>(rest / 10)
+            rest %= 10
+        backwards[n] = <uint8_t>(c"0" + rest)
+        n += 1
+        if not (words[0] | words[1] | words[2] | words[3]):
+            break
+    for i in range(n):
+        out[i] = backwards[n - 1 - i]
+    return n
+
+
+cdef bint convert_scientific(Converter* x, bint minus, const uint8_t* digits, int count, int exponent, uint8_t* text,
+                             Span* out) noexcept nogil:
+    """Digits and an exponent of ten in words, so that they can be told again: 123, 1.23, 0.00123, 1.23E+7, 1E-9."""
+    cdef int n = 0, i
+    cdef int point = count + exponent           # digits before the point
+    cdef int first = point - 1                  # the exponent of the first digit
+    cdef char power[12]
+    if minus:
+        text[0] = c"-"
+        n = 1
+    if exponent <= 0 and first >= -6:
+        if point <= 0:
+            text[n] = c"0"
+            n += 1
+        for i in range(min(point, 0), count):
+            if i == point and exponent < 0:
+                text[n] = c"."
+                n += 1
+            text[n] = digits[i] if i >= 0 else c"0"
+            n += 1
+    else:
+        text[n] = digits[0]
+        n += 1
+        if count > 1:
+            text[n] = c"."
+            memcpy(text + n + 1, digits + 1, <size_t>(count - 1))
+            n += count
+        for i in range(snprintf(power, sizeof(power), "E%+d", first)):
+            text[n] = <uint8_t>power[i]
+            n += 1
+    out.at = convert_copy(x, text, <size_t>n)
+    out.size = <uint32_t>n
     return True
 
 
@@ -545,3 +666,132 @@ cdef void convert_rewrite_element(Octets* o, uint8_t code, const Amqp10Value* v)
         convert_rewrite(o, &inner)
     if not o.failed:
         store_u32(o.at + at - 4, <uint32_t>(o.size - at))
+
+
+cdef inline void convert_add_section(Octets* o, int code) noexcept nogil:
+    cdef uint8_t* p = extend_octets(o, 3)
+    if p != NULL:
+        p[0] = 0
+        p[1] = AMQP10_CODE_SMALLULONG
+        p[2] = <uint8_t>code
+
+
+cdef void convert_rewrite_section(Octets* o, int code, const Span* section) noexcept nogil:
+    """A section that was given whole. Empty ones but a header, and nulls at the end of a list, are left out."""
+    cdef Amqp10Items items
+    cdef Amqp10Value v, inner
+    cdef size_t mark, end, before
+    cdef uint32_t fields = 0, i = 0
+    if section.at == NULL:
+        return
+    amqp10_read(section.at, &v)
+    if code >= AMQP10_SECTION_DATA and code <= AMQP10_SECTION_AMQP_VALUE:
+        convert_add_section(o, code)
+        convert_rewrite(o, &v)
+        return
+    if v.type != AMQP10_LIST:
+        if v.count:
+            convert_add_section(o, code)
+            convert_rewrite(o, &v)
+        return
+    before = o.size
+    convert_add_section(o, code)
+    mark = amqp10_open(o)
+    end = o.size
+    items = amqp10_items(&v)
+    while amqp10_next(&items, &inner):
+        convert_rewrite(o, &inner)
+        i += 1
+        if inner.type != AMQP10_NULL:
+            fields = i
+            end = o.size
+    if fields == 0 and code != AMQP10_SECTION_HEADER:
+        o.size = before
+        return
+    o.size = end
+    amqp10_close(o, mark, AMQP10_CODE_LIST8, fields)
+
+
+cdef void convert_rewrite_sections(Octets* o, Span body) noexcept nogil:
+    """Body sections."""
+    cdef const uint8_t* at = body.at
+    cdef Amqp10Section section
+    cdef Span s
+    while amqp10_next_section(&at, body.at + body.size, &section):
+        s.at = section.at
+        s.size = <uint32_t>(section.end - section.at)
+        if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
+            convert_rewrite_section(o, section.code, &s)
+
+
+# ------------------------------------------------------------------------------------------------ AMQP 0.9.1 written anew
+
+cdef void convert_rewrite_entry(Octets* o, const Amqp091Entry* e) noexcept nogil:
+    """A value as RabbitMQ writes what it has read: L is l, and what is not false is 1."""
+    cdef Cursor c = cursor_over(e.at, e.size)
+    cdef Amqp091Entry inner
+    cdef bint named = e.letter == c"F"
+    cdef size_t opened
+    add_u8(o, c"l" if e.letter == c"L" else e.letter)
+    if named or e.letter == c"A":
+        opened = amqp091_open(o)
+        while amqp091_next_entry(&c, named, &inner):
+            if named:
+                amqp091_add_name(o, inner.name.at, <uint8_t>inner.name.size)
+            convert_rewrite_entry(o, &inner)
+        amqp091_close(o, opened)
+    elif e.letter == c"t":
+        add_u8(o, e.at[0] != 0)
+    else:
+        if amqp091_letter_size[e.letter] == AMQP091_VARIABLE:
+            add_u32(o, e.size)
+        add_octets(o, e.at, e.size)
+
+
+# ------------------------------------------------------------------------------------------------ what RabbitMQ refuses
+
+cdef bint convert_keys_allowed(const Amqp10Section* section) noexcept nogil:
+    """Keys of annotations and of a footer are symbols that begin with x-."""
+    cdef Amqp10Items items
+    cdef Amqp10Value v
+    if section.code != AMQP10_SECTION_MESSAGE_ANNOTATIONS and section.code != AMQP10_SECTION_DELIVERY_ANNOTATIONS and \
+            section.code != AMQP10_SECTION_FOOTER:
+        return True
+    amqp10_read(section.at, &v)
+    items = amqp10_items(&v)
+    while amqp10_next(&items, &v):
+        if v.type != AMQP10_SYMBOL or v.size < 2 or v.body[0] != c"x" or v.body[1] != c"-":
+            return False
+        amqp10_next(&items, &v)
+    return True
+
+
+cdef bint convert_arrays_readable(const uint8_t* at) noexcept nogil:
+    """False: an array within the value has elements of a constructor that RabbitMQ does not know there."""
+    cdef Amqp10Value v
+    amqp10_read(at, &v)
+    return v.type < AMQP10_LIST or convert_readable(&v)
+
+
+cdef bint convert_readable(const Amqp10Value* v) noexcept nogil:
+    cdef Amqp10Items items
+    cdef Amqp10Value inner
+    cdef uint8_t code
+    if v.type == AMQP10_DESCRIBED:
+        amqp10_described(v, &inner)
+        return inner.type < AMQP10_LIST or convert_readable(&inner)
+    if v.type == AMQP10_ARRAY:
+        code = amqp10_primitive(v.inner)[0]
+        if amqp10_constructors[code].zero:
+            return True
+        if AMQP10_CODE_SMALLUINT <= code <= AMQP10_CODE_SMALLLONG or amqp10_constructors[code].type == AMQP10_DECIMAL32 or \
+                amqp10_constructors[code].type == AMQP10_DECIMAL64 or amqp10_constructors[code].type == AMQP10_DECIMAL128 or \
+                code == AMQP10_CODE_LIST8 or code == AMQP10_CODE_MAP8 or code == AMQP10_CODE_ARRAY8:
+            return False
+        if amqp10_constructors[code].type < AMQP10_LIST:
+            return True
+    items = amqp10_items(v)
+    while amqp10_next(&items, &inner):
+        if inner.type >= AMQP10_LIST and not convert_readable(&inner):
+            return False
+    return True

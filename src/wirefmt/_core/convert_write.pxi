@@ -21,16 +21,8 @@ cdef void convert_write_amqp10(Converter* x, Octets* o) noexcept nogil:
     convert_rewrite_section(o, AMQP10_SECTION_FOOTER, &x.sections[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST])
 
 
-cdef inline void convert_add_section(Octets* o, int code) noexcept nogil:
-    cdef uint8_t* p = extend_octets(o, 3)
-    if p != NULL:
-        p[0] = 0
-        p[1] = AMQP10_CODE_SMALLULONG
-        p[2] = <uint8_t>code
-
-
 cdef void convert_write_list(Converter* x, Octets* o, int code, int first, int count) noexcept nogil:
-    """Header or properties: nulls behind the last field are left out."""
+    """Header or properties: nulls behind the last field are left out, but in a dialect that writes all fields."""
     cdef const Span* instead = &x.sections[code - AMQP10_SECTION_FIRST]
     cdef size_t mark
     cdef int i, fields = 0
@@ -40,8 +32,10 @@ cdef void convert_write_list(Converter* x, Octets* o, int code, int first, int c
     for i in range(count):
         if x.slots[first + i].type:
             fields = i + 1
-    if fields == 0:
+    if fields == 0 and not (code == AMQP10_SECTION_HEADER and x.has_header):
         return
+    if x.all_fields:
+        fields = count
     convert_add_section(o, code)
     mark = amqp10_open(o)
     for i in range(fields):
@@ -78,51 +72,6 @@ cdef void convert_write_map(Converter* x, Octets* o, int code, int list_) noexce
     amqp10_close(o, mark, AMQP10_CODE_MAP8, <size_t>x.counts[list_] * 2)
 
 
-cdef void convert_rewrite_section(Octets* o, int code, const Span* section) noexcept nogil:
-    """A section that was given whole. Empty ones, and nulls at the end of a list, are left out."""
-    cdef Amqp10Items items
-    cdef Amqp10Value v, inner
-    cdef size_t mark, end
-    cdef uint32_t fields = 0, i = 0
-    if section.at == NULL:
-        return
-    amqp10_read(section.at, &v)
-    if code >= AMQP10_SECTION_DATA and code <= AMQP10_SECTION_AMQP_VALUE:
-        convert_add_section(o, code)
-        convert_rewrite(o, &v)
-        return
-    if v.count == 0:
-        return
-    if v.type != AMQP10_LIST:
-        convert_add_section(o, code)
-        convert_rewrite(o, &v)
-        return
-    convert_add_section(o, code)
-    mark = amqp10_open(o)
-    end = o.size
-    items = amqp10_items(&v)
-    while amqp10_next(&items, &inner):
-        convert_rewrite(o, &inner)
-        i += 1
-        if inner.type != AMQP10_NULL:
-            fields = i
-            end = o.size
-    o.size = end
-    amqp10_close(o, mark, AMQP10_CODE_LIST8, fields)
-
-
-cdef void convert_rewrite_sections(Octets* o, Span body) noexcept nogil:
-    """Body sections and a footer."""
-    cdef const uint8_t* at = body.at
-    cdef Amqp10Section section
-    cdef Span s
-    while amqp10_next_section(&at, body.at + body.size, &section):
-        s.at = section.at
-        s.size = <uint32_t>(section.end - section.at)
-        if section.code >= AMQP10_SECTION_DATA:
-            convert_rewrite_section(o, section.code, &s)
-
-
 # ------------------------------------------------------------------------------------------------ AMQP 0.9.1
 
 cdef void convert_write_amqp091(Converter* x, Octets* o) noexcept nogil:
@@ -135,7 +84,7 @@ cdef void convert_write_amqp091(Converter* x, Octets* o) noexcept nogil:
     for i in range(AMQP091_PROPERTY_COUNT):
         slot = &x.slots[C91_CONTENT_TYPE + i]
         if i == AMQP091_PROPERTY_HEADERS:
-            if x.counts[0] == 0:
+            if x.counts[0] == 0 and not x.headers:
                 continue
             opened = amqp091_open(o)
             if x.sorted and x.counts[0] > 1:

@@ -337,12 +337,11 @@ class Container:
             ],
         )
 
-    @staticmethod
-    def _broker_annotations(known: Annotations) -> Iterable[tuple[str, object]]:
+    def _broker_annotations(self, known: Annotations) -> Iterable[tuple[str, object]]:
         """In RabbitMQ's order."""
         for key in sorted(known.extra, reverse=True):
             yield key, known.extra[key]
-        if known.received_ms is not None:
+        if known.received_ms is not None and not self._stream:  # of a stream's entry it is among its own
             yield "x-opt-rabbitmq-received-time", (b"timestamp", known.received_ms)
         yield "x-exchange", known.exchange
         yield "x-routing-key", known.routing_keys[0]

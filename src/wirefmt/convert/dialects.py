@@ -14,17 +14,22 @@ from typing import Final
 from .. import _core
 from .rules import TABLES, Row, Table
 from .rules.row import (
+    AMQP_BODY,
     AMQP_ENCODED,
     ANY,
     ASCII_SHORT,
     BY_TYPE,
     DEATHS,
     DROPPED,
+    FALSE,
     FINITE,
     JMS_TOPIC,
     JOINED,
     KEY_SHORT,
     NOT_EXPIRATION,
+    OLD_ADDRESS_TOPIC,
+    OLD_MQTT_EXCHANGE,
+    OLD_TOPIC_ADDRESS,
     OVER_255,
     QUEUE,
     QUEUE_ADDRESS,
@@ -35,6 +40,7 @@ from .rules.row import (
     SECTIONS,
     SHORT,
     TEXT,
+    TEXT_PAYLOAD,
     TOPIC,
     UNSET,
     URN_UUID_LOOSE,
@@ -62,6 +68,10 @@ class Dialect:
     Attributes:
         valid: values that the target's specification does not allow are dropped, whatever the row says.
         annotation_keys: annotations of AMQP 1.0 whose keys do not begin with x- make a message refused.
+        short_arrays: arrays of AMQP 1.0 whose elements are in a short encoding (one octet of a uint, of a list's size ...) make a
+            message refused.
+        sections: messages of AMQP 1.0 without a body, or whose sections are out of order, are refused.
+        all_fields: a header and properties of AMQP 1.0 are written with all fields, nulls at the end as well.
         expiry_delivered: an MQTT consumer is told the Message Expiry Interval of messages from other protocols.
         same_is_identity: a message converted to its own protocol stays octet for octet; else it is written anew.
     """
@@ -70,6 +80,9 @@ class Dialect:
     changes: tuple[Change, ...] = ()
     valid: bool = True
     annotation_keys: bool = False
+    short_arrays: bool = False
+    sections: bool = True
+    all_fields: bool = False
     expiry_delivered: bool = True
     same_is_identity: bool = True
 
@@ -85,6 +98,7 @@ def _drop(id: str, section: str, field: str, type: str, note: str = "") -> Row:
 
 _MA: Final = "message annotations"
 _SCALARS_4_3: Final = "* - array, list, map, binary, decimal32, decimal64, decimal128, uuid, char, described"
+_INTEGERS: Final = "ubyte, ushort, uint, ulong, byte, short, int, long"
 _EXPIRATION: Final = _row("expiration-refused", "properties", "expiration", "shortstr", NOT_EXPIRATION, "", "", "", REFUSED,
                           "a number of milliseconds, at most ten years")  # fmt: skip
 
@@ -117,10 +131,10 @@ RABBITMQ_4_3: Final = Dialect("rabbitmq-4.3", (
         _row("application_properties", "application properties", "*", "*", KEY_SHORT, "properties", "headers", "*", BY_TYPE),),
         "of keys the length alone is tested"),
     Change("amqp10>amqp091", "annotations-x", (
-        _row("annotations-x-basic-type", _MA, "x-basic-type", "utf8", ANY, "properties", "type", "shortstr", SAME),
-        _row("annotations-x-basic-delivery-mode", _MA, "x-basic-delivery-mode", "ubyte", UNSET, "properties", "delivery_mode", "octet", SAME, "where there is no header"),
-        _row("annotations-x-basic-priority", _MA, "x-basic-priority", "ubyte", UNSET, "properties", "priority", "octet", SAME, "where there is no header"),
-        _row("annotations-x-basic-expiration", _MA, "x-basic-expiration", "utf8", UNSET, "properties", "expiration", "shortstr", SAME, "where there is no header"),
+        _row("annotations-x-basic-type", _MA, "x-basic-type", "utf8, symbol, binary", UNSET, "properties", "type", "shortstr", SAME),
+        _row("annotations-x-basic-delivery-mode", _MA, "x-basic-delivery-mode", _INTEGERS, UNSET, "properties", "delivery_mode", "octet", SAME, "where there is no header"),
+        _row("annotations-x-basic-priority", _MA, "x-basic-priority", _INTEGERS, UNSET, "properties", "priority", "octet", SAME, "where there is no header"),
+        _row("annotations-x-basic-expiration", _MA, "x-basic-expiration", "utf8, symbol, binary", UNSET, "properties", "expiration", "shortstr", SAME, "where there is no header"),
         _drop("annotations-x-basic", _MA, "x-basic-*", "*"),
         _drop("annotations-x-exchange", _MA, "x-exchange", "*", "the exchange is in basic.deliver"),
         _drop("annotations-x-routing-key", _MA, "x-routing-key", "*", "the routing key is in basic.deliver"),
@@ -194,12 +208,58 @@ RABBITMQ_4_3: Final = Dialect("rabbitmq-4.3", (
     Change("amqp091>mqtt5", "headers", (
         _row("headers", "properties", "headers", "* - array, table, binary, decimal", FINITE, "Variable Header", "User Property", "utf8", TEXT),),
         "binary is dropped as well; the server has no text for decimals"),
-), valid=False, annotation_keys=True, expiry_delivered=False, same_is_identity=False)
+), valid=False, annotation_keys=True, short_arrays=True, expiry_delivered=False, same_is_identity=False)
+# fmt: on
+
+
+def _but(dialect: Dialect, *changes: Change, without: tuple[tuple[str, str], ...] = ()) -> tuple[Change, ...]:
+    """The changes of a dialect, but these in the place of those with the same rows, and `without` some of them."""
+    instead = {(change.table, change.id) for change in changes}.union(without)
+    return *(change for change in dialect.changes if (change.table, change.id) not in instead), *changes
+
+
+# fmt: off
+RABBITMQ_3_13: Final = Dialect("rabbitmq-3.13", _but(RABBITMQ_4_3,
+    Change("amqp10>amqp091", "reply_to", (
+        _row("reply_to", "properties", "reply_to", "utf8", SHORT, "properties", "reply_to", "shortstr", SAME),),
+        "any address as it is; the length alone is tested"),
+    *(Change("amqp10>amqp091", body, (
+        _row(body, body, "", "*", ANY, "payload", "", "binary", AMQP_BODY, "type is amqp-1.0"),),
+        "encoded anew, without the footer") for body in ("amqp.value", "amqp.sequence")),
+    Change("amqp10>amqp091", "data-multiple", (
+        _row("data-multiple", "data (multiple)", "", "*", ANY, "payload", "", "binary", AMQP_BODY, "or no body; type is amqp-1.0"),),
+        "encoded anew, without the footer; the same where there is no body"),
+    Change("amqp091>amqp10", "headers-amqp-annotations", (
+        _row("headers-amqp-annotations", "properties", "headers[x-amqp-1.0-message-annotations]", "longstr, binary", ANY, _MA, "*", "", SECTION_TOO),),
+        "there is none for the footer"),
+    Change("mqtt5>amqp10", "response-topic", (
+        _row("response-topic", "Variable Header", "Response Topic", "utf8", ANY, "properties", "reply_to", "utf8", OLD_TOPIC_ADDRESS),),
+        "the address is /exchange/X/RK, not percent-encoded"),
+    Change("amqp10>mqtt5", "durable-absent", (
+        _row("durable-absent", "header", "durable", "absent", ANY, "Fixed Header", "QoS", "bits", FALSE),),
+        "what does not say that it is durable is not"),
+    Change("amqp10>mqtt5", "reply_to", (
+        _row("reply_to", "properties", "reply_to", "utf8", OLD_MQTT_EXCHANGE, "Variable Header", "Response Topic", "utf8", OLD_ADDRESS_TOPIC),),
+        "the address is /exchange/X/RK, not percent-encoded"),
+    Change("amqp10>mqtt5", "amqp.value-utf8", (
+        _row("amqp.value-text", "amqp.value", "", _SCALARS_4_3, FINITE, "Payload", "", "binary", TEXT_PAYLOAD, "Payload Format Indicator 1"),),
+        "every scalar is text"),
+    *(Change("amqp10>mqtt5", body, (
+        _row(body, body, "", "*", ANY, "Payload", "", "binary", AMQP_BODY, "Content Type is message/vnd.rabbitmq.amqp"),),
+        "encoded anew, without the footer") for body in ("amqp.value", "amqp.sequence")),
+    without=(
+        ("amqp091>amqp10", "reply_to"),
+        ("mqtt5>amqp10", "payload-formatted"),
+        ("mqtt5>amqp10", "subscription-identifier"),
+        ("mqtt5>amqp091", "subscription-identifier"),
+        ("amqp10>mqtt5", "amqp.value-binary"),
+    ),
+), valid=False, short_arrays=True, sections=False, all_fields=True, expiry_delivered=False, same_is_identity=False)
 # fmt: on
 
 DOCUMENTED: Final = Dialect("documented")
 
-DIALECTS: Final = {dialect.name: dialect for dialect in (DOCUMENTED, RABBITMQ_4_3)}
+DIALECTS: Final = {dialect.name: dialect for dialect in (DOCUMENTED, RABBITMQ_4_3, RABBITMQ_3_13)}
 
 
 def tables_of(dialect: Dialect) -> tuple[Table, ...]:
@@ -262,6 +322,9 @@ def compile_tables(tables: Iterable[Table], dialect: Dialect) -> _core.ConvertRu
         valid=dialect.valid,
         annotation_keys=dialect.annotation_keys,
         same_is_identity=dialect.same_is_identity,
+        short_arrays=dialect.short_arrays,
+        sections=dialect.sections,
+        all_fields=dialect.all_fields,
     )
 
 

@@ -59,6 +59,7 @@ MQTT_EXCHANGE: Final = "MQTT_EXCHANGE"  # the address /exchanges/:exchange/:key,
 JMS_TOPIC: Final = "JMS_TOPIC"  # the annotation x-opt-jms-reply-to says: a topic
 UNSET: Final = "UNSET"  # nothing has gone to the target yet
 FORMATTED: Final = "FORMATTED"  # Payload Format Indicator 1
+OLD_MQTT_EXCHANGE: Final = "OLD_MQTT_EXCHANGE"  # the address /exchange/:exchange/:key, the exchange being mqtt.exchange
 AMQP_ENCODED: Final = "AMQP_ENCODED"  # the message's type is amqp-1.0
 
 # conversions
@@ -87,10 +88,15 @@ QUEUE_NAME: Final = "QUEUE_NAME"  # /queues/:queue to the queue's name, percent-
 QUEUE_ADDRESS: Final = "QUEUE_ADDRESS"  # and back
 TOPIC_ADDRESS: Final = "TOPIC_ADDRESS"  # MQTT topic to /exchanges/:exchange/:key, the key percent-encoded
 ADDRESS_TOPIC: Final = "ADDRESS_TOPIC"  # and back
+OLD_TOPIC_ADDRESS: Final = "OLD_TOPIC_ADDRESS"  # MQTT topic to /exchange/:exchange/:key, as it is
+OLD_ADDRESS_TOPIC: Final = "OLD_ADDRESS_TOPIC"  # and back
 ROUTING_KEY: Final = "ROUTING_KEY"  # MQTT topic to routing key: / is ., + is *
 TOPIC: Final = "TOPIC"  # and back
 JOINED: Final = "JOINED"  # all data sections as one
-AMQP_ENCODED_BODY: Final = "AMQP_ENCODED"  # body sections as they are encoded; the target says that they are AMQP
+AMQP_ENCODED_BODY: Final = (
+    "AMQP_ENCODED"  # body sections and footer as they are encoded; the target says that they are AMQP
+)
+AMQP_BODY: Final = "AMQP_BODY"  # ... written anew, without the footer
 TEXT_PAYLOAD: Final = "FORMATTED"  # text, and Payload Format Indicator 1
 SECTION: Final = "SECTION"  # octets that are a whole section of AMQP 1.0
 SECTION_TOO: Final = "SECTION_TOO"  # ... and the next row has the value as well

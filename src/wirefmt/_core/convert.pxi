@@ -100,7 +100,9 @@ cdef int convert_apply_number(Converter* x, const ConvertRow* row, ConvertValue*
     cdef int how = row.how
     if how == HOW_MS_TO_S:
         ms = <int64_t>n
-        if ms % 1000:
+        if ms <= -1000:
+            x.narrowed = REASON_WRAPS           # there is no time before 1970
+        elif ms % 1000:
             x.narrowed = REASON_ROUNDS
         return convert_put(x, row, v, s, <uint64_t>(ms / 1000))
     if how == HOW_S_TO_MS or how == HOW_S_TO_MS_TEXT:

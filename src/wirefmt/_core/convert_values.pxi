@@ -106,7 +106,9 @@ cdef bint convert_item_091(Converter* x, Octets* o, const ConvertRow* row, Conve
         add_u8(o, letter)
     else:
         if row.how == HOW_MS_TO_S:
-            if n % 1000:
+            if n <= -1000:
+                x.narrowed = REASON_WRAPS       # there is no time before 1970
+            elif n % 1000:
                 x.narrowed = REASON_ROUNDS
             n /= 1000
         elif v.type == AMQP10_ULONG and n < 0:
@@ -227,6 +229,8 @@ cdef bint convert_items_10(Converter* x, Octets* o, const Amqp091Entry* entry, i
             row = convert_item_row(x, &key)
             if row == NULL:
                 continue
+            if x.tell and depth == 0:
+                convert_note(x, row, 0, &key, CONVERT_TAKEN, REASON_ROW)
             amqp10_add_variable(o, amqp10_narrow_code(row.type), e.name.at, e.name.size)
         if not convert_item(x, o, &item, depth + 1):
             o.size = before

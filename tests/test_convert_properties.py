@@ -204,10 +204,14 @@ TOPIC = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0#
 @pytest.mark.parametrize("to", ["amqp10", "amqp091"])
 @SETTINGS
 @given(
-    qos=st.integers(0, 1), payload=st.binary(max_size=40), topic=st.none() | TOPIC, correlation=st.none() | st.binary(max_size=300) |
-    st.uuids().map(lambda u: f"urn:uuid:{u}".encode()), content_type=st.none() | ASCII,
-    pairs=st.lists(st.tuples(KEYS, SHORT), max_size=5, unique_by=lambda pair: pair[0]), expiry=st.none() | st.integers(0, 2**32 - 1),
-)  # fmt: skip
+    qos=st.integers(0, 1),
+    payload=st.binary(max_size=40),
+    topic=st.none() | TOPIC,
+    correlation=st.none() | st.binary(max_size=300) | st.uuids().map(lambda u: f"urn:uuid:{u}".encode()),
+    content_type=st.none() | ASCII,
+    pairs=st.lists(st.tuples(KEYS, SHORT), max_size=5, unique_by=lambda pair: pair[0]),
+    expiry=st.none() | st.integers(0, 2**32 - 1),
+)
 def test_mqtt5_comes_back(
     to: Protocol, qos: int, payload: bytes, topic: str | None, correlation: bytes | None, content_type: str | None,
     pairs: list[tuple[str, str]], expiry: int | None,

@@ -82,7 +82,7 @@ def meant(gives: dict[str, Any]) -> dict[str, str]:
 
 def attempt(table: str, dialect: str, message: Any) -> tuple[Conversion | None, dict[str, str]]:
     """The result and what became of each value, by rule: of none where the message is refused."""
-    source, _, to = table.partition(">")
+    to = table.partition(">")[2]
     try:
         got = convert(message, to=to, dialect=dialect, routing_key="t", explain=True)  # type: ignore[arg-type]
     except ConversionError as refusal:

@@ -867,7 +867,7 @@ def convert_message(message, *, to, source=None, dialect="documented", routing_k
         message: an amqp10.Message, mqtt.Publish or amqp091.BasicMessage; a pair (properties, body) of AMQP 0.9.1; octets, with
             `source`.
         to: "amqp10", "amqp091" or "mqtt5".
-        dialect: "documented" is the published document, "rabbitmq-4.3" that server.
+        dialect: "documented" is the published document, "rabbitmq-4.3" and "rabbitmq-3.13" are those servers.
         routing_key: becomes the topic of a PUBLISH.
         mqtt_exchange: the exchange of MQTT topics in reply-to addresses (RabbitMQ's mqtt.exchange).
         topics: between topics and routing keys, "translated": / is . and + is *; "sparkplug": also the version in Sparkplug's

@@ -55,8 +55,8 @@ def conversion_options(command: Any) -> Any:
         ),
         click.option(
             "--dialect", type=_Dialect(), default="documented", show_default=True, metavar="NAME", panel="Conversion",
-            help="Whose rules: documented (RabbitMQ's published tables) or rabbitmq-4.3 (what that server does); "
-            "docs/dialects.md compares them.",
+            help="Whose rules: documented (RabbitMQ's published tables) or rabbitmq-4.3, rabbitmq-3.13 (what those "
+            "servers do); docs/dialects.md compares them.",
         ),
     ):  # fmt: skip
         command = decorate(command)

@@ -32,6 +32,7 @@ WHEN: Final = {
     "UNSET": "nothing has gone there yet",
     "FORMATTED": "Payload Format Indicator 1",
     "AMQP_ENCODED": "the message's type is amqp-1.0",
+    "OLD_MQTT_EXCHANGE": "an address /exchange/:exchange/:key of mqtt.exchange",
 }
 
 #: What rows do with a value.
@@ -59,10 +60,13 @@ HOW: Final = {
     "QUEUE_ADDRESS": "the address /queues/:queue, percent-encoded",
     "TOPIC_ADDRESS": "the address /exchanges/:exchange/:key, the key percent-encoded",
     "ADDRESS_TOPIC": "the key as topic, percent-decoded",
+    "OLD_TOPIC_ADDRESS": "the address /exchange/:exchange/:key, nothing percent-encoded",
+    "OLD_ADDRESS_TOPIC": "the key as topic",
     "ROUTING_KEY": "topic to routing key",
     "TOPIC": "routing key to topic",
     "JOINED": "all sections joined",
     "AMQP_ENCODED": "encoded as AMQP 1.0, and marked so",
+    "AMQP_BODY": "encoded anew as AMQP 1.0 without the footer, and marked so",
     "FORMATTED": "with Payload Format Indicator 1",
     "SECTION": "as the whole section",
     "SECTION_TOO": "as the whole section; the next row has it as well",

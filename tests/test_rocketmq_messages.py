@@ -127,6 +127,19 @@ def test_frames_have_nothing_that_lax_skips() -> None:
         ('{"extFields":null}', {"ext_fields": None}),
         ('{"extFields":{}}', {"ext_fields": {}}),
         ('{"a":{1:2,b:[,]},"code":3}', {"code": 3}),
+        ('{"code":NaN,"flag":1,"remark":undefined,"x":NaN}', {"code": 0, "flag": 1, "remark": None}),
+        ('{"extFields":{"a":NaN,"b":{"c":NaN},"d":[NaN,2]}}', {"ext_fields": {"a": None, "b": "{}", "d": "[null,2]"}}),
+        ('{"extFields":{null :"1","null":"2",nullx:"3",NULL:"4",true:"5"}}',
+         {"ext_fields": {None: "1", "null": "2", "nullx": "3", "NULL": "4", "true": "5"}}),
+        ('{"code": 1,"extFields":"null"}', {"code": 1, "ext_fields": None}),
+        ('{"code":1;"extFields":{"a":"1";"b":2};"flag":2;}', {"code": 1, "flag": 2, "ext_fields": {"a": "1", "b": "2"}}),
+        ('{"code":1,"serializeTypeCurrentRPC":1}', {"code": 1, "serialize_type": "JSON"}),
+        ('{"code":1,"serializeTypeCurrentRPC":"XX"}', {"code": 1, "serialize_type": "JSON"}),
+        # what it makes of too large numbers, where names are as it writes them, and no blank is in the way
+        ('{"code":9999999999}', {"code": 1410065407}),
+        ('{"flag":1,"code":-9999999999}', {"code": -1410065407}),
+        ('{"version":1,"opaque":"5000000000"}', {"opaque": 705032704}),
+        ('{"code":05000000000 }', {"code": 705032704}),
     ],
 )  # fmt: skip
 def test_the_real_reader_takes(text: str, fields: dict[str, Any]) -> None:
@@ -145,7 +158,15 @@ def test_the_real_reader_takes(text: str, fields: dict[str, Any]) -> None:
         ('{"language":[]}', "language"), ('{"remark":"\\q"}', "remark"), ('{"remark":"\\u12"}', "remark"),
         ('{"remark":"a}', "remark"), ('{"extFields":[]}', "ext_fields"), ('{"extFields":"null"}', "ext_fields"),
         ('{"extFields":{1:"a"}}', "ext_fields"), ('{"extFields":{"a":"b"}', "header"), ('{"suspended":[]}', "header"),
-        ('{"body":1}', "header"),
+        ('{"body":1}', "header"), ('{"body":NaN}', "header"), ('{"body":undefined}', "header"),
+        ('{"language":undefined}', "language"), ('{"language":NaN}', "language"), ('{"extFields":undefined}', "ext_fields"),
+        ('{"serializeTypeCurrentRPC":2}', "header"), ('{"serializeTypeCurrentRPC":true}', "header"),
+        ('{"serializeTypeCurrentRPC":{}}', "header"), ('{"serializeTypeCurrentRPC":NaN}', "header"),
+        ('{;"code":1}', "header"), ('{"code":1,;"flag":2}', "header"), ('{"x":[1;2]}', "header"),
+        ('{"x":{"a":1;"b":2}}', "header"), ('{"x":-NaN}', "header"), ('{"x":NaNa}', "header"), ('{"code":Infinity}', "code"),
+        ('{"code":4294967296}', "code"), ('{"code":3000000000}', "code"), ('{"code": 9999999999}', "code"),
+        ('{"x":1,"code":9999999999}', "code"), ('{CODE:5000000000}', "code"), ('{"code":5000000000L}', "code"),
+        ('{"flag":1, "opaque":5000000000}', "opaque"),
     ],
 )  # fmt: skip
 def test_the_real_reader_refuses(text: str, path: str) -> None:
@@ -155,12 +176,37 @@ def test_the_real_reader_refuses(text: str, path: str) -> None:
     assert 8 <= caught.value.offset <= 8 + len(text)
 
 
-def test_ill_formed_utf8() -> None:
+def binary_frame(remark: bytes = b"", ext: bytes = b"", ext_size: int | None = None) -> bytes:
+    header = struct.pack(">hbhiii", 10, 0, 0, 1, 0, len(remark)) + remark
+    header += struct.pack(">i", len(ext) if ext_size is None else ext_size) + ext
+    return struct.pack(">II", 4 + len(header), 1 << 24 | len(header)) + header
+
+
+@pytest.mark.parametrize(
+    ("octets", "text"),
+    [
+        (b"\xffa", "\ufffda"), (b"\xed\xa0\xbd", "\ufffd"), (b"\xed\xb0\x80x", "\ufffdx"), (b"\xed\xa0", "\ufffd"),
+        (b"\xed\xa0\xff", "\ufffd\ufffd"), (b"\xed", "\ufffd"), (b"\xe4\xb8x", "\ufffdx"), (b"\xc0\x80", "\ufffd\ufffd"),
+        (b"\xe0\x80\x80", "\ufffd\ufffd\ufffd"), (b"\xed\x9f\xbf", "\ud7ff"),
+    ],
+)  # fmt: skip
+def test_ill_formed_utf8_of_a_binary_header_is_what_java_makes_of_it(octets: bytes, text: str) -> None:
+    assert rocketmq.decode(binary_frame(remark=octets)).remark == text
+
+
+def test_ill_formed_utf8_of_a_json_header() -> None:
     with pytest.raises(Malformed, match=r"header: ill-formed UTF-8 at offset 23 \[2\]"):
         rocketmq.decode(json_frame(b'{"remark":"abcd\xff"}'))
-    header = struct.pack(">hbhiii", 10, 0, 0, 1, 0, 2) + b"\xffa" + bytes(4)
-    frame = struct.pack(">II", 4 + len(header), 1 << 24 | len(header)) + header
-    assert rocketmq.decode(frame).remark == "\ufffda"
+
+
+def test_no_text_of_a_map_is_longer_than_the_map_says_it_is() -> None:
+    ext = b"\0\5topic\0\0\0\6orders\0\1x\0\0\0\2yy"
+    for size, fields in ((26, {"topic": "orders", "x": "yy"}), (18, {"topic": "orders", "x": "yy"}), (6, {"topic": "orders"})):
+        assert rocketmq.decode(binary_frame(ext=ext, ext_size=size)).ext_fields == fields
+    for size in (5, 4, 1):
+        with pytest.raises(Truncated, match="ext_fields") as caught:
+            rocketmq.decode(binary_frame(ext=ext, ext_size=size))
+        assert caught.value.have == size
 
 
 # ---- errors

@@ -148,7 +148,7 @@ cdef int rocketmq_read_binary(RocketmqFrame* m, uint32_t max_elements, RocketmqF
     m.has_opaque = 1
     m.flag = <int32_t>load_u32(p + 9)
     p += 13
-    status = rocketmq_take_text(m, &p, end - 4, 4, ROCKETMQ_FIELD_REMARK, -1, &m.remark, f)
+    status = rocketmq_take_text(m, &p, end - 4, 4, m.header.size, ROCKETMQ_FIELD_REMARK, -1, &m.remark, f)
     if status != OK:
         return status
     size = <int32_t>load_u32(p)
@@ -175,7 +175,8 @@ cdef inline void rocketmq_keep_field(RocketmqFields* fields, const RocketmqText*
 
 cdef int rocketmq_read_map(RocketmqFrame* m, const uint8_t* p, const uint8_t* stop, const uint8_t* end,
                            uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
-    """The map whose length says that it ends at `stop`: an entry that begins before it is read to its own end."""
+    """The map whose length says that it ends at `stop`: an entry that begins before it is read to its own end, but no text
+    of it is longer than the map is said to be."""
     cdef RocketmqText key, value
     cdef const uint8_t* begin = p
     cdef uint32_t count = 0
@@ -185,9 +186,9 @@ cdef int rocketmq_read_map(RocketmqFrame* m, const uint8_t* p, const uint8_t* st
         if max_elements and count == max_elements:
             return fault(f, LIMIT, ROCKETMQ_CHECK_ELEMENTS, ROCKETMQ_FIELD_EXT_FIELDS, p - m.frame,
                          <int64_t>count + 1, max_elements, 0)
-        status = rocketmq_take_text(m, &p, end, 2, ROCKETMQ_FIELD_EXT_FIELDS_KEY, <int>count, &key, f)
+        status = rocketmq_take_text(m, &p, end, 2, stop - begin, ROCKETMQ_FIELD_EXT_FIELDS_KEY, <int>count, &key, f)
         if status == OK:
-            status = rocketmq_take_text(m, &p, end, 4, ROCKETMQ_FIELD_EXT_FIELDS_VALUE, <int>count, &value, f)
+            status = rocketmq_take_text(m, &p, end, 4, stop - begin, ROCKETMQ_FIELD_EXT_FIELDS_VALUE, <int>count, &value, f)
         if status == OK and fields != NULL:
             rocketmq_keep_field(fields, &key, &value)
         count += 1
@@ -196,9 +197,9 @@ cdef int rocketmq_read_map(RocketmqFrame* m, const uint8_t* p, const uint8_t* st
     return status
 
 
-cdef int rocketmq_take_text(const RocketmqFrame* m, const uint8_t** at, const uint8_t* end, int width, int field,
-                            int index, RocketmqText* out, Fault* f) noexcept nogil:
-    """A length of `width` octets and as many octets; no octets are null."""
+cdef int rocketmq_take_text(const RocketmqFrame* m, const uint8_t** at, const uint8_t* end, int width, int64_t most,
+                            int field, int index, RocketmqText* out, Fault* f) noexcept nogil:
+    """A length of `width` octets, and as many octets, `most` at most; no octets are null."""
     cdef const uint8_t* p = at[0]
     cdef int32_t size
     cdef int status = OK
@@ -212,6 +213,9 @@ cdef int rocketmq_take_text(const RocketmqFrame* m, const uint8_t** at, const ui
         elif size > end - p - width:
             status = fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, field, p + width - m.frame, size, end - p - width,
                            ROCKETMQ_FIELD_HEADER_LENGTH)
+        elif size > most:
+            status = fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, field, p + width - m.frame, size, most,
+                           ROCKETMQ_FIELD_EXT_FIELDS)
     if status != OK:
         f.index = index
         return status
@@ -233,6 +237,7 @@ cdef struct RocketmqJson:
     const uint8_t* end
     uint32_t elements, max_elements
     int field                   # where faults lie
+    bint quick                  # a header so far as the Java code writes it: the real reader takes a quicker way then
     Fault* f
 
 
@@ -420,7 +425,7 @@ cdef int rocketmq_json_name(RocketmqJson* j, bint inner, RocketmqText* out) noex
             p += 1
         out.at = j.at
         out.size = <uint32_t>(p - j.at)
-        out.form = ROCKETMQ_OCTETS
+        out.form = ROCKETMQ_NULL if not inner and rocketmq_is(out, b"null", 4) else ROCKETMQ_OCTETS
         j.at = p
         status = OK
     if status == OK:
@@ -451,7 +456,8 @@ cdef inline bint rocketmq_is_word(const RocketmqText* text) noexcept nogil:
 
 
 cdef int rocketmq_json_scalar(RocketmqJson* j, RocketmqText* out) noexcept nogil:
-    """A string, a number, true, false, null or undefined. Numbers without fraction and the two words are their text."""
+    """A string, a number, true, false, null, undefined or NaN, which are null too. Numbers without fraction and the two
+    words are their text."""
     cdef const uint8_t* p = j.at
     if p < j.end and (p[0] == c'"' or p[0] == c"'"):
         return rocketmq_json_string(j, out)
@@ -459,7 +465,7 @@ cdef int rocketmq_json_scalar(RocketmqJson* j, RocketmqText* out) noexcept nogil
     out.form = ROCKETMQ_OCTETS
     if p < j.end and (p[0] == c"-" or p[0] == c"+" or c"0" <= p[0] <= c"9"):
         return rocketmq_json_number(j, out)
-    if rocketmq_json_word(j, b"null", 4) or rocketmq_json_word(j, b"undefined", 9):
+    if rocketmq_json_word(j, b"null", 4) or rocketmq_json_word(j, b"undefined", 9) or rocketmq_json_word(j, b"NaN", 3):
         out.form = ROCKETMQ_NULL
     elif not rocketmq_json_word(j, b"true", 4) and not rocketmq_json_word(j, b"false", 5):
         return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
@@ -646,13 +652,13 @@ cdef enum RocketmqMember:
     ROCKETMQ_OTHER = 0
     ROCKETMQ_CODE, ROCKETMQ_FLAG, ROCKETMQ_LANGUAGE, ROCKETMQ_OPAQUE, ROCKETMQ_REMARK, ROCKETMQ_VERSION
     ROCKETMQ_EXT_FIELDS
-    ROCKETMQ_BODY, ROCKETMQ_SUSPENDED       # not used, but their types are checked
+    ROCKETMQ_BODY, ROCKETMQ_SUSPENDED, ROCKETMQ_SERIALIZE       # not used, but their types are checked
 
 
 cdef int rocketmq_member(const RocketmqText* name) noexcept nogil:
     """Which member it is. The real reader takes no notice of case, `_` and `-`."""
     cdef uint8_t[64] raw
-    cdef uint8_t[12] word
+    cdef uint8_t[24] word
     cdef const uint8_t* p = name.at
     cdef size_t n = name.size, i
     cdef int size = 0
@@ -664,7 +670,7 @@ cdef int rocketmq_member(const RocketmqText* name) noexcept nogil:
     for i in range(n):
         if p[i] == c"_" or p[i] == c"-":
             continue
-        if size == 12:
+        if size == 24:
             return ROCKETMQ_OTHER
         word[size] = p[i] | 0x20 if c"A" <= p[i] <= c"Z" else p[i]
         size += 1
@@ -682,19 +688,34 @@ cdef int rocketmq_member(const RocketmqText* name) noexcept nogil:
     if size == 9:
         return (ROCKETMQ_EXT_FIELDS if memcmp(word, b"extfields", 9) == 0 else
                 ROCKETMQ_SUSPENDED if memcmp(word, b"suspended", 9) == 0 else ROCKETMQ_OTHER)
+    if size == 23:
+        return ROCKETMQ_SERIALIZE if memcmp(word, b"serializetypecurrentrpc", 23) == 0 else ROCKETMQ_OTHER
     return ROCKETMQ_OTHER
 
 
-cdef int[10] ROCKETMQ_MEMBER_FIELD       # member -> FIELDS row
+cdef CText[11] ROCKETMQ_MEMBER_NAMES      # as the Java code writes them
+ROCKETMQ_MEMBER_NAMES = [
+    "", "code", "flag", "language", "opaque", "remark", "version", "extFields", "body", "suspended", "serializeTypeCurrentRPC",
+]
+
+
+cdef inline bint rocketmq_is_spelt(const RocketmqText* name, int member) noexcept nogil:
+    return member != ROCKETMQ_OTHER and name.form == ROCKETMQ_OCTETS and rocketmq_is(
+        name, ROCKETMQ_MEMBER_NAMES[member], <uint32_t>strlen(ROCKETMQ_MEMBER_NAMES[member]))
+
+
+cdef int[11] ROCKETMQ_MEMBER_FIELD       # member -> FIELDS row
 ROCKETMQ_MEMBER_FIELD = [
     ROCKETMQ_FIELD_HEADER, ROCKETMQ_FIELD_CODE, ROCKETMQ_FIELD_FLAG, ROCKETMQ_FIELD_LANGUAGE, ROCKETMQ_FIELD_OPAQUE,
     ROCKETMQ_FIELD_REMARK, ROCKETMQ_FIELD_VERSION, ROCKETMQ_FIELD_EXT_FIELDS, ROCKETMQ_FIELD_HEADER, ROCKETMQ_FIELD_HEADER,
+    ROCKETMQ_FIELD_HEADER,
 ]
 
 
 cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
     cdef RocketmqJson j
     cdef RocketmqText name
+    cdef const uint8_t* begin
     cdef size_t bad = 0
     cdef int status, member
     j.base = m.frame
@@ -703,6 +724,7 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFie
     j.elements = 0
     j.max_elements = max_elements
     j.field = ROCKETMQ_FIELD_HEADER
+    j.quick = True
     j.f = f
     if fields != NULL:
         fields.count = 0
@@ -724,6 +746,7 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFie
         status = rocketmq_json_next(&j)
         if status != OK or j.at[0] == c"}":
             break
+        begin = j.at
         status = rocketmq_json_name(&j, False, &name)
         if status == OK and rocketmq_comment_before_colon(&name, j.at):
             j.at = name.at + name.size
@@ -731,12 +754,14 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFie
         if status == OK:
             member = rocketmq_member(&name)
             j.field = ROCKETMQ_MEMBER_FIELD[member]
+            j.quick = j.quick and j.at - begin == name.size + 3 and rocketmq_is_spelt(&name, member)
             status = rocketmq_take_member(&j, m, member, fields)
             j.field = ROCKETMQ_FIELD_HEADER
         if status == OK:
             status = rocketmq_json_behind(&j)
         if status != OK:
             break
+        j.quick = j.quick and j.end - j.at >= 2 and j.at[0] == c"," and j.at[1] == c'"'
     if status != OK:
         return status
     j.at += 1
@@ -771,9 +796,11 @@ cdef inline int rocketmq_json_next(RocketmqJson* j) noexcept nogil:
 
 
 cdef inline int rocketmq_json_behind(RocketmqJson* j) noexcept nogil:
-    """Behind a member's value comes a comma or the end."""
+    """Behind a member's value comes a comma, one semicolon, or the end."""
     cdef int status = rocketmq_json_gap(j)
-    if status == OK and (j.at >= j.end or (j.at[0] != c"," and j.at[0] != c"}")):
+    if status == OK and j.at < j.end and j.at[0] == c";":
+        j.at += 1
+    elif status == OK and (j.at >= j.end or (j.at[0] != c"," and j.at[0] != c"}")):
         return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
     return status
 
@@ -782,6 +809,7 @@ cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrame* m, int memb
                                      RocketmqFields* fields) noexcept nogil:
     cdef RocketmqText value
     cdef const uint8_t* at = j.at
+    cdef int32_t ignored = 0
     cdef bint quoted
     cdef int status
     if member == ROCKETMQ_EXT_FIELDS:
@@ -803,6 +831,8 @@ cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrame* m, int memb
         return status
     if member == ROCKETMQ_LANGUAGE:
         return rocketmq_take_language(j, at, quoted, &value, &m.language)
+    if member == ROCKETMQ_SERIALIZE and not quoted and not rocketmq_is_null(&value):
+        return rocketmq_take_ordinal(j, at, &value, 2, ROCKETMQ_CHECK_JSON_SYNTAX, &ignored)
     if member == ROCKETMQ_REMARK:
         m.remark = value
     elif (member == ROCKETMQ_BODY and not rocketmq_is_octets(&value, quoted)) or \
@@ -815,7 +845,7 @@ cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrame* m, int memb
 cdef bint rocketmq_is_octets(const RocketmqText* value, bint quoted) noexcept nogil:
     """A string, null, or an array of numbers."""
     cdef uint32_t i
-    if quoted or value.form == ROCKETMQ_NULL:
+    if quoted or rocketmq_is_null(value):
         return True
     if value.form != ROCKETMQ_VALUE or value.at[0] != c"[":
         return False
@@ -845,7 +875,7 @@ cdef bint rocketmq_is_boolean(const RocketmqText* value, bint quoted) noexcept n
 
 
 cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m, RocketmqFields* fields) noexcept nogil:
-    """extFields: an object whose values are texts, or null."""
+    """extFields: an object whose values are texts, or null; where it is not read the quick way, the text null as well."""
     cdef RocketmqText text, key
     cdef const uint8_t* at = j.at
     cdef int status
@@ -853,7 +883,7 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m, RocketmqFields* fi
         status = rocketmq_json_value(j, &text)
         if status != OK:
             return status
-        if text.form != ROCKETMQ_NULL:
+        if not rocketmq_is_null(&text) and (j.quick or text.at == at or not rocketmq_is(&text, b"null", 4)):
             j.at = at
             return rocketmq_json_stop(j, ROCKETMQ_CHECK_EXT_FIELDS_OBJECT)
         m.ext.at = NULL
@@ -901,6 +931,7 @@ cdef int rocketmq_take_int(RocketmqJson* j, const uint8_t* at, bint quoted, cons
     """A number of 32 bits: as one, as text, with a fraction that is cut off, or as true and false. Null leaves it."""
     cdef const uint8_t* p = value.at
     cdef const uint8_t* end = p + value.size
+    cdef const uint8_t* digits
     cdef int64_t v = 0
     cdef bint minus
     if value.form == ROCKETMQ_NULL:
@@ -918,6 +949,7 @@ cdef int rocketmq_take_int(RocketmqJson* j, const uint8_t* at, bint quoted, cons
     minus = p < end and p[0] == c"-"
     if minus or (quoted and p < end and p[0] == c"+"):
         p += 1
+    digits = p
     if p == end or value.form != ROCKETMQ_OCTETS:
         j.at = at
         return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_NUMBER)
@@ -927,14 +959,31 @@ cdef int rocketmq_take_int(RocketmqJson* j, const uint8_t* at, bint quoted, cons
         elif not (quoted and p[0] == c","):             # text may have its thousands apart
             v = <int64_t>1 << 40
         if v > <int64_t>0x80000000:
-            j.at = at
-            return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_NUMBER)
+            break
         p += 1
-    if v == <int64_t>0x80000000 and not minus:
+    if v > <int64_t>0x7FFFFFFF + minus:
+        if j.quick and j.at == end + quoted and rocketmq_wraps(digits, end, &v):
+            out[0] = <int32_t>(-v if minus else v)
+            return OK
         j.at = at
         return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_NUMBER)
     out[0] = <int32_t>(-v if minus else v)
     return OK
+
+
+cdef bint rocketmq_wraps(const uint8_t* p, const uint8_t* end, int64_t* out) noexcept nogil:
+    """The real reader's quick way compares each product with what was multiplied, and so misses some numbers of more than
+    32 bits: what it makes of them. False: it notices."""
+    cdef uint32_t v = 0
+    if end - p > 13:
+        return False
+    while p < end:
+        if not c"0" <= p[0] <= c"9" or <int32_t>(v * 10) < <int32_t>v:
+            return False
+        v = v * 10 + (p[0] - c"0")
+        p += 1
+    out[0] = v
+    return v <= 0x7FFFFFFF
 
 
 cdef const uint8_t* rocketmq_without_zeros(const uint8_t* p, const uint8_t* end) noexcept nogil:
@@ -988,6 +1037,23 @@ cdef bint rocketmq_cut(const uint8_t* p, const uint8_t* end, int64_t* out) noexc
     return True
 
 
+cdef inline bint rocketmq_is_null(const RocketmqText* value) noexcept nogil:
+    """null itself, which is more welcome than the words that mean the same."""
+    return value.form == ROCKETMQ_NULL and value.at[0] == c"n"
+
+
+cdef int rocketmq_take_ordinal(RocketmqJson* j, const uint8_t* at, const RocketmqText* value, int count, int check,
+                               int32_t* out) noexcept nogil:
+    """The place in an enumeration of `count`, a whole number."""
+    cdef int status
+    if value.form == ROCKETMQ_OCTETS and not rocketmq_is_word(value):
+        status = rocketmq_take_int(j, at, False, value, out)
+        if status != OK or 0 <= out[0] < count:
+            return status
+    j.at = at
+    return rocketmq_json_stop(j, check)
+
+
 cdef int rocketmq_take_language(RocketmqJson* j, const uint8_t* at, bint quoted, const RocketmqText* value,
                                 int16_t* out) noexcept nogil:
     """A name, in any case; one that no language has is null. A number is that of a language."""
@@ -995,16 +1061,11 @@ cdef int rocketmq_take_language(RocketmqJson* j, const uint8_t* at, bint quoted,
     cdef size_t i
     cdef int k, status
     cdef uint8_t c
-    if not quoted and value.form != ROCKETMQ_NULL:
-        if value.form == ROCKETMQ_OCTETS and not rocketmq_is_word(value):
-            status = rocketmq_take_int(j, at, False, value, &number)
-            if status != OK:
-                return status
-            if 0 <= number < ROCKETMQ_LANGUAGES:
-                out[0] = <int16_t>number
-                return OK
-        j.at = at
-        return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_LANGUAGE)
+    if not quoted and not rocketmq_is_null(value):
+        status = rocketmq_take_ordinal(j, at, value, ROCKETMQ_LANGUAGES, ROCKETMQ_CHECK_JSON_LANGUAGE, &number)
+        if status == OK:
+            out[0] = <int16_t>number
+        return status
     out[0] = -1
     if value.form != ROCKETMQ_OCTETS:
         return OK
@@ -1024,9 +1085,9 @@ cdef int rocketmq_take_language(RocketmqJson* j, const uint8_t* at, bint quoted,
 # ------------------------------------------------------------------------------------------------ extFields, one by one
 
 cdef inline void rocketmq_json_step(RocketmqJson* j) noexcept nogil:
-    """Over commas and all that may stand around values."""
+    """Over what stands between members, which has been checked."""
     rocketmq_json_gap(j)
-    while j.at < j.end and j.at[0] == c",":
+    while j.at < j.end and (j.at[0] == c"," or j.at[0] == c";"):
         j.at += 1
         rocketmq_json_gap(j)
 

@@ -16,9 +16,25 @@ cdef enum:
 
 cdef inline str rocketmq_utf8(const uint8_t* p, size_t n):
     """A str; ill-formed UTF-8 becomes U+FFFD."""
+    cdef size_t bad
     if is_ascii(p, n):
         return shared_text(p, <uint32_t>n)
-    return PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>n, "replace")
+    if is_utf8(p, n, &bad):
+        return PyUnicode_DecodeUTF8(<const char*>p, <Py_ssize_t>n, NULL)
+    return rocketmq_replaced(p, n)
+
+
+cdef str rocketmq_replaced(const uint8_t* p, size_t n):
+    """Ill-formed UTF-8 as Java reads it: Python, except that a surrogate, or what there is of one, is one U+FFFD."""
+    cdef bytearray octets = bytearray(p[:n])
+    cdef size_t i
+    for i in range(n - 1):
+        if p[i] == 0xED and 0xA0 <= p[i + 1] <= 0xBF:
+            if n - i > 2 and p[i + 2] & 0xC0 == 0x80:
+                octets[i], octets[i + 1], octets[i + 2] = 0xEF, 0xBF, 0xBD
+            else:
+                octets[i] = 0xEC                    # the beginning of a character, of which the end is missing
+    return octets.decode("utf-8", "replace")
 
 
 cdef object rocketmq_text(const RocketmqText* t):

@@ -201,7 +201,11 @@ def test_ill_formed_utf8_of_a_json_header() -> None:
 
 def test_no_text_of_a_map_is_longer_than_the_map_says_it_is() -> None:
     ext = b"\0\5topic\0\0\0\6orders\0\1x\0\0\0\2yy"
-    for size, fields in ((26, {"topic": "orders", "x": "yy"}), (18, {"topic": "orders", "x": "yy"}), (6, {"topic": "orders"})):
+    for size, fields in (
+        (26, {"topic": "orders", "x": "yy"}),
+        (18, {"topic": "orders", "x": "yy"}),
+        (6, {"topic": "orders"}),
+    ):
         assert rocketmq.decode(binary_frame(ext=ext, ext_size=size)).ext_fields == fields
     for size in (5, 4, 1):
         with pytest.raises(Truncated, match="ext_fields") as caught:

@@ -280,7 +280,7 @@ def test_dialects_and_options(wirefmt):
         (("--to", "amqp10", "--from", "mqtt5", "zz"), 2, "'zz' is neither hexadecimal digits nor a file of it"),
         (("--to", "amqp10", "--from", "mqtt5", "--input", "base64", "?"), 2, "'?' is neither base64 nor a file of it"),
         (("--to", "amqp10", "--from", "mqtt5", "--input", "octets", "no.bin"), 1, "no.bin: No such file"),
-        (("--to", "amqp10", "--from", "mqtt5", "--dialect", "x", PUBLISH), 2, "'x' is not one of documented, rabbitmq-4.3"),
+        (("--to", "amqp10", "--from", "mqtt5", "--dialect", "x", PUBLISH), 2, "'x' is not one of documented"),
         (("--to", "mqtt5", "--from", "amqp10", MESSAGE), 2, "--routing-key"),
         (("--to", "amqp10", "--from", "mqtt5", "c000"), 1, "only a PUBLISH is a message"),
         (("--to", "amqp10", "--from", "mqtt5", "30ff"), 1, "--from mqtt311"),

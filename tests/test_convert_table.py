@@ -9,10 +9,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import DATA, ROOT
 
-from wirefmt import capture, convert, mqtt
+from wirefmt import amqp10, capture, convert, mqtt
 from wirefmt.convert import table
 from wirefmt.convert.messages import wire_of
 from wirefmt.errors import ConversionError
@@ -239,6 +242,57 @@ def test_wrong_usage():
     for wrong in ({"to": "amqp1"}, {"to": "amqp10", "dialect": "x"}, {"to": "amqp10", "topics": "x"}):
         with pytest.raises(ValueError, match="is not one of"):
             convert.convert_table(batch, **wrong)
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_whatever_octets_are_converted_or_say_why(data):
+    """Messages of the captures with octets changed, cut and added, as any protocol."""
+    rows_ = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        octets = bytearray(data.draw(st.sampled_from(seeds())))
+        for _ in range(data.draw(st.integers(0, 4))):
+            at = data.draw(st.integers(0, len(octets)))
+            octets[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+        protocol, version = data.draw(st.sampled_from(VERSIONS))
+        rows_.append(made_row(protocol, version, bytes(octets), routing_key="k", destination="/queues/q"))
+    batch = pa.RecordBatch.from_pylist(rows_, schema=SCHEMA)
+    for to in convert.PROTOCOLS:
+        for dialect in convert.DIALECTS:
+            made = convert.convert_table(batch, to=to, dialect=dialect).column("converted")
+            made.validate(full=True)
+            for row, source in zip(made.to_pylist(), rows_, strict=True):
+                assert (row["octets"] is None) == (row["error"] is not None) == (row["rule"] is not None)
+                if row["octets"] is not None and dialect == "documented" and not to.startswith(source["protocol"]):
+                    DECODE[to](row["octets"])
+
+
+VERSIONS = [("mqtt", "5.0"), ("mqtt", "3.1.1"), ("amqp091", "0.9.1"), ("amqp10", "1.0")]
+DECODE = {
+    "mqtt5": lambda octets: mqtt.decode(octets, version=5),
+    "amqp10": lambda octets: amqp10.decode_message(octets),
+    "amqp091": lambda octets: convert.Wire.from_frames(octets).message(),
+}
+
+
+@cache
+def seeds() -> list[bytes]:
+    found = [row["octets"] for path in (V5, V311, AMQP091, AMQP10) for row in messages(rows(path))]
+    return [octets for octets in found if len(octets) < 2000]
+
+
+def test_columns_that_lie_are_refused():
+    rules = table.compiled("documented")
+    good = [b"\2", np.array([0, 3], np.int32), b"abc", np.array([0, 0], np.int32), b""]
+    convert_rows = table._core.convert_rows
+    assert convert_rows(rules, 0, *good).num_rows == 1
+    for at, value in ((1, [0, 4]), (1, [-1, 3]), (1, [3, 0]), (1, [0]), (3, [0, 1]), (3, [0, 0, 0])):
+        wrong = list(good)
+        wrong[at] = np.array(value, np.int32)
+        with pytest.raises(ValueError, match=r"outside its column|different lengths"):
+            convert_rows(rules, 0, *wrong)
+    with pytest.raises(ValueError, match="no such protocol"):
+        convert_rows(rules, 7, *good)
 
 
 def test_options_reach_the_rules():

@@ -1,0 +1,32 @@
+"""What would become of a capture's messages in another protocol? RabbitMQ's rules, and what they lose.
+
+python examples/convert.py [CAPTURE [PROTOCOL]]
+"""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+
+from wirefmt import capture, convert
+
+SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "rabbitmq-pyamqp-amqp091.pcap"
+
+source = sys.argv[1] if len(sys.argv) > 1 else SAMPLE
+to = sys.argv[2] if len(sys.argv) > 2 else "mqtt5"
+
+told: Counter[str] = Counter()
+octets: list[int] = []
+with capture.read(source, octets=True) as reader:
+    for batch in reader:
+        rows = convert.convert_table(pa.record_batch(batch), to=to)
+        for message in rows.column("converted").drop_null().to_pylist():
+            told.update(message["losses"] or ())
+            if message["error"]:
+                told[f"not converted: {message['error']}"] += 1
+            else:
+                octets.append(len(message["octets"]))
+print(f"{len(octets)} messages, {sum(octets):,} octets as {to}")
+for text, count in told.most_common(10):
+    print(f"{count:6} {text}")

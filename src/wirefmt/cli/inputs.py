@@ -57,7 +57,7 @@ def capture_options(command: Command) -> Command:
             "protocols",
             multiple=True,
             metavar="NAME",
-            help="Only this protocol: mqtt. May be given several times.",
+            help="Only this protocol: mqtt, amqp091, amqp10, rocketmq, nsq or phpmq. May be given several times.",
             panel="Captures",
         ),
         click.argument("files", nargs=-1, required=True, metavar="FILES..."),

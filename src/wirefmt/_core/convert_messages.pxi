@@ -279,7 +279,7 @@ cdef bytes told_octets(const ConvertNote* note, int source):
     if note.octets.at == NULL:
         return b""
     if source == CONVERT_AMQP10 and note.type == AMQP10_BOOLEAN and note.octets.size == 0:
-        return b"\1" if note.octets.at[-1] == AMQP10_CODE_TRUE else b"\0"
+        return b"\1" if (note.octets.at - 1)[0] == AMQP10_CODE_TRUE else b"\0"
     return octets_of(note.octets.at, note.octets.size)
 
 

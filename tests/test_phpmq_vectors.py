@@ -257,3 +257,16 @@ def test_lax_takes_the_readmes_line_breaks(ends: str) -> None:
         with pytest.raises(Malformed) as caught:
             phpmq.decode(octets)
         assert (caught.value.path, caught.value.offset) == ("packets[0].identifier", 8)
+
+
+@pytest.mark.parametrize(
+    ("digits", "size"),
+    [  # each string was put to PHP 8.2: (int)"..."
+        ("42", 42), (" 42x", 42), ("\v+7", 7), ("9E+3", 9000), (".4E04..", 4000), ("42.e+1", 420), ("7E-2.", 0), ("1.9", 1),
+        ("0.005e4", 50), ("3e804x", 0), ("2E1000", 0), ("000e5", 0), (".", 0), ("e5", 0), ("7e", 7), ("1e", 1), ("8e+", 8),
+    ],
+)  # fmt: skip
+def test_lax_casts_as_php_does(digits: str, size: int) -> None:
+    for padded in (digits.rjust(29), digits.ljust(29, "x")):
+        header = f"H0100101P02{padded}".encode()
+        assert phpmq.frame_size(header + b"y" * 9000, strictness="lax") == len(header) + size

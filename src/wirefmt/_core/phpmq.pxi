@@ -207,32 +207,61 @@ cdef inline int phpmq_need(PhpmqReader* x, size_t more) noexcept nogil:
 
 
 cdef void phpmq_cast(const uint8_t* p, size_t n, int64_t* out) noexcept nogil:
-    """A number as PHP casts a string: white space, a sign, digits, an exponent; what follows does not count, what is too
-    large is cut to 64 bits."""
+    """A number as PHP casts a string: white space, a sign, digits, a fraction that is cut off, an exponent; what follows
+    does not count, what is too large is cut to 64 bits, what is too large for a float is 0."""
     cdef const uint8_t* end = p + n
     cdef const uint8_t* at = p
     cdef const uint8_t* digits
+    cdef const uint8_t* point
     cdef bint negative = False
     cdef int64_t value = 0
-    cdef int exponent = 0
+    cdef int whole, exponent
     while at < end and (at[0] == 0x20 or 0x09 <= at[0] <= 0x0D):
         at += 1
     if at < end and (at[0] == c"-" or at[0] == c"+"):
         negative = at[0] == c"-"
         at += 1
     digits = at
-    while at < end and c"0" <= at[0] <= c"9":
-        value = phpmq_times_ten(value, at[0] - 48)
-        at += 1
-    if at > digits and end - at >= 2 and at[0] | 32 == c"e" and c"0" <= at[1] <= c"9":
-        at += 1
-        while at < end and c"0" <= at[0] <= c"9":
-            exponent = min(exponent * 10 + (at[0] - 48), 99)
-            at += 1
-        while exponent and value:
-            value = phpmq_times_ten(value, 0)
-            exponent -= 1
+    at = phpmq_digits(at, end)
+    point = at
+    if at < end and at[0] == c"." and (at > digits or phpmq_digits(at + 1, end) > at + 1):
+        at = phpmq_digits(at + 1, end)
+    exponent = phpmq_exponent(at, end) if at > digits else 0
+    while digits < at and (digits[0] == c"0" or digits == point):       # what is 0 stays so, whatever the exponent
+        exponent -= digits > point
+        digits += 1
+    whole = (<int>(point - digits) if digits < point else 0) + exponent     # so many digits stand before the point then
+    if digits == at or whole > 309:
+        whole = 0
+    while whole > 0:
+        if digits == point:
+            digits += 1
+        value = phpmq_times_ten(value, digits[0] - 48 if digits < at else 0)
+        digits += 1
+        whole -= 1
     out[0] = -value if negative else value
+
+
+cdef inline const uint8_t* phpmq_digits(const uint8_t* at, const uint8_t* end) noexcept nogil:
+    while at < end and c"0" <= at[0] <= c"9":
+        at += 1
+    return at
+
+
+cdef int phpmq_exponent(const uint8_t* at, const uint8_t* end) noexcept nogil:
+    """`e5`, `E-5`; 0: there is none, 1000 at most."""
+    cdef bint negative = False
+    cdef int value = 0
+    if end - at < 2 or at[0] | 32 != c"e":
+        return 0
+    at += 1
+    if end - at >= 2 and (at[0] == c"-" or at[0] == c"+"):
+        negative = at[0] == c"-"
+        at += 1
+    while at < end and c"0" <= at[0] <= c"9":
+        value = min(value * 10 + (at[0] - 48), 1000)
+        at += 1
+    return -value if negative else value
 
 
 cdef inline int64_t phpmq_times_ten(int64_t value, int digit) noexcept nogil:

@@ -12,6 +12,7 @@ import importlib.util
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -54,14 +55,14 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def running_nsqd() -> Iterator[int]:
+def running_nsqd(*options: str) -> Iterator[int]:
     """An nsqd that listens on loopback; its port."""
     assert NSQD is not None
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(5):
             port = free_port()
             command = [NSQD, f"-tcp-address={HOST}:{port}", f"-http-address={HOST}:{free_port()}"]
-            command += [f"-data-path={folder}", f"-broadcast-address={HOST}", "-log-level=fatal"]
+            command += [f"-data-path={folder}", f"-broadcast-address={HOST}", "-log-level=fatal", *options]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             end = time.monotonic() + PATIENCE
             while process.poll() is None and time.monotonic() < end:
@@ -90,21 +91,58 @@ def proxy(nsqd: int) -> Iterator[Proxy]:
     proxy.close()
 
 
+class Deflate:
+    """One direction each way: raw deflate, flushed behind each write."""
+
+    def __init__(self) -> None:
+        self.packer, self.unpacker = zlib.compressobj(6, zlib.DEFLATED, -15), zlib.decompressobj(-15)
+
+    def pack(self, octets: bytes) -> bytes:
+        return self.packer.compress(octets) + self.packer.flush(zlib.Z_SYNC_FLUSH)
+
+    def unpack(self, octets: bytes) -> bytes:
+        return self.unpacker.decompress(octets)
+
+
+class Snappy:
+    """The framing format, chunk by chunk: a type, three octets of length, a checksum, data."""
+
+    def __init__(self) -> None:
+        self.cramjam = pytest.importorskip("cramjam", reason="needs the package cramjam")
+        self.rest = b""
+
+    def pack(self, octets: bytes) -> bytes:
+        return bytes(self.cramjam.snappy.compress(octets))
+
+    def unpack(self, octets: bytes) -> bytes:
+        self.rest += octets
+        out = b""
+        while len(self.rest) >= 4 and len(self.rest) >= 4 + (size := int.from_bytes(self.rest[1:4], "little")):
+            kind, data, self.rest = self.rest[0], self.rest[8 : 4 + size], self.rest[4 + size :]
+            assert kind in (0, 1, 0xFF)
+            out += b"" if kind == 0xFF else data if kind == 1 else bytes(self.cramjam.snappy.decompress_raw(data))
+        return out
+
+
+COMPRESSIONS: dict[str, Any] = {"deflate": Deflate, "snappy": Snappy}
+
+
 def plain(conversation: Conversation) -> tuple[list[Any], list[Any]]:
-    """Commands and frames of a conversation, all read under STRICT; what is deflated, inflated."""
+    """Commands and frames of a conversation, all read under STRICT; what is compressed, unpacked."""
     out: tuple[list[Any], list[Any]] = [], []
-    agreed = False
-    inflate = [zlib.decompressobj(-15), zlib.decompressobj(-15)]
+    carriers: list[Any] = []
     decoders = [nsq.Decoder(side="client", magic=True), nsq.Decoder(side="server")]
     for side, octets in conversation.chunks:
-        chunk = inflate[side].decompress(octets) if agreed else octets
-        if side == SERVER and not agreed and decoders[SERVER].pending == 0:
+        chunk = carriers[side].unpack(octets) if carriers else octets
+        if side == SERVER and not carriers and decoders[SERVER].pending == 0:
             size = nsq.frame_size(chunk, side="server")
             assert isinstance(size, int)
             reply: Any = nsq.decode(chunk[:size], side="server")
-            agreed = isinstance(reply, nsq.Response) and dict(reply.members or ()).get("deflate") is True
-            if agreed:
-                chunk = chunk[:size] + inflate[side].decompress(chunk[size:])
+            members = dict(reply.members or ()) if isinstance(reply, nsq.Response) else {}
+            for name, kind in COMPRESSIONS.items():
+                if members.get(name) is True:
+                    carriers = [kind(), kind()]
+                    chunk = chunk[:size] + carriers[side].unpack(chunk[size:])
         out[side].extend(decoders[side].feed(chunk))
     for side in (CLIENT, SERVER):
         decoders[side].close()
@@ -139,28 +177,34 @@ def check(conversations: list[Conversation]) -> set[str]:
 
 
 class Client:
-    """Sends commands, gives the frames that come; may be deflated."""
+    """Sends commands, gives the frames that come; may be compressed, or under TLS."""
 
-    def __init__(self, port: int, *, deflate: bool = False, **features: Any) -> None:
+    def __init__(self, port: int, *, compression: str | None = None, tls: bool = False, **features: Any) -> None:
         self.socket = socket.create_connection((HOST, port), timeout=PATIENCE)
         self.decoder = nsq.Decoder(side="server")
         self.waiting: list[Any] = []
         self.beats = 0
-        self.pack: Any = None
-        self.unpack: Any = None
+        self.early = b""
+        self.carrier: Any = None
         self.socket.sendall(nsq.Magic().encode())
-        self.reply = self.ask(nsq.Identify(feature_negotiation=True, deflate=deflate, **features))
-        if deflate:
-            self.pack, self.unpack = zlib.compressobj(6, zlib.DEFLATED, -15), zlib.decompressobj(-15)
+        if compression:
+            features[compression] = True
+        self.reply = self.ask(nsq.Identify(feature_negotiation=True, tls_v1=tls, **features))
+        if tls:
+            assert not self.early
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            self.socket = context.wrap_socket(self.socket)
+            assert self.receive().data == b"OK"
+        if compression:
+            self.carrier = COMPRESSIONS[compression]()
             if self.early:
-                self.waiting += self.decoder.feed(self.unpack.decompress(self.early))
+                self.waiting += self.decoder.feed(self.carrier.unpack(self.early))
             assert self.receive().data == b"OK"
 
     def send(self, command: nsq.Command) -> None:
         octets = command.encode()
-        if self.pack is not None:
-            octets = self.pack.compress(octets) + self.pack.flush(zlib.Z_SYNC_FLUSH)
-        self.socket.sendall(octets)
+        self.socket.sendall(self.carrier.pack(octets) if self.carrier else octets)
 
     def receive(self) -> Any:
         """The next frame that is no heartbeat; heartbeats are answered."""
@@ -169,9 +213,9 @@ class Client:
                 octets = self.socket.recv(65536)
                 if not octets:
                     raise EOFError
-                if self.unpack is not None:
-                    octets = self.unpack.decompress(octets)
-                elif self.decoder.offset == 0:  # the answer to IDENTIFY; what is behind it may be deflated
+                if self.carrier:
+                    octets = self.carrier.unpack(octets)
+                elif self.decoder.offset == 0:  # the answer to IDENTIFY; what is behind it may be compressed
                     size = nsq.frame_size(octets, side="server")
                     assert isinstance(size, int)
                     octets, self.early = octets[:size], octets[size:]
@@ -223,10 +267,45 @@ def talk_in_full(port: int, topic: str, **features: Any) -> None:
 
 
 @needs_nsqd
-@pytest.mark.parametrize("deflate", [False, True])
-def test_every_command(proxy: Proxy, deflate: bool) -> None:
-    talk_in_full(proxy.port, f"full{int(deflate)}", deflate=deflate)
+@pytest.mark.parametrize("compression", [None, "deflate", "snappy"])
+def test_every_command(proxy: Proxy, compression: str | None) -> None:
+    if compression == "snappy":
+        pytest.importorskip("cramjam", reason="needs the package cramjam")
+    talk_in_full(proxy.port, f"full-{compression}", compression=compression)
     assert check(proxy.finish()) >= COMMANDS
+
+
+def talk_under_tls() -> list[Conversation]:
+    """Every command, under TLS."""
+    with tempfile.TemporaryDirectory() as folder:
+        key, certificate = f"{folder}/key.pem", f"{folder}/certificate.pem"
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
+        subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+        with running_nsqd(f"-tls-cert={certificate}", f"-tls-key={key}") as port:
+            proxy = Proxy(port)
+            try:
+                talk_in_full(proxy.port, "tls", tls=True)
+                return proxy.finish()
+            finally:
+                proxy.close()
+
+
+def check_tls(rows: list[dict[str, Any]]) -> None:
+    """The capture shows what was agreed upon, and says why nothing follows."""
+    assert [row["kind"] for row in rows[:3]] == ["MAGIC", "IDENTIFY", "response"]
+    assert {row["status"] for row in rows[:3]} == {"ok"}
+    assert rows[1]["nsq"]["tls_v1"] is True
+    assert rows[3:]
+    assert {(row["status"], row["error"]) for row in rows[3:]} == {("gap", "TLS from here on: not decoded")}
+
+
+@needs_nsqd
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the program openssl")
+def test_tls() -> None:
+    pytest.importorskip("pyarrow")
+    from test_nsq_captures import rows_of
+
+    check_tls(rows_of(capture(talk_under_tls(), 4150))[0])
 
 
 @needs_nsqd
@@ -352,7 +431,8 @@ def test_pynsq(proxy: Proxy) -> None:
 def record(folder: Path) -> None:
     sessions: dict[str, Any] = {
         "wirefmt": lambda port: talk_in_full(port, "recorded"),
-        "wirefmt-deflate": lambda port: talk_in_full(port, "recorded", deflate=True),
+        "wirefmt-deflate": lambda port: talk_in_full(port, "recorded", compression="deflate"),
+        "wirefmt-snappy": lambda port: talk_in_full(port, "recorded", compression="snappy"),
         "ansq-0.3.0": lambda port: asyncio.run(ansq_session(port, "recorded-ansq")),
         "pynsq-0.9.1-deflate": lambda port: asyncio.run(pynsq_session(port, "recorded-pynsq", deflate=True)),
     }
@@ -365,6 +445,8 @@ def record(folder: Path) -> None:
             proxy.close()
         (folder / f"nsqd-1.3.0-{name}.pcap.gz").write_bytes(gzip.compress(octets, 9, mtime=0))
         print(name, len(octets))
+    octets = capture(talk_under_tls(), 4150)
+    (folder / "nsqd-1.3.0-wirefmt-tls.pcap.gz").write_bytes(gzip.compress(octets, 9, mtime=0))
 
 
 RECORDED = sorted((DATA / "nsq").glob("*.pcap.gz"))
@@ -376,7 +458,12 @@ def test_recorded_captures(path: Path) -> None:
     pytest.importorskip("pyarrow")
     from test_nsq_captures import rows_of
 
+    if "snappy" in path.name:
+        pytest.importorskip("cramjam", reason="needs the package cramjam")
     rows, _ = rows_of(gzip.decompress(path.read_bytes()))
+    if "tls" in path.name:
+        check_tls(rows)
+        return
     assert {(row["protocol"], row["status"], row["error"]) for row in rows} == {("nsq", "ok", None)}
     kinds = {row["kind"] for row in rows}
     assert kinds >= COMMANDS - (
@@ -386,7 +473,8 @@ def test_recorded_captures(path: Path) -> None:
     sent = {row["payload"] for row in rows if row["kind"] in ("PUB", "DPUB")}
     sent |= {body for row in rows if row["kind"] == "MPUB" for body in row["nsq"]["bodies"]}
     assert {row["payload"] for row in rows if row["kind"] == "message"} == sent
-    assert ("deflate" in path.name) == any(row["nsq"]["compression"] == "deflate" for row in rows)
+    for compression in COMPRESSIONS:
+        assert (compression in path.name) == any(row["nsq"]["compression"] == compression for row in rows)
     settled = {row["message_id"] for row in rows if row["kind"] in ("FIN", "REQ")}
     assert settled >= {row["message_id"] for row in rows if row["kind"] == "message"}
 

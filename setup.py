@@ -27,7 +27,7 @@ directives = {}
 
 if SANITIZE:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-    compile_args += [*flags, "-g", "-O1", "-fno-omit-frame-pointer"]
+    compile_args += [*flags, "-g1", "-O1", "-fno-omit-frame-pointer"]
     link_args += flags
 elif DEBUG or TRACE:
     compile_args += ["-g", "-O0"]

@@ -320,3 +320,28 @@ def test_rows_where_the_server_deviates(key: tuple[str, str]) -> None:
 
 def test_every_row_where_the_server_deviates_is_worked_out() -> None:
     assert DEVIATIONS.keys() == {(change.table, change.id) for change in DIALECTS["rabbitmq-4.3"].changes}
+
+
+def test_keys_come_once() -> None:
+    """A map of AMQP 1.0 has no key twice (1.6.23), a field table of AMQP 0.9.1 no name (4.2.5.5): the first stays, the other is
+    told."""
+    twice = PLAIN_KEY + "56" + PLAIN_KEY + "74" + "01"
+    got = convert((bytes.fromhex("2000" + table(twice + "03" + hexed("x-t") + "46" + table(twice))), b"p"), to="amqp10")
+    annotations = mapped("72", 1, "a303" + hexed("x-t") + "c10502" + "a1" + PLAIN_KEY + "40")
+    assert got.octets.hex() == HEADER + annotations + mapped("74", 1, "a1" + PLAIN_KEY + "40") + P
+    assert [loss.reason for loss in got.losses] == ["a second value of one key"] * 2
+    typed = (bytes.fromhex("2020" + table("0c" + hexed("x-basic-type") + "56") + "01" + "74"), b"p")
+    assert convert(typed, to="amqp10").octets.hex() == (
+        HEADER + mapped("72", 1, "a30c" + hexed("x-basic-type") + "a10174") + P
+    )
+    both = mapped("72", 1, "a303" + hexed("x-k") + "41") + mapped("74", 1, "a103" + hexed("x-k") + "42") + P
+    assert to_091(both)[0] == "2000" + table("03" + hexed("x-k") + "7401")
+
+
+def test_what_is_no_text_there_is_dropped() -> None:
+    """Of a type that is no UTF-8 there is no annotation; a key of a nested table that is none is dropped alone."""
+    assert to_10("0020" + "01" + "ff", b"p") == HEADER + P
+    keys = "01ff" + "56" + PLAIN_KEY + "56" + "03782dff" + "56"
+    assert to_10("2000" + table("03" + hexed("x-t") + "46" + table(keys)), b"p") == (
+        HEADER + mapped("72", 1, "a303" + hexed("x-t") + "c10502" + "a1" + PLAIN_KEY + "40") + P
+    )

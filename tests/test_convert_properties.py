@@ -234,3 +234,33 @@ def test_mqtt5_comes_back(
     assert sorted(back.properties, key=repr) == sorted(there.properties, key=repr)
     assert [v for k, v in back.properties if k == "user_property"] == pairs
     assert (back.qos, back.payload_bytes(), back.topic_name) == (qos, payload, "t")
+
+
+# ---- deliveries
+
+
+@pytest.mark.parametrize("source", PROTOCOLS)
+@pytest.mark.parametrize("to", PROTOCOLS)
+@SETTINGS
+@given(data=st.data(), died=st.booleans(), count=st.integers(0, 3))
+def test_deliveries_are_valid(source: Protocol, to: Protocol, data: st.DataObject, died: bool, count: int) -> None:
+    """From a queue, perhaps after another, and from a stream."""
+    wire = data.draw(MESSAGES[source])
+    assume(is_valid(wire))
+    container = Container(wire, exchange="ex", routing_key="a.b", now_ms=1700000000000)
+    try:
+        if died:
+            container = container.dead_lettered("q", "expired", exchange="dlx", routing_key="k", now_ms=1700000001000)
+        delivered = container.deliver(to, redelivered=count > 0, delivery_count=count)
+        entry = container.stream_entry()
+    except ConversionError as refusal:
+        assert refusal.rule
+        return
+    assert is_valid(delivered.wire), delivered.octets.hex()
+    assert is_valid(Wire("amqp10", entry)), entry.hex()
+    try:
+        read = Container.from_stream_entry(entry, stream="s", offset=42).deliver(to)
+    except ConversionError as refusal:
+        assert refusal.rule == "mqtt5:topic"  # the asterisk of a topic, which comes back as a wildcard
+        return
+    assert is_valid(read.wire), read.octets.hex()

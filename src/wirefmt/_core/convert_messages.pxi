@@ -330,6 +330,8 @@ cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b,
         elif target == CONVERT_AMQP091:
             convert_write_amqp091(&x, &o)
             out.body = b if b is not None and x.payload.at == begin_of(b) else octets_of(x.payload.at, x.payload.size)
+        elif x.valid and not convert_is_topic(&to):
+            raise ConversionError(CONVERT_REFUSALS[REFUSED_TOPIC][1], rule=CONVERT_REFUSALS[REFUSED_TOPIC][0])
         elif not convert_write_mqtt5(&x, &o, &to, delivery is not None and delivery.redelivered,
                                      x.retain if delivery is None else delivery.retain, packet_identifier):
             raise ConversionError(CONVERT_REFUSALS[REFUSED_TOO_LARGE][1], rule=CONVERT_REFUSALS[REFUSED_TOO_LARGE][0])
@@ -346,6 +348,10 @@ cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b,
     finally:
         free_octets(&o)
         convert_end(&x)
+
+
+cdef inline bint convert_is_topic(const Span* s) noexcept nogil:
+    return convert_is_text(s) and memchr(s.at, c"+", s.size) == NULL and memchr(s.at, c"#", s.size) == NULL
 
 
 cdef int convert_read(Converter* x, bytes a, bytes b) except -1:
@@ -763,6 +769,8 @@ cdef dict essentials_of_5(ConvertRules rules, const uint8_t* p, size_t n):
             raise_refused(rules, &x, status)
     finally:
         convert_end(&x)
+    if m.topic.size == 0:
+        raise ConversionError("the topic is an alias, which its connection alone knows", rule="mqtt5:topic-alias")
     out["topic"] = octets_of(m.topic.at, m.topic.size)
     out["qos"] = m.flags >> 1 & 3
     out["durable"] = out["qos"] > 0

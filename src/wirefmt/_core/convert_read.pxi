@@ -9,7 +9,6 @@
 
 cdef enum:
     CONVERT_SECTIONS_MAX = 10000
-    CONVERT_FEW_PAIRS = 16
 
 
 cdef inline void convert_plain(ConvertValue* v) noexcept nogil:
@@ -456,7 +455,7 @@ cdef int convert_take_pairs(Converter* x, ConvertPairs* pairs) noexcept nogil:
     cdef int status = OK
     cdef uint32_t i
     if x.pair.item[C5T_PAIR]:
-        convert_mark_again(x, pairs)
+        convert_mark_again(x, pairs.keys, pairs.again, pairs.count)
     for i in range(pairs.count):
         v.type = C5T_PAIR
         v.number = 0
@@ -469,41 +468,3 @@ cdef int convert_take_pairs(Converter* x, ConvertPairs* pairs) noexcept nogil:
         if status != OK:
             break
     return status
-
-
-cdef inline bint convert_equal(const Span* a, const Span* b) noexcept nogil:
-    return a.size == b.size and memcmp(a.at, b.at, a.size) == 0
-
-
-cdef void convert_mark_again(Converter* x, ConvertPairs* pairs) noexcept nogil:
-    """Few are compared with each other, many are sorted: no choice of keys takes longer than others."""
-    cdef Span** ordered
-    cdef uint32_t i, k
-    if pairs.count <= CONVERT_FEW_PAIRS:
-        for i in range(1, pairs.count):
-            for k in range(i):
-                if convert_equal(&pairs.keys[i], &pairs.keys[k]):
-                    pairs.again[i] = 1
-                    break
-        return
-    ordered = <Span**>convert_room(x, pairs.count * sizeof(Span*))
-    if ordered == NULL:
-        return
-    for i in range(pairs.count):
-        ordered[i] = &pairs.keys[i]
-    qsort(ordered, pairs.count, sizeof(Span*), convert_order_of_keys)
-    for i in range(1, pairs.count):
-        if convert_equal(ordered[i], ordered[i - 1]):
-            pairs.again[ordered[i] - pairs.keys] = 1
-
-
-cdef int convert_order_of_keys(const void* a, const void* b) noexcept nogil:
-    """By the octets of the keys, then by where they stand."""
-    cdef const Span* left_ = (<const Span**>a)[0]
-    cdef const Span* right = (<const Span**>b)[0]
-    cdef int found = memcmp(left_.at, right.at, min(left_.size, right.size))
-    if found:
-        return found
-    if left_.size != right.size:
-        return -1 if left_.size < right.size else 1
-    return -1 if left_ < right else left_ > right

@@ -81,6 +81,7 @@ cdef enum ConvertRefused:           # refusals that no row says
     REFUSED_TOO_LARGE = 7
     REFUSED_NO_RULES = 8
     REFUSED_ARRAY = 9
+    REFUSED_TOPIC = 10
 
 
 CONVERT_REFUSALS = (
@@ -94,6 +95,7 @@ CONVERT_REFUSALS = (
     ("too-large", "the result would be larger than its protocol allows"),
     ("pair", "no rules for this pair of protocols"),
     ("amqp10:array-constructor", "an array whose elements are in a short encoding"),
+    ("mqtt5:topic", "the routing key is no topic: there would be wildcards in it, or it is no text"),
 )
 
 

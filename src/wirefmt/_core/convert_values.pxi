@@ -1,9 +1,13 @@
 # Values within headers, annotations and properties, from one protocol's types into another's by the rows of types; as text;
 # and AMQP 1.0 values written anew. Lists and maps go as deep as their protocol's decoder lets them.
 #
-# Uses: be, cursor, octets, amqp091, amqp10_table, amqp10_types, amqp10, amqp10_write, convert_rules, convert_state.
+# Uses: be, cursor, utf8, octets, message (is_ascii), amqp091, amqp10_table, amqp10_types, amqp10, amqp10_write, convert_rules, convert_state.
 # Included by _core.pyx.
 from libc.stdio cimport snprintf
+
+
+cdef enum:
+    CONVERT_FEW_PAIRS = 16          # keys that are compared with each other, not sorted
 
 
 # ------------------------------------------------------------------------------------------------ what readers hand over
@@ -156,6 +160,7 @@ cdef bint convert_items_091(Converter* x, Octets* o, uint8_t letter, const Amqp1
 cdef bint convert_item_10(Converter* x, Octets* o, const ConvertRow* row, ConvertValue* v, int depth) noexcept nogil:
     cdef uint64_t n = v.number
     cdef int type = row.type
+    cdef size_t bad = 0
     if row.how == HOW_BY_TYPE:
         return convert_items_10(x, o, &v.amqp091, depth)
     if row.how == HOW_S_TO_MS:
@@ -163,6 +168,9 @@ cdef bint convert_item_10(Converter* x, Octets* o, const ConvertRow* row, Conver
             x.narrowed = REASON_WRAPS
         n *= 1000
     if type == AMQP10_STRING or type == AMQP10_BINARY or type == AMQP10_SYMBOL:
+        if x.valid and v.type == C91T_SHORTSTR and not is_utf8(v.octets.at, v.octets.size, &bad):
+            x.reason = REASON_INVALID
+            return False
         amqp10_add_variable(o, amqp10_narrow_code(type), v.octets.at, v.octets.size)
     elif type == AMQP10_NULL:
         amqp10_add_null(o)
@@ -213,21 +221,33 @@ cdef bint convert_items_10(Converter* x, Octets* o, const Amqp091Entry* entry, i
     cdef ConvertValue item, key
     cdef Amqp091Entry e
     cdef size_t opened, before
-    cdef size_t count = 0
+    cdef size_t count = 0, bad = 0
     cdef const ConvertRow* row
+    cdef uint8_t* repeated = NULL
+    cdef uint32_t i = 0
     if depth > AMQP10_NESTING_MAX - 4:
         return False
+    if named and x.valid:
+        repeated = convert_repeated(x, c)
     opened = amqp10_open(o)
     while amqp091_next_entry(&c, named, &e):
         before = o.size
         convert_of_entry(&e, &item)
         item.key = e.name
+        i += 1
+        if repeated != NULL and repeated[i - 1]:
+            convert_note(x, NULL, 0, &item, CONVERT_DROPPED, REASON_DUPLICATE)
+            continue
         if named:
             key.type = CONVERT_KEY_TYPE
             key.key = e.name
             key.octets = e.name
             row = convert_item_row(x, &key)
             if row == NULL:
+                continue
+            if x.valid and (not is_ascii(e.name.at, e.name.size) if row.type == AMQP10_SYMBOL else
+                            not is_utf8(e.name.at, e.name.size, &bad)):
+                convert_note(x, row, 0, &item, CONVERT_DROPPED, REASON_KEY)
                 continue
             if x.tell and depth == 0:
                 convert_note(x, row, 0, &key, CONVERT_TAKEN, REASON_ROW)
@@ -238,6 +258,69 @@ cdef bint convert_items_10(Converter* x, Octets* o, const Amqp091Entry* entry, i
         count += 2 if named else 1
     amqp10_close(o, opened, AMQP10_CODE_MAP8 if named else AMQP10_CODE_LIST8, count)
     return True
+
+
+# ------------------------------------------------------------------------------------------------ keys that are there before
+
+cdef inline bint convert_equal(const Span* a, const Span* b) noexcept nogil:
+    return a.size == b.size and memcmp(a.at, b.at, a.size) == 0
+
+
+cdef void convert_mark_again(Converter* x, Span* keys, uint8_t* again, uint32_t count) noexcept nogil:
+    """Few are compared with each other, many are sorted: no choice of keys takes longer than others."""
+    cdef Span** ordered
+    cdef uint32_t i, k
+    if count <= CONVERT_FEW_PAIRS:
+        for i in range(1, count):
+            for k in range(i):
+                if convert_equal(&keys[i], &keys[k]):
+                    again[i] = 1
+                    break
+        return
+    ordered = <Span**>convert_room(x, count * sizeof(Span*))
+    if ordered == NULL:
+        return
+    for i in range(count):
+        ordered[i] = &keys[i]
+    qsort(ordered, count, sizeof(Span*), convert_order_of_keys)
+    for i in range(1, count):
+        if convert_equal(ordered[i], ordered[i - 1]):
+            again[ordered[i] - keys] = 1
+
+
+cdef int convert_order_of_keys(const void* a, const void* b) noexcept nogil:
+    """By the octets of the keys, then by where they stand."""
+    cdef const Span* left_ = (<const Span**>a)[0]
+    cdef const Span* right = (<const Span**>b)[0]
+    cdef int found = memcmp(left_.at, right.at, min(left_.size, right.size))
+    if found:
+        return found
+    if left_.size != right.size:
+        return -1 if left_.size < right.size else 1
+    return -1 if left_ < right else left_ > right
+
+
+cdef uint8_t* convert_repeated(Converter* x, Cursor c) noexcept nogil:
+    """Of the entries of a table, which have a name that was there before; NULL: none."""
+    cdef Cursor again = c
+    cdef Amqp091Entry e
+    cdef Span* names
+    cdef uint8_t* marks
+    cdef uint32_t count = 0, i = 0
+    while amqp091_next_entry(&c, True, &e):
+        count += 1
+    if count < 2:
+        return NULL
+    names = <Span*>convert_room(x, count * sizeof(Span))
+    marks = convert_room(x, count)
+    if names == NULL or marks == NULL:
+        return NULL
+    memset(marks, 0, count)
+    while amqp091_next_entry(&again, True, &e):
+        names[i] = e.name
+        i += 1
+    convert_mark_again(x, names, marks, count)
+    return marks
 
 
 # ------------------------------------------------------------------------------------------------ text

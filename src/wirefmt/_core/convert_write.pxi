@@ -4,10 +4,70 @@
 # convert_state, convert_values, convert_read. Included by _core.pyx.
 
 
+# ------------------------------------------------------------------------------------------------ keys come once
+
+cdef void convert_drop_repeated(Converter* x, int list_) noexcept nogil:
+    """Where only what is valid goes over, of headers, annotations or properties with the same key the first. The key may have
+    come from different places: a header and a property."""
+    cdef Octets* o = &x.lists[list_]
+    cdef uint32_t count = x.counts[list_], i, kept = 0
+    cdef Span* keys
+    cdef Span* entries
+    cdef uint8_t* again
+    cdef uint8_t* to = o.at
+    cdef ConvertValue v
+    if not x.valid or count < 2 or o.failed:
+        return
+    keys = <Span*>convert_room(x, count * sizeof(Span))
+    entries = <Span*>convert_room(x, count * sizeof(Span))
+    again = convert_room(x, count)
+    if keys == NULL or entries == NULL or again == NULL:
+        return
+    memset(again, 0, count)
+    convert_find_entries(x, o, count, keys, entries)
+    convert_mark_again(x, keys, again, count)
+    memset(&v, 0, sizeof(v))
+    for i in range(count):
+        if again[i]:
+            convert_note(x, NULL, 0, &v, CONVERT_DROPPED, REASON_DUPLICATE)
+            continue
+        memmove(to, entries[i].at, entries[i].size)
+        to += entries[i].size
+        kept += 1
+    x.counts[list_] = kept
+    o.size = <size_t>(to - o.at)
+
+
+cdef void convert_find_entries(const Converter* x, const Octets* o, uint32_t count, Span* keys, Span* entries) noexcept nogil:
+    """Where the entries are that were written, and their keys."""
+    cdef Cursor c = cursor_over(o.at, o.size)
+    cdef Amqp091Entry e
+    cdef Amqp10Items items
+    cdef Amqp10Value v
+    cdef uint32_t i
+    items.at = o.at
+    items.constructor = NULL
+    items.left = count * 2
+    for i in range(count):
+        if x.target == CONVERT_AMQP091:
+            entries[i].at = c.at
+            amqp091_next_entry(&c, True, &e)
+            keys[i] = e.name
+            entries[i].size = <uint32_t>(c.at - entries[i].at)
+        else:
+            entries[i].at = items.at
+            amqp10_next(&items, &v)
+            keys[i] = amqp10_octets(&v)
+            amqp10_next(&items, &v)
+            entries[i].size = <uint32_t>(items.at - entries[i].at)
+
+
 # ------------------------------------------------------------------------------------------------ AMQP 1.0
 
 cdef void convert_write_amqp10(Converter* x, Octets* o) noexcept nogil:
     """Header, message annotations, properties, application properties, body; empty sections are left out."""
+    convert_drop_repeated(x, 0)
+    convert_drop_repeated(x, 1)
     convert_write_list(x, o, AMQP10_SECTION_HEADER, C10_DURABLE, 5)
     convert_write_map(x, o, AMQP10_SECTION_MESSAGE_ANNOTATIONS, 0)
     convert_write_list(x, o, AMQP10_SECTION_PROPERTIES, C10_MESSAGE_ID, 13)
@@ -80,6 +140,7 @@ cdef void convert_write_amqp091(Converter* x, Octets* o) noexcept nogil:
     cdef size_t at = o.size, opened
     cdef uint16_t flags = 0
     cdef int i
+    convert_drop_repeated(x, 0)
     add_u16(o, 0)
     for i in range(AMQP091_PROPERTY_COUNT):
         slot = &x.slots[C91_CONTENT_TYPE + i]

@@ -346,12 +346,21 @@ class Container:
         yield "x-exchange", known.exchange
         yield "x-routing-key", known.routing_keys[0]
 
+    def _topic(self) -> bytes:
+        """Of a PUBLISH: the routing key as a topic. A topic that would come back with wildcards stays as it was published."""
+        key = self.annotations.routing_keys[0].encode("utf-8", "surrogateescape")
+        topic = topic_of(key, self.topics)
+        if self.protocol == "mqtt5" and DIALECTS[self.dialect].valid and (b"+" in topic or b"#" in topic):
+            published = _bytes(self._essence()["topic"])
+            return published if routing_key_of(published, self.topics) == key else topic
+        return topic
+
     def _convert(
         self, protocol: Protocol, delivery: _core.Delivery | None, explain: bool, packet_identifier: int = 1
     ) -> Conversion:
         topic = b""
         if protocol == "mqtt5":
-            topic = topic_of(self.annotations.routing_keys[0].encode("utf-8", "surrogateescape"), self.topics)
+            topic = self._topic()
         return _core.convert_wire(
             self.wire,
             to=protocol,

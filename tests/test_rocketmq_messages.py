@@ -499,3 +499,40 @@ def test_any_header(text: str) -> None:
     except DecodeError:
         return
     assert command.ext_fields is None or dict(command.ext_fields) is not None
+
+
+# ---- what POP says in texts
+
+
+def test_extra_info() -> None:
+    text = "100 1700000000000 60000 3 0 broker-a 2 101"
+    info = rocketmq.decode_extra_info(text)
+    assert info == rocketmq.ExtraInfo(100, 1700000000000, 60000, 3, "0", "broker-a", 2, 101)
+    assert rocketmq.encode_extra_info(info) == text
+    short = rocketmq.decode_extra_info("-1 0 0 999 2 b 0")
+    assert short == rocketmq.ExtraInfo(-1, 0, 0, 999, "2", "b", 0, None)
+    assert rocketmq.encode_extra_info(short) == "-1 0 0 999 2 b 0"
+    for text, path in (
+        ("", "extra_info"), ("1 2 3 4 0 b", "extra_info"), ("x 2 3 4 0 b 5", "extra_info.ck_offset"),
+        ("1 2 3 2147483648 0 b 5", "extra_info.revive_queue_id"), ("1 2 3 4 0 b 5 x", "extra_info.message_queue_offset"),
+    ):  # fmt: skip
+        with pytest.raises(DecodeError) as caught:
+            rocketmq.decode_extra_info(text)
+        assert caught.value.path == path
+    with pytest.raises(EncodeError):
+        rocketmq.encode_extra_info(info._replace(broker_name="a b"))
+
+
+def test_offsets_of_a_pop() -> None:
+    assert rocketmq.decode_start_offset_info("0 2 100;2 0 5") == {("0", 2): 100, ("2", 0): 5}
+    assert rocketmq.decode_msg_offset_info("0 2 100,101;2 0 5") == {("0", 2): (100, 101), ("2", 0): (5,)}
+    assert rocketmq.decode_order_count_info("0 2 1;0 qo2%100 3") == {("0", "2"): 1, ("0", "qo2%100"): 3}
+    for read in (
+        rocketmq.decode_start_offset_info,
+        rocketmq.decode_msg_offset_info,
+        rocketmq.decode_order_count_info,
+    ):
+        assert read("") == {}
+        for text in ("0 2", "0 2 1;", "0 2 1;0 2 1", "0 2 x", "0 2 1 1"):
+            with pytest.raises(DecodeError):
+                read(text)

@@ -8,6 +8,7 @@
 """
 
 from wirefmt import _core
+from wirefmt.spec.rocketmq import ExtraInfo
 
 AckMessageRequestHeader = _core.AckMessageRequestHeader
 AddBrokerRequestHeader = _core.AddBrokerRequestHeader
@@ -176,13 +177,18 @@ compress = _core.rocketmq_compress
 decode = _core.decode_rocketmq
 decode_batch = _core.rocketmq_decode_batch
 decode_batch_messages = _core.rocketmq_decode_batch_messages
+decode_extra_info = _core.rocketmq_decode_extra_info
 decode_json = _core.rocketmq_decode_json
 decode_message_id = _core.rocketmq_decode_message_id
 decode_messages = _core.rocketmq_decode_messages
+decode_msg_offset_info = _core.rocketmq_decode_msg_offset_info
+decode_order_count_info = _core.rocketmq_decode_order_count_info
 decode_properties = _core.rocketmq_decode_properties
+decode_start_offset_info = _core.rocketmq_decode_start_offset_info
 decode_unique_id = _core.rocketmq_decode_unique_id
 encode = _core.encode_rocketmq
 encode_batch_messages = _core.rocketmq_encode_batch_messages
+encode_extra_info = _core.rocketmq_encode_extra_info
 encode_json = _core.rocketmq_encode_json
 encode_message_id = _core.rocketmq_encode_message_id
 encode_properties = _core.rocketmq_encode_properties
@@ -240,6 +246,7 @@ __all__ = [
     "ExchangeHAInfoRequestHeader",
     "ExchangeHAInfoResponseHeader",
     "ExportRocksDBConfigToJsonRequestHeader",
+    "ExtraInfo",
     "GetAclRequestHeader",
     "GetAllProducerInfoRequestHeader",
     "GetAllSubscriptionGroupRequestHeader",
@@ -364,13 +371,18 @@ __all__ = [
     "decode",
     "decode_batch",
     "decode_batch_messages",
+    "decode_extra_info",
     "decode_json",
     "decode_message_id",
     "decode_messages",
+    "decode_msg_offset_info",
+    "decode_order_count_info",
     "decode_properties",
+    "decode_start_offset_info",
     "decode_unique_id",
     "encode",
     "encode_batch_messages",
+    "encode_extra_info",
     "encode_json",
     "encode_message_id",
     "encode_properties",

@@ -1,11 +1,13 @@
 # What RocketMQ's bodies hold, as Python objects and back: stored messages (7.1), batches (7.2), properties strings,
-# message ids (8).
+# message ids (8); what POP says in texts (6).
 #
 # A stored message is its octets, as in the real reader's order of fields; a constructor writes them and reads them back.
 #
-# Uses: rocketmq, rocketmq_values, faults, writer, message. Included by _core.pyx.
+# Uses: rocketmq, rocketmq_values, rocketmq_headers, faults, writer, message. Included by _core.pyx.
 import socket
 import zlib
+
+from wirefmt.spec.rocketmq import ExtraInfo
 
 
 cdef enum:
@@ -115,6 +117,96 @@ def rocketmq_encode_message_id(address, port, offset, /):
     whole_number(offset, 0x7FFFFFFFFFFFFFFF, "offset")
     return (octets + int(port).to_bytes(4, "big") + int(offset).to_bytes(8, "big")).hex().upper()
 
+
+# ---- what POP says of messages in texts (section 6)
+
+cdef object pop_error(str reason, str path):
+    return Malformed(reason, protocol="rocketmq", path=path, spec="6")
+
+
+cdef object pop_number(int type, str path, str text):
+    try:
+        return java_value(type, text)
+    except ValueError:
+        raise pop_error("not a number of the field's type", path) from None
+
+
+def rocketmq_decode_extra_info(str text not None, /):
+    """extraInfo of ACK_MESSAGE and CHANGE_MESSAGE_INVISIBLETIME, and the property POP_CK -> ExtraInfo (section 6).
+
+    Seven words, or eight; words behind them are passed over, as in the real reader. Raises DecodeError.
+    """
+    words = text.split(" ")
+    if len(words) < 7:
+        raise pop_error("fewer than seven words", "extra_info")
+    numbers = [pop_number(type, f"extra_info.{name}", word) if type != JAVA_STRING else word
+               for (name, type), word in zip(ROCKETMQ_EXTRA_INFO, words)]
+    return ExtraInfo(*numbers)
+
+
+cdef tuple ROCKETMQ_EXTRA_INFO = tuple(zip(ExtraInfo._fields, (
+    JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_STRING, JAVA_STRING, JAVA_INT, JAVA_LONG)))
+
+
+def rocketmq_encode_extra_info(info not None, /):
+    """ExtraInfo -> its words, without the last where it is None. Raises EncodeError."""
+    words = []
+    for (name, type), value in zip(ROCKETMQ_EXTRA_INFO, info):
+        if value is None and name == "message_queue_offset":
+            break
+        word = str(checked_value(type, name, value))
+        if " " in word:
+            raise EncodeError(f"{name}: a space separates the words")
+        words.append(word)
+    return " ".join(words)
+
+
+cdef dict pop_entries(str text, str path, object key_of, object value_of):
+    """`retryFlag queue value;...` -> {(retryFlag, queue): value}; none of them twice."""
+    cdef dict out = {}
+    for i, entry in enumerate(text.split(";") if text else ()):
+        words = entry.split(" ")
+        if len(words) != 3:
+            raise pop_error("not three words", f"{path}[{i}]")
+        key = (words[0], key_of(words[1]))
+        if key in out:
+            raise pop_error("a queue comes twice", f"{path}[{i}]")
+        out[key] = value_of(words[2])
+    return out
+
+
+def rocketmq_decode_start_offset_info(str text not None, /):
+    """startOffsetInfo of POP's response -> {(retry flag, queue id): offset} (section 6). Raises DecodeError."""
+    def queue(str word):
+        return pop_number(JAVA_INT, "start_offset_info", word)
+
+    def offset(str word):
+        return pop_number(JAVA_LONG, "start_offset_info", word)
+
+    return pop_entries(text, "start_offset_info", queue, offset)
+
+
+def rocketmq_decode_msg_offset_info(str text not None, /):
+    """msgOffsetInfo of POP's response -> {(retry flag, queue id): offsets} (section 6). Raises DecodeError."""
+    def queue(str word):
+        return pop_number(JAVA_INT, "msg_offset_info", word)
+
+    def offsets(str word):
+        return tuple([pop_number(JAVA_LONG, "msg_offset_info", offset) for offset in word.split(",")])
+
+    return pop_entries(text, "msg_offset_info", queue, offsets)
+
+
+def rocketmq_decode_order_count_info(str text not None, /):
+    """orderCountInfo of POP's response -> {(retry flag, queue): count} (section 6); a queue is `0`, or `qo0%5` of the
+    message at offset 5. Raises DecodeError."""
+    def count(str word):
+        return pop_number(JAVA_INT, "order_count_info", word)
+
+    return pop_entries(text, "order_count_info", str, count)
+
+
+# ---- ids of clients
 
 def rocketmq_decode_unique_id(text, /):
     """A client's unique id (UNIQ_KEY) -> (address, process id, class loader's hash, milliseconds, counter).

@@ -33,6 +33,7 @@ cdef struct RocketmqConnection:         # what a capture knows of one connection
     RocketmqAskedTable asked[2]         # by the direction of the request
     Text client_id
     RocketmqScratch names, values, properties
+    bint begun                          # something the client said has been read: no preface comes any more
 
 
 # ------------------------------------------------------------------------------------------------ static tables
@@ -40,6 +41,8 @@ cdef struct RocketmqConnection:         # what a capture knows of one connection
 cdef Text ROCKETMQ_PROTOCOL_TEXT = pad_text(b"rocketmq")
 cdef Text ROCKETMQ_RESPONSE_TEXT = pad_text(b"RESPONSE")
 cdef Text ROCKETMQ_MANAGE_TEXT = pad_text(b"manage")
+cdef Text ROCKETMQ_PREFACE_TEXT = pad_text(b"PROXY")
+cdef Text ROCKETMQ_CONNECT_TEXT = pad_text(b"connect")
 cdef Text[ROCKETMQ_REQUESTS] ROCKETMQ_KIND_TEXT
 cdef Text[ROCKETMQ_REQUESTS][2] ROCKETMQ_OPERATION_TEXT     # of the request, of the response
 cdef Text[ROCKETMQ_VERSIONS] ROCKETMQ_VERSION_TEXT
@@ -588,8 +591,39 @@ cdef void rocketmq_put_host(Col* c, int64_t row, const Span* host, int port) noe
 
 # ------------------------------------------------------------------------------------------------ what protocol.pxi asks
 
+cdef enum:
+    ROCKETMQ_PREFACE_MAX = 107      # octets of a preface of version 1
+
+
+cdef int rocketmq_preface(const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+    """Is p[:n] the preface of the PROXY protocol, version 1 or 2, or the beginning of one? Servers of 5.x take it before the
+    first frame (section 12). A Verdict; YES: it has `size` octets."""
+    cdef const char* sign = b"\r\n\r\n\0\r\nQUIT\n"
+    cdef const uint8_t* end
+    if memcmp(p, b"PROXY ", min(n, <size_t>6)) == 0:
+        end = <const uint8_t*>memchr(p, c"\n", min(n, <size_t>ROCKETMQ_PREFACE_MAX))
+        if end == NULL:
+            return MORE if n < ROCKETMQ_PREFACE_MAX else NO
+        size[0] = <size_t>(end - p) + 1
+        return YES if end - p > 6 and (end - 1)[0] == c"\r" else NO
+    if memcmp(p, sign, min(n, <size_t>12)) != 0 or (n > 12 and p[12] >> 4 != 2):
+        return NO
+    if n < 16:
+        return MORE
+    size[0] = <size_t>16 + load_u16(p + 14)
+    return YES
+
+
 cdef int rocketmq_sniff(const uint8_t* p, size_t n) noexcept nogil:
-    """A request whose header can be read. What a client sends first is small."""
+    """A request whose header can be read, perhaps behind a preface. What a client sends first is small."""
+    cdef size_t size = 0
+    cdef int verdict = rocketmq_preface(p, n, &size)
+    if verdict != YES:
+        return verdict if verdict == MORE else rocketmq_sniff_frame(p, n)
+    return MORE if size >= n else rocketmq_sniff_frame(p + size, n - size)
+
+
+cdef int rocketmq_sniff_frame(const uint8_t* p, size_t n) noexcept nogil:
     cdef RocketmqFrame m
     cdef Fault f
     cdef size_t header
@@ -637,6 +671,11 @@ cdef bint rocketmq_header_fits(const uint8_t* p, size_t header, RocketmqFrame* m
 
 cdef int rocketmq_frame_size_in(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
                                 Fault* f) noexcept nogil:
+    cdef int verdict
+    if direction == 0 and state != NULL and not (<RocketmqConnection*>state).begun and n:
+        verdict = rocketmq_preface(p, n, size)
+        if verdict != NO:
+            return OK if verdict == YES else NEED_DATA
     return rocketmq_frame_size(p, n, min(limit, <uint32_t>ROCKETMQ_FRAME_MAX), size, f)
 
 
@@ -673,16 +712,34 @@ cdef void rocketmq_put(MessageTable t, const MessageContext* m, void* state, bin
     cdef RocketmqFrame frame
     cdef RocketmqFields fields
     cdef Fault f
+    cdef RocketmqConnection* c = <RocketmqConnection*>state
     cdef char[256] text
+    cdef size_t preface = 0
     cdef int64_t row
     cdef int size
+    if m.direction == 0 and not c.begun:
+        c.begun = True
+        if rocketmq_preface(p, n, &preface) == YES and preface == n:
+            rocketmq_put_preface(t, m, p, n)
+            return
     if rocketmq_parse(p, n, 0, &frame, &fields, &f) != OK:
         row = t.begin_row(m)
         put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
         size = fault_text(&ROCKETMQ_TABLES, &f, 0, text, sizeof(text))
         t.put_status(row, ROW_MALFORMED, text, size)
         return
-    rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, &fields, NULL, 0)
+    rocketmq_put_rows(t, m, c, &frame, &fields, NULL, 0)
+
+
+cdef void rocketmq_put_preface(MessageTable t, const MessageContext* m, const uint8_t* p, size_t n) noexcept nogil:
+    cdef int64_t row = t.begin_row(m)
+    cdef Span octets
+    octets.at = p
+    octets.size = <uint32_t>n
+    put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
+    put_text(t.cols + T_KIND, row, &ROCKETMQ_PREFACE_TEXT)
+    put_text(t.cols + T_OPERATION, row, &ROCKETMQ_CONNECT_TEXT)
+    rocketmq_put_body(t, row, &octets, 0)
 
 
 cdef void rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrame* frame,

@@ -414,6 +414,19 @@ class Header(NamedTuple):
     fast: bool = False  # the binary header has these fields first, in this order
 
 
+class ExtraInfo(NamedTuple):
+    """What ACK_MESSAGE says of a popped message, the property POP_CK (section 6): words with a space between them."""
+
+    ck_offset: int  # where the checkpoint of this pop begins
+    pop_time: int  # milliseconds since 1970
+    invisible_time: int  # milliseconds
+    revive_queue_id: int
+    retry_flag: str  # "0": the topic itself; "1", "2": its retry topic, `%RETRY%group_topic` or `%RETRY%group+topic`
+    broker_name: str
+    queue_id: int
+    message_queue_offset: int | None = None  # the eighth word, which may be absent
+
+
 #: Section 6.
 HEADERS: Final[tuple[Header, ...]] = (
     Header(

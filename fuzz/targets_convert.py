@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from common import rows, same
 
 from wirefmt import amqp091, amqp10, convert, mqtt
+from wirefmt._core import convert_rows
+from wirefmt.convert.dialects import compiled
 from wirefmt.errors import ConversionError, DecodeError
 
 DIALECTS = tuple(convert.DIALECTS)
@@ -86,4 +89,66 @@ def seeds() -> Iterator[bytes]:
             yield first + bytes.fromhex(row["input_hex"])
 
 
-TARGETS = {"conversion": (conversion, seeds)}
+# ------------------------------------------------------------------------------------------------ columns
+
+
+KINDS = (0, 1, 2, 3, 255)  # of convert_rows: the protocols, PUBLISH of MQTT 3.1.1, no message
+
+
+def column(data: bytes) -> None:
+    """The first octet picks target and dialect; rows are an octet for their kind, two for their size, and their octets. A
+    column is as its messages one by one; AMQP 0.9.1 is in frames."""
+    if not data:
+        return
+    to, dialect = convert.PROTOCOLS[data[0] % 3], DIALECTS[data[0] // 3 % len(DIALECTS)]
+    kinds, parts, at = bytearray(), [], 1
+    while len(data) - at >= 3:
+        size = int.from_bytes(data[at + 1 : at + 3], "big")
+        kinds.append(KINDS[data[at] % len(KINDS)])
+        parts.append(data[at + 3 : at + 3 + size])
+        at += 3 + size
+    offsets = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+    keys = np.arange(len(parts) + 1, dtype=np.int32)
+    made = convert_rows(
+        compiled(dialect), convert.PROTOCOLS.index(to), kinds, offsets, b"".join(parts), keys, b"k" * len(parts)
+    )
+    columns = (made["octets"], made["rule"], made["error"])
+    for kind, part, octets, rule, error in zip(kinds, parts, *columns, strict=True):
+        if kind == 255:
+            same((octets, rule, error), (None, None, None), "no message")
+            continue
+        same((octets is None), (error is not None), "octets or an error")
+        if kind < 3 and convert.PROTOCOLS[kind] != to:
+            same((octets, rule), alone(convert.PROTOCOLS[kind], part, to, dialect), "one by one")
+
+
+def alone(source: convert.Protocol, part: bytes, to: convert.Protocol, dialect: str) -> tuple[bytes | None, str | None]:
+    try:
+        wire = convert.Wire.from_frames(part) if source == "amqp091" else convert.Wire(source, part)
+        same(wire, convert.Wire.from_frames(wire.frames()) if source == "amqp091" else wire, "frames")
+        return convert.convert(wire, to=to, dialect=dialect, routing_key="k").wire.frames(), None
+    except DecodeError:
+        return None, "amqp091:undecodable"
+    except ConversionError as refused:
+        return None, refused.rule
+
+
+def column_seeds() -> Iterator[bytes]:
+    """Three messages of the vectors, and one of MQTT 3.1.1."""
+    held = []
+    for number, row in enumerate(rows("conversions")):
+        if row["path"] != "convert" or number % 7:
+            continue
+        if row["from"] == "amqp091":
+            properties, body = (bytes.fromhex(row["input_hex"][name]) for name in ("properties_hex", "body_hex"))
+            octets = convert.Wire("amqp091", properties, body[:64]).frames()
+        else:
+            octets = bytes.fromhex(row["input_hex"])
+        if len(octets) < 2048:
+            held.append(bytes([convert.PROTOCOLS.index(row["from"])]) + len(octets).to_bytes(2, "big") + octets)
+        if len(held) == 3:
+            yield bytes([number % 9]) + b"".join(held) + b"\3\0\x0b" + bytes.fromhex("32090003612f6200076869")
+            held.clear()
+
+
+TARGETS = {"conversion": (conversion, seeds), "conversion_columns": (column, column_seeds)}

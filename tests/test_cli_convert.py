@@ -63,7 +63,7 @@ def test_hexadecimal_on_the_command_line(wirefmt):
     assert wirefmt("convert", "--from", "mqtt5", "--to", "amqp10", PUBLISH) == (0, f"{MESSAGE}\n", "")
     assert wirefmt("convert", "--from", "mqtt5", "--to", "amqp091", PUBLISH) == (0, f"{CONTENT}\n", "")
     spaced = "0x" + PUBLISH[:2] + " " + ":".join(PUBLISH[i : i + 2] for i in range(2, len(PUBLISH), 2))
-    assert wirefmt("convert", "--from", "mqtt5", "--to", "amqp10", spaced.upper().replace("X", "x")) == (
+    assert wirefmt("convert", "--from", "mqtt5", "--to", "amqp10", spaced.upper()) == (
         0,
         f"{MESSAGE}\n",
         "",
@@ -380,6 +380,9 @@ def test_decode_as_with_options(wirefmt):
     code, _, err = wirefmt("decode", source, "--columns", "converted")
     assert (code, "no column 'converted'" in err) == (2, True)
     assert wirefmt("decode", source, "--as", "nsq")[0] == 2
+    for option in (("--dialect", "documented"), ("--topics", "unchanged"), ("--no-percent-encoding",)):
+        code, out, err = wirefmt("decode", source, *option)
+        assert (code, out, f"{option[0]} is for --as" in err) == (2, "", True)
 
 
 def test_octets_are_a_column(wirefmt):

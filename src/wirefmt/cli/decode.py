@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
+from click.core import ParameterSource
 
 from .convert import TARGETS, conversion_options
 from .inputs import PANELS, batches, capture_options, columns_to_read, open_captures, parse_filter, verdict
@@ -92,6 +93,8 @@ def decode(
     fmt = format_of(out, fmt)
     condition = parse_filter(filter_text)
     shown = _shown(columns, fmt, to)
+    if to is None:
+        _refuse_without_as(conversion)
     with open_captures(
         files,
         out=out,
@@ -149,6 +152,16 @@ def _shown(columns: str | None, fmt: str, to: str | None) -> list[str] | None:
         if name not in known:
             raise click.UsageError(f"--columns: no column {name!r}; {near(name, known)}")
     return shown
+
+
+def _refuse_without_as(options: dict[str, Any]) -> None:
+    """Options of the conversion say nothing where there is none."""
+    context = click.get_current_context()
+    assert context is not None
+    for name in options:
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            option = next(p.opts[0] for p in context.command.params if p.name == name)
+            raise click.UsageError(f"{option} is for --as amqp10|amqp091|mqtt5")
 
 
 def _needed(shown: list[str] | None, to: str | None) -> list[str] | None:

@@ -160,7 +160,7 @@ def _octets(name: str, form: str) -> bytes:
     try:
         if form == "base64":
             return base64.b64decode(b"".join(data.split()), validate=True)
-        return bytes.fromhex(data.decode().translate(str.maketrans("", "", ":-,_")).replace("0x", ""))
+        return bytes.fromhex(data.decode().lower().translate(str.maketrans("", "", ":-,_")).replace("0x", ""))
     except (ValueError, binascii.Error) as fault:
         known = {"hex": "hexadecimal digits", "base64": "base64"}[form]
         raise click.UsageError(

@@ -172,12 +172,15 @@ def test_a_packet_of_3_1_1_by_hand():
 def test_the_topic_is_the_routing_key():
     body = bytes.fromhex("005375a0026869")
     for address, topic in (
-        ("/exchanges/amq.topic/a.%2A.b%2Fc", b"a/+/b/c"),
-        ("/queues/q%20r", b"q r"),
-        ("/topic/x.y", b"x/y"),
+        ("/exchanges/amq.topic/a.b%2Fc", "a/b/c"),
+        ("/queues/q%20r", "q r"),
+        ("/topic/x.y", "x/y"),
     ):
         converted = convert_one(made_row("amqp10", "1.0", body, destination=address), "mqtt5")
-        assert mqtt.decode(converted["octets"], version=5, strictness="lax").topic_name.encode() == topic
+        assert mqtt.decode(converted["octets"], version=5).topic_name == topic
+    wild = made_row("amqp10", "1.0", body, destination="/exchanges/amq.topic/a.%2A")
+    assert convert_one(wild, "mqtt5")["rule"] == "mqtt5:topic"
+    assert b"a/+" in convert_one(wild, "mqtt5", dialect="rabbitmq-4.3")["octets"]
     content = convert.Wire("amqp091", b"\0\0", b"hi").frames()
     converted = convert_one(made_row("amqp091", "0.9.1", content, routing_key="x.y"), "mqtt5")
     assert converted["octets"].hex() == "30080003782f79006869"

@@ -161,6 +161,8 @@ cdef class ConvertRun:
             if key.size == 0:
                 return self.put_error(row, "mqtt5:no-topic", "there is no routing key, which would be the topic")
             key = convert_topic(x, key, True)
+            if x.valid and not convert_is_topic(&key):
+                return self.put_error(row, CONVERT_REFUSALS[REFUSED_TOPIC][0], CONVERT_REFUSALS[REFUSED_TOPIC][1])
             if not convert_write_mqtt5(x, &self.result, &key, False, x.retain, 1):
                 return self.put_error(row, CONVERT_REFUSALS[REFUSED_TOO_LARGE][0], CONVERT_REFUSALS[REFUSED_TOO_LARGE][1])
         if self.target == CONVERT_AMQP091:

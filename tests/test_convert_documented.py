@@ -345,3 +345,11 @@ def test_what_is_no_text_there_is_dropped() -> None:
     assert to_10("2000" + table("03" + hexed("x-t") + "46" + table(keys)), b"p") == (
         HEADER + mapped("72", 1, "a303" + hexed("x-t") + "c10502" + "a1" + PLAIN_KEY + "40") + P
     )
+
+
+def test_a_section_in_a_header_is_valid() -> None:
+    """Headers of the old plugin hold a whole section: one that is not valid (a message_id that is no UTF-8) is refused."""
+    header = "2000" + table("15" + hexed("x-amqp-1.0-properties") + "78" + "00000009" + "005373c00401a101ff")
+    with pytest.raises(ConversionError) as caught:
+        convert((bytes.fromhex(header), b"p"), to="amqp10")
+    assert caught.value.rule == "amqp091>amqp10 headers-amqp-properties"

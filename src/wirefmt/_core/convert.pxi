@@ -358,6 +358,8 @@ cdef int convert_take_section(Converter* x, const ConvertRow* row, const Convert
     memset(&o, 0, sizeof(o))
     if amqp10_parse_message(at, v.octets.size, &o, &m, &f) != OK:
         return DONE_REFUSED
+    if x.valid and m.note_count and m.note != AMQP10_CHECK_BODY_MISSING:
+        return DONE_REFUSED                     # what STRICT refuses; a body comes from elsewhere
     if v.octets.size == 0 or not amqp10_next_section(&at, at + v.octets.size, &section):
         return DONE_NEXT
     if section.code != code or at != v.octets.at + v.octets.size:

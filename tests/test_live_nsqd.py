@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import gzip
 import importlib.util
+import json
 import os
 import shutil
 import socket
@@ -16,11 +17,14 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import zlib
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from proxy import CLIENT, HOST, SERVER, Conversation, Proxy, capture
@@ -275,6 +279,58 @@ def test_every_command(proxy: Proxy, compression: str | None) -> None:
     assert check(proxy.finish()) >= COMMANDS
 
 
+class AuthServer(BaseHTTPRequestHandler):
+    """What nsqd asks about a secret: one identity may do everything, nobody else anything."""
+
+    def do_GET(self) -> None:
+        good = parse_qs(urlsplit(self.path).query).get("secret") == ["let me in"]
+        rule = {"topic": ".*", "channels": [".*"], "permissions": ["subscribe", "publish"]}
+        answer = {"ttl": 60, "identity": "wirefmt", "identity_url": "http://localhost/", "authorizations": [rule]}
+        octets = json.dumps(answer).encode() if good else b"{}"
+        self.send_response(200 if good else 403)
+        self.send_header("Content-Length", str(len(octets)))
+        self.end_headers()
+        self.wfile.write(octets)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Tests are quiet."""
+
+
+def talk_with_auth() -> list[Conversation]:
+    """Three connections: one that is let in, one with a wrong secret, one that says none."""
+    with ThreadingHTTPServer((HOST, 0), AuthServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with running_nsqd(f"-auth-http-address={HOST}:{server.server_address[1]}") as port:
+                proxy = Proxy(port)
+                try:
+                    client = Client(proxy.port)
+                    assert dict(client.reply.members)["auth_required"] is True
+                    answer = client.ask(nsq.Auth(secret=b"let me in"))
+                    said = {"identity": "wirefmt", "identity_url": "http://localhost/", "permission_count": 1}
+                    assert dict(answer.members) == said
+                    assert client.ask(nsq.Publish(topic="auth", body=b"one")).data == b"OK"
+                    client.close()
+                    client = Client(proxy.port)
+                    failed = client.ask(nsq.Auth(secret=b"wrong"))
+                    assert (failed.code, failed.fatal) == ("E_AUTH_FAILED", True)
+                    client.close()
+                    client = Client(proxy.port)
+                    failed = client.ask(nsq.Publish(topic="auth", body=b"two"))
+                    assert (failed.code, failed.fatal) == ("E_AUTH_FIRST", True)
+                    client.close()
+                    return proxy.finish()
+                finally:
+                    proxy.close()
+        finally:
+            server.shutdown()
+
+
+@needs_nsqd
+def test_auth() -> None:
+    assert check(talk_with_auth()) >= {"IDENTIFY", "AUTH", "PUB"}
+
+
 def talk_under_tls() -> list[Conversation]:
     """Every command, under TLS."""
     with tempfile.TemporaryDirectory() as folder:
@@ -445,8 +501,9 @@ def record(folder: Path) -> None:
             proxy.close()
         (folder / f"nsqd-1.3.0-{name}.pcap.gz").write_bytes(gzip.compress(octets, 9, mtime=0))
         print(name, len(octets))
-    octets = capture(talk_under_tls(), 4150)
-    (folder / "nsqd-1.3.0-wirefmt-tls.pcap.gz").write_bytes(gzip.compress(octets, 9, mtime=0))
+    for name, talk in (("tls", talk_under_tls), ("auth", talk_with_auth)):
+        octets = capture(talk(), 4150)
+        (folder / f"nsqd-1.3.0-wirefmt-{name}.pcap.gz").write_bytes(gzip.compress(octets, 9, mtime=0))
 
 
 RECORDED = sorted((DATA / "nsq").glob("*.pcap.gz"))
@@ -466,6 +523,9 @@ def test_recorded_captures(path: Path) -> None:
         return
     assert {(row["protocol"], row["status"], row["error"]) for row in rows} == {("nsq", "ok", None)}
     kinds = {row["kind"] for row in rows}
+    if "auth" in path.name:
+        assert kinds == {"MAGIC", "IDENTIFY", "AUTH", "PUB", "response", "error"}
+        return
     assert kinds >= COMMANDS - (
         {"PUB", "CLS"} if "pynsq" in path.name else {"NOP", "CLS"} if "ansq" in path.name else set()
     )

@@ -20,7 +20,8 @@ cdef class Delivery:
     """
     cdef int durable, priority, qos
     cdef int64_t ttl_ms, expiry_s
-    cdef object timestamp_s
+    cdef uint64_t timestamp_s
+    cdef bint has_timestamp
     cdef uint32_t delivery_count
     cdef bint first_acquirer, redelivered, stored, entry, keeps_expiry, retain, clears_ttl
     cdef bytes entries10, entries091
@@ -33,10 +34,10 @@ cdef class Delivery:
         self.priority = priority
         self.ttl_ms = ttl_ms
         self.expiry_s = expiry_s
-        self.timestamp_s = None
+        self.has_timestamp = timestamp_ms is not None
         if timestamp_ms is not None:
             seconds = abs(timestamp_ms) // 1000
-            self.timestamp_s = (seconds if timestamp_ms >= 0 else -seconds) & 0xFFFFFFFFFFFFFFFF
+            self.timestamp_s = <uint64_t>((seconds if timestamp_ms >= 0 else -seconds) & 0xFFFFFFFFFFFFFFFF)
         self.delivery_count = delivery_count
         self.first_acquirer = first_acquirer
         self.redelivered = redelivered
@@ -467,8 +468,8 @@ cdef void convert_deliver_091(Converter* x, Delivery d) noexcept:
     if x.stored and d.priority >= 0 and x.slots[C91_PRIORITY].type == 0:
         convert_set(x, C91_PRIORITY, C91T_OCTET, <uint64_t>d.priority)
     x.slots[C91_TIMESTAMP].type = 0
-    if d.timestamp_s is not None:
-        convert_set(x, C91_TIMESTAMP, C91T_TIMESTAMP, <uint64_t>d.timestamp_s)
+    if d.has_timestamp:
+        convert_set(x, C91_TIMESTAMP, C91T_TIMESTAMP, d.timestamp_s)
     if d.clears_ttl:
         slot.type = 0
     elif d.ttl_ms >= 0:

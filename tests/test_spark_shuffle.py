@@ -9,9 +9,14 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
 
+import pyarrow as pa
 from spark_captures import cut, live, one_process, records, rows
+from support import ROOT
 
 import pyspark_wirefmt
+from pyspark_wirefmt import message_schema, shuffle
+from pyspark_wirefmt.options import Options
+from wirefmt.capture import PacketScanner
 
 pytestmark = pytest.mark.spark
 
@@ -19,6 +24,7 @@ PLAIN = "mosquitto-paho-v5.pcap"
 LOSSY = "mosquitto-paho-v311-lossy-outoforder.pcap"
 #: what a cut changes by its nature
 PLACE = ("capture", "frame_no")
+MAX_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @pytest.mark.parametrize("name", [PLAIN, LOSSY, "rabbitmq-pyamqp.pcap", "rheabroker-rhea.pcap"])
@@ -80,6 +86,56 @@ def test_corrupt_capture_in_ranges(spark, tmp_path):
     for name in ("hole.pcap", "cut.pcap"):
         frame = pyspark_wirefmt.read(spark, str(tmp_path / name), split_size=9000)
         assert rows(frame.toArrow()) == one_process(tmp_path / name)
+
+
+SAMPLES = ROOT / "samples"
+
+
+def sorted_packets(captures, size, *, in_file):
+    """Packets as they come behind the shuffle, sorted by flow, in Arrow batches of `size` rows."""
+    scanner = PacketScanner(columns=["flow_hash", "file_index", "frame_no", "segment"])
+    for index, capture in enumerate(captures):
+        scanner.begin_file(str(capture), index)
+        scanner.feed(capture.read_bytes())
+        scanner.end_file()
+    found = pa.table(pa.record_batch(scanner.take(final=True)))
+    keys = ["file_index", "flow_hash"] if in_file else ["flow_hash", "file_index"]
+    found = found.sort_by([(key, "ascending") for key in (*keys, "frame_no")])
+    for begin in range(0, found.num_rows, size):
+        # a batch of its own, not a slice: so batches come from the JVM
+        yield pa.RecordBatch.from_pylist(found.slice(begin, size).to_pylist(), schema=found.schema)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 50])
+@pytest.mark.parametrize("name", ["mosquitto-paho-v5.pcap", "rabbitmq-pyamqp-amqp091.pcap", "rabbitmq-paho-v31.pcap"])
+def test_a_flow_continues_in_the_next_arrow_batch(name, size):
+    """Only the first flow of a batch may continue from the batch before, only the last one into the batch after."""
+    capture = SAMPLES / name
+    columns = message_schema(None).names
+    decode = shuffle._decoder("flow_hash", [str(capture)], Options.parse({}), columns)
+    assert rows(decode(sorted_packets([capture], size, in_file=True))) == one_process(capture)
+
+
+@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("flows", ["in-file", "across-files"])
+def test_arrow_batches_of_several_captures(tmp_path, flows, size):
+    parts = cut(SAMPLES / PLAIN, [100, 101, 350], tmp_path)
+    options = Options.parse({"flows": flows})
+    decode = shuffle._decoder("flow_hash", [str(part) for part in parts], options, message_schema(None).names)
+    packets = sorted_packets(parts, size, in_file=flows == "in-file")
+    assert rows(decode(packets)) == one_process(parts, flows=flows)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 50])
+def test_small_arrow_batches_in_a_job(spark, size):
+    capture = SAMPLES / PLAIN
+    before = spark.conf.get(MAX_RECORDS)
+    spark.conf.set(MAX_RECORDS, size)
+    try:
+        frame = pyspark_wirefmt.read(spark, str(capture), split_size=30_000, partitions=2)
+        assert rows(frame.toArrow()) == one_process(capture)
+    finally:
+        spark.conf.set(MAX_RECORDS, before)
 
 
 def test_nothing_to_read(spark, tmp_path):

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wirefmt.capture import files
 
@@ -125,11 +125,11 @@ def _decoder(hashed: str, names: list[str], options: Options, columns: list[str]
         last: tuple[int, int] | None = None
         for batch in batches:
             segments = batch.column("segment")
-            for begin, end, key in _runs(batch, hashed, in_file):
-                if last is not None and key != last:
+            for begin, end, first, key in _runs(batch, hashed, in_file):
+                if last is not None and first != last:
                     yield from _ended(decoder)
-                if in_file and (last is None or key[0] != last[0]):
-                    decoder.begin_file(names[key[0]], key[0])
+                if in_file and (last is None or first[0] != last[0]):
+                    decoder.begin_file(names[first[0]], first[0])
                 last = key
                 yield from _fed(decoder, octets(segments, begin, end))
         yield from _ended(decoder)
@@ -155,19 +155,33 @@ def _ended(decoder: CaptureDecoder) -> Iterator[Any]:
         yield decoder.take()
 
 
-def _runs(batch: pa.RecordBatch, hashed: str, in_file: bool) -> Iterator[tuple[int, int, tuple[int, int]]]:
-    """Stretches of rows (begin, end, key) that are fed as one. They are parted where the file changes, if flows stay in
-    files, and before the last flow, the one that may go on in the next batch: flows end where the key changes, and the
-    many in between need not be ended one by one."""
+class Run(NamedTuple):
+    """Rows begin to end of a batch, which are fed as one; the flow keys (file index, hash) of its first and last row."""
+
+    begin: int
+    end: int
+    first: tuple[int, int]
+    last: tuple[int, int]
+
+
+def _runs(batch: pa.RecordBatch, hashed: str, in_file: bool) -> Iterator[Run]:
+    """Runs of a batch. A run ends where the file changes, if flows stay in files, and before the last flow of the batch.
+
+    A flow that continues from the previous batch is in the first run; only the last flow can continue in the next batch.
+    Flows between these end together with their run, not one by one.
+    """
     hashes = batch.column(hashed).to_numpy()
     indices = batch.column("file_index").to_numpy()
     places = {0, batch.num_rows}
     if in_file:
         places.update(_changes(indices))
     places.update(_changes(hashes)[-1:])
-    at = sorted(places)
-    for begin, end in pairwise(at):
-        yield begin, end, (int(indices[end - 1]) if in_file else 0, int(hashes[end - 1]))
+
+    def key(row: int) -> tuple[int, int]:
+        return int(indices[row]) if in_file else 0, int(hashes[row])
+
+    for begin, end in pairwise(sorted(places)):
+        yield Run(begin, end, key(begin), key(end - 1))
 
 
 def _changes(values: Any) -> list[int]:

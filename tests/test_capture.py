@@ -461,7 +461,7 @@ def test_a_port_of_two_protocols_and_nothing_of_either() -> None:
 def test_protocols_that_were_not_asked_for() -> None:
     tcp = Tcp()
     assert rows([*tcp.open(), *tcp.send(0, connect())], protocols=[]) == []
-    with pytest.raises(ValueError, match="there are: mqtt"):
+    with pytest.raises(ValueError, match="no protocol 'smtp'; did you mean mqtt"):
         capture.read(io.BytesIO(), protocols=["smtp"])
 
 

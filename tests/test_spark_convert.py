@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
@@ -10,7 +12,9 @@ import pyarrow as pa
 from spark_captures import rows
 from support import ROOT
 
+import pyspark_wirefmt
 from pyspark_wirefmt import convert_messages, message_schema
+from pyspark_wirefmt.schema import spark_type
 from wirefmt import capture, convert
 from wirefmt.capture import files
 from wirefmt.spec.table import CONVERTED
@@ -55,6 +59,36 @@ def test_the_whole_table_and_sql(spark):
     assert [row.protocol for row in said] == ["amqp091", "amqp10", "mqtt"]
     assert all(row.messages == row.octets + row.errors for row in said)
     assert [(row.octets, row.errors) for row in said[:2]] == [(21, 0), (136, 0)]
+
+
+@pytest.mark.parametrize("to", convert.PROTOCOLS)
+def test_converted_by_the_source(spark, to):
+    """Option convert_to: the rows of convert_messages, without a second pass through Python."""
+    columns = [name for name in COLUMNS if name != "octets"]
+    frame = load(spark, splitSize="20000", convertTo=to, dialect="rabbitmq-4.3").drop("octets")
+    assert frame.columns == [*columns, "converted"]
+    how = {"dialect": "rabbitmq-4.3"}
+    expected = [json.dumps({k: v for k, v in json.loads(row).items() if k != "octets"}, sort_keys=True)
+                for row in one_process(to, **how)]  # fmt: skip
+    assert rows(frame.toArrow()) == sorted(expected)
+
+
+def test_converted_wherever_captures_are_read(spark, tmp_path):
+    """Chosen columns, `read` and Parquet; columns that the conversion needs are read though not asked for."""
+    how = {"convert_to": "amqp10", "columns": "frame_no,converted,capture"}
+    source = spark.read.format("wirefmt").options(**how).load(SAMPLES).toArrow()
+    assert source.column_names == ["frame_no", "converted", "capture"]
+    found = rows(source)
+    assert sum(row["octets"] is not None for row in source["converted"].to_pylist() if row) > 1000
+    shuffled = pyspark_wirefmt.read(spark, SAMPLES, split_size=20_000, partitions=3, **how)
+    assert rows(shuffled.toArrow()) == found
+    pyspark_wirefmt.decode_to_parquet(spark, SAMPLES, tmp_path / "out", **how)
+    assert rows(spark.read.parquet(str(tmp_path / "out")).toArrow()) == found
+    declared = "converted struct<octets:binary,losses:{}>".format(
+        spark_type(CONVERTED.type).simpleString().partition("losses:")[2].removesuffix(">")
+    )
+    one = spark.read.format("wirefmt").schema(declared).option("convertTo", "amqp10").load(SAMPLES)
+    assert one.where("converted.octets is not null").count() > 1000
 
 
 def test_options(spark):

@@ -62,8 +62,9 @@ def test_modes(spark, tmp_path):
 
 def test_nothing_to_write(spark, tmp_path):
     (tmp_path / "in").mkdir()
-    assert decode_to_parquet(spark, tmp_path / "in", tmp_path / "out") == []
-    assert files(tmp_path / "out") == {"_SUCCESS"}
+    with pytest.raises(FileNotFoundError, match="no capture in"):
+        decode_to_parquet(spark, tmp_path / "in", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_attempts_of_one_task_leave_one_file(tmp_path):

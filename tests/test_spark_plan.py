@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
 
 from pyspark.sql.types import StructType
 
-from pyspark_wirefmt import plan, schema
+from pyspark_wirefmt import packets, plan, schema
 from pyspark_wirefmt.options import Options, take_paths
 from wirefmt.capture import files
 from wirefmt.capture.files import CaptureFile
@@ -60,7 +60,7 @@ def test_every_column_once_and_in_order():
 
 def test_projection_takes_any_order():
     asked = schema.message_schema(["qos", "ts", "mqtt"])
-    assert schema.projection("messages", asked) == ["qos", "ts", "mqtt"]
+    assert schema.projection(Options(), asked) == ["qos", "ts", "mqtt"]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_projection_takes_any_order():
 )
 def test_projection_refuses(ddl, says, monkeypatch):
     with pytest.raises(ValueError, match=says.replace("(", r"\(")):
-        schema.projection("messages", parse_ddl(ddl))
+        schema.projection(Options(), parse_ddl(ddl))
 
 
 def parse_ddl(text: str) -> StructType:
@@ -119,7 +119,7 @@ def test_names_ignore_case_and_underscores():
         ("ports", "1883,8883", (1883, 8883)),
         ("settle", "2.5", 2.5),
         ("columns", "ts,qos", ("ts", "qos")),
-        ("limits", '{"flows": 3}', {"flows": 3}),
+        ("limits", '{"max_flows": 3}', {"max_flows": 3}),
     ],
 )
 def test_values(name, value, parsed):
@@ -129,12 +129,24 @@ def test_values(name, value, parsed):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"colums": "ts"}, "no option 'colums'"),
+        ({"colums": "ts"}, "no option 'colums'; did you mean columns"),
         ({"payload": "perhaps"}, "option payload = 'perhaps': is true or false"),
         ({"flows": "some"}, "is in-file or across-files"),
         ({"split_size": "0"}, "is at least 1"),
         ({"split_size": "many"}, "option split_size = 'many'"),
         ({"batch_rows": None, "strictness": "mild"}, "is lax or strict"),
+        ({"protocols": "mqqt"}, "no protocol 'mqqt'; did you mean mqtt?"),
+        ({"protocols": "kafka"}, "no protocol 'kafka'; there are mqtt, "),
+        ({"decode_as": "tcp.port==1884,mqqt"}, "no protocol 'mqqt'; did you mean mqtt?"),
+        ({"decode_as": "port 1884"}, "decode_as is like"),
+        ({"limits": '{"max_flow": 3}'}, "no limit 'max_flow'; did you mean max_flows"),
+        ({"limits": '{"max_flows": 0}'}, "limit max_flows is at least 1"),
+        ({"limits": '{"max_flows": "3"}'}, "option limits = .*: is an object of numbers"),
+        ({"limits": "3"}, "option limits = '3': is an object of numbers"),
+        ({"limits": "{"}, "option limits = '{': is an object of numbers"),
+        ({"convert_to": "amqp1"}, "is amqp10 or amqp091 or mqtt5"),
+        ({"convert_to": "amqp10", "dialect": "rabbit"}, "option dialect = 'rabbit'"),
+        ({"convert_to": "amqp10", "table": "packets"}, "only the message table"),
     ],
 )
 def test_values_refused(given, says):
@@ -152,11 +164,18 @@ def test_core_keywords_are_the_readers():
 
 
 def test_paths_are_parted_from_options():
-    paths, rest = take_paths({"path": "a.pcap,b.pcap", "payload": "false"})
-    assert (paths, rest) == (["a.pcap", "b.pcap"], {"payload": "false"})
+    paths, catalog, rest = take_paths({"path": "a.pcap,b.pcap", "payload": "false"})
+    assert (paths, catalog, rest) == (["a.pcap", "b.pcap"], False, {"payload": "false"})
     assert take_paths({"paths": json.dumps(["x,y.pcap", "z.pcap"])})[0] == ["x,y.pcap", "z.pcap"]
-    with pytest.raises(ValueError, match="needs a path"):
-        take_paths({"payload": "false"})
+
+
+def test_what_the_catalog_adds_is_no_option():
+    """The options that Spark 4.3 gives for CREATE TABLE t USING wirefmt OPTIONS (path 'a.pcap', payload 'false')."""
+    given = {
+        "owner": "me", "path": "a.pcap", "location": "a.pcap", "provider": "wirefmt",
+        "payload": "false", "option.payload": "false",
+    }  # fmt: skip
+    assert take_paths(given) == (["a.pcap"], True, {"payload": "false"})
 
 
 # --- paths
@@ -202,8 +221,11 @@ def test_nothing_there(folder):
     assert files.expand([f"{folder}/none*.pcap"], missing_ok=True) == []
 
 
-def test_empty_directory_is_empty(tmp_path):
-    assert files.expand([str(tmp_path)]) == []
+def test_a_directory_without_captures(tmp_path):
+    (tmp_path / "notes.txt").write_bytes(b"none")
+    with pytest.raises(FileNotFoundError, match="no capture in"):
+        files.expand([str(tmp_path)])
+    assert files.expand([str(tmp_path)], missing_ok=True) == []
 
 
 def test_urls(folder):
@@ -243,6 +265,25 @@ def test_a_large_capture_is_dealt_out_by_flows():
     assert [(t.part, t.parts) for t in plan.tasks(captures(1 << 30), Options())] == [(n, 4) for n in range(4)]
     assert len(plan.tasks(captures(1 << 40), Options(max_slices=3))) == 3
     assert len(plan.tasks(captures(1000), Options(partitions=2))) == 2
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+@pytest.mark.parametrize("sizes", [[100] * 2000, [10, 400_000, 3 << 20] * 500, [1 << 20] * 64])
+def test_partitions_is_the_number_of_tasks_for_small_captures(sizes, partitions):
+    for table in ("messages", "packets"):
+        options = Options(partitions=partitions, table=table)
+        works_of = (
+            plan.tasks(captures(*sizes), options) if table == "messages" else packets.tasks(captures(*sizes), options)
+        )
+        assert partitions // 2 < len(works_of) <= partitions
+    names = [name for task in plan.tasks(captures(*sizes), options) for name in task.names]
+    assert names == [capture.name for capture in captures(*sizes)]
+
+
+def test_partitions_with_large_and_small_captures():
+    made = plan.tasks(captures(*[1000] * 100, 1 << 30, *[1000] * 100), Options(partitions=8))
+    assert len(made) <= 8 + 2  # the small captures on each side have a task of their own
+    assert sum(len(task.names) for task in made if task.part == 0) == 201
 
 
 def test_rotated_captures_stay_together():

@@ -139,7 +139,8 @@ def test_small_arrow_batches_in_a_job(spark, size):
 
 
 def test_nothing_to_read(spark, tmp_path):
-    assert pyspark_wirefmt.read(spark, str(tmp_path)).count() == 0
+    with pytest.raises(FileNotFoundError, match="no capture in"):
+        pyspark_wirefmt.read(spark, str(tmp_path))
 
 
 def test_options_are_checked(spark, tmp_path):

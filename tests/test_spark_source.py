@@ -93,7 +93,7 @@ def test_wrong_schema_says_what_is_wrong(spark, folder, ddl, says):
 
 
 def test_unknown_option_says_so(spark, folder):
-    with pytest.raises(Exception, match="wirefmt has no option 'colums'"):
+    with pytest.raises(Exception, match="no option 'colums'; did you mean columns"):
         load(spark, folder, colums="ts").collect()
 
 
@@ -151,7 +151,52 @@ def test_credentials_are_redacted(spark, folder):
 def test_empty_directory(spark, tmp_path):
     frame = load(spark, tmp_path)
     assert frame.schema == message_schema()
-    assert frame.count() == 0
+    with pytest.raises(Exception, match="no capture in"):
+        frame.count()
+
+
+@pytest.fixture
+def tables(spark):
+    """Drops the tables that a test creates."""
+    names = [f"captured_{n}" for n in range(4)]
+    yield names
+    for name in names:
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_tables_of_the_catalog(spark, folder, truth, tables):
+    spark.sql(f"CREATE TABLE {tables[0]} USING wirefmt OPTIONS (path '{folder}')")
+    spark.sql(f"CREATE TABLE {tables[1]} USING wirefmt LOCATION '{folder}'")
+    for name in tables[:2]:
+        assert rows(spark.table(name).toArrow()) == truth
+    spark.sql(
+        f"CREATE TABLE {tables[2]} USING wirefmt OPTIONS (path '{folder}', columns 'kind,payload', payload 'false') "
+        "COMMENT 'what was captured'"
+    )
+    frame = spark.table(tables[2])
+    assert frame.columns == ["kind", "payload"]
+    assert (frame.count(), frame.where("payload IS NOT NULL").count()) == (len(truth), 0)
+
+
+def test_a_table_that_keeps_no_options_says_what_to_do(spark, folder, tables):
+    """Spark gives a Python source no options when a table is read, and declared columns leave no place to keep them."""
+    spark.sql(f"CREATE TABLE {tables[0]} (kind string) USING wirefmt OPTIONS (path '{folder}')")
+    with pytest.raises(Exception, match="without column definitions"):
+        spark.table(tables[0]).count()
+    assert spark.sql(f"SELECT kind FROM {tables[0]} WITH (path = '{folder}')").count() > 500
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("protocols", "mqqt", "no protocol 'mqqt'; did you mean mqtt"),
+        ("decodeAs", "tcp.port==1884,mqqt", "no protocol 'mqqt'; did you mean mqtt"),
+        ("limits", '{"max_flow": 3}', "no limit 'max_flow'; did you mean max_flows"),
+    ],
+)
+def test_wrong_options_fail_before_any_task(spark, folder, option, value, says):
+    with pytest.raises(Exception, match=says):
+        load(spark, folder, **{option: value})
 
 
 def test_capture_without_packets(spark, tmp_path):

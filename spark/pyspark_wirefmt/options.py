@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, get_args
 
-from wirefmt.capture import files
+from wirefmt.capture import CaptureDecoder, files
+from wirefmt.convert import DIALECTS, PROTOCOLS, Topics
+from wirefmt.errors import suggest
 
 
 def _text(value: Any) -> str:
@@ -56,14 +58,21 @@ def _numbers(value: Any) -> tuple[int, ...]:
     return (value,) if isinstance(value, int) else tuple(int(part) for part in _words(value))
 
 
-def _object(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
+def _limits(value: Any) -> Any:
+    """A dict, or its JSON text."""
+    try:
+        limits = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        limits = None
+    if not isinstance(limits, Mapping) or not all(type(n) is int for n in limits.values()):
+        raise ValueError('is an object of numbers such as {"max_flows": 10000}')
+    return limits
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         if str(value).lower() not in words:
-            raise ValueError("is " + " or ".join(words))
+            raise ValueError(f"is {' or '.join(words)}")
         return str(value).lower()
 
     return check
@@ -87,8 +96,14 @@ class Options:
     batch_bytes: int = _option(_positive, 16 << 20, core=True)
     flows: str = _option(_one_of("in-file", "across-files"), "in-file", core=True)
     tunnels: bool = _option(_flag, False, core=True)
-    limits: Mapping[str, int] | None = _option(_object, None, core=True)
+    limits: Mapping[str, int] | None = _option(_limits, None, core=True)
     octets: bool = _option(_flag, False, core=True)
+
+    convert_to: str | None = _option(_one_of(*PROTOCOLS), None)
+    dialect: str = _option(_one_of(*DIALECTS), "documented")
+    mqtt_exchange: str = _option(_text, "amq.topic")
+    topics: str = _option(_one_of(*get_args(Topics)), "translated")
+    percent_encoding: bool = _option(_flag, True)
 
     table: str = _option(_one_of("messages", "packets"), "messages")
     columns: tuple[str, ...] | None = _option(_words, None)
@@ -104,33 +119,52 @@ class Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
-        """Raises ValueError that names the option, for one that is not known or has a value it cannot have."""
+        """Options from what the user gave, all checked, so that a wrong one fails here and not in the tasks.
+
+        Raises:
+            ValueError: an unknown option, or an invalid value; the message suggests what may be meant.
+        """
         known = {_plain(f.name): f for f in fields(cls)}
         values: dict[str, Any] = {}
         for name, value in given.items():
             option = known.get(_plain(name))
             if option is None:
-                raise ValueError(
-                    f"wirefmt has no option {name!r}; there are path, {', '.join(f.name for f in fields(cls))}"
-                )
+                raise ValueError(f"no option {name!r}; {suggest(name, ['path', *(f.name for f in fields(cls))])}")
             try:
                 values[option.name] = None if value is None else option.metadata["parse"](value)
             except (TypeError, ValueError, OverflowError) as fault:
                 raise ValueError(f"option {option.name} = {value!r}: {fault}") from None
-        return cls(**values)
+        chosen = cls(**values)
+        if chosen.convert_to and chosen.table != "messages":
+            raise ValueError("option convert_to: only the message table has messages to convert")
+        CaptureDecoder(**chosen.core())  # the core knows which protocols, rules and limits there are
+        return chosen
 
     def core(self) -> dict[str, Any]:
         """Keywords of `wirefmt.capture.read` and `CaptureDecoder`."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.metadata["core"]}
 
+    def conversion(self) -> dict[str, Any]:
+        """Keywords of `wirefmt.convert.table.convert_table`."""
+        how = ("dialect", "mqtt_exchange", "topics", "percent_encoding")
+        return {"to": self.convert_to} | {name: getattr(self, name) for name in how}
 
-def take_paths(given: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """Parts the paths from a data source's options."""
-    rest = {name: value for name, value in given.items() if _plain(name) not in ("path", "paths")}
-    paths = [p for name, value in given.items() if name not in rest for p in files.parse_paths(value)]
-    if not paths:
-        raise ValueError('wirefmt needs a path: .load("dir/*.pcap") or OPTIONS (path ...)')
-    return paths, rest
+
+#: Properties that Spark's catalog adds to the options of a table; none of them is an option. It also repeats each option
+#: as `option.NAME`.
+_CATALOG = frozenset({"owner", "location", "provider", "comment", "external", "is_managed_location", "collation"})
+
+
+def take_paths(given: Mapping[str, Any]) -> tuple[list[str], bool, dict[str, Any]]:
+    """Parts a data source's options: paths, whether they came from the catalog (CREATE TABLE), and the others."""
+    paths: list[str] = []
+    others: dict[str, Any] = {}
+    for name, value in given.items():
+        if _plain(name) in ("path", "paths"):
+            paths += files.parse_paths(value)
+        elif name not in _CATALOG and not name.startswith("option."):
+            others[name] = value
+    return paths, "provider" in given, others
 
 
 def _plain(name: str) -> str:

@@ -7,8 +7,7 @@ counts the frames before a range.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,9 +41,7 @@ class RangeTask(NamedTuple):
 
 def pieces(captures: list[CaptureFile], options: Options) -> list[Piece]:
     """What captures are cut into, in order."""
-    split_size = options.split_size
-    if options.partitions:
-        split_size = max(1, math.ceil(sum(c.size for c in captures) / options.partitions))
+    split_size = plan.share(captures, options) or options.split_size
     found: list[Piece] = []
     for index, capture in enumerate(captures):
         cut: list[Range] = []
@@ -59,24 +56,15 @@ def pieces(captures: list[CaptureFile], options: Options) -> list[Piece]:
     return found
 
 
-def bundles(found: Iterable[Piece], size: int = BUNDLE_SIZE) -> list[RangeTask]:
+def bundles(found: list[Piece], size: int = BUNDLE_SIZE) -> list[RangeTask]:
     """Small captures that are neighbours share a task; a byte range has its own."""
-    planned: list[RangeTask] = []
-    bundle: list[Piece] = []
-    weight = 0
-    for piece in found:
-        cost = piece.size + OPEN_COST if piece.range is None else size
-        if bundle and weight + cost > size:
-            planned.append(RangeTask(tuple(bundle)))
-            bundle, weight = [], 0
-        bundle.append(piece)
-        weight += cost
-    return [*planned, RangeTask(tuple(bundle))] if bundle else planned
+    costs = [p.size + OPEN_COST if p.range is None else size for p in found]
+    return [RangeTask(tuple(group)) for group in plan.bundles(found, costs, size)]
 
 
 def tasks(captures: list[CaptureFile], options: Options) -> list[RangeTask]:
     """Tasks of option("table", "packets")."""
-    return bundles(pieces(captures, options))
+    return bundles(pieces(captures, options), plan.share(captures, options) or BUNDLE_SIZE)
 
 
 def scan(task: RangeTask, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,7 @@ from wirefmt.capture import files
 
 from . import plan
 from .options import Options
-from .schema import table_schema
+from .schema import source_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +61,7 @@ def decode_to_parquet(
     chosen = Options.parse({"partitions": spark.sparkContext.defaultParallelism} | options)
     if chosen.table != "messages":
         raise ValueError("decode_to_parquet writes the message table; write the packets table with df.write")
-    columns = table_schema("messages", chosen.columns).names
+    columns = source_schema(chosen).names
     planned = plan.tasks(files.expand(files.parse_paths(paths), recursive=chosen.recursive), chosen)
     target = _Folder(os.fspath(out))
     target.prepare(mode)

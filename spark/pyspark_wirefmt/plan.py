@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from wirefmt.capture.files import CaptureFile
+from wirefmt.convert.table import NEEDED, convert_table
+from wirefmt.spec.table import CONVERTED
 
 from .options import Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Item = TypeVar("Item")
 
 #: Captures smaller than this share a task, up to as many octets together.
 BUNDLE_SIZE = 32 << 20
@@ -42,14 +46,61 @@ class Following(NamedTuple):
 
 
 def tasks(captures: list[CaptureFile], options: Options) -> list[Task]:
-    """No capture: no task."""
-    split_size, most = options.split_size, options.max_slices
+    """The tasks that decode `captures`, in order. No capture: no task.
+
+    With `options.partitions` about that many tasks. Otherwise small captures share a task, and a capture larger than
+    `split_size` is split into at most `max_slices` slices.
+    """
+    together = options.flows == "across-files"
+    size = share(captures, options) or min(options.split_size, BUNDLE_SIZE)
+    groups = ([captures] if captures else []) if together else bundles(captures, [cost(c) for c in captures], size)
+    planned = []
+    for group in groups:
+        parts = _slices(group, options, size) if together or len(group) == 1 else 1
+        names = tuple(c.name for c in group)
+        planned += [Task(names, part, parts) for part in range(parts)]
+    return planned
+
+
+def _slices(group: list[CaptureFile], options: Options, size: int) -> int:
+    """How many slices of the flows these captures are dealt out to."""
     if options.partitions:
-        split_size = max(1, math.ceil(sum(c.size for c in captures) / options.partitions))
-        most = options.partitions
-    if options.flows == "across-files":
-        return _sliced([captures], split_size, most) if captures else []
-    return _sliced(_bundles(captures, min(split_size, BUNDLE_SIZE)), split_size, most)
+        return min(options.partitions, max(1, round(sum(map(cost, group)) / size)))
+    return min(options.max_slices, max(1, math.ceil(sum(c.size for c in group) / options.split_size)))
+
+
+def cost(capture: CaptureFile) -> int:
+    """What reading a capture costs, in bytes: its size and the opening."""
+    return capture.size + OPEN_COST
+
+
+def share(captures: list[CaptureFile], options: Options) -> int:
+    """The cost of one of `options.partitions` tasks; 0 if no number of tasks is asked for."""
+    return math.ceil(sum(map(cost, captures)) / options.partitions) if options.partitions else 0
+
+
+def bundles(items: Iterable[Item], costs: Iterable[int], size: int) -> Iterator[list[Item]]:
+    """Neighbours in groups of about `size`; an item that costs `size` or more stands alone.
+
+    The costs are laid end to end and cut into cells of `size`; items whose middle is in one cell are a group. So there
+    are at most as many groups as cells, and one group for each item that stands alone.
+    """
+    group: list[Item] = []
+    before, cell = 0, 0
+    for item, weight in zip(items, costs, strict=True):
+        alone = weight >= size
+        mine = (2 * before + weight) // (2 * size)
+        if group and (alone or mine != cell):
+            yield group
+            group = []
+        cell = mine
+        before += weight
+        group.append(item)
+        if alone:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def following(context: list[CaptureFile], captures: list[CaptureFile], options: Options) -> list[Following]:
@@ -59,37 +110,13 @@ def following(context: list[CaptureFile], captures: list[CaptureFile], options: 
     return [Following(names, len(context), task.part, task.parts) for task in sliced]
 
 
-def _sliced(bundles: Iterable[list[CaptureFile]], split_size: int, most: int) -> list[Task]:
-    planned = []
-    for bundle in bundles:
-        parts = min(most, max(1, math.ceil(sum(c.size for c in bundle) / split_size)))
-        names = tuple(c.name for c in bundle)
-        planned += [Task(names, part, parts) for part in range(parts)]
-    return planned
-
-
-def _bundles(captures: list[CaptureFile], size: int) -> Iterator[list[CaptureFile]]:
-    """Neighbours together while they stay within `size`; what is larger stands alone."""
-    bundle: list[CaptureFile] = []
-    weight = 0
-    for capture in captures:
-        cost = capture.size + OPEN_COST
-        if bundle and weight + cost > size:
-            yield bundle
-            bundle, weight = [], 0
-        bundle.append(capture)
-        weight += cost
-    if bundle:
-        yield bundle
-
-
 def decode(task: Task, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """The message rows of a task. Raises CaptureError where a capture cannot be opened."""
     from wirefmt import capture
 
-    keywords = options.core() | {"columns": columns, "slice": (task.part, task.parts)}
+    keywords = decoder_options(options, columns) | {"slice": (task.part, task.parts)}
     with capture.read(list(task.names), **keywords) as reader:
-        yield from as_arrow(reader, columns)
+        yield from messages(reader, options, columns)
 
 
 def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -97,7 +124,7 @@ def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa
     is left for those to come, which read this one again as their context."""
     from wirefmt.capture import CaptureDecoder, decode_source, sources
 
-    keywords = options.core() | {"columns": columns, "slice": (task.part, task.parts)}
+    keywords = decoder_options(options, columns) | {"slice": (task.part, task.parts)}
     decoder = CaptureDecoder(**keywords)
 
     def read(names: Iterable[str], first: int) -> Iterator[Any]:
@@ -109,7 +136,26 @@ def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa
 
     for _ in read(task.names[: task.context], 0):
         pass  # rows of an earlier micro-batch
-    yield from as_arrow(read(task.names[task.context :], task.context), columns)
+    yield from messages(read(task.names[task.context :], task.context), options, columns)
+
+
+def decoder_options(options: Options, columns: list[str]) -> dict[str, Any]:
+    """Keywords of the decoder that gives `messages` what it needs for these columns."""
+    if CONVERTED.name not in columns:
+        return options.core() | {"columns": columns}
+    needed = dict.fromkeys([*(name for name in columns if name != CONVERTED.name), *NEEDED])
+    return options.core() | {"columns": list(needed), "octets": True}
+
+
+def messages(batches: Iterable[Any], options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Batches of the message table as Arrow record batches of exactly these columns, converted where one is `converted`."""
+    if CONVERTED.name not in columns:
+        yield from as_arrow(batches, columns)
+        return
+    import pyarrow as pa
+
+    for batch in batches:
+        yield convert_table(pa.record_batch(batch), **options.conversion()).select(columns)
 
 
 def chunks(name: str) -> Iterator[memoryview]:

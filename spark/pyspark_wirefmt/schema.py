@@ -6,7 +6,9 @@ position: a batch must be exactly `select(names)` of a schema made here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
     ArrayType,
@@ -25,7 +27,10 @@ from pyspark.sql.types import (
 )
 
 from wirefmt.spec import packets, table
-from wirefmt.spec.table import Column
+from wirefmt.spec.table import CONVERTED, Column
+
+if TYPE_CHECKING:
+    from .options import Options
 
 _SCALARS: dict[str, type[DataType]] = {
     "boolean": BooleanType,
@@ -79,12 +84,35 @@ def table_schema(name: str, columns: Iterable[str] | None = None) -> StructType:
     return StructType([fields[c] for c in chosen])
 
 
-def projection(name: str, asked: StructType) -> list[str]:
+def source_schema(options: Options) -> StructType:
+    """The schema of what is read with these options: the table's columns, and `converted` if messages are converted.
+
+    Raises:
+        ValueError: an unknown column, or one that is named twice.
+    """
+    columns = options.columns
+    if options.convert_to is None:
+        return table_schema(options.table, columns)
+    if columns is not None and CONVERTED.name in columns:
+        return _converted(columns)
+    return _converted([*(columns or table_schema(options.table).names), CONVERTED.name])
+
+
+def _converted(columns: Iterable[str]) -> StructType:
+    """The schema of columns among which `converted` may be."""
+    names = list(columns)
+    made = table_schema("messages", [n for n in names if n != CONVERTED.name] or None)
+    fields = {f.name: f for f in (*made.fields, StructField(CONVERTED.name, spark_type(CONVERTED.type)))}
+    return StructType([fields[name] for name in names])
+
+
+def projection(options: Options, asked: StructType) -> list[str]:
     """The column names of a schema a user declared by `.schema(...)`.
 
-    Raises ValueError where a column does not exist or is declared with another type than it has.
+    Raises:
+        ValueError: a column does not exist, or is declared with another type than it has.
     """
-    ours = table_schema(name, asked.names)
+    ours = _converted(asked.names) if options.convert_to else table_schema(options.table, asked.names)
     for want, have in zip(asked, ours, strict=True):
         if want.dataType != have.dataType:
             raise ValueError(
@@ -94,6 +122,26 @@ def projection(name: str, asked: StructType) -> list[str]:
         if not want.nullable:
             raise ValueError(f"column {want.name!r} is declared NOT NULL; every column may be null")
     return list(asked.names)
+
+
+_KEPT = "wirefmt.options"
+
+
+def keep_options(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """The schema with a table's options in the metadata of its first column.
+
+    Spark stores the schema of CREATE TABLE, but gives a Python data source no options when the table is read.
+    """
+    first, *others = schema.fields
+    kept = {_KEPT: json.dumps(dict(options))}
+    return StructType([StructField(first.name, first.dataType, first.nullable, kept), *others])
+
+
+def kept_options(schema: StructType) -> dict[str, str]:
+    """What `keep_options` kept; empty where there is nothing."""
+    found = (field.metadata.get(_KEPT) for field in schema.fields if field.metadata)
+    kept: dict[str, str] = json.loads(next(filter(None, found), "{}"))
+    return kept
 
 
 def spark_type(text: str) -> DataType:

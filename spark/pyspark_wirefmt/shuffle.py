@@ -19,7 +19,7 @@ from wirefmt.capture import files
 from . import packets, plan
 from .options import Options
 from .packets import Piece
-from .schema import message_schema, packet_schema
+from .schema import packet_schema, source_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ def read(
     chosen = Options.parse(options)
     if chosen.table != "messages":
         raise ValueError('read() gives the message table; the packets table is format("wirefmt")\'s')
-    schema = message_schema(chosen.columns)
+    schema = source_schema(chosen)
     captures = files.expand(files.parse_paths(paths), recursive=chosen.recursive)
     parts = chosen.partitions or parallelism(spark)
     # `partitions` says how wide to shuffle here, not how finely to cut
@@ -118,7 +118,7 @@ def _decoder(hashed: str, names: list[str], options: Options, columns: list[str]
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
         from wirefmt.capture import CaptureDecoder
 
-        decoder = CaptureDecoder(**options.core() | {"columns": columns})
+        decoder = CaptureDecoder(**plan.decoder_options(options, columns))
         if not in_file:
             for index, name in enumerate(names):
                 decoder.begin_file(name, index)
@@ -137,7 +137,7 @@ def _decoder(hashed: str, names: list[str], options: Options, columns: list[str]
             yield made
 
     def decode_in_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from plan.as_arrow(decode(b for b in batches if b.num_rows), columns)
+        yield from plan.messages(decode(b for b in batches if b.num_rows), options, columns)
 
     return decode_in_arrow
 

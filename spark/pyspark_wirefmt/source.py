@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from wirefmt.capture import files
 
 from .options import Options, take_paths
-from .schema import projection, table_schema
+from .schema import keep_options, kept_options, projection, source_schema
 from .work import run, works
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ class DefaultSource(DataSource):
     """The data source "wirefmt". Options: see `options.Options`."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        self.paths, rest = take_paths(options)
+        self.given = dict(options)
+        self.paths, self.catalog, rest = take_paths(options)
         self.options: Options = Options.parse(rest)  # type: ignore[assignment]
 
     @classmethod
@@ -36,17 +37,31 @@ class DefaultSource(DataSource):
         return "wirefmt"
 
     def schema(self) -> StructType:
-        return table_schema(self.options.table, self.options.columns)
+        found = source_schema(self.options)
+        return keep_options(found, self.given) if self.catalog else found
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        columns = projection(self.options.table, schema)
+        if not self.given and (kept := kept_options(schema)):
+            return DefaultSource(kept).reader(schema)
+        self._need_path()
+        columns = projection(self.options, schema)
         reader = FilteringReader if self.options.pushdown else CaptureReader
         return reader(self.paths, self.options, columns)
 
     def streamReader(self, schema: StructType) -> CaptureStream:
         from .stream import CaptureStream
 
-        return CaptureStream(self.paths, self.options, projection(self.options.table, schema))
+        if not self.given and (kept := kept_options(schema)):
+            return DefaultSource(kept).streamReader(schema)
+        self._need_path()
+        return CaptureStream(self.paths, self.options, projection(self.options, schema))
+
+    def _need_path(self) -> None:
+        if not self.paths:
+            raise ValueError(
+                'wirefmt needs a path: .load("dir/*.pcap"), or CREATE TABLE name USING wirefmt OPTIONS (path "dir/*.pcap") '
+                "without column definitions: choose columns by the option columns"
+            )
 
 
 class CaptureReader(DataSourceReader):

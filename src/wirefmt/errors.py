@@ -14,6 +14,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class WireError(Exception):
     """Parent of all; never raised itself."""
@@ -146,3 +149,9 @@ def _rebuild_conversion(
 
 class CaptureError(WireError, OSError):
     """A capture file that cannot be opened or is no capture at all."""
+
+
+def suggest(name: str, names: Iterable[str]) -> str:
+    """The end of a message about an unknown name: "did you mean ...?" if some are like it, else all names."""
+    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"

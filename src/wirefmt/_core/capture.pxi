@@ -8,6 +8,7 @@
 #
 # Uses: pcapfile, packets, reassembly, websocket, unpack, protocol, protocols, table, table_columns, arrow, faults.
 # Included by _core.pyx.
+from wirefmt.errors import suggest
 
 cdef enum:
     CHAIN = 3                   # faultless frames one behind another that make a boundary certain,
@@ -159,7 +160,7 @@ cdef class CaptureDecoder(Reassembler):
         names = [row_name(i) for i in range(PROTOCOLS)]
         for name in wanted or ():
             if name not in names:
-                raise ValueError(f"no protocol {name!r}; there are: {', '.join(names)}")
+                raise ValueError(f"no protocol {name!r}; {suggest(name, names)}")
         for i in range(PROTOCOLS):
             if wanted is None or names[i] in wanted:
                 self.wanted |= <uint32_t>1 << i
@@ -174,7 +175,7 @@ cdef class CaptureDecoder(Reassembler):
         values = dict(CaptureDecoder.LIMITS)
         for name, value in limits.items():
             if name not in values:
-                raise ValueError(f"no limit {name!r}; there are: {', '.join(values)}")
+                raise ValueError(f"no limit {name!r}; {suggest(name, values)}")
             if value < 1:
                 raise ValueError(f"limit {name} is at least 1, not {value}")
             values[name] = value
@@ -1559,5 +1560,5 @@ cdef tuple parse_decode_as(rule, names):
     if field.strip() != "tcp.port" or not port.strip().isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"decode_as is like 'tcp.port==8884,mqtt', not {rule!r}")
     if name.strip() not in names:
-        raise ValueError(f"decode_as {rule!r}: no protocol {name.strip()!r}; there are: {', '.join(names)}")
+        raise ValueError(f"decode_as {rule!r}: no protocol {name.strip()!r}; {suggest(name.strip(), names)}")
     return int(port), name.strip()

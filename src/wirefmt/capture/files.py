@@ -48,17 +48,18 @@ def parse_paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 def expand(paths: Iterable[str], *, recursive: bool = False, missing_ok: bool = False) -> list[CaptureFile]:
-    """The files behind `paths`, each once, in order.
+    """The files at `paths`, each once, in order.
 
-    Raises FileNotFoundError where a path or glob leads to nothing (an empty directory is no error).
+    Raises:
+        FileNotFoundError: a path or glob matches nothing, or only directories without captures; not if `missing_ok`.
     """
     found: dict[str, CaptureFile] = {}
     for path in paths:
         files = list(_remote(path, recursive) if _is_url(path) else _local(path, recursive))
-        for file in sorted((f for f in files if f is not None), key=lambda f: natural(f.name)):
-            found.setdefault(file.name, file)
-        if not files and not missing_ok:
-            raise FileNotFoundError(f"no capture at {path!r}")
+        captures = sorted((f for f in files if f is not None), key=lambda f: natural(f.name))
+        found |= {f.name: f for f in captures if f.name not in found}
+        if not captures and not missing_ok:
+            raise FileNotFoundError(f"no capture {'in' if files else 'at'} {path!r}")
     return list(found.values())
 
 

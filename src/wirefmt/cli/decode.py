@@ -138,9 +138,8 @@ def decode(
 
 def _shown(columns: str | None, fmt: str, to: str | None) -> list[str] | None:
     """The columns that come out; None for all."""
+    from wirefmt.errors import suggest
     from wirefmt.spec.table import COLUMNS, CONVERTED
-
-    from .filter import near
 
     if columns is None:
         if fmt != "table":
@@ -150,7 +149,7 @@ def _shown(columns: str | None, fmt: str, to: str | None) -> list[str] | None:
     shown = list(dict.fromkeys(name.strip() for name in columns.split(",") if name.strip()))
     for name in shown:
         if name not in known:
-            raise click.UsageError(f"--columns: no column {name!r}; {near(name, known)}")
+            raise click.UsageError(f"--columns: no column {name!r}; {suggest(name, known)}")
     return shown
 
 

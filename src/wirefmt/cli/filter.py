@@ -12,12 +12,11 @@ null, and a row is kept only where the whole is true; `error is not None` asks f
 from __future__ import annotations
 
 import ast
-import difflib
 import warnings
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wirefmt.errors import suggest
 from wirefmt.spec.table import COLUMNS
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class Filter:
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Name) and node not in called:
                 if node.id not in _TABLE:
-                    raise FilterError(f"no column {node.id!r}; {near(node.id, _TABLE)}", node.col_offset)
+                    raise FilterError(f"no column {node.id!r}; {suggest(node.id, _TABLE)}", node.col_offset)
                 names[node.id] = None
         return list(names)
 
@@ -216,7 +215,7 @@ class _Compiler:
             raise FilterError(f"{name} has no fields; methods are {', '.join(_METHODS)}", node.col_offset)
         names = [kind.field(i).name for i in range(kind.num_fields)]
         if field not in names:
-            raise FilterError(f"{name} has no field {field!r}; {near(field, names)}", node.col_offset)
+            raise FilterError(f"{name} has no field {field!r}; {suggest(field, names)}", node.col_offset)
         return Term(self.pc.field(name, field), kind.field(field).type, False)
 
     def map_value(self, name: str, key: ast.expr, node: ast.expr) -> Term:
@@ -298,11 +297,6 @@ def _time(text: str, at: int) -> datetime:
     except ValueError:
         raise FilterError(f"{text!r} is not a time such as 2026-01-31T12:00:00", at) from None
     return when if when.tzinfo else when.replace(tzinfo=UTC)
-
-
-def near(name: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
 
 
 def _describe(node: ast.AST) -> str:

@@ -66,5 +66,6 @@ def convert_messages(
 
     # only the columns needed go to Python and only the new one comes back: mapInArrow would move every column twice
     convert_in_arrow.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
-    converted = arrow_udf(convert_in_arrow, spark_type(CONVERTED.type).simpleString())
+    # pyspark's stubs know no call without a function type, which the annotations give
+    converted = arrow_udf(convert_in_arrow, spark_type(CONVERTED.type))  # type: ignore[call-overload]
     return df.withColumn(CONVERTED.name, converted(*NEEDED))

@@ -59,8 +59,30 @@ def expand(paths: Iterable[str], *, recursive: bool = False, missing_ok: bool = 
         captures = sorted((f for f in files if f is not None), key=lambda f: natural(f.name))
         found |= {f.name: f for f in captures if f.name not in found}
         if not captures and not missing_ok:
-            raise FileNotFoundError(f"no capture {'in' if files else 'at'} {path!r}")
+            why = passed_over(path) if files and not recursive else ""
+            raise FileNotFoundError(f"no capture {'in' if files else 'at'} {path!r}" + (f"; {why}" if why else ""))
     return list(found.values())
+
+
+def passed_over(path: str) -> str:
+    """What a local directory holds besides the captures that `expand` finds in it, in words; empty: nothing, or no
+    such directory."""
+    folder = Path(os.path.abspath(os.path.expanduser(local_path(path))))
+    if _is_url(path) or not folder.is_dir():
+        return ""
+    held = sorted(folder.iterdir(), key=lambda p: natural(p.name))
+    others = [p.name for p in held if p.is_file() and not _is_capture(p.name) and p.name[0] not in "._"]
+    below = [p.name for p in held if p.is_dir() and not p.name.startswith(".")]
+    told = []
+    if others:
+        told.append(f"not named as captures: {_some(others)}")
+    if below:
+        told.append(f"not looked into: {_some(below)} ({os.path.join(path, '**', '*.pcap')!r} does)")
+    return "; ".join(told)
+
+
+def _some(names: list[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from wirefmt._core import Batch, CaptureDecoder, schema_capsule, stream_capsule
-from wirefmt.capture.sources import READ_FAULTS, Chunks, Source, find
+from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source, find
 from wirefmt.errors import CaptureError
 from wirefmt.spec.table import COLUMNS, Column
 
@@ -33,7 +34,8 @@ def read(
     """Decode packet captures: pcap and pcapng, also inside gzip and zstd.
 
     Args:
-        source: a path, glob, directory, fsspec URL, `-` (standard input), open binary file, or a list of these.
+        source: a path, glob, directory, fsspec URL, `-` (standard input), open binary file, or a list of these. From a
+            pipe, rows are handed out as they come, in batches that are not full.
         protocols: names to look for; all by default.
         decode_as: rules like `tcp.port==8884,mqtt` that decide the protocol of a port, whatever its octets look like.
         columns: names of the message table's columns to fill, in the order wanted; all by default.
@@ -98,6 +100,7 @@ class Reader(AbstractContextManager["Reader"]):
     Attributes:
         schema: the columns, in order.
         stats: counters of everything seen, passed over and limited; see `CaptureDecoder.stats`.
+        stopped: stop() was called.
         bytes_read, bytes_total: octets of the files as stored (compressed); the total is None where it is not known.
     """
 
@@ -109,14 +112,10 @@ class Reader(AbstractContextManager["Reader"]):
         sizes = [s.size for s in sources]
         self.bytes_total = None if None in sizes else sum(s for s in sizes if s is not None)
         self._decoder = decoder
-        self._batches = self._run(sources)
-        self._first: Batch | None = None
-        if alone and len(sources) == 1:
-            # up to the first batch, so that what is no capture at all is told at once
-            self._first = next(self._batches, None)
-            if decoder.not_a_capture:
-                self._batches.close()
-                raise CaptureError(f"{sources[0].name!r} is no packet capture: {decoder.fault}")
+        self.stopped = False
+        self._batches = self._run(sources, alone and len(sources) == 1)
+        # the first batch or pause: what is no capture at all is told at once
+        self._first: Batch | None = next(self._batches, None) if alone and len(sources) == 1 else None
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -126,11 +125,14 @@ class Reader(AbstractContextManager["Reader"]):
         return self
 
     def __next__(self) -> Batch:
-        if self._first is not None:
-            batch, self._first = self._first, None
-            return batch
-        following: Batch = next(self._batches)
-        return following
+        batch, self._first = self._first, None
+        while batch is None:
+            batch = next(self._batches)
+        return batch
+
+    def stop(self) -> None:
+        """Read no more. The rows of what has been read follow, as at the end of the captures. For signal handlers."""
+        self.stopped = True
 
     def close(self) -> None:
         """Close what is open; no batch follows."""
@@ -149,10 +151,17 @@ class Reader(AbstractContextManager["Reader"]):
     def _count(self, octets: int) -> None:
         self.bytes_read += octets
 
-    def _run(self, sources: list[Source]) -> Any:
+    def _run(self, sources: list[Source], alone: bool) -> Iterator[Batch | None]:
         decoder = self._decoder
         for index, source in enumerate(sources):
-            yield from decode_source(decoder, source, index, self._count)
+            for batch in decode_source(decoder, source, index, self._count, lambda: self.stopped):
+                if alone and decoder.not_a_capture:
+                    break
+                yield batch
+            if alone and decoder.not_a_capture:
+                raise CaptureError(f"{source.name!r} is no packet capture: {decoder.fault}")
+            if self.stopped:
+                break
         while not decoder.finish():
             yield decoder.take()
         if (batch := decoder.take(final=True)) is not None:
@@ -160,26 +169,44 @@ class Reader(AbstractContextManager["Reader"]):
 
 
 def decode_source(
-    decoder: CaptureDecoder, source: Source, index: int, count: Callable[[int], None] = lambda _: None
-) -> Iterator[Batch]:
+    decoder: CaptureDecoder,
+    source: Source,
+    index: int,
+    count: Callable[[int], None] = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[Batch | None]:
     """One capture file through a decoder: its full batches, the last of them left in the decoder.
 
-    `count` is told of the octets read. A file that breaks off becomes an error row; one that cannot be opened raises
-    CaptureError.
+    From a pipe, rows are handed out within `sources.LIVE_WAIT` seconds, and None where nothing has come for so long.
+
+    Args:
+        count: is told how many bytes were read.
+        stopped: asked after each chunk; True ends the file there.
+
+    Raises:
+        CaptureError: the file cannot be opened. One that breaks off becomes a row.
     """
     decoder.begin_file(source.name, index)
     try:
         with Chunks(source, count) as chunks:
+            handed = time.monotonic()
             for chunk in chunks:
                 at = 0
                 while at < len(chunk):
                     at += decoder.feed(chunk[at:])
                     if (batch := decoder.take()) is not None:
                         yield batch
+                if chunks.live and (not chunk or time.monotonic() - handed > LIVE_WAIT):
+                    yield decoder.take(final=True)
+                    handed = time.monotonic()
+                if stopped():
+                    break
     except READ_FAULTS as fault:
         if isinstance(fault, CaptureError):
             raise
         decoder.report(f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__)
+    if stopped():
+        return  # the rest of a record is no fault of the file
     while not decoder.end_file():
         if (batch := decoder.take()) is not None:
             yield batch

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import select
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +19,8 @@ from wirefmt.errors import CaptureError
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 CHUNK = 1 << 20
+#: Seconds that rows of a pipe wait for others before they are handed out.
+LIVE_WAIT = 0.05
 
 #: What reading on may raise once a file is open; all of it is one error row, for the rows before it are good.
 READ_FAULTS = (OSError, EOFError, ValueError, zlib.error)
@@ -52,7 +56,7 @@ def find(source: Any) -> list[Source]:
 
 def _by_name(name: str) -> list[Source]:
     if name == "-":
-        return [Source("-", None, lambda: sys.stdin.buffer, close=False)]
+        return [Source("-", None, lambda: getattr(sys.stdin.buffer, "raw", sys.stdin.buffer), close=False)]
     try:
         found = files.expand([name])
     except (OSError, ValueError, ImportError) as fault:
@@ -109,9 +113,13 @@ class _Counted(io.RawIOBase):
 
 
 class Chunks:
-    """An open capture as chunks of about 1 MiB, decompressed, all in one buffer that is used again.
+    """An open capture as chunks of at most 1 MiB, decompressed, all in one buffer that is used again.
 
     Use with `with`. A chunk is valid until the next one is asked for.
+
+    Attributes:
+        live: a pipe or socket, whose bytes come as they are written. A chunk is what one read gives, and an empty chunk
+            says that no byte has come for `LIVE_WAIT` seconds.
     """
 
     def __init__(self, source: Source, count: Callable[[int], None]) -> None:
@@ -119,6 +127,8 @@ class Chunks:
         inner = source.open()
         if source.close:
             self._close.callback(inner.close)
+        self._pipe = _pipe(inner)
+        self.live = self._pipe is not None
         stored = _Counted(inner, count)
         self._stream: Any = _decompressed(stored, stored.peek(4), source.name)
         self._buffer = bytearray(CHUNK)
@@ -131,6 +141,9 @@ class Chunks:
 
     def __iter__(self) -> Iterator[memoryview]:
         view = memoryview(self._buffer)
+        if self._pipe is not None:
+            yield from self._as_it_comes(view, self._pipe)
+            return
         if isinstance(self._stream, _Counted):
             while n := self._stream.readinto(view):
                 yield view[:n]
@@ -149,6 +162,30 @@ class Chunks:
             elif fault is None:
                 return
         raise fault
+
+    def _as_it_comes(self, view: memoryview, pipe: int) -> Iterator[memoryview]:
+        compressed = not isinstance(self._stream, _Counted)
+        read = self._stream.readinto1 if compressed else self._stream.readinto
+        while True:
+            # what a decompressor holds already needs no byte of the pipe
+            while not compressed and not select.select([pipe], [], [], LIVE_WAIT)[0]:
+                yield view[:0]
+            n = read(view)
+            if not n:
+                return
+            yield view[:n]
+
+
+def _pipe(opened: Any) -> int | None:
+    """The descriptor of an unbuffered pipe or socket; None for everything else."""
+    if not isinstance(opened, io.RawIOBase):
+        return None  # what a buffer holds is hidden from select()
+    try:
+        number: int = opened.fileno()
+        mode = os.fstat(number).st_mode
+    except (AttributeError, OSError, ValueError):
+        return None
+    return number if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else None
 
 
 def _decompressed(stored: _Counted, magic: bytes, name: str) -> BinaryIO | _Counted:

@@ -9,6 +9,7 @@ Nothing heavy is imported before a command runs: `wirefmt --help` needs neither 
 
 from __future__ import annotations
 
+import signal
 import sys
 
 #: Modules of the extra, by the name that an ImportError gives.
@@ -17,6 +18,7 @@ _EXTRA = {"click", "rich", "rich_click", "pyarrow", "fsspec", "backports"}
 
 def main() -> None:
     """The console script; exit codes are those of docs/cli.md."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that unfinished files are removed
     try:
         from .app import run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from click.core import ParameterSource
 
 from .convert import TARGETS, conversion_options
 from .inputs import PANELS, batches, capture_options, columns_to_read, open_captures, parse_filter, verdict
-from .output import FORMATS, format_of, open_writer
+from .output import FORMATS, format_of, no_rows, open_writer
 from .table import COLUMNS as TABLE_COLUMNS
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ _SHOWN = 64
 @capture_options
 @click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N messages.", panel="Rows")
 @click.option(
-    "--columns", metavar="A,B,C", help="Only these columns, in this order; docs/message-table.md has them all.",
+    "--columns", metavar="A,B,C", help="Only these columns, in this order, such as kind,mqtt.flags; docs/message-table.md "
+    "has them all.",
     panel="Columns",
 )  # fmt: skip
 @click.option("--no-payload", is_flag=True, help="Leave payloads out; payload_size stays.", panel="Columns")
@@ -114,21 +116,25 @@ def decode(
         from wirefmt.spec.table import CONVERTED
 
         schema = pa.schema(reader.schema)
+        for_people = fmt == "table" and not any(name.startswith(f"{CONVERTED.name}.") for name in shown or ())
         if to is not None:
-            schema = schema.append(pa.field(CONVERTED.name, pa.string()) if fmt == "table" else converted_field())
+            schema = schema.append(pa.field(CONVERTED.name, pa.string()) if for_people else converted_field())
         if shown is not None:
-            schema = pa.schema([schema.field(name) for name in shown])
+            schema = select(no_rows(schema), shown).schema
         to_terminal = out is None and sys.stdout.isatty()
         rows = 0
+        read = batches(reader, condition, to_terminal=to_terminal)
         with open_writer(out, fmt, schema) as writer:
-            for batch in batches(reader, condition, progress=not to_terminal):
+            for batch in read:
                 part = batch.slice(0, None if limit is None else limit - rows)
                 rows += part.num_rows
                 if to is not None:
                     part = convert_table(part, to=to, **conversion)  # type: ignore[arg-type]
-                    if fmt == "table":
+                    if for_people:
                         part = _for_people(part)
-                writer.write(part if shown is None else part.select(shown))
+                writer.write(part if shown is None else select(part, shown))
+                if out is None:
+                    sys.stdout.buffer.flush()
                 if rows == limit:
                     break
         if not rows and fmt == "table" and limit != 0:
@@ -148,9 +154,32 @@ def _shown(columns: str | None, fmt: str, to: str | None) -> list[str] | None:
     known = [column.name for column in COLUMNS] + [CONVERTED.name] * (to is not None)
     shown = list(dict.fromkeys(name.strip() for name in columns.split(",") if name.strip()))
     for name in shown:
-        if name not in known:
-            raise click.UsageError(f"--columns: no column {name!r}; {suggest(name, known)}")
+        column, _, field = name.partition(".")
+        if column not in known:
+            raise click.UsageError(f"--columns: no column {column!r}; {suggest(column, known)}")
+        if field and field not in (fields := _fields_of(column)):
+            raise click.UsageError(f"--columns: {column} has no field {field!r}; {suggest(field, fields)}")
     return shown
+
+
+def _fields_of(column: str) -> list[str]:
+    """The fields of a struct column."""
+    from wirefmt.spec.table import COLUMNS, CONVERTED
+
+    kind = next(c.type for c in (*COLUMNS, CONVERTED) if c.name == column)
+    return re.findall(r"(?:struct<|,)(\w+):", kind)
+
+
+def select(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+    """Columns in this order; `mqtt.flags` is the field of a struct column."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = []
+    for name in names:
+        column, _, field = name.partition(".")
+        found.append(pc.struct_field(batch.column(column), field) if field else batch.column(column))
+    return pa.record_batch(found, names=names)
 
 
 def _refuse_without_as(options: dict[str, Any]) -> None:
@@ -170,7 +199,7 @@ def _needed(shown: list[str] | None, to: str | None) -> list[str] | None:
     from wirefmt.convert.table import NEEDED
     from wirefmt.spec.table import CONVERTED
 
-    return [*(name for name in shown if name != CONVERTED.name), *NEEDED]
+    return [*(name for name in shown if name.partition(".")[0] != CONVERTED.name), *NEEDED]
 
 
 def _for_people(part: pa.RecordBatch) -> pa.RecordBatch:

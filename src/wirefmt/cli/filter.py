@@ -1,7 +1,8 @@
 """The language of `--filter`: a small part of Python's expressions, turned into one Arrow compute expression.
 
     qos >= 1 and kind == 'PUBLISH' and destination.startswith('a/')
-    mqtt.retain or headers['site'] in ('north', 'south')
+    mqtt.retain or headers['site'] in ('north', 'south') or 'a/+' in mqtt.topic_filters
+    port == 1883 and ip.startswith('10.')
     ts >= '2026-01-31T12:00' and len(payload) > 1000
 
 Nothing is evaluated as Python: the text is parsed by `ast`, and every kind of node that may stand in a filter has a
@@ -12,8 +13,11 @@ null, and a row is kept only where the whole is true; `error is not None` asks f
 from __future__ import annotations
 
 import ast
+import copy
+import re
 import warnings
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wirefmt.errors import suggest
@@ -64,7 +68,7 @@ class Filter:
                 warnings.simplefilter("ignore")  # about style in Python
                 self._tree = ast.parse(self.text, mode="eval").body
         except SyntaxError as fault:
-            raise FilterError(f"not an expression: {fault.msg}", max((fault.offset or 1) - 1, 0)) from None
+            raise _not_an_expression(self.text, fault) from None
         except (ValueError, RecursionError, MemoryError):
             raise FilterError("not an expression") from None
         _check_depth(self._tree)
@@ -73,6 +77,7 @@ class Filter:
             if isinstance(node, ast.expr):  # Python counts octets, people characters
                 node.col_offset = len(octets[: node.col_offset].decode())
         self.columns = self._names()
+        self._tree = _Either().visit(self._tree)
 
     def _names(self) -> list[str]:
         """The columns the filter reads."""
@@ -80,10 +85,26 @@ class Filter:
         names: dict[str, None] = {}
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Name) and node not in called:
-                if node.id not in _TABLE:
-                    raise FilterError(f"no column {node.id!r}; {suggest(node.id, _TABLE)}", node.col_offset)
-                names[node.id] = None
+                if node.id in EITHER:
+                    names |= dict.fromkeys(EITHER[node.id])
+                elif node.id in _TABLE:
+                    names[node.id] = None
+                else:
+                    raise FilterError(f"no column {node.id!r}; {self._meant(node)}", node.col_offset)
         return list(names)
+
+    def _meant(self, node: ast.Name) -> str:
+        """What an unknown name may be: a text without its quotes, where a value is expected, or another column."""
+        values: set[ast.AST] = set()
+        for place in ast.walk(self._tree):
+            if isinstance(place, ast.Compare):
+                values.update(place.comparators)
+            elif isinstance(place, ast.Tuple | ast.List | ast.Set):
+                values.update(place.elts)
+            elif isinstance(place, ast.Call):
+                values.update(place.args)
+        likely = node in values and not get_close_matches(node.id, _TABLE, 1, 0.8)
+        return f"did you mean the text {node.id!r}?" if likely else suggest(node.id, (*_TABLE, *EITHER))
 
     def compile(self, schema: pa.Schema) -> Any:
         """The filter as a `pyarrow.compute.Expression` over record batches of `schema`.
@@ -101,6 +122,46 @@ class Filter:
 
 
 _TABLE = tuple(column.name for column in COLUMNS)
+#: Names that stand for either end of the connection.
+EITHER = {"port": ("src_port", "dst_port"), "ip": ("src_ip", "dst_ip")}
+
+
+class _Either(ast.NodeTransformer):
+    """A test of `port` or `ip` becomes one of each end: true where it is of either, `!=` and `not in` where of both."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        negative = any(isinstance(op, ast.NotEq | ast.NotIn) for op in node.ops)
+        return self._both(node, ast.And() if negative else ast.Or())
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        return self._both(node, ast.Or())
+
+    def _both(self, node: ast.expr, op: ast.boolop) -> ast.expr:
+        used = next((n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in EITHER), None)
+        if used is None:
+            return node
+        ends = [self.visit(_Renamed(used, end).visit(copy.deepcopy(node))) for end in EITHER[used]]
+        return ast.copy_location(ast.BoolOp(op, ends), node)
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, name: str, other: str) -> None:
+        self.name, self.other = name, other
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.copy_location(ast.Name(self.other, node.ctx), node) if node.id == self.name else node
+
+
+def _not_an_expression(text: str, fault: SyntaxError) -> FilterError:
+    at = max((fault.offset or 1) - 1, 0)
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", lambda quoted: "_" * len(quoted[0]), text)
+    if single := re.search(r"(?<![=!<>])=(?!=)", bare):
+        meant = f"{text[: single.start()]}=={text[single.end() :]}"
+        return FilterError(f"values are compared with ==; did you mean {meant}", single.start())
+    if wrong := re.search(r"&&|\|\||!(?!=)", bare):
+        word = {"&&": "and", "||": "or", "!": "not"}[wrong[0]]
+        return FilterError(f"{wrong[0]} is written {word}", wrong.start())
+    return FilterError(f"not an expression: {fault.msg}", at)
 
 
 class _Compiler:
@@ -161,9 +222,29 @@ class _Compiler:
             found = item.value.isin(self.pa.array(values, _plain(self.pa, item.type)))
             # Arrow says that null is not in a list; here null stays null, so that `not in` leaves it out as well
             return self.pc.if_else(item.value.is_valid(), found, self.pc.scalar(self.pa.scalar(None, self.pa.bool_())))
+        whole = self.term(right)
+        if _family(self.pa, whole.type) == "list":
+            return self.in_list(left, whole)
         if isinstance(left, ast.Constant):  # 'x' in destination
             return self.text_test("match_substring", right, left)
-        raise FilterError("`in` needs a list of values: kind in ('PUBLISH', 'PUBACK')", right.col_offset)
+        raise FilterError("`in` needs values, kind in ('PUBLISH', 'PUBACK'), or a column of lists", right.col_offset)
+
+    def in_list(self, left: ast.expr, whole: Term) -> Any:
+        """`'a/+' in mqtt.topic_filters`. Arrow has no such function: the elements are joined and searched as text."""
+        assert whole.type is not None
+        value = self.literal(self.constant(left), Term(None, whole.type.value_type, False), left.col_offset)
+        text = value.as_py()
+        if isinstance(text, bytes):
+            mark, kind = b"\x00\xff\x00", self.pa.binary()
+            text = mark + text + mark
+        else:
+            mark, kind = "\x00", self.pa.string()
+            text = f"{mark}{text}{mark}"
+        joined = self.pc.binary_join(whole.value.cast(self.pa.list_(kind)), self.pa.scalar(mark, kind))
+        ends = self.pc.scalar(self.pa.scalar(mark, kind))
+        around = self.pc.binary_join_element_wise(ends, joined, ends, self.pc.scalar(self.pa.scalar(mark[:0], kind)))
+        # an empty list joins to an empty text, which holds no element
+        return (self.pc.list_value_length(whole.value) > 0) & self.pc.match_substring(around, text)
 
     def method(self, node: ast.Call) -> Any:
         assert isinstance(node.func, ast.Attribute)

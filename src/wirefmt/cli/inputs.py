@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import stat
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -81,7 +85,7 @@ def columns_to_read(shown: list[str] | None, condition: Filter | None) -> list[s
         return None
     from wirefmt.spec.table import COLUMNS
 
-    needed = {*shown, *(condition.columns if condition else ())}
+    needed = {*(name.partition(".")[0] for name in shown), *(condition.columns if condition else ())}
     return [column.name for column in COLUMNS if column.name in needed]
 
 
@@ -99,12 +103,44 @@ def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: 
         reader = capture.read(files[0] if len(files) == 1 else list(files), **options)
     except ValueError as fault:
         raise click.UsageError(str(fault)) from None
-    with reader:
+    from wirefmt.capture.files import passed_over
+
+    for name in files:
+        if name != "-" and (others := passed_over(name)):
+            click.echo(f"wirefmt: {name}: {others}", err=True)
+    with reader, _stopped_by_ctrl_c(reader):
         yield reader
 
 
-def batches(reader: Reader, condition: Filter | None, *, progress: bool) -> Iterator[pa.RecordBatch]:
-    """The reader's batches as pyarrow's, with only the rows the filter keeps."""
+@contextmanager
+def _stopped_by_ctrl_c(reader: Reader) -> Iterator[None]:
+    """The first Ctrl-C ends reading, and what has been read is written as at the end of the captures. A second one
+    breaks off."""
+
+    def stop(*_: object) -> None:
+        if reader.stopped:
+            raise KeyboardInterrupt
+        reader.stop()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def batches(reader: Reader, condition: Filter | None, *, to_terminal: bool) -> Iterator[pa.RecordBatch]:
+    """The reader's batches as pyarrow's, with only the rows the filter keeps.
+
+    Args:
+        to_terminal: rows go to the terminal, so no progress bar does.
+
+    Raises:
+        UsageError: at once, where the filter does not fit the columns' types.
+    """
     import pyarrow as pa
 
     from .filter import FilterError
@@ -114,7 +150,13 @@ def batches(reader: Reader, condition: Filter | None, *, progress: bool) -> Iter
     except FilterError as fault:
         assert condition
         raise _filter_usage(condition.text, fault) from None
-    with _progress(reader, progress and sys.stderr.isatty()) as tell:
+    return _batches(reader, keep, not to_terminal and _has_terminal_alone())
+
+
+def _batches(reader: Reader, keep: Any, progress: bool) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    with _progress(reader, progress) as tell:
         for ours in reader:
             batch = pa.record_batch(ours)
             if keep is not None:
@@ -124,8 +166,23 @@ def batches(reader: Reader, condition: Filter | None, *, progress: bool) -> Iter
                 yield batch
 
 
+def _has_terminal_alone() -> bool:
+    """Is standard error a terminal that no other program of a pipeline writes to?"""
+    return sys.stderr.isatty() and not any(_is_pipe(stream) for stream in (sys.stdin, sys.stdout))
+
+
+def _is_pipe(stream: Any) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
 def verdict(reader: Reader) -> int:
-    """The exit code: 1 and a line on stderr where a capture could not be read to its end."""
+    """The exit code: 130 after Ctrl-C; 1 and a line on stderr where a capture could not be read to its end."""
+    if reader.stopped:
+        click.echo("wirefmt: stopped; the messages read until then are there", err=True)
+        return 130
     faults = reader.stats["capture_faults"]
     if not faults:
         return 0
@@ -137,10 +194,14 @@ def verdict(reader: Reader) -> int:
     return 1
 
 
+#: Seconds of reading before a progress bar is worth showing.
+_BAR_AFTER = 1.0
+
+
 @contextmanager
 def _progress(reader: Reader, shown: bool) -> Iterator[Callable[[], None]]:
-    """Octets read of those there are, on stderr. Gives the function to call now and then."""
-    if not shown:
+    """Bytes read of those there are, on stderr, once reading takes long. Gives the function to call now and then."""
+    if not shown or reader.bytes_total is None:
         yield lambda: None
         return
     from rich.console import Console
@@ -150,9 +211,18 @@ def _progress(reader: Reader, shown: bool) -> Iterator[Callable[[], None]]:
         TextColumn("reading"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(),
         console=Console(stderr=True), transient=True,
     )  # fmt: skip
-    with bar:
-        line = bar.add_task("", total=reader.bytes_total)
-        yield lambda: bar.update(line, completed=reader.bytes_read)
+    line = bar.add_task("", total=reader.bytes_total)
+    begin = time.monotonic()
+
+    def tell() -> None:
+        if time.monotonic() - begin >= _BAR_AFTER:
+            bar.start()
+            bar.update(line, completed=reader.bytes_read)
+
+    try:
+        yield tell
+    finally:
+        bar.stop()
 
 
 def _filter_usage(text: str, fault: Any) -> click.UsageError:

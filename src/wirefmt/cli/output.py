@@ -81,7 +81,7 @@ class CsvWriter:
         from .text import flat_columns
 
         self._flat = flat_columns
-        self._writer = pyarrow.csv.CSVWriter(sink, flat_columns(_no_rows(schema)).schema)
+        self._writer = pyarrow.csv.CSVWriter(sink, flat_columns(no_rows(schema)).schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(self._flat(batch))
@@ -107,7 +107,7 @@ class JsonLinesWriter:
         pass
 
 
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)

@@ -65,7 +65,7 @@ def summary(
         payload=bool(condition and "payload" in condition.columns),
     ) as reader:
         found = Summary()
-        for batch in batches(reader, condition, progress=True):
+        for batch in batches(reader, condition, to_terminal=False):
             found.add(batch)
         if as_json:
             click.echo(json.dumps(found.as_dict(top), ensure_ascii=False))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import bz2
+import contextlib
 import csv
 import gzip
 import io
@@ -22,6 +23,7 @@ import time
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -29,7 +31,8 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import ROOT, shared
+from support import DATA, ROOT, shared
+from wire import Tcp, connack, connect, packet, pcap, publish, string
 
 pytest.importorskip("rich_click", reason="the command line is not installed: pip install 'wirefmt[cli]'")
 
@@ -343,6 +346,66 @@ def test_null_is_neither_true_nor_false(text, rows):
     assert table.filter(keep)["row"].to_pylist() == rows
 
 
+@pytest.mark.parametrize(
+    ("text", "python"),
+    [
+        ("'t/q0' in mqtt.topic_filters", lambda r: r["mqtt"]["topic_filters"] and "t/q0" in r["mqtt"]["topic_filters"]),
+        ("'t/q' in mqtt.topic_filters", lambda r: False),  # part of an element
+        ("1 in mqtt.reason_codes", lambda r: r["mqtt"]["reason_codes"] and 1 in r["mqtt"]["reason_codes"]),
+        (
+            "1 not in mqtt.reason_codes",
+            lambda r: r["mqtt"]["reason_codes"] is not None and 1 not in r["mqtt"]["reason_codes"],
+        ),
+        ("port == 1883 and kind == 'PUBLISH'", lambda r: r["kind"] == "PUBLISH"),
+        ("port != 1883", lambda r: False),
+        ("port in (44617, 1)", lambda r: 44617 in (r["src_port"], r["dst_port"])),
+        ("port not in (44617, 1)", lambda r: 44617 not in (r["src_port"], r["dst_port"])),
+        ("not port == 44617", lambda r: 44617 not in (r["src_port"], r["dst_port"])),
+        ("port < 44617", lambda r: min(r["src_port"], r["dst_port"]) < 44617),
+        ("ip.startswith('127.')", lambda r: True),
+        ("ip == '10.0.0.1' or qos == 2", lambda r: r["qos"] == 2),
+    ],
+)  # fmt: skip
+def test_filters_of_lists_and_of_either_end(text, python, v5):
+    kept = Filter(text)
+    assert set(kept.columns) <= set(v5.column_names)
+    found = v5.filter(kept.compile(v5.schema)).num_rows
+    assert found == sum(bool(python(row)) for row in v5.to_pylist())
+
+
+def test_an_element_of_a_list_is_found_whole():
+    lists = pa.table({"mqtt": pa.array([{"reason_codes": [1, 12]}, {"reason_codes": []}, {"reason_codes": [2]}],
+                                       pa.struct([("reason_codes", pa.list_(pa.int16()))]))})  # fmt: skip
+    for value, expected in ((1, 1), (12, 1), (2, 1), (11, 0), (21, 0)):
+        assert lists.filter(Filter(f"{value} in mqtt.reason_codes").compile(lists.schema)).num_rows == expected
+
+
+def test_a_filter_of_the_wrong_type_says_so_before_any_output(wirefmt, tmp_path):
+    code, out, err = wirefmt("decode", V5, "--filter", "qos == 'x'", "--format", "csv")
+    assert (code, out) == (2, b"")
+    assert "int8 cannot be compared with 'x'" in err
+    code, _, _ = wirefmt("decode", V5, "--filter", "qos == 'x'", "-o", tmp_path / "x.csv")
+    assert (code, list(tmp_path.iterdir())) == (2, [])
+
+
+def test_fields_as_columns(wirefmt, v5):
+    names = ["kind", "mqtt.flags", "mqtt.topic_filters"]
+    _, out, _ = wirefmt("decode", V5, "--columns", ",".join(names), "--format", "arrow")
+    table = pa.ipc.open_stream(out).read_all()
+    assert table.column_names == names
+    expected = [(row["kind"], row["mqtt"]["flags"], row["mqtt"]["topic_filters"]) for row in v5.to_pylist()]
+    assert list(zip(*(table[name].to_pylist() for name in names), strict=True)) == expected
+    for asked, says in (
+        ("mqtt.flag", "mqtt has no field 'flag'; did you mean flags"),
+        ("mqt.flags", "no column 'mqt'"),
+    ):
+        code, out, err = wirefmt("decode", V5, "--columns", asked)
+        assert (code, out) == (2, b"")
+        assert says in err
+    _, out, _ = wirefmt("decode", V5, "--as", "amqp10", "--columns", "kind,converted.octets", "--format", "jsonl")
+    assert sum("converted.octets" in row for row in json_lines(out)) == 293
+
+
 def test_filters_of_fields_headers_and_octets(wirefmt, v5):
     rows = v5.to_pylist()
     for text, python in (
@@ -377,7 +440,7 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("kind in 'PUBLISH'", "needs a list of values", 8),
         ("kind in (qos,)", "a value must stand here", 9),
         ("qos in ('a',)", "int8 cannot be compared with 'a'", 8),
-        ("kind =", "not an expression", None),
+        ("kind =", "did you mean kind ==", None),
         ("", "not an expression", None),
         ("ts > 'noon'", "'noon' is not a time", 5),
         ("destination.matches('[')", "not a regular expression", 20),
@@ -400,6 +463,17 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("(" * 5000 + "qos" + ")" * 5000, "not an expression", None),
         ("qos == 1\x00", "not an expression", None),
         ("kind == 'Grüße' and (\n qso == 1)", "no column 'qso'", 23),
+        ("qos = 1", "did you mean qos == 1", 4),
+        ("kind = 'a=b' and qos == 1", "did you mean kind == 'a=b' and", 5),
+        ("kind == PUBLISH", "no column 'PUBLISH'; did you mean the text 'PUBLISH'?", 8),
+        ("kind in (PUBLISH, PUBACK)", "did you mean the text 'PUBLISH'?", 9),
+        ("kind.startswith(PUB)", "did you mean the text 'PUB'?", 16),
+        ("kind == destinaton", "did you mean destination", 8),
+        ("prt == 1", "did you mean port", 0),
+        ("qos == 1 && qos == 2", "&& is written and", 9),
+        ("!dup", "! is written not", 0),
+        ("'a' in mqtt.reason_codes", "int16 cannot be compared with 'a'", 0),
+        ("'a' in qos", "only text and payloads can be searched", None),
     ],
 )  # fmt: skip
 def test_a_filter_that_cannot_be_says_where_and_why(text, says, at, v5):
@@ -561,22 +635,119 @@ def test_a_closed_pipe_is_silent(fmt, tmp_path):
     assert command.wait(60) == 0
 
 
-def test_ctrl_c_leaves_no_half_a_file(tmp_path):
-    os.mkfifo(tmp_path / "endless")
+class Live:
+    """A command that reads a capture from a pipe that stays open."""
+
+    def __init__(self, *arguments: object, **options: Any) -> None:
+        self.command = subprocess.Popen(
+            [*COMMAND, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **options,
+        )
+
+    def write(self, octets: bytes) -> None:
+        self.command.stdin.write(octets)
+        self.command.stdin.flush()
+
+    def end(self, number: int | None = None) -> tuple[int, bytes, bytes]:
+        """Exit code, standard output and error; the pipe is still open when the command ends."""
+        if number is not None:
+            self.command.send_signal(number)
+        out, err = self.command.stdout.read(), self.command.stderr.read()
+        code = self.command.wait(60)
+        with contextlib.suppress(BrokenPipeError):
+            self.command.stdin.close()
+        return code, out, err
+
+
+@pytest.mark.parametrize("fmt", ["table", "jsonl", "csv"])
+def test_rows_of_a_pipe_come_with_their_packets(fmt):
+    tcp = Tcp()
+    live = Live("decode", "-", "--format", fmt, "--columns", "kind,destination")
+    live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
+    shown = b""
+    while b"CONNECT" not in shown:
+        shown += live.command.stdout.readline()
+    for k in range(3):
+        live.write(pcap(tcp.send(0, publish(f"t/{k}", b"")))[24:])
+        assert f"t/{k}".encode() in live.command.stdout.readline()
+    code, out, err = live.end(signal.SIGINT)
+    assert (code, out) == (130, b"")
+    assert err.count(b"\n") == 1
+
+
+def test_the_limit_stops_a_pipe_that_stays_open():
+    live = Live("decode", "-", "--format", "jsonl", "-n", 5)
+    live.write(V5.read_bytes())
+    code, out, err = live.end()
+    assert (code, out.count(b"\n"), err) == (0, 5, b"")
+
+
+@pytest.mark.parametrize("name", ["m.jsonl", "m.csv", "m.arrow", "m.parquet", "m.jsonl.gz"])
+def test_ctrl_c_leaves_a_valid_file_of_what_there_is(name, tmp_path):
+    out = tmp_path / name
+    live = Live("decode", "-", "-o", out)
+    # half a packet record, as where a pipe is interrupted
+    live.write(V5.read_bytes() + V5.read_bytes()[24:60])
+    wait_for(lambda: list(tmp_path.iterdir()))
+    code, _, err = live.end(signal.SIGINT)
+    assert code == 130
+    assert b"Traceback" not in err
+    assert list(tmp_path.iterdir()) == [out]
+    if name.endswith(".parquet"):
+        rows = pa.parquet.read_table(out).num_rows
+    elif name.endswith(".arrow"):
+        rows = pa.ipc.open_file(out).read_all().num_rows
+    elif name.endswith(".csv"):
+        rows = len(list(csv.reader(open(out, newline="")))) - 1  # noqa: SIM115
+    else:
+        data = out.read_bytes()
+        rows = len(json_lines(gzip.decompress(data) if name.endswith(".gz") else data))
+    # all but what was not read when the signal came
+    assert rows <= COUNTS[V5.name]
+
+
+def test_ctrl_c_ends_a_summary_with_what_was_counted():
+    live = Live("summary", "-", "--json")
+    tcp = Tcp()
+    live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
+    time.sleep(2)  # for the command to start; it may count nothing on a machine that is slower
+    code, out, _ = live.end(signal.SIGINT)
+    assert code == 130
+    assert not out or json.loads(out)["messages"] <= 1
+
+
+def test_a_second_ctrl_c_breaks_off(tmp_path):
+    os.mkfifo(tmp_path / "endless")  # opening waits for a writer
     command = subprocess.Popen(
-        [*COMMAND, "decode", str(tmp_path / "endless"), str(V5), "-o", str(tmp_path / "m.jsonl")],
-        stderr=subprocess.PIPE,
+        [*COMMAND, "decode", str(V5), str(tmp_path / "endless"), "-o", str(tmp_path / "m.csv")], stderr=subprocess.PIPE
     )
-    with open(tmp_path / "endless", "wb") as writer:
-        writer.write(V5.read_bytes())
-        writer.flush()
-        deadline = time.monotonic() + 60
-        while not (tmp_path / "m.jsonl.part").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        command.send_signal(signal.SIGINT)
-        assert command.wait(60) == 130
+    wait_for(lambda: (tmp_path / "m.csv.part").exists())
+    time.sleep(2)  # until it waits for the writer
+    command.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    command.send_signal(signal.SIGINT)
+    assert command.wait(60) == 130
     assert b"Traceback" not in command.stderr.read()
     assert [p.name for p in tmp_path.iterdir()] == ["endless"]
+
+
+def test_sigterm_leaves_no_file(tmp_path):
+    live = Live("decode", "-", "-o", tmp_path / "m.jsonl")
+    live.write(V5.read_bytes())
+    wait_for(lambda: list(tmp_path.iterdir()))
+    code, _, err = live.end(signal.SIGTERM)
+    assert (code, err) == (143, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def wait_for(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_help_is_quick_and_complete(wirefmt):
@@ -609,7 +780,9 @@ def test_without_the_extra_the_message_names_it():
 # ---- tables and terminals
 
 
-def terminal(*arguments: object, columns: int = 100) -> tuple[int, str]:
+def terminal(
+    *arguments: object, columns: int = 100, bar_after: float | None = None, stdin: int = subprocess.DEVNULL
+) -> tuple[int, str]:
     """What a command shows on a terminal of this width, stdout and stderr together."""
     import fcntl
     import struct
@@ -618,9 +791,11 @@ def terminal(*arguments: object, columns: int = 100) -> tuple[int, str]:
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")} | {"TERM": "xterm"}
-    command = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=side, stderr=side, env=environment
-    )
+    start = COMMAND
+    if bar_after is not None:
+        wait = f"import wirefmt.cli as c, wirefmt.cli.inputs as i; i._BAR_AFTER = {bar_after}; c.main()"
+        start = [sys.executable, "-c", wait]
+    command = subprocess.Popen([*start, *map(str, arguments)], stdin=stdin, stdout=side, stderr=side, env=environment)
     os.close(side)
     shown = b""
     while True:
@@ -665,12 +840,18 @@ def test_binary_formats_are_not_for_a_terminal():
 
 
 def test_progress_is_for_a_terminal_only(tmp_path):
+    captures, out = tmp_path / "captures", tmp_path / "m.parquet"
+    captures.mkdir()
     for i in range(5):
-        shutil.copy(V5, tmp_path / f"{i}.pcap")
-    code, shown = terminal("decode", tmp_path, "-o", tmp_path / "m.parquet")
+        shutil.copy(V5, captures / f"{i}.pcap")
+    code, shown = terminal("decode", captures, "-o", out, bar_after=60)
+    assert (code, shown) == (0, "")  # nothing for what takes less
+    code, shown = terminal("decode", captures, "-o", out, bar_after=0)
     assert code == 0
     assert "reading" in shown
-    told = subprocess.run([*COMMAND, "decode", str(tmp_path), "-o", str(tmp_path / "n.parquet")], capture_output=True)
+    code, shown = terminal("decode", captures, "-o", out, bar_after=0, stdin=subprocess.PIPE)
+    assert (code, shown) == (0, "")  # another program of the pipeline may use the terminal
+    told = subprocess.run([*COMMAND, "decode", str(captures), "-o", str(out)], capture_output=True)
     assert (told.returncode, told.stdout, told.stderr) == (0, b"", b"")
 
 
@@ -740,6 +921,68 @@ def test_summary_of_all_samples(wirefmt):
     assert told["captures"] == len(COUNTS) + 1  # and the one whose packets are cut
     assert told["messages"] >= sum(COUNTS.values())
     assert {row["version"] for row in told["kinds"]} >= {"3.1", "3.1.1", "5.0"}
+
+
+def test_summary_counts_failures(wirefmt, tmp_path):
+    """One connection, each message by hand: MQTT 5.0, sections 3.2, 3.4, 3.9, 3.14."""
+    tcp = Tcp()
+    suback = packet(0x90, b"\0\x07\0\x00\x80\x87\x87")  # granted, Unspecified error, Not authorized twice
+    sent = [
+        *tcp.open(), *tcp.send(0, connect("c", 5)), *tcp.send(1, connack(5)),
+        *tcp.send(0, packet(0x82, b"\0\x07\0" + b"".join(string(t) + b"\0" for t in "abcd"))), *tcp.send(1, suback),
+        *tcp.send(0, publish("t", b"", 5, identifier=9)), *tcp.send(1, packet(0x40, b"\0\x09\x97\0")),  # Quota exceeded
+        *tcp.send(0, publish("t", b"", 5, identifier=9)), *tcp.send(1, packet(0x40, b"\0\x09\x10\0")),  # no subscribers
+        *tcp.send(1, packet(0xE0, b"\x8b\0")),  # Server shutting down
+    ]  # fmt: skip
+    refused = Tcp(client_port=40001)
+    sent += [*refused.open(), *refused.send(0, connect()), *refused.send(1, packet(0x20, b"\0\x05"))]
+    (tmp_path / "f.pcap").write_bytes(pcap(sent))
+    _, out, _ = wirefmt("summary", tmp_path / "f.pcap", "--json")
+    assert {(f["kind"], f["code"], f["text"]): f["messages"] for f in json.loads(out)["failures"]} == {
+        ("SUBACK", 0x80, "Unspecified error"): 1,
+        ("SUBACK", 0x87, "Not authorized"): 2,
+        ("PUBACK", 0x97, "Quota exceeded"): 1,
+        ("DISCONNECT", 0x8B, "Server shutting down"): 1,
+        ("CONNACK", 5, "not authorized"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol", "kind", "code", "octets"),
+    [
+        ("nsq/nsqd-1.3.0-wirefmt.pcap.gz", "nsq", "error", "E_FIN_FAILED", b"E_FIN_FAILED"),
+        ("rabbitmq-amqp091.pcap.gz", "amqp091", "channel.close", 404, b"NOT_FOUND - no "),
+        ("rocketmq/client-5.5.0-json-header.pcap.gz", "rocketmq", "GET_ROUTEINFO_BY_TOPIC", 17, b"No topic route info"),
+    ],
+)
+def test_summary_counts_failures_of_real_brokers(wirefmt, name, protocol, kind, code, octets):
+    """As many as the capture's octets hold the broker's words."""
+    _, out, _ = wirefmt("summary", DATA / name, "--json", "--top", 100)
+    found = [f for f in json.loads(out)["failures"] if (f["protocol"], f["kind"], f["code"]) == (protocol, kind, code)]
+    count = gzip.decompress((DATA / name).read_bytes()).count(octets)
+    assert sum(f["messages"] for f in found) == count > 0
+
+
+def test_summary_counts_captures_without_messages(wirefmt, tmp_path):
+    shutil.copy(V5, tmp_path)
+    (tmp_path / "empty.pcap").write_bytes(V5.read_bytes()[:24])
+    _, out, _ = wirefmt("summary", tmp_path, "--json")
+    assert json.loads(out)["captures"] == 2
+
+
+def test_a_directory_says_what_it_passes_over(wirefmt, tmp_path):
+    shutil.copy(V5, tmp_path)
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "older").mkdir()
+    shutil.copy(V5, tmp_path / "older")
+    code, _, err = wirefmt("summary", tmp_path)
+    assert code == 0
+    assert "not named as captures: notes.txt" in err
+    assert f"not looked into: older ('{tmp_path}/**/*.pcap' does)" in err
+    (tmp_path / V5.name).unlink()
+    code, _, err = wirefmt("summary", tmp_path)
+    assert code == 1
+    assert f"no capture in '{tmp_path}'; not named as captures: notes.txt" in err
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**33), st.integers(1, 9)), min_size=1, max_size=30))

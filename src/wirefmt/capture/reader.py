@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -151,7 +151,7 @@ class Reader(AbstractContextManager["Reader"]):
     def _count(self, octets: int) -> None:
         self.bytes_read += octets
 
-    def _run(self, sources: list[Source], alone: bool) -> Iterator[Batch | None]:
+    def _run(self, sources: list[Source], alone: bool) -> Generator[Batch | None]:
         decoder = self._decoder
         for index, source in enumerate(sources):
             for batch in decode_source(decoder, source, index, self._count, lambda: self.stopped):

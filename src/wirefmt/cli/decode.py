@@ -10,7 +10,7 @@ import rich_click as click
 from click.core import ParameterSource
 
 from .convert import TARGETS, conversion_options
-from .inputs import PANELS, batches, capture_options, columns_to_read, open_captures, parse_filter, verdict
+from .inputs import PANELS, batches, capture_options, columns_to_read, is_live, open_captures, parse_filter, verdict
 from .output import FORMATS, format_of, no_rows, open_writer
 from .table import COLUMNS as TABLE_COLUMNS
 
@@ -124,6 +124,7 @@ def decode(
         to_terminal = out is None and sys.stdout.isatty()
         rows = 0
         read = batches(reader, condition, to_terminal=to_terminal)
+        live = is_live(files)
         with open_writer(out, fmt, schema) as writer:
             for batch in read:
                 part = batch.slice(0, None if limit is None else limit - rows)
@@ -133,8 +134,8 @@ def decode(
                     if for_people:
                         part = _for_people(part)
                 writer.write(part if shown is None else select(part, shown))
-                if out is None:
-                    sys.stdout.buffer.flush()
+                if live:
+                    writer.flush()
                 if rows == limit:
                     break
         if not rows and fmt == "table" and limit != 0:

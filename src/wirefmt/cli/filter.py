@@ -227,19 +227,18 @@ class _Compiler:
             return self.in_list(left, whole)
         if isinstance(left, ast.Constant):  # 'x' in destination
             return self.text_test("match_substring", right, left)
-        raise FilterError("`in` needs values, kind in ('PUBLISH', 'PUBACK'), or a column of lists", right.col_offset)
+        raise FilterError(
+            "`in` needs a list of values, kind in ('PUBLISH', 'PUBACK'), or a column of lists", right.col_offset
+        )
 
     def in_list(self, left: ast.expr, whole: Term) -> Any:
         """`'a/+' in mqtt.topic_filters`. Arrow has no such function: the elements are joined and searched as text."""
         assert whole.type is not None
         value = self.literal(self.constant(left), Term(None, whole.type.value_type, False), left.col_offset)
         text = value.as_py()
-        if isinstance(text, bytes):
-            mark, kind = b"\x00\xff\x00", self.pa.binary()
-            text = mark + text + mark
-        else:
-            mark, kind = "\x00", self.pa.string()
-            text = f"{mark}{text}{mark}"
+        mark: Any = b"\x00\xff\x00" if isinstance(text, bytes) else "\x00"
+        kind = self.pa.scalar(mark).type
+        text = mark + (text if isinstance(text, bytes) else str(text)) + mark
         joined = self.pc.binary_join(whole.value.cast(self.pa.list_(kind)), self.pa.scalar(mark, kind))
         ends = self.pc.scalar(self.pa.scalar(mark, kind))
         around = self.pc.binary_join_element_wise(ends, joined, ends, self.pc.scalar(self.pa.scalar(mark[:0], kind)))

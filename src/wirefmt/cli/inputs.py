@@ -171,9 +171,14 @@ def _has_terminal_alone() -> bool:
     return sys.stderr.isatty() and not any(_is_pipe(stream) for stream in (sys.stdin, sys.stdout))
 
 
+def is_live(files: tuple[str, ...]) -> bool:
+    """Is one of the captures a pipe, whose packets come as they are captured?"""
+    return any(_is_pipe(sys.stdin) if name == "-" else os.path.exists(name) and _is_pipe(name) for name in files)
+
+
 def _is_pipe(stream: Any) -> bool:
     try:
-        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+        return stat.S_ISFIFO(os.stat(stream if isinstance(stream, str) else stream.fileno()).st_mode)
     except (AttributeError, OSError, ValueError):
         return False
 

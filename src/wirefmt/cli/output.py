@@ -21,6 +21,7 @@ ROW_GROUP_ROWS, ROW_GROUP_OCTETS = 1 << 17, 64 << 20
 
 class Writer(Protocol):
     def write(self, batch: pa.RecordBatch) -> None: ...
+    def flush(self) -> None: ...  # what is written so far may be read; a format without rows to see does nothing
     def close(self) -> None: ...
 
 
@@ -37,10 +38,13 @@ class ArrowWriter:
         import pyarrow.ipc
 
         make = pyarrow.ipc.new_stream if sink is sys.stdout.buffer else pyarrow.ipc.new_file
-        self._writer = make(sink, schema)
+        self._writer, self._sink = make(sink, schema), sink
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch)
+
+    def flush(self) -> None:
+        self._sink.flush()
 
     def close(self) -> None:
         self._writer.close()
@@ -59,6 +63,9 @@ class ParquetWriter:
         rows, octets = sum(b.num_rows for b in self._held), sum(b.nbytes for b in self._held)
         if rows >= ROW_GROUP_ROWS or octets >= ROW_GROUP_OCTETS:
             self._flush()
+
+    def flush(self) -> None:
+        """A Parquet file can be read when it is whole."""
 
     def close(self) -> None:
         self._flush()
@@ -80,11 +87,14 @@ class CsvWriter:
 
         from .text import flat_columns
 
-        self._flat = flat_columns
+        self._flat, self._sink = flat_columns, sink
         self._writer = pyarrow.csv.CSVWriter(sink, flat_columns(no_rows(schema)).schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(self._flat(batch))
+
+    def flush(self) -> None:
+        self._sink.flush()
 
     def close(self) -> None:
         self._writer.close()
@@ -102,6 +112,9 @@ class JsonLinesWriter:
         columns = list(zip(batch.schema.names, batch.columns, strict=True))
         lines = "".join(f"{self._json(row)}\n" for row in self._objects(columns, batch.num_rows))
         self._sink.write(lines.encode())
+
+    def flush(self) -> None:
+        self._sink.flush()
 
     def close(self) -> None:
         pass

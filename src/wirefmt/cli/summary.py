@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from .failures import COLUMNS as FAILURE_COLUMNS
+from .failures import failures
 from .inputs import PANELS, batches, capture_options, columns_to_read, open_captures, parse_filter, verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _COLUMNS = [
-    "ts_ns", "capture", "protocol", "version", "kind", "destination", "payload_size", "wire_size", "status", "error",
+    "ts_ns", "destination", "payload_size", "wire_size", "status", "error", *FAILURE_COLUMNS,
 ]  # fmt: skip
+#: Why packets were not decoded, in words; other names of `stats["not_decoded"]` stand as they are.
+_NOT_DECODED = {
+    "not_recognised": "protocol not recognised",
+    "tls": "encrypted (TLS)",
+}
 #: Distinct keys a count may hold; beyond them the rarer half is let go and the counts are said to be approximate.
 DISTINCT = 1 << 16
 BINS = 60
@@ -28,7 +35,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @click.command()
 @capture_options
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
-              help="How many destinations and errors are listed.", panel="Output")  # fmt: skip
+              help="How many destinations, failures and errors are listed.", panel="Output")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.", panel="Output")
 @click.option_panel(PANELS[0][0], help=PANELS[0][1])
 @click.option_panel(PANELS[1][0], help=PANELS[1][1])
@@ -43,7 +50,7 @@ def summary(
     top: int,
     as_json: bool,
 ) -> int:
-    """Count messages by protocol and kind, destinations and errors, over time.
+    """Count messages by protocol and kind, destinations, failures and what was not decoded, over time.
 
     FILES are captures (pcap, pcapng, also .gz and .zst), directories, globs in quotes, URLs, or - for standard input.
 
@@ -67,6 +74,7 @@ def summary(
         found = Summary()
         for batch in batches(reader, condition, to_terminal=False):
             found.add(batch)
+        found.stats = reader.stats
         if as_json:
             click.echo(json.dumps(found.as_dict(top), ensure_ascii=False))
         else:
@@ -132,10 +140,11 @@ class Histogram:
 
 @dataclass
 class Summary:
-    captures: set[str] = field(default_factory=set)
+    stats: dict[str, Any] = field(default_factory=dict)  # the reader's
     kinds: Tally = field(default_factory=Tally)
     destinations: Tally = field(default_factory=Tally)
     faults: Tally = field(default_factory=Tally)
+    failures: Tally = field(default_factory=Tally)
     times: Histogram = field(default_factory=Histogram)
     first_ns: int | None = None
     last_ns: int | None = None
@@ -146,11 +155,12 @@ class Summary:
         import pyarrow.compute as pc
 
         table = pa.Table.from_batches([batch])
-        self.captures.update(name for name in pc.unique(table["capture"]).to_pylist() if name is not None)
         # a row without a kind is no message: a hole, or a capture that could not be read on
         messages = table.filter(pc.field("kind").is_valid())
         _tally(self.kinds, messages, ["protocol", "version", "kind"])
         _tally(self.destinations, messages.filter(pc.field("destination").is_valid()), ["destination"])
+        for failure, count in failures(messages):
+            self.failures.add(failure, count, 0)
         faults = table.filter(pc.field("status") != "ok")
         # alike but for their numbers is one kind of fault
         texts = pc.replace_substring_regex(faults["error"], r"[0-9]+", "N")
@@ -181,7 +191,7 @@ class Summary:
     def as_dict(self, top: int) -> dict[str, Any]:
         rate = self.messages / self.seconds if self.seconds else None
         return {
-            "captures": len(self.captures),
+            "captures": self.stats.get("files", 0),
             "messages": self.messages,
             "wire_octets": self.wire_octets,
             "first": _iso(self.first_ns),
@@ -199,13 +209,19 @@ class Summary:
                 for (name,), n, octets in self.destinations.top(top)
             ],
             "destinations_exact": self.destinations.exact,
+            "failures": [
+                {"protocol": protocol, "kind": kind, "code": code, "text": text, "messages": n}
+                for (protocol, kind, code, text), n, _ in self.failures.top(top)
+            ],
             "errors": [{"status": status, "error": error, "rows": n} for (status, error), n, _ in self.faults.top(top)],
+            "not_decoded": self.stats.get("not_decoded", {}),
         }
 
     def show(self, top: int) -> None:
         from .table import show_table
 
-        files = f"{len(self.captures):,} capture{'' if len(self.captures) == 1 else 's'}"
+        count = self.stats.get("files", 0)
+        files = f"{count:,} capture{'' if count == 1 else 's'}"
         click.echo(f"{files}, {self.messages:,} messages, {self.wire_octets:,} octets on the wire")
         if self.first_ns is not None:
             click.echo(f"from {_readable(self.first_ns)} to {_readable(self.last_ns)} UTC, {self.seconds:,.3f} s")
@@ -222,8 +238,21 @@ class Summary:
             [(*key, n, octets) for key, n, octets in self.destinations.top(top)],
         )  # fmt: skip
         show_table(
+            "Failures", ("protocol", "kind", "code", "text", "messages"),
+            [(p, k, "-" if code is None else str(code), text, n) for (p, k, code, text), n, _ in self.failures.top(top)],
+        )  # fmt: skip
+        show_table(
             "Not decoded in full", ("status", "error", "rows"), [(*key, n) for key, n, _ in self.faults.top(top)]
         )
+
+        show_table("Not decoded", ("reason", "connections", "packets", "octets"), self._not_decoded())
+
+    def _not_decoded(self) -> list[tuple[Any, ...]]:
+        return [
+            (_NOT_DECODED.get(why, why.replace("_", " ")), seen["connections"], seen["packets"], seen["octets"])
+            for why, seen in sorted(self.stats.get("not_decoded", {}).items(), key=lambda item: -item[1]["octets"])
+            if any(seen.values())
+        ]
 
     def _by_kind(self) -> list[tuple[Any, ...]]:
         """Rows of the messages by kind, with the versions of the protocol that had it."""

@@ -52,6 +52,11 @@ class TableWriter:
             rows = self._begin()
         self._print(rows)
 
+    def flush(self) -> None:
+        if self._widths is None and self._held:
+            self._print(self._begin())
+        self._sink.flush()
+
     def close(self) -> None:
         if self._widths is None and self._held:
             self._print(self._begin())

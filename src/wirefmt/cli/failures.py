@@ -1,0 +1,131 @@
+"""Messages that say no: refused, rejected, returned, closed with an error. Counted by protocol, kind and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The columns that `failures` reads.
+COLUMNS = ("protocol", "version", "kind", "direction", "code", "mqtt", "amqp091", "amqp10", "nsq", "rocketmq")
+#: Response codes of RocketMQ that say only that nothing is there yet: PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY,
+#: POLLING_TIMEOUT.
+_NOTHING_YET = (19, 20, 210)
+_MQTT_FAILURE = 0x80  # 5.0, 2.4; before, SUBACK's one failure
+_REPLY_SUCCESS = 200  # AMQP 0.9.1
+
+
+class Failure(NamedTuple):
+    protocol: str
+    kind: str
+    code: int | str | None  # reason code, reply code, error condition, E_ code, response code
+    text: str  # the code's name, or what the message says
+
+
+def failures(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+    """The failures among rows of the message table, each with its count."""
+    yield from _mqtt(table)
+    yield from _mqtt_lists(table)
+    yield from _amqp091(table)
+    yield from _amqp10(table)
+    yield from _nsq(table)
+    yield from _rocketmq(table)
+
+
+def _mqtt(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+    import pyarrow.compute as pc
+
+    code, kind = pc.field("code"), pc.field("kind")
+    refused = (kind == "CONNACK") & (code > 0)  # before 5.0 the codes are 1 to 5
+    for (version, name, number), n in _counted(
+        table, (pc.field("protocol") == "mqtt") & ((code >= _MQTT_FAILURE) | refused), ["version", "kind", "code"]
+    ):
+        yield Failure("mqtt", name, number, _reason(version, name, number)), n
+
+
+def _mqtt_lists(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+    """SUBACK and UNSUBACK have a code for each filter."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    part = table.filter((pc.field("protocol") == "mqtt") & pc.field("kind").isin(["SUBACK", "UNSUBACK"]))
+    codes = pc.struct_field(part["mqtt"], "reason_codes").combine_chunks()
+    rows = pc.list_parent_indices(codes)
+    flat = pa.table(
+        {"version": part["version"].take(rows), "kind": part["kind"].take(rows), "code": pc.list_flatten(codes)}
+    )
+    for (version, name, number), n in _counted(flat, pc.field("code") >= _MQTT_FAILURE, flat.column_names):
+        yield Failure("mqtt", name, number, _reason(version, name, number)), n
+
+
+def _amqp091(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+    import pyarrow.compute as pc
+
+    kind = pc.field("kind")
+    # basic.cancel of a server: the consumer's queue is gone
+    refused = kind.isin(["basic.nack", "basic.reject"]) | ((kind == "basic.cancel") & (pc.field("direction") == 1))
+    failed = refused | (pc.field("code") > _REPLY_SUCCESS) | (kind == "connection.blocked")
+    keys = ["kind", "code", "amqp091.reply_text"]
+    for (name, code, text), n in _counted(table, (pc.field("protocol") == "amqp091") & failed, keys):
+        yield Failure("amqp091", name, code, text or ""), n
+
+
+def _amqp10(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+    import pyarrow.compute as pc
+
+    from wirefmt.spec.amqp10 import SASL_CODES
+
+    error, state = pc.field("amqp10", "error_condition"), pc.field("amqp10", "state")
+    login = (pc.field("kind") == "sasl-outcome") & (pc.field("code") > 0)
+    failed = error.is_valid() | (state == "rejected") | login
+    keys = ["kind", "code", "amqp10.error_condition", "amqp10.error_description", "amqp10.state"]
+    for (name, code, condition, text, outcome), n in _counted(table, (pc.field("protocol") == "amqp10") & failed, keys):
+        yield Failure("amqp10", name, condition or code, text or outcome or SASL_CODES.get(code, "")), n
+
+
+def _nsq(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+    import pyarrow.compute as pc
+
+    keys = ["kind", "nsq.error_code"]
+    for (name, code), n in _counted(table, pc.field("nsq", "error_code").is_valid(), keys):
+        yield Failure("nsq", name, code, ""), n
+
+
+def _rocketmq(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+    import pyarrow.compute as pc
+
+    from wirefmt.spec.rocketmq import FLAG_RESPONSE, RESPONSE_CODES
+
+    answer = pc.bit_wise_and(pc.field("rocketmq", "flag"), pc.scalar(FLAG_RESPONSE)) == FLAG_RESPONSE
+    failed = answer & (pc.field("code") != 0) & ~pc.field("code").isin(list(_NOTHING_YET))
+    for (name, code), n in _counted(table, failed, ["kind", "code"]):
+        yield Failure("rocketmq", name, code, RESPONSE_CODES.get(code, "")), n
+
+
+def _counted(table: pa.Table, condition: Any, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], int]]:
+    """How many rows each combination of values has, among those for which the condition holds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    part = table.filter(condition)
+    if not part.num_rows:
+        return
+    columns = {}
+    for key in keys:
+        column, _, field = key.partition(".")
+        columns[key] = pc.struct_field(part[column], field) if field else part[column]
+    for row in pa.table(columns).group_by(keys).aggregate([([], "count_all")]).to_pylist():
+        yield tuple(row[key] for key in keys), row["count_all"]
+
+
+@cache
+def _reason(version: str | None, kind: str, code: int) -> str:
+    """The name of a reason code, or of a return code before 5.0."""
+    from wirefmt.spec.mqtt import CONNACK_RETURN_CODES, REASON_CODES, SUBACK_RETURN_CODES
+
+    if version != "5.0":
+        return (CONNACK_RETURN_CODES if kind == "CONNACK" else SUBACK_RETURN_CODES[4]).get(code, "")
+    return next((row.name for row in REASON_CODES if row.code == code and kind in row.packets), "")

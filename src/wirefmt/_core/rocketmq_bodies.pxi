@@ -3,7 +3,7 @@
 #
 # A stored message is its octets, as in the real reader's order of fields; a constructor writes them and reads them back.
 #
-# Uses: rocketmq, rocketmq_values, rocketmq_headers, faults, writer, message. Included by _core.pyx.
+# Uses: rocketmq, rocketmq_values, rocketmq_headers, faults, writer, secrets, message. Included by _core.pyx.
 import socket
 import zlib
 
@@ -26,7 +26,8 @@ cdef dict rocketmq_properties(const uint8_t* p, size_t n):
     while p != NULL:
         p = rocketmq_next_property(p, end, &name, &value)
         if p != NULL:
-            out[rocketmq_utf8(name.at, name.size)] = rocketmq_utf8(value.at, value.size)
+            text = rocketmq_utf8(value.at, value.size)
+            out[rocketmq_utf8(name.at, name.size)] = hidden(text) if is_secret_name(name.at, name.size) else text
     return out
 
 
@@ -715,7 +716,10 @@ cdef class RocketmqBatchMessage:
         return hash(self.values())
 
     def __repr__(self):
-        return f"rocketmq.Message(body={shown_octets(self.body)}, properties={self.properties_string!r}, flag={self.flag})"
+        properties = self.properties_string
+        if any([secret_name(name) for name in self.properties]):
+            properties = dict(self.properties)          # their values hide themselves
+        return f"rocketmq.Message(body={shown_octets(self.body)}, properties={properties!r}, flag={self.flag})"
 
     def __reduce__(self):
         return restore_rocketmq_item, self.values()

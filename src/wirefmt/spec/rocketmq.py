@@ -1063,9 +1063,8 @@ SEND_MESSAGE_V2_LETTERS: Final[dict[str, str]] = {
     "n": "bname",
 }
 
-#: Fields that hooks add to any command (section 6); the credentials among them are redacted in tables.
+#: Fields that hooks add to any command (section 6).
 HOOK_FIELDS: Final[tuple[str, ...]] = ("AccessKey", "SecurityToken", "Signature", "ReqT", "__ZONE_NAME", "__ZONE_MODE")
-CREDENTIALS: Final[tuple[str, ...]] = ("SecurityToken", "Signature", "SecretKey")
 
 # ------------------------------------------------------------------------------------------------ bodies (section 7)
 

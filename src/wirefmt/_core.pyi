@@ -1563,6 +1563,7 @@ def rocketmq_decode_messages(
     check_crc: bool = False,
     strictness: Strictness | str = ...,
     body_size: int = ...,
+    max_inflated: int = ...,
 ) -> tuple[RocketmqMessageExt, ...]: ...
 
 @final

@@ -1343,6 +1343,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         status="UNSUPPORTED",
     ),
     Check("BODY_TOO_LARGE", "body larger than the limit once decompressed", "7.1", status="LIMIT"),
+    Check("BODIES_TOO_LARGE", "bodies larger than max_inflated once decompressed", "7.1", status="LIMIT"),
     Check("BATCH_LENGTH", "negative length", "7.2"),
     # ---- JSON bodies
     Check("BODY_JSON", "body is not JSON", "7.3", reply=SYSTEM_ERROR),

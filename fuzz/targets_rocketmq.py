@@ -90,10 +90,10 @@ def stream(data: bytes) -> None:
 def bodies(data: bytes) -> None:
     """Stored messages, batches, properties, JSON bodies."""
     strict = attempt(rocketmq.decode_messages, data, body_size=1 << 20)
-    lax = rocketmq.decode_messages(data, strictness="lax", body_size=1 << 20)
+    lax = attempt(rocketmq.decode_messages, data, strictness="lax", body_size=1 << 20)
     if strict is not None:
         same(strict, lax, "lax")
-    for message in lax:
+    for message in lax or ():
         repr(message), hash(message), message.msg_id, message.properties, message.born_host
     for message in attempt(rocketmq.decode_messages, data, decompress=False) or ():
         fields = {name: getattr(message, name) for name in message.__match_args__}

@@ -157,7 +157,7 @@ OBJECTS = [
     amqp10.End(),
     amqp10.Close(),
     amqp10.SaslMechanisms(sasl_server_mechanisms=["PLAIN", "ANONYMOUS"]),
-    amqp10.SaslChallenge(challenge=b"c"),
+    amqp10.SaslChallenge(challenge=b"***"),  # as a repr shows secrets
     amqp10.SaslOutcome(code=0),
     amqp10.Received(section_number=1, section_offset=2),
     amqp10.Modified(delivery_failed=True, message_annotations={"a": 1}),

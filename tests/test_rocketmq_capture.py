@@ -355,7 +355,11 @@ def test_credentials_are_hidden() -> None:
     fields = {"AccessKey": "A", "Signature": "secret", "SecurityToken": "token", "topic": "T"}
     octets = request(105, **fields)
     (hidden,) = talk((CLIENT, octets))
-    assert dict(hidden["rocketmq"]["ext_fields"]) == fields | {"Signature": "***", "SecurityToken": "***"}
+    assert dict(hidden["rocketmq"]["ext_fields"]) == fields | {
+        "AccessKey": "***",
+        "Signature": "***",
+        "SecurityToken": "***",
+    }
     (shown,) = talk((CLIENT, octets), expose_credentials=True)
     assert dict(shown["rocketmq"]["ext_fields"]) == fields
     (batch,) = pa.table(rocketmq.decode_batch(octets)).to_pylist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import pickle
+import random
 import struct
 import zlib
 from typing import Any
@@ -313,6 +314,43 @@ def test_decompression_bombs() -> None:
     assert message.body == bytes(1 << 25)
     assert message.sys_flag == 0x300
     assert message.encode() == bomb
+
+
+def stored_zeros(size: int, count: int) -> bytes:
+    """Stored messages whose bodies are so many zeros, compressed about a thousand times."""
+    return count * rocketmq.MessageExt(topic="T", body=zlib.compress(bytes(size)), sys_flag=0x301).encode()
+
+
+@pytest.mark.parametrize("strictness", ["strict", "lax"])
+def test_bodies_of_one_call_are_bounded_together(strictness: Any) -> None:
+    """Each body is small enough; 64 MiB is what all of them may become."""
+    with pytest.raises(LimitExceeded, match="bodies larger than max_inflated once decompressed") as told:
+        rocketmq.decode_messages(stored_zeros(4 << 20, 17), strictness=strictness)
+    assert [len(m.body) for m in told.value.messages] == 16 * [4 << 20]  # type: ignore[attr-defined]
+    assert told.value.path == "messages[16].body"
+    assert len(rocketmq.decode_messages(stored_zeros(4 << 20, 16), strictness=strictness)) == 16
+    response = rocketmq.RemotingCommand(code=0, flag=1, opaque=1, body=stored_zeros(4 << 20, 17))
+    with pytest.raises(LimitExceeded):
+        response.decode_body(request=11, strictness=strictness)
+
+
+def test_the_bound_of_one_call_is_an_option() -> None:
+    stored = stored_zeros(1 << 20, 4)
+    assert len(rocketmq.decode_messages(stored, max_inflated=4 << 20)) == 4
+    with pytest.raises(LimitExceeded):
+        rocketmq.decode_messages(stored, max_inflated=(4 << 20) - 1)
+    assert len(rocketmq.decode_messages(stored, max_inflated=0, decompress=False)) == 4
+    with pytest.raises(EncodeError):
+        rocketmq.decode_messages(stored, max_inflated=-1)
+
+
+def test_bodies_of_usual_compression_are_not_bounded() -> None:
+    """A hundred times the bytes of the call may always be made: 100,000 bytes of 4,000 random ones, again and again."""
+    body = random.Random(14).randbytes(4_000) * 25
+    octets = zlib.compress(body)
+    assert len(octets) * 100 > len(body)
+    stored = 3 * rocketmq.MessageExt(topic="T", body=octets, sys_flag=0x301).encode()
+    assert [m.body for m in rocketmq.decode_messages(stored, max_inflated=0)] == 3 * [body]
 
 
 @pytest.mark.parametrize("method", ["zlib", "lz4", "zstd"])

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
 
+from secret_plants import OBJECTS, planted_capture, shows
 from spark_captures import live, one_process, records, rows
 
 from pyspark_wirefmt import message_schema
@@ -146,6 +147,15 @@ def test_credentials_are_redacted(spark, folder):
     assert hidden.where("password IS NOT NULL").count() == 0
     shown = load(spark, folder, exposeCredentials="true").selectExpr("mqtt.password password")
     assert shown.where("password IS NOT NULL").count() > 0
+
+
+@pytest.mark.parametrize("protocol", OBJECTS)
+def test_no_row_shows_a_secret(spark, tmp_path, protocol):
+    (tmp_path / "c.pcap").write_bytes(planted_capture(protocol))
+    hidden = load(spark, tmp_path, octets="true").collect()
+    assert len(hidden) > 3
+    assert not shows(str(hidden))
+    assert shows(str(load(spark, tmp_path, expose_credentials="true").collect()))
 
 
 def test_empty_directory(spark, tmp_path):

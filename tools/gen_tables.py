@@ -25,6 +25,7 @@ from tables.mqtt import mqtt_table
 from tables.nsq import nsq_table
 from tables.phpmq import phpmq_table
 from tables.rocketmq import rocketmq_stub, rocketmq_table
+from tables.secrets import secrets_page, secrets_table
 from tables.table import table_columns, table_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,6 +59,8 @@ GENERATED: tuple[Generated, ...] = (
     Generated(CORE.parent / "_rocketmq.pyi", SPEC / "rocketmq.py", rocketmq_stub),
     Generated(CORE / "nsq_table.pxi", SPEC / "nsq.py", nsq_table),
     Generated(CORE / "phpmq_table.pxi", SPEC / "phpmq.py", phpmq_table),
+    Generated(CORE / "secrets_table.pxi", SPEC / "secrets.py", secrets_table),
+    Generated(ROOT / "docs" / "secrets.md", SPEC / "secrets.py", secrets_page),
     Generated(CORE / "table_columns.pxi", SPEC / "table.py", table_columns),
     Generated(ROOT / "docs" / "message-table.md", SPEC / "table.py", table_page),
     Generated(ROOT / "docs" / "dialects.md", CORE.parent / "convert" / "dialects.py", dialects_page, load_dialects),

@@ -19,6 +19,21 @@ from wirefmt.spec.nsq import ServerOptions
 from wirefmt.spec.rocketmq import ExtraInfo
 from wirefmt.strictness import Note, Strictness
 
+# ---- secrets
+class HiddenText(str):
+    __slots__ = ()
+
+class HiddenBytes(bytes):
+    __slots__ = ()
+
+class HiddenInt(int):
+    __slots__ = ()
+
+class HiddenFloat(float):
+    __slots__ = ()
+
+def secret_name(name: object, /) -> bool: ...
+
 # ---- framer
 @disjoint_base
 class FrameDecoder:
@@ -1548,6 +1563,7 @@ def rocketmq_decode_messages(
     check_crc: bool = False,
     strictness: Strictness | str = ...,
     body_size: int = ...,
+    max_inflated: int = ...,
 ) -> tuple[RocketmqMessageExt, ...]: ...
 
 @final

@@ -34,6 +34,10 @@ from wirefmt._core.words cimport hash_octets, is_ascii, mix, same_octets
 include "_core/faults.pxi"
 # growable output
 include "_core/writer.pxi"
+# GENERATED from wirefmt/spec/secrets.py
+include "_core/secrets_table.pxi"
+# which values are secret, and what is shown of them
+include "_core/secrets.pxi"
 # what message classes share
 include "_core/message.pxi"
 # one framing loop for any protocol; their Decoders derive from it

@@ -39,7 +39,8 @@ def table_page(spec: ModuleType) -> list[str]:
 
 One row is one protocol message, or one thing that went wrong while reading (`kind` is null then, `status` and `error`
 say what). It is the same table in Arrow, on the command line and in Spark: `wirefmt.spec.table.COLUMNS` is the only
-place that names the columns. All columns may be null. Times are UTC.
+place that names the columns. All columns may be null. Times are UTC. Secrets are hidden unless credentials are exposed:
+[secrets](secrets.md) has the rule.
 
 | column | type | meaning |
 |---|---|---|"""

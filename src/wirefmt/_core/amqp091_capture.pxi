@@ -298,22 +298,27 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
         size = snprintf(said, sizeof(said), "%s", amqp091_check_text[<int>AMQP091_CHECK_HEADER_UNEXPECTED])
     elif k.note and status == ROW_OK:
         size = snprintf(said, sizeof(said), "%s at offset %lld", amqp091_check_text[k.note], <long long>k.note_offset)
-    if t.options.octets and status == ROW_OK:
-        amqp091_put_octets(t, row, k, rest)
+    if t.options.octets and status == ROW_OK and not amqp091_put_octets(t, row, k, rest) and not size:
+        size = snprintf(said, sizeof(said), "%s", HIDDEN_OCTETS)
     t.put_status(row, status, said if size else NULL, min(size, <int>sizeof(said) - 1))
     amqp091_end_content(c, d, k)
 
 
-cdef void amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* k, const Span* rest) noexcept nogil:
-    """Content header and body, if all of them is there. Bodies are in other frames than they came in."""
+cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* k, const Span* rest) noexcept nogil:
+    """Content header and body, if all of them is there. Bodies are in other frames than they came in. False: they hold a
+    secret that is hidden."""
     cdef Octets o
+    cdef const uint8_t* headers
     cdef const uint8_t* body = k.body.at
     cdef uint64_t size = k.body.size
     if rest != NULL and size == 0:
         body = rest.at
         size = rest.size
     if not k.header.type or size != k.header.body_size or k.octets.failed or k.body.failed:
-        return
+        return True
+    headers = amqp091_property(&k.header.properties, AMQP091_PROPERTY_HEADERS)
+    if headers != NULL and t.hides_octets() and amqp091_holds_secret(headers, True):
+        return False
     memset(&o, 0, sizeof(o))
     # behind class, weight and body size: property flags and properties
     amqp091_add_content(&o, k.channel, k.header.frame + 19, k.header.size - 20, body, size, AMQP091_FRAME_MAX_DEFAULT)
@@ -322,6 +327,7 @@ cdef void amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* 
     else:
         t.put_message(row, o.at, o.size)
     free_octets(&o)
+    return True
 
 
 cdef int amqp091_say_unfinished(const Amqp091Content* k, char* out, size_t room, const char* text,

@@ -3,14 +3,14 @@
 # It stands on amqp091_parse and amqp091_fold, so it says what frames and the Assembler say. Only a body of several
 # frames is copied before it gets to its column.
 #
-# Uses: arrow, octets, message, amqp091, amqp091_table, amqp091_text, amqp091_stream (options). Included by _core.pyx.
+# Uses: arrow, octets, message, amqp091, amqp091_table, amqp091_messages (secret arguments), amqp091_text, amqp091_stream
+# (options). Included by _core.pyx.
 from wirefmt.spec.table import AMQP091_BATCH as AMQP091_BATCH_COLUMNS
 
 
 cdef Text[AMQP091_METHOD_COUNT] AMQP091_KIND_TEXT
 cdef Text AMQP091_HEARTBEAT_TEXT = pad_text(b"heartbeat")
 cdef Text AMQP091_PROTOCOL_HEADER_TEXT = pad_text(b"protocol-header")
-cdef Text AMQP091_HIDDEN_TEXT = pad_text(b"***")
 #: Columns of arguments that have one of their own, by Amqp091ArgumentName; -1: it goes into the map `arguments`.
 cdef int8_t[AMQP091_ARGUMENT_NAME_COUNT] AMQP091_ARGUMENT_COLUMN
 #: Columns of properties, by Amqp091Property.
@@ -48,7 +48,7 @@ cdef struct Amqp091KeptPage:
 cdef class Amqp091Batch(ColumnSet):
     """The columns of decode_batch under construction."""
 
-    cdef bint body, expose_credentials
+    cdef bint body
     cdef uint64_t body_max
     cdef Amqp091KeptPage* pages[256]        # by channel
     cdef bint starved                       # no memory for a content
@@ -127,11 +127,10 @@ cdef class Amqp091Batch(ColumnSet):
             return
         name.at = <const uint8_t*>amqp091_argument_name[a.name]
         name.size = <uint32_t>strlen(amqp091_argument_name[a.name])
-        if not self.expose_credentials and (a.name == AMQP091_ARGUMENT_RESPONSE or
-                                            a.name == AMQP091_ARGUMENT_NEW_SECRET):
-            put_map(map, row, name.at, name.size, AMQP091_HIDDEN_TEXT.at, AMQP091_HIDDEN_TEXT.size)
-            return
         amqp091_argument_entry(a, p, &e)
+        if AMQP091_ARGUMENT_SECRET[a.name] and not map.tally.exposed:
+            e.at = SECRET_SHOWN_TEXT.at
+            e.size = <uint32_t>SECRET_SHOWN_TEXT.size
         if e.letter == c"t":
             put_map(map, row, name.at, name.size, <const uint8_t*>(b"true" if p[0] >> a.bit & 1 else b"false"),
                     4 if p[0] >> a.bit & 1 else 5)
@@ -311,7 +310,7 @@ def amqp091_decode_batch(data, *, side=None, strictness="lax", columns=None, bin
     """Decode a buffer of frames of one direction, one behind another, to columns at once.
 
     data: any contiguous buffer. columns: names to keep, in order (wirefmt.spec.table.AMQP091_BATCH has all). body=False
-    leaves bodies out. SASL responses and secrets are `***` unless expose_credentials. side, strictness, frame_max,
+    leaves bodies out. Secrets (docs/secrets.md) are `***` unless expose_credentials. side, strictness, frame_max,
     channel_max, limits: as in decode(), but for frame_max, which is not limited unless told. body_max: octets of a body
     at most.
 
@@ -331,7 +330,7 @@ def amqp091_decode_batch(data, *, side=None, strictness="lax", columns=None, bin
     cdef int64_t used = 0, rows = 0
     take_amqp091_options(&o, side, strictness, frame_max, channel_max, limits)
     columns_set.body = body
-    columns_set.expose_credentials = expose_credentials
+    columns_set.expose(expose_credentials)
     columns_set.body_max = <uint64_t>whole_number(body_max, 0x7FFFFFFFFFFFFFFF, "body_max")
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:

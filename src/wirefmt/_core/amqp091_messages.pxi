@@ -5,7 +5,7 @@
 # can be built is what can be decoded. Objects keep the block (bytes) they lie in and where in it their values begin;
 # strings and tables become objects when they are asked for.
 #
-# Uses: amqp091, amqp091_table, amqp091_values, octets, faults, writer, message. Included by _core.pyx.
+# Uses: amqp091, amqp091_table, amqp091_values, octets, faults, writer, secrets, message. Included by _core.pyx.
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 
@@ -14,8 +14,7 @@ cdef enum:
     AMQP091_NOTES_SHOWN = 64
 
 
-cdef frozenset AMQP091_SECRETS = frozenset(("response", "new_secret"))      # arguments that a repr does not show
-cdef bytes AMQP091_HIDDEN = b"***"
+cdef frozenset AMQP091_SECRETS = frozenset([field for _, field in secret_fields("amqp091")])     # arguments
 
 
 cdef tuple c_names(const CText* names, int count):
@@ -24,6 +23,17 @@ cdef tuple c_names(const CText* names, int count):
 
 cdef tuple AMQP091_ARGUMENT_NAMES = c_names(amqp091_argument_name, AMQP091_ARGUMENT_NAME_COUNT)
 cdef tuple AMQP091_PROPERTY_NAMES = c_names(amqp091_property_name, AMQP091_PROPERTY_COUNT)
+cdef uint8_t[AMQP091_ARGUMENT_NAME_COUNT] AMQP091_ARGUMENT_SECRET       # by Amqp091ArgumentName
+
+
+cdef int fill_amqp091_secrets() except -1:
+    cdef int i
+    for i in range(AMQP091_ARGUMENT_NAME_COUNT):
+        AMQP091_ARGUMENT_SECRET[i] = AMQP091_ARGUMENT_NAMES[i] in AMQP091_SECRETS
+    return 0
+
+
+fill_amqp091_secrets()
 
 
 # ------------------------------------------------------------------------------------------------ values of frames
@@ -76,7 +86,7 @@ cdef int amqp091_write_u64(Octets* o, object value, str name) except -1:
 
 cdef str shown_value_of(str name, object value):
     if name in AMQP091_SECRETS:
-        return repr(AMQP091_HIDDEN)
+        return repr(SECRET_SHOWN_OCTETS)
     if name == "payload" or name == "body":
         return shown_octets(value)
     return repr(value)

@@ -3,7 +3,8 @@
 # Which column takes what: arguments and properties by name (AMQP091_COMMON has those of the common columns, the amqp091
 # struct all others); the destination by put_destination; `attempts` from RabbitMQ's header x-delivery-count.
 #
-# Uses: arrow, table, amqp091, amqp091_table, amqp091_text, amqp091_columns (names of methods). Included by _core.pyx.
+# Uses: arrow, table, amqp091, amqp091_table, amqp091_messages (secret arguments), amqp091_text, amqp091_columns (names of
+# methods). Included by _core.pyx.
 from wirefmt.spec.table import AMQP091_FIELDS as AMQP091_STRUCT_FIELDS, AMQP091_OPERATIONS as AMQP091_OPERATION_ROWS
 
 
@@ -140,9 +141,10 @@ cdef void amqp091_put_arguments(MessageTable t, int64_t row, const Amqp091Frame*
         if AMQP091_ARGUMENT_COMMON[a.name] >= 0:
             amqp091_put_value(t.cols + AMQP091_ARGUMENT_COMMON[a.name], row, a.type, a.bit, p)
         elif a.type == AMQP091_LONGSTR and a.name != AMQP091_ARGUMENT_MECHANISMS and a.name != AMQP091_ARGUMENT_LOCALES:
-            if t.options.expose_credentials or (a.name != AMQP091_ARGUMENT_RESPONSE and
-                                                a.name != AMQP091_ARGUMENT_NEW_SECRET):
-                s = amqp091_longstr_at(p)
+            s = amqp091_longstr_at(p)
+            if AMQP091_ARGUMENT_SECRET[a.name]:
+                put_secret(fields + AMQP091_ARGUMENT_FIELD[a.name], row, &s)
+            else:
                 put_span(fields + AMQP091_ARGUMENT_FIELD[a.name], row, &s)
         elif AMQP091_ARGUMENT_FIELD[a.name] >= 0:
             amqp091_put_value(fields + AMQP091_ARGUMENT_FIELD[a.name], row, a.type, a.bit, p)

@@ -2,7 +2,7 @@
 #
 # Octets that are no text are shown in hexadecimal, as in all columns (text_or_hex).
 #
-# Uses: octets, utf8, arrow, amqp091, amqp091_table. Included by _core.pyx.
+# Uses: octets, utf8, secrets, arrow, amqp091, amqp091_table. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from libc.stdlib cimport strtod
 
@@ -38,9 +38,11 @@ cdef void amqp091_put_entry(Col* map, int64_t row, const Span* name, const Amqp0
         put_map(map, row, name.at, name.size, e.at, e.size)
         return
     o = octets_over(start, sizeof(start))
+    o.hides = not map.tally.exposed
     amqp091_add_plain(&o, name.at, name.size)
     named = o.size
-    amqp091_add_text(&o, e)
+    if not amqp091_add_hidden(&o, name, False):
+        amqp091_add_text(&o, e)
     if not o.failed:
         put_map(map, row, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
     free_octets(&o)
@@ -106,8 +108,33 @@ cdef void amqp091_add_members(Octets* o, const uint8_t* p, bint named) noexcept 
         if named:
             amqp091_add_string(o, e.name.at, e.name.size)
             add_u8(o, c":")
-        amqp091_add_json(o, &e)
+        if not amqp091_add_hidden(o, &e.name, True):
+            amqp091_add_json(o, &e)
     add_u8(o, c"}" if named else c"]")
+
+
+cdef inline bint amqp091_add_hidden(Octets* o, const Span* name, bint quoted) noexcept nogil:
+    """Write what stands for a secret, if the entry of this name is one and to be hidden."""
+    if not o.hides or name.at == NULL or not is_secret_name(name.at, name.size):
+        return False
+    if quoted:
+        add_u8(o, c'"')
+    add_octets(o, SECRET_SHOWN_TEXT.at, <size_t>SECRET_SHOWN_TEXT.size)
+    if quoted:
+        add_u8(o, c'"')
+    return True
+
+
+cdef bint amqp091_holds_secret(const uint8_t* p, bint named) noexcept nogil:
+    """Is an entry of the table or array whose length is at `p` secret, or one of those within?"""
+    cdef Cursor c = amqp091_entries(p)
+    cdef Amqp091Entry e
+    while amqp091_next_entry(&c, named, &e):
+        if named and is_secret_name(e.name.at, e.name.size):
+            return True
+        if (e.letter == c"F" or e.letter == c"A") and amqp091_holds_secret(e.at - 4, e.letter == c"F"):
+            return True
+    return False
 
 
 cdef void amqp091_add_string(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:

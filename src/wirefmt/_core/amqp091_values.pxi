@@ -152,11 +152,23 @@ cdef tuple entry_pair(bytes block, const Amqp091Entry* e):
         slot = shared_slot(SHARED_ENTRY, p, size)
         if is_held(slot, SHARED_ENTRY, p, size):
             return <tuple>slot.value
-    pair = (text_or_octets(e.name.at, e.name.size), amqp091_field_value(block, e))
+    pair = (text_or_octets(e.name.at, e.name.size), amqp091_entry_value(block, e))
     PyObject_GC_UnTrack(<void*>pair)
     if slot != NULL:
         share(slot, SHARED_ENTRY, p, size, pair)
     return pair
+
+
+cdef object amqp091_entry_value(bytes block, const Amqp091Entry* e):
+    """The value of a table's entry."""
+    value = amqp091_field_value(block, e)
+    if not is_secret_name(e.name.at, e.name.size):
+        return value
+    if isinstance(value, Amqp091Table):
+        (<Amqp091Table>value).secret = True
+    elif isinstance(value, Amqp091Array):
+        (<Amqp091Array>value).secret = True
+    return hidden(value)
 
 
 cdef str letter_of(const Amqp091Entry* e):
@@ -478,6 +490,7 @@ cdef class Amqp091Table:
     cdef const uint8_t* at      # its length
     cdef tuple cached           # pairs
     cdef dict looked_up
+    cdef bint secret            # as a whole: it lies under a secret name
 
     def __init__(self, source=(), /):
         cdef Octets o
@@ -521,7 +534,7 @@ cdef class Amqp091Table:
         if self.at != NULL:
             c = amqp091_entries(self.at)
             while amqp091_next_entry(&c, True, &e):
-                out.append((text_or_octets(e.name.at, e.name.size), letter_of(&e), amqp091_field_value(self.block, &e)))
+                out.append((text_or_octets(e.name.at, e.name.size), letter_of(&e), amqp091_entry_value(self.block, &e)))
         return tuple(out)
 
     cdef tuple all_pairs(self):
@@ -565,7 +578,7 @@ cdef class Amqp091Table:
         if self.cached is None and isinstance(name, str) and self.at != NULL and load_u32(self.at) <= WALKED_OCTETS:
             p = octets_behind(name, &size, "name")
             if amqp091_find_entry(self.at, <const char*>p, <size_t>size, &e):
-                return amqp091_field_value(self.block, &e)
+                return amqp091_entry_value(self.block, &e)
             raise KeyError(name)
         return self.as_dict()[name]
 
@@ -609,7 +622,10 @@ cdef class Amqp091Table:
         return hash(self.encode())
 
     def __repr__(self):
-        cdef list shown = [(name, amqp091_shown_entry(value, letter)) for name, letter, value in self.entries]
+        if self.secret:
+            return f"amqp091.FieldTable({{{SECRET_SHOWN!r}: {SECRET_SHOWN!r}}})"
+        cdef list shown = [(name, SECRET_SHOWN if secret_name(name) else amqp091_shown_entry(value, letter))
+                           for name, letter, value in self.entries]
         if len(shown) == len(self):
             return f"amqp091.FieldTable({dict(shown)!r})"
         return f"amqp091.FieldTable({shown!r})"
@@ -643,6 +659,7 @@ cdef class Amqp091Array:
     cdef bytes block
     cdef const uint8_t* at      # its length
     cdef tuple cached
+    cdef bint secret            # it lies under a secret name
 
     def __init__(self, source=(), /):
         cdef Octets o
@@ -714,6 +731,8 @@ cdef class Amqp091Array:
         return hash(self.encode())
 
     def __repr__(self):
+        if self.secret:
+            return f"amqp091.FieldArray([{SECRET_SHOWN!r}])"
         return f"amqp091.FieldArray({[amqp091_shown_entry(value, letter) for letter, value in self.items]!r})"
 
     def __reduce__(self):

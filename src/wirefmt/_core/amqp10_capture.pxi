@@ -304,7 +304,10 @@ cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Fr
         return ROW_MALFORMED
     amqp10_put_sections(t, row, &m)
     amqp10_put_payload(t, row, &m)
-    t.put_message(row, p, n)
+    if t.hides_octets() and amqp10_secret_message(&m):
+        size[0] = snprintf(text, room, "%s", HIDDEN_OCTETS)
+    else:
+        t.put_message(row, p, n)
     if m.properties.shape and amqp10_field(&m.properties, AMQP10_PROPERTIES_TO, &v):
         amqp10_put_text(t.cols + T_DESTINATION, row, &v)            # unless the link has told
     if m.note:

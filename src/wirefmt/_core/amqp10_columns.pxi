@@ -3,14 +3,13 @@
 # It stands on amqp10_parse, amqp10_join and amqp10_parse_message, so it says what the objects say.
 #
 # Uses: status, cursor, octets, arrow, table_columns, amqp10_table, amqp10_types, amqp10, amqp10_deliveries, amqp10_text,
-# amqp10_values (take_amqp10_options). Included by _core.pyx.
+# amqp10_values (take_amqp10_options, secret fields). Included by _core.pyx.
 from wirefmt.spec.table import AMQP10_BATCH as AMQP10_BATCH_COLUMNS
 
 
 cdef Text[AMQP10_SHAPES] AMQP10_KIND_TEXT           # by shape
 cdef Text AMQP10_PROTOCOL_HEADER_TEXT = pad_text(b"protocol-header")
 cdef Text AMQP10_EMPTY_TEXT = pad_text(b"empty")
-cdef Text AMQP10_HIDDEN_TEXT = pad_text(b"***")
 cdef Text[3] AMQP10_BODY_TEXT                       # by code - AMQP10_SECTION_DATA
 cdef int[AMQP10_FIELDS_MAX] AMQP10_TRANSFER_COLUMN  # field of transfer -> column of its own; -1: an entry of `fields`
 
@@ -34,7 +33,7 @@ fill_amqp10_tables()
 cdef class Amqp10Batch(ColumnSet):
     """The columns of decode_batch under construction."""
 
-    cdef bint payload, expose_credentials
+    cdef bint payload
     cdef Amqp10Options options
     cdef Amqp10Deliveries deliveries
 
@@ -75,8 +74,8 @@ cdef class Amqp10Batch(ColumnSet):
             elif map.on:
                 name.body = <const uint8_t*>amqp10_field_name[shape.first + i]
                 name.size = <uint32_t>strlen(amqp10_field_name[shape.first + i])
-                if not self.expose_credentials and amqp10_is_secret(p.shape, i):
-                    put_map(map, row, name.body, name.size, AMQP10_HIDDEN_TEXT.at, AMQP10_HIDDEN_TEXT.size)
+                if AMQP10_SECRET[p.shape][i] and not map.tally.exposed:
+                    put_secret_entry(map, row, name.body, name.size, NULL, 0)
                 else:
                     amqp10_put_entry(map, row, &name, &v)
 
@@ -252,16 +251,12 @@ cdef class Amqp10Batch(ColumnSet):
         return at
 
 
-cdef inline bint amqp10_is_secret(int shape, int field) noexcept nogil:
-    return (shape == AMQP10_SASL_INIT and field == AMQP10_SASL_INIT_INITIAL_RESPONSE) or shape == AMQP10_SASL_RESPONSE
-
-
 def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bint expose_credentials=False,
                         limits=None):
     """Decode a buffer of frames of one direction, one behind another, to columns at once.
 
     data: any contiguous buffer. columns: names to keep, in order (wirefmt.spec.table.AMQP10_BATCH has all).
-    payload=False leaves bodies out. What SASL's init and response carry is *** unless expose_credentials. limits:
+    payload=False leaves bodies out. Secrets (docs/secrets.md) are *** unless expose_credentials. limits:
     wirefmt.framing.Limits; `frame_size` also bounds what is kept of unfinished deliveries.
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
@@ -281,7 +276,7 @@ def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=Tr
     columns_set.deliveries.max_octets = columns_set.options.max_frame_size
     columns_set.deliveries.max_count = AMQP10_MAX_DELIVERIES
     columns_set.payload = payload
-    columns_set.expose_credentials = expose_credentials
+    columns_set.expose(expose_credentials)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         with nogil:

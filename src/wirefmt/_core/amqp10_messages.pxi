@@ -218,7 +218,7 @@ cdef class Amqp10Transfer(Amqp10Performative):
     cdef list shown(self):
         out = Amqp10Performative.shown(self)
         if self.payload_span.size:
-            out.append(f"payload={shown_octets(self.payload)}")
+            out.append(f"payload={shown_encoded(self.payload)}")
         return out
 
 

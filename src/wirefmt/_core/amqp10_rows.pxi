@@ -4,7 +4,8 @@
 # Fields go to columns by name: AMQP10_COMMON has those of the common columns, the amqp10 struct all others. What is made
 # of several octets otherwise (sources, targets, delivery states, errors) is written out below.
 #
-# Uses: octets, arrow, table, amqp10, amqp10_types, amqp10_table, amqp10_text, amqp10_columns (names). Included by _core.pyx.
+# Uses: octets, arrow, table, amqp10, amqp10_types, amqp10_table, amqp10_values (secret fields), amqp10_text, amqp10_columns
+# (names). Included by _core.pyx.
 from wirefmt.spec.table import AMQP10_FIELDS as AMQP10_STRUCT_FIELDS, AMQP10_OPERATIONS as AMQP10_OPERATION_ROWS
 
 
@@ -151,7 +152,7 @@ cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10C
         amqp10_read(p.at[i], &v)
         if place.common_form:
             amqp10_put_as(t.cols + place.common, row, place.common_form, &v)
-        if place.form and (t.options.expose_credentials or not amqp10_is_secret(p.shape, i)):
+        if place.form and (t.tally.exposed or not AMQP10_SECRET[p.shape][i]):
             amqp10_put_as(fields + place.field, row, place.form, &v)
 
 
@@ -177,7 +178,10 @@ cdef void amqp10_add_named(Octets* o, const uint8_t* at, bint typed) noexcept no
             continue
         amqp10_add_member(o, amqp10_field_name[amqp10_shapes[c.shape].first + i], first)
         first = False
-        amqp10_add_named(o, c.at[i], True)
+        if o.hides and AMQP10_SECRET[c.shape][i]:
+            amqp10_add_hidden(o)
+        else:
+            amqp10_add_named(o, c.at[i], True)
     add_u8(o, c"}")
 
 
@@ -195,6 +199,7 @@ cdef void amqp10_put_json(Col* c, int64_t row, const uint8_t* at, bint typed) no
     if not c.on or at == NULL:
         return
     o = octets_over(start, sizeof(start))
+    o.hides = not c.tally.exposed
     amqp10_add_named(&o, at, typed)
     if not o.failed:
         put_octets(c, row, o.at, <int64_t>o.size)

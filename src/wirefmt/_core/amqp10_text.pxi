@@ -1,7 +1,7 @@
 # AMQP 1.0 values as text, for columns: strings and symbols as they are, numbers in digits, lists, maps, arrays and
 # described values as JSON. Octets that are no text (binaries, and strings that only LAX lets pass) are in hexadecimal.
 #
-# Uses: be, utf8, octets, cursor, arrow, amqp10_table, amqp10_types, amqp10. Included by _core.pyx.
+# Uses: be, utf8, octets, cursor, secrets, arrow, amqp10_table, amqp10_types, amqp10. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from libc.stdlib cimport strtod
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, extend_octets, free_octets, octets_over
@@ -23,6 +23,7 @@ cdef void amqp10_put_text(Col* c, int64_t row, const Amqp10Value* v) noexcept no
         put_octets(c, row, v.body, v.size)
         return
     o = octets_over(start, sizeof(start))
+    o.hides = not c.tally.exposed
     amqp10_add_text(&o, v)
     if not o.failed:
         put_octets(c, row, o.at, <int64_t>o.size)
@@ -41,9 +42,13 @@ cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10Value* key, const 
         put_map(map, row, key.body, key.size, v.body, v.size)
         return
     o = octets_over(start, sizeof(start))
+    o.hides = not map.tally.exposed
     amqp10_add_text(&o, key)
     named = o.size
-    amqp10_add_text(&o, v)
+    if o.hides and amqp10_is_secret_key(key):
+        add_octets(&o, SECRET_SHOWN_TEXT.at, <size_t>SECRET_SHOWN_TEXT.size)
+    else:
+        amqp10_add_text(&o, v)
     if not o.failed:
         put_map(map, row, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
     free_octets(&o)
@@ -98,6 +103,7 @@ cdef void amqp10_add_json(Octets* o, const Amqp10Value* v) noexcept nogil:
         amqp10_add_integer(o, v)
     else:
         memset(&text, 0, sizeof(Octets))
+        text.hides = o.hides
         amqp10_add_text(&text, v)
         amqp10_add_json_string(o, &text)
         free_octets(&text)
@@ -107,6 +113,7 @@ cdef void amqp10_add_compound_json(Octets* o, const Amqp10Value* v) noexcept nog
     cdef Amqp10Items items
     cdef Amqp10Value item
     cdef uint32_t i = 0
+    cdef bint secret = False
     if v.type == AMQP10_DESCRIBED:
         add_octets(o, <const uint8_t*>b'{"descriptor":', 14)
         amqp10_read(amqp10_descriptor(v), &item)
@@ -133,16 +140,65 @@ cdef void amqp10_add_compound_json(Octets* o, const Amqp10Value* v) noexcept nog
             add_u8(o, c",")
         if v.type == AMQP10_MAP and not i & 1:
             amqp10_add_name(o, &item)
+            secret = o.hides and amqp10_is_secret_key(&item)
+        elif secret:
+            amqp10_add_hidden(o)
         else:
             amqp10_add_json(o, &item)
         i += 1
     add_u8(o, c"}" if v.type == AMQP10_MAP else c"]")
 
 
+cdef inline bint amqp10_is_secret_key(const Amqp10Value* key) noexcept nogil:
+    return amqp10_is_text(key) and is_secret_name(key.body, key.size)
+
+
+cdef bint amqp10_holds_secret(const Amqp10Value* v) noexcept nogil:
+    """Is an entry of a map in the (checked) value secret?"""
+    cdef Amqp10Items items
+    cdef Amqp10Value item
+    cdef bint key = True
+    if v.type == AMQP10_DESCRIBED:
+        amqp10_described(v, &item)
+        return amqp10_holds_secret(&item)
+    if v.type < AMQP10_LIST or v.size == 0:
+        return False
+    items = amqp10_items(v)
+    while amqp10_next(&items, &item):
+        if v.type == AMQP10_MAP and key and amqp10_is_secret_key(&item):
+            return True
+        key = not key
+        if item.type >= AMQP10_LIST and amqp10_holds_secret(&item):
+            return True
+    return False
+
+
+cdef bint amqp10_secret_message(const Amqp10Message* m) noexcept nogil:
+    """Does a message hold a secret outside its body?"""
+    cdef const uint8_t* at
+    cdef Amqp10Value v
+    cdef int code
+    for code in range(AMQP10_SECTION_FIRST, AMQP10_SECTION_FIRST + 9):
+        at = m.at[code - AMQP10_SECTION_FIRST]
+        if at != NULL and (code < AMQP10_SECTION_DATA or code > AMQP10_SECTION_AMQP_VALUE):
+            amqp10_read(at, &v)
+            if amqp10_holds_secret(&v):
+                return True
+    return False
+
+
+cdef void amqp10_add_hidden(Octets* o) noexcept nogil:
+    """What stands for a secret, in JSON."""
+    add_u8(o, c'"')
+    add_octets(o, SECRET_SHOWN_TEXT.at, <size_t>SECRET_SHOWN_TEXT.size)
+    add_u8(o, c'"')
+
+
 cdef void amqp10_add_name(Octets* o, const Amqp10Value* key) noexcept nogil:
     """A key of a map as the name of a member, which is a string whatever the key is."""
     cdef Octets text
     memset(&text, 0, sizeof(Octets))
+    text.hides = o.hides
     amqp10_add_text(&text, key)
     amqp10_add_json_string(o, &text)
     free_octets(&text)

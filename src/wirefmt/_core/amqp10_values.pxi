@@ -198,6 +198,7 @@ cdef class Amqp10Held:
     cdef bytes block
     cdef Amqp10Value v
     cdef object cached
+    cdef bint secret            # it lies under a secret name
 
     def __init__(self):
         raise TypeError("a value is built by its own class")
@@ -337,7 +338,7 @@ cdef class Amqp10List(Amqp10Sequence):
             free_octets(&o)
 
     def __repr__(self):
-        return f"amqp10.List({list(self.items())!r})"
+        return f"amqp10.List({[SECRET_SHOWN] if self.secret else list(self.items())!r})"
 
 
 @cython.final
@@ -433,6 +434,8 @@ cdef class Amqp10Array(Amqp10Sequence):
             yield amqp10_value_of(self.block, &v, False)
 
     def __repr__(self):
+        if self.secret:
+            return f"amqp10.Array('string', {[SECRET_SHOWN]!r})"
         descriptors = self.descriptors
         said = f", descriptors={descriptors!r}" if descriptors else ""
         if self.v.count > 1 and self.v.size == 0 and not descriptors:
@@ -555,8 +558,7 @@ cdef class Amqp10Map(Amqp10Held):
             out = __Pyx_PyDict_NewPresized(items.left >> 1)
             while amqp10_next(&items, &v):
                 key = amqp10_value_of(self.block, &v, False)
-                amqp10_next(&items, &v)
-                PyDict_SetItem(out, key, amqp10_value_of(self.block, &v, False))
+                PyDict_SetItem(out, key, amqp10_entry_value(self.block, &items, &v))
             self.cached = out
         return <dict>self.cached
 
@@ -570,8 +572,7 @@ cdef class Amqp10Map(Amqp10Held):
         items = amqp10_items(&self.v)
         while amqp10_next(&items, &v):
             key = amqp10_value_of(self.block, &v, False)
-            amqp10_next(&items, &v)
-            out.append((key, amqp10_value_of(self.block, &v, False)))
+            out.append((key, amqp10_entry_value(self.block, &items, &v)))
         return tuple(out)
 
     def __len__(self):
@@ -613,10 +614,22 @@ cdef class Amqp10Map(Amqp10Held):
         return hash(tuple([amqp10_hash_of(pair) for pair in self.pairs]))
 
     def __repr__(self):
-        pairs = self.pairs
-        if len(pairs) == len(self.entries()):
-            return f"amqp10.Map({self.entries()!r})"
-        return f"amqp10.Map({list(pairs)!r})"
+        if self.secret:
+            return f"amqp10.Map({ {SECRET_SHOWN: SECRET_SHOWN}!r})"
+        pairs = [(key, shown_entry(key, value)) for key, value in self.pairs]
+        return f"amqp10.Map({dict(pairs) if len(pairs) == len(self.entries()) else pairs!r})"
+
+
+cdef object amqp10_entry_value(bytes block, Amqp10Items* items, Amqp10Value* v):
+    """The value of a map's entry whose key is `v`, which becomes the value."""
+    cdef bint secret = amqp10_is_text(v) and is_secret_name(v.body, v.size)
+    amqp10_next(items, v)
+    value = amqp10_value_of(block, v, False)
+    if not secret:
+        return value
+    if isinstance(value, Amqp10Held):
+        (<Amqp10Held>value).secret = True
+    return hidden(value)
 
 
 @cython.final
@@ -660,7 +673,7 @@ cdef class Amqp10Described(Amqp10Held):
         return amqp10_hash_of((self.descriptor, self.value))
 
     def __repr__(self):
-        return f"amqp10.Described({self.descriptor!r}, {self.value!r})"
+        return f"amqp10.Described({self.descriptor!r}, {SECRET_SHOWN if self.secret else self.value!r})"
 
 
 Sequence.register(Amqp10Sequence)
@@ -680,6 +693,20 @@ cdef list AMQP10_FIELD_NAMES = [
     amqp10_field_name[i].decode("ascii")
     for i in range(amqp10_shapes[AMQP10_SHAPES - 1].first + amqp10_shapes[AMQP10_SHAPES - 1].count)
 ]
+cdef uint8_t[AMQP10_SHAPES][AMQP10_FIELDS_MAX] AMQP10_SECRET       # by shape and field: is it secret?
+
+
+cdef int fill_amqp10_secrets() except -1:
+    cdef int shape, i
+    for shape in range(1, AMQP10_SHAPES):
+        for i in range(amqp10_shapes[shape].count):
+            row = (amqp10_shape_name[shape].decode("ascii"), AMQP10_FIELD_NAMES[amqp10_shapes[shape].first + i])
+            AMQP10_SECRET[shape][i] = row in AMQP10_SECRET_ROWS
+    return 0
+
+
+cdef frozenset AMQP10_SECRET_ROWS = secret_fields("amqp10")
+fill_amqp10_secrets()
 cdef PyGetSetDef* AMQP10_FIELD_GETTERS = <PyGetSetDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyGetSetDef))
 cdef PyMemberDef* AMQP10_FIELD_MEMBERS = <PyMemberDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyMemberDef))
 
@@ -788,7 +815,10 @@ cdef class Amqp10CompositeValue:
         cdef Amqp10Value v
         self.check_built()
         self.read_list(&v)
-        return amqp10_value_of(self.block, &v, False)
+        value = amqp10_value_of(self.block, &v, False)
+        if memchr(AMQP10_SECRET[self.shape], 1, AMQP10_FIELDS_MAX) != NULL:
+            (<Amqp10Held?>value).secret = True
+        return value
 
     def encode(self):
         """The octets: those it was decoded from, or the smallest if it was built. Of a performative the whole frame."""
@@ -884,9 +914,9 @@ cdef object AMQP10_ANY_COMPOSITE = Amqp10CompositeValue.__new__(Amqp10CompositeV
 
 
 cdef str amqp10_shown_field(int shape, int i, object value):
-    """A repr shows no secrets of SASL, and few octets of anything."""
-    if (shape == AMQP10_SASL_INIT and i == AMQP10_SASL_INIT_INITIAL_RESPONSE) or shape == AMQP10_SASL_RESPONSE:
-        return repr(b"***")
+    """A repr shows no secrets, and few octets of anything."""
+    if AMQP10_SECRET[shape][i]:
+        return repr(SECRET_SHOWN_OCTETS)
     return shown_octets(value) if isinstance(value, bytes) else repr(value)
 
 

@@ -7,7 +7,7 @@
 # A column that no row touches costs nothing per row: puts name their row, and the nulls between two puts are filled in
 # by the later one. What is all null at the end shares one buffer of zeros.
 #
-# Uses: cursor (Span), utf8. Included by _core.pyx.
+# Uses: cursor (Span), utf8, secrets. Included by _core.pyx.
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
@@ -181,6 +181,7 @@ cdef enum:
 
 
 cdef struct Tally:              # shared by the columns of a set
+    bint exposed                # secrets are shown (secrets.pxi)
     bint no_memory
     bint full                   # a column would pass OFFSET_MAX: the value was left null
     int64_t octets              # of strings, binaries and list elements so far: where a batch is cut
@@ -394,6 +395,7 @@ cdef Text pad_text(bytes octets):
 
 
 cdef Text NO_TEXT = pad_text(b"")
+cdef Text SECRET_SHOWN_TEXT = pad_text(SECRET_SHOWN_OCTETS)       # in place of a secret
 
 
 cdef inline void put_span(Col* c, int64_t row, const Span* s) noexcept nogil:
@@ -457,8 +459,26 @@ cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn,
             return
     put_struct(entries, at)
     put_octets(&entries.children[0], at, k, kn)
-    put_octets(&entries.children[1], at, v, vn)
+    if not c.tally.exposed and is_secret_name(k, <size_t>kn):
+        put_octets(&entries.children[1], at, SECRET_SHOWN_TEXT.at, SECRET_SHOWN_TEXT.size)
+    else:
+        put_octets(&entries.children[1], at, v, vn)
     close_list(c, at + 1)
+
+
+cdef inline void put_secret_entry(Col* c, int64_t row, const uint8_t* k, int64_t kn,
+                                  const uint8_t* v, int64_t vn) noexcept nogil:
+    """put_map of a value that is secret whatever its name."""
+    if c.tally.exposed:
+        put_map(c, row, k, kn, v, vn)
+    else:
+        put_map(c, row, k, kn, SECRET_SHOWN_TEXT.at, SECRET_SHOWN_TEXT.size)
+
+
+cdef inline void put_secret(Col* c, int64_t row, const Span* value) noexcept nogil:
+    """put_span of a secret: null unless secrets are shown."""
+    if c.tally.exposed:
+        put_span(c, row, value)
 
 
 # ------------------------------------------------------------------------------------------------ types
@@ -601,6 +621,10 @@ cdef class ColumnSet:
 
     def __init__(self, columns, names=None):
         self.set_columns(columns, names)
+
+    cdef void expose(self, bint exposed) noexcept:
+        """Show secrets in the columns, or not."""
+        self.tally.exposed = exposed
 
     cdef int set_columns(self, columns, names) except -1:
         cdef int i

@@ -256,7 +256,7 @@ cdef class Conversion:
                 PyUnicode_DecodeUTF8(<const char*>note.key.at, note.key.size, "backslashreplace"),
                 "" if note.type >= CONVERT_KEY_TYPE else CONVERT_TYPE_NAMES[self.source][note.type],
                 CONVERT_WHATS[note.what], CONVERT_REASONS[note.reason],
-                told_octets(note, self.source)))
+                hidden_octets(note, self.source, told_octets(note, self.source))))
         return tuple(out)
 
     def __repr__(self):
@@ -282,6 +282,19 @@ cdef bytes told_octets(const ConvertNote* note, int source):
     if source == CONVERT_AMQP10 and note.type == AMQP10_BOOLEAN and note.octets.size == 0:
         return b"\1" if (note.octets.at - 1)[0] == AMQP10_CODE_TRUE else b"\0"
     return octets_of(note.octets.at, note.octets.size)
+
+
+cdef frozenset CONVERT_COMPOUNDS = frozenset(("list", "map", "array", "described", "table"))
+
+
+cdef object hidden_octets(const ConvertNote* note, int source, bytes octets):
+    """The octets of a note, which do not show in a repr if they are secret, or may hold what is."""
+    if note.key.at != NULL and is_secret_name(note.key.at, note.key.size):
+        return hidden(octets)
+    if note.type < CONVERT_KEY_TYPE and CONVERT_TYPE_NAMES[source][note.type] in CONVERT_COMPOUNDS and \
+            holds_secret_word(note.octets.at, note.octets.size):
+        return hidden(octets)
+    return octets
 
 
 cdef inline bytes bytes_of(object data):

@@ -3,7 +3,7 @@
 # A message holds the immutable block (bytes) that it was decoded from and decodes from it on first use. Message
 # classes have no common base: a freelist needs a class without one.
 #
-# Uses: words, writer (its buffer functions). Included by _core.pyx.
+# Uses: words, writer (its buffer functions), secrets. Included by _core.pyx.
 from cpython.bytes cimport PyBytes_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -131,6 +131,14 @@ cdef str shown_octets(object octets):
     cdef bytes head = bytes(octets[:SHOWN_OCTETS])
     cdef Py_ssize_t more = len(octets) - len(head)
     return repr(head) if more <= 0 else f"{head!r} b'... {more} more'"
+
+
+cdef str shown_encoded(object octets):
+    """shown_octets of octets that may have names and values in them: asterisks if a secret could be among those shown."""
+    cdef bytes head = bytes(octets[:SHOWN_OCTETS])
+    if not holds_secret_word(<const uint8_t*>PyBytes_AS_STRING(head), <size_t>PyBytes_GET_SIZE(head)):
+        return shown_octets(octets)
+    return f"{SECRET_SHOWN_OCTETS!r} b'... {len(octets)} in all'"
 
 
 # Attributes of classes of the core that come from a table: getters made of one function and a number, and constants.

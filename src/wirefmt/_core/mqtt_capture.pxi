@@ -149,6 +149,7 @@ cdef void mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
     cdef int64_t row
     cdef char text[256]
     cdef int size
+    cdef bint secret = False
     mqtt_options(&o, strict, m.direction)
     o.version = c.known if c.known else mqtt_version(c, m.direction, p, n)
     row = t.begin_row(m)
@@ -161,11 +162,15 @@ cdef void mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
         c.known = packet.version
     mqtt_put_row(t, row, &packet, &c.flow, m.direction)
     if packet.type == MQTT_PUBLISH:
-        t.put_message(row, p, n)
+        secret = t.hides_octets() and holds_secret_property(&packet.properties)
+        if not secret:
+            t.put_message(row, p, n)
     if packet.note:
         size = snprintf(text, sizeof(text), "%s at offset %lld", mqtt_check_text[packet.note],
                         <long long>packet.note_offset)
         t.put_status(row, ROW_OK, text, min(size, <int>sizeof(text) - 1))
+    elif secret:
+        t.put_status(row, ROW_OK, HIDDEN_OCTETS, <int64_t>strlen(HIDDEN_OCTETS))
     else:
         t.put_status(row, ROW_OK, NULL, 0)
 

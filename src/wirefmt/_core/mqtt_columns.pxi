@@ -2,7 +2,7 @@
 #
 # Both stand on mqtt_parse, so they say what the packet objects say.
 #
-# Uses: arrow, table, mqtt, mqtt_table, topics (split_share). Included by _core.pyx.
+# Uses: secrets, arrow, table, mqtt, mqtt_table, mqtt_messages (secret properties), topics (split_share). Included by _core.pyx.
 from wirefmt._core.topics cimport split_share
 from wirefmt.spec.mqtt import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
 from wirefmt.spec.table import (
@@ -164,7 +164,6 @@ cdef struct MqttSink:               # where properties go; a NULL column is not 
     Col* reply_to
     Col* correlation_id
     Col* ttl_ms
-    uint8_t expose_credentials
 
 
 cdef struct MqttProperty:
@@ -224,8 +223,6 @@ cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) no
         elif v.identifier == MQTT_PROPERTY_CORRELATION_DATA and sink.correlation_id != NULL:
             text_or_hex(&v.value, hex, &text)
             put_span(sink.correlation_id, row, &text)
-        elif v.identifier == MQTT_PROPERTY_AUTHENTICATION_DATA and not sink.expose_credentials:
-            continue
         field = sink.fields + MQTT_PROPERTY_FIELD[v.identifier]
         type = mqtt_properties[v.identifier].type
         if type == MQTT_BYTE:
@@ -239,8 +236,23 @@ cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) no
             if child >= 0:
                 put_i32(field.children, child, <int32_t>v.number)
                 close_list(field, child + 1)
+        elif MQTT_PROPERTY_SECRET[v.identifier]:
+            put_secret(field, row, &v.value)
         else:
             put_span(field, row, &v.value)
+
+
+cdef bint holds_secret_property(const Span* area) noexcept nogil:
+    """Is a property of the area secret?"""
+    cdef const uint8_t* p = area.at
+    cdef const uint8_t* end = p + area.size
+    cdef MqttProperty v
+    while p < end:
+        p = next_property(p, &v)
+        if MQTT_PROPERTY_SECRET[v.identifier] or (v.identifier == MQTT_PROPERTY_USER_PROPERTY and
+                                                  is_secret_name(v.name.at, v.name.size)):
+            return True
+    return False
 
 
 cdef void put_will_properties(Col* map, int64_t row, const Span* area) noexcept nogil:
@@ -264,7 +276,7 @@ cdef void put_will_properties(Col* map, int64_t row, const Span* area) noexcept 
 
 # ------------------------------------------------------------------------------------------------ the mqtt struct
 
-cdef void put_connect(Col* m, int64_t row, const MqttPacket* p, bint expose_credentials) noexcept nogil:
+cdef void put_connect(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
     put_span(m + M_PROTOCOL_NAME, row, &p.protocol_name)
     put_i16(m + M_PROTOCOL_LEVEL, row, p.protocol_level)
     put_i16(m + M_CONNECT_FLAGS, row, p.connect_flags)
@@ -278,8 +290,7 @@ cdef void put_connect(Col* m, int64_t row, const MqttPacket* p, bint expose_cred
         if p.will_properties.size:
             put_will_properties(m + M_WILL_PROPERTIES, row, &p.will_properties)
     put_span(m + M_USER_NAME, row, &p.user_name)
-    if expose_credentials:
-        put_span(m + M_PASSWORD, row, &p.password)
+    put_secret(m + M_PASSWORD, row, &p.password)
 
 
 cdef void put_filters(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
@@ -321,7 +332,7 @@ cdef inline void put_mqtt(Col* mqtt, int64_t row, const MqttPacket* p, const Mqt
     """The mqtt struct of a row, but for flags of PUBLISH that have columns of their own."""
     cdef Col* m = mqtt.children
     if p.type == MQTT_CONNECT:
-        put_connect(m, row, p, sink.expose_credentials)
+        put_connect(m, row, p)
     elif p.type == MQTT_CONNACK:
         if p.version >= 4:                              # 3.1: the octet is reserved
             put_bool(m + M_SESSION_PRESENT, row, p.acknowledge_flags & 1)
@@ -425,7 +436,6 @@ cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacket* p, MqttFlo
     sink.reply_to = c + T_REPLY_TO
     sink.correlation_id = c + T_CORRELATION_ID
     sink.ttl_ms = c + T_TTL_MS
-    sink.expose_credentials = t.options.expose_credentials
     put_mqtt(c + T_MQTT, row, p, &sink)
 
 
@@ -434,7 +444,7 @@ cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacket* p, MqttFlo
 cdef class MqttBatch(ColumnSet):
     """The columns of decode_batch under construction."""
 
-    cdef bint payload, expose_credentials
+    cdef bint payload
 
     cdef void put(self, int64_t row, int64_t offset, const MqttPacket* p) noexcept nogil:
         cdef Col* c = self.cols
@@ -467,7 +477,6 @@ cdef class MqttBatch(ColumnSet):
         sink.headers = c + B_USER_PROPERTIES
         sink.content_type = c + B_CONTENT_TYPE
         sink.reply_to = sink.correlation_id = sink.ttl_ms = NULL
-        sink.expose_credentials = self.expose_credentials
         put_mqtt(c + B_MQTT, row, p, &sink)
 
     cdef int64_t run(self, const uint8_t* data, int64_t size, MqttOptions* o, int64_t* rows) noexcept nogil:
@@ -514,8 +523,8 @@ def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", column
 
     data: any contiguous buffer. version: 3, 4 or 5; None: a CONNECT in `data` says it (packets before one are errors).
     side: "client" or "server", who sent the octets, where the specification's rules depend on it. columns: names to
-    keep, in order (wirefmt.spec.table.MQTT_BATCH has all). payload=False leaves payloads out. Passwords and
-    Authentication Data are null unless expose_credentials.
+    keep, in order (wirefmt.spec.table.MQTT_BATCH has all). payload=False leaves payloads out. Secrets (docs/secrets.md) are
+    hidden unless expose_credentials.
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
     column would pass 2 GiB.
@@ -531,7 +540,7 @@ def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", column
     cdef int64_t used = 0, rows = 0
     take_options(&o, version, side, strictness, limits)
     columns_set.payload = payload
-    columns_set.expose_credentials = expose_credentials
+    columns_set.expose(expose_credentials)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         with nogil:

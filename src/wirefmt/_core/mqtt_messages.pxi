@@ -4,7 +4,7 @@
 # can be built is what can be decoded, a packet is checked in one place, and encode() hands out octets that exist.
 # Objects keep the block (bytes) they lie in; strings, properties and lists become objects when they are asked for.
 #
-# Uses: mqtt, mqtt_table, faults, writer, message, framer. Included by _core.pyx.
+# Uses: mqtt, mqtt_table, faults, writer, secrets, message, framer. Included by _core.pyx.
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.object cimport PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
@@ -24,7 +24,18 @@ cdef list WILL_PROPERTY_PATHS = [f"will.properties.{name}" for name in PROPERTY_
 cdef dict PROPERTY_IDENTIFIERS = {name: i for i, name in enumerate(PROPERTY_NAMES) if name}
 
 cdef tuple FORMS = (None, "short", "reason_only", "full")   # by MqttForm
-cdef bytes HIDDEN = b"***"
+cdef frozenset SECRET_PROPERTIES = frozenset([field for _, field in secret_fields("mqtt")])
+cdef uint8_t[64] MQTT_PROPERTY_SECRET                       # by identifier
+
+
+cdef int fill_secret_properties() except -1:
+    cdef int i
+    for i in range(MQTT_PROPERTY_TOP):
+        MQTT_PROPERTY_SECRET[i] = PROPERTY_NAMES[i] in SECRET_PROPERTIES
+    return 0
+
+
+fill_secret_properties()
 
 
 # ------------------------------------------------------------------------------------------------ octets -> values
@@ -88,10 +99,13 @@ cdef tuple property_pair(int identifier, const uint8_t* p):
         value = text_of(p + 2, load_u16(p))
     elif type == MQTT_PAIR:
         second = p + 2 + load_u16(p)
-        value = (text_of(p + 2, load_u16(p)), text_of(second + 2, load_u16(second)))
+        value = text_of(second + 2, load_u16(second))
+        value = (text_of(p + 2, load_u16(p)), hidden(value) if is_secret_name(p + 2, load_u16(p)) else value)
         PyObject_GC_UnTrack(<void*>value)
     elif type == MQTT_BINARY:
         value = octets_of(p + 2, load_u16(p))
+        if MQTT_PROPERTY_SECRET[identifier]:
+            value = hidden(value)
     elif type == MQTT_BYTE:
         value = p[0]
     elif type == MQTT_TWO:
@@ -331,6 +345,10 @@ cdef tuple frozen_pairs(object properties):
             value = tuple(value)
         elif not isinstance(value, (str, int)):
             value = take_block(value)
+        if name in SECRET_PROPERTIES:
+            value = hidden(value)
+        elif name == "user_property" and len(value) == 2 and secret_name(value[0]):
+            value = (value[0], hidden(value[1]))
         out.append((name, value))
     return tuple(out)
 
@@ -352,12 +370,9 @@ cdef MqttWill make_will(const MqttPacket* m):
 
 cdef str shown_value(str name, object value):
     if name == "password":
-        return repr(HIDDEN)
+        return repr(SECRET_SHOWN_OCTETS)
     if name == "payload":
         return shown_octets(value)
-    if name == "properties":
-        pairs = [f"({key!r}, {HIDDEN if key == 'authentication_data' else item!r})" for key, item in value]
-        return f"({', '.join(pairs)}{',' if len(pairs) == 1 else ''})"
     return repr(value)
 
 

@@ -2,7 +2,7 @@
 #
 # Both stand on nsq_parse, so they say what the objects say.
 #
-# Uses: arrow, table, nsq, nsq_json, nsq_messages (escapes, error codes), nsq_table. Included by _core.pyx.
+# Uses: secrets, arrow, table, nsq, nsq_json, nsq_messages (escapes, error codes), nsq_table. Included by _core.pyx.
 from wirefmt.spec.table import (
     NSQ_BATCH as NSQ_BATCH_COLUMNS, NSQ_FIELDS as NSQ_STRUCT_FIELDS, NSQ_OPERATIONS as NSQ_OPERATION_ROWS,
 )
@@ -208,7 +208,7 @@ cdef inline int64_t nsq_payload_size(const NsqUnit* u) noexcept nogil:
     return <int64_t>u.body.size - 4 * <int64_t>u.message_count
 
 
-cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnit* u, NsqFlow* flow, bint expose_credentials) noexcept nogil:
+cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnit* u, NsqFlow* flow) noexcept nogil:
     """The nsq struct of a row, but for MPUB's messages."""
     cdef Col* f = c.children
     cdef const uint8_t* space
@@ -226,13 +226,16 @@ cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnit* u, NsqFlow* flow, b
         put_i64(f + NSQ_F_TIMEOUT_MS, row, <int64_t>u.number)
     elif u.kind == NSQ_MPUB:
         put_i32(f + NSQ_F_MESSAGE_COUNT, row, <int32_t>u.message_count)
-    elif u.kind == NSQ_AUTH and expose_credentials:
-        put_span(f + NSQ_F_SECRET, row, &u.body)
+    elif u.kind == NSQ_AUTH:
+        put_secret(f + NSQ_F_SECRET, row, &u.body)
     elif u.kind == NSQ_IDENTIFY:
         nsq_put_json(f, row, &u.body, flow)
     elif u.kind == NSQ_RESPONSE:
-        text_or_hex(&u.body, hex, &shown)
-        put_span(f + NSQ_F_RESPONSE, row, &shown)
+        if not c.tally.exposed and holds_secret_member(u.body.at, u.body.size):
+            put_text(f + NSQ_F_RESPONSE, row, &SECRET_SHOWN_TEXT)
+        else:
+            text_or_hex(&u.body, hex, &shown)
+            put_span(f + NSQ_F_RESPONSE, row, &shown)
         if u.body.size and u.body.at[0] == c"{":
             nsq_put_json(f, row, &u.body, flow)
     elif u.kind == NSQ_ERROR:
@@ -285,7 +288,7 @@ cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnit* u, NsqFlow* fl
         put_span(c + T_MESSAGE_ID, row, &shown)
     if flow.compression:
         put_text(f + NSQ_F_COMPRESSION, row, &NSQ_COMPRESSION_TEXT[flow.compression])
-    nsq_put_struct(c + T_NSQ, row, u, flow, t.options.expose_credentials)
+    nsq_put_struct(c + T_NSQ, row, u, flow)
     if flow.client_id.size:
         put_text(c + T_CLIENT_ID, row, &flow.client_id)
     if u.kind == NSQ_MESSAGE:
@@ -310,7 +313,7 @@ cdef inline void nsq_put_kind(MessageTable t, int64_t row, int kind) noexcept no
 cdef class NsqBatch(ColumnSet):
     """The columns of decode_batch under construction."""
 
-    cdef bint payload, expose_credentials
+    cdef bint payload
 
     cdef void put(self, int64_t row, int64_t offset, const NsqUnit* u, NsqFlow* flow) noexcept nogil:
         cdef Col* c = self.cols
@@ -331,7 +334,7 @@ cdef class NsqBatch(ColumnSet):
             put_span(c + NSQ_B_CHANNEL, row, &shown)
         if self.payload and (u.kind == NSQ_MESSAGE or u.kind == NSQ_PUB or u.kind == NSQ_DPUB):
             put_span(c + NSQ_B_BODY, row, &u.body)
-        nsq_put_struct(c + NSQ_B_NSQ, row, u, flow, self.expose_credentials)
+        nsq_put_struct(c + NSQ_B_NSQ, row, u, flow)
         if self.payload and u.kind == NSQ_MPUB:
             nsq_put_bodies(c[<int>NSQ_B_NSQ].children + NSQ_F_BODIES, row, u, -1)
 
@@ -383,7 +386,8 @@ def nsq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint pa
 
     data: any contiguous buffer, uncompressed; of a client it may begin with the magic. side: "client" or "server"; None:
     the first octet tells. columns: names to keep, in order (wirefmt.spec.table.NSQ_BATCH has all). payload=False leaves
-    the octets of messages out. The secret of AUTH is null unless expose_credentials. Others as in decode().
+    the octets of messages out. Secrets (docs/secrets.md) are hidden unless
+    expose_credentials. Others as in decode().
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
     column would pass 2 GiB.
@@ -399,7 +403,7 @@ def nsq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint pa
     cdef int64_t used = 0, rows = 0
     nsq_take_options(&o, side, strictness, limits, server)
     columns_set.payload = payload
-    columns_set.expose_credentials = expose_credentials
+    columns_set.expose(expose_credentials)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         with nogil:

@@ -4,7 +4,7 @@
 # what can be built is what can be decoded. Objects keep the block (bytes) they lie in; all else becomes Python objects
 # when it is asked for.
 #
-# Uses: nsq, nsq_json, nsq_table, faults, writer, message, framer. Included by _core.pyx.
+# Uses: nsq, nsq_json, nsq_table, faults, writer, secrets, message, framer. Included by _core.pyx.
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 
@@ -94,9 +94,14 @@ cdef object nsq_json_items(NsqJson* j, bint named):
             nsq_json_name(j, &m.name)
         nsq_json_value(j, &m)
         value = nsq_json_object(&m)
-        out.append((nsq_json_text(&m.name), value) if named else value)
+        out.append(nsq_member_pair(nsq_json_text(&m.name), value) if named else value)
         nsq_json_space(j)
     return MappingProxyType(dict(out)) if named else tuple(out)
+
+
+cdef tuple nsq_member_pair(str name, object value):
+    """(name, value) of a member of an object."""
+    return name, hidden(value) if is_secret_text(name) else value
 
 
 cdef tuple nsq_members_of(const uint8_t* p, uint32_t n):
@@ -106,7 +111,7 @@ cdef tuple nsq_members_of(const uint8_t* p, uint32_t n):
     cdef list out = []
     cdef int begun = nsq_json_begin(&j, p, n)
     while begun == NSQ_JSON_OBJECT and nsq_json_next(&j, &m):
-        out.append((nsq_json_text(&m.name), nsq_json_object(&m)))
+        out.append(nsq_member_pair(nsq_json_text(&m.name), nsq_json_object(&m)))
     return None if j.check else tuple(out)
 
 
@@ -118,7 +123,7 @@ cdef int nsq_write_json(Writer w, object value, int depth) except -1:
     if depth > NSQ_JSON_DEPTH:
         raise EncodeError("members: nested deeper than 64")
     if isinstance(value, str):
-        return nsq_write_json_text(w, value)
+        return nsq_write_json_text(w, str(value))
     if isinstance(value, Mapping):
         return nsq_write_json_members(w, value.items(), depth)
     if isinstance(value, (list, tuple)):
@@ -136,9 +141,9 @@ cdef int nsq_write_json(Writer w, object value, int depth) except -1:
     elif isinstance(value, float):
         if not value - value == 0:
             raise EncodeError(f"members: JSON has no {value!r}")
-        text = repr(value).encode()
+        text = float.__repr__(value).encode()
     elif PyIndex_Check(value):
-        text = repr(PyNumber_Index(value)).encode()
+        text = int.__repr__(PyNumber_Index(value)).encode()
     else:
         raise TypeError(f"members: JSON has no {type(value).__name__}")
     return w.put_octets(<const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
@@ -236,10 +241,15 @@ cdef bytes nsq_close(Writer w):
 
 # ------------------------------------------------------------------------------------------------ repr
 
+cdef frozenset NSQ_SECRETS = frozenset([field for _, field in secret_fields("nsq")])
+
+
 cdef str nsq_shown(str name, object value):
-    if name == "secret":
-        return "b'***'"
-    if name == "body" or name == "data":
+    if name in NSQ_SECRETS:
+        return repr(SECRET_SHOWN_OCTETS)
+    if name == "data":
+        return shown_encoded(value)
+    if name == "body":
         return shown_octets(value)
     if isinstance(value, MappingProxyType):
         return "{" + ", ".join(f"{key!r}: {nsq_shown('', item)}" for key, item in value.items()) + "}"

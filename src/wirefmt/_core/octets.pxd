@@ -11,6 +11,7 @@ cdef struct Octets:             # all zero: empty, and may be used
     size_t size, room
     uint8_t* start              # memory of the caller's that it began with: not to be freed; NULL: none
     bint failed
+    bint hides                  # text is written into it in which secrets are hidden (secrets.pxi)
 
 
 cdef inline Octets octets_over(uint8_t* start, size_t room) noexcept nogil:
@@ -20,6 +21,7 @@ cdef inline Octets octets_over(uint8_t* start, size_t room) noexcept nogil:
     o.size = 0
     o.room = room
     o.failed = False
+    o.hides = False
     return o
 
 

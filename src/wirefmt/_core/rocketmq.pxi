@@ -10,7 +10,7 @@
 #   offset 8  H octets  header
 #   then      L - 4 - H body
 #
-# Uses: be, cursor, status, utf8, faults, message, rocketmq_table. Included by _core.pyx.
+# Uses: be, cursor, status, utf8, faults, secrets, message, rocketmq_table. Included by _core.pyx.
 
 cdef enum RocketmqSerializeType:
     ROCKETMQ_JSON = 0
@@ -1349,3 +1349,69 @@ ROCKETMQ_TABLES.path = rocketmq_field_path
 ROCKETMQ_TABLES.spec_of = rocketmq_spec_of
 ROCKETMQ_TABLES.reply_to = rocketmq_reply_to
 ROCKETMQ_TABLES.replies = NULL
+
+
+# ------------------------------------------------------------------------------------------------ secrets
+
+cdef inline bint rocketmq_letters(int code) noexcept nogil:
+    """Do the fields of a request have single letters? SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, SEND_REPLY_MESSAGE_V2."""
+    return code == 310 or code == 320 or code == 325
+
+
+cdef inline bint rocketmq_carries_message(int code) noexcept nogil:
+    """Is the body of a request that of a message? SEND_MESSAGE, SEND_REPLY_MESSAGE, PUSH_REPLY_MESSAGE_TO_CLIENT, and those
+    of rocketmq_letters."""
+    return code == 10 or code == 324 or code == 326 or rocketmq_letters(code)
+
+
+cdef bint rocketmq_secret_properties(const uint8_t* p, size_t n) noexcept nogil:
+    """Is there a secret in a properties string?"""
+    cdef const uint8_t* end = p + n
+    cdef Span name, value
+    while p != NULL:
+        p = rocketmq_next_property(p, end, &name, &value)
+        if p != NULL and is_secret_name(name.at, name.size):
+            return True
+    return False
+
+
+cdef bint rocketmq_secret_field(int code, const uint8_t* name, size_t name_size, const uint8_t* p, size_t n) noexcept nogil:
+    """Is a field of extFields the properties of a message, and is there a secret in them?"""
+    if rocketmq_letters(code):
+        return name_size == 1 and name[0] == c"i" and rocketmq_secret_properties(p, n)
+    return name_size == 10 and memcmp(name, b"properties", 10) == 0 and rocketmq_secret_properties(p, n)
+
+
+cdef bint rocketmq_secret_messages(const Span* body, bint batch) noexcept nogil:
+    """Is there a secret among the properties of stored messages, or of the messages of a SEND_BATCH_MESSAGE?"""
+    cdef const uint8_t* p = body.at
+    cdef const uint8_t* end = p + body.size
+    cdef RocketmqMessage m
+    cdef Fault f
+    cdef int status
+    while p < end:
+        if batch:
+            status = rocketmq_read_batch_item(body.at, p, end, 0, &m, &f)
+        else:
+            status = rocketmq_read_message(body.at, p, end, 0, &m, &f)
+        if status != OK:                    # what cannot be read may hold anything
+            return holds_secret_word(p, <size_t>(end - p))
+        if m.properties.at != NULL and rocketmq_secret_properties(m.properties.at, m.properties.size):
+            return True
+        p += m.size
+    return False
+
+
+cdef bint rocketmq_secret_body(const RocketmqFrame* m) noexcept nogil:
+    """Is there a secret in the body: as JSON, as `name=value`, or among the properties of messages? The bodies of messages are
+    the application's and not looked into."""
+    cdef int code = m.code
+    if m.body.at == NULL:
+        return False
+    if m.flag & ROCKETMQ_RESPONSE:
+        if m.body.at[0] >= c"\t":           # else it begins with the size of a stored message
+            return holds_secret_member(m.body.at, m.body.size)
+        return rocketmq_secret_messages(&m.body, False)
+    if code == 39 or code == 309 or code == 320:        # CHECK_TRANSACTION_STATE, CONSUME_MESSAGE_DIRECTLY, SEND_BATCH_MESSAGE
+        return rocketmq_secret_messages(&m.body, code == 320)
+    return not rocketmq_carries_message(code) and holds_secret_member(m.body.at, m.body.size)

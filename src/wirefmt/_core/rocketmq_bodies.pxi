@@ -3,7 +3,7 @@
 #
 # A stored message is its octets, as in the real reader's order of fields; a constructor writes them and reads them back.
 #
-# Uses: rocketmq, rocketmq_values, rocketmq_headers, faults, writer, message. Included by _core.pyx.
+# Uses: rocketmq, rocketmq_values, rocketmq_headers, faults, writer, secrets, message. Included by _core.pyx.
 import socket
 import zlib
 
@@ -26,7 +26,8 @@ cdef dict rocketmq_properties(const uint8_t* p, size_t n):
     while p != NULL:
         p = rocketmq_next_property(p, end, &name, &value)
         if p != NULL:
-            out[rocketmq_utf8(name.at, name.size)] = rocketmq_utf8(value.at, value.size)
+            text = rocketmq_utf8(value.at, value.size)
+            out[rocketmq_utf8(name.at, name.size)] = hidden(text) if is_secret_name(name.at, name.size) else text
     return out
 
 
@@ -248,10 +249,18 @@ cdef object decompressor(str name):
 cdef tuple COMPRESSION_NAMES = ("zlib", "lz4", "zstd", "zlib")      # by bits 8 to 10 of sysFlag; the first: before 5.0
 
 
-cdef bytes decompressed(const uint8_t* p, uint32_t size, int sys_flag, int64_t limit, int64_t offset, int index):
-    """The body of a message; at most `limit` octets of it are ever made."""
+cdef enum:
+    ROCKETMQ_INFLATED_MAX = 64 << 20        # octets that the bodies of one call may become, unless told otherwise;
+    ROCKETMQ_INFLATED_RATIO = 100           # ... or so many times the octets that hold them, if that is more
+
+
+cdef bytes decompressed(const uint8_t* p, uint32_t size, int sys_flag, int64_t limit, int64_t offset, int index,
+                        int64_t all_left=0x7FFFFFFFFFFFFFFF):
+    """The body of a message; at most `limit` octets of it are ever made, nor more than `all_left`, which the call has left."""
     cdef Fault f
     cdef int check = 0
+    cdef bint is_last = all_left < limit        # the call's limit comes first
+    limit = min(limit, all_left)
     name = COMPRESSION_NAMES[sys_flag >> 8 & 7]
     try:
         tool = decompressor(name)
@@ -259,7 +268,7 @@ cdef bytes decompressed(const uint8_t* p, uint32_t size, int sys_flag, int64_t l
         while not tool.eof and len(body) <= limit and not getattr(tool, "needs_input", True):
             body += tool.decompress(b"", limit + 1 - len(body))
         if len(body) > limit:
-            check = ROCKETMQ_CHECK_BODY_TOO_LARGE
+            check = ROCKETMQ_CHECK_BODIES_TOO_LARGE if is_last else ROCKETMQ_CHECK_BODY_TOO_LARGE
         elif not tool.eof:
             check = ROCKETMQ_CHECK_BODY_COMPRESSED
     except MemoryError:
@@ -270,7 +279,7 @@ cdef bytes decompressed(const uint8_t* p, uint32_t size, int sys_flag, int64_t l
         check = ROCKETMQ_CHECK_BODY_COMPRESSED
     if check:
         fault(&f, rocketmq_checks[check].status, check, ROCKETMQ_FIELD_MESSAGES_BODY, offset,
-              limit + 1 if check == ROCKETMQ_CHECK_BODY_TOO_LARGE else 0, limit, 0)
+              limit + 1 if rocketmq_checks[check].status == LIMIT else 0, limit, 0)
         f.index = index
         raise_fault(&ROCKETMQ_TABLES, &f, 0)
     return body
@@ -612,15 +621,16 @@ cdef int rocketmq_write_id(const RocketmqMessage* m, uint8_t* out) noexcept nogi
 
 
 def rocketmq_decode_messages(data, *, bint decompress=True, bint check_crc=False, strictness=STRICT_MODE,
-                             body_size=ROCKETMQ_FRAME_MAX):
+                             body_size=ROCKETMQ_FRAME_MAX, max_inflated=ROCKETMQ_INFLATED_MAX):
     """The stored messages of a body, back to back (7.1), as a tuple of MessageExt.
 
-    decompress: give bodies as they were before compression, of at most body_size octets each (16 MiB); lz4 and zstd
-    are extras (`wirefmt[rocketmq]`): Unsupported where one is missing, the body as it is stored in LAX. check_crc:
-    whether a body whose CRC does not match is at fault; real clients do not look.
+    decompress: give bodies as they were before compression; lz4 and zstd are extras (`wirefmt[rocketmq]`): Unsupported
+    where one is missing, the body as it is stored in LAX. body_size: bytes that one body may become (16 MiB).
+    max_inflated: bytes that all compressed bodies together may become (64 MiB), or 100 times len(data) if that is more.
+    check_crc: whether a body whose CRC does not match is at fault; real clients do not look.
 
     Raises DecodeError at the first message that cannot be read, with those before it in `messages`; in LAX, as in the
-    real reader, that one and all behind it are dropped instead.
+    real reader, that one and all behind it are dropped instead. LimitExceeded is raised in LAX, too.
     """
     cdef bytes block = take_block(data)
     cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(block)
@@ -629,26 +639,30 @@ def rocketmq_decode_messages(data, *, bint decompress=True, bint check_crc=False
     cdef RocketmqMessageExt message
     cdef bint strict = is_strict(strictness)
     cdef int64_t limit = whole_number(body_size, 0x7FFFFFFF, "body_size")
+    cdef int64_t all_left = max(<int64_t>whole_number(max_inflated, 0x7FFFFFFFFFFFFFFF, "max_inflated"),
+                                <int64_t>ROCKETMQ_INFLATED_RATIO * PyBytes_GET_SIZE(block))
     out = []
     try:
         while p < end:
             try:
-                message = next_message(block, base, p, end, len(out), decompress, check_crc, limit)
+                message = next_message(block, base, p, end, len(out), decompress, check_crc, limit, all_left)
             except Unsupported:
                 if strict:
                     raise
-                message = next_message(block, base, p, end, len(out), False, check_crc, limit)
+                message = next_message(block, base, p, end, len(out), False, check_crc, limit, all_left)
+            if message.inflated is not None:
+                all_left -= PyBytes_GET_SIZE(message.inflated)
             out.append(message)
             p += message.m.size
     except DecodeError as error:
-        if strict:
+        if strict or isinstance(error, LimitExceeded):
             error.messages = tuple(out)
             raise
     return tuple(out)
 
 
 cdef RocketmqMessageExt next_message(bytes block, const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
-                                     bint decompress, bint check_crc, int64_t limit):
+                                     bint decompress, bint check_crc, int64_t limit, int64_t all_left):
     cdef RocketmqMessageExt message = RocketmqMessageExt.__new__(RocketmqMessageExt)
     cdef Fault f
     if rocketmq_read_message(base, p, end, index, &message.m, &f) != OK:
@@ -661,7 +675,7 @@ cdef RocketmqMessageExt next_message(bytes block, const uint8_t* base, const uin
             raise_fault(&ROCKETMQ_TABLES, &f, 0)
     if decompress and message.m.sys_flag & ROCKETMQ_COMPRESSED and message.m.body.at != NULL:
         message.inflated = decompressed(message.m.body.at, message.m.body.size, message.m.sys_flag, limit,
-                                        message.m.body.at - base, index)
+                                        message.m.body.at - base, index, all_left)
     return message
 
 
@@ -715,7 +729,10 @@ cdef class RocketmqBatchMessage:
         return hash(self.values())
 
     def __repr__(self):
-        return f"rocketmq.Message(body={shown_octets(self.body)}, properties={self.properties_string!r}, flag={self.flag})"
+        properties = self.properties_string
+        if any([secret_name(name) for name in self.properties]):
+            properties = dict(self.properties)          # their values hide themselves
+        return f"rocketmq.Message(body={shown_octets(self.body)}, properties={properties!r}, flag={self.flag})"
 
     def __reduce__(self):
         return restore_rocketmq_item, self.values()

@@ -129,11 +129,6 @@ cdef int rocketmq_place_of(int code) noexcept nogil:
     return -1
 
 
-cdef inline bint rocketmq_letters(int code) noexcept nogil:
-    """Do the fields of a request have single letters? SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, SEND_REPLY_MESSAGE_V2."""
-    return code == 310 or code == 320 or code == 325
-
-
 cdef inline bint rocketmq_stored(bint response, int code) noexcept nogil:
     """Is the body stored messages? Of requests: CHECK_TRANSACTION_STATE, CONSUME_MESSAGE_DIRECTLY."""
     if response:
@@ -363,18 +358,20 @@ cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x)
     rocketmq_put_i64(r + RM_MIN_OFFSET, row, &slots[<int>ROCKETMQ_MIN_OFFSET])
     rocketmq_put_i64(r + RM_MAX_OFFSET, row, &slots[<int>ROCKETMQ_MAX_OFFSET])
     if r[<int>RM_EXT_FIELDS].on and m.ext.at != NULL:
-        rocketmq_put_ext(r + RM_EXT_FIELDS, row, x, t.options.expose_credentials)
+        rocketmq_put_ext(r + RM_EXT_FIELDS, row, x)
 
 
-cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x, bint expose) noexcept nogil:
+cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x) noexcept nogil:
     cdef RocketmqWalk walk
+    cdef Span name, text
     cdef RocketmqText key, value
     cdef int64_t entries = open_list(map, row)          # an empty map is none that is null
     if entries >= 0:
         close_list(map, entries)
     rocketmq_walk(&walk, x.m, x.fields)
     while rocketmq_step(&walk, &key, &value):
-        rocketmq_put_field(map, row, &key, &value, expose, &x.c.names, &x.c.values)
+        if rocketmq_plain(&key, &x.c.names, &name) and rocketmq_plain(&value, &x.c.values, &text):
+            rocketmq_put_field(map, row, x.m.code, &name, &text)
 
 
 cdef void rocketmq_put_properties(MessageTable t, int64_t row, const Span* properties) noexcept nogil:
@@ -486,7 +483,11 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
         put_i32(r + RM_MESSAGE_COUNT, row, count)
     if not x.response and slots[<int>ROCKETMQ_PROPERTIES].form != ROCKETMQ_NULL:
         rocketmq_number(&slots[<int>ROCKETMQ_SYS_FLAG], &sys_flag)
-    rocketmq_put_body(t, row, &x.m.body, <int>sys_flag)
+    if not t.tally.exposed and rocketmq_secret_body(x.m):
+        put_i64(c + T_PAYLOAD_SIZE, row, x.m.body.size)
+        t.put_status(row, ROW_OK, NULL, 0)
+    else:
+        rocketmq_put_body(t, row, &x.m.body, <int>sys_flag)
 
 
 cdef void rocketmq_put_messages(MessageTable t, const MessageContext* m, const RocketmqRow* x) noexcept nogil:

@@ -2,7 +2,7 @@
 #
 # Both stand on rocketmq_parse, so they say what the objects say.
 #
-# Uses: arrow, rocketmq, rocketmq_table, rocketmq_values (texts that are no plain text). Included by _core.pyx.
+# Uses: secrets, arrow, rocketmq, rocketmq_table, rocketmq_values (texts that are no plain text). Included by _core.pyx.
 from wirefmt.spec.rocketmq import LANGUAGES as ROCKETMQ_LANGUAGE_NAMES
 from wirefmt.spec.table import ROCKETMQ_BATCH as ROCKETMQ_BATCH_COLUMNS
 
@@ -12,7 +12,6 @@ cdef struct RocketmqScratch:        # where texts are unescaped; grows, and is i
     size_t room
 
 
-cdef Text ROCKETMQ_HIDDEN = pad_text(b"***")
 cdef Text[2] ROCKETMQ_SERIALIZE_TEXT
 cdef Text[ROCKETMQ_LANGUAGES] ROCKETMQ_LANGUAGE_TEXT
 
@@ -105,20 +104,12 @@ cdef inline void rocketmq_put_text(Col* c, int64_t row, const RocketmqText* t, R
         put_octets(c, row, plain.at, plain.size)
 
 
-cdef inline bint rocketmq_is_credential(const Span* name) noexcept nogil:
-    return ((name.size == 9 and (memcmp(name.at, b"Signature", 9) == 0 or memcmp(name.at, b"SecretKey", 9) == 0)) or
-            (name.size == 13 and memcmp(name.at, b"SecurityToken", 13) == 0))
-
-
-cdef void rocketmq_put_field(Col* c, int64_t row, const RocketmqText* key, const RocketmqText* value, bint expose,
-                             RocketmqScratch* scratch, RocketmqScratch* second) noexcept nogil:
-    """An entry of extFields in a map; null keys and values are left out, credentials hidden."""
-    cdef Span name, text
-    if rocketmq_plain(key, scratch, &name) and rocketmq_plain(value, second, &text):
-        if not expose and rocketmq_is_credential(&name):
-            put_map(c, row, name.at, name.size, ROCKETMQ_HIDDEN.at, ROCKETMQ_HIDDEN.size)
-        else:
-            put_map(c, row, name.at, name.size, text.at, text.size)
+cdef void rocketmq_put_field(Col* c, int64_t row, int code, const Span* name, Span* text) noexcept nogil:
+    """An entry of extFields in a map. A properties string with a secret in it is hidden; `text` is what is shown then."""
+    if not c.tally.exposed and rocketmq_secret_field(code, name.at, name.size, text.at, text.size):
+        text.at = SECRET_SHOWN_TEXT.at
+        text.size = <uint32_t>SECRET_SHOWN_TEXT.size
+    put_map(c, row, name.at, name.size, text.at, text.size)
 
 
 # ------------------------------------------------------------------------------------------------ decode_batch
@@ -126,7 +117,7 @@ cdef void rocketmq_put_field(Col* c, int64_t row, const RocketmqText* key, const
 cdef class RocketmqBatch(ColumnSet):
     """The columns of decode_batch under construction."""
 
-    cdef bint body, expose_credentials
+    cdef bint body
     cdef RocketmqScratch names, values
 
     def __dealloc__(self):
@@ -149,7 +140,7 @@ cdef class RocketmqBatch(ColumnSet):
             rocketmq_put_text(c + RB_REMARK, row, &m.remark, &self.values)
         if m.ext.at != NULL and (c[<int>RB_EXT_FIELDS].on or c[<int>RB_TOPIC].on or c[<int>RB_PROPERTIES].on):
             self.put_fields(row, m, fields)
-        if self.body and m.body.at != NULL:
+        if self.body and m.body.at != NULL and (self.tally.exposed or not rocketmq_secret_body(m)):
             put_octets(c + RB_BODY, row, m.body.at, m.body.size)
 
     cdef void put_fields(self, int64_t row, const RocketmqFrame* m, const RocketmqFields* fields) noexcept nogil:
@@ -158,8 +149,7 @@ cdef class RocketmqBatch(ColumnSet):
         cdef RocketmqWalk walk
         cdef RocketmqText key, value
         cdef Span name, text
-        cdef bint letters = m.code == 310 or m.code == 320 or m.code == 325
-        cdef bint hidden
+        cdef bint letters = rocketmq_letters(m.code)
         cdef int64_t entries = open_list(c + RB_EXT_FIELDS, row)        # an empty map is none that is null
         if entries >= 0:
             close_list(c + RB_EXT_FIELDS, entries)
@@ -167,11 +157,7 @@ cdef class RocketmqBatch(ColumnSet):
         while rocketmq_step(&walk, &key, &value):
             if not rocketmq_plain(&key, &self.names, &name) or not rocketmq_plain(&value, &self.values, &text):
                 continue
-            hidden = not self.expose_credentials and rocketmq_is_credential(&name)
-            if hidden:
-                text.at = ROCKETMQ_HIDDEN.at
-                text.size = <uint32_t>ROCKETMQ_HIDDEN.size
-            put_map(c + RB_EXT_FIELDS, row, name.at, name.size, text.at, text.size)
+            rocketmq_put_field(c + RB_EXT_FIELDS, row, m.code, &name, &text)
             if name.size == 1 and letters:
                 if name.at[0] == c"b":
                     put_span(c + RB_TOPIC, row, &text)
@@ -224,8 +210,8 @@ def rocketmq_decode_batch(data, *, strictness="lax", columns=None, bint body=Tru
     """Decode a buffer of frames, one behind another, to columns at once.
 
     data: any contiguous buffer. columns: names to keep, in order (wirefmt.spec.table.ROCKETMQ_BATCH has all).
-    body=False leaves bodies out. Signatures and tokens are `***` unless expose_credentials. strictness: a frame has no
-    rule that LAX lets pass.
+    body=False leaves bodies out. Secrets (docs/secrets.md) are hidden unless expose_credentials. strictness: a frame
+    has no rule that LAX lets pass.
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
     column would pass 2 GiB.
@@ -242,7 +228,7 @@ def rocketmq_decode_batch(data, *, strictness="lax", columns=None, bint body=Tru
     is_strict(strictness)
     rocketmq_limits(limits, &frame_size, &elements)
     columns_set.body = body
-    columns_set.expose_credentials = expose_credentials
+    columns_set.expose(expose_credentials)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         with nogil:

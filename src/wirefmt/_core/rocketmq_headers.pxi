@@ -1,7 +1,7 @@
 # RocketMQ's typed headers: what the texts of extFields mean for a code (section 6). A class for each row of HEADERS in
 # wirefmt/spec/rocketmq.py, with the fields that it declares and those it inherits.
 #
-# Uses: rocketmq, rocketmq_values, faults, message. Included by _core.pyx.
+# Uses: rocketmq, rocketmq_values, faults, secrets, message. Included by _core.pyx.
 from wirefmt.spec.rocketmq import (
     HEADERS as ROCKETMQ_HEADER_ROWS, REQUEST_CODES as ROCKETMQ_REQUEST_ROWS, RPC as ROCKETMQ_RPC_FIELDS,
     SEND_MESSAGE_V2_LETTERS as ROCKETMQ_LETTERS, TOPIC as ROCKETMQ_TOPIC_FIELDS,
@@ -36,7 +36,7 @@ cdef bint fits(object number, int bits) except -1:
     return -top <= number < top
 
 
-cdef object java_value(int type, str text):
+cdef object java_value(int type, object text):
     """The value of a field's text. Raises ValueError where it has none."""
     if type == JAVA_STRING:
         return text
@@ -144,7 +144,8 @@ cdef class RocketmqHeader:
         return hash((type(self), self.items))
 
     def __repr__(self):
-        shown = [f"{name}={value!r}" for (_, name, _, _), value in zip(self.FIELDS, self.built()) if value is not None]
+        shown = [f"{name}={shown_entry(name, value)!r}" for (_, name, _, _), value in zip(self.FIELDS, self.built())
+                 if value is not None]
         return f"rocketmq.{type(self).__name__}({', '.join(shown)})"
 
     def __reduce__(self):

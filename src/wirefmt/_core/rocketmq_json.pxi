@@ -1,7 +1,7 @@
 # RocketMQ's JSON bodies as Python objects: heartbeats, routes, queues to lock (7.3). A class for each row of BODIES in
 # wirefmt/spec/rocketmq.py.
 #
-# Uses: rocketmq, rocketmq_values, rocketmq_headers (names, numbers), faults, message. Included by _core.pyx.
+# Uses: rocketmq, rocketmq_values, rocketmq_headers (names, numbers), faults, secrets, message. Included by _core.pyx.
 from wirefmt.spec.rocketmq import BODIES as ROCKETMQ_BODY_ROWS
 
 
@@ -26,7 +26,7 @@ cdef object typed_value(str type_name, object value, str owner, str field):
         if not isinstance(value, (dict, MappingProxyType)):
             raise body_error(owner, field, value)
         return MappingProxyType({
-            typed_value(key_type, key, owner, field): typed_value(item_type, item, owner, field)
+            typed_value(key_type, key, owner, field): typed_entry(item_type, key, item, owner, field)
             for key, item in value.items()
         })
     if type_name in ROCKETMQ_BODIES:
@@ -46,6 +46,12 @@ cdef object typed_value(str type_name, object value, str owner, str field):
         return java_value(kind, value if isinstance(value, str) else str(int(value)))
     except ValueError:
         raise body_error(owner, field, value) from None
+
+
+cdef object typed_entry(str type_name, object key, object value, str owner, str field):
+    """The value of a map's entry."""
+    value = typed_value(type_name, value, owner, field)
+    return hidden(value) if secret_name(key) else value
 
 
 cdef object plain_value(object value):
@@ -121,7 +127,8 @@ cdef class RocketmqBody:
         return hash(self.encode())
 
     def __repr__(self):
-        shown = [f"{name}={shown_member(value)}" for (_, name, _), value in zip(self.FIELDS, self.built()) if value is not None]
+        shown = [f"{name}={shown_member(shown_entry(name, value))}" for (_, name, _), value in zip(self.FIELDS, self.built())
+                 if value is not None]
         return f"rocketmq.{type(self).__name__}({', '.join(shown)})"
 
     def __reduce__(self):

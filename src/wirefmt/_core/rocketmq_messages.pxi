@@ -2,13 +2,14 @@
 #
 # There is one form of a command: its octets. A constructor writes them and reads them back with rocketmq_parse.
 #
-# Uses: rocketmq, rocketmq_values, rocketmq_headers, rocketmq_json, faults, writer, message, framer. Included by _core.pyx.
+# Uses: rocketmq, rocketmq_values, rocketmq_headers, rocketmq_json, faults, writer, secrets, message, framer. Included by
+# _core.pyx.
 import base64
 import hashlib
 import hmac
 
 from wirefmt.spec.rocketmq import (
-    CREDENTIALS as ROCKETMQ_CREDENTIAL_NAMES, CURRENT_VERSION as ROCKETMQ_CURRENT_VERSION,
+    CURRENT_VERSION as ROCKETMQ_CURRENT_VERSION,
     LANGUAGES as ROCKETMQ_LANGUAGE_ROWS,
     REQUEST_CODES as ROCKETMQ_CODE_ROWS, RESPONSE_CODES as ROCKETMQ_RESPONSE_ROWS,
 )
@@ -21,7 +22,6 @@ cdef extern from *:
 
 cdef dict ROCKETMQ_LANGUAGE_NUMBERS = {name: number for number, name in ROCKETMQ_LANGUAGE_ROWS.items()}
 cdef dict ROCKETMQ_REQUEST_NAMES = {row.code: row.name for row in ROCKETMQ_CODE_ROWS}
-cdef frozenset ROCKETMQ_CREDENTIALS = frozenset(ROCKETMQ_CREDENTIAL_NAMES)
 cdef tuple ROCKETMQ_SERIALIZE_NAMES = ("JSON", "ROCKETMQ")
 cdef object NO_FIELDS = MappingProxyType({})
 
@@ -330,9 +330,10 @@ cdef class RocketmqCommand:
         if self.remark is not None:
             shown.append(f"remark={self.remark!r}")
         if self.ext_fields is not None:
-            fields = {key: "***" if key in ROCKETMQ_CREDENTIALS else value for key, value in self.ext_fields.items()}
-            shown.append(f"ext_fields={fields!r}")
-        if self.m.body.at != NULL:
+            shown.append(f"ext_fields={dict(self.ext_fields)!r}")
+        if rocketmq_secret_body(&self.m):
+            shown.append(f"body={SECRET_SHOWN_OCTETS!r}")
+        elif self.m.body.at != NULL:
             shown.append(f"body={shown_octets(self.body)}")
         shown.append(f"language={self.language!r}, version={self.version}, serialize_type={self.serialize_type!r}")
         return f"rocketmq.RemotingCommand({', '.join(shown)})"
@@ -364,9 +365,24 @@ cdef dict rocketmq_fields(const RocketmqFrame* m):
         if at == NULL:
             return out
         if m.ascii and key.form == ROCKETMQ_OCTETS and value.form == ROCKETMQ_OCTETS:
-            out[shared_text(key.at, key.size)] = rocketmq_ascii(&value)
+            if is_secret_name(key.at, key.size) or rocketmq_secret_field(m.code, key.at, key.size, value.at, value.size):
+                out[shared_text(key.at, key.size)] = hidden(ascii_text(value.at, value.size))
+            else:
+                out[shared_text(key.at, key.size)] = rocketmq_ascii(&value)
         else:
-            out[rocketmq_text(&key)] = rocketmq_text(&value)
+            out[rocketmq_text(&key)] = rocketmq_field_value(m.code, rocketmq_text(&key), rocketmq_text(&value))
+
+
+cdef object rocketmq_field_value(int code, str name, str value):
+    """The value of a field that is not plain ASCII; null names and values are None."""
+    if name is None or value is None:
+        return value
+    key, text = name.encode("utf-8", "replace"), value.encode("utf-8", "replace")
+    if is_secret_text(name) or rocketmq_secret_field(
+            code, <const uint8_t*>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key),
+            <const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text)):
+        return hidden(value)
+    return value
 
 
 cdef inline str rocketmq_ascii(const RocketmqText* t):

@@ -26,7 +26,6 @@ cdef enum:
 
 cdef struct TableOptions:
     uint8_t payload             # 0: payload column stays null; payload_size is there all the same
-    uint8_t expose_credentials
     uint8_t octets              # 0: that column stays null
     int64_t payload_max         # octets of a payload that are kept; -1: all
     uint64_t max_message        # octets of a payload that is put together from several frames
@@ -37,6 +36,10 @@ STATUS_TEXT[0] = pad_text(b"ok")
 STATUS_TEXT[1] = pad_text(b"partial")
 STATUS_TEXT[2] = pad_text(b"gap")
 STATUS_TEXT[3] = pad_text(b"malformed")
+
+
+#: `error` of a row whose octets are not shown.
+cdef const char* HIDDEN_OCTETS = "octets are hidden: they hold a secret (expose_credentials shows them)"
 
 
 cdef inline int64_t floor_us(int64_t ns) noexcept nogil:
@@ -58,7 +61,7 @@ cdef class MessageTable(ColumnSet):
         self.set_columns(TABLE_COLUMNS, names)
         self.options.payload = payload
         self.options.payload_max = -1 if payload_max is None else payload_max
-        self.options.expose_credentials = expose_credentials
+        self.expose(expose_credentials)
         self.options.octets = octets
         self.options.max_message = MAX_MESSAGE
 
@@ -101,6 +104,10 @@ cdef class MessageTable(ColumnSet):
         put_text(self.cols + T_STATUS, row, &STATUS_TEXT[status])
         if error != NULL:
             put_octets(self.cols + T_ERROR, row, <const uint8_t*>error, size)
+
+    cdef inline bint hides_octets(self) noexcept nogil:
+        """Are the octets of messages wanted, but not of those that hold a secret?"""
+        return self.options.octets and not self.tally.exposed
 
     cdef inline void put_message(self, int64_t row, const uint8_t* p, size_t n) noexcept nogil:
         """The octets of a message that is whole and well-formed."""

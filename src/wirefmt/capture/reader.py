@@ -41,7 +41,7 @@ def read(
         columns: names of the message table's columns to fill, in the order wanted; all by default.
         payload: False leaves message payloads out.
         payload_max: octets of a payload to keep; None keeps all. `payload_size` is the whole size in both cases.
-        expose_credentials: True shows passwords and authentication data.
+        expose_credentials: True shows secrets, which are hidden otherwise: docs/secrets.md.
         strictness: "lax" reads what can be framed and notes breaches in `error`; "strict" calls them malformed.
         batch_rows, batch_bytes: a batch is handed out when it has one of them.
         flows: "in-file": each file stands alone; "across-files": the files are one capture, rotated, in this order.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import sys
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import rich_click as click
+
+from wirefmt.spec.secrets import SHOWN
 
 from .messages import INPUTS, SOURCES, BadMessage, Input, read_inputs
 from .output import open_output
@@ -76,6 +78,10 @@ def conversion_options(command: Any) -> Any:
     help="How the message was published; becomes the topic of a PUBLISH.",
 )  # fmt: skip
 @conversion_options
+@click.option(
+    "--expose-credentials", is_flag=True, panel="Output",
+    help="Show values that are secret by their names, such as password; else they are ***.",
+)  # fmt: skip
 @click.option("--lossless", is_flag=True, help="Fail where anything would be lost.", panel="Conversion")
 @click.option(
     "--explain", is_flag=True, panel="Output",
@@ -98,6 +104,7 @@ def convert(
     routing_key: str | None,
     lossless: bool,
     explain: bool,
+    expose_credentials: bool,
     quiet: bool,
     out: str | None,
     fmt: str,
@@ -135,14 +142,21 @@ def convert(
                 else:
                     click.echo(f"wirefmt convert: {given.name}: {fault}", err=True)
                 continue
-            _WRITE[fmt](sink, result, explain)
+            _WRITE[fmt](sink, result, _Shown(explain, expose_credentials))
             if fmt != "jsonl":
                 if explain:
-                    _explain(given, result, options["dialect"])
+                    _explain(given, result, options["dialect"], expose_credentials)
                 elif not quiet:
                     for loss in result.losses:
                         click.echo(f"wirefmt convert: {printable(str(loss))}", err=True)
     return int(failed)
+
+
+class _Shown(NamedTuple):
+    """What is shown beside the message: every value, secrets."""
+
+    explain: bool
+    exposed: bool
 
 
 class _Failure(Exception):
@@ -197,18 +211,18 @@ def _topic_key(wire: Any, options: dict[str, Any]) -> str | bytes:
 # ---- what comes out
 
 
-def _write_line(encode: Callable[[bytes], str]) -> Callable[[IO[bytes], Conversion, bool], None]:
-    def write(sink: IO[bytes], result: Conversion, explain: bool) -> None:
+def _write_line(encode: Callable[[bytes], str]) -> Callable[[IO[bytes], Conversion, _Shown], None]:
+    def write(sink: IO[bytes], result: Conversion, shown: _Shown) -> None:
         sink.write(f"{encode(result.wire.frames())}\n".encode())
 
     return write
 
 
-def _write_octets(sink: IO[bytes], result: Conversion, explain: bool) -> None:
+def _write_octets(sink: IO[bytes], result: Conversion, shown: _Shown) -> None:
     sink.write(result.wire.frames())
 
 
-def _write_text(sink: IO[bytes], result: Conversion, explain: bool) -> None:
+def _write_text(sink: IO[bytes], result: Conversion, shown: _Shown) -> None:
     message = result.message
     if isinstance(message, tuple):
         properties, body = message
@@ -218,24 +232,31 @@ def _write_text(sink: IO[bytes], result: Conversion, explain: bool) -> None:
         sink.write(f"{message!r}\n".encode())
 
 
-def _write_json(sink: IO[bytes], result: Conversion, explain: bool) -> None:
+def _write_json(sink: IO[bytes], result: Conversion, shown: _Shown) -> None:
     row: dict[str, Any] = {"protocol": result.protocol, "octets": {"hex": result.wire.frames().hex()}}
-    if lost := [_loss(loss) for loss in result.losses if loss.what != "taken"]:
+    if lost := [_loss(loss, shown.exposed) for loss in result.losses if loss.what != "taken"]:
         row["losses"] = lost
-    if explain:
-        row["values"] = [_loss(loss) for loss in result.losses]
+    if shown.explain:
+        row["values"] = [_loss(loss, shown.exposed) for loss in result.losses]
     sink.write(f"{compact_json(row)}\n".encode())
 
 
-def _loss(loss: Loss) -> dict[str, Any]:
+def _loss(loss: Loss, exposed: bool) -> dict[str, Any]:
     told = {
         "rule": loss.rule, "field": loss.field, "key": loss.key, "type": loss.type, "what": loss.what,
-        "reason": loss.reason, "value": octets_for_json(loss.value),
+        "reason": loss.reason, "value": octets_for_json(_octets(loss, exposed)),
     }  # fmt: skip
     return {name: value for name, value in told.items() if value is not None}
 
 
-_WRITE: dict[str, Callable[[IO[bytes], Conversion, bool], None]] = {
+def _octets(loss: Loss, exposed: bool) -> bytes:
+    """The value of a loss, or asterisks."""
+    from wirefmt.secrets import HiddenBytes
+
+    return SHOWN.encode() if isinstance(loss.value, HiddenBytes) and not exposed else loss.value
+
+
+_WRITE: dict[str, Callable[[IO[bytes], Conversion, _Shown], None]] = {
     "hex": _write_line(bytes.hex),
     "base64": _write_line(lambda octets: base64.b64encode(octets).decode()),
     "octets": _write_octets,
@@ -247,7 +268,7 @@ _WRITE: dict[str, Callable[[IO[bytes], Conversion, bool], None]] = {
 # ---- --explain
 
 
-def _explain(given: Input, result: Conversion, dialect: str) -> None:
+def _explain(given: Input, result: Conversion, dialect: str, exposed: bool) -> None:
     """A table on standard error: each value of the source, and what its rule made of it."""
     from rich.console import Console
     from rich.table import Table
@@ -265,7 +286,7 @@ def _explain(given: Input, result: Conversion, dialect: str) -> None:
         what = loss.what if loss.what == "taken" or loss.reason == "the rule says so" else f"{loss.what}: {loss.reason}"
         key = "" if loss.key is None else f"[{printable(loss.key)}]"
         style = "" if loss.what == "taken" else "red" if loss.what == "dropped" else "yellow"
-        cells = (loss.field + key, _value(loss), what, to, loss.rule.partition(" ")[2] or "-")
+        cells = (loss.field + key, _value(loss, exposed), what, to, loss.rule.partition(" ")[2] or "-")
         grid.add_row(*(Text(cell, style) for cell in cells))
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -291,9 +312,11 @@ def _target(row: Row) -> str:
     return f"{place(row.to_section, row.to_field) or row.to_type}{how}"
 
 
-def _value(loss: Loss) -> str:
-    """A value for people: numbers as numbers, text as text, other octets in hex."""
-    octets = loss.value
+def _value(loss: Loss, exposed: bool) -> str:
+    """A value for people: numbers as numbers, text as text, other octets in hex; of a secret, asterisks."""
+    octets = _octets(loss, exposed)
+    if octets is not loss.value:
+        return SHOWN
     if loss.type == "bits" and loss.field in _FLAGS:
         shift, mask = _FLAGS[loss.field]
         return str(octets[0] >> shift & mask)

@@ -33,7 +33,12 @@ _SHOWN = 64
 @click.option(
     "--payload-max", type=click.IntRange(min=0), metavar="N", help="The first N octets of a payload.", panel="Columns"
 )
-@click.option("--expose-credentials", is_flag=True, help="Show passwords; they are left out else.", panel="Columns")
+@click.option(
+    "--expose-credentials",
+    is_flag=True,
+    help="Show passwords, tokens and other secrets, which are hidden otherwise.",
+    panel="Columns",
+)
 @click.option(
     "--octets", is_flag=True, panel="Columns",
     help="Fill the column octets (so does naming it): a message as wirefmt convert and wirefmt.convert take it.",

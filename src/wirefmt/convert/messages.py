@@ -23,6 +23,9 @@ class Wire:
     octets: bytes
     body: bytes | None = None
 
+    def __repr__(self) -> str:
+        return f"Wire({self.protocol!r}, {len(self.octets) + len(self.body or b'')} octets)"
+
     @staticmethod
     def from_frames(octets: bytes) -> Wire:
         """Of AMQP 0.9.1: a content header frame and the body frames, perhaps behind their method's. DecodeError: they are not."""

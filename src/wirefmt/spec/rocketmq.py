@@ -1063,9 +1063,8 @@ SEND_MESSAGE_V2_LETTERS: Final[dict[str, str]] = {
     "n": "bname",
 }
 
-#: Fields that hooks add to any command (section 6); the credentials among them are redacted in tables.
+#: Fields that hooks add to any command (section 6).
 HOOK_FIELDS: Final[tuple[str, ...]] = ("AccessKey", "SecurityToken", "Signature", "ReqT", "__ZONE_NAME", "__ZONE_MODE")
-CREDENTIALS: Final[tuple[str, ...]] = ("SecurityToken", "Signature", "SecretKey")
 
 # ------------------------------------------------------------------------------------------------ bodies (section 7)
 
@@ -1344,6 +1343,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         status="UNSUPPORTED",
     ),
     Check("BODY_TOO_LARGE", "body larger than the limit once decompressed", "7.1", status="LIMIT"),
+    Check("BODIES_TOO_LARGE", "bodies larger than max_inflated once decompressed", "7.1", status="LIMIT"),
     Check("BATCH_LENGTH", "negative length", "7.2"),
     # ---- JSON bodies
     Check("BODY_JSON", "body is not JSON", "7.3", reply=SYSTEM_ERROR),

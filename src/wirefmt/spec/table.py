@@ -154,7 +154,7 @@ AMQP091_FIELDS: tuple[Column, ...] = (
     Column("mechanism", "string", "connection.start-ok"),
     Column("locales", "string", "connection.start: separated by blanks"),
     Column("locale", "string", "connection.start-ok"),
-    Column("challenge", "binary", "connection.secure"),
+    Column("challenge", "binary", "connection.secure; null unless credentials are exposed"),
     Column("response", "binary", "connection.start-ok, secure-ok; null unless credentials are exposed"),
     Column("new_secret", "binary", "connection.update-secret; null unless credentials are exposed"),
     Column("reason", "string", "connection.blocked, update-secret"),
@@ -295,9 +295,9 @@ AMQP10_FIELDS: tuple[Column, ...] = (
     Column("mechanisms", "list<string>", "sasl-mechanisms"),
     Column("mechanism", "string", "sasl-init"),
     Column("initial_response", "binary", "sasl-init; null unless credentials are exposed"),
-    Column("challenge", "binary", "sasl-challenge"),
+    Column("challenge", "binary", "sasl-challenge; null unless credentials are exposed"),
     Column("response", "binary", "sasl-response; null unless credentials are exposed"),
-    Column("additional_data", "binary", "sasl-outcome"),
+    Column("additional_data", "binary", "sasl-outcome; null unless credentials are exposed"),
     # ---- open
     Column("container_id", "string", "open"),
     Column("hostname", "string", "open, sasl-init"),
@@ -403,7 +403,9 @@ ROCKETMQ_FIELDS: tuple[Column, ...] = (
     Column("language", "string", "JAVA, GO ...: of the sender"),
     Column("serialize_type", "string", "JSON or ROCKETMQ: how the header is written"),
     Column("remark", "string", "a response's explanation"),
-    Column("ext_fields", "map<string,string>", "all fields of the header; credentials hidden unless exposed"),
+    Column(
+        "ext_fields", "map<string,string>", "all fields of the header; secrets are *** unless credentials are exposed"
+    ),
     Column("message_index", "int32", "place of the message in the body, from 0"),
     Column("message_count", "int32", "messages in the body"),
     Column("tags", "string", "property TAGS"),
@@ -535,7 +537,7 @@ COLUMNS: tuple[Column, ...] = (
         "octets",
         "binary",
         "what wirefmt.convert takes, where it is asked for: a PUBLISH packet; a message of AMQP 1.0; content header and "
-        "body of AMQP 0.9.1 as frames",
+        "body of AMQP 0.9.1 as frames. Null where they hold a secret, unless credentials are exposed",
     ),
 )
 
@@ -606,7 +608,7 @@ AMQP10_BATCH: tuple[Column, ...] = (
     Column(
         "fields",
         "map<string,string>",
-        "all other fields, lists and maps as JSON; SASL's secrets are *** unless exposed",
+        "all other fields, lists and maps as JSON; secrets are *** unless credentials are exposed",
     ),
     # ---- header, in the order of its fields
     Column("durable", "boolean", "header"),
@@ -652,7 +654,11 @@ AMQP091_BATCH: tuple[Column, ...] = (
     Column("redelivered", "boolean", "argument"),
     Column("reply_code", "int32", "argument"),
     Column("reply_text", "string", "argument"),
-    Column("arguments", "map<string,string>", "all other arguments, tables as JSON; secrets are *** unless exposed"),
+    Column(
+        "arguments",
+        "map<string,string>",
+        "all other arguments, tables as JSON; secrets are *** unless credentials are exposed",
+    ),
     Column("content_type", "string", "property"),
     Column("content_encoding", "string", "property"),
     Column("headers", "map<string,string>", "property: in order, with repeats; null where there is no table"),

@@ -1,0 +1,182 @@
+# Which values are secret, and what stands for them where they are shown. The rule is spec/secrets.py.
+#
+# Columns ask is_secret_name() as they put an entry of a map (arrow.pxi), reprs show what hidden() makes of a value.
+#
+# Uses: secrets_table. Included by _core.pyx.
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+
+from types import MappingProxyType
+
+from wirefmt.spec.secrets import FIELDS as SECRET_FIELD_ROWS, SHOWN as SECRET_SHOWN_STR
+
+
+# ------------------------------------------------------------------------------------------------ names
+
+cdef inline bint is_secret_name(const uint8_t* p, size_t n) noexcept nogil:
+    """Is an entry of this name secret? Its last two letters answer for nearly all names."""
+    cdef uint8_t last, before
+    if n < SECRET_SHORTEST:
+        return False
+    last = secret_letter[p[n - 1]]
+    before = secret_letter[p[n - 2]]
+    if last and before and not secret_pairs[last] >> before & 1:
+        return False
+    return ends_with_secret(p, n)
+
+
+cdef bint ends_with_secret(const uint8_t* p, size_t n) noexcept nogil:
+    cdef uint8_t[SECRET_LONGEST + 1] letters            # from the name's end
+    cdef int count = 0
+    while n and count <= SECRET_LONGEST:
+        n -= 1
+        letters[count] = secret_letter[p[n]]
+        count += letters[count] != 0
+    return count != 0 and secret_word_of(letters, count, True)
+
+
+cdef bint secret_word_of(const uint8_t* letters, int count, bint alone) noexcept nogil:
+    """Do the letters, from the last one on, begin with a word? `alone`: there are no more letters than these."""
+    cdef const SecretWord* word
+    cdef int i, k
+    for i in range(secret_first[letters[0]], secret_first[letters[0] + 1]):
+        word = &secret_words[i]
+        if count < word.size or (word.whole and not (alone and count == word.size)):
+            continue
+        k = 1
+        while k < word.size and letters[k] == secret_letter[<uint8_t>word.letters[word.size - 1 - k]]:
+            k += 1
+        if k == word.size:
+            return True
+    return False
+
+
+cdef bint holds_secret_word(const uint8_t* p, size_t n) noexcept nogil:
+    """May octets of unknown structure hold a secret entry: is there a word of a secret name in them?"""
+    cdef uint8_t[SECRET_LONGEST + 1] letters
+    cdef size_t i, k
+    cdef int count
+    for i in range(SECRET_SHORTEST - 1, n):
+        if not secret_letter[p[i]]:
+            continue
+        if secret_letter[p[i - 1]] and not secret_pairs[secret_letter[p[i]]] >> secret_letter[p[i - 1]] & 1:
+            continue
+        count = 0
+        k = i + 1
+        while k and count <= SECRET_LONGEST and 0x20 <= p[k - 1] < 0x7F:
+            k -= 1
+            letters[count] = secret_letter[p[k]]
+            count += letters[count] != 0
+            if i - k > 4 * SECRET_LONGEST:              # separators without end
+                break
+        if secret_word_of(letters, count, True):
+            return True
+    return False
+
+
+cdef bint holds_secret_member(const uint8_t* p, size_t n) noexcept nogil:
+    """Is there a secret name in text that says `"name": value` or `name = value`?"""
+    cdef size_t i, begin, end
+    for i in range(n):
+        if p[i] != c":" and p[i] != c"=":
+            continue
+        end = i
+        while end and (p[end - 1] == c" " or p[end - 1] == c"\t" or p[end - 1] == c'"' or p[end - 1] == c"'"):
+            end -= 1
+        begin = end
+        while begin and (secret_letter[p[begin - 1]] or c"0" <= p[begin - 1] <= c"9" or p[begin - 1] == c"_" or
+                         p[begin - 1] == c"-" or p[begin - 1] == c"."):
+            begin -= 1
+        if is_secret_name(p + begin, end - begin):
+            return True
+    return False
+
+
+cdef bint is_secret_text(str name) except -1:
+    """is_secret_name of a str."""
+    cdef Py_ssize_t size = 0
+    cdef const char* p
+    if name.isascii():
+        p = PyUnicode_AsUTF8AndSize(name, &size)
+        return is_secret_name(<const uint8_t*>p, <size_t>size)
+    octets = name.encode("utf-8", "replace")
+    return is_secret_name(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets))
+
+
+def secret_name(name, /):
+    """Is an entry of a map secret by its name? The rule is docs/secrets.md.
+
+    name: str or bytes; anything else is no name.
+    """
+    if isinstance(name, str):
+        return is_secret_text(str(name))
+    if isinstance(name, bytes):
+        return is_secret_name(<const uint8_t*>PyBytes_AS_STRING(name), <size_t>PyBytes_GET_SIZE(name))
+    return False
+
+
+cdef frozenset secret_fields(str protocol):
+    """(message, field) of the secret fields of a protocol; message "": in all."""
+    return frozenset([(row.message, row.field) for row in SECRET_FIELD_ROWS if row.protocol == protocol])
+
+
+# ------------------------------------------------------------------------------------------------ values that do not show
+
+cdef str SECRET_SHOWN = SECRET_SHOWN_STR
+cdef bytes SECRET_SHOWN_OCTETS = SECRET_SHOWN.encode()
+
+
+class HiddenText(str):
+    """A secret str: equal to it and used like it. Its repr shows asterisks."""
+    __slots__ = ()
+
+    def __repr__(self):
+        return repr(SECRET_SHOWN)
+
+
+class HiddenBytes(bytes):
+    """Secret bytes: equal to them and used like them. The repr shows asterisks."""
+    __slots__ = ()
+
+    def __repr__(self):
+        return repr(SECRET_SHOWN_OCTETS)
+
+
+class HiddenInt(int):
+    """A secret int: equal to it and used like it. Its repr shows asterisks."""
+    __slots__ = ()
+    __str__ = int.__repr__
+
+    def __repr__(self):
+        return repr(SECRET_SHOWN)
+
+
+class HiddenFloat(float):
+    """A secret float: equal to it and used like it. Its repr shows asterisks."""
+    __slots__ = ()
+    __str__ = float.__repr__
+
+    def __repr__(self):
+        return repr(SECRET_SHOWN)
+
+
+cdef dict HIDDEN_CLASSES = {str: HiddenText, bytes: HiddenBytes, int: HiddenInt, float: HiddenFloat}
+
+for hidden_class in HIDDEN_CLASSES.values():
+    hidden_class.__module__ = "wirefmt.secrets"
+
+
+cdef object hidden(object value):
+    """A secret value as one that does not show in a repr; the values in tuples and mappings, too."""
+    found = HIDDEN_CLASSES.get(type(value))
+    if found is not None:
+        return found(value)
+    if type(value) is tuple:
+        return tuple([hidden(item) for item in <tuple>value])
+    if type(value) is MappingProxyType:
+        return MappingProxyType({key: hidden(item) for key, item in value.items()})
+    return value
+
+
+cdef object shown_entry(object name, object value):
+    """What a repr shows of an entry of a map."""
+    return SECRET_SHOWN if secret_name(name) else value

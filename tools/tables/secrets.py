@@ -1,0 +1,125 @@
+"""_core/secrets_table.pxi and docs/secrets.md from spec/secrets.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+
+from tables.text import c_array, c_row, quoted
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def secrets_table(spec: ModuleType) -> list[str]:
+    """Words in the order of their last letter: they are compared from a name's end."""
+    words = sorted(((row.word, row.whole) for row in spec.NAMES), key=lambda word: word[0][::-1])
+    first = [sum(word[-1] < letter for word, _ in words) for letter in LETTERS]
+    pairs = [sum({1 << number(word[-2]) for word, _ in words if word[-1] == letter}) for letter in LETTERS]
+    lines = ["", "", "cdef extern from *:", '    """']
+    lines += ["    typedef struct { const char *letters; unsigned char size, whole; } SecretWord;"]
+    lines += c_array(
+        f"SecretWord secret_words[{len(words)}]",
+        (c_row(quoted(word), len(word), int(whole)) for word, whole in words),
+    )
+    lines += c_array("unsigned char secret_first[28]", map(str, [0, *first, len(words)]))
+    lines += c_array("unsigned int secret_pairs[27]", ["0", *(f"0x{bits:x}u" for bits in pairs)])
+    lines += c_array("unsigned char secret_letter[256]", [", ".join(row) for row in sixteens(letter_numbers())])
+    lines += ['    """']
+    lines += [
+        "    ctypedef struct SecretWord:",
+        "        const char* letters                # small",
+        "        uint8_t size",
+        "        uint8_t whole                      # 1: it is all of a name",
+        "    const SecretWord* secret_words",
+        "    const uint8_t* secret_first            # by number of the last letter: its first word; [27]: how many words",
+        "    const uint32_t* secret_pairs           # by number of the last letter: bits of the letters before it",
+        "    const uint8_t* secret_letter           # by octet: 1 to 26 for letters of either case, 0 for all else",
+        "",
+        "",
+        "cdef enum:",
+        f"    SECRET_LONGEST = {max(len(word) for word, _ in words)}",
+        f"    SECRET_SHORTEST = {min(len(word) for word, _ in words)}",
+    ]
+    return lines
+
+
+def number(letter: str) -> int:
+    return LETTERS.index(letter) + 1
+
+
+def letter_numbers() -> list[int]:
+    return [number(chr(i).lower()) if i < 128 and chr(i).isalpha() else 0 for i in range(256)]
+
+
+def sixteens(values: list[int]) -> Iterable[list[str]]:
+    for i in range(0, len(values), 16):
+        yield [str(v) for v in values[i : i + 16]]
+
+
+def secrets_page(spec: ModuleType) -> list[str]:
+    """docs/secrets.md."""
+    lines = PAGE.format(shown=spec.SHOWN).splitlines()
+    lines += ["| protocol | message | field |", "|---|---|---|"]
+    lines += [f"| {row.protocol} | {row.message or 'any'} | `{row.field}` |" for row in spec.FIELDS]
+    lines += NAMES.splitlines()
+    lines += [", ".join(f"`{row.word}`" for row in spec.NAMES if not row.whole) + "."]
+    lines += ["", "As a whole name: " + ", ".join(f"`{row.word}`" for row in spec.NAMES if row.whole) + "."]
+    return lines + REST.format(shown=spec.SHOWN).splitlines()
+
+
+PAGE = """
+# Secrets
+
+wirefmt hides passwords, tokens and keys wherever it shows data: in the `repr` of objects, in error messages, in the
+columns of `decode_batch` and of captures, in what the command line prints, and in Spark. One rule in one place decides:
+`wirefmt/spec/secrets.py`. A value is shown only on request: `expose_credentials=True` in Python, `--expose-credentials`
+on the command line, the option `expose_credentials` in Spark. A `repr` has no such option.
+
+An attribute that is asked for by name gives the value: `packet.password` is the password, `encode()` gives the bytes that
+were received, `pickle` stores them.
+
+## Secret fields
+
+These fields are secret by definition.
+"""
+
+NAMES = """
+PHPMQ has no credentials.
+
+## Secret names
+
+An entry of a map is secret if its name ends with one of the words below. Only letters count, and case does not:
+`SECRET_KEY`, `secretKey` and `x-secret-key-2` all end with `secretkey`. Maps are: User Properties and Will Properties of
+MQTT; tables, headers and arguments of AMQP 0.9.1; maps of AMQP 1.0, annotations and application properties included;
+`extFields` and message properties of RocketMQ; JSON of NSQ's IDENTIFY and of its responses. Nested maps count: a map
+under a secret name is hidden as a whole, a secret entry within a map is hidden there.
+"""
+
+REST = """
+## What is shown instead
+
+| where | what |
+|---|---|
+| column of its own (`mqtt.password`, `amqp10.challenge`, `nsq.secret` ...) | null |
+| entry of a map column, member of JSON text in a column | `{shown}` |
+| `rocketmq.ext_fields` and `properties` of `decode_batch`: a properties string with a secret property | `{shown}` |
+| `nsq.response`: JSON with a secret member | `{shown}` |
+| `payload`, or `body` of `decode_batch`: RocketMQ's JSON, settings or messages that name a secret | null |
+| `octets`: the bytes of a message that has a secret entry | null, and `error` says so |
+| `repr` | `{shown}` in place of the value |
+| `wirefmt convert`: values that `--explain` and JSON lines list | `{shown}` |
+
+A message whose `octets` are hidden is not converted by `decode --as` or `convert_table`: its `converted` is null. Expose
+credentials to convert it.
+
+Values in the tuples and mappings of an object (`properties` of MQTT, `ext_fields` of RocketMQ, `members` of NSQ) are
+`HiddenText`, `HiddenBytes`, `HiddenInt` or `HiddenFloat` of `wirefmt.secrets`: subclasses of `str`, `bytes`, `int` and
+`float` that equal the value and differ in their `repr` only. `wirefmt.secrets.is_secret_name` is the rule for names.
+
+## What is not hidden
+
+- Payloads of messages: what applications send one another is never looked into.
+- User names and identifiers of clients.
+- Values that are decoded apart from their message: `rocketmq.decode_json`, a list that `amqp10.decode_value` gives.
+- Bytes as such: the packets table of Spark's first stage, `encode()`, the message that `wirefmt convert` prints.
+"""

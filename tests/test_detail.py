@@ -329,7 +329,7 @@ def test_amqp_10_messages() -> None:
             content_type=amqp10.Symbol("text/plain"), user_id=b"guest",
         ),
         application_properties={"token": "s3cret", "b": amqp10.UInt(1)},
-        body=(amqp10.Data(b"hel"), amqp10.Data(b"lo")),
+        body=(amqp10.Data(b"abc"), amqp10.Data(b"de")),
     ).encode()  # fmt: skip
     whole = amqp10.Transfer(handle=3, delivery_id=5, delivery_tag=b"\0\0\0\5", settled=True, payload=message)
     first = amqp10.Transfer(handle=3, delivery_id=6, delivery_tag=b"t6", more=True, payload=message[:20])

@@ -5,7 +5,7 @@
 # character whatever the message holds. A value is written as it is where that cannot be mistaken, else between quotes:
 # `\n`, `\"`, `\u202e`, and `\xff` for an octet that is not UTF-8. The work for a line is bounded, however long the values.
 #
-# Uses: arrow, table, table_columns, cursor (Span), utf8. Included by _core.pyx.
+# Uses: arrow, table, table_columns, cursor (Span), utf8, words. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from libc.string cimport strlen
 
@@ -87,8 +87,13 @@ cdef inline void line_piece(DetailLine* l, const void* p, int n) noexcept nogil:
 
 
 cdef inline void line_ascii(DetailLine* l, const uint8_t* p, int64_t n) noexcept nogil:
-    """Our own words."""
+    """Octets that are ASCII and need no escape: our own words."""
     cdef int64_t i
+    if not l.cut and n <= LINE_CUT - l.size:
+        memcpy(l.at + l.size, p, <size_t>n)
+        l.size += <int>n
+        l.safe = l.size
+        return
     for i in range(n):
         line_piece(l, p + i, 1)
 
@@ -170,6 +175,9 @@ cdef void line_string(DetailLine* l, const Span* s, int most) noexcept nogil:
     cdef uint32_t i = 0, n
     cdef int size, begin
     cdef bint quoted = line_is_quoted(s, most)
+    if not quoted and s.size <= <uint32_t>most and is_ascii(s.at, s.size):
+        line_ascii(l, s.at, s.size)
+        return
     if quoted:
         line_piece(l, b'"', 1)
     begin = l.size

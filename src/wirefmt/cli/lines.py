@@ -50,7 +50,7 @@ class Line(NamedTuple):
     arrow: str
     kind: str
     detail: str
-    tail: str  # payload, or what the message was converted to
+    tail: str  # the payload, or what the message was converted to, with a mark before it
     error: str | None
 
 
@@ -178,7 +178,7 @@ class LinesWriter:
         if wrong and not below and left > cell_len(wrong):
             wrong, behind = "", wrong
             left -= cell_len(behind) + 1
-        tail = f"{' ' if detail else ''}| {line.tail}" if line.tail else ""
+        tail = f"{' ' if detail else ''}{line.tail}" if line.tail else ""
         if tail and not below and left >= min(cell_len(tail), LEAST):
             text += self._styled(_cut(tail, left), _DIM)
         self._put(f"{text.rstrip()} {self._styled(behind, _RED)}".rstrip())
@@ -204,8 +204,8 @@ def _lines(batch: pa.RecordBatch) -> list[Line]:
     def shown(value: object) -> str:
         return printable(str(value)) if value is not None else ""
 
-    tails = column("converted") if "converted" in batch.schema.names else column("payload")
-    rows = zip(json_values(batch.column("ts")), *map(column, COLUMNS[1:]), tails, strict=True)
+    mark, last = ("=>", "converted") if "converted" in batch.schema.names else ("|", "payload")
+    rows = zip(json_values(batch.column("ts")), *map(column, COLUMNS[1:]), column(last), strict=True)
     lines = []
     for (
         ts,
@@ -235,7 +235,7 @@ def _lines(batch: pa.RecordBatch) -> list[Line]:
                 arrow=_ARROWS.get(way, ""),
                 kind=shown(kind) if kind is not None else f"({status})",
                 detail=shown(detail),
-                tail=cell(tail, SHOWN) if tail else "",
+                tail=f"{mark} {cell(tail, SHOWN)}" if tail else "",
                 error=error,
             )
         )

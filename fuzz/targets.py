@@ -228,7 +228,7 @@ def topic_seeds() -> Iterator[bytes]:
 
 def rows_of(octets: bytes, step: int, **options: Any) -> list[Any]:
     """All rows of a capture file fed in chunks of `step` octets, as lists of columns, batch after batch."""
-    decoder = CaptureDecoder(columns=CAPTURE_COLUMNS, batch_rows=16, **options)
+    decoder = CaptureDecoder(columns=CAPTURE_COLUMNS, batch_rows=16, detail=True, **options)
     found: list[Any] = []
 
     def take(final: bool = False) -> None:
@@ -263,6 +263,7 @@ CAPTURE_COLUMNS = [
     "wire_size",
     "status",
     "error",
+    "detail",
 ]
 
 
@@ -274,6 +275,7 @@ def capture(data: bytes) -> None:
     options: dict[str, Any] = {"strictness": "strict" if data[0] & 0x80 else "lax", "tunnels": bool(data[0] & 0x40)}
     whole = rows_of(octets, max(1, len(octets)), **options)
     same(rows_of(octets, (1, 7, 64, 1000)[data[0] % 4], **options), whole, "rows for other chunks")
+    same(all(0 < len(row[-1].encode()) <= 200 for row in whole if row[-1] is not None), True, "detail")
 
 
 def scanned(octets: bytes, step: int, **options: Any) -> list[Any]:

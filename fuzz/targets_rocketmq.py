@@ -148,7 +148,7 @@ def flow(data: bytes) -> None:
             continue
         frame = bytes.fromhex("020000000002 020000000001 0800") + ip + tcp + payload
         out.append(struct.pack("<IIII", i, 0, len(frame), len(frame)) + frame)
-    decoder = CaptureDecoder(decode_as="tcp.port==10911,rocketmq")
+    decoder = CaptureDecoder(decode_as="tcp.port==10911,rocketmq", detail=True)
     decoder.begin_file("c", 0)
     decoder.feed(b"".join(out))
     decoder.end_file()
@@ -156,6 +156,9 @@ def flow(data: bytes) -> None:
     batch = decoder.take(final=True)
     if batch is not None:
         same(set(batch["status"].tolist()) <= {"ok", "partial", "gap", "malformed"}, True, "status")
+        same(
+            all(0 < len(line.encode()) <= 200 for line in batch["detail"].tolist() if line is not None), True, "detail"
+        )
 
 
 def flow_seeds() -> Iterator[bytes]:

@@ -815,21 +815,104 @@ def plain(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 200])
-def test_a_table_fits_the_terminal(columns):
-    code, shown = terminal("decode", V5, columns=columns)
+@pytest.mark.parametrize("names", [(), ("--columns", "ts,client_id,direction,kind,destination,qos,payload,error")])
+def test_a_table_fits_the_terminal(columns, names):
+    code, shown = terminal("decode", V5, *names, columns=columns)
     lines = plain(shown)
     assert code == 0
-    assert lines[0].split()[:4] == ["ts", "client_id", "dir", "kind"] or columns < 100
-    assert len(lines) == COUNTS[V5.name] + 1
+    assert len(lines) == COUNTS[V5.name] + (1 if names else 2)  # the header; before it date and server
     assert "\x1b[1m" in shown  # the header stands out
     assert not [line for line in lines if cell_len(line) > columns]
 
 
+@pytest.mark.parametrize("columns", [50, 80, 130])
+@pytest.mark.parametrize("names", [(), ("--columns", "ts,src_ip,client_id,kind,destination,payload,error")])
+def test_the_kind_is_never_cut(columns, names, v5):
+    """`connection.start-ok` and `UNSUBSCRIBE` are whole at any width."""
+    for path in (V5, SAMPLES / "rabbitmq-pyamqp-amqp091.pcap"):
+        with capture.read(path, columns=("kind",)) as reader:
+            kinds = Counter(pa.table(reader).column("kind").to_pylist())
+        lines = plain(terminal("decode", path, *names, columns=columns)[1])
+        told = Counter(word for line in lines for word in set(line.split()) if word in kinds)
+        assert told == kinds
+
+
+def test_the_default_table_at_80_columns():
+    """Time of day, the date once, the server once, who, channel, kind, detail: written out by hand from tshark's decode."""
+    lines = plain(terminal("decode", SAMPLES / "rabbitmq-pyamqp-amqp091.pcap", "-n", 12, columns=80)[1])
+    assert lines[:4] == [
+        "2026-11-21 UTC, server 127.0.0.1:5672",
+        "time         client          ch    kind          detail",
+        "02:37:27.182 127.0.0.1:60334    -> protocol-header 0-9-1",
+        "02:37:27.188 127.0.0.1:60334  0 <- connection.start product=RabbitMQ version=3.…",
+    ]
+    assert lines[5] == "02:37:27.195 127.0.0.1:60334  0 <- connection.tune channel_max=2047 frame_max=1…"
+    assert lines[-1] == "02:37:27.209 127.0.0.1:60334  1 -> queue.declare queue=pa.q durable"
+
+
+def test_a_wide_terminal_has_more():
+    """Microseconds, the server of each row, the payload; no channel where there is none."""
+    lines = plain(terminal("decode", V5, "--filter", "kind == 'PUBLISH'", "-n", 5, columns=140)[1])
+    assert lines[0] == "2026-11-21 UTC"
+    assert lines[1].split() == ["time", "client", "server", "kind", "detail"]
+    assert re.fullmatch(
+        r"02:21:07\.\d{6} sub-ü-5 +127\.0\.0\.1:1883 <- PUBLISH t/q0 qos=0 retain size=8 subscription_identifier=1 \| \S+",
+        lines[2],
+    )
+
+
+def test_explaining_texts_are_not_cut():
+    """A reply text that has no room goes on below; a list of names is cut."""
+    lines = plain(
+        terminal("decode", SAMPLES / "rabbitmq-pyamqp-amqp091.pcap", "--filter", "kind == 'channel.close'", columns=80)[
+            1
+        ]
+    )
+    assert lines[2].endswith('<- channel.close 404 "NOT_FOUND - no queue')
+    assert lines[3] == "    'missing' in vhost '/'\" method=queue.declare"
+
+
+def test_a_column_that_was_left_out_comes_back_with_a_header(tmp_path):
+    """500 rows settle the columns. What comes after them may need a channel, another server, another day: then the next 500
+    rows do."""
+    frames = []
+    for i, (server, port) in enumerate(((1, 1883), (2, 1883), (2, 1884))):
+        tcp = Tcp(server=0x0A000000 + server, port=port, client_port=40000 + i)
+        pings = b"".join(packet(0xC0) for _ in range(600 if i == 0 else 3))
+        frames += tcp.open() + tcp.send(0, connect(f"c{i}")) + tcp.send(1, connack()) + tcp.send(0, pings) + tcp.close()
+    (tmp_path / "a.pcap").write_bytes(pcap(frames))
+    (tmp_path / "b.pcap").write_bytes(pcap(frames[:5], first=100_000_000))
+    shutil.copy(SAMPLES / "rabbitmq-pyamqp-amqp091.pcap", tmp_path / "c.pcap")
+    lines = plain(terminal("decode", tmp_path, columns=80)[1])
+    heads = [i for i, line in enumerate(lines) if line.startswith("time ")]
+    assert [lines[i - 1] for i in heads] == [
+        "2023-11-14 UTC, server 10.0.0.1:1883", "2023-11-14 UTC", "2023-11-16 UTC", "2026-11-21 UTC",
+    ]  # fmt: skip
+    assert [lines[i].split()[1:-2] for i in heads] == [
+        ["client"], *[["client", "server", "ch"]] * 3
+    ]  # fmt: skip
+    assert not [line for line in lines if cell_len(line) > 80]
+
+
 def test_what_was_wrong_stands_below_its_row_where_there_is_no_room():
-    _, shown = terminal("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", columns=90)
+    _, shown = terminal("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", columns=80)
     lines = plain(shown)
-    assert not [line for line in lines if cell_len(line) > 90]
+    assert not [line for line in lines if cell_len(line) > 80]
     assert sum(line.startswith("    ! cut by the snapshot length") for line in lines) > 20
+    assert sum(" (gap) " in line or line.endswith(" (gap)") for line in lines) > 10
+
+
+def test_nothing_of_a_capture_steers_the_terminal(tmp_path):
+    tcp = Tcp()
+    bad = "\x1b[2J\u202e\n"
+    octets = connect(f"id{bad}") + publish(f"t{bad}", bad.encode())
+    (tmp_path / "a.pcap").write_bytes(pcap(tcp.open() + tcp.send(0, octets) + tcp.close()))
+    shown = terminal("decode", tmp_path / "a.pcap", columns=200)[1]
+    text = "\n".join(plain(shown))
+    assert "\x1b" not in text.replace("\n", "")
+    assert "\u202e" not in shown
+    assert "\x1b[2J" not in shown
+    assert len(plain(shown)) == 4
 
 
 def test_binary_formats_are_not_for_a_terminal():
@@ -864,9 +947,29 @@ def test_a_table_in_a_pipe_is_whole_and_plain(wirefmt):
     assert Counter(line.split()[0] for line in lines[1:])["PUBLISH"] == 293
 
 
-def test_what_was_wrong_stands_behind_its_row(wirefmt):
+def test_the_default_table_in_a_pipe_is_whole_and_plain(wirefmt):
+    """One line a message, with the server, whatever the width; what was wrong stands behind its row."""
     _, out, _ = wirefmt("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap")
-    assert any("  ! " in line for line in out.decode().splitlines())
+    with capture.read(SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", detail=True) as reader:
+        told = pa.table(reader).to_pylist()
+    lines = out.decode().splitlines()
+    assert b"\x1b" not in out
+    assert lines[1].split() == ["time", "client", "server", "kind", "detail"]
+    assert len(lines) == len(told) + 2
+    for line, row in zip(lines[2:], told, strict=True):
+        assert (row["detail"] or "") in line
+        assert row["error"] is None or line.endswith(f" ! {row['error']}")
+        assert f"{row['ts']:%H:%M:%S.%f}" == line.split()[0]
+
+
+def test_detail_in_other_formats(wirefmt):
+    """It is filled where it is named, or asked for."""
+    for options, there in (((), False), (("--detail",), True), (("--columns", "kind,detail"), True),
+                           (("--filter", "detail.startswith('version=5.0')"), True)):  # fmt: skip
+        _, out, _ = wirefmt("decode", V5, "--format", "jsonl", *options)
+        rows = json_lines(out)
+        assert ("detail" in rows[0]) == there
+        assert rows[0]["kind"] == "CONNECT"
 
 
 def test_nothing_found_is_said(wirefmt):

@@ -353,10 +353,9 @@ def test_decode_as(wirefmt, tmp_path, to):
 
 def test_decode_as_for_people(wirefmt):
     code, out, _ = wirefmt("decode", SAMPLES / "rabbitmq-rhea-amqp10.pcap.gz", "--as", "amqp091")
-    header, *rows = out.splitlines()
+    rows = out.splitlines()
     assert code == 0
-    assert header.split()[-1] == "converted"
-    assert sum("  02000100" in row for row in rows) == 133
+    assert sum(" => 02000100" in row for row in rows) == 133
     assert sum("; not converted: sections are out of order" in row for row in rows) == 3
 
 

@@ -46,6 +46,13 @@ def test_found_without_registration(spark, folder, truth):
     assert rows(frame.toArrow()) == truth
 
 
+def test_detail_is_filled_where_it_is_asked_for(spark, folder, truth):
+    assert load(spark, folder, columns="detail").toArrow().column("detail").null_count == len(truth)
+    told = load(spark, folder, columns="detail", detail="true").toArrow()
+    assert rows(told) == one_process([folder / name for name in CAPTURES], columns=("detail",), detail=True)
+    assert told.column("detail").null_count < len(truth) / 2
+
+
 @pytest.mark.parametrize("split_size", [700, 20_011, 60_000])
 def test_rows_do_not_depend_on_the_split(spark, folder, truth, split_size):
     frame = load(spark, folder, splitSize=str(split_size))

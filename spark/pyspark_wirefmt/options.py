@@ -98,6 +98,7 @@ class Options:
     tunnels: bool = _option(_flag, False, core=True)
     limits: Mapping[str, int] | None = _option(_limits, None, core=True)
     octets: bool = _option(_flag, False, core=True)
+    detail: bool = _option(_flag, False, core=True)
 
     convert_to: str | None = _option(_one_of(*PROTOCOLS), None)
     dialect: str = _option(_one_of(*DIALECTS), "documented")

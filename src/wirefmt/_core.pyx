@@ -48,6 +48,8 @@ include "_core/arrow.pxi"
 include "_core/table_columns.pxi"
 # the message table: the columns all protocols share
 include "_core/table.pxi"
+# a message in one line: how fields get into it
+include "_core/detail.pxi"
 
 # ---- protocols, each knowing no other
 # GENERATED from wirefmt/spec/mqtt.py
@@ -60,6 +62,8 @@ include "_core/mqtt_messages.pxi"
 include "_core/mqtt_topics.pxi"
 # MqttPacket -> columns
 include "_core/mqtt_columns.pxi"
+# ... -> one line
+include "_core/mqtt_detail.pxi"
 # GENERATED from wirefmt/spec/amqp091.py
 include "_core/amqp091_table.pxi"
 # AMQP 0.9.1: octets -> Amqp091Frame, field tables, contents of channels, nogil
@@ -78,6 +82,8 @@ include "_core/amqp091_text.pxi"
 include "_core/amqp091_columns.pxi"
 # ... -> rows of the message table
 include "_core/amqp091_rows.pxi"
+# ... -> one line
+include "_core/amqp091_detail.pxi"
 # GENERATED from wirefmt/spec/amqp10.py
 include "_core/amqp10_table.pxi"
 # the type system over octets, nogil
@@ -100,6 +106,8 @@ include "_core/amqp10_text.pxi"
 include "_core/amqp10_columns.pxi"
 # ... -> rows of the message table
 include "_core/amqp10_rows.pxi"
+# ... -> one line
+include "_core/amqp10_detail.pxi"
 # GENERATED from wirefmt/spec/rocketmq.py
 include "_core/rocketmq_table.pxi"
 # octets -> RocketmqFrame, stored messages, nogil
@@ -116,6 +124,8 @@ include "_core/rocketmq_json.pxi"
 include "_core/rocketmq_messages.pxi"
 # RocketmqFrame -> columns
 include "_core/rocketmq_columns.pxi"
+# ... -> one line
+include "_core/rocketmq_detail.pxi"
 # GENERATED from wirefmt/spec/nsq.py
 include "_core/nsq_table.pxi"
 # JSON objects, member by member, nogil
@@ -126,6 +136,8 @@ include "_core/nsq.pxi"
 include "_core/nsq_messages.pxi"
 # NsqUnit -> columns
 include "_core/nsq_columns.pxi"
+# ... -> one line
+include "_core/nsq_detail.pxi"
 # GENERATED from wirefmt/spec/phpmq.py
 include "_core/phpmq_table.pxi"
 # PHPMQ: octets -> PhpmqMessage, nogil
@@ -134,6 +146,8 @@ include "_core/phpmq.pxi"
 include "_core/phpmq_messages.pxi"
 # PhpmqMessage -> columns
 include "_core/phpmq_columns.pxi"
+# ... -> one line
+include "_core/phpmq_detail.pxi"
 
 # ---- conversions: the only rooms where two protocols meet
 # rows of rules, compiled

@@ -8,7 +8,7 @@
 # Behind a hole contents may have lost their method: they are `partial` rows of kind `header` (with properties and body)
 # or `body`. In a direction without a hole such frames are faults of the sender, and their rows `malformed`.
 #
-# Uses: be, status, octets, faults, table, protocol, amqp091, amqp091_rows. Included by _core.pyx.
+# Uses: be, status, octets, faults, table, protocol, amqp091, amqp091_rows, amqp091_detail. Included by _core.pyx.
 
 cdef enum:
     AMQP091_CONTENTS_MAX = 256      # contents under way in one direction; the oldest makes room for one more
@@ -298,6 +298,9 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
         size = snprintf(said, sizeof(said), "%s", amqp091_check_text[<int>AMQP091_CHECK_HEADER_UNEXPECTED])
     elif k.note and status == ROW_OK:
         size = snprintf(said, sizeof(said), "%s at offset %lld", amqp091_check_text[k.note], <long long>k.note_offset)
+    if t.options.detail and not k.octets.failed:
+        amqp091_put_detail(t, row, &k.method if k.method.type == AMQP091_FRAME_METHOD else NULL,
+                           &k.header if k.header.type else NULL)
     if t.options.octets and status == ROW_OK and not amqp091_put_octets(t, row, k, rest) and not size:
         size = snprintf(said, sizeof(said), "%s", HIDDEN_OCTETS)
     t.put_status(row, status, said if size else NULL, min(size, <int>sizeof(said) - 1))
@@ -345,6 +348,8 @@ cdef void amqp091_put_alone(MessageTable t, const MessageContext* m, Amqp091Conn
     cdef int64_t row = t.begin_row(m)
     if status == ROW_OK:
         amqp091_put_row(t, row, frame, &c.flow, m.direction)
+        if t.options.detail:
+            amqp091_put_detail(t, row, frame, NULL)
     else:
         amqp091_put_kind(t, row, frame, m.direction)
     if frame.type == AMQP091_FRAME_BODY and frame.payload.at != NULL:

@@ -11,7 +11,8 @@
 # their payload does not begin with a section of a message; such a delivery is a `partial` row without a message. One that
 # stops has the sections that are whole, and what there is of its data.
 #
-# Uses: be, status, octets, faults, table, protocol, amqp10, amqp10_rows. Included by _core.pyx.
+# Uses: be, status, octets, faults, table, protocol, amqp10, amqp10_rows, detail,
+# amqp10_detail. Included by _core.pyx.
 
 cdef enum:
     AMQP10_DELIVERIES_MAX = 256     # unfinished in one direction; the oldest makes room for one more
@@ -227,11 +228,9 @@ cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10Fra
     c.link_octets += <int64_t>o.size
 
 
-cdef void amqp10_put_destination(MessageTable t, int64_t row, const Amqp10Connection* c, const Amqp10Frame* f,
-                                 int direction) noexcept nogil:
-    """The address of the link that a frame names by its handle."""
+cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10Frame* f, int direction) noexcept nogil:
+    """The link that a frame names by its handle; NULL: it names none, or one that is not known."""
     cdef const Amqp10Composite* p = &f.performative
-    cdef const Amqp10Link* link
     cdef uint64_t handle = 0
     cdef int field
     if p.shape == AMQP10_TRANSFER:
@@ -243,12 +242,10 @@ cdef void amqp10_put_destination(MessageTable t, int64_t row, const Amqp10Connec
     elif p.shape == AMQP10_DETACH:
         field = AMQP10_DETACH_HANDLE
     else:
-        return
+        return NULL
     if not amqp10_field_unsigned(p, field, &handle):
-        return
-    link = amqp10_find_link(c, amqp10_link_key(direction, f.channel, handle))
-    if link != NULL:
-        put_octets(t.cols + T_DESTINATION, row, link.address, link.size)
+        return NULL
+    return amqp10_find_link(c, amqp10_link_key(direction, f.channel, handle))
 
 
 cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10Frame* f) noexcept nogil:
@@ -277,10 +274,20 @@ cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10Fram
 cdef void amqp10_put_frame(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10Frame* f,
                            int direction) noexcept nogil:
     """A frame's columns, with what the connection knows."""
+    cdef const Amqp10Link* link = amqp10_link_of(c, f, direction)
     amqp10_put_row(t, row, f, direction)
     if c.client_id.size:
         put_text(t.cols + T_CLIENT_ID, row, &c.client_id)
-    amqp10_put_destination(t, row, c, f, direction)
+    if link != NULL:
+        put_octets(t.cols + T_DESTINATION, row, link.address, link.size)
+
+
+cdef void amqp10_put_line(MessageTable t, int64_t row, const Amqp10Connection* c, const Amqp10Frame* f, int direction,
+                          const uint8_t* p, size_t n, int transfers) noexcept nogil:
+    """A frame's `detail`; of a transfer with the delivery's payload p[:n] and how many transfers it came in."""
+    cdef const Amqp10Link* link = amqp10_link_of(c, f, direction)
+    cdef Span address = span_of(link.address, link.size) if link != NULL else span_of(NULL, 0)
+    amqp10_put_detail(t, row, f, &address, p, n, transfers)
 
 
 cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Frame* f, const uint8_t* p, size_t n, int64_t base,
@@ -362,6 +369,8 @@ cdef void amqp10_put_alone(MessageTable t, const MessageContext* m, Amqp10Connec
     cdef int status = ROW_OK
     cdef bint aborted = False
     amqp10_put_frame(t, row, c, f, m.direction)
+    if t.options.detail:
+        amqp10_put_line(t, row, c, f, m.direction, f.payload.at, f.payload.size, 1)
     if f.performative.shape == AMQP10_TRANSFER:
         put_i32(fields + A10_TRANSFERS, row, 1)
         amqp10_field_boolean(&f.performative, AMQP10_TRANSFER_ABORTED, &aborted)
@@ -479,6 +488,8 @@ cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, con
     if k.lacks_first:                       # channel and handle it has, like every transfer
         f.performative.at[<int>AMQP10_TRANSFER_DELIVERY_ID] = NULL
     amqp10_put_frame(t, row, c, f, k.m.direction)
+    if t.options.detail:
+        amqp10_put_line(t, row, c, f, k.m.direction, NULL if k.lacks_first else k.payload.at, k.payload.size, k.transfers)
     return not k.lacks_first
 
 
@@ -657,6 +668,8 @@ cdef void amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
     if k == NULL:
         row = t.begin_row(m)
         amqp10_put_frame(t, row, c, &f, m.direction)
+        if t.options.detail:
+            amqp10_put_line(t, row, c, &f, m.direction, f.payload.at, f.payload.size, 1)
         put_i32(t.cols[<int>T_AMQP10].children + A10_TRANSFERS, row, 1)
         amqp10_put_some(t, row, &f, f.payload.at, f.payload.size)
         t.put_status(row, ROW_PARTIAL, text, <int64_t>text_size)

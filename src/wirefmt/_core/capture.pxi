@@ -132,7 +132,7 @@ cdef class CaptureDecoder(Reassembler):
 
     def __init__(self, *, protocols=None, decode_as=(), columns=None, payload=True, payload_max=None,
                  expose_credentials=False, strictness="lax", batch_rows=16384, batch_bytes=16 << 20,
-                 flows="in-file", tunnels=False, slice=(0, 1), limits=None, octets=False):
+                 flows="in-file", tunnels=False, slice=(0, 1), limits=None, octets=False, detail=False):
         if strictness not in ("lax", "strict"):
             raise ValueError(f"strictness is 'lax' or 'strict', not {strictness!r}")
         if flows not in ("in-file", "across-files"):
@@ -149,7 +149,7 @@ cdef class CaptureDecoder(Reassembler):
         self.batch_bytes = min(batch_bytes, 1 << 30)    # a column of a batch has 32-bit offsets
         self.name_objects = []
         self.table = MessageTable(columns, payload=payload, payload_max=payload_max, expose_credentials=expose_credentials,
-                                  octets=octets)
+                                  octets=octets, detail=detail)
         self.file = PcapFile()
         self.packets = PacketParser(tunnels=tunnels)
         self.set_protocols(protocols, decode_as)

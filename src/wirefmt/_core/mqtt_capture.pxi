@@ -1,6 +1,6 @@
 # MQTT in captures: how a stream of it is known, framed, and put into the message table.
 #
-# Uses: be, status, varint, utf8, faults, table, protocol, mqtt, mqtt_columns. Included by _core.pyx.
+# Uses: be, status, varint, utf8, faults, table, protocol, mqtt, mqtt_columns, mqtt_detail. Included by _core.pyx.
 
 cdef enum:
     MQTT_PART_MAX = 4096        # octets: what is not PUBLISH and claims to be larger is no packet boundary
@@ -161,6 +161,8 @@ cdef void mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
     if packet.type == MQTT_CONNECT:
         c.known = packet.version
     mqtt_put_row(t, row, &packet, &c.flow, m.direction)
+    if t.options.detail:
+        mqtt_put_detail(t, row, &packet, &c.flow, m.direction)
     if packet.type == MQTT_PUBLISH:
         secret = t.hides_octets() and holds_secret_property(&packet.properties)
         if not secret:
@@ -204,6 +206,8 @@ cdef void mqtt_put_part(MessageTable t, const MessageContext* m, void* state, ui
             whole = mqtt_parse(p, n, &o, &packet, &f) == OK
     if whole:
         mqtt_put_row(t, row, &packet, &c.flow, m.direction)
+        if t.options.detail:
+            mqtt_put_detail(t, row, &packet, &c.flow, m.direction)
     else:
         mqtt_put_kind(t, row, p[0])
     t.put_status(row, ROW_PARTIAL, text, text_size)

@@ -2,7 +2,7 @@
 #
 # Behind the answer to IDENTIFY a stream may go on compressed or under TLS; `nsq_carrier` says so, and capture.pxi unpacks.
 #
-# Uses: be, status, faults, table, protocol, nsq, nsq_columns. Included by _core.pyx.
+# Uses: be, status, faults, table, protocol, nsq, nsq_columns, nsq_detail. Included by _core.pyx.
 
 cdef enum:
     NSQ_SEARCH_MAX = 1 << 18    # octets: the largest frame the search for a boundary waits for
@@ -111,6 +111,8 @@ cdef void nsq_put(MessageTable t, const MessageContext* m, void* state, bint str
         t.put_status(row, ROW_MALFORMED, text, size)
         return
     nsq_put_row(t, row, &u, &c.flow)
+    if t.options.detail:
+        nsq_put_detail(t, row, &u, &c.flow)
     if u.note:
         size = snprintf(text, sizeof(text), "%s at offset %lld", nsq_check_text[u.note], <long long>u.note_offset)
         t.put_status(row, ROW_OK, text, min(size, <int>sizeof(text) - 1))
@@ -143,6 +145,8 @@ cdef void nsq_put_part(MessageTable t, const MessageContext* m, void* state, uin
         kind = NSQ_COMMAND
     if (kind == NSQ_MESSAGE or kind == NSQ_PUB or kind == NSQ_DPUB) and nsq_parse(p, n, &o, &u, &f) == OK:
         nsq_put_row(t, row, &u, &c.flow)
+        if t.options.detail:
+            nsq_put_detail(t, row, &u, &c.flow)
     else:
         nsq_put_kind(t, row, kind)
     t.put_status(row, ROW_PARTIAL, text, text_size)

@@ -152,24 +152,37 @@ cdef size_t nsq_store_utf8(uint8_t* p, uint32_t c) noexcept nogil:
     return 4
 
 
-cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow) noexcept nogil:
-    """Members of IDENTIFY's JSON or of an answer to IDENTIFY or AUTH: the last of a name that is of its type."""
-    cdef NsqMember[NSQ_FIELDS] found
+cdef bint nsq_find_members(const Span* text, NsqMember* found, NsqMember* client) noexcept nogil:
+    """Members of IDENTIFY's JSON or of an answer to IDENTIFY or AUTH: the last of a name that is of its type. `found`: by
+    field of the struct, zeroed. `client`: client_id, unless it is empty. False: it is no JSON object, or not to its end."""
     cdef NsqJson j
     cdef NsqMember m
+    cdef int i
+    cdef int begun = nsq_json_begin(&j, text.at, text.size)
+    while begun == NSQ_JSON_OBJECT and nsq_json_next(&j, &m):
+        i = nsq_field_of(&m.name)
+        if i == -2 and m.type == NSQ_JSON_STRING and m.value.size:
+            client[0] = m
+        elif i >= 0 and nsq_has_type(&m, NSQ_JSON_KIND[i]):
+            found[i] = m
+    return j.check == 0
+
+
+cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow) noexcept nogil:
+    """The members that are fields of the struct; what the connection learns from them."""
+    cdef NsqMember[NSQ_FIELDS] found
+    cdef NsqMember client
     cdef Span shown
     cdef uint8_t[NSQ_TEXT_MAX] room
     cdef int i, type
-    cdef int begun = nsq_json_begin(&j, text.at, text.size)
+    cdef bint whole
     memset(found, 0, sizeof(found))
-    while begun == NSQ_JSON_OBJECT and nsq_json_next(&j, &m):
-        i = nsq_field_of(&m.name)
-        if i == -2 and m.type == NSQ_JSON_STRING:
-            nsq_json_string_to(&m.value, room, &shown)
-            nsq_keep_text(&flow.client_id, &shown)
-        elif i >= 0 and nsq_has_type(&m, NSQ_JSON_KIND[i]):
-            found[i] = m
-    if j.check:
+    client.type = NSQ_JSON_NONE
+    whole = nsq_find_members(text, found, &client)
+    if client.type == NSQ_JSON_STRING:
+        nsq_json_string_to(&client.value, room, &shown)
+        nsq_keep_text(&flow.client_id, &shown)
+    if not whole:
         return
     for i in range(NSQ_F_HOSTNAME, NSQ_F_PERMISSION_COUNT + 1):
         type = found[i].type

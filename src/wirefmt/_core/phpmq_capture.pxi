@@ -3,7 +3,7 @@
 # No port is registered, and what runs on the sample configuration's (9100) is nearly always something else: streams are
 # known by their first octets, or by decode_as.
 #
-# Uses: status, faults, table, protocol, phpmq, phpmq_columns. Included by _core.pyx.
+# Uses: status, faults, table, protocol, phpmq, phpmq_columns, phpmq_detail. Included by _core.pyx.
 
 cdef enum:
     PHPMQ_SEARCH_MAX = 1 << 18  # octets: the largest message the search for a boundary waits for
@@ -71,6 +71,8 @@ cdef void phpmq_put(MessageTable t, const MessageContext* m, void* state, bint s
         t.put_status(row, ROW_MALFORMED, text, size)
         return
     phpmq_put_row(t, row, &message)
+    if t.options.detail:
+        phpmq_put_detail(t, row, &message)
     if message.note:
         size = snprintf(text, sizeof(text), "%s at offset %lld", phpmq_check_text[message.note],
                         <long long>message.note_offset)
@@ -108,6 +110,8 @@ cdef void phpmq_put_part(MessageTable t, const MessageContext* m, void* state, u
         phpmq_keep_packet(&x, <int>i, &packet)
     if message.packets != NULL:
         phpmq_put_row(t, row, &message)
+        if t.options.detail:
+            phpmq_put_detail(t, row, &message)
     else:
         put_text(t.cols + T_PROTOCOL, row, &PHPMQ_PROTOCOL_TEXT)
     t.put_status(row, ROW_PARTIAL, text, text_size)

@@ -6,8 +6,8 @@
 # A response says nothing of what it answers: the connection remembers its requests by their number (opaque), the last
 # ROCKETMQ_ASKED_MOST of each direction, with topic and group.
 #
-# Uses: protocol, table, arrow, rocketmq, rocketmq_table, rocketmq_bodies (decompression, ids), rocketmq_columns. Included
-# by _core.pyx.
+# Uses: protocol, table, arrow, rocketmq, rocketmq_table, rocketmq_bodies (decompression, ids), rocketmq_columns,
+# detail, rocketmq_detail. Included by _core.pyx.
 from wirefmt.spec.table import ROCKETMQ_OPERATIONS as ROCKETMQ_OPERATION_ROWS
 
 
@@ -446,13 +446,40 @@ cdef int rocketmq_inflate(const Span* body, int sys_flag, RocketmqScratch* out, 
         return <int>PyBytes_GET_SIZE(text)
 
 
+cdef void rocketmq_put_line(MessageTable t, int64_t row, const RocketmqRow* x, const Span* properties,
+                            const RocketmqMessage* stored, int messages) noexcept nogil:
+    """The row's `detail`: of a stored message, or (NULL) of the command with `messages` in its body."""
+    cdef RocketmqDetailOf of
+    of.m = x.m
+    of.fields = x.fields
+    of.topic = &x.slots[<int>ROCKETMQ_TOPIC]
+    of.group = &x.slots[<int>ROCKETMQ_GROUP]
+    of.producer_group = &x.slots[<int>ROCKETMQ_PRODUCER_GROUP]
+    of.queue_id = &x.slots[<int>ROCKETMQ_QUEUE_ID]
+    of.reconsume_times = &x.slots[<int>ROCKETMQ_RECONSUME_TIMES]
+    of.asked_topic = of.asked_group = of.client_id = span_of(NULL, 0)
+    if x.asked != NULL and x.asked.topic_size:
+        of.asked_topic = span_of(x.asked.names, x.asked.topic_size)
+    if x.asked != NULL and x.asked.group_size:
+        of.asked_group = span_of(x.asked.names + x.asked.topic_size, x.asked.group_size)
+    if x.c.client_id.size:
+        of.client_id = span_of(x.c.client_id.at, <size_t>x.c.client_id.size)
+    of.properties = properties[0]
+    of.stored = stored
+    of.place = x.place
+    of.response = x.response
+    of.messages = messages
+    of.scratch = &x.c.values
+    rocketmq_put_detail(t, row, &of)
+
+
 cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const RocketmqRow* x) noexcept nogil:
     """A command that is one row. A SEND has the message's properties, topic and body."""
     cdef Col* c = t.cols
     cdef Col* r = c[<int>T_ROCKETMQ].children
     cdef const RocketmqText* slots = x.slots
     cdef int64_t row = t.begin_row(m), sys_flag = 0
-    cdef Span properties
+    cdef Span properties = span_of(NULL, 0)
     cdef RocketmqMessage item
     cdef Fault f
     cdef const uint8_t* p
@@ -481,6 +508,8 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
             count += 1
             p += item.size
         put_i32(r + RM_MESSAGE_COUNT, row, count)
+    if t.options.detail:
+        rocketmq_put_line(t, row, x, &properties, NULL, count)
     if not x.response and slots[<int>ROCKETMQ_PROPERTIES].form != ROCKETMQ_NULL:
         rocketmq_number(&slots[<int>ROCKETMQ_SYS_FLAG], &sys_flag)
     if not t.tally.exposed and rocketmq_secret_body(x.m):
@@ -539,7 +568,7 @@ cdef void rocketmq_put_message(MessageTable t, int64_t row, const RocketmqRow* x
     cdef Col* c = t.cols
     cdef Col* r = c[<int>T_ROCKETMQ].children
     cdef RocketmqText text
-    cdef Span span
+    cdef Span span = span_of(NULL, 0)
     cdef uint8_t[56] digits
     cdef int n
     text.at = m.topic.at
@@ -569,6 +598,8 @@ cdef void rocketmq_put_message(MessageTable t, int64_t row, const RocketmqRow* x
     rocketmq_put_host(r + RM_STORE_HOST, row, &m.store_host, m.store_port)
     put_i32(r + RM_RECONSUME_TIMES, row, m.reconsume_times)
     put_i64(r + RM_PREPARED_TRANSACTION_OFFSET, row, m.prepared_transaction_offset)
+    if t.options.detail:
+        rocketmq_put_line(t, row, x, &span, m, 0)
     rocketmq_put_body(t, row, &m.body, m.sys_flag)
 
 

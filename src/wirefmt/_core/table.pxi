@@ -26,7 +26,7 @@ cdef enum:
 
 cdef struct TableOptions:
     uint8_t payload             # 0: payload column stays null; payload_size is there all the same
-    uint8_t octets              # 0: that column stays null
+    uint8_t octets, detail      # 0: that column stays null
     int64_t payload_max         # octets of a payload that are kept; -1: all
     uint64_t max_message        # octets of a payload that is put together from several frames
 
@@ -55,7 +55,7 @@ cdef class MessageTable(ColumnSet):
     cdef TableOptions options
 
     def __init__(self, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False,
-                 bint octets=False):
+                 bint octets=False, bint detail=False):
         if payload_max is not None and payload_max < 0:
             raise ValueError(f"payload_max is at least 0, not {payload_max}")
         self.set_columns(TABLE_COLUMNS, names)
@@ -63,6 +63,7 @@ cdef class MessageTable(ColumnSet):
         self.options.payload_max = -1 if payload_max is None else payload_max
         self.expose(expose_credentials)
         self.options.octets = octets
+        self.options.detail = detail and self.cols[<int>T_DETAIL].on
         self.options.max_message = MAX_MESSAGE
 
     cdef Batch take(self):

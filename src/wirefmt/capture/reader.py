@@ -30,6 +30,7 @@ def read(
     slice: tuple[int, int] = (0, 1),
     limits: Mapping[str, int] | None = None,
     octets: bool = False,
+    detail: bool = False,
 ) -> Reader:
     """Decode packet captures: pcap and pcapng, also inside gzip and zstd.
 
@@ -50,6 +51,7 @@ def read(
         limits: see `CaptureDecoder.LIMITS`: max_flows, max_out_of_order, max_message, max_buffered,
             max_inflated, idle_seconds.
         octets: True fills the column `octets`, which wirefmt.convert takes.
+        detail: True fills the column `detail`, the message in one line for people.
 
     Returns: a Reader.
     Raises: CaptureError where a file is missing or unreadable, or where the one capture given is none at all. Anything
@@ -71,6 +73,7 @@ def read(
         slice=slice,
         limits=limits,
         octets=octets,
+        detail=detail,
     )
     alone = not isinstance(source, Sequence) or isinstance(source, str)
     return Reader(decoder, find(source), columns, alone=alone)

@@ -11,8 +11,9 @@ from click.core import ParameterSource
 
 from .convert import TARGETS, conversion_options
 from .inputs import PANELS, batches, capture_options, columns_to_read, is_live, open_captures, parse_filter, verdict
+from .lines import COLUMNS as LINE_COLUMNS
+from .lines import LinesWriter
 from .output import FORMATS, format_of, no_rows, open_writer
-from .table import COLUMNS as TABLE_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +43,10 @@ _SHOWN = 64
 @click.option(
     "--octets", is_flag=True, panel="Columns",
     help="Fill the column octets (so does naming it): a message as wirefmt convert and wirefmt.convert take it.",
+)  # fmt: skip
+@click.option(
+    "--detail", is_flag=True, panel="Columns",
+    help="Fill the column detail (so does naming it): a message in one line, as the default table has it.",
 )  # fmt: skip
 @click.option(
     "--as", "to", type=click.Choice(TARGETS), panel="Conversion",
@@ -79,6 +84,7 @@ def decode(
     payload_max: int | None,
     expose_credentials: bool,
     octets: bool,
+    detail: bool,
     to: str | None,
     out: str | None,
     fmt: str | None,
@@ -100,6 +106,7 @@ def decode(
     fmt = format_of(out, fmt)
     condition = parse_filter(filter_text)
     shown = _shown(columns, fmt, to)
+    used = {*(shown or ()), *(condition.columns if condition else ())}
     if to is None:
         _refuse_without_as(conversion)
     with open_captures(
@@ -110,7 +117,8 @@ def decode(
         tunnels=tunnels,
         flows=flows,
         columns=columns_to_read(_needed(shown, to), condition),
-        octets=octets or to is not None or "octets" in {*(shown or ()), *(condition.columns if condition else ())},
+        octets=octets or to is not None or "octets" in used,
+        detail=detail or "detail" in used,
         payload=not no_payload,
         payload_max=payload_max,
         expose_credentials=expose_credentials,
@@ -130,7 +138,7 @@ def decode(
         rows = 0
         read = batches(reader, condition, to_terminal=to_terminal)
         live = is_live(files)
-        with open_writer(out, fmt, schema) as writer:
+        with open_writer(out, fmt, schema, LinesWriter if fmt == "table" and columns is None else None) as writer:
             for batch in read:
                 part = batch.slice(0, None if limit is None else limit - rows)
                 rows += part.num_rows
@@ -156,7 +164,7 @@ def _shown(columns: str | None, fmt: str, to: str | None) -> list[str] | None:
     if columns is None:
         if fmt != "table":
             return None
-        return [*TABLE_COLUMNS, CONVERTED.name] if to else list(TABLE_COLUMNS)
+        return [*LINE_COLUMNS, CONVERTED.name] if to else list(LINE_COLUMNS)
     known = [column.name for column in COLUMNS] + [CONVERTED.name] * (to is not None)
     shown = list(dict.fromkeys(name.strip() for name in columns.split(",") if name.strip()))
     for name in shown:

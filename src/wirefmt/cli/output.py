@@ -149,18 +149,23 @@ def format_of(out: str | None, asked: str | None) -> str:
 
 
 @contextmanager
-def open_writer(out: str | None, fmt: str, schema: pa.Schema) -> Iterator[Writer]:
-    """A writer onto a file, URL or standard output. A local file appears under its name once it is whole."""
+def open_writer(
+    out: str | None, fmt: str, schema: pa.Schema, make: Callable[[IO[bytes], pa.Schema], Writer] | None = None
+) -> Iterator[Writer]:
+    """A writer onto a file, URL or standard output. A local file appears under its name once it is whole.
+
+    make: makes the writer; by default that of the format."""
+    make = make or FORMATS[fmt].writer
     if out is None:
         if FORMATS[fmt].binary and sys.stdout.isatty():
             raise click.UsageError(f"{fmt} is not for a terminal: give -o FILE, or pipe it on")
-        writer = FORMATS[fmt].writer(sys.stdout.buffer, schema)
+        writer = make(sys.stdout.buffer, schema)
         yield writer
         writer.close()
         sys.stdout.buffer.flush()
         return
     with _open(out) as sink:
-        writer = FORMATS[fmt].writer(sink, schema)
+        writer = make(sink, schema)
         yield writer
         writer.close()
 

@@ -1,4 +1,4 @@
-"""Rows for people: aligned columns, streamed.
+"""Rows for people, of the columns that were asked for: aligned, streamed. lines.py has the default table.
 
 Widths come from the first rows; on a terminal the widest texts give way until a row fits in a line. What was wrong with
 a message (column `error`) stands behind its row or, where there is no room, below it; not in a column of its own.
@@ -14,8 +14,6 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What a table shows unless asked otherwise.
-COLUMNS = ("ts", "client_id", "direction", "kind", "destination", "qos", "sequence", "code", "payload", "error")
 #: Rows that are looked at for the widths.
 SAMPLE = 500
 #: Longest cell of a table, in characters; how narrow texts become on a terminal, and all where that is not enough.
@@ -90,8 +88,9 @@ class TableWriter:
         self._room = shutil.get_terminal_size().columns
         if self._terminal:
             room = self._room - len(_GAP) * (len(self._widths) - 1)
-            _fit(self._widths, self._texts, NARROW, room)
-            _fit(self._widths, list(range(len(self._widths))), NARROWEST, room)
+            whole = {i for i, name in enumerate(self._names) if name == "kind"}
+            _fit(self._widths, [i for i in self._texts if i not in whole], NARROW, room)
+            _fit(self._widths, [i for i in range(len(self._widths)) if i not in whole], NARROWEST, room)
         self._line(header, None, _BOLD)
         return held
 

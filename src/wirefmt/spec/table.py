@@ -539,6 +539,12 @@ COLUMNS: tuple[Column, ...] = (
         "what wirefmt.convert takes, where it is asked for: a PUBLISH packet; a message of AMQP 1.0; content header and "
         "body of AMQP 0.9.1 as frames. Null where they hold a secret, unless credentials are exposed",
     ),
+    Column(
+        "detail",
+        "string",
+        "the message in one line for people, where it is asked for: what its kind does not say yet. At most 200 bytes, never "
+        "a secret",
+    ),
 )
 
 #: What converting adds to a row: fields of the column `converted`.

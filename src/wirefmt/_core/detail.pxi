@@ -1,0 +1,290 @@
+# The column `detail`: a message in one line of text. Here are the line and how a field gets into it; a protocol's detail
+# room knows the fields. Which fields a kind of message has, and their order: wirefmt/spec/detail.py.
+#
+# A line has at most LINE_MAX octets, the last of them an ellipsis where it was cut. It is UTF-8, and holds no control
+# character whatever the message holds. A value is written as it is where that cannot be mistaken, else between quotes:
+# `\n`, `\"`, `\u202e`, and `\xff` for an octet that is not UTF-8. The work for a line is bounded, however long the values.
+#
+# Uses: arrow, table, table_columns, cursor (Span), utf8, words. Included by _core.pyx.
+from libc.stdio cimport snprintf
+from libc.string cimport strlen
+
+
+cdef enum:
+    LINE_MAX = 200                  # octets
+    LINE_CUT = 197                  # ... before the ellipsis of a line that is cut
+    LINE_VALUE = 100                # octets of a value that is a name; texts for people may fill the line
+    LINE_HEX = 16                   # octets of a binary value that are written
+    DETAIL_FIELDS = 2048            # of all kinds of messages
+
+
+cdef struct DetailLine:
+    int size
+    int safe                        # where it may be cut: at most LINE_CUT, not inside a character or an escape
+    bint cut
+    uint8_t[LINE_MAX] at
+
+
+cdef struct DetailField:
+    Text label                      # with its `=`; size 0: the value stands without one
+    int16_t what                    # which field, in the protocol's numbers
+    uint8_t some                    # it is left out where it is zero or empty
+    uint8_t both                    # a flag that is written where it is false, too
+
+
+cdef struct DetailForm:             # the fields of one kind of message, rows of DETAIL_FIELD
+    int first, count
+
+
+cdef DetailField[DETAIL_FIELDS] DETAIL_FIELD
+cdef int detail_field_count = 0
+cdef dict detail_labels = {}        # label -> row of DETAIL_FIELD that has it
+
+
+cdef int detail_form(str words, dict fields, DetailForm* form) except -1:
+    """The form that a row of wirefmt/spec/detail.py describes. fields: name -> number; KeyError for any other name."""
+    global detail_field_count
+    cdef DetailField* f
+    form.first = detail_field_count
+    for word in words.split():
+        if detail_field_count >= DETAIL_FIELDS:
+            raise IndexError("DETAIL_FIELDS is too small")
+        f = &DETAIL_FIELD[detail_field_count]
+        f.some = word.endswith("?")
+        f.both = word.endswith("!")
+        label, equals, name = word.rstrip("?!").partition("=")
+        f.what = <int16_t>fields[name if equals else label]
+        if label in detail_labels:
+            f.label = DETAIL_FIELD[<int>detail_labels[label]].label
+        else:
+            f.label = pad_text(f"{label}=".encode() if label else b"")
+            detail_labels[label] = detail_field_count
+        detail_field_count += 1
+    form.count = detail_field_count - form.first
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------ the line
+
+cdef inline void line_begin(DetailLine* l) noexcept nogil:
+    l.size = l.safe = 0
+    l.cut = False
+
+
+cdef inline void line_piece(DetailLine* l, const void* p, int n) noexcept nogil:
+    """Octets that stay together: a character, an escape."""
+    if l.cut:
+        return
+    if n > LINE_MAX - l.size:
+        memcpy(l.at + l.safe, b"\xe2\x80\xa6", 3)
+        l.size = l.safe + 3
+        l.cut = True
+        return
+    memcpy(l.at + l.size, p, <size_t>n)
+    l.size += n
+    if l.size <= LINE_CUT:
+        l.safe = l.size
+
+
+cdef inline void line_ascii(DetailLine* l, const uint8_t* p, int64_t n) noexcept nogil:
+    """Octets that are ASCII and need no escape: our own words."""
+    cdef int64_t i
+    if not l.cut and n <= LINE_CUT - l.size:
+        memcpy(l.at + l.size, p, <size_t>n)
+        l.size += <int>n
+        l.safe = l.size
+        return
+    for i in range(n):
+        line_piece(l, p + i, 1)
+
+
+cdef inline void line_words(DetailLine* l, const char* text) noexcept nogil:
+    line_ascii(l, <const uint8_t*>text, <int64_t>strlen(text))
+
+
+cdef inline void line_space(DetailLine* l) noexcept nogil:
+    """Between two fields."""
+    if l.size:
+        line_piece(l, b" ", 1)
+
+
+cdef void line_field(DetailLine* l, const DetailField* f) noexcept nogil:
+    """What stands before a field's value."""
+    line_space(l)
+    line_ascii(l, f.label.at, f.label.size)
+
+
+cdef void line_number(DetailLine* l, const DetailField* f, bint negative, uint64_t v) noexcept nogil:
+    """A field that is a number, -v where it is negative."""
+    if v == 0 and f.some:
+        return
+    line_field(l, f)
+    line_digits(l, negative, v)
+
+
+cdef void line_digits(DetailLine* l, bint negative, uint64_t v) noexcept nogil:
+    cdef char[24] text
+    line_ascii(l, <const uint8_t*>text, snprintf(text, sizeof(text), "%s%llu", <const char*>(b"-" if negative else b""),
+                                                 <unsigned long long>v))
+
+
+cdef inline void line_signed(DetailLine* l, const DetailField* f, int64_t v) noexcept nogil:
+    line_number(l, f, v < 0, <uint64_t>0 - <uint64_t>v if v < 0 else <uint64_t>v)
+
+
+cdef void line_flag(DetailLine* l, const DetailField* f, bint set_) noexcept nogil:
+    """A field that is a flag: its label, or `label=false` for those that say so."""
+    if not set_ and not f.both:
+        return
+    line_space(l)
+    if f.both:
+        line_ascii(l, f.label.at, f.label.size)
+        line_words(l, b"true" if set_ else b"false")
+    else:
+        line_ascii(l, f.label.at, f.label.size - 1)
+
+
+cdef void line_name(DetailLine* l, const DetailField* f, const Text* name) noexcept nogil:
+    """A field that is one of our own words."""
+    line_field(l, f)
+    line_ascii(l, name.at, name.size)
+
+
+# ------------------------------------------------------------------------------------------------ values
+
+cdef inline void line_text(DetailLine* l, const DetailField* f, const Span* s) noexcept nogil:
+    """A field that is a name, as far as LINE_VALUE octets. Absent: it is left out."""
+    line_value(l, f, s, LINE_VALUE)
+
+
+cdef inline void line_prose(DetailLine* l, const DetailField* f, const Span* s) noexcept nogil:
+    """A field that is a text for people, as much of it as the line takes."""
+    line_value(l, f, s, LINE_MAX)
+
+
+cdef void line_value(DetailLine* l, const DetailField* f, const Span* s, int most) noexcept nogil:
+    if s.at == NULL or (s.size == 0 and f.some):
+        return
+    line_field(l, f)
+    line_string(l, s, most)
+
+
+cdef void line_string(DetailLine* l, const Span* s, int most) noexcept nogil:
+    """A string, quoted where it must be; `most` octets of it and an ellipsis."""
+    cdef uint8_t[12] piece
+    cdef uint32_t i = 0, n
+    cdef int size, begin
+    cdef bint quoted = line_is_quoted(s, most)
+    if not quoted and s.size <= <uint32_t>most and is_ascii(s.at, s.size):
+        line_ascii(l, s.at, s.size)
+        return
+    if quoted:
+        line_piece(l, b'"', 1)
+    begin = l.size
+    while i < s.size and not l.cut:
+        size = line_character(s.at + i, s.size - i, piece, &n)
+        if l.size - begin + size > most:
+            line_piece(l, b"\xe2\x80\xa6", 3)
+            break
+        line_piece(l, piece, size)
+        i += n
+    if quoted:
+        line_piece(l, b'"', 1)
+
+
+cdef bint line_is_quoted(const Span* s, int most) noexcept nogil:
+    """Must the string be quoted? It is empty, or has a blank or something that is escaped, as far as it is written."""
+    cdef uint8_t[12] piece
+    cdef uint32_t i = 0, n, end = min(s.size, <uint32_t>most)
+    if s.size == 0:
+        return True
+    while i < end:
+        if s.at[i] == 0x20 or (s.at[i] >= 0x21 and s.at[i] < 0x7F and s.at[i] != 0x22 and s.at[i] != 0x5C):
+            if s.at[i] == 0x20:
+                return True
+            i += 1
+            continue
+        if line_character(s.at + i, s.size - i, piece, &n) == 0 or piece[0] == 0x5C:
+            return True
+        i += n
+    return False
+
+
+cdef int line_character(const uint8_t* p, uint32_t size, uint8_t* out, uint32_t* used) noexcept nogil:
+    """The character at `p` as it is written, at most 12 octets to `out`; how many. `used`: octets that it takes at `p`."""
+    cdef uint32_t c = p[0], n = 1, i
+    cdef size_t bad = 0
+    used[0] = 1
+    if c >= 0x80:
+        n = 2 if c < 0xE0 else 3 if c < 0xF0 else 4
+        if n > size or not is_utf8(p, n, &bad):
+            return snprintf(<char*>out, 12, "\\x%02x", <unsigned int>c)
+        c &= 0x7F >> n
+        for i in range(1, n):
+            c = c << 6 | (p[i] & 0x3F)
+        used[0] = n
+    if line_is_shown(c):
+        memcpy(out, p, n)
+        return <int>n
+    if c == 0x22 or c == 0x5C or c == 9 or c == 10 or c == 13:
+        out[0] = 0x5C
+        out[1] = c"t" if c == 9 else c"n" if c == 10 else c"r" if c == 13 else <uint8_t>c
+        return 2
+    if c < 0x80:
+        return snprintf(<char*>out, 12, "\\x%02x", <unsigned int>c)
+    if c < 0x10000:
+        return snprintf(<char*>out, 12, "\\u%04x", <unsigned int>c)
+    return snprintf(<char*>out, 12, "\\U%08x", <unsigned int>c)
+
+
+cdef inline bint line_is_shown(uint32_t c) noexcept nogil:
+    """Is a character written as it is? Not controls, nor what changes the direction or the breaking of lines, nor what is
+    not seen at all; nor quotes and backslashes, which would be taken for our own."""
+    if c < 0x7F:
+        return c >= 0x20 and c != 0x22 and c != 0x5C
+    if c < 0x2000:
+        return c >= 0xA0 and c != 0xAD and c != 0x61C and c != 0x180E
+    if c < 0x2070:
+        return not (0x200B <= c <= 0x200F or 0x2028 <= c <= 0x202E or c >= 0x2060)
+    return not (c == 0xFEFF or 0xFFF9 <= c <= 0xFFFB or 0xE0000 <= c <= 0xE0FFF)
+
+
+cdef void line_binary(DetailLine* l, const DetailField* f, const Span* s) noexcept nogil:
+    """A field of octets: as text if they are text without anything to escape, else in hexadecimal."""
+    if s.at == NULL or (s.size == 0 and f.some):
+        return
+    line_field(l, f)
+    line_octets(l, s)
+
+
+cdef void line_octets(DetailLine* l, const Span* s) noexcept nogil:
+    cdef char[4] digits
+    cdef uint8_t[12] piece
+    cdef uint32_t i = 0, n, end = min(s.size, <uint32_t>LINE_VALUE)
+    while i < end:
+        line_character(s.at + i, s.size - i, piece, &n)
+        if piece[0] == 0x5C and s.at[i] != 0x22 and s.at[i] != 0x5C:
+            break
+        i += n
+    if i >= end:
+        line_string(l, s, LINE_VALUE)
+        return
+    line_words(l, b"0x")
+    for i in range(min(s.size, <uint32_t>LINE_HEX)):
+        snprintf(digits, sizeof(digits), "%02x", <unsigned int>s.at[i])
+        line_piece(l, digits, 2)
+    if s.size > LINE_HEX:
+        line_piece(l, b"\xe2\x80\xa6", 3)
+
+
+cdef inline Span span_of(const uint8_t* at, size_t size) noexcept nogil:
+    cdef Span s
+    s.at = at
+    s.size = <uint32_t>min(size, <size_t>0xFFFFFFFF)
+    return s
+
+
+cdef inline void put_line(MessageTable t, int64_t row, const DetailLine* l) noexcept nogil:
+    """The row's `detail`; null where there is nothing to say."""
+    if l.size:
+        put_octets(t.cols + T_DETAIL, row, l.at, l.size)

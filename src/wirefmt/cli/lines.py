@@ -1,0 +1,286 @@
+"""The default table: a message a line, for people. When, who, which way, what kind, and what it says.
+
+    2026-02-03 UTC, server 127.0.0.1:5672
+    time         client         ch    kind          detail
+    12:00:01.204 orders-7        1 -> basic.publish exchange=shop key=paid size=12 persistent | {"order":17}
+    12:00:01.205 10.0.0.7:51044  2 <- channel.close 404 "NOT_FOUND - no queue 'paid' in vhost '/'" method=queue.declare
+
+On a terminal a line is cut to the width; in a file or pipe it is whole. The columns `server` and `ch` (an AMQP channel) are
+left out until a row needs them: a header follows then. The kind is never cut. A text that explains a failure is not cut
+either: it goes on below its line, and so does what was wrong with the row itself (column `error`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The columns of the message table that a line is made of.
+COLUMNS = (
+    "ts", "direction", "src_ip", "src_port", "dst_ip", "dst_port", "kind", "client_id", "channel", "payload", "status",
+    "error", "detail",
+)  # fmt: skip
+#: Rows that are looked at for the widths.
+SAMPLE = 500
+#: A terminal of fewer characters gets shorter times, clients and servers.
+WIDE = 110
+#: A terminal of fewer characters is not one for tables.
+NARROWEST = 20
+#: Characters of a payload or converted message that are shown, and the fewest that are worth showing.
+SHOWN, LEAST = 60, 8
+_INDENT = "    "
+_ARROWS: dict[object, str] = {0: "->", 1: "<-"}
+_BOLD, _DIM, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[0m"
+#: A text in a detail that is no value of a field: a reply text, a reason, a description.
+_TEXT = re.compile(r'(?:^| )"')
+
+
+class Line(NamedTuple):
+    date: str
+    time: str
+    client: str
+    server: tuple[str, str]  # address, port; empty where no connection is known
+    channel: str
+    arrow: str
+    kind: str
+    detail: str
+    tail: str  # the payload, or what the message was converted to, with a mark before it
+    error: str | None
+
+
+class LinesWriter:
+    """Writes batches that have the columns above, and perhaps `converted` as text."""
+
+    def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
+        self._sink = sink
+        self._terminal = sink is sys.stdout.buffer and sys.stdout.isatty()
+        self._colour = self._terminal and not os.environ.get("NO_COLOR")
+        self._room = max(shutil.get_terminal_size().columns, NARROWEST) if self._terminal else sys.maxsize
+        self._wide = self._room >= WIDE
+        self._held: list[Line] | None = []
+        self._date = ""
+        self._server = ("", "")  # the first
+        self._one_host = True  # all servers have its address
+        self._has_server = self._wide
+        self._has_channel = False
+        # widths so far, and how far they may grow; a kind that is longer takes more room
+        self._widths = {"client": len("client"), "server": len("server"), "channel": 2, "kind": len("kind")}
+        self._bounds = (
+            dict.fromkeys(self._widths, SHOWN) | {"kind": 24}
+            if not self._terminal
+            else {"client": 32, "server": 24, "channel": 5, "kind": 24}
+            if self._wide
+            else {"client": 15, "server": 12, "channel": 5, "kind": 13}
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        lines = _lines(batch)
+        if self._held is None:
+            self._print(lines)
+            return
+        self._held += lines
+        if len(self._held) >= SAMPLE:
+            self._begin()
+
+    def flush(self) -> None:
+        self.close()
+        self._sink.flush()
+
+    def close(self) -> None:
+        if self._held:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Settle the columns by the rows that have waited, and print these."""
+        held, self._held = self._held or [], None
+        for line in held[:SAMPLE]:
+            self._fit(line)
+        self._date = held[0].date
+        self._head()
+        self._print(held)
+
+    def _fit(self, line: Line) -> bool:
+        """Make room for a line. True: it needs a column that has been left out."""
+        from rich.cells import cell_len
+
+        missing = False
+        if line.channel and not self._has_channel:
+            self._has_channel = missing = True
+        if not self._server[0]:
+            self._server = line.server
+        elif line.server[0] and line.server != self._server:
+            missing |= not self._has_server or (self._one_host and line.server[0] != self._server[0])
+            self._has_server = True
+            self._one_host = self._one_host and line.server[0] == self._server[0]
+        cells = {"client": line.client, "server": self._shown(line.server), "channel": line.channel, "kind": line.kind}
+        for name, cell in cells.items():
+            size = cell_len(cell)
+            if size > self._widths[name]:
+                self._widths[name] = max(self._widths[name], min(size, self._bounds[name]))
+        return missing
+
+    def _shown(self, server: tuple[str, str]) -> str:
+        """As the column has it: on a narrow terminal the port alone, while all servers have one address."""
+        address, port = server
+        if self._wide or not self._one_host:
+            return _address(address, port)
+        return f":{port}" if port else ""
+
+    def _head(self) -> None:
+        where = ""
+        if self._server[0] and not self._has_server:
+            where = f", server {_address(*self._server)}"
+        elif self._server[0] and self._one_host and not self._wide:
+            where = f", servers at {self._server[0]}"
+        self._put(self._styled(f"{self._date or '-'} UTC{where}", _BOLD))
+        head = Line("", "time", "client", ("", ""), "ch", "", "kind", "detail", "", None)
+        self._put(self._styled(self._columns(head, "server") + head.detail, _BOLD))
+
+    def _print(self, lines: list[Line]) -> None:
+        for i, line in enumerate(lines):
+            if self._fit(line) or line.date not in (self._date, ""):
+                for later in lines[i : i + SAMPLE]:
+                    self._fit(later)
+                self._date = line.date or self._date
+                self._head()
+            self._line(line)
+
+    def _columns(self, line: Line, server: str) -> str:
+        """The columns before the detail, with a blank behind them."""
+        # a terminal's lines are short: milliseconds are enough there
+        time = 15 if self._wide else 12
+        cells = [line.time[:time].ljust(time), _pad(line.client, self._widths["client"], self._terminal)]
+        if self._has_server:
+            cells.append(_pad(server, self._widths["server"], self._terminal))
+        if self._has_channel:
+            cells.append(line.channel.rjust(self._widths["channel"]))
+        cells += [line.arrow.ljust(2), line.kind.ljust(self._widths["kind"])]
+        return " ".join(cells) + " "
+
+    def _line(self, line: Line) -> None:
+        from rich.cells import cell_len
+
+        from .text import printable
+
+        text = self._columns(line, self._shown(line.server))
+        left = self._room - cell_len(text)
+        detail, below = line.detail, list[str]()
+        if cell_len(detail) > left:
+            if _TEXT.search(detail):
+                detail, *below = _folded(detail, left, self._room)
+            else:
+                detail = _cut(detail, left)
+        text += detail
+        left -= cell_len(detail)
+        wrong, behind = f"! {printable(line.error)}" if line.error is not None else "", ""
+        if wrong and not below and left > cell_len(wrong):
+            wrong, behind = "", wrong
+            left -= cell_len(behind) + 1
+        tail = f"{' ' if detail else ''}{line.tail}" if line.tail else ""
+        if tail and not below and left >= min(cell_len(tail), LEAST):
+            text += self._styled(_cut(tail, left), _DIM)
+        self._put(f"{text.rstrip()} {self._styled(behind, _RED)}".rstrip())
+        for part in below:
+            self._put(part)
+        for part in _folded(wrong, 0, self._room)[1:] if wrong else ():
+            self._put(self._styled(part, _RED))
+
+    def _styled(self, text: str, style: str) -> str:
+        return f"{style}{text}{_PLAIN}" if self._colour and text else text
+
+    def _put(self, text: str) -> None:
+        self._sink.write(f"{text}\n".encode())
+
+
+def _lines(batch: pa.RecordBatch) -> list[Line]:
+    from .text import cell, json_values, printable
+
+    def column(name: str) -> list[object]:
+        values: list[object] = batch.column(name).to_pylist()
+        return values
+
+    def shown(value: object) -> str:
+        return printable(str(value)) if value is not None else ""
+
+    mark, last = ("=>", "converted") if "converted" in batch.schema.names else ("|", "payload")
+    rows = zip(json_values(batch.column("ts")), *map(column, COLUMNS[1:]), column(last), strict=True)
+    lines = []
+    for (
+        ts,
+        way,
+        source,
+        source_port,
+        target,
+        target_port,
+        kind,
+        client,
+        channel,
+        _,
+        status,
+        error,
+        detail,
+        tail,
+    ) in rows:
+        ends = [(shown(source), shown(source_port)), (shown(target), shown(target_port))]
+        here, server = ends[::-1] if way == 1 else ends
+        lines.append(
+            Line(
+                date=ts[:10] if ts else "",
+                time=ts[11:-1] if ts else "",
+                client=shown(client) if client is not None else _address(*here),
+                server=server,
+                channel=shown(channel),
+                arrow=_ARROWS.get(way, ""),
+                kind=shown(kind) if kind is not None else f"({status})",
+                detail=shown(detail),
+                tail=f"{mark} {cell(tail, SHOWN)}" if tail else "",
+                error=error,
+            )
+        )
+    return lines
+
+
+def _address(host: str, port: str) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}" if host else ""
+
+
+def _pad(text: str, width: int, cut: bool) -> str:
+    """Of a text that is too long for the terminal the beginning; of an address its end, where the port is."""
+    from rich.cells import cell_len
+
+    if cell_len(text) > width and cut:
+        text = "…" + text[1 - width :] if re.fullmatch(r"[\d.]+:\d+|\[[\da-f:.]+\]:\d+", text) else _cut(text, width)
+    return text + " " * (width - cell_len(text))
+
+
+def _cut(text: str, width: int) -> str:
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(width - 1, 0)).rstrip() + "…" if width > 0 else ""
+
+
+def _folded(text: str, first: int, room: int) -> list[str]:
+    """A text broken between words: as much as the first line has room for, then whole lines, indented."""
+    from rich.cells import cell_len, set_cell_size
+
+    lines, width = [""], first
+    for word in text.split(" "):
+        blank = " " if lines[-1].strip() else ""
+        if cell_len(lines[-1] + blank + word) > width:
+            lines.append(_INDENT)
+            width, blank = room, ""
+        while cell_len(lines[-1] + word) > room:
+            part = set_cell_size(word, room - len(_INDENT)).rstrip()
+            lines[-1] += part
+            lines.append(_INDENT)
+            word = word[len(part) :]
+        lines[-1] += blank + word
+    return lines

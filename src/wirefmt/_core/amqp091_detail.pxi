@@ -1,6 +1,6 @@
 # AMQP 0.9.1 methods and contents -> the column `detail`. Which fields a method has, and their order: wirefmt/spec/detail.py.
 #
-# Uses: be, octets, cursor (Span), table, detail, amqp091, amqp091_table, amqp091_text, amqp091_rows (names). Included by
+# Uses: secrets, be, octets, cursor (Span), table, detail, amqp091, amqp091_table, amqp091_text, amqp091_rows (names). Included by
 # _core.pyx.
 from wirefmt.spec.detail import AMQP091 as AMQP091_DETAIL_ROWS, AMQP091_CONTENT as AMQP091_CONTENT_ROW
 
@@ -35,8 +35,8 @@ cdef int fill_amqp091_detail() except -1:
     cdef dict arguments = {AMQP091_ARGUMENT_NAMES[i].rstrip("_"): i for i in range(AMQP091_ARGUMENT_NAME_COUNT)}
     cdef dict fields = {"version": AMQP091_DETAIL_VERSION, "method": AMQP091_DETAIL_METHOD, "size": AMQP091_DETAIL_SIZE}
     cdef dict content = {"persistent": AMQP091_DETAIL_PERSISTENT}
-    for name in ("response", "new_secret", "challenge"):
-        del arguments[name]
+    for _, name in secret_fields("amqp091"):
+        arguments.pop(name, None)
     fields |= {name: AMQP091_DETAIL_ARGUMENT + number for name, number in arguments.items()}
     for words in AMQP091_DETAIL_ROWS.values():
         for word in words.split():

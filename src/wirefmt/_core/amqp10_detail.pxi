@@ -68,7 +68,7 @@ cdef dict amqp10_detail_fields(int shape):
     cdef dict found = {}
     for i in range(amqp10_shapes[shape].count):
         name = (<bytes>amqp10_field_name[amqp10_shapes[shape].first + i]).decode("ascii")
-        if not amqp10_is_secret(shape, i) and name not in ("challenge", "additional_data"):
+        if not AMQP10_SECRET[shape][i]:
             found[name] = AMQP10_DETAIL_KINDS.get(name, AMQP10_DETAIL_PLAIN) * AMQP10_DETAIL_KIND + i
     return found
 

@@ -168,7 +168,7 @@ cdef class Amqp091BasicMessage:
         return PyBytes_FromStringAndSize(<const char*>self.at, <Py_ssize_t>self.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.at, <Py_ssize_t>self.size, 1, flags)
+        fill_view(view, self, self.at, <Py_ssize_t>self.size, flags)
 
     @property
     def body_sizes(self):

@@ -292,8 +292,6 @@ cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Fr
     cdef Amqp10Value v
     cdef uint64_t format = 0
     size[0] = 0
-    if n == 0:
-        return ROW_OK
     amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format)
     if format:                              # not of this specification: 2.7.5, 3.2.16
         t.put_payload(row, p, <int64_t>n)
@@ -304,7 +302,8 @@ cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Fr
         return ROW_MALFORMED
     amqp10_put_sections(t, row, &m)
     amqp10_put_payload(t, row, &m)
-    t.put_message(row, p, n)
+    if n:
+        t.put_message(row, p, n)
     if m.properties.shape and amqp10_field(&m.properties, AMQP10_PROPERTIES_TO, &v):
         amqp10_put_text(t.cols + T_DESTINATION, row, &v)            # unless the link has told
     if m.note:

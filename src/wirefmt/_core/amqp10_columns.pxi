@@ -11,6 +11,7 @@ cdef Text[AMQP10_SHAPES] AMQP10_KIND_TEXT           # by shape
 cdef Text AMQP10_PROTOCOL_HEADER_TEXT = pad_text(b"protocol-header")
 cdef Text AMQP10_EMPTY_TEXT = pad_text(b"empty")
 cdef Text AMQP10_HIDDEN_TEXT = pad_text(b"***")
+cdef const char* AMQP10_ABORTED_TEXT = "delivery was aborted"
 cdef Text[3] AMQP10_BODY_TEXT                       # by code - AMQP10_SECTION_DATA
 cdef int[AMQP10_FIELDS_MAX] AMQP10_TRANSFER_COLUMN  # field of transfer -> column of its own; -1: an entry of `fields`
 
@@ -167,6 +168,9 @@ cdef class Amqp10Batch(ColumnSet):
         cdef int n = fault_text(&AMQP10_TABLES, f, at, text, sizeof(text))
         put_octets(self.cols + A10B_ERROR, row, <const uint8_t*>text, n)
 
+    cdef void put_text_error(self, int64_t row, const char* text) noexcept nogil:
+        put_octets(self.cols + A10B_ERROR, row, <const uint8_t*>text, <int64_t>strlen(text))
+
     cdef void put_error(self, int64_t row, int64_t at, int64_t size, const Fault* f) noexcept nogil:
         put_i64(self.cols + A10B_OFFSET, row, at)
         put_i64(self.cols + A10B_SIZE, row, size)
@@ -186,8 +190,8 @@ cdef class Amqp10Batch(ColumnSet):
         if d.settled:
             put_bool(self.cols + A10B_SETTLED, row, True)
         if error != NULL:
-            put_octets(self.cols + A10B_ERROR, row, <const uint8_t*>error, <int64_t>strlen(error))
-        elif d.payload.size:
+            self.put_text_error(row, error)
+        else:
             self.put_message(row, d.mark[0], d.payload.at, d.payload.size)
 
     cdef int64_t take(self, int64_t row, int64_t at, const Amqp10Frame* frame) noexcept nogil:
@@ -209,13 +213,15 @@ cdef class Amqp10Batch(ColumnSet):
             self.put_delivery(row, &self.deliveries.done, self.deliveries.done.mark[1] + frame.size, NULL)
             return row + 1
         if answer == AMQP10_JOIN_ABORTED and self.deliveries.done.transfers:
-            self.put_delivery(row, &self.deliveries.done, self.deliveries.done.mark[1] + frame.size, "delivery was aborted")
+            self.put_delivery(row, &self.deliveries.done, self.deliveries.done.mark[1] + frame.size, AMQP10_ABORTED_TEXT)
             return row + 1
         self.put_frame(row, at, frame.size, frame)
-        if answer == AMQP10_JOIN_WHOLE:
+        if frame.performative.shape == AMQP10_TRANSFER:
             put_i32(self.cols + A10B_TRANSFERS, row, 1)
-            if frame.payload.size:
-                self.put_message(row, at + (frame.payload.at - frame.frame), frame.payload.at, frame.payload.size)
+        if answer == AMQP10_JOIN_ABORTED:
+            self.put_text_error(row, AMQP10_ABORTED_TEXT)
+        elif answer == AMQP10_JOIN_WHOLE:
+            self.put_message(row, at + frame.size - frame.payload.size, frame.payload.at, frame.payload.size)
         return row + 1
 
     cdef int64_t run(self, const uint8_t* data, int64_t size, int64_t* rows) noexcept nogil:

@@ -98,7 +98,10 @@ def join_content(bytes properties not None, bytes body not None, *, uint16_t cha
     memset(&o, 0, sizeof(o))
     amqp091_add_content(&o, channel, begin_of(properties), <size_t>PyBytes_GET_SIZE(properties), begin_of(body),
                         <uint64_t>PyBytes_GET_SIZE(body), AMQP091_FRAME_MAX_DEFAULT)
-    return taken_octets(&o)
+    try:
+        return taken_octets(&o)
+    finally:
+        free_octets(&o)
 
 
 # ------------------------------------------------------------------------------------------------ rows

@@ -126,6 +126,18 @@ cdef bytes take_block(object data):
         PyBuffer_Release(&view)
 
 
+cdef extern from *:
+    """
+    /* A read-only view for __getbuffer__. Cython begins that with a reference to None in view->obj, which
+       PyBuffer_FillInfo would overwrite and so leak. */
+    static int wirefmt_fill_view(Py_buffer *view, PyObject *owner, const void *at, Py_ssize_t size, int flags) {
+        Py_CLEAR(view->obj);
+        return PyBuffer_FillInfo(view, owner, (void *)at, size, 1, flags);
+    }
+    """
+    int fill_view "wirefmt_fill_view"(Py_buffer* view, object owner, const void* at, Py_ssize_t size, int flags) except -1
+
+
 cdef str shown_octets(object octets):
     """Octets as Python literals, cut after SHOWN_OCTETS: `b'first' b'... 968 more'` is still an expression."""
     cdef bytes head = bytes(octets[:SHOWN_OCTETS])

@@ -5,7 +5,6 @@
 # Objects keep the block (bytes) they lie in; strings, properties and lists become objects when they are asked for.
 #
 # Uses: mqtt, mqtt_table, faults, writer, message, framer. Included by _core.pyx.
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.object cimport PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
@@ -760,7 +759,7 @@ cdef class MqttPublish(MqttMessage):
         return octets_of(self.payload_span.at, self.payload_span.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.payload_span.at, self.payload_span.size, 1, flags)
+        fill_view(view, self, self.payload_span.at, self.payload_span.size, flags)
 
 
 cdef class MqttAcknowledgement(MqttMessage):

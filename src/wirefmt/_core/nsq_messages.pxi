@@ -5,7 +5,6 @@
 # when it is asked for.
 #
 # Uses: nsq, nsq_json, nsq_table, faults, writer, message, framer. Included by _core.pyx.
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 from collections.abc import Mapping
@@ -656,7 +655,7 @@ cdef class NsqPublication(NsqCommand):
         return octets_of(self.body_span.at, self.body_span.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.body_span.at, self.body_span.size, 1, flags)
+        fill_view(view, self, self.body_span.at, self.body_span.size, flags)
 
 
 @cython.final
@@ -956,7 +955,7 @@ cdef class NsqMessageFrame(NsqFrame):
         return octets_of(self.body_span.at, self.body_span.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.body_span.at, self.body_span.size, 1, flags)
+        fill_view(view, self, self.body_span.at, self.body_span.size, flags)
 
 
 cdef PyMemberDef[3] NSQ_FRAME_MEMBERS

@@ -5,7 +5,6 @@
 # is asked for.
 #
 # Uses: phpmq, phpmq_table, faults, writer, message, framer. Included by _core.pyx.
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 
@@ -291,7 +290,7 @@ cdef class PhpmqCarrier(PhpmqQueued):
         return self.ttl_or_none()
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.content_span.at, self.content_span.size, 1, flags)
+        fill_view(view, self, self.content_span.at, self.content_span.size, flags)
 
 
 cdef list phpmq_with_ttl(list packets, object ttl):

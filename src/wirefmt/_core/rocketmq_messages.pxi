@@ -286,8 +286,7 @@ cdef class RocketmqCommand:
         return PyBytes_FromStringAndSize(<const char*>self.m.body.at, self.m.body.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.m.body.at if self.m.body.at != NULL else <void*>b"", self.m.body.size, 1,
-                          flags)
+        fill_view(view, self, self.m.body.at if self.m.body.at != NULL else <const uint8_t*>b"", self.m.body.size, flags)
 
     # ---- octets and value
 

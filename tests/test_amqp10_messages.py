@@ -349,7 +349,7 @@ def test_a_transfer_reads_its_message_as_strictly_as_itself() -> None:
     for frame in (strict, pickle.loads(pickle.dumps(strict)), amqp10.Transfer(handle=0, payload=without_body)):
         assert isinstance(frame, amqp10.Transfer)
         with pytest.raises(DecodeError):
-            frame.message
+            _ = frame.message
 
 
 def test_what_ends_a_delivery() -> None:

@@ -20,7 +20,7 @@ import pytest
 from conversion_vectors import octets
 from support import ROOT, VECTORS
 
-from wirefmt import _core, amqp10, amqp091, capture, convert, mqtt, nsq, phpmq, rocketmq
+from wirefmt import _core, amqp091, amqp10, capture, convert, mqtt, nsq, phpmq, rocketmq
 from wirefmt.errors import WireError
 
 CALLS = 64
@@ -32,7 +32,18 @@ SMALLEST_CHUNK = 32
 class _Mallinfo(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_size_t)
-        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+        for name in (
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        )
     ]
 
 
@@ -81,7 +92,16 @@ def tried(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """What a call answers; None where it raises what public functions raise."""
     try:
         return call(*args, **options)
-    except (WireError, TypeError, ValueError, BufferError, AttributeError, OverflowError, LookupError, pickle.PicklingError):
+    except (
+        WireError,
+        TypeError,
+        ValueError,
+        BufferError,
+        AttributeError,
+        OverflowError,
+        LookupError,
+        pickle.PicklingError,
+    ):
         return None
 
 
@@ -142,7 +162,13 @@ def entry_points(protocol: str) -> Iterator[tuple[str, Callable[[bytes], Any]]]:
                 yield f"{name}.decode", lambda octets, c=found: look(tried(c.decode, octets))  # type: ignore[misc]
             yield name, lambda octets, c=found: tried(c, octets)  # type: ignore[misc]
         elif callable(found):
-            for options in ({}, {"strictness": "lax"}, {"version": 5}, {"version": 3, "strictness": "lax"}, {"side": "server"}):
+            for options in (
+                {},
+                {"strictness": "lax"},
+                {"version": 5},
+                {"version": 3, "strictness": "lax"},
+                {"side": "server"},
+            ):
                 yield f"{name} {options}", lambda octets, c=found, o=options: called(c, o, octets)  # type: ignore[misc]
 
 
@@ -177,7 +203,12 @@ def samples(protocol: str) -> list[bytes]:
     with open(VECTORS / protocol / "public.jsonl", encoding="utf-8") as lines:
         for row in map(json.loads, lines):
             decoded = row.get("decoded")
-            kind = (row.get("reason"), row.get("kind"), row.get("class"), decoded.get("type") if isinstance(decoded, dict) else 0)
+            kind = (
+                row.get("reason"),
+                row.get("kind"),
+                row.get("class"),
+                decoded.get("type") if isinstance(decoded, dict) else 0,
+            )
             octets = bytes.fromhex(row["hex"]) if row.get("hex") else b""
             if octets and len(octets) < 20_000 and seen.setdefault(kind, 0) < 2:
                 seen[kind] += 1

@@ -34,6 +34,8 @@ from wirefmt._core.words cimport hash_octets, is_ascii, mix, same_octets
 include "_core/faults.pxi"
 # growable output
 include "_core/writer.pxi"
+# octets in, views out
+include "_core/buffers.pxi"
 # what message classes share
 include "_core/message.pxi"
 # one framing loop for any protocol; their Decoders derive from it

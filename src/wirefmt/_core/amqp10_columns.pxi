@@ -3,7 +3,7 @@
 # It stands on amqp10_parse, amqp10_join and amqp10_parse_message, so it says what the objects say.
 #
 # Uses: status, cursor, octets, arrow, table_columns, amqp10_table, amqp10_types, amqp10, amqp10_deliveries, amqp10_text,
-# amqp10_values (take_amqp10_options). Included by _core.pyx.
+# buffers, amqp10_values (take_amqp10_options). Included by _core.pyx.
 from wirefmt.spec.table import AMQP10_BATCH as AMQP10_BATCH_COLUMNS
 
 
@@ -266,9 +266,10 @@ def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=Tr
                         limits=None):
     """Decode a buffer of frames of one direction, one behind another, to columns at once.
 
-    data: any contiguous buffer. columns: names to keep, in order (wirefmt.spec.table.AMQP10_BATCH has all).
-    payload=False leaves bodies out. What SASL's init and response carry is *** unless expose_credentials. limits:
-    wirefmt.framing.Limits; `frame_size` also bounds what is kept of unfinished deliveries.
+    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. columns:
+    names to keep, in order (wirefmt.spec.table.AMQP10_BATCH has all). payload=False leaves bodies out. What SASL's
+    init and response carry is *** unless expose_credentials. limits: wirefmt.framing.Limits; `frame_size` also bounds
+    what is kept of unfinished deliveries.
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
     column would pass 2 GiB.
@@ -279,7 +280,7 @@ def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=Tr
     length cannot be read is the rest of `data` one such row. Octets of a last frame that is not whole are no row:
     `batch.rest` counts them.
     """
-    cdef Py_buffer view
+    cdef Input octets = take_input(data)
     cdef Amqp10Batch columns_set = Amqp10Batch(AMQP10_BATCH_COLUMNS, columns)
     cdef Batch batch
     cdef int64_t used = 0, rows = 0
@@ -288,12 +289,8 @@ def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=Tr
     columns_set.deliveries.max_count = AMQP10_MAX_DELIVERIES
     columns_set.payload = payload
     columns_set.expose_credentials = expose_credentials
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        with nogil:
-            used = columns_set.run(<const uint8_t*>view.buf, view.len, &rows)
-        batch = columns_set.finish(rows)
-        batch.rest = view.len - used
-        return batch
-    finally:
-        PyBuffer_Release(&view)
+    with nogil:
+        used = columns_set.run(octets.at, octets.size, &rows)
+    batch = columns_set.finish(rows)
+    batch.rest = octets.size - used
+    return batch

@@ -960,14 +960,13 @@ def amqp10_size(data, /, *, limits=None):
 
     Raises DecodeError where no frame can begin so, and LimitExceeded where it would be too large.
     """
-    cdef Py_buffer view
+    cdef uint8_t head[INPUT_HEAD]
+    cdef size_t n = input_head(data, head)
     cdef Fault f
     cdef size_t size = 0
     cdef int status
     cdef uint32_t limit = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    status = amqp10_frame_size(<const uint8_t*>view.buf, <size_t>view.len, limit, &size, &f)
-    PyBuffer_Release(&view)
+    status = amqp10_frame_size(head, n, limit, &size, &f)
     if status == OK:
         return size
     if status == NEED_DATA:

@@ -2,7 +2,7 @@
 #
 # Both stand on nsq_parse, so they say what the objects say.
 #
-# Uses: arrow, table, nsq, nsq_json, nsq_messages (escapes, error codes), nsq_table. Included by _core.pyx.
+# Uses: buffers, arrow, table, nsq, nsq_json, nsq_messages (escapes, error codes), nsq_table. Included by _core.pyx.
 from wirefmt.spec.table import (
     NSQ_BATCH as NSQ_BATCH_COLUMNS, NSQ_FIELDS as NSQ_STRUCT_FIELDS, NSQ_OPERATIONS as NSQ_OPERATION_ROWS,
 )
@@ -381,9 +381,10 @@ def nsq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint pa
                      bint expose_credentials=False, limits=None, server=None):
     """Decode a buffer of commands or frames of one direction, one behind another, to columns at once.
 
-    data: any contiguous buffer, uncompressed; of a client it may begin with the magic. side: "client" or "server"; None:
-    the first octet tells. columns: names to keep, in order (wirefmt.spec.table.NSQ_BATCH has all). payload=False leaves
-    the octets of messages out. The secret of AUTH is null unless expose_credentials. Others as in decode().
+    data: any contiguous buffer, uncompressed; bytes and views of bytes are read in place, anything else is copied
+    once. What a client sent may begin with the magic. side: "client" or "server"; None: the first octet tells.
+    columns: names to keep, in order (wirefmt.spec.table.NSQ_BATCH has all). payload=False leaves the octets of
+    messages out. The secret of AUTH is null unless expose_credentials. Others as in decode().
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
     column would pass 2 GiB.
@@ -392,7 +393,7 @@ def nsq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint pa
     in `data` and reason; the next one follows all the same. Only where a size cannot be read is the rest of `data` one
     such row. Octets of a last one that is not whole are no row: `batch.rest` counts them.
     """
-    cdef Py_buffer view
+    cdef Input octets = take_input(data)
     cdef NsqOptions o
     cdef NsqBatch columns_set = NsqBatch(NSQ_BATCH_COLUMNS, columns)
     cdef Batch batch
@@ -400,12 +401,8 @@ def nsq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint pa
     nsq_take_options(&o, side, strictness, limits, server)
     columns_set.payload = payload
     columns_set.expose_credentials = expose_credentials
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        with nogil:
-            used = columns_set.run(<const uint8_t*>view.buf, view.len, &o, &rows)
-        batch = columns_set.finish(rows)
-        batch.rest = view.len - used
-        return batch
-    finally:
-        PyBuffer_Release(&view)
+    with nogil:
+        used = columns_set.run(octets.at, octets.size, &o, &rows)
+    batch = columns_set.finish(rows)
+    batch.rest = octets.size - used
+    return batch

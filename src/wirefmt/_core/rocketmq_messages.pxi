@@ -458,15 +458,14 @@ def rocketmq_size(data, *, limits=None):
 
     Raises DecodeError where no frame can begin so: LimitExceeded over 16 MiB, or what `limits` says.
     """
-    cdef Py_buffer view
+    cdef uint8_t head[INPUT_HEAD]
+    cdef size_t n = input_head(data, head)
     cdef Fault f
     cdef size_t size = 0
     cdef uint32_t frame_size = 0, elements = 0
     cdef int status
     rocketmq_limits(limits, &frame_size, &elements)
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    status = rocketmq_frame_size(<const uint8_t*>view.buf, <size_t>view.len, frame_size, &size, &f)
-    PyBuffer_Release(&view)
+    status = rocketmq_frame_size(head, n, frame_size, &size, &f)
     if status == OK:
         return size
     if status == NEED_DATA:

@@ -9,7 +9,7 @@ from libc.stdlib cimport strtod
 
 cdef void amqp091_put_text(Col* c, int64_t row, const Span* s) noexcept nogil:
     """A string column. An absent span leaves the row null."""
-    cdef uint8_t[2 * HEX_OCTETS] room
+    cdef uint8_t[HEX_ROOM] room
     cdef Span shown
     if c.on and s.at != NULL:
         text_or_hex(s, room, &shown)
@@ -18,7 +18,7 @@ cdef void amqp091_put_text(Col* c, int64_t row, const Span* s) noexcept nogil:
 
 cdef void amqp091_add_plain(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:
     """A string as text."""
-    cdef uint8_t[2 * HEX_OCTETS] room
+    cdef uint8_t[HEX_ROOM] room
     cdef Span octets, shown
     octets.at = p
     octets.size = size
@@ -41,7 +41,9 @@ cdef void amqp091_put_entry(Col* map, int64_t row, const Span* name, const Amqp0
     amqp091_add_plain(&o, name.at, name.size)
     named = o.size
     amqp091_add_text(&o, e)
-    if not o.failed:
+    if o.failed:
+        map.tally.no_memory = True
+    else:
         put_map(map, row, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
     free_octets(&o)
 
@@ -112,7 +114,7 @@ cdef void amqp091_add_members(Octets* o, const uint8_t* p, bint named) noexcept 
 
 cdef void amqp091_add_string(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:
     """A JSON string."""
-    cdef uint8_t[2 * HEX_OCTETS] room
+    cdef uint8_t[HEX_ROOM] room
     cdef char[8] escaped
     cdef uint32_t i, begin = 0
     cdef Span octets, s

@@ -453,7 +453,9 @@ cdef void amqp10_add_transfer(MessageTable t, Amqp10Connection* c, Amqp10Unfinis
         return
     n = min(n, <size_t>t.options.max_message - k.payload.size)
     add_octets(&k.payload, f.payload.at, n)
-    if not k.payload.failed:
+    if k.payload.failed:
+        t.tally.no_memory = True
+    else:
         c.held += <int64_t>n
 
 

@@ -157,11 +157,7 @@ cdef class Amqp10Batch(ColumnSet):
                 add_u8(&o, c"\n")
             first = False
             amqp10_add_text(&o, &v)
-        if not o.failed and o.size == 0:
-            put_octets(self.cols + A10B_BODY, row, <const uint8_t*>b"", 0)
-        elif not o.failed:
-            put_octets(self.cols + A10B_BODY, row, o.at, <int64_t>o.size)
-        free_octets(&o)
+        amqp10_put_written(self.cols + A10B_BODY, row, &o)
 
     cdef void put_fault(self, int64_t row, const Fault* f, int64_t at) noexcept nogil:
         cdef char[256] text

@@ -206,7 +206,7 @@ cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) no
     cdef MqttProperty v
     cdef Col* field
     cdef int64_t child
-    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef uint8_t[HEX_ROOM] hex
     cdef Span text
     cdef int type
     while p < end:
@@ -248,7 +248,7 @@ cdef void put_will_properties(Col* map, int64_t row, const Span* area) noexcept 
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
     cdef MqttProperty v
-    cdef uint8_t[2 * HEX_OCTETS] room
+    cdef uint8_t[HEX_ROOM] room
     while p < end:
         p = next_property(p, &v)
         if v.identifier != MQTT_PROPERTY_USER_PROPERTY:

@@ -30,7 +30,7 @@ cdef void nsq_flow_clear(NsqFlow* flow) noexcept nogil:
 
 cdef void nsq_keep_text(Text* kept, const Span* text) noexcept nogil:
     """A copy of what a column may have as text; without memory there is none."""
-    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef uint8_t[HEX_ROOM] hex
     cdef Span shown
     cdef uint8_t* copy
     if text.at == NULL or text.size == 0:
@@ -47,8 +47,12 @@ cdef void nsq_keep_text(Text* kept, const Span* text) noexcept nogil:
 
 # ------------------------------------------------------------------------------------------------ static tables
 
+cdef Text NSQ_CUT_TEXT = pad_text(b"... (cut)")
+
+
 cdef enum:
     NSQ_TEXT_MAX = 4096             # octets of a string of JSON, where it must be rewritten
+    NSQ_TEXT_ROOM = NSQ_TEXT_MAX - 16       # ... without NSQ_CUT_TEXT
     NSQ_FIELDS = 64                 # more than the struct has
 
 cdef Text[NSQ_KINDS] NSQ_KIND_TEXT
@@ -101,7 +105,8 @@ cdef int nsq_field_of(const Span* name) noexcept nogil:
 
 
 cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept nogil:
-    """A JSON string as UTF-8: itself where it can be, else rewritten to `room` (NSQ_TEXT_MAX), cut if it must be."""
+    """A JSON string as UTF-8: itself where it can be, else rewritten to `room` (NSQ_TEXT_MAX). One that is cut ends with
+    NSQ_CUT_TEXT."""
     cdef const uint8_t* p = raw.at
     cdef const uint8_t* end = p + raw.size
     cdef size_t bad = 0, used = 0
@@ -109,7 +114,7 @@ cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept
     out[0] = raw[0]
     if memchr(p, 0x5C, raw.size) == NULL and is_utf8(p, raw.size, &bad):
         return
-    while p < end and used + 4 <= NSQ_TEXT_MAX:
+    while p < end and used + 4 <= NSQ_TEXT_ROOM:
         if p[0] == 0x5C:
             c = nsq_json_escape(&p, end)
         elif p[0] < 0x80:
@@ -122,12 +127,15 @@ cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept
             room[used] = p[0]
             used += 1
             p += 1
-            while p < end and p[0] & 0xC0 == 0x80 and used < NSQ_TEXT_MAX:
+            while p < end and p[0] & 0xC0 == 0x80 and used < NSQ_TEXT_ROOM:
                 room[used] = p[0]
                 used += 1
                 p += 1
             continue
         used += nsq_store_utf8(room + used, c)
+    if p < end:
+        memcpy(room + used, NSQ_CUT_TEXT.at, <size_t>NSQ_CUT_TEXT.size)
+        used += <size_t>NSQ_CUT_TEXT.size
     out.at = room
     out.size = <uint32_t>used
 
@@ -212,7 +220,7 @@ cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnit* u, NsqFlow* flow, b
     """The nsq struct of a row, but for MPUB's messages."""
     cdef Col* f = c.children
     cdef const uint8_t* space
-    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef uint8_t[HEX_ROOM] hex
     cdef Span word, shown
     cdef int error
     put_struct(c, row)
@@ -265,7 +273,7 @@ cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnit* u, NsqFlow* fl
     """Fill NSQ's part of a row that begin_row began. Status and error are the caller's."""
     cdef Col* c = t.cols
     cdef Col* f = c[<int>T_NSQ].children
-    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef uint8_t[HEX_ROOM] hex
     cdef Span shown
     nsq_learn_from(flow, u)
     nsq_put_kind(t, row, u.kind)
@@ -314,7 +322,7 @@ cdef class NsqBatch(ColumnSet):
 
     cdef void put(self, int64_t row, int64_t offset, const NsqUnit* u, NsqFlow* flow) noexcept nogil:
         cdef Col* c = self.cols
-        cdef uint8_t[2 * HEX_OCTETS] hex
+        cdef uint8_t[HEX_ROOM] hex
         cdef Span shown
         put_i64(c + NSQ_B_OFFSET, row, offset)
         put_i32(c + NSQ_B_SIZE, row, <int32_t>u.size)

@@ -32,7 +32,7 @@ cdef inline int phpmq_row_of(const PhpmqMessage* m) noexcept nogil:
 
 cdef void phpmq_put_text(Col* c, int64_t row, const Span* v) noexcept nogil:
     """A packet where a column has text."""
-    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef uint8_t[HEX_ROOM] hex
     cdef Span shown
     if v.at != NULL:
         text_or_hex(v, hex, &shown)

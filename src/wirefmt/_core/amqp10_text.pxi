@@ -6,9 +6,9 @@
 # says once is written once: the descriptor of its elements ({"descriptor": ..., "values": [...]}), and elements that take no
 # octets ({"repeat": n, "of": ...}).
 #
-# Uses: be, utf8, octets, cursor, arrow, amqp10_table, amqp10_types, amqp10. Included by _core.pyx.
+# Uses: be, floats, utf8, octets, cursor, arrow, amqp10_table, amqp10_types, amqp10. Included by _core.pyx.
 from libc.stdio cimport snprintf
-from libc.stdlib cimport strtod
+from wirefmt._core.floats cimport FLOAT_ROOM, write_float
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, extend_octets, free_octets, octets_over
 
 
@@ -305,27 +305,5 @@ cdef void amqp10_add_digits(Octets* o, bint negative, uint64_t v) noexcept nogil
 
 
 cdef void amqp10_add_float(Octets* o, const Amqp10Value* v) noexcept nogil:
-    """The shortest digits that are read back as the same number; NaN and infinities are strings."""
-    cdef char[40] text
-    cdef bint wide = v.type == AMQP10_DOUBLE
-    cdef double d = amqp10_double_bits(amqp10_unsigned(v)) if wide else amqp10_float_bits(<uint32_t>amqp10_unsigned(v))
-    cdef int n = 0, digits = 15 if wide else 6
-    if d != d or d - d != 0:
-        n = snprintf(text, sizeof(text), '"%s"', <const char*>(b"NaN" if d != d else b"Infinity" if d > 0 else b"-Infinity"))
-    while n == 0 or (d == d and d - d == 0 and digits <= (17 if wide else 9) and
-                     (strtod(text, NULL) != d if wide else <float>strtod(text, NULL) != <float>d)):
-        n = snprintf(text, sizeof(text), "%.*g", digits, d)
-        digits += 1
-    add_octets(o, <const uint8_t*>text, <size_t>n)
-
-
-cdef inline double amqp10_double_bits(uint64_t bits) noexcept nogil:
-    cdef double d
-    memcpy(&d, &bits, 8)
-    return d
-
-
-cdef inline double amqp10_float_bits(uint32_t bits) noexcept nogil:
-    cdef float f
-    memcpy(&f, &bits, 4)
-    return f
+    cdef uint8_t[FLOAT_ROOM] text
+    add_octets(o, text, <size_t>write_float(amqp10_unsigned(v), v.type == AMQP10_DOUBLE, text))

@@ -9,6 +9,7 @@ import pytest
 from amqp10_vectors import LIMITS, Vector, class_name, load
 
 from wirefmt import amqp10
+from wirefmt.errors import DecodeError
 from wirefmt.spec import amqp10 as spec
 from wirefmt.spec import table
 
@@ -138,6 +139,33 @@ def test_what_is_not_complete() -> None:
     found = rows(one[0].encode() + amqp10.Detach(handle=0, channel=1).encode() + one[0].encode()[:-1])
     assert [r["kind"] for r in found] == ["detach"]
     assert amqp10.decode_batch(one[0].encode()[:-1]).rest == len(one[0].encode()) - 1
+
+
+def test_aborted_deliveries_count_all_their_transfers() -> None:
+    """2.7.5: the transfer that aborts a delivery is one of its transfers, in `size` and in `transfers` alike."""
+    parts = [f.encode() for f in transfers(PAYLOAD, [3, 5], channel=1)[:2]]
+    aborted = amqp10.Transfer(handle=0, channel=1, aborted=True, settled=True).encode()
+    (row,) = rows(b"".join(parts) + aborted)
+    assert (row["offset"], row["size"]) == (0, sum(map(len, parts)) + len(aborted))
+    assert (row["transfers"], row["settled"], row["error"]) == (3, True, "delivery was aborted")
+    (row,) = rows(aborted)  # of a delivery that began elsewhere
+    assert (row["size"], row["transfers"], row["error"]) == (len(aborted), 1, "delivery was aborted")
+
+
+@pytest.mark.parametrize("cuts", [(), (0,)])
+def test_an_empty_payload_is_no_message(cuts: tuple[int, ...]) -> None:
+    """3.2: the body of a message is one section at least. A delivery without any octet is as little a message as any other
+    without a body."""
+    one = [amqp10.Transfer(handle=0, delivery_id=1, delivery_tag=b"t", more=bool(cuts))]
+    one += [amqp10.Transfer(handle=0) for _ in cuts]
+    data = b"".join(f.encode() for f in one)
+    (row,) = rows(data, strictness="strict")
+    assert row["transfers"] == len(one)
+    with pytest.raises(DecodeError) as refused:
+        amqp10.decode_message(b"")
+    assert row["error"].startswith(refused.value.reason)
+    (row,) = rows(data, strictness="lax")
+    assert (row["error"], row["body"], row["body_type"]) == (None, None, None)
 
 
 def test_faults_are_rows() -> None:

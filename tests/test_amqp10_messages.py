@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -330,6 +331,25 @@ def test_any_cutting_is_joined(cuts: list[int]) -> None:
     assert (delivery.transfer.delivery_id, delivery.transfer.delivery_tag, delivery.settled) == (1, b"t", False)
     assert delivery.message == amqp10.decode_message(payload)
     assert assembler.unfinished == 0
+
+
+def test_a_transfer_reads_its_message_as_strictly_as_itself() -> None:
+    """The frame has nothing to note, its message has: it has no body, which python-qpid-proton sends."""
+    without_body = bytes.fromhex("00537045")  # a header without fields
+    octets = amqp10.Transfer(handle=0, delivery_id=1, delivery_tag=b"t", payload=without_body).encode()
+    lax = amqp10.decode(octets, strictness="lax")
+    fed, _ = amqp10.Decoder(strictness="lax").feed(octets * 2)
+    assert isinstance(fed, amqp10.Transfer)
+    for frame in (lax, fed, fed.detach(), pickle.loads(pickle.dumps(lax))):
+        assert isinstance(frame, amqp10.Transfer)
+        assert frame.notes == ()
+        assert frame.message.body == ()
+        assert [note.check for note in frame.message.notes] == ["BODY_MISSING"]
+    strict = amqp10.decode(octets)
+    for frame in (strict, pickle.loads(pickle.dumps(strict)), amqp10.Transfer(handle=0, payload=without_body)):
+        assert isinstance(frame, amqp10.Transfer)
+        with pytest.raises(DecodeError):
+            _ = frame.message
 
 
 def test_what_ends_a_delivery() -> None:

@@ -150,6 +150,16 @@ def test_aborted_and_detached_deliveries() -> None:
     assert found[1]["payload"] == b"b"
 
 
+def test_a_transfer_without_payload_has_no_message() -> None:
+    """3.2: a message has a body."""
+    for sent in (transfer(0, 0, b""), transfer(0, 0, b"", more=True) + transfer(0, 0, b"")):
+        for strictness, status in (("strict", "malformed"), ("lax", "ok")):
+            tcp = Tcp(port=5672)
+            _, row = rows([*tcp.open(), *tcp.send(0, HEADER_10 + sent)], strictness=strictness, octets=True)
+            assert (row["status"], row["payload"], row["octets"]) == (status, None, None)
+            assert "message has no body" in row["error"]
+
+
 def test_deliveries_that_never_end_are_bounded() -> None:
     tcp = Tcp(port=5672)
     sent = HEADER_10 + b"".join(

@@ -234,3 +234,19 @@ def test_upper_floors_use_public_names_only(path: Path) -> None:
 def test_number_of_modules_seen() -> None:
     assert len(modules(PACKAGE)) >= 4
     assert imports_of(PACKAGE / "mqtt.py")
+
+
+def test_views_are_filled_in_one_place() -> None:
+    """PyBuffer_FillInfo within __getbuffer__ leaks a reference to None, which `fill_view` lets go first."""
+    assert [room for room in rooms() if "PyBuffer_FillInfo" in text_of(room)] == ["buffers"]
+
+
+#: Rooms that take a buffer to write what is in it: one copy, nothing is read twice.
+WRITERS = {"writer", "amqp091_values", "amqp10_messages", "amqp10_scalars"}
+
+
+def test_octets_come_in_one_way() -> None:
+    """What is read is bytes or a copy: only `buffers` (take_block, take_input, input_head) and writers see other buffers."""
+    assert {room for room in rooms() if "PyObject_GetBuffer(" in code_of(room)} == WRITERS | {"buffers"}
+    for room in rooms():
+        assert not re.search(r"\b(?:u?int\d+_t|char|double|object)\[:", code_of(room)), f"{room}: a typed memoryview"

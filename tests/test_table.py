@@ -72,13 +72,13 @@ CONTEXT = {c.name for c in COLUMNS[: [c.name for c in COLUMNS].index("protocol")
 
 
 def as_text(octets: bytes) -> str:
-    """MQTT 5.0, 1.5.4: text is well-formed UTF-8 without U+0000. All else is in hexadecimal (1024 octets)."""
+    """MQTT 5.0, 1.5.4: text is well-formed UTF-8 without U+0000. All else is in hexadecimal: 1024 octets, and of how many."""
     try:
         if b"\0" not in octets:
             return octets.decode()
     except UnicodeDecodeError:
         pass
-    return octets[:1024].hex()
+    return octets[:1024].hex() + (f"... (1024 of {len(octets)} octets)" if len(octets) > 1024 else "")
 
 
 def filter_columns(topic_filter: str, version: int) -> dict[str, Any]:
@@ -281,7 +281,8 @@ def test_shared_subscriptions_are_consumer_groups() -> None:
         (b"\xff\x00", "ff00"),
         (b"a\0b", "610062"),
         (b"", ""),
-        (b"\xff" * 2000, "ff" * 1024),
+        (b"\xff" * 1024, "ff" * 1024),
+        (b"\xff" * 2000, "ff" * 1024 + "... (1024 of 2000 octets)"),
     ],
 )
 def test_correlation_data_as_text(data: bytes, text: str) -> None:

@@ -192,14 +192,14 @@ def _changes(values: Any) -> list[int]:
 
 
 def octets(column: pa.Array, begin: int, end: int) -> memoryview:
-    """The values of some rows of a binary column, one behind another, in place."""
+    """The values of some rows of a binary column, one behind another: a view of bytes, which the core reads in place."""
     import numpy as np
 
     _, ends, values = column.buffers()
     at = np.frombuffer(ends, dtype=np.int32, count=column.offset + len(column) + 1)
     if values is None:
         return memoryview(b"")
-    return memoryview(values).cast("B")[at[column.offset + begin] : at[column.offset + end]]
+    return memoryview(memoryview(values).cast("B")[at[column.offset + begin] : at[column.offset + end]].tobytes())
 
 
 def _count(spark: SparkSession, found: list[Piece], options: Options) -> tuple[list[Piece], bool]:

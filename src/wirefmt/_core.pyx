@@ -3,7 +3,7 @@
 """The compiled core of wirefmt: one extension made of rooms. This page is its table of contents.
 
 Order is the direction of dependency: a room uses only rooms above it and the header-only leaves
-(be, status, cursor, octets, varint, utf8, words, topics).
+(be, status, cursor, octets, varint, utf8, words, floats, topics).
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
@@ -38,6 +38,8 @@ include "_core/writer.pxi"
 include "_core/secrets_table.pxi"
 # which values are secret, and what is shown of them
 include "_core/secrets.pxi"
+# octets in, views out
+include "_core/buffers.pxi"
 # what message classes share
 include "_core/message.pxi"
 # one framing loop for any protocol; their Decoders derive from it

@@ -3,8 +3,8 @@
 # It stands on amqp091_parse and amqp091_fold, so it says what frames and the Assembler say. Only a body of several
 # frames is copied before it gets to its column.
 #
-# Uses: arrow, octets, message, amqp091, amqp091_table, amqp091_messages (secret arguments), amqp091_text, amqp091_stream
-# (options). Included by _core.pyx.
+# Uses: buffers, arrow, octets, message, amqp091, amqp091_table, amqp091_messages (secret arguments), amqp091_text,
+# amqp091_stream (options). Included by _core.pyx.
 from wirefmt.spec.table import AMQP091_BATCH as AMQP091_BATCH_COLUMNS
 
 
@@ -309,10 +309,10 @@ def amqp091_decode_batch(data, *, side=None, strictness="lax", columns=None, bin
                          limits=None):
     """Decode a buffer of frames of one direction, one behind another, to columns at once.
 
-    data: any contiguous buffer. columns: names to keep, in order (wirefmt.spec.table.AMQP091_BATCH has all). body=False
-    leaves bodies out. Secrets (docs/secrets.md) are `***` unless expose_credentials. side, strictness, frame_max,
-    channel_max, limits: as in decode(), but for frame_max, which is not limited unless told. body_max: octets of a body
-    at most.
+    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. columns:
+    names to keep, in order (wirefmt.spec.table.AMQP091_BATCH has all). body=False leaves bodies out. Secrets
+    (docs/secrets.md) are `***` unless expose_credentials. side, strictness, frame_max, channel_max, limits: as in
+    decode(), but for frame_max, which is not limited unless told. body_max: octets of a body at most.
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
     column would pass 2 GiB.
@@ -323,7 +323,7 @@ def amqp091_decode_batch(data, *, side=None, strictness="lax", columns=None, bin
     are. Only where a frame's size cannot be is the rest of `data` one such row. Octets of a last frame that is not whole
     are no row: `batch.rest` counts them.
     """
-    cdef Py_buffer view
+    cdef Input octets = take_input(data)
     cdef Amqp091Options o
     cdef Amqp091Batch columns_set = Amqp091Batch(AMQP091_BATCH_COLUMNS, columns)
     cdef Batch batch
@@ -332,14 +332,10 @@ def amqp091_decode_batch(data, *, side=None, strictness="lax", columns=None, bin
     columns_set.body = body
     columns_set.expose(expose_credentials)
     columns_set.body_max = <uint64_t>whole_number(body_max, 0x7FFFFFFFFFFFFFFF, "body_max")
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        with nogil:
-            used = columns_set.run(<const uint8_t*>view.buf, view.len, &o, &rows)
-        if used < 0:
-            raise MemoryError
-        batch = columns_set.finish(rows)
-        batch.rest = view.len - used
-        return batch
-    finally:
-        PyBuffer_Release(&view)
+    with nogil:
+        used = columns_set.run(octets.at, octets.size, &o, &rows)
+    if used < 0:
+        raise MemoryError
+    batch = columns_set.finish(rows)
+    batch.rest = octets.size - used
+    return batch

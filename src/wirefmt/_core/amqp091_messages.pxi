@@ -6,7 +6,6 @@
 # strings and tables become objects when they are asked for.
 #
 # Uses: amqp091, amqp091_table, amqp091_values, octets, faults, writer, secrets, message. Included by _core.pyx.
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 
@@ -619,7 +618,7 @@ cdef class Amqp091Body(Amqp091Message):
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         self.check_built()
-        PyBuffer_FillInfo(view, self, <void*>(self.frame + 7), self.size - AMQP091_OVERHEAD, 1, flags)
+        fill_view(view, self, self.frame + 7, self.size - AMQP091_OVERHEAD, flags)
 
 
 @cython.final

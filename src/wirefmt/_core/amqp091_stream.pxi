@@ -60,15 +60,14 @@ def amqp091_size(data, *, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VA
 
     Raises DecodeError where no frame can begin so, and LimitExceeded where it would be larger than frame_max.
     """
-    cdef Py_buffer view
+    cdef uint8_t head[INPUT_HEAD]
+    cdef size_t n = input_head(data, head)
     cdef Fault f
     cdef size_t size = 0
     cdef int status
     cdef bint strict = is_strict(strictness)
     cdef uint32_t limit = frame_max_of(frame_max, AMQP091_DEFAULT_LIMITS if limits is None else limits)
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    status = amqp091_frame_size(<const uint8_t*>view.buf, <size_t>view.len, limit, strict, &size, &f)
-    PyBuffer_Release(&view)
+    status = amqp091_frame_size(head, n, limit, strict, &size, &f)
     if status == OK:
         return size
     if status == NEED_DATA:
@@ -168,7 +167,7 @@ cdef class Amqp091BasicMessage:
         return PyBytes_FromStringAndSize(<const char*>self.at, <Py_ssize_t>self.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.at, <Py_ssize_t>self.size, 1, flags)
+        fill_view(view, self, self.at, <Py_ssize_t>self.size, flags)
 
     @property
     def body_sizes(self):

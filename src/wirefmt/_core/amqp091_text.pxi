@@ -2,14 +2,14 @@
 #
 # Octets that are no text are shown in hexadecimal, as in all columns (text_or_hex).
 #
-# Uses: octets, utf8, secrets, arrow, amqp091, amqp091_table. Included by _core.pyx.
+# Uses: floats, octets, utf8, secrets, arrow, amqp091, amqp091_table. Included by _core.pyx.
 from libc.stdio cimport snprintf
-from libc.stdlib cimport strtod
+from wirefmt._core.floats cimport FLOAT_ROOM, write_float
 
 
 cdef void amqp091_put_text(Col* c, int64_t row, const Span* s) noexcept nogil:
     """A string column. An absent span leaves the row null."""
-    cdef uint8_t[2 * HEX_OCTETS] room
+    cdef uint8_t[HEX_ROOM] room
     cdef Span shown
     if c.on and s.at != NULL:
         text_or_hex(s, room, &shown)
@@ -18,7 +18,7 @@ cdef void amqp091_put_text(Col* c, int64_t row, const Span* s) noexcept nogil:
 
 cdef void amqp091_add_plain(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:
     """A string as text."""
-    cdef uint8_t[2 * HEX_OCTETS] room
+    cdef uint8_t[HEX_ROOM] room
     cdef Span octets, shown
     octets.at = p
     octets.size = size
@@ -43,7 +43,9 @@ cdef void amqp091_put_entry(Col* map, int64_t row, const Span* name, const Amqp0
     named = o.size
     if not amqp091_add_hidden(&o, name, False):
         amqp091_add_text(&o, e)
-    if not o.failed:
+    if o.failed:
+        map.tally.no_memory = True
+    else:
         put_map(map, row, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
     free_octets(&o)
 
@@ -139,7 +141,7 @@ cdef bint amqp091_holds_secret(const uint8_t* p, bint named) noexcept nogil:
 
 cdef void amqp091_add_string(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:
     """A JSON string."""
-    cdef uint8_t[2 * HEX_OCTETS] room
+    cdef uint8_t[HEX_ROOM] room
     cdef char[8] escaped
     cdef uint32_t i, begin = 0
     cdef Span octets, s
@@ -208,26 +210,6 @@ cdef void amqp091_add_decimal(Octets* o, int scale, uint32_t unscaled) noexcept 
 
 
 cdef void amqp091_add_float(Octets* o, const Amqp091Entry* e) noexcept nogil:
-    """The shortest digits that are read back as the same number."""
-    cdef char[40] text
-    cdef uint64_t bits
-    cdef uint32_t half
-    cdef double v
-    cdef float narrow
-    cdef bint is_wide = e.letter == c"d"
-    cdef int n = 0, digits = 15 if is_wide else 6
-    if is_wide:
-        bits = load_u64(e.at)
-        memcpy(&v, &bits, 8)
-    else:
-        half = load_u32(e.at)
-        memcpy(&narrow, &half, 4)
-        v = narrow
-    if v != v or v - v != 0:
-        n = snprintf(text, sizeof(text), '"%s"', <const char*>(b"NaN" if v != v else b"Infinity" if v > 0 else b"-Infinity"))
-    else:
-        while n == 0 or (digits <= (17 if is_wide else 9) and
-                         (strtod(text, NULL) != v if is_wide else <float>strtod(text, NULL) != <float>v)):
-            n = snprintf(text, sizeof(text), "%.*g", digits, v)
-            digits += 1
-    add_octets(o, <const uint8_t*>text, <size_t>n)
+    cdef uint8_t[FLOAT_ROOM] text
+    cdef bint wide = e.letter == c"d"
+    add_octets(o, text, <size_t>write_float(load_u64(e.at) if wide else load_u32(e.at), wide, text))

@@ -424,6 +424,8 @@ cdef int amqp10_parse_message(const uint8_t* p, size_t n, const Amqp10Options* o
     """Read exactly one whole message: the payload of a transfer, or of all transfers of a delivery joined (3.2)."""
     cdef Amqp10Reader x
     cdef int status
+    if p == NULL:
+        p = <const uint8_t*>b""
     memset(out, 0, sizeof(Amqp10Message))
     amqp10_begin(&x, p, o, f)
     out.octets = p

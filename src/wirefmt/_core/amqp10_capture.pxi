@@ -299,8 +299,6 @@ cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Fr
     cdef Amqp10Value v
     cdef uint64_t format = 0
     size[0] = 0
-    if n == 0:
-        return ROW_OK
     amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format)
     if format:                              # not of this specification: 2.7.5, 3.2.16
         t.put_payload(row, p, <int64_t>n)
@@ -311,9 +309,9 @@ cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Fr
         return ROW_MALFORMED
     amqp10_put_sections(t, row, &m)
     amqp10_put_payload(t, row, &m)
-    if t.hides_octets() and amqp10_secret_message(&m):
+    if n and t.hides_octets() and amqp10_secret_message(&m):
         size[0] = snprintf(text, room, "%s", HIDDEN_OCTETS)
-    else:
+    elif n:
         t.put_message(row, p, n)
     if m.properties.shape and amqp10_field(&m.properties, AMQP10_PROPERTIES_TO, &v):
         amqp10_put_text(t.cols + T_DESTINATION, row, &v)            # unless the link has told
@@ -466,7 +464,9 @@ cdef void amqp10_add_transfer(MessageTable t, Amqp10Connection* c, Amqp10Unfinis
         return
     n = min(n, <size_t>t.options.max_message - k.payload.size)
     add_octets(&k.payload, f.payload.at, n)
-    if not k.payload.failed:
+    if k.payload.failed:
+        t.tally.no_memory = True
+    else:
         c.held += <int64_t>n
 
 

@@ -3,13 +3,14 @@
 # It stands on amqp10_parse, amqp10_join and amqp10_parse_message, so it says what the objects say.
 #
 # Uses: status, cursor, octets, arrow, table_columns, amqp10_table, amqp10_types, amqp10, amqp10_deliveries, amqp10_text,
-# amqp10_values (take_amqp10_options, secret fields). Included by _core.pyx.
+# buffers, amqp10_values (take_amqp10_options, secret fields). Included by _core.pyx.
 from wirefmt.spec.table import AMQP10_BATCH as AMQP10_BATCH_COLUMNS
 
 
 cdef Text[AMQP10_SHAPES] AMQP10_KIND_TEXT           # by shape
 cdef Text AMQP10_PROTOCOL_HEADER_TEXT = pad_text(b"protocol-header")
 cdef Text AMQP10_EMPTY_TEXT = pad_text(b"empty")
+cdef const char* AMQP10_ABORTED_TEXT = "delivery was aborted"
 cdef Text[3] AMQP10_BODY_TEXT                       # by code - AMQP10_SECTION_DATA
 cdef int[AMQP10_FIELDS_MAX] AMQP10_TRANSFER_COLUMN  # field of transfer -> column of its own; -1: an entry of `fields`
 
@@ -155,16 +156,15 @@ cdef class Amqp10Batch(ColumnSet):
                 add_u8(&o, c"\n")
             first = False
             amqp10_add_text(&o, &v)
-        if not o.failed and o.size == 0:
-            put_octets(self.cols + A10B_BODY, row, <const uint8_t*>b"", 0)
-        elif not o.failed:
-            put_octets(self.cols + A10B_BODY, row, o.at, <int64_t>o.size)
-        free_octets(&o)
+        amqp10_put_written(self.cols + A10B_BODY, row, &o)
 
     cdef void put_fault(self, int64_t row, const Fault* f, int64_t at) noexcept nogil:
         cdef char[256] text
         cdef int n = fault_text(&AMQP10_TABLES, f, at, text, sizeof(text))
         put_octets(self.cols + A10B_ERROR, row, <const uint8_t*>text, n)
+
+    cdef void put_text_error(self, int64_t row, const char* text) noexcept nogil:
+        put_octets(self.cols + A10B_ERROR, row, <const uint8_t*>text, <int64_t>strlen(text))
 
     cdef void put_error(self, int64_t row, int64_t at, int64_t size, const Fault* f) noexcept nogil:
         put_i64(self.cols + A10B_OFFSET, row, at)
@@ -185,8 +185,8 @@ cdef class Amqp10Batch(ColumnSet):
         if d.settled:
             put_bool(self.cols + A10B_SETTLED, row, True)
         if error != NULL:
-            put_octets(self.cols + A10B_ERROR, row, <const uint8_t*>error, <int64_t>strlen(error))
-        elif d.payload.size:
+            self.put_text_error(row, error)
+        else:
             self.put_message(row, d.mark[0], d.payload.at, d.payload.size)
 
     cdef int64_t take(self, int64_t row, int64_t at, const Amqp10Frame* frame) noexcept nogil:
@@ -208,13 +208,15 @@ cdef class Amqp10Batch(ColumnSet):
             self.put_delivery(row, &self.deliveries.done, self.deliveries.done.mark[1] + frame.size, NULL)
             return row + 1
         if answer == AMQP10_JOIN_ABORTED and self.deliveries.done.transfers:
-            self.put_delivery(row, &self.deliveries.done, self.deliveries.done.mark[1] + frame.size, "delivery was aborted")
+            self.put_delivery(row, &self.deliveries.done, self.deliveries.done.mark[1] + frame.size, AMQP10_ABORTED_TEXT)
             return row + 1
         self.put_frame(row, at, frame.size, frame)
-        if answer == AMQP10_JOIN_WHOLE:
+        if frame.performative.shape == AMQP10_TRANSFER:
             put_i32(self.cols + A10B_TRANSFERS, row, 1)
-            if frame.payload.size:
-                self.put_message(row, at + (frame.payload.at - frame.frame), frame.payload.at, frame.payload.size)
+        if answer == AMQP10_JOIN_ABORTED:
+            self.put_text_error(row, AMQP10_ABORTED_TEXT)
+        elif answer == AMQP10_JOIN_WHOLE:
+            self.put_message(row, at + frame.size - frame.payload.size, frame.payload.at, frame.payload.size)
         return row + 1
 
     cdef int64_t run(self, const uint8_t* data, int64_t size, int64_t* rows) noexcept nogil:
@@ -255,9 +257,10 @@ def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=Tr
                         limits=None):
     """Decode a buffer of frames of one direction, one behind another, to columns at once.
 
-    data: any contiguous buffer. columns: names to keep, in order (wirefmt.spec.table.AMQP10_BATCH has all).
-    payload=False leaves bodies out. Secrets (docs/secrets.md) are *** unless expose_credentials. limits:
-    wirefmt.framing.Limits; `frame_size` also bounds what is kept of unfinished deliveries.
+    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. columns:
+    names to keep, in order (wirefmt.spec.table.AMQP10_BATCH has all). payload=False leaves bodies out. Secrets
+    (docs/secrets.md) are *** unless expose_credentials. limits: wirefmt.framing.Limits; `frame_size` also bounds
+    what is kept of unfinished deliveries.
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
     column would pass 2 GiB.
@@ -268,7 +271,7 @@ def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=Tr
     length cannot be read is the rest of `data` one such row. Octets of a last frame that is not whole are no row:
     `batch.rest` counts them.
     """
-    cdef Py_buffer view
+    cdef Input octets = take_input(data)
     cdef Amqp10Batch columns_set = Amqp10Batch(AMQP10_BATCH_COLUMNS, columns)
     cdef Batch batch
     cdef int64_t used = 0, rows = 0
@@ -277,12 +280,8 @@ def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=Tr
     columns_set.deliveries.max_count = AMQP10_MAX_DELIVERIES
     columns_set.payload = payload
     columns_set.expose(expose_credentials)
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        with nogil:
-            used = columns_set.run(<const uint8_t*>view.buf, view.len, &rows)
-        batch = columns_set.finish(rows)
-        batch.rest = view.len - used
-        return batch
-    finally:
-        PyBuffer_Release(&view)
+    with nogil:
+        used = columns_set.run(octets.at, octets.size, &rows)
+    batch = columns_set.finish(rows)
+    batch.rest = octets.size - used
+    return batch

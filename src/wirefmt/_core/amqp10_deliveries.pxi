@@ -58,6 +58,7 @@ cdef int amqp10_join(Amqp10Deliveries* d, const Amqp10Frame* frame, bint strict,
     delivery = amqp10_find_delivery(d, frame.channel, <uint32_t>handle)
     if aborted:                             # 2.7.5: what `more` says does not count then
         if delivery != NULL:
+            amqp10_count_transfer(delivery, transfer)
             amqp10_finish_delivery(d, delivery)
         return AMQP10_JOIN_ABORTED
     if delivery == NULL:
@@ -98,7 +99,6 @@ cdef void amqp10_drop_deliveries(Amqp10Deliveries* d) noexcept nogil:
     """Free all memory: the stream has ended."""
     while d.count:
         amqp10_finish_delivery(d, d.unfinished)
-        amqp10_drop_done(d)
     amqp10_drop_done(d)
     free(d.unfinished)
     d.unfinished = NULL
@@ -173,11 +173,7 @@ cdef bint amqp10_same_delivery(Amqp10Delivery* delivery, const Amqp10Frame* fram
 cdef bint amqp10_extend_delivery(Amqp10Deliveries* d, Amqp10Delivery* delivery, const Amqp10Frame* frame,
                                  Fault* f) noexcept nogil:
     """Add the payload of a transfer. False: see `f`; the delivery is given up."""
-    cdef bint settled = False
-    delivery.transfers += 1
-    amqp10_field_boolean(&frame.performative, AMQP10_TRANSFER_SETTLED, &settled)
-    if settled:
-        delivery.settled = True
+    amqp10_count_transfer(delivery, &frame.performative)
     if d.max_octets and frame.payload.size > d.max_octets - min(d.octets, d.max_octets):
         amqp10_delivery_fault(f, AMQP10_CHECK_MESSAGE_SIZE, AMQP10_FIELD_PAYLOAD,
                               <int64_t>(d.octets + frame.payload.size), <int64_t>d.max_octets)
@@ -192,8 +188,18 @@ cdef bint amqp10_extend_delivery(Amqp10Deliveries* d, Amqp10Delivery* delivery, 
     return False
 
 
+cdef inline void amqp10_count_transfer(Amqp10Delivery* delivery, const Amqp10Composite* transfer) noexcept nogil:
+    """Another transfer of the delivery, the one that aborts it included."""
+    cdef bint settled = False
+    delivery.transfers += 1
+    amqp10_field_boolean(transfer, AMQP10_TRANSFER_SETTLED, &settled)
+    if settled:
+        delivery.settled = True
+
+
 cdef void amqp10_finish_delivery(Amqp10Deliveries* d, Amqp10Delivery* delivery) noexcept nogil:
-    """It is no longer among the unfinished: `done` has it."""
+    """It is no longer among the unfinished: `done` has it, and what `done` had before is freed."""
+    amqp10_drop_done(d)
     d.octets -= min(d.octets, delivery.first.size + delivery.payload.size)
     d.done = delivery[0]
     d.count -= 1

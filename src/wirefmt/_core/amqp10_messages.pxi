@@ -6,7 +6,6 @@
 #
 # Uses: be, status, cursor, octets, faults, writer, message, framer, amqp10_table, amqp10_types, amqp10_write, amqp10,
 # amqp10_deliveries, amqp10_scalars and amqp10_values. Included by _core.pyx.
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 
@@ -43,7 +42,7 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options, &frame,
                         &f) != OK:
             raise amqp10_encode_error(&f)
-        amqp10_hold_frame(self, octets, &frame)
+        amqp10_hold_frame(self, octets, &frame, True)
         return 0
 
     @property
@@ -73,7 +72,7 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         self.check_built()
         if self.frame_size == PyBytes_GET_SIZE(self.block):
             return self
-        return restore_amqp10_frame(self.encode())
+        return restore_amqp10_frame(self.encode(), self.strict)
 
     def __eq__(self, other):
         cdef Amqp10Performative that
@@ -92,7 +91,7 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         return hash((Amqp10CompositeValue.__hash__(self), self.channel_, self.payload_span.size))
 
     def __reduce__(self):
-        return restore_amqp10_frame, (self.encode(),)
+        return restore_amqp10_frame, (self.encode(), bool(self.strict))
 
     cdef list shown(self):
         out = Amqp10CompositeValue.shown(self)
@@ -103,7 +102,7 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         return out
 
 
-cdef void amqp10_hold_frame(Amqp10Performative self, bytes block, const Amqp10Frame* frame) noexcept:
+cdef void amqp10_hold_frame(Amqp10Performative self, bytes block, const Amqp10Frame* frame, bint strict) noexcept:
     self.block = block
     self.begin = frame.performative.begin
     self.shape = frame.performative.shape
@@ -111,6 +110,7 @@ cdef void amqp10_hold_frame(Amqp10Performative self, bytes block, const Amqp10Fr
     self.frame_size = frame.size
     self.channel_ = frame.channel
     self.noted = frame.note_count != 0
+    self.strict = strict
     self.payload_span = frame.payload
 
 
@@ -205,15 +205,15 @@ cdef class Amqp10Transfer(Amqp10Performative):
 
     @property
     def message(self):
-        """The Message in the payload. DecodeError if that is none, as where it is but a part of one."""
+        """The Message in the payload, read as strictly as the transfer was. Raises DecodeError for a payload that is no
+        message, or a part of one."""
         self.check_built()
         return amqp10_read_message(self.block, self.payload_span.at if self.payload_span.at != NULL else self.frame,
-                            self.payload_span.size, not self.noted, 0)
+                            self.payload_span.size, self.strict, 0)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         self.check_built()
-        PyBuffer_FillInfo(view, self, <void*>(self.payload_span.at if self.payload_span.size else self.frame),
-                          self.payload_span.size, 1, flags)
+        fill_view(view, self, self.payload_span.at if self.payload_span.size else self.frame, self.payload_span.size, flags)
 
     cdef list shown(self):
         out = Amqp10Performative.shown(self)
@@ -563,7 +563,7 @@ cdef class Amqp10Data(Amqp10Held):
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         self.check_built()
-        PyBuffer_FillInfo(view, self, <void*>self.v.body, self.v.size, 1, flags)
+        fill_view(view, self, self.v.body, self.v.size, flags)
 
     def __eq__(self, other):
         if not isinstance(other, Amqp10Data):
@@ -774,7 +774,7 @@ cdef class Amqp10AnnotatedMessage:
     def __getbuffer__(self, Py_buffer* view, int flags):
         if self.m.payload.at == NULL:
             raise BufferError("the body is not one Data")
-        PyBuffer_FillInfo(view, self, <void*>self.m.payload.at, self.m.payload.size, 1, flags)
+        fill_view(view, self, self.m.payload.at, self.m.payload.size, flags)
 
     @property
     def notes(self):
@@ -905,15 +905,15 @@ cdef object amqp10_read_message(bytes block, const uint8_t* p, size_t n, bint st
 
 # ------------------------------------------------------------------------------------------------ decode, encode
 
-cdef object amqp10_frame_of(bytes block, const Amqp10Frame* frame):
-    """The object of a parsed frame that lies in `block`."""
+cdef object amqp10_frame_of(bytes block, const Amqp10Frame* frame, bint strict):
+    """The object of a frame that was parsed `strict` or not, and lies in `block`."""
     cdef Amqp10Performative performative
     cdef Amqp10ProtocolHeader header
     cdef Amqp10EmptyFrame empty
     if frame.kind == AMQP10_KIND_PERFORMATIVE:
         cls = <type>AMQP10_COMPOSITE_CLASSES[frame.performative.shape]
         performative = <Amqp10Performative>cls.__new__(cls)
-        amqp10_hold_frame(performative, block, frame)
+        amqp10_hold_frame(performative, block, frame, strict)
         return performative
     if frame.kind == AMQP10_KIND_EMPTY:
         empty = Amqp10EmptyFrame.__new__(Amqp10EmptyFrame)
@@ -940,7 +940,7 @@ def decode_amqp10(data, /, *, strictness=STRICT_MODE, limits=None):
     take_amqp10_options(&o, strictness, limits)
     if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), &o, &frame, &f) != OK:
         raise_fault(&AMQP10_TABLES, &f, 0)
-    return amqp10_frame_of(block, &frame)
+    return amqp10_frame_of(block, &frame, o.strict)
 
 
 def decode_amqp10_message(data, /, *, strictness=STRICT_MODE, limits=None):
@@ -960,14 +960,13 @@ def amqp10_size(data, /, *, limits=None):
 
     Raises DecodeError where no frame can begin so, and LimitExceeded where it would be too large.
     """
-    cdef Py_buffer view
+    cdef uint8_t head[INPUT_HEAD]
+    cdef size_t n = input_head(data, head)
     cdef Fault f
     cdef size_t size = 0
     cdef int status
     cdef uint32_t limit = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    status = amqp10_frame_size(<const uint8_t*>view.buf, <size_t>view.len, limit, &size, &f)
-    PyBuffer_Release(&view)
+    status = amqp10_frame_size(head, n, limit, &size, &f)
     if status == OK:
         return size
     if status == NEED_DATA:
@@ -982,9 +981,16 @@ def encode_amqp10(message, /):
     return message.encode()
 
 
-def restore_amqp10_frame(bytes octets not None):
-    """Unpickle a performative."""
-    return decode_amqp10(octets, strictness="lax", limits=Limits(0, 0))
+def restore_amqp10_frame(bytes octets not None, bint strict):
+    """Unpickle a performative that was built, or decoded `strict` or not."""
+    cdef Amqp10Options o
+    cdef Amqp10Frame frame
+    cdef Fault f
+    memset(&o, 0, sizeof(Amqp10Options))
+    o.strict = strict
+    if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &frame, &f) != OK:
+        raise_fault(&AMQP10_TABLES, &f, 0)
+    return amqp10_frame_of(octets, &frame, strict)
 
 
 def restore_amqp10_message(bytes octets not None):
@@ -1013,7 +1019,7 @@ cdef class Amqp10Decoder(FrameDecoder):
         cdef Amqp10Frame frame
         if amqp10_parse(p, n, &self.options, &frame, f) != OK:
             return None
-        return amqp10_frame_of(block, &frame)
+        return amqp10_frame_of(block, &frame, self.options.strict)
 
 
 # ------------------------------------------------------------------------------------------------ deliveries
@@ -1110,7 +1116,7 @@ cdef class Amqp10TransferAssembler:
         if answer != AMQP10_JOIN_LAST:
             return None
         return self.delivery_of(
-            restore_amqp10_frame(amqp10_written_octets(&self.deliveries.done.first)),
+            restore_amqp10_frame(amqp10_written_octets(&self.deliveries.done.first), False),
             amqp10_written_octets(&self.deliveries.done.payload))
 
     cdef object delivery_of(self, Amqp10Transfer transfer, bytes joined):

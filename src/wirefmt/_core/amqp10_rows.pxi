@@ -201,9 +201,7 @@ cdef void amqp10_put_json(Col* c, int64_t row, const uint8_t* at, bint typed) no
     o = octets_over(start, sizeof(start))
     o.hides = not c.tally.exposed
     amqp10_add_named(&o, at, typed)
-    if not o.failed:
-        put_octets(c, row, o.at, <int64_t>o.size)
-    free_octets(&o)
+    amqp10_put_written(c, row, &o)
 
 
 cdef void amqp10_put_role(Col* fields, int64_t row, const Amqp10Composite* p, int i) noexcept nogil:
@@ -354,6 +352,8 @@ cdef void amqp10_put_payload(MessageTable t, int64_t row, const Amqp10Message* m
         if o.size:
             add_u8(&o, c"\n")
         amqp10_add_text(&o, &v)
-    if not o.failed:
+    if o.failed:
+        t.tally.no_memory = True
+    else:
         t.put_payload(row, <const uint8_t*>o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
     free_octets(&o)

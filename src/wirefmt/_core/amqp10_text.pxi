@@ -1,9 +1,14 @@
 # AMQP 1.0 values as text, for columns: strings and symbols as they are, numbers in digits, lists, maps, arrays and
 # described values as JSON. Octets that are no text (binaries, and strings that only LAX lets pass) are in hexadecimal.
 #
-# Uses: be, utf8, octets, cursor, secrets, arrow, amqp10_table, amqp10_types, amqp10. Included by _core.pyx.
+# The text of a value takes at most 48 times the octets of the value. So no text is quoted twice: a map with a key that is a
+# list, map, array or described value is an array of pairs, [[key, value], ...], not an object. And what the head of an array
+# says once is written once: the descriptor of its elements ({"descriptor": ..., "values": [...]}), and elements that take no
+# octets ({"repeat": n, "of": ...}).
+#
+# Uses: be, floats, utf8, octets, cursor, secrets, arrow, amqp10_table, amqp10_types, amqp10. Included by _core.pyx.
 from libc.stdio cimport snprintf
-from libc.stdlib cimport strtod
+from wirefmt._core.floats cimport FLOAT_ROOM, write_float
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, extend_octets, free_octets, octets_over
 
 
@@ -25,9 +30,16 @@ cdef void amqp10_put_text(Col* c, int64_t row, const Amqp10Value* v) noexcept no
     o = octets_over(start, sizeof(start))
     o.hides = not c.tally.exposed
     amqp10_add_text(&o, v)
-    if not o.failed:
-        put_octets(c, row, o.at, <int64_t>o.size)
-    free_octets(&o)
+    amqp10_put_written(c, row, &o)
+
+
+cdef void amqp10_put_written(Col* c, int64_t row, Octets* o) noexcept nogil:
+    """Text that was written, which is freed. Without memory for it the batch fails."""
+    if o.failed:
+        c.tally.no_memory = True
+    else:
+        put_octets(c, row, o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
+    free_octets(o)
 
 
 cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10Value* key, const Amqp10Value* v) noexcept nogil:
@@ -49,7 +61,9 @@ cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10Value* key, const 
         add_octets(&o, SECRET_SHOWN_TEXT.at, <size_t>SECRET_SHOWN_TEXT.size)
     else:
         amqp10_add_text(&o, v)
-    if not o.failed:
+    if o.failed:
+        map.tally.no_memory = True
+    else:
         put_map(map, row, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
     free_octets(&o)
 
@@ -90,7 +104,6 @@ cdef void amqp10_add_text(Octets* o, const Amqp10Value* v) noexcept nogil:
 
 cdef void amqp10_add_json(Octets* o, const Amqp10Value* v) noexcept nogil:
     """A value as JSON. Nested as deep as the parser lets be."""
-    cdef Octets text
     if v.type >= AMQP10_LIST:
         amqp10_add_compound_json(o, v)
     elif v.type == AMQP10_NULL:
@@ -102,19 +115,16 @@ cdef void amqp10_add_json(Octets* o, const Amqp10Value* v) noexcept nogil:
     elif AMQP10_UBYTE <= v.type <= AMQP10_LONG or v.type == AMQP10_TIMESTAMP:
         amqp10_add_integer(o, v)
     else:
-        memset(&text, 0, sizeof(Octets))
-        text.hides = o.hides
-        amqp10_add_text(&text, v)
-        amqp10_add_json_string(o, &text)
-        free_octets(&text)
+        amqp10_add_quoted(o, v)
 
 
 cdef void amqp10_add_compound_json(Octets* o, const Amqp10Value* v) noexcept nogil:
-    cdef Amqp10Items items
     cdef Amqp10Value item
-    cdef uint32_t i = 0
-    cdef bint secret = False
-    if v.type == AMQP10_DESCRIBED:
+    if v.type == AMQP10_ARRAY:
+        amqp10_add_array_json(o, v)
+    elif v.type == AMQP10_MAP:
+        amqp10_add_map_json(o, v)
+    elif v.type == AMQP10_DESCRIBED:
         add_octets(o, <const uint8_t*>b'{"descriptor":', 14)
         amqp10_read(amqp10_descriptor(v), &item)
         amqp10_add_json(o, &item)
@@ -122,31 +132,75 @@ cdef void amqp10_add_compound_json(Octets* o, const Amqp10Value* v) noexcept nog
         amqp10_described(v, &item)
         amqp10_add_json(o, &item)
         add_u8(o, c"}")
-        return
-    items = amqp10_items(v)
-    if v.type == AMQP10_ARRAY and v.size == 0 and v.count > AMQP10_SHOWN_REPEATS:
+    else:
+        amqp10_add_elements_json(o, v)
+
+
+cdef void amqp10_add_elements_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """The elements of a list or array."""
+    cdef Amqp10Items items = amqp10_items(v)
+    cdef Amqp10Value item
+    cdef bint first = True
+    add_u8(o, c"[")
+    while amqp10_next(&items, &item):
+        if not first:
+            add_u8(o, c",")
+        first = False
+        amqp10_add_json(o, &item)
+    add_u8(o, c"]")
+
+
+cdef void amqp10_add_array_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+    cdef Amqp10Value item = v[0]
+    cdef Amqp10Items items
+    if v.inner[0] == 0:                     # one descriptor for all elements
+        add_octets(o, <const uint8_t*>b'{"descriptor":', 14)
+        amqp10_read(v.inner + 1, &item)
+        amqp10_add_json(o, &item)
+        add_octets(o, <const uint8_t*>b',"values":', 10)
+        item = v[0]
+        item.inner = amqp10_skip(v.inner + 1)
+        amqp10_add_array_json(o, &item)
+        add_u8(o, c"}")
+    elif v.size == 0 and v.count > AMQP10_SHOWN_REPEATS:
+        items = amqp10_items(v)
         amqp10_next(&items, &item)
         add_octets(o, <const uint8_t*>b'{"repeat":', 10)
         amqp10_add_digits(o, False, v.count)
         add_octets(o, <const uint8_t*>b',"of":', 6)
         amqp10_add_json(o, &item)
         add_u8(o, c"}")
-        return
-    add_u8(o, c"{" if v.type == AMQP10_MAP else c"[")
-    while amqp10_next(&items, &item):
-        if v.type == AMQP10_MAP and i & 1:
-            add_u8(o, c":")
-        elif i:
+    else:
+        amqp10_add_elements_json(o, v)
+
+
+cdef void amqp10_add_map_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """An object, if all keys are scalars; else an array of pairs."""
+    cdef Amqp10Items items = amqp10_items(v)
+    cdef Amqp10Value key, item
+    cdef bint pairs = False, first = True
+    while amqp10_next(&items, &key) and amqp10_next(&items, &item):
+        pairs = pairs or key.type >= AMQP10_LIST
+    items = amqp10_items(v)
+    add_u8(o, c"[" if pairs else c"{")
+    while amqp10_next(&items, &key) and amqp10_next(&items, &item):
+        if not first:
             add_u8(o, c",")
-        if v.type == AMQP10_MAP and not i & 1:
-            amqp10_add_name(o, &item)
-            secret = o.hides and amqp10_is_secret_key(&item)
-        elif secret:
+        first = False
+        if pairs:
+            add_u8(o, c"[")
+            amqp10_add_json(o, &key)
+            add_u8(o, c",")
+        else:
+            amqp10_add_quoted(o, &key)
+            add_u8(o, c":")
+        if o.hides and amqp10_is_secret_key(&key):
             amqp10_add_hidden(o)
         else:
             amqp10_add_json(o, &item)
-        i += 1
-    add_u8(o, c"}" if v.type == AMQP10_MAP else c"]")
+        if pairs:
+            add_u8(o, c"]")
+    add_u8(o, c"]" if pairs else c"}")
 
 
 cdef inline bint amqp10_is_secret_key(const Amqp10Value* key) noexcept nogil:
@@ -194,12 +248,12 @@ cdef void amqp10_add_hidden(Octets* o) noexcept nogil:
     add_u8(o, c'"')
 
 
-cdef void amqp10_add_name(Octets* o, const Amqp10Value* key) noexcept nogil:
-    """A key of a map as the name of a member, which is a string whatever the key is."""
-    cdef Octets text
-    memset(&text, 0, sizeof(Octets))
+cdef void amqp10_add_quoted(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """The text of a scalar as a JSON string."""
+    cdef uint8_t[512] start
+    cdef Octets text = octets_over(start, sizeof(start))
     text.hides = o.hides
-    amqp10_add_text(&text, key)
+    amqp10_add_text(&text, v)
     amqp10_add_json_string(o, &text)
     free_octets(&text)
 
@@ -229,7 +283,8 @@ cdef void amqp10_add_json_string(Octets* o, const Octets* text) noexcept nogil:
 
 
 cdef void amqp10_add_octets_text(Octets* o, const uint8_t* p, size_t n, bint nul) noexcept nogil:
-    """Octets as they are if they are text (U+0000 is if `nul`), else HEX_OCTETS of them in hexadecimal."""
+    """Octets as they are if they are text (U+0000 is if `nul`), else hex_text of them."""
+    cdef uint8_t[HEX_ROOM] room
     cdef size_t bad = 0, at = 0
     cdef int found = check_utf8(p, n, &bad)
     while found == UTF8_NUL and nul:
@@ -238,7 +293,7 @@ cdef void amqp10_add_octets_text(Octets* o, const uint8_t* p, size_t n, bint nul
     if found == UTF8_OK:
         add_octets(o, p, n)
     else:
-        amqp10_add_hex(o, p, min(n, <size_t>HEX_OCTETS))
+        add_octets(o, room, hex_text(p, <uint32_t>n, room))
 
 
 cdef void amqp10_add_char(Octets* o, uint32_t c) noexcept nogil:
@@ -304,27 +359,5 @@ cdef void amqp10_add_digits(Octets* o, bint negative, uint64_t v) noexcept nogil
 
 
 cdef void amqp10_add_float(Octets* o, const Amqp10Value* v) noexcept nogil:
-    """The shortest digits that are read back as the same number; NaN and infinities are strings."""
-    cdef char[40] text
-    cdef bint wide = v.type == AMQP10_DOUBLE
-    cdef double d = amqp10_double_bits(amqp10_unsigned(v)) if wide else amqp10_float_bits(<uint32_t>amqp10_unsigned(v))
-    cdef int n = 0, digits = 15 if wide else 6
-    if d != d or d - d != 0:
-        n = snprintf(text, sizeof(text), '"%s"', <const char*>(b"NaN" if d != d else b"Infinity" if d > 0 else b"-Infinity"))
-    while n == 0 or (d == d and d - d == 0 and digits <= (17 if wide else 9) and
-                     (strtod(text, NULL) != d if wide else <float>strtod(text, NULL) != <float>d)):
-        n = snprintf(text, sizeof(text), "%.*g", digits, d)
-        digits += 1
-    add_octets(o, <const uint8_t*>text, <size_t>n)
-
-
-cdef inline double amqp10_double_bits(uint64_t bits) noexcept nogil:
-    cdef double d
-    memcpy(&d, &bits, 8)
-    return d
-
-
-cdef inline double amqp10_float_bits(uint32_t bits) noexcept nogil:
-    cdef float f
-    memcpy(&f, &bits, 4)
-    return f
+    cdef uint8_t[FLOAT_ROOM] text
+    add_octets(o, text, <size_t>write_float(amqp10_unsigned(v), v.type == AMQP10_DOUBLE, text))

@@ -770,6 +770,7 @@ cdef class Amqp10CompositeValue:
     cdef uint16_t channel_
     cdef uint8_t shape
     cdef uint8_t noted          # LAX let something pass
+    cdef uint8_t strict         # of performatives: decoded STRICT, or built
     cdef uint8_t decoded        # `fields` are there: of a frame not before one is asked for
     cdef Span payload_span
     cdef PyObject* fields[AMQP10_FIELDS_MAX]    # owned

@@ -8,6 +8,7 @@
 # by the later one. What is all null at the end shares one buffer of zeros.
 #
 # Uses: cursor (Span), utf8, secrets. Included by _core.pyx.
+from libc.stdio cimport snprintf
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
@@ -405,21 +406,31 @@ cdef inline void put_span(Col* c, int64_t row, const Span* s) noexcept nogil:
 
 
 cdef enum:
-    HEX_OCTETS = 1024           # that are written as text where a column has text; all of them are in a binary column
+    HEX_OCTETS = 1024           # octets that are no text: how many of them are shown where a column has text
+    HEX_ROOM = 2 * HEX_OCTETS + 32
 
 
 cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil:
-    """Octets where a column has text: themselves if they are text, else in hexadecimal, in `room` (2 * HEX_OCTETS)."""
-    cdef uint32_t i, n = min(octets.size, <uint32_t>HEX_OCTETS)
+    """Octets where a column has text: themselves if they are text, else hex_text of them in `room` (HEX_ROOM). `out` may be
+    `octets`."""
     cdef size_t bad = 0
     if check_utf8(octets.at, octets.size, &bad) == UTF8_OK:
         out[0] = octets[0]
         return
-    for i in range(n):
-        room[2 * i] = <uint8_t>b"0123456789abcdef"[octets.at[i] >> 4]
-        room[2 * i + 1] = <uint8_t>b"0123456789abcdef"[octets.at[i] & 15]
+    out.size = hex_text(octets.at, octets.size, room)
     out.at = room
-    out.size = 2 * n
+
+
+cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept nogil:
+    """The first HEX_OCTETS octets in hexadecimal, and of how many, if there are more: "00ff... (1024 of 5000 octets)". Octets
+    written to `room` (HEX_ROOM)."""
+    cdef uint32_t i, n = min(size, <uint32_t>HEX_OCTETS)
+    for i in range(n):
+        room[2 * i] = <uint8_t>b"0123456789abcdef"[p[i] >> 4]
+        room[2 * i + 1] = <uint8_t>b"0123456789abcdef"[p[i] & 15]
+    if n == size:
+        return 2 * n
+    return 2 * n + <uint32_t>snprintf(<char*>room + 2 * n, <size_t>HEX_ROOM - 2 * n, "... (%u of %u octets)", n, size)
 
 
 cdef inline void put_struct(Col* c, int64_t row) noexcept nogil:

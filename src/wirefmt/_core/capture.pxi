@@ -6,7 +6,7 @@
 # until it is whole. Behind a hole, and where the capture began inside a stream, frames are read again only from a place
 # where a chain of faultless ones begins (`look`): what is passed over is a `gap` row, never messages.
 #
-# Uses: pcapfile, packets, reassembly, websocket, unpack, protocol, protocols, table, table_columns, arrow, faults.
+# Uses: buffers, pcapfile, packets, reassembly, websocket, unpack, protocol, protocols, table, table_columns, arrow, faults.
 # Included by _core.pyx.
 from wirefmt.errors import suggest
 
@@ -219,14 +219,15 @@ cdef class CaptureDecoder(Reassembler):
         if not self.across_files:
             self.packets = PacketParser(tunnels=self.tunnels)
 
-    def feed(self, const uint8_t[::1] chunk not None):
-        """The next octets of the file. Answers how many were used: fewer than given when a batch is full."""
-        cdef size_t n = chunk.shape[0]
+    def feed(self, chunk):
+        """The next octets of the file: any contiguous buffer. Bytes and views of bytes are read in place, others are copied.
+        Answers how many were used: fewer than given when a batch is full."""
+        cdef Input octets = take_input(chunk)
         cdef size_t used
-        if n == 0:
+        if octets.size == 0:
             return 0
         with nogil:
-            used = self.feed_octets(&chunk[0], n)
+            used = self.feed_octets(octets.at, <size_t>octets.size)
         self.check_memory()
         self.seen.bytes += used
         return used
@@ -254,12 +255,14 @@ cdef class CaptureDecoder(Reassembler):
         self.check_memory()
         return done
 
-    def feed_segments(self, const uint8_t[::1] octets not None):
-        """Rows of the packets table's `segment` column, one behind another. Answers how many octets were used.
+    def feed_segments(self, rows):
+        """Rows of the packets table's `segment` column, one behind another, in a buffer as in feed(). Answers how many octets
+        were used.
 
         Raises ValueError for octets that are no such row.
         """
-        cdef size_t n = octets.shape[0]
+        cdef Input octets = take_input(rows)
+        cdef size_t n = <size_t>octets.size
         cdef size_t at = 0
         cdef size_t used
         cdef PacketRecord r
@@ -269,7 +272,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef int reason = 0
         with nogil:
             while at < n and not self.is_full():
-                reason = segment_unpack(self.packets, &octets[at], n - at, &used, &r, &s, &file_index)
+                reason = segment_unpack(self.packets, octets.at + at, n - at, &used, &r, &s, &file_index)
                 if reason < 0:
                     break
                 at += used

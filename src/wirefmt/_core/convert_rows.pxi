@@ -1,8 +1,8 @@
 # Conversions of many messages: a column of octets in, a Batch of columns out. And the one form in which a message of
 # AMQP 0.9.1 is a single string of octets: its content header and its body, as frames.
 #
-# Uses: be, status, cursor, varint, octets, arrow, faults, amqp091, mqtt, mqtt_table, convert_rules, convert_state, convert,
-# convert_read, convert_write, convert_messages. Included by _core.pyx.
+# Uses: be, status, cursor, varint, octets, buffers, arrow, faults, amqp091, mqtt, mqtt_table, convert_rules, convert_state,
+# convert, convert_read, convert_write, convert_messages. Included by _core.pyx.
 from wirefmt.spec.table import CONVERTED_FIELDS
 
 
@@ -98,7 +98,10 @@ def join_content(bytes properties not None, bytes body not None, *, uint16_t cha
     memset(&o, 0, sizeof(o))
     amqp091_add_content(&o, channel, begin_of(properties), <size_t>PyBytes_GET_SIZE(properties), begin_of(body),
                         <uint64_t>PyBytes_GET_SIZE(body), AMQP091_FRAME_MAX_DEFAULT)
-    return taken_octets(&o)
+    try:
+        return taken_octets(&o)
+    finally:
+        free_octets(&o)
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -247,46 +250,77 @@ cdef bint convert_packet_of_3(const uint8_t* p, size_t n, Octets* o) noexcept no
     return True
 
 
-def convert_rows(ConvertRules rules not None, int target, const uint8_t[::1] kinds not None,
-                 const int32_t[::1] offsets not None, const uint8_t[::1] data not None,
-                 const int32_t[::1] key_offsets not None, const uint8_t[::1] keys not None, *,
+cdef class ConvertColumn:
+    """A column of octets: int32 offsets, one more than rows, and what they divide."""
+    cdef Input offsets, data
+    cdef Py_ssize_t rows
+
+    def __init__(self, offsets, data):
+        self.offsets = take_input(offsets)
+        self.data = take_input(data)
+        self.rows = self.offsets.size // 4 - 1
+
+    cdef inline int32_t offset(self, Py_ssize_t row) noexcept:
+        cdef int32_t at
+        memcpy(&at, self.offsets.at + 4 * row, 4)       # a view may begin anywhere
+        return at
+
+    cdef inline Span row(self, Py_ssize_t row) noexcept:
+        cdef Span of
+        of.at = self.data.at + self.offset(row)
+        of.size = <uint32_t>(self.offset(row + 1) - self.offset(row))
+        return of
+
+    cdef int check(self, Py_ssize_t rows) except -1:
+        """Raise ValueError unless there are `rows` rows, each within the data."""
+        cdef Py_ssize_t row
+        if self.rows != rows or self.offsets.size % 4:
+            raise ValueError("columns of different lengths")
+        for row in range(rows):
+            if self.offset(row) < 0 or self.offset(row + 1) < self.offset(row) or self.offset(row + 1) > self.data.size:
+                raise ValueError(f"row {row} lies outside its column")
+        return 0
+
+
+def convert_rows(ConvertRules rules not None, int target, kinds, offsets, data, key_offsets, keys, *,
                  bytes exchange=b"amq.topic", topics=CONVERT_TRANSLATED, bint percent_encoding=True):
     """Convert a column of messages to a Batch of the columns CONVERTED_FIELDS.
 
     Row i is data[offsets[i]:offsets[i + 1]] of the protocol kinds[i] (number in CONVERT_PROTOCOL_NAMES; 3: a PUBLISH of MQTT
     3.1 or 3.1.1; 255: none, and the row is null); its routing key keys[key_offsets[i]:key_offsets[i + 1]]. AMQP 0.9.1 is in
     frames. A row that is not converted says why.
+
+    kinds (uint8), offsets (int32), data, key_offsets (int32), keys: any contiguous buffers; bytes and views of bytes are read in
+    place, anything else is copied once. Raises ValueError for columns that do not fit each other.
     """
     cdef ConvertRun run = ConvertRun()
     cdef Converter x
     cdef Span key
-    cdef Py_ssize_t row, count = kinds.shape[0]
+    cdef Input kind = take_input(kinds)
+    cdef ConvertColumn messages = ConvertColumn(offsets, data)
+    cdef ConvertColumn routing_keys = ConvertColumn(key_offsets, keys)
+    cdef Span message
+    cdef Py_ssize_t row, count = kind.size
     cdef uint8_t translation = <uint8_t>convert_topics_of(topics)
-    cdef const uint8_t* p = &data[0] if data.shape[0] else <const uint8_t*>b""
-    cdef const uint8_t* k = &keys[0] if keys.shape[0] else <const uint8_t*>b""
     if not 0 <= target < CONVERT_PROTOCOLS or rules.pairs == NULL:
         raise ValueError("no such protocol, or rules that were never built")
-    if offsets.shape[0] != count + 1 or key_offsets.shape[0] != count + 1:
-        raise ValueError("columns of different lengths")
-    for row in range(count):
-        if offsets[row] < 0 or offsets[row + 1] < offsets[row] or offsets[row + 1] > data.shape[0] or \
-                key_offsets[row] < 0 or key_offsets[row + 1] < key_offsets[row] or key_offsets[row + 1] > keys.shape[0]:
-            raise ValueError(f"row {row} lies outside its column")
+    messages.check(count)
+    routing_keys.check(count)
     run.rules = rules
     run.out = ColumnSet(CONVERTED_FIELDS)
     run.target = target
     for row in range(count):
-        if kinds[row] > CONVERT_ROW_MQTT3:
+        if kind.at[row] > CONVERT_ROW_MQTT3:
             continue
-        key.at = k + key_offsets[row]
-        key.size = <uint32_t>(key_offsets[row + 1] - key_offsets[row])
-        convert_begin(&x, rules, CONVERT_MQTT5 if kinds[row] == CONVERT_ROW_MQTT3 else kinds[row], target)
+        message = messages.row(row)
+        key = routing_keys.row(row)
+        convert_begin(&x, rules, CONVERT_MQTT5 if kind.at[row] == CONVERT_ROW_MQTT3 else kind.at[row], target)
         x.topics = translation
         x.plain_addresses = not percent_encoding
         x.mqtt_exchange.at = begin_of(exchange)
         x.mqtt_exchange.size = <uint32_t>PyBytes_GET_SIZE(exchange)
         try:
-            run.put(&x, row, kinds[row], p + offsets[row], <size_t>(offsets[row + 1] - offsets[row]), key)
+            run.put(&x, row, kind.at[row], message.at, message.size, key)
             if x.failed or x.lists[0].failed or x.lists[1].failed or run.failed():
                 raise MemoryError
         finally:

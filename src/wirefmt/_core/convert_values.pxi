@@ -1,9 +1,10 @@
 # Values within headers, annotations and properties, from one protocol's types into another's by the rows of types; as text;
 # and AMQP 1.0 values written anew. Lists and maps go as deep as their protocol's decoder lets them.
 #
-# Uses: be, cursor, utf8, octets, message (is_ascii), amqp091, amqp10_table, amqp10_types, amqp10, amqp10_write, convert_rules,
-# convert_state. Included by _core.pyx.
+# Uses: be, cursor, utf8, octets, floats, message (is_ascii), amqp091, amqp10_table, amqp10_types, amqp10, amqp10_write,
+# convert_rules, convert_state. Included by _core.pyx.
 from libc.stdio cimport snprintf
+from wirefmt._core.floats cimport SCIENTIFIC_ROOM, write_scientific
 
 
 cdef enum:
@@ -555,23 +556,8 @@ cdef bint convert_signed(Converter* x, int64_t n, Span* out) noexcept nogil:
 
 cdef bint convert_float(Converter* x, const ConvertValue* v, bint wide, Span* out) noexcept nogil:
     """1.50000000000000000000e+00; nan, inf, -inf."""
-    cdef char text[40]
-    cdef uint64_t bits = v.number
-    cdef uint32_t half = <uint32_t>bits
-    cdef float narrow
-    cdef double number
-    cdef int n, i
-    if wide:
-        memcpy(&number, &bits, 8)
-    else:
-        memcpy(&narrow, &half, 4)
-        number = narrow
-    if number != number:
-        return convert_words(x, b"nan", 3, out)
-    n = snprintf(text, sizeof(text), "%.20e", number)
-    for i in range(n):
-        if text[i] == c",":                 # a locale's decimal point
-            text[i] = c"."
+    cdef uint8_t text[20 + SCIENTIFIC_ROOM]
+    cdef int n = write_scientific(v.number, wide, 20, text)
     out.at = convert_copy(x, text, <size_t>n)
     out.size = <uint32_t>n
     return True

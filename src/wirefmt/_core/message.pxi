@@ -3,8 +3,7 @@
 # A message holds the immutable block (bytes) that it was decoded from and decodes from it on first use. Message
 # classes have no common base: a freelist needs a class without one.
 #
-# Uses: words, writer (its buffer functions), secrets. Included by _core.pyx.
-from cpython.bytes cimport PyBytes_CheckExact
+# Uses: words, secrets. Included by _core.pyx.
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 
@@ -108,22 +107,10 @@ cdef inline str shared_text(const uint8_t* p, uint32_t size):
     return text
 
 
-# ------------------------------------------------------------------------------------------------ octets in, names
+# ------------------------------------------------------------------------------------------------ names
 
 cdef enum:
     SHOWN_OCTETS = 32           # of a payload in a repr
-
-
-cdef bytes take_block(object data):
-    """The octets of a buffer as bytes: bytes themselves, all else is copied once."""
-    cdef Py_buffer view
-    if PyBytes_CheckExact(data):
-        return <bytes>data
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        return PyBytes_FromStringAndSize(<const char*>view.buf, view.len)
-    finally:
-        PyBuffer_Release(&view)
 
 
 cdef str shown_octets(object octets):

@@ -2,7 +2,8 @@
 #
 # Both stand on mqtt_parse, so they say what the packet objects say.
 #
-# Uses: secrets, arrow, table, mqtt, mqtt_table, mqtt_messages (secret properties), topics (split_share). Included by _core.pyx.
+# Uses: buffers, secrets, arrow, table, mqtt, mqtt_table, mqtt_messages (secret properties), topics (split_share). Included by
+# _core.pyx.
 from wirefmt._core.topics cimport split_share
 from wirefmt.spec.mqtt import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
 from wirefmt.spec.table import (
@@ -205,7 +206,7 @@ cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) no
     cdef MqttProperty v
     cdef Col* field
     cdef int64_t child
-    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef uint8_t[HEX_ROOM] hex
     cdef Span text
     cdef int type
     while p < end:
@@ -260,7 +261,7 @@ cdef void put_will_properties(Col* map, int64_t row, const Span* area) noexcept 
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
     cdef MqttProperty v
-    cdef uint8_t[2 * HEX_OCTETS] room
+    cdef uint8_t[HEX_ROOM] room
     while p < end:
         p = next_property(p, &v)
         if v.identifier != MQTT_PROPERTY_USER_PROPERTY:
@@ -521,10 +522,11 @@ def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", column
                       bint expose_credentials=False, limits=None):
     """Decode a buffer of MQTT packets, one behind another, to columns at once.
 
-    data: any contiguous buffer. version: 3, 4 or 5; None: a CONNECT in `data` says it (packets before one are errors).
-    side: "client" or "server", who sent the octets, where the specification's rules depend on it. columns: names to
-    keep, in order (wirefmt.spec.table.MQTT_BATCH has all). payload=False leaves payloads out. Secrets (docs/secrets.md) are
-    hidden unless expose_credentials.
+    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. version: 3,
+    4 or 5; None: a CONNECT in `data` says it (packets before one are errors). side: "client" or "server", who sent the
+    octets, where the specification's rules depend on it. columns: names to keep, in order
+    (wirefmt.spec.table.MQTT_BATCH has all). payload=False leaves payloads out. Secrets (docs/secrets.md) are hidden
+    unless expose_credentials.
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
     column would pass 2 GiB.
@@ -533,7 +535,7 @@ def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", column
     `data` and reason; the next packet follows all the same. Only where a packet's length cannot be read is the rest of
     `data` one such row. Octets of a last packet that is not whole are no row: `batch.rest` counts them.
     """
-    cdef Py_buffer view
+    cdef Input octets = take_input(data)
     cdef MqttOptions o
     cdef MqttBatch columns_set = MqttBatch(MQTT_BATCH_COLUMNS, columns)
     cdef Batch batch
@@ -541,12 +543,8 @@ def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", column
     take_options(&o, version, side, strictness, limits)
     columns_set.payload = payload
     columns_set.expose(expose_credentials)
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        with nogil:
-            used = columns_set.run(<const uint8_t*>view.buf, view.len, &o, &rows)
-        batch = columns_set.finish(rows)
-        batch.rest = view.len - used
-        return batch
-    finally:
-        PyBuffer_Release(&view)
+    with nogil:
+        used = columns_set.run(octets.at, octets.size, &o, &rows)
+    batch = columns_set.finish(rows)
+    batch.rest = octets.size - used
+    return batch

@@ -5,7 +5,6 @@
 # Objects keep the block (bytes) they lie in; strings, properties and lists become objects when they are asked for.
 #
 # Uses: mqtt, mqtt_table, faults, writer, secrets, message, framer. Included by _core.pyx.
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.object cimport PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
@@ -775,7 +774,7 @@ cdef class MqttPublish(MqttMessage):
         return octets_of(self.payload_span.at, self.payload_span.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.payload_span.at, self.payload_span.size, 1, flags)
+        fill_view(view, self, self.payload_span.at, self.payload_span.size, flags)
 
 
 cdef class MqttAcknowledgement(MqttMessage):
@@ -1117,14 +1116,13 @@ def mqtt_size(data, *, limits=None):
 
     Raises DecodeError where no packet can begin so, and LimitExceeded where it would be too large.
     """
-    cdef Py_buffer view
+    cdef uint8_t head[INPUT_HEAD]
+    cdef size_t n = input_head(data, head)
     cdef Fault f
     cdef size_t size = 0
     cdef int status
     cdef uint32_t limit = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    status = mqtt_frame_size(<const uint8_t*>view.buf, <size_t>view.len, limit, &size, &f)
-    PyBuffer_Release(&view)
+    status = mqtt_frame_size(head, n, limit, &size, &f)
     if status == OK:
         return size
     if status == NEED_DATA:

@@ -2,7 +2,7 @@
 #
 # Both stand on nsq_parse, so they say what the objects say.
 #
-# Uses: secrets, arrow, table, nsq, nsq_json, nsq_messages (escapes, error codes), nsq_table. Included by _core.pyx.
+# Uses: buffers, secrets, arrow, table, nsq, nsq_json, nsq_messages (escapes, error codes), nsq_table. Included by _core.pyx.
 from wirefmt.spec.table import (
     NSQ_BATCH as NSQ_BATCH_COLUMNS, NSQ_FIELDS as NSQ_STRUCT_FIELDS, NSQ_OPERATIONS as NSQ_OPERATION_ROWS,
 )
@@ -30,7 +30,7 @@ cdef void nsq_flow_clear(NsqFlow* flow) noexcept nogil:
 
 cdef void nsq_keep_text(Text* kept, const Span* text) noexcept nogil:
     """A copy of what a column may have as text; without memory there is none."""
-    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef uint8_t[HEX_ROOM] hex
     cdef Span shown
     cdef uint8_t* copy
     if text.at == NULL or text.size == 0:
@@ -47,8 +47,12 @@ cdef void nsq_keep_text(Text* kept, const Span* text) noexcept nogil:
 
 # ------------------------------------------------------------------------------------------------ static tables
 
+cdef Text NSQ_CUT_TEXT = pad_text(b"... (cut)")
+
+
 cdef enum:
     NSQ_TEXT_MAX = 4096             # octets of a string of JSON, where it must be rewritten
+    NSQ_TEXT_ROOM = NSQ_TEXT_MAX - 16       # ... without NSQ_CUT_TEXT
     NSQ_FIELDS = 64                 # more than the struct has
 
 cdef Text[NSQ_KINDS] NSQ_KIND_TEXT
@@ -101,7 +105,8 @@ cdef int nsq_field_of(const Span* name) noexcept nogil:
 
 
 cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept nogil:
-    """A JSON string as UTF-8: itself where it can be, else rewritten to `room` (NSQ_TEXT_MAX), cut if it must be."""
+    """A JSON string as UTF-8: itself where it can be, else rewritten to `room` (NSQ_TEXT_MAX). One that is cut ends with
+    NSQ_CUT_TEXT."""
     cdef const uint8_t* p = raw.at
     cdef const uint8_t* end = p + raw.size
     cdef size_t bad = 0, used = 0
@@ -109,7 +114,7 @@ cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept
     out[0] = raw[0]
     if memchr(p, 0x5C, raw.size) == NULL and is_utf8(p, raw.size, &bad):
         return
-    while p < end and used + 4 <= NSQ_TEXT_MAX:
+    while p < end and used + 4 <= NSQ_TEXT_ROOM:
         if p[0] == 0x5C:
             c = nsq_json_escape(&p, end)
         elif p[0] < 0x80:
@@ -122,12 +127,15 @@ cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept
             room[used] = p[0]
             used += 1
             p += 1
-            while p < end and p[0] & 0xC0 == 0x80 and used < NSQ_TEXT_MAX:
+            while p < end and p[0] & 0xC0 == 0x80 and used < NSQ_TEXT_ROOM:
                 room[used] = p[0]
                 used += 1
                 p += 1
             continue
         used += nsq_store_utf8(room + used, c)
+    if p < end:
+        memcpy(room + used, NSQ_CUT_TEXT.at, <size_t>NSQ_CUT_TEXT.size)
+        used += <size_t>NSQ_CUT_TEXT.size
     out.at = room
     out.size = <uint32_t>used
 
@@ -225,7 +233,7 @@ cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnit* u, NsqFlow* flow) n
     """The nsq struct of a row, but for MPUB's messages."""
     cdef Col* f = c.children
     cdef const uint8_t* space
-    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef uint8_t[HEX_ROOM] hex
     cdef Span word, shown
     cdef int error
     put_struct(c, row)
@@ -281,7 +289,7 @@ cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnit* u, NsqFlow* fl
     """Fill NSQ's part of a row that begin_row began. Status and error are the caller's."""
     cdef Col* c = t.cols
     cdef Col* f = c[<int>T_NSQ].children
-    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef uint8_t[HEX_ROOM] hex
     cdef Span shown
     nsq_learn_from(flow, u)
     nsq_put_kind(t, row, u.kind)
@@ -330,7 +338,7 @@ cdef class NsqBatch(ColumnSet):
 
     cdef void put(self, int64_t row, int64_t offset, const NsqUnit* u, NsqFlow* flow) noexcept nogil:
         cdef Col* c = self.cols
-        cdef uint8_t[2 * HEX_OCTETS] hex
+        cdef uint8_t[HEX_ROOM] hex
         cdef Span shown
         put_i64(c + NSQ_B_OFFSET, row, offset)
         put_i32(c + NSQ_B_SIZE, row, <int32_t>u.size)
@@ -397,10 +405,10 @@ def nsq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint pa
                      bint expose_credentials=False, limits=None, server=None):
     """Decode a buffer of commands or frames of one direction, one behind another, to columns at once.
 
-    data: any contiguous buffer, uncompressed; of a client it may begin with the magic. side: "client" or "server"; None:
-    the first octet tells. columns: names to keep, in order (wirefmt.spec.table.NSQ_BATCH has all). payload=False leaves
-    the octets of messages out. Secrets (docs/secrets.md) are hidden unless
-    expose_credentials. Others as in decode().
+    data: any contiguous buffer, uncompressed; bytes and views of bytes are read in place, anything else is copied
+    once. What a client sent may begin with the magic. side: "client" or "server"; None: the first octet tells.
+    columns: names to keep, in order (wirefmt.spec.table.NSQ_BATCH has all). payload=False leaves the octets of
+    messages out. Secrets (docs/secrets.md) are hidden unless expose_credentials. Others as in decode().
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
     column would pass 2 GiB.
@@ -409,7 +417,7 @@ def nsq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint pa
     in `data` and reason; the next one follows all the same. Only where a size cannot be read is the rest of `data` one
     such row. Octets of a last one that is not whole are no row: `batch.rest` counts them.
     """
-    cdef Py_buffer view
+    cdef Input octets = take_input(data)
     cdef NsqOptions o
     cdef NsqBatch columns_set = NsqBatch(NSQ_BATCH_COLUMNS, columns)
     cdef Batch batch
@@ -417,12 +425,8 @@ def nsq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint pa
     nsq_take_options(&o, side, strictness, limits, server)
     columns_set.payload = payload
     columns_set.expose(expose_credentials)
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        with nogil:
-            used = columns_set.run(<const uint8_t*>view.buf, view.len, &o, &rows)
-        batch = columns_set.finish(rows)
-        batch.rest = view.len - used
-        return batch
-    finally:
-        PyBuffer_Release(&view)
+    with nogil:
+        used = columns_set.run(octets.at, octets.size, &o, &rows)
+    batch = columns_set.finish(rows)
+    batch.rest = octets.size - used
+    return batch

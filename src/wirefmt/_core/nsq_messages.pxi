@@ -5,7 +5,6 @@
 # when it is asked for.
 #
 # Uses: nsq, nsq_json, nsq_table, faults, writer, secrets, message, framer. Included by _core.pyx.
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 from collections.abc import Mapping
@@ -666,7 +665,7 @@ cdef class NsqPublication(NsqCommand):
         return octets_of(self.body_span.at, self.body_span.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.body_span.at, self.body_span.size, 1, flags)
+        fill_view(view, self, self.body_span.at, self.body_span.size, flags)
 
 
 @cython.final
@@ -966,7 +965,7 @@ cdef class NsqMessageFrame(NsqFrame):
         return octets_of(self.body_span.at, self.body_span.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.body_span.at, self.body_span.size, 1, flags)
+        fill_view(view, self, self.body_span.at, self.body_span.size, flags)
 
 
 cdef PyMemberDef[3] NSQ_FRAME_MEMBERS
@@ -1120,19 +1119,17 @@ def nsq_size(data, *, side=None, strictness=STRICT_MODE, limits=None, server=Non
 
     Options as in decode(). Raises DecodeError where none can begin so, also where nsqd would refuse its first line.
     """
-    cdef Py_buffer view
+    cdef Input octets = take_input(data)
     cdef NsqOptions o
     cdef NsqWalk walk
     cdef Fault f
     cdef size_t size = 0
     cdef int status
     nsq_take_options(&o, side, strictness, limits, server)
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    status = nsq_frame_size(<const uint8_t*>view.buf, <size_t>view.len, &o, &size, &f)
-    if status == OK and f.kind == NSQ_MPUB and size > <size_t>view.len:
+    status = nsq_frame_size(octets.at, <size_t>octets.size, &o, &size, &f)
+    if status == OK and f.kind == NSQ_MPUB and size > <size_t>octets.size:
         memset(&walk, 0, sizeof(walk))
-        status = nsq_look(<const uint8_t*>view.buf, <size_t>view.len, size, &o, &walk, &f)
-    PyBuffer_Release(&view)
+        status = nsq_look(octets.at, <size_t>octets.size, size, &o, &walk, &f)
     if status == OK:
         return size
     if status == NEED_DATA:

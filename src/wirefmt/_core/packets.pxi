@@ -8,7 +8,7 @@
 # Checksums are not looked at: captures of one's own traffic are taken before the card fills them in.
 # Not read: IEEE 802.11, Token Ring, USB, encrypted (ESP) and compressed headers.
 #
-# Uses: be, pcapfile (PacketRecord). Included by _core.pyx.
+# Uses: be, buffers, pcapfile (PacketRecord). Included by _core.pyx.
 
 cdef extern from "<arpa/inet.h>" nogil:
     const char* inet_ntop(int family, const void* address, char* out, unsigned int room)
@@ -683,16 +683,16 @@ cdef class PacketTrace:
     def __init__(self, *, bint tunnels=False, bint fragments=True):
         self.packets = PacketParser(tunnels=tunnels, fragments=fragments)
 
-    def parse(self, int link_type, const uint8_t[::1] octets not None, *, original_size=None, int64_t ts_ns=0):
+    def parse(self, int link_type, packet, *, original_size=None, int64_t ts_ns=0):
         """(what it is, None), or ("tcp", the segment's fields). What it is: a name of PacketScanner.stats."""
-        cdef uint8_t nothing = 0
+        cdef Input octets = take_input(packet)
         cdef PacketRecord r
         cdef Segment s
         cdef int reason
         cdef char[ADDRESS_ROOM] text
         memset(&r, 0, sizeof(r))
-        r.data = &octets[0] if octets.shape[0] else &nothing
-        r.captured_size = <uint32_t>octets.shape[0]
+        r.data = octets.at
+        r.captured_size = <uint32_t>octets.size
         r.original_size = r.captured_size if original_size is None else original_size
         r.link_type = <uint16_t>link_type
         r.ts_ns = ts_ns

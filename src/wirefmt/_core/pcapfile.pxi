@@ -8,7 +8,7 @@
 # for longer than any packet could imitate them, and goes on there. The same search finds the first record
 # of a byte range (`chain_start`).
 #
-# Uses: be. Included by _core.pyx.
+# Uses: be, buffers. Included by _core.pyx.
 from libc.stdint cimport INT64_MAX
 
 cdef enum:
@@ -717,10 +717,10 @@ cdef class PcapReader:
         self.records.begin(0, 1)
         self.faults = []
 
-    def feed(self, const uint8_t[::1] chunk not None):
-        """The packets that are whole with these octets."""
-        cdef uint8_t nothing = 0
-        return self.read(&chunk[0] if chunk.shape[0] else &nothing, <size_t>chunk.shape[0], False)
+    def feed(self, chunk):
+        """The packets that are whole with these octets, any contiguous buffer."""
+        cdef Input octets = take_input(chunk)
+        return self.read(octets.at, <size_t>octets.size, False)
 
     def close(self):
         """The file is over: packets that only its end made sure of."""

@@ -2,7 +2,7 @@
 #
 # Both stand on phpmq_parse, so they say what the message objects say.
 #
-# Uses: arrow, table, phpmq, phpmq_table. Included by _core.pyx.
+# Uses: buffers, arrow, table, phpmq, phpmq_table. Included by _core.pyx.
 from wirefmt.spec.table import PHPMQ_BATCH as PHPMQ_BATCH_COLUMNS, PHPMQ_OPERATIONS as PHPMQ_OPERATION_ROWS
 
 
@@ -32,7 +32,7 @@ cdef inline int phpmq_row_of(const PhpmqMessage* m) noexcept nogil:
 
 cdef void phpmq_put_text(Col* c, int64_t row, const Span* v) noexcept nogil:
     """A packet where a column has text."""
-    cdef uint8_t[2 * HEX_OCTETS] hex
+    cdef uint8_t[HEX_ROOM] hex
     cdef Span shown
     if v.at != NULL:
         text_or_hex(v, hex, &shown)
@@ -127,8 +127,9 @@ cdef class PhpmqBatch(ColumnSet):
 def phpmq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint payload=True, limits=None):
     """Decode a buffer of PHPMQ messages, one behind another, to columns at once.
 
-    data: any contiguous buffer. side: "client" or "server", who sent the octets. columns: names to keep, in order
-    (wirefmt.spec.table.PHPMQ_BATCH has all). payload=False leaves contents out. Others as in decode().
+    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. side:
+    "client" or "server", who sent the octets. columns: names to keep, in order (wirefmt.spec.table.PHPMQ_BATCH has
+    all). payload=False leaves contents out. Others as in decode().
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
     column would pass 2 GiB.
@@ -137,19 +138,15 @@ def phpmq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint 
     `data` and reason; the next one follows all the same. Only where a message's size cannot be read is the rest of `data`
     one such row. Octets of a last message that is not whole are no row: `batch.rest` counts them.
     """
-    cdef Py_buffer view
+    cdef Input octets = take_input(data)
     cdef PhpmqOptions o
     cdef PhpmqBatch columns_set = PhpmqBatch(PHPMQ_BATCH_COLUMNS, columns)
     cdef Batch batch
     cdef int64_t used = 0, rows = 0
     phpmq_take_options(&o, side, strictness, limits)
     columns_set.payload = payload
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        with nogil:
-            used = columns_set.run(<const uint8_t*>view.buf, view.len, &o, &rows)
-        batch = columns_set.finish(rows)
-        batch.rest = view.len - used
-        return batch
-    finally:
-        PyBuffer_Release(&view)
+    with nogil:
+        used = columns_set.run(octets.at, octets.size, &o, &rows)
+    batch = columns_set.finish(rows)
+    batch.rest = octets.size - used
+    return batch

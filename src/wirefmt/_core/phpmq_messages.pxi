@@ -5,7 +5,6 @@
 # is asked for.
 #
 # Uses: phpmq, phpmq_table, faults, writer, message, framer. Included by _core.pyx.
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 
@@ -291,7 +290,7 @@ cdef class PhpmqCarrier(PhpmqQueued):
         return self.ttl_or_none()
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.content_span.at, self.content_span.size, 1, flags)
+        fill_view(view, self, self.content_span.at, self.content_span.size, flags)
 
 
 cdef list phpmq_with_ttl(list packets, object ttl):
@@ -458,15 +457,13 @@ def phpmq_size(data, *, strictness=STRICT_MODE, limits=None):
 
     Raises DecodeError where no message can begin so, and LimitExceeded where it would be too large.
     """
-    cdef Py_buffer view
+    cdef Input octets = take_input(data)
     cdef PhpmqOptions o
     cdef Fault f
     cdef size_t size = 0
     cdef int status
     phpmq_take_options(&o, None, strictness, limits)
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    status = phpmq_frame_size(<const uint8_t*>view.buf, <size_t>view.len, &o, &size, &f)
-    PyBuffer_Release(&view)
+    status = phpmq_frame_size(octets.at, <size_t>octets.size, &o, &size, &f)
     if status == OK:
         return size
     if status == NEED_DATA:

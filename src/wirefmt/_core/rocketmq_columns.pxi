@@ -2,7 +2,7 @@
 #
 # Both stand on rocketmq_parse, so they say what the objects say.
 #
-# Uses: secrets, arrow, rocketmq, rocketmq_table, rocketmq_values (texts that are no plain text). Included by _core.pyx.
+# Uses: buffers, secrets, arrow, rocketmq, rocketmq_table, rocketmq_values (texts that are no plain text). Included by _core.pyx.
 from wirefmt.spec.rocketmq import LANGUAGES as ROCKETMQ_LANGUAGE_NAMES
 from wirefmt.spec.table import ROCKETMQ_BATCH as ROCKETMQ_BATCH_COLUMNS
 
@@ -209,9 +209,9 @@ def rocketmq_decode_batch(data, *, strictness="lax", columns=None, bint body=Tru
                           limits=None):
     """Decode a buffer of frames, one behind another, to columns at once.
 
-    data: any contiguous buffer. columns: names to keep, in order (wirefmt.spec.table.ROCKETMQ_BATCH has all).
-    body=False leaves bodies out. Secrets (docs/secrets.md) are hidden unless expose_credentials. strictness: a frame
-    has no rule that LAX lets pass.
+    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. columns:
+    names to keep, in order (wirefmt.spec.table.ROCKETMQ_BATCH has all). body=False leaves bodies out. Secrets
+    (docs/secrets.md) are hidden unless expose_credentials. strictness: a frame has no rule that LAX lets pass.
 
     Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
     column would pass 2 GiB.
@@ -220,7 +220,7 @@ def rocketmq_decode_batch(data, *, strictness="lax", columns=None, bint body=Tru
     `data` and reason; the next frame follows all the same. Only where a frame's length cannot be is the rest of `data`
     one such row. Octets of a last frame that is not whole are no row: `batch.rest` counts them.
     """
-    cdef Py_buffer view
+    cdef Input octets = take_input(data)
     cdef RocketmqBatch columns_set = RocketmqBatch(ROCKETMQ_BATCH_COLUMNS, columns)
     cdef Batch batch
     cdef int64_t used = 0, rows = 0
@@ -229,12 +229,8 @@ def rocketmq_decode_batch(data, *, strictness="lax", columns=None, bint body=Tru
     rocketmq_limits(limits, &frame_size, &elements)
     columns_set.body = body
     columns_set.expose(expose_credentials)
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        with nogil:
-            used = columns_set.run(<const uint8_t*>view.buf, view.len, frame_size, elements, &rows)
-        batch = columns_set.finish(rows)
-        batch.rest = view.len - used
-        return batch
-    finally:
-        PyBuffer_Release(&view)
+    with nogil:
+        used = columns_set.run(octets.at, octets.size, frame_size, elements, &rows)
+    batch = columns_set.finish(rows)
+    batch.rest = octets.size - used
+    return batch

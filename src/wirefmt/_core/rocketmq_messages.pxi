@@ -286,8 +286,7 @@ cdef class RocketmqCommand:
         return PyBytes_FromStringAndSize(<const char*>self.m.body.at, self.m.body.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.m.body.at if self.m.body.at != NULL else <void*>b"", self.m.body.size, 1,
-                          flags)
+        fill_view(view, self, self.m.body.at if self.m.body.at != NULL else <const uint8_t*>b"", self.m.body.size, flags)
 
     # ---- octets and value
 
@@ -475,15 +474,14 @@ def rocketmq_size(data, *, limits=None):
 
     Raises DecodeError where no frame can begin so: LimitExceeded over 16 MiB, or what `limits` says.
     """
-    cdef Py_buffer view
+    cdef uint8_t head[INPUT_HEAD]
+    cdef size_t n = input_head(data, head)
     cdef Fault f
     cdef size_t size = 0
     cdef uint32_t frame_size = 0, elements = 0
     cdef int status
     rocketmq_limits(limits, &frame_size, &elements)
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    status = rocketmq_frame_size(<const uint8_t*>view.buf, <size_t>view.len, frame_size, &size, &f)
-    PyBuffer_Release(&view)
+    status = rocketmq_frame_size(head, n, frame_size, &size, &f)
     if status == OK:
         return size
     if status == NEED_DATA:

@@ -2,7 +2,6 @@
 # members of objects in the order of a Java HashMap.
 #
 # Uses: rocketmq, faults, writer, message. Included by _core.pyx.
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.memoryview cimport PyMemoryView_FromObject
 from decimal import Decimal
 from types import MappingProxyType

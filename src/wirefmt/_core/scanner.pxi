@@ -1,7 +1,7 @@
 # Captures -> the packets table: what one task reads for another to put together. And where records begin in the midst
 # of a file.
 #
-# Uses: arrow, pcapfile, packets. Included by _core.pyx.
+# Uses: buffers, arrow, pcapfile, packets. Included by _core.pyx.
 from wirefmt.spec.packets import COLUMNS as PACKET_TABLE_COLUMNS
 
 
@@ -57,23 +57,24 @@ cdef class PacketScanner(ColumnSet):
             self.some_ports = True
             set_bit(self.ports, port)
 
-    def begin_file(self, str name, int32_t index=0, *, const uint8_t[::1] prefix=None, int64_t offset=0,
-                   int64_t first_frame=1):
+    def begin_file(self, str name, int32_t index=0, *, prefix=b"", int64_t offset=0, int64_t first_frame=1):
         """A file begins, or a range of one: `prefix` is then what says its format, `offset` where the octets fed lie,
         `first_frame` the number of their first record."""
+        cdef Input head = take_input(prefix)
         cdef PacketRecord r
         cdef size_t used = 0
         self.file_index = index
         self.records.begin(0, 1)
-        if prefix is not None and prefix.shape[0]:
-            if self.records.file.next_record(&prefix[0], <size_t>prefix.shape[0], False, &used, &r) != READ_NEED:
+        if head.size:
+            if self.records.file.next_record(head.at, <size_t>head.size, False, &used, &r) != READ_NEED:
                 raise ValueError("prefix is not the beginning of a capture file")
             self.records.file.jump(offset, first_frame)
 
-    def feed(self, const uint8_t[::1] chunk not None):
-        """The next octets of the file, all of which are used."""
-        if chunk.shape[0]:
-            self.run(&chunk[0], <size_t>chunk.shape[0], False)
+    def feed(self, chunk):
+        """The next octets of the file, all of which are used; a buffer as in CaptureDecoder.feed."""
+        cdef Input octets = take_input(chunk)
+        if octets.size:
+            self.run(octets.at, <size_t>octets.size, False)
 
     def end_file(self):
         """No octet of this file follows."""
@@ -162,8 +163,7 @@ cdef class PacketScanner(ColumnSet):
         return {"frames": self.frames, "capture_faults": self.faults} | self.packets.stats()
 
 
-def find_record(const uint8_t[::1] prefix not None, const uint8_t[::1] window not None, int64_t base, bint last,
-                int64_t split):
+def find_record(prefix, window, int64_t base, bint last, int64_t split):
     """Where in a pcap file the first record at or after the offset `split` begins.
 
     prefix: the file's first octets, its header among them. window: the octets at offset `base`, which begins well before
@@ -175,14 +175,17 @@ def find_record(const uint8_t[::1] prefix not None, const uint8_t[::1] window no
 
     Returns the offset; where no record begins there, that of the end of the window if `last`, else -1.
     """
+    cdef Input head = take_input(prefix)
+    cdef Input octets = take_input(window)
+    cdef const uint8_t* p = octets.at
     cdef RecordFeed records = RecordFeed()
     cdef PcapFile file = records.file
     cdef PacketRecord r
-    cdef size_t used = 0, n = <size_t>window.shape[0]
+    cdef size_t used = 0, n = <size_t>octets.size
     cdef uint8_t* alive
     cdef int64_t at
     cdef size_t step
-    if file.next_record(&prefix[0], <size_t>prefix.shape[0], False, &used, &r) != READ_NEED or file.rule.blocks:
+    if file.next_record(head.at, <size_t>head.size, False, &used, &r) != READ_NEED or file.rule.blocks:
         raise ValueError("prefix is not the beginning of a pcap file")
     if n == 0:
         return base if last else -1
@@ -190,13 +193,13 @@ def find_record(const uint8_t[::1] prefix not None, const uint8_t[::1] window no
     if alive == NULL:
         raise MemoryError
     with nogil:
-        at = 0 if base == <int64_t>used else chain_start(&file.rule, &window[0], n, last, alive, base)
+        at = 0 if base == <int64_t>used else chain_start(&file.rule, p, n, last, alive, base)
         free(alive)
         while at >= 0 and base + at < split:
             if n - <size_t>at < file.rule.header_size:
                 at = <int64_t>n if last else -1
                 break
-            step = file.rule.header_size + load_u32_as(&window[at] + (12 if file.rule.swapped_lengths else 8), file.rule.big)
+            step = file.rule.header_size + load_u32_as(p + at + (12 if file.rule.swapped_lengths else 8), file.rule.big)
             if step > n - <size_t>at or step > <size_t>MAX_RECORD + file.rule.header_size:
                 at = <int64_t>n if last else -1
                 break

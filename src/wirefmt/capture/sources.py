@@ -95,6 +95,13 @@ class _Counted(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def read(self, size: int = -1, /) -> bytes:
+        if self._ahead or size < 0:
+            return super().read(size) or b""
+        data = self._inner.read(size) or b""
+        self._count(len(data))
+        return data
+
     def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer).cast("B")
         if self._ahead:
@@ -113,9 +120,9 @@ class _Counted(io.RawIOBase):
 
 
 class Chunks:
-    """An open capture as chunks of at most 1 MiB, decompressed, all in one buffer that is used again.
+    """An open capture as chunks of at most 1 MiB, decompressed: views of bytes, which the core reads in place.
 
-    Use with `with`. A chunk is valid until the next one is asked for.
+    Use with `with`.
 
     Attributes:
         live: a pipe or socket, whose bytes come as they are written. A chunk is what one read gives, and an empty chunk
@@ -131,7 +138,6 @@ class Chunks:
         self.live = self._pipe is not None
         stored = _Counted(inner, count)
         self._stream: Any = _decompressed(stored, stored.peek(4), source.name)
-        self._buffer = bytearray(CHUNK)
 
     def __enter__(self) -> Chunks:
         return self
@@ -140,14 +146,14 @@ class Chunks:
         self._close.close()
 
     def __iter__(self) -> Iterator[memoryview]:
-        view = memoryview(self._buffer)
         if self._pipe is not None:
-            yield from self._as_it_comes(view, self._pipe)
+            yield from self._as_it_comes(self._pipe)
             return
         if isinstance(self._stream, _Counted):
-            while n := self._stream.readinto(view):
-                yield view[:n]
+            while data := self._stream.read(CHUNK):
+                yield memoryview(data)
             return
+        view = memoryview(bytearray(CHUNK))
         # what a decompressor gave before it failed counts
         fault: Exception | None = None
         while fault is None:
@@ -158,12 +164,13 @@ class Chunks:
             except READ_FAULTS as caught:
                 fault = caught
             if n:
-                yield view[:n]
+                yield memoryview(bytes(view[:n]))
             elif fault is None:
                 return
         raise fault
 
-    def _as_it_comes(self, view: memoryview, pipe: int) -> Iterator[memoryview]:
+    def _as_it_comes(self, pipe: int) -> Iterator[memoryview]:
+        view = memoryview(bytearray(CHUNK))
         compressed = not isinstance(self._stream, _Counted)
         read = self._stream.readinto1 if compressed else self._stream.readinto
         while True:
@@ -173,7 +180,7 @@ class Chunks:
             n = read(view)
             if not n:
                 return
-            yield view[:n]
+            yield memoryview(bytes(view[:n]))
 
 
 def _pipe(opened: Any) -> int | None:

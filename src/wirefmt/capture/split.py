@@ -99,22 +99,14 @@ def resolve(source: Source, piece: Range) -> Range:
 
 
 def read_range(source: Source, piece: Range, chunk_size: int = 1 << 20) -> Iterator[memoryview]:
-    """The octets from the first record at or after `begin` to the first at or after `end`, in chunks.
-
-    A chunk is good until the next one is asked for.
-    """
+    """The octets from the first record at or after `begin` to the first at or after `end`, in chunks: views of bytes."""
     with _opened(source) as file:
         true = resolve(file, piece)
-        room = bytearray(chunk_size)
-        view = memoryview(room)
         file.seek(true.begin)
         left = true.end - true.begin
-        while left > 0:
-            n = file.readinto(view[: min(left, chunk_size)])  # type: ignore[attr-defined]
-            if not n:
-                return
-            yield view[:n]
-            left -= n
+        while left > 0 and (data := file.read(min(left, chunk_size))):
+            yield memoryview(data)
+            left -= len(data)
 
 
 def count_frames(source: Source, piece: Range) -> Count:

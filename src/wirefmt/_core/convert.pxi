@@ -36,6 +36,7 @@ cdef int convert_take(Converter* x, int field, ConvertValue* v) noexcept nogil:
         x.narrowed = REASON_NONE
         x.reason = REASON_NO_TEXT
         x.culprit = NULL
+        x.latest = NULL
         done = convert_apply(x, row, field, v)
         if done == DONE_NEXT:
             continue
@@ -47,11 +48,11 @@ cdef int convert_take(Converter* x, int field, ConvertValue* v) noexcept nogil:
                 row = x.culprit                 # the value's type decides, not the field
             convert_note(x, row, field, v, CONVERT_DROPPED, x.reason)
         elif x.narrowed:
-            convert_note(x, row, field, v, CONVERT_NARROWED, x.narrowed)
+            convert_tell(x, row, v, CONVERT_NARROWED, x.narrowed)
         elif row.moved:
-            convert_note(x, row, field, v, CONVERT_MOVED, REASON_ROW)
+            convert_tell(x, row, v, CONVERT_MOVED, REASON_ROW)
         elif x.tell:
-            convert_note(x, row, field, v, CONVERT_TAKEN, REASON_ROW)
+            convert_tell(x, row, v, CONVERT_TAKEN, REASON_ROW)
         return OK
     if v.type != CONVERT_ABSENT:
         convert_note(x, NULL, field, v, CONVERT_DROPPED, REASON_NO_ROW)
@@ -398,7 +399,8 @@ cdef void convert_set_section(Converter* x, const Amqp10Section* section, const 
         convert_note_origin(x, &x.section_origins[i], CONVERT_DROPPED, REASON_REPLACED)
     s.at = section.at
     s.size = <uint32_t>(section.end - section.at)
-    convert_remember(&x.section_origins[i], row, x.field, v)
+    x.latest = &x.section_origins[i]
+    convert_remember(x.latest, row, x.field, v)
 
 
 cdef int convert_take_sections(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
@@ -444,6 +446,9 @@ cdef void convert_choose_body(Converter* x, const uint8_t* at, const uint8_t* en
     cdef const uint8_t* next_ = at
     cdef const uint8_t* value = NULL
     cdef Amqp10Section section
+    cdef ConvertValue part
+    part.type = C91T_BINARY                     # of a payload of AMQP 0.9.1
+    convert_plain(&part)
     m.body = 0
     m.body_count = 0
     while amqp10_next_section(&next_, end, &section):
@@ -455,7 +460,12 @@ cdef void convert_choose_body(Converter* x, const uint8_t* at, const uint8_t* en
         if section.code < AMQP10_SECTION_DATA or section.code > AMQP10_SECTION_AMQP_VALUE:
             continue
         if value != NULL and section.at != value:
-            convert_leave_section(x, row, section.code, section.at)
+            if x.source == CONVERT_AMQP10:
+                convert_leave_section(x, section.code, section.at)
+            else:
+                part.octets.at = start
+                part.octets.size = <uint32_t>(at - start)
+                convert_note(x, row, x.field, &part, CONVERT_DROPPED, REASON_REPLACED)
             continue
         if m.body_count == 0:
             x.body.at = x.rest.at = start
@@ -467,7 +477,7 @@ cdef void convert_choose_body(Converter* x, const uint8_t* at, const uint8_t* en
             m.at[section.code - AMQP10_SECTION_FIRST] = section.at
 
 
-cdef void convert_leave_section(Converter* x, const ConvertRow* row, int code, const uint8_t* at) noexcept nogil:
+cdef void convert_leave_section(Converter* x, int code, const uint8_t* at) noexcept nogil:
     """A section of AMQP 1.0 that is replaced by another of the message, or is the business of one connection: note each of
     its fields or entries."""
     cdef int reason = REASON_WITHHELD if code == AMQP10_SECTION_DELIVERY_ANNOTATIONS else REASON_REPLACED
@@ -478,16 +488,12 @@ cdef void convert_leave_section(Converter* x, const ConvertRow* row, int code, c
     amqp10_read(at, &section)
     convert_plain(&v)
     convert_of_amqp10(&section, &v)
-    if x.source != CONVERT_AMQP10:              # a section within the payload of AMQP 0.9.1
-        v.type = C91T_BINARY
-        convert_note(x, row, x.field, &v, CONVERT_DROPPED, reason)
-        return
     field = (C10_DATA if code == AMQP10_SECTION_DATA else C10_AMQP_SEQUENCE if code == AMQP10_SECTION_AMQP_SEQUENCE else
              C10_AMQP_VALUE if code == AMQP10_SECTION_AMQP_VALUE else C10_FOOTER if code == AMQP10_SECTION_FOOTER else
              C10_APPLICATION_PROPERTIES if code == AMQP10_SECTION_APPLICATION_PROPERTIES else
              C10_DELIVERY_ANNOTATIONS if code == AMQP10_SECTION_DELIVERY_ANNOTATIONS else C10_MESSAGE_ANNOTATIONS)
     if AMQP10_SECTION_DATA <= code <= AMQP10_SECTION_AMQP_VALUE:
-        convert_note(x, row, field, &v, CONVERT_DROPPED, reason)
+        convert_note(x, NULL, field, &v, CONVERT_DROPPED, reason)
         return
     items = amqp10_items(&section)
     if section.type == AMQP10_LIST:             # header, properties
@@ -498,7 +504,7 @@ cdef void convert_leave_section(Converter* x, const ConvertRow* row, int code, c
             amqp10_next(&items, &item)
         convert_of_amqp10(&item, &v)
         if section.type == AMQP10_MAP or item.type != AMQP10_NULL:
-            convert_note(x, row, field, &v, CONVERT_DROPPED, reason)
+            convert_note(x, NULL, field, &v, CONVERT_DROPPED, reason)
         field += section.type == AMQP10_LIST
 
 

@@ -577,7 +577,7 @@ cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n, bint anew) no
         convert_keep_header(x, &m.header)
     start = m.at[AMQP10_SECTION_DELIVERY_ANNOTATIONS - AMQP10_SECTION_FIRST]
     if start != NULL:
-        convert_leave_section(x, NULL, AMQP10_SECTION_DELIVERY_ANNOTATIONS, start)
+        convert_leave_section(x, AMQP10_SECTION_DELIVERY_ANNOTATIONS, start)
     start = m.at[AMQP10_SECTION_MESSAGE_ANNOTATIONS - AMQP10_SECTION_FIRST]
     if start != NULL:
         convert_keep_annotations(x, start)
@@ -717,7 +717,7 @@ cdef void convert_keep_flags(Converter* x, const MqttPacket* m) noexcept nogil:
     x.field = C5_QOS
     convert_fill(x, C5_QOS, C5T_BITS, v.octets, <uint64_t>min(qos, 1), NULL, &v)
     if qos > 1:
-        convert_note(x, NULL, C5_QOS, &v, CONVERT_NARROWED, REASON_VALUE)
+        convert_tell(x, NULL, &v, CONVERT_NARROWED, REASON_VALUE)
     if m.flags & 1:
         x.field = C5_RETAIN
         convert_fill(x, C5_RETAIN, C5T_BITS, v.octets, 1, NULL, &v)

@@ -103,7 +103,7 @@ cdef void convert_choose_sections(Converter* x, Amqp10Message* m) noexcept nogil
         last = &m.at[section.code - AMQP10_SECTION_FIRST]
         if last[0] == section.at:
             continue
-        convert_leave_section(x, NULL, section.code, last[0])
+        convert_leave_section(x, section.code, last[0])
         last[0] = section.at
         if section.code == AMQP10_SECTION_HEADER or section.code == AMQP10_SECTION_PROPERTIES:
             amqp10_read(section.at, &v)

@@ -67,6 +67,7 @@ cdef struct ConvertNote:
 cdef struct ConvertOrigin:          # the value of the source that a part of the target was made of
     uint16_t number                 # row; 0: none
     uint8_t field, type             # of the source; type CONVERT_ABSENT: no value, or the broker's
+    uint32_t note                   # the note that tells what became of it, from 1 on; 0: none
     Span key, octets
 
 
@@ -171,6 +172,7 @@ cdef struct Converter:
     uint8_t field                   # of the source
     uint8_t narrowed                # a ConvertReason: a part of it is lost
     uint8_t reason                  # why it cannot go where its row says
+    ConvertOrigin* latest           # what it has become, so far
     const ConvertRow* culprit       # the row of types that drops it; NULL: the row of its field
     # ---- the target
     ConvertSlot slots[CONVERT_FIELDS_MAX]
@@ -321,6 +323,7 @@ cdef inline void convert_remember(ConvertOrigin* origin, const ConvertRow* row, 
     origin.number = row.number if row != NULL else 0
     origin.field = <uint8_t>field
     origin.type = v.type
+    origin.note = 0
     origin.key = v.key
     origin.octets = v.octets
 
@@ -328,6 +331,11 @@ cdef inline void convert_remember(ConvertOrigin* origin, const ConvertRow* row, 
 cdef void convert_note_origin(Converter* x, const ConvertOrigin* origin, int what, int reason) noexcept nogil:
     cdef ConvertNote* note
     if origin.type == CONVERT_ABSENT:
+        return
+    if origin.note:                             # a value that was taken, narrowed or moved at first
+        note = <ConvertNote*>x.notes.at + (origin.note - 1)
+        note.what = <uint8_t>what
+        note.reason = <uint8_t>reason
         return
     note = <ConvertNote*>extend_octets(&x.notes, sizeof(ConvertNote))
     if note == NULL:
@@ -348,6 +356,14 @@ cdef void convert_note(Converter* x, const ConvertRow* row, int field, const Con
     cdef ConvertOrigin origin
     convert_remember(&origin, row, field, v)
     convert_note_origin(x, &origin, what, reason)
+
+
+cdef inline void convert_tell(Converter* x, const ConvertRow* row, const ConvertValue* v, int what,
+                              int reason) noexcept nogil:
+    """Say what became of the value at hand, x.field, which has come over: so far, for something may yet take its place."""
+    convert_note(x, row, x.field, v, what, reason)
+    if x.latest != NULL:
+        x.latest.note = <uint32_t>(x.notes.size // sizeof(ConvertNote))
 
 
 cdef void convert_leave_out(Converter* x, Octets* o, size_t before, const ConvertValue* v, int reason) noexcept nogil:
@@ -380,7 +396,8 @@ cdef inline void convert_fill(Converter* x, int field, int type, Span s, uint64_
     slot.number = n
     slot.octets = s
     slot.known = 1
-    convert_remember(&x.origins[field], row, x.field, v)
+    x.latest = &x.origins[field]
+    convert_remember(x.latest, row, x.field, v)
 
 
 cdef void convert_set(Converter* x, int field, int type, uint64_t n) noexcept nogil:
@@ -417,7 +434,8 @@ cdef inline void convert_keep(Converter* x, int list_, size_t begin, const Conve
         x.failed = True
         return
     entry.begin = begin
-    convert_remember(&entry.origin, row, field, v)
+    x.latest = &entry.origin
+    convert_remember(x.latest, row, field, v)
     x.counts[list_] += 1
 
 

@@ -18,6 +18,10 @@ cdef void convert_of_amqp10(const Amqp10Value* v, ConvertValue* out) noexcept no
     out.octets.at = v.body
     out.octets.size = v.size
     out.number = 0
+    if v.type == AMQP10_DESCRIBED:              # with its descriptor; of an array's element, which has none, the content
+        out.octets.at = v.constructor if v.body == NULL else v.body
+        out.octets.size = <uint32_t>(v.end - out.octets.at)
+        return
     if v.type == AMQP10_TIMESTAMP or AMQP10_BYTE <= v.type <= AMQP10_LONG:
         out.number = <uint64_t>amqp10_signed(v)
     elif AMQP10_BOOLEAN <= v.type <= AMQP10_DOUBLE or v.type == AMQP10_CHAR:

@@ -306,6 +306,16 @@ PUBLISH: dict[int, tuple[str, str]] = {
     8: ("Response Topic", "utf8"), 9: ("Correlation Data", "binary"), 11: ("Subscription Identifier", "uint"),
     35: ("Topic Alias", "ushort"), 38: ("User Property", "utf8 pair"),
 }  # fmt: skip
+#: Properties of other packets, which a lax reader lets pass: the field "Other Property", the name is its key.
+OTHERS: dict[int, tuple[str, str]] = {
+    17: ("session_expiry_interval", "uint"), 18: ("assigned_client_identifier", "utf8"), 19: ("server_keep_alive", "ushort"),
+    21: ("authentication_method", "utf8"), 22: ("authentication_data", "binary"), 23: ("request_problem_information", "bits"),
+    24: ("will_delay_interval", "uint"), 25: ("request_response_information", "bits"), 26: ("response_information", "utf8"),
+    28: ("server_reference", "utf8"), 31: ("reason_string", "utf8"), 33: ("receive_maximum", "ushort"),
+    34: ("topic_alias_maximum", "ushort"), 36: ("maximum_qos", "bits"), 37: ("retain_available", "bits"),
+    39: ("maximum_packet_size", "uint"), 40: ("wildcard_subscription_available", "bits"),
+    41: ("subscription_identifiers_available", "bits"), 42: ("shared_subscription_available", "bits"),
+}  # fmt: skip
 
 
 def mqtt5(octets: bytes) -> list[Node]:
@@ -337,8 +347,12 @@ def mqtt5(octets: bytes) -> list[Node]:
     end = varint()[0] + at
     while at < end:
         number = varint()[0]
-        name, type_ = PUBLISH[number]
         key = None
+        if number in PUBLISH:
+            name, type_ = PUBLISH[number]
+        else:
+            name, (other, type_) = "Other Property", OTHERS[number]
+            key = other.encode()
         if type_ == "utf8 pair":
             key = sized()
             value = sized()
@@ -375,7 +389,9 @@ def placed(node: Node) -> Node:
         node.words.insert(0, digits(int(octets)))
     elif place == "Message Expiry Interval":
         node.words.insert(0, digits(int.from_bytes(octets) * 1000))
-    elif place in REPLIES or (place == "properties.headers" and node.key == b"x-reply-to-topic" and node.type == "longstr"):
+    elif place in REPLIES or (
+        place == "properties.headers" and node.key == b"x-reply-to-topic" and node.type == "longstr"
+    ):
         node.words.insert(0, address(octets))
     elif place == "message annotations" and node.key == b"x-opt-rabbitmq-received-time" and node.type == "timestamp":
         node.words.insert(0, digits(int.from_bytes(octets, signed=True)))

@@ -243,7 +243,7 @@ cdef int convert_items_10(Converter* x, Octets* o, const Amqp091Entry* entry, in
     cdef uint8_t* repeated = NULL
     cdef uint32_t i = 0
     cdef int reason
-    if depth > AMQP10_NESTING_MAX - 4:
+    if depth > AMQP10_NESTING_MAX - 2:          # the section's map is a level of its own
         return REASON_DEPTH
     if named and x.valid:
         repeated = convert_repeated(x, c)

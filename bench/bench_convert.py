@@ -75,14 +75,14 @@ def main() -> None:
             good = []
             for message in every:
                 try:
-                    convert(message, to=target, dialect=dialect)  # type: ignore[arg-type]
+                    convert(message, to=target, dialect=dialect, routing_key="k")  # type: ignore[arg-type]
                     good.append(message)
                 except ConversionError:
                     continue
 
             def work(good: list[Wire] = good, target: str = target, dialect: str = dialect) -> None:
                 for message in good:
-                    convert(message, to=target, dialect=dialect)  # type: ignore[arg-type]
+                    convert(message, to=target, dialect=dialect, routing_key="k")  # type: ignore[arg-type]
 
             took = best(work, len(good))
             print(f"{source:8} -> {target:8} {dialect:13} {len(good):4} messages {took:6.2f} us   {took / unit:.2f}")

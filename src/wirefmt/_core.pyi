@@ -3101,6 +3101,7 @@ class ConvertRules:
         short_arrays: bool = False,
         sections: bool = True,
         all_fields: bool = False,
+        short_strings: int = 255,
     ) -> None: ...
     @property
     def ids(self) -> tuple[str, ...]: ...

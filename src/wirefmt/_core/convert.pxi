@@ -18,6 +18,7 @@ cdef int convert_take(Converter* x, int field, ConvertValue* v) noexcept nogil:
     cdef const ConvertRow* row
     cdef uint16_t i = x.pair.first[field][v.type]
     cdef int done
+    x.field = <uint8_t>field
     while i:
         row = &x.rows[i]
         i = row.next
@@ -32,8 +33,10 @@ cdef int convert_take(Converter* x, int field, ConvertValue* v) noexcept nogil:
         if row.how == HOW_REFUSED:
             x.number = row.number
             return CONVERT_REFUSED
-        x.narrowed = 0
+        x.narrowed = REASON_NONE
         x.reason = REASON_NO_TEXT
+        x.culprit = NULL
+        x.latest = NULL
         done = convert_apply(x, row, field, v)
         if done == DONE_NEXT:
             continue
@@ -41,13 +44,15 @@ cdef int convert_take(Converter* x, int field, ConvertValue* v) noexcept nogil:
             x.number = row.number
             return CONVERT_REFUSED
         if done == DONE_NO:
+            if x.culprit != NULL or x.reason == REASON_NO_ROW:
+                row = x.culprit                 # the value's type decides, not the field
             convert_note(x, row, field, v, CONVERT_DROPPED, x.reason)
         elif x.narrowed:
-            convert_note(x, row, field, v, CONVERT_NARROWED, x.narrowed)
+            convert_tell(x, row, v, CONVERT_NARROWED, x.narrowed)
         elif row.moved:
-            convert_note(x, row, field, v, CONVERT_MOVED, REASON_ROW)
+            convert_tell(x, row, v, CONVERT_MOVED, REASON_ROW)
         elif x.tell:
-            convert_note(x, row, field, v, CONVERT_TAKEN, REASON_ROW)
+            convert_tell(x, row, v, CONVERT_TAKEN, REASON_ROW)
         return OK
     if v.type != CONVERT_ABSENT:
         convert_note(x, NULL, field, v, CONVERT_DROPPED, REASON_NO_ROW)
@@ -78,10 +83,16 @@ cdef int convert_apply(Converter* x, const ConvertRow* row, int field, ConvertVa
     if how == HOW_BY_TYPE or how == HOW_TEXT:
         return convert_put_item(x, row, v)
     if how == HOW_TRUE_2_FALSE_1 or how == HOW_NOT_0_IS_2:
+        if n > 1:
+            x.narrowed = REASON_VALUE           # QoS 2
         return convert_put(x, row, v, s, 2 if n else 1)
     if how == HOW_TRUE_1_FALSE_0 or how == HOW_NOT_0_IS_TRUE:
+        if n > 1:
+            x.narrowed = REASON_VALUE
         return convert_put(x, row, v, s, n != 0)
     if how == HOW_TWO_IS_TRUE or how == HOW_TWO_IS_1:
+        if n != 1 and n != 2:
+            x.narrowed = REASON_VALUE           # delivery_mode is 1 or 2
         return convert_put(x, row, v, s, n == 2)
     if how == HOW_FALSE or how == HOW_ONE:
         return convert_put(x, row, v, s, how == HOW_ONE)
@@ -106,9 +117,7 @@ cdef int convert_apply_number(Converter* x, const ConvertRow* row, ConvertValue*
             x.narrowed = REASON_ROUNDS
         return convert_put(x, row, v, s, <uint64_t>(ms / 1000))
     if how == HOW_S_TO_MS or how == HOW_S_TO_MS_TEXT:
-        if n > (<uint64_t>-1) / 1000:
-            x.narrowed = REASON_WRAPS
-        n *= 1000
+        n = convert_ms(x, n)
         if how == HOW_S_TO_MS and row.type == AMQP10_UINT and n > 0xFFFFFFFFU:
             x.narrowed = REASON_WRAPS
             n = 0xFFFFFFFFU
@@ -138,6 +147,8 @@ cdef int convert_apply_text(Converter* x, const ConvertRow* row, ConvertValue* v
         if at == NULL:
             return DONE_NO
         if how == HOW_UUID:
+            if row.when == WHEN_URN_UUID_LOOSE and not convert_urn(&s, NULL, True):
+                x.narrowed = REASON_UUID
             convert_urn(&s, at, False)
             s.size = 16
         else:
@@ -191,6 +202,7 @@ cdef Span convert_topic(Converter* x, Span s, bint topic) noexcept nogil:
     cdef uint8_t* at
     cdef uint8_t* start
     cdef uint32_t i, version = 0
+    cdef uint8_t octet
     if x.topics == TOPICS_UNCHANGED:
         return s
     at = start = convert_room(x, <size_t>s.size + 2)
@@ -206,7 +218,10 @@ cdef Span convert_topic(Converter* x, Span s, bint topic) noexcept nogil:
             at += 1 if topic else 3
             i += 3 if topic else 1
             continue
-        at[0] = convert_topic_octet(s.at[i]) if topic else convert_routing_octet(s.at[i])
+        octet = s.at[i]
+        at[0] = convert_topic_octet(octet) if topic else convert_routing_octet(octet)
+        if at[0] == octet and (octet == c"/" or octet == c"+" if topic else octet == c"." or octet == c"*"):
+            x.narrowed = REASON_TOPIC           # on the way back it would not be told from those that were translated
         at += 1
         i += 1
     s.at = start
@@ -328,21 +343,20 @@ cdef int convert_apply_body(Converter* x, const ConvertRow* row, int field, Conv
         return convert_put(x, row, v, x.body, 0)
     if how == HOW_AMQP_BODY:
         convert_mark_encoded(x)
-        convert_rewrite_sections(&x.lists[1], x.rest)       # a list that only AMQP 1.0 has
+        convert_rewrite_sections(x, &x.lists[1], x.rest)       # a list that only AMQP 1.0 has
         text.at = x.lists[1].at
         text.size = <uint32_t>x.lists[1].size
         return convert_put(x, row, v, text, 0)
     if how == HOW_FORMATTED:
         if not convert_text(x, v, &text):
             return DONE_NO
-        x.slots[C5_PAYLOAD_FORMAT_INDICATOR].type = C5T_BITS
-        x.slots[C5_PAYLOAD_FORMAT_INDICATOR].number = 1
+        convert_set(x, C5_PAYLOAD_FORMAT_INDICATOR, C5T_BITS, 1)
         return convert_put(x, row, v, text, 0)
     if how == HOW_SECTION or how == HOW_SECTION_TOO:
         return convert_take_section(x, row, v)
     if how == HOW_SECTIONS:
-        return convert_take_sections(x, v)
-    return convert_put_deaths(x, v)         # HOW_DEATHS
+        return convert_take_sections(x, row, v)
+    return convert_put_deaths(x, row, v)    # HOW_DEATHS
 
 
 cdef int convert_take_section(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
@@ -366,7 +380,7 @@ cdef int convert_take_section(Converter* x, const ConvertRow* row, const Convert
         return DONE_NEXT
     if not convert_section_allowed(x, &section):
         return DONE_REFUSED
-    convert_set_section(x, &section)
+    convert_set_section(x, &section, row, v)
     return DONE_NEXT if row.how == HOW_SECTION_TOO else DONE_YES
 
 
@@ -376,46 +390,135 @@ cdef bint convert_section_allowed(const Converter* x, const Amqp10Section* secti
     return not x.short_arrays or convert_arrays_readable(section.at)
 
 
-cdef void convert_set_section(Converter* x, const Amqp10Section* section) noexcept nogil:
-    cdef Span* s = &x.sections[section.code - AMQP10_SECTION_FIRST]
+cdef void convert_set_section(Converter* x, const Amqp10Section* section, const ConvertRow* row,
+                              const ConvertValue* v) noexcept nogil:
+    """Put a whole section in the place of ours, or of one that was given before."""
+    cdef int i = section.code - AMQP10_SECTION_FIRST
+    cdef Span* s = &x.sections[i]
+    if s.at != NULL:
+        convert_note_origin(x, &x.section_origins[i], CONVERT_DROPPED, REASON_REPLACED)
     s.at = section.at
     s.size = <uint32_t>(section.end - section.at)
+    x.latest = &x.section_origins[i]
+    convert_remember(x.latest, row, x.field, v)
 
 
-cdef int convert_take_sections(Converter* x, const ConvertValue* v) noexcept nogil:
+cdef int convert_take_sections(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
     """A payload that is AMQP 1.0: its sections replace ours. Refused if it is not."""
     cdef Amqp10Options o
     cdef Amqp10Message m
     cdef Amqp10Section section
+    cdef ConvertValue part
     cdef Fault f
     cdef const uint8_t* at = v.octets.at
     cdef const uint8_t* end = v.octets.at + v.octets.size
-    cdef const uint8_t* start
     memset(&o, 0, sizeof(o))
+    memset(&m, 0, sizeof(m))
     if v.octets.size and amqp10_parse_message(at, v.octets.size, &o, &m, &f) != OK:
         return DONE_REFUSED
     x.body_field = 0
+    part.type = C91T_BINARY
+    convert_plain(&part)
     while at < end:
-        start = at
+        part.octets.at = at
         amqp10_next_section(&at, end, &section)
+        part.octets.size = <uint32_t>(at - part.octets.at)
         if not convert_section_allowed(x, &section):
             return DONE_REFUSED
         if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
-            if x.sections_body.at == NULL:
-                x.sections_body.at = start
-                x.sections_body.size = <uint32_t>(end - start)
-        elif section.code and not (section.code == AMQP10_SECTION_FOOTER and
-                                   x.sections[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST].at != NULL):
-            convert_set_section(x, &section)            # a footer that a header gave comes after the payload's
+            continue
+        if section.code == 0 or section.code == AMQP10_SECTION_DELIVERY_ANNOTATIONS:
+            convert_note(x, row, x.field, &part, CONVERT_DROPPED, REASON_WITHHELD)
+        elif section.code == AMQP10_SECTION_FOOTER and x.sections[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST].at != NULL:
+            convert_note(x, row, x.field, &part, CONVERT_DROPPED, REASON_REPLACED)      # by that of a header
+        else:
+            convert_set_section(x, &section, row, &part)
+    convert_choose_body(x, v.octets.at, end, row, &m)
+    x.sections_body = x.rest
     return DONE_YES
+
+
+cdef void convert_choose_body(Converter* x, const uint8_t* at, const uint8_t* end, const ConvertRow* row,
+                              Amqp10Message* m) noexcept nogil:
+    """Where the body is: x.body with all that follows, x.rest without. Where RabbitMQ takes bodies of different kinds, an
+    amqp-value replaces what comes before it; what comes after it would stop the server."""
+    cdef const uint8_t* start
+    cdef const uint8_t* next_ = at
+    cdef const uint8_t* value = NULL
+    cdef Amqp10Section section
+    cdef ConvertValue part
+    part.type = C91T_BINARY                     # of a payload of AMQP 0.9.1
+    convert_plain(&part)
+    m.body = 0
+    m.body_count = 0
+    while amqp10_next_section(&next_, end, &section):
+        if section.code == AMQP10_SECTION_AMQP_VALUE:
+            value = section.at
+    while at < end:
+        start = at
+        amqp10_next_section(&at, end, &section)
+        if section.code < AMQP10_SECTION_DATA or section.code > AMQP10_SECTION_AMQP_VALUE:
+            continue
+        if value != NULL and section.at != value:
+            if x.source == CONVERT_AMQP10:
+                convert_leave_section(x, section.code, section.at)
+            else:
+                part.octets.at = start
+                part.octets.size = <uint32_t>(at - start)
+                convert_note(x, row, x.field, &part, CONVERT_DROPPED, REASON_REPLACED)
+            continue
+        if m.body_count == 0:
+            x.body.at = x.rest.at = start
+            x.body.size = <uint32_t>((at if value != NULL else end) - start)
+        x.rest.size = <uint32_t>(at - x.rest.at)
+        m.body_count += 1
+        if m.body == 0 or section.code == AMQP10_SECTION_AMQP_SEQUENCE:
+            m.body = section.code
+            m.at[section.code - AMQP10_SECTION_FIRST] = section.at
+
+
+cdef void convert_leave_section(Converter* x, int code, const uint8_t* at) noexcept nogil:
+    """A section of AMQP 1.0 that is replaced by another of the message, or is the business of one connection: note each of
+    its fields or entries."""
+    cdef int reason = REASON_WITHHELD if code == AMQP10_SECTION_DELIVERY_ANNOTATIONS else REASON_REPLACED
+    cdef Amqp10Items items
+    cdef Amqp10Value section, item
+    cdef ConvertValue v
+    cdef int field
+    amqp10_read(at, &section)
+    convert_plain(&v)
+    convert_of_amqp10(&section, &v)
+    field = (C10_DATA if code == AMQP10_SECTION_DATA else C10_AMQP_SEQUENCE if code == AMQP10_SECTION_AMQP_SEQUENCE else
+             C10_AMQP_VALUE if code == AMQP10_SECTION_AMQP_VALUE else C10_FOOTER if code == AMQP10_SECTION_FOOTER else
+             C10_APPLICATION_PROPERTIES if code == AMQP10_SECTION_APPLICATION_PROPERTIES else
+             C10_DELIVERY_ANNOTATIONS if code == AMQP10_SECTION_DELIVERY_ANNOTATIONS else C10_MESSAGE_ANNOTATIONS)
+    if AMQP10_SECTION_DATA <= code <= AMQP10_SECTION_AMQP_VALUE:
+        convert_note(x, NULL, field, &v, CONVERT_DROPPED, reason)
+        return
+    items = amqp10_items(&section)
+    if section.type == AMQP10_LIST:             # header, properties
+        field = C10_DURABLE if code == AMQP10_SECTION_HEADER else C10_MESSAGE_ID
+    while amqp10_next(&items, &item):
+        if section.type == AMQP10_MAP:
+            v.key = convert_key_octets(&item)
+            amqp10_next(&items, &item)
+        convert_of_amqp10(&item, &v)
+        if section.type == AMQP10_MAP or item.type != AMQP10_NULL:
+            convert_note(x, NULL, field, &v, CONVERT_DROPPED, reason)
+        field += section.type == AMQP10_LIST
 
 
 cdef void convert_mark_encoded(Converter* x) noexcept nogil:
     """Say that the payload is AMQP 1.0: by the type amqp-1.0, by the content type message/vnd.rabbitmq.amqp."""
-    cdef ConvertSlot* slot = &x.slots[C91_TYPE if x.target == CONVERT_AMQP091 else C5_CONTENT_TYPE]
-    slot.type = C91T_SHORTSTR if x.target == CONVERT_AMQP091 else C5T_UTF8
-    slot.octets.at = <const uint8_t*>(b"amqp-1.0" if x.target == CONVERT_AMQP091 else b"message/vnd.rabbitmq.amqp")
-    slot.octets.size = 8 if x.target == CONVERT_AMQP091 else 25
+    cdef Span s
+    if x.target == CONVERT_AMQP091:
+        s.at = <const uint8_t*>b"amqp-1.0"
+        s.size = 8
+        convert_set_text(x, C91_TYPE, C91T_SHORTSTR, s)
+    else:
+        s.at = <const uint8_t*>b"message/vnd.rabbitmq.amqp"
+        s.size = 25
+        convert_set_text(x, C5_CONTENT_TYPE, C5T_UTF8, s)
 
 
 cdef Span convert_joined(Converter* x) noexcept nogil:
@@ -432,6 +535,8 @@ cdef Span convert_joined(Converter* x) noexcept nogil:
         s.at = x.scratch
         return s
     while amqp10_next_section(&at, end, &section):
+        if section.code != AMQP10_SECTION_DATA:
+            continue
         amqp10_read(section.at, &v)
         memcpy(to + s.size, v.body, v.size)
         s.size += v.size
@@ -447,7 +552,6 @@ cdef inline int convert_no(Converter* x, int reason) noexcept nogil:
 
 cdef int convert_put(Converter* x, const ConvertRow* row, const ConvertValue* v, Span s, uint64_t n) noexcept nogil:
     """A value into the field that the row names. `s` or `n`, as the row's type has it."""
-    cdef ConvertSlot* slot = &x.slots[row.target]
     cdef int target = row.target
     cdef size_t bad = 0
     if x.failed:
@@ -469,6 +573,9 @@ cdef int convert_put(Converter* x, const ConvertRow* row, const ConvertValue* v,
             return convert_put_header(x, row, v, s, n)
         if row.type == C91T_SHORTSTR and s.size > 255:
             return convert_no(x, REASON_TOO_LONG)
+        if row.type == C91T_OCTET and n > 255:
+            x.narrowed = REASON_WRAPS
+            n &= 255
     else:
         if target == C5_PAYLOAD:
             x.payload = s
@@ -480,22 +587,21 @@ cdef int convert_put(Converter* x, const ConvertRow* row, const ConvertValue* v,
         if x.valid and target == C5_RESPONSE_TOPIC and (s.size == 0 or memchr(s.at, c"#", s.size) != NULL
                                                         or memchr(s.at, c"+", s.size) != NULL):
             return convert_no(x, REASON_INVALID)
-    slot.type = row.type
-    slot.octets = s
-    slot.number = n
+    convert_fill(x, target, row.type, s, n, row, v)
     return DONE_YES
 
 
 cdef int convert_put_header(Converter* x, const ConvertRow* row, const ConvertValue* v, Span s, uint64_t n) noexcept nogil:
     """A header of AMQP 0.9.1 whose type the row says."""
     cdef uint8_t letter = <uint8_t>CONVERT_LETTERS[row.type]
+    cdef size_t begin = x.lists[0].size
     if not convert_add_name(x, row, v):
         return DONE_NO
     if amqp091_letter_size[letter] == AMQP091_VARIABLE:
         amqp091_add_value(&x.lists[0], letter, s.at, s.size)
     else:
         amqp091_add_i64(&x.lists[0], letter, <int64_t>n)
-    x.counts[0] += 1
+    convert_keep(x, 0, begin, row, x.field, v)
     return DONE_YES
 
 
@@ -517,6 +623,7 @@ cdef int convert_put_item(Converter* x, const ConvertRow* row, ConvertValue* v) 
     cdef Octets* o = &x.lists[list_]
     cdef size_t before = o.size
     cdef Span s
+    cdef int reason
     if row.how == HOW_TEXT and row.target != C5_USER_PROPERTY:
         if not convert_text(x, v, &s):
             return DONE_NO
@@ -528,10 +635,11 @@ cdef int convert_put_item(Converter* x, const ConvertRow* row, ConvertValue* v) 
             return DONE_NO
     elif not convert_add_key(x, row, list_, v):
         return DONE_NO
-    if not convert_item(x, o, v, 0):
+    reason = convert_item(x, o, v, 0)
+    if reason != REASON_NONE:
         o.size = before
-        return convert_no(x, REASON_ROW if x.reason == REASON_NO_TEXT else x.reason)
-    x.counts[list_] += 1
+        return convert_no(x, reason)
+    convert_keep(x, list_, before, row, x.field, v)
     return DONE_YES
 
 
@@ -548,8 +656,7 @@ cdef bint convert_add_key(Converter* x, const ConvertRow* row, int list_, const 
     if list_ == 0 and x.broker and convert_has_key(x, &key):
         x.reason = REASON_DUPLICATE
         return False
-    amqp10_add_variable(&x.lists[list_], AMQP10_CODE_SYM8 if list_ == 0 else AMQP10_CODE_STR8, key.at, key.size)
-    x.reason = REASON_NO_TEXT
+    convert_add_variable(x, &x.lists[list_], AMQP10_CODE_SYM8 if list_ == 0 else AMQP10_CODE_STR8, key.at, key.size)
     return True
 
 

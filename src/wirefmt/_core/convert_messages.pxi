@@ -203,8 +203,6 @@ cdef int add_deaths091(Octets* o, list deaths) except -1:
 # ------------------------------------------------------------------------------------------------ results
 
 @cython.final
-@cython.freelist(32)
-@cython.final
 @cython.freelist(64)
 cdef class Conversion:
     """A message in another protocol. `losses` tells what did not come over.
@@ -215,7 +213,7 @@ cdef class Conversion:
     cdef readonly str protocol
     cdef readonly bytes octets, body
     cdef bytes notes
-    cdef object source_a, source_b          # what the notes point into
+    cdef bytes given, given_body, derived   # what the notes tell of, by BUFFER_...
     cdef tuple ids, losses_
     cdef object message_
     cdef int source
@@ -243,20 +241,26 @@ cdef class Conversion:
 
     cdef tuple told(self):
         cdef const ConvertNote* note
+        cdef Span buffers[BUFFER_COUNT]
+        cdef Span key, octets
         cdef list out = []
         cdef Py_ssize_t i
         if self.notes is None:
             return ()
+        buffers[BUFFER_OCTETS] = span_of_bytes(self.given)
+        buffers[BUFFER_BODY] = span_of_bytes(self.given_body)
+        buffers[BUFFER_DERIVED] = span_of_bytes(self.derived)
         for i in range(PyBytes_GET_SIZE(self.notes) // <Py_ssize_t>sizeof(ConvertNote)):
             note = <const ConvertNote*>begin_of(self.notes) + i
+            key = convert_octets_of(&note.key, buffers)
+            octets = convert_octets_of(&note.octets, buffers)
             out.append(CONVERT_LOSS(
                 self.ids[note.number] if note.number else "",
                 CONVERT_FIELD_NAMES[self.source][note.field],
-                None if note.key.at == NULL else
-                PyUnicode_DecodeUTF8(<const char*>note.key.at, note.key.size, "backslashreplace"),
+                None if key.at == NULL else PyUnicode_DecodeUTF8(<const char*>key.at, key.size, "backslashreplace"),
                 "" if note.type >= CONVERT_KEY_TYPE else CONVERT_TYPE_NAMES[self.source][note.type],
                 CONVERT_WHATS[note.what], CONVERT_REASONS[note.reason],
-                hidden_octets(note, self.source, told_octets(note, self.source))))
+                hidden_octets(note.type, key, octets, self.source)))
         return tuple(out)
 
     def __repr__(self):
@@ -275,24 +279,25 @@ def set_convert_face(*, wire, loss, wire_of, rules_of):
     CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF = wire, loss, wire_of, rules_of
 
 
-cdef bytes told_octets(const ConvertNote* note, int source):
+cdef bytes told_octets(int type, Span s, int source):
     """Of a boolean of AMQP 1.0 that its code alone says, one octet all the same."""
-    if note.octets.at == NULL:
+    if s.at == NULL:
         return b""
-    if source == CONVERT_AMQP10 and note.type == AMQP10_BOOLEAN and note.octets.size == 0:
-        return b"\1" if (note.octets.at - 1)[0] == AMQP10_CODE_TRUE else b"\0"
-    return octets_of(note.octets.at, note.octets.size)
+    if source == CONVERT_AMQP10 and type == AMQP10_BOOLEAN and s.size == 0:
+        return b"\1" if (s.at - 1)[0] == AMQP10_CODE_TRUE else b"\0"
+    return octets_of(s.at, s.size)
 
 
 cdef frozenset CONVERT_COMPOUNDS = frozenset(("list", "map", "array", "described", "table"))
 
 
-cdef object hidden_octets(const ConvertNote* note, int source, bytes octets):
+cdef object hidden_octets(int type, Span key, Span s, int source):
     """The octets of a note, which do not show in a repr if they are secret, or may hold what is."""
-    if note.key.at != NULL and is_secret_name(note.key.at, note.key.size):
+    cdef bytes octets = told_octets(type, s, source)
+    if key.at != NULL and is_secret_name(key.at, key.size):
         return hidden(octets)
-    if note.type < CONVERT_KEY_TYPE and CONVERT_TYPE_NAMES[source][note.type] in CONVERT_COMPOUNDS and \
-            holds_secret_word(note.octets.at, note.octets.size):
+    if type < CONVERT_KEY_TYPE and CONVERT_TYPE_NAMES[source][type] in CONVERT_COMPOUNDS and \
+            holds_secret_word(s.at, s.size):
         return hidden(octets)
     return octets
 
@@ -344,18 +349,24 @@ cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b,
         elif target == CONVERT_AMQP091:
             convert_write_amqp091(&x, &o)
             out.body = b if b is not None and x.payload.at == begin_of(b) else octets_of(x.payload.at, x.payload.size)
-        elif x.valid and not convert_is_topic(&to):
-            raise ConversionError(CONVERT_REFUSALS[REFUSED_TOPIC][1], rule=CONVERT_REFUSALS[REFUSED_TOPIC][0])
-        elif not convert_write_mqtt5(&x, &o, &to, delivery is not None and delivery.redelivered,
-                                     x.retain if delivery is None else delivery.retain, packet_identifier):
-            raise ConversionError(CONVERT_REFUSALS[REFUSED_TOO_LARGE][1], rule=CONVERT_REFUSALS[REFUSED_TOO_LARGE][0])
+        else:
+            x.refused = convert_topic_refused(&x, &to)
+            if not x.refused and not convert_write_mqtt5(&x, &o, &to, delivery is not None and delivery.redelivered,
+                                                         packet_identifier):
+                x.refused = REFUSED_TOO_LARGE
+            if x.refused:
+                raise_refused(rules, &x, CONVERT_REFUSED)
         if x.failed or o.failed or x.lists[0].failed or x.lists[1].failed:
             raise MemoryError
         out.octets = octets_of(o.at, <uint32_t>o.size)
         if x.notes.size:
+            if x.notes.size > 0x7FFFFFFF:
+                raise MemoryError
             out.notes = octets_of(x.notes.at, <uint32_t>x.notes.size)
-            out.source_a = a
-            out.source_b = b
+            out.given = a
+            out.given_body = b
+            if x.derived.size:
+                out.derived = octets_of(x.derived.at, <uint32_t>x.derived.size)
             out.ids = rules.ids
             out.source = source
         return out
@@ -364,8 +375,15 @@ cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b,
         convert_end(&x)
 
 
-cdef inline bint convert_is_topic(const Span* s) noexcept nogil:
-    return convert_is_text(s) and memchr(s.at, c"+", s.size) == NULL and memchr(s.at, c"#", s.size) == NULL
+cdef uint8_t convert_topic_refused(const Converter* x, const Span* topic) noexcept nogil:
+    """Why a routing key cannot be the topic of a PUBLISH, where only what is valid goes over; 0: it can."""
+    if not x.valid:
+        return 0
+    if topic.size == 0:
+        return REFUSED_NO_TOPIC                 # [MQTT-4.7.3-1]
+    if not convert_is_text(topic) or memchr(topic.at, c"+", topic.size) != NULL or memchr(topic.at, c"#", topic.size) != NULL:
+        return REFUSED_TOPIC                    # [MQTT-3.3.2-2], [MQTT-1.5.4-1]
+    return 0
 
 
 cdef int convert_read(Converter* x, bytes a, bytes b) except -1:
@@ -410,13 +428,30 @@ cdef int convert_prepare(Converter* x, Delivery d) except -1:
     x.stored = d.stored and x.source == CONVERT_AMQP10
     x.entry = d.entry
     if x.target == CONVERT_AMQP10:
-        add_octets(&x.lists[0], begin_of(d.entries10), <size_t>PyBytes_GET_SIZE(d.entries10))
-        x.broker = x.counts[0] = d.count10
-        x.broker_size = x.lists[0].size
+        convert_prepare_entries(x, d.entries10, d.count10)
+        x.broker = d.count10
     elif x.target == CONVERT_AMQP091:
-        add_octets(&x.lists[0], begin_of(d.entries091), <size_t>PyBytes_GET_SIZE(d.entries091))
-        x.counts[0] = d.count091
+        convert_prepare_entries(x, d.entries091, d.count091)
         x.sorted = True
+    return 0
+
+
+cdef int convert_prepare_entries(Converter* x, bytes entries, uint32_t count) except -1:
+    cdef const uint8_t* at = begin_of(entries)
+    cdef Cursor c = cursor_over(at, <size_t>PyBytes_GET_SIZE(entries))
+    cdef Amqp091Entry e
+    cdef ConvertValue v
+    cdef uint32_t i
+    memset(&v, 0, sizeof(v))
+    v.type = CONVERT_ABSENT                     # not of the source
+    for i in range(count):
+        convert_keep(x, 0, <size_t>(at - begin_of(entries)), NULL, 0, &v)
+        if x.target == CONVERT_AMQP10:
+            at = amqp10_skip(amqp10_skip(at))
+        else:
+            amqp091_next_entry(&c, True, &e)
+            at = c.at
+    add_octets(&x.lists[0], begin_of(entries), <size_t>PyBytes_GET_SIZE(entries))
     return 0
 
 
@@ -431,34 +466,25 @@ cdef int convert_deliver(Converter* x, Delivery d) except -1:
     return 0
 
 
-cdef inline void convert_set(Converter* x, int field, int type, uint64_t n) noexcept:
-    x.slots[field].type = <uint8_t>type
-    x.slots[field].number = n
-
-
 cdef void convert_open_sections(Converter* x) noexcept:
     """A header and annotations that were given as whole sections are taken apart, for the broker's are put between."""
     cdef Span* header = &x.sections[0]
     cdef Span* annotations = &x.sections[AMQP10_SECTION_MESSAGE_ANNOTATIONS - AMQP10_SECTION_FIRST]
-    cdef Amqp10Items items
-    cdef Amqp10Value v
-    cdef uint32_t i
+    cdef Amqp10Composite fields
+    cdef Amqp10Value fields_list
+    cdef int i
     if header.at != NULL:
-        amqp10_read(header.at, &v)
-        items = amqp10_items(&v)
-        memset(&x.slots[C10_DURABLE], 0, 5 * sizeof(ConvertSlot))
         for i in range(5):
-            if amqp10_next(&items, &v) and v.type != AMQP10_NULL:
-                convert_set(x, C10_DURABLE + <int>i, v.type, amqp10_unsigned(&v))
-        x.has_header = True
+            convert_displace(x, C10_DURABLE + i, REASON_REPLACED)
+            x.slots[C10_DURABLE + i].type = 0
+        fields.shape = AMQP10_HEADER
+        amqp10_read(header.at, &fields_list)
+        amqp10_fields_of(&fields_list, &fields)
+        convert_keep_header(x, &fields)
         header.at = NULL
     if annotations.at != NULL:
-        x.counts[0] = x.broker
-        x.lists[0].size = x.broker_size
-        amqp10_read(annotations.at, &v)
-        items = amqp10_items(&v)
-        while amqp10_next(&items, &v):
-            convert_keep_annotation(x, &v, &items)
+        convert_drop_entries(x, 0, x.broker, REASON_REPLACED)
+        convert_keep_annotations(x, annotations.at)
         annotations.at = NULL
 
 
@@ -475,19 +501,18 @@ cdef void convert_deliver_10(Converter* x, Delivery d) noexcept:
 
 
 cdef void convert_deliver_091(Converter* x, Delivery d) noexcept:
-    cdef ConvertSlot* slot = &x.slots[C91_EXPIRATION]
     if x.stored and d.durable > 0 and x.slots[C91_DELIVERY_MODE].type == 0:
         convert_set(x, C91_DELIVERY_MODE, C91T_OCTET, 2)
     if x.stored and d.priority >= 0 and x.slots[C91_PRIORITY].type == 0:
         convert_set(x, C91_PRIORITY, C91T_OCTET, <uint64_t>d.priority)
-    x.slots[C91_TIMESTAMP].type = 0
     if d.has_timestamp:
         convert_set(x, C91_TIMESTAMP, C91T_TIMESTAMP, d.timestamp_s)
+    else:
+        convert_clear(x, C91_TIMESTAMP)
     if d.clears_ttl:
-        slot.type = 0
+        convert_clear(x, C91_EXPIRATION)
     elif d.ttl_ms >= 0:
-        slot.type = C91T_SHORTSTR
-        slot.octets = convert_decimal(x, <uint64_t>d.ttl_ms)
+        convert_set_text(x, C91_EXPIRATION, C91T_SHORTSTR, convert_decimal(x, <uint64_t>d.ttl_ms))
 
 
 cdef void convert_deliver_5(Converter* x, Delivery d) noexcept:
@@ -495,10 +520,11 @@ cdef void convert_deliver_5(Converter* x, Delivery d) noexcept:
     if x.source == CONVERT_AMQP10 and d.durable >= 0:
         qos = d.durable
     convert_set(x, C5_QOS, C5T_BITS, min(qos, <uint64_t>d.qos))
+    convert_set(x, C5_RETAIN, C5T_BITS, d.retain)
     if d.clears_ttl or not d.keeps_expiry:
-        x.slots[C5_MESSAGE_EXPIRY_INTERVAL].type = 0
+        convert_clear(x, C5_MESSAGE_EXPIRY_INTERVAL)
     elif d.expiry_s >= 0 and x.slots[C5_MESSAGE_EXPIRY_INTERVAL].type:
-        x.slots[C5_MESSAGE_EXPIRY_INTERVAL].number = <uint64_t>d.expiry_s
+        convert_set(x, C5_MESSAGE_EXPIRY_INTERVAL, C5T_UINT, <uint64_t>d.expiry_s)
 
 
 # ------------------------------------------------------------------------------------------------ one protocol
@@ -524,51 +550,79 @@ cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n, bint anew) no
     cdef Amqp10Options options
     cdef Amqp10Message m
     cdef Amqp10Section section
-    cdef Amqp10Value v
-    cdef Amqp10Items items
+    cdef ConvertValue v
     cdef const uint8_t* at = p
     cdef const uint8_t* start
-    cdef int status, i
+    cdef int status
     memset(&options, 0, sizeof(options))
+    convert_give(x, BUFFER_OCTETS, p, n)
     if amqp10_parse_message(p, n, &options, &m, &x.fault) != OK:
         return CONVERT_UNDECODABLE
     status = convert_check_sections(x, &m)
     if status != OK:
         return status
+    memset(&v, 0, sizeof(v))
+    v.type = CONVERT_ABSENT                     # sections that are not chosen have been noted
     while at < p + n:
         start = at
         amqp10_next_section(&at, p + n, &section)
         if section.code < AMQP10_SECTION_DATA and anew:
             if section.code >= AMQP10_SECTION_PROPERTIES:
-                convert_set_section(x, &section)
+                convert_set_section(x, &section, NULL, &v)
         elif section.code > AMQP10_SECTION_MESSAGE_ANNOTATIONS:
             x.payload.at = start
             x.payload.size = <uint32_t>(p + n - start)
             break
-    for i in range(5):
-        x.has_header = m.header.shape and not x.stored
-        if x.has_header and amqp10_field(&m.header, i, &v):
-            x.slots[C10_DURABLE + i].type = v.type
-            x.slots[C10_DURABLE + i].number = amqp10_unsigned(&v)
+    if m.header.shape and not x.stored:
+        convert_keep_header(x, &m.header)
+    start = m.at[AMQP10_SECTION_DELIVERY_ANNOTATIONS - AMQP10_SECTION_FIRST]
+    if start != NULL:
+        convert_leave_section(x, AMQP10_SECTION_DELIVERY_ANNOTATIONS, start)
     start = m.at[AMQP10_SECTION_MESSAGE_ANNOTATIONS - AMQP10_SECTION_FIRST]
-    if start == NULL:
-        return OK
-    amqp10_read(start, &v)
-    items = amqp10_items(&v)
-    while amqp10_next(&items, &v):
-        convert_keep_annotation(x, &v, &items)
+    if start != NULL:
+        convert_keep_annotations(x, start)
     return OK
 
 
-cdef void convert_keep_annotation(Converter* x, const Amqp10Value* key, Amqp10Items* items) noexcept nogil:
-    cdef Span s = amqp10_octets(key)
-    cdef Amqp10Value v
-    amqp10_next(items, &v)
-    if x.broker and convert_has_key(x, &s):
-        return
-    convert_rewrite(&x.lists[0], key)
-    convert_rewrite(&x.lists[0], &v)
-    x.counts[0] += 1
+cdef void convert_keep_header(Converter* x, const Amqp10Composite* header) noexcept nogil:
+    """The fields of a header as they are."""
+    cdef Amqp10Value field
+    cdef ConvertValue v
+    cdef int i
+    convert_plain(&v)
+    x.has_header = True
+    for i in range(5):
+        if not amqp10_field(header, i, &field):
+            continue
+        convert_of_amqp10(&field, &v)
+        x.field = <uint8_t>(C10_DURABLE + i)
+        if AMQP10_BOOLEAN <= field.type <= AMQP10_ULONG:
+            convert_fill(x, C10_DURABLE + i, field.type, v.octets, v.number, NULL, &v)
+        else:
+            convert_note(x, NULL, x.field, &v, CONVERT_DROPPED, REASON_INVALID)
+
+
+cdef void convert_keep_annotations(Converter* x, const uint8_t* at) noexcept nogil:
+    """Annotations as they are, behind the broker's; those whose keys are the broker's go."""
+    cdef Amqp10Items items
+    cdef Amqp10Value section, key, value
+    cdef ConvertValue v
+    cdef Span name
+    cdef size_t begin
+    amqp10_read(at, &section)
+    items = amqp10_items(&section)
+    while amqp10_next(&items, &key):
+        amqp10_next(&items, &value)
+        convert_of_amqp10(&value, &v)
+        v.key = convert_key_octets(&key)
+        name = amqp10_octets(&key)
+        if x.broker and convert_has_key(x, &name):
+            convert_note(x, NULL, C10_MESSAGE_ANNOTATIONS, &v, CONVERT_DROPPED, REASON_REPLACED)
+            continue
+        begin = x.lists[0].size
+        convert_rewrite(x, &x.lists[0], &key)
+        convert_rewrite(x, &x.lists[0], &value)
+        convert_keep(x, 0, begin, NULL, C10_MESSAGE_ANNOTATIONS, &v)
 
 
 cdef int convert_same_091(Converter* x, const uint8_t* p, size_t n, Span body) noexcept nogil:
@@ -579,8 +633,11 @@ cdef int convert_same_091(Converter* x, const uint8_t* p, size_t n, Span body) n
     cdef Cursor c
     cdef Amqp091Entry e
     cdef const uint8_t* at
+    cdef size_t begin
     cdef int i
     memset(&o, 0, sizeof(o))
+    convert_give(x, BUFFER_OCTETS, p, n)
+    convert_plain(&v)
     if amqp091_parse_properties(p, n, &o, &m, &x.fault) != OK:
         return CONVERT_UNDECODABLE
     for i in range(AMQP091_PROPERTY_COUNT):
@@ -589,59 +646,81 @@ cdef int convert_same_091(Converter* x, const uint8_t* p, size_t n, Span body) n
             convert_of_property(at, i, &v)
             if convert_admit(x, C91_CONTENT_TYPE + i, &v) != OK:
                 return CONVERT_REFUSED
-            x.slots[C91_CONTENT_TYPE + i].type = v.type
-            x.slots[C91_CONTENT_TYPE + i].octets = v.octets
-            x.slots[C91_CONTENT_TYPE + i].number = v.number
+            x.field = <uint8_t>(C91_CONTENT_TYPE + i)
+            convert_fill(x, C91_CONTENT_TYPE + i, v.type, v.octets, v.number, NULL, &v)
     at = amqp091_property(&m, AMQP091_PROPERTY_HEADERS)
     if at != NULL:
         x.headers = True
         c = amqp091_entries(at)
         while amqp091_next_entry(&c, True, &e):
-            if e.name.size != 3 or memcmp(e.name.at, b"BCC", 3) != 0:
-                amqp091_add_name(&x.lists[0], e.name.at, <uint8_t>e.name.size)
-                convert_rewrite_entry(&x.lists[0], &e)
-                x.counts[0] += 1
+            convert_of_entry(&e, &v)
+            v.key = e.name
+            if e.name.size == 3 and memcmp(e.name.at, b"BCC", 3) == 0:
+                convert_note(x, NULL, C91_HEADERS, &v, CONVERT_DROPPED, REASON_WITHHELD)
+                continue
+            begin = x.lists[0].size
+            amqp091_add_name(&x.lists[0], e.name.at, <uint8_t>e.name.size)
+            convert_rewrite_entry(&x.lists[0], &e)
+            convert_keep(x, 0, begin, NULL, C91_HEADERS, &v)
     x.payload = body
     return OK
 
 
 cdef int convert_same_5(Converter* x, const uint8_t* p, size_t n) noexcept nogil:
+    """DUP, Topic Alias and Subscription Identifiers are of one connection; QoS 2 becomes 1."""
     cdef MqttPacket m
     cdef ConvertPairs pairs
     cdef ConvertValue v
     cdef Span values[MQTT_PROPERTY_TOP]
     cdef Cursor c
-    cdef uint8_t* kept = [MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR, MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL, 0,
-                          MQTT_PROPERTY_RESPONSE_TOPIC, MQTT_PROPERTY_CORRELATION_DATA, 0, 0, MQTT_PROPERTY_CONTENT_TYPE]
-    cdef ConvertSlot* slot
     cdef uint32_t i
+    cdef int identifier, field
     cdef int status = convert_parse_publish(x, p, n, &m)
     if status != OK:
         return status
     memset(values, 0, sizeof(values))
-    x.retain = m.flags & 1
+    convert_plain(&v)
     c = cursor_over(m.properties.at, m.properties.size)
     if not convert_collect(x, &c, m.property_count, values, &pairs):
         return CONVERT_REFUSED
-    if values[<int>MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER].at != NULL:
-        convert_of_mqtt(MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER, values[<int>MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER], &v)
-        if convert_admit(x, C5_SUBSCRIPTION_IDENTIFIER, &v) != OK:
-            return CONVERT_REFUSED
     for i in range(8):
-        if kept[i] and values[kept[i]].at != NULL:
-            convert_of_mqtt(kept[i], values[kept[i]], &v)
-            slot = &x.slots[C5_PAYLOAD_FORMAT_INDICATOR + <int>i]
-            slot.type = v.type
-            slot.octets = v.octets
-            slot.number = v.number
+        identifier = convert_publish_properties[i]
+        if values[identifier].at == NULL:
+            continue
+        field = C5_PAYLOAD_FORMAT_INDICATOR + <int>i
+        x.field = <uint8_t>field
+        convert_of_mqtt(identifier, values[identifier], &v)
+        if convert_admit(x, field, &v) != OK:
+            return CONVERT_REFUSED
+        if identifier == MQTT_PROPERTY_TOPIC_ALIAS or identifier == MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER:
+            convert_note(x, NULL, field, &v, CONVERT_DROPPED, REASON_WITHHELD)
+        else:
+            convert_fill(x, field, v.type, v.octets, v.number, NULL, &v)
     for i in range(pairs.count):
         add_u8(&x.lists[0], MQTT_PROPERTY_USER_PROPERTY)
         add_octets(&x.lists[0], pairs.keys[i].at - 2, <size_t>pairs.keys[i].size + 2)
         add_octets(&x.lists[0], pairs.values[i].at - 2, <size_t>pairs.values[i].size + 2)
-    x.slots[C5_QOS].type = C5T_BITS
-    x.slots[C5_QOS].number = min(m.flags >> 1 & 3, 1)
+    convert_keep_flags(x, &m)
     x.payload = m.payload
     return OK
+
+
+cdef void convert_keep_flags(Converter* x, const MqttPacket* m) noexcept nogil:
+    cdef ConvertValue v
+    cdef int qos = m.flags >> 1 & 3
+    convert_plain(&v)
+    v.type = C5T_BITS
+    v.octets.at = m.frame
+    v.octets.size = 1
+    if m.flags & 8:
+        convert_note(x, NULL, C5_DUP, &v, CONVERT_DROPPED, REASON_WITHHELD)
+    x.field = C5_QOS
+    convert_fill(x, C5_QOS, C5T_BITS, v.octets, <uint64_t>min(qos, 1), NULL, &v)
+    if qos > 1:
+        convert_tell(x, NULL, &v, CONVERT_NARROWED, REASON_VALUE)
+    if m.flags & 1:
+        x.field = C5_RETAIN
+        convert_fill(x, C5_RETAIN, C5T_BITS, v.octets, 1, NULL, &v)
 
 
 # ------------------------------------------------------------------------------------------------ what a broker learns

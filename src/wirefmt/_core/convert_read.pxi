@@ -11,12 +11,6 @@ cdef enum:
     CONVERT_SECTIONS_MAX = 10000
 
 
-cdef inline void convert_plain(ConvertValue* v) noexcept nogil:
-    """A value that has no key."""
-    v.key.at = NULL
-    v.key.size = 0
-
-
 cdef inline int convert_absent(Converter* x, int field) noexcept nogil:
     """A field that is not there, for the rows that say what then."""
     cdef ConvertValue v
@@ -39,6 +33,7 @@ cdef int convert_read_amqp10(Converter* x, const uint8_t* p, size_t n) noexcept 
     cdef Amqp10Message m
     cdef int status
     memset(&o, 0, sizeof(o))
+    convert_give(x, BUFFER_OCTETS, p, n)
     status = amqp10_parse_message(p, n, &o, &m, &x.fault)
     if status != OK:
         return CONVERT_UNDECODABLE
@@ -56,13 +51,14 @@ cdef int convert_read_amqp10(Converter* x, const uint8_t* p, size_t n) noexcept 
     return convert_take_body(x, &m) if status == OK else status
 
 
-cdef int convert_check_sections(Converter* x, const Amqp10Message* m) noexcept nogil:
+cdef int convert_check_sections(Converter* x, Amqp10Message* m) noexcept nogil:
     """Order and number of the sections; where the body is; keys of annotations, where the dialect is strict about them."""
     cdef const uint8_t* at = m.octets
     cdef const uint8_t* end = m.octets + m.size
     cdef const uint8_t* start
     cdef Amqp10Section section
     cdef int before = 0, count = 0
+    cdef bint ordered = True
     if m.body == 0 and x.sections_checked:
         return convert_refuse(x, REFUSED_BODY_MISSING)
     while at < end:
@@ -73,8 +69,10 @@ cdef int convert_check_sections(Converter* x, const Amqp10Message* m) noexcept n
             return convert_refuse(x, REFUSED_SECTION_UNKNOWN)
         if count > CONVERT_SECTIONS_MAX:
             return convert_refuse(x, REFUSED_SECTION_COUNT)
-        if x.sections_checked and not x.entry and not convert_may_follow(section.code, before):
-            return convert_refuse(x, REFUSED_SECTION_ORDER)
+        if not convert_may_follow(section.code, before):
+            if x.sections_checked and not x.entry:
+                return convert_refuse(x, REFUSED_SECTION_ORDER)
+            ordered = False
         before = section.code
         if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
             if x.body.at == NULL:
@@ -87,7 +85,30 @@ cdef int convert_check_sections(Converter* x, const Amqp10Message* m) noexcept n
             return convert_refuse(x, REFUSED_ANNOTATION_KEY)
         elif x.short_arrays and not convert_arrays_readable(section.at):
             return convert_refuse(x, REFUSED_ARRAY)
+    if not ordered:
+        convert_choose_sections(x, m)
     return OK
+
+
+cdef void convert_choose_sections(Converter* x, Amqp10Message* m) noexcept nogil:
+    """Of sections that come again RabbitMQ takes the last; so do we, and note the others."""
+    cdef const uint8_t* at = m.octets
+    cdef const uint8_t* end = m.octets + m.size
+    cdef const uint8_t** last
+    cdef Amqp10Section section
+    cdef Amqp10Value v
+    while amqp10_next_section(&at, end, &section):
+        if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
+            continue
+        last = &m.at[section.code - AMQP10_SECTION_FIRST]
+        if last[0] == section.at:
+            continue
+        convert_leave_section(x, section.code, last[0])
+        last[0] = section.at
+        if section.code == AMQP10_SECTION_HEADER or section.code == AMQP10_SECTION_PROPERTIES:
+            amqp10_read(section.at, &v)
+            amqp10_fields_of(&v, &m.header if section.code == AMQP10_SECTION_HEADER else &m.properties)
+    convert_choose_body(x, m.octets, end, NULL, m)
 
 
 cdef inline bint convert_may_follow(int code, int before) noexcept nogil:
@@ -129,7 +150,7 @@ cdef int convert_take_entries(Converter* x, const Amqp10Message* m, int code, in
     while status == OK and amqp10_next(&items, &key):
         amqp10_next(&items, &value)
         convert_of_amqp10(&value, &v)
-        v.key = amqp10_octets(&key)
+        v.key = convert_key_octets(&key)
         if key.type != type:
             convert_note(x, NULL, field, &v, CONVERT_DROPPED, REASON_KEY)
             continue
@@ -163,6 +184,7 @@ cdef int convert_take_body(Converter* x, const Amqp10Message* m) noexcept nogil:
     cdef int field = (C10_AMQP_VALUE if m.body == AMQP10_SECTION_AMQP_VALUE else
                       C10_AMQP_SEQUENCE if m.body == AMQP10_SECTION_AMQP_SEQUENCE else
                       C10_DATA_MULTIPLE if m.body_count > 1 else C10_DATA)
+    cdef const uint8_t* footer = m.at[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST]
     cdef int status
     if m.body:
         amqp10_read(m.at[m.body - AMQP10_SECTION_FIRST], &value)
@@ -174,7 +196,8 @@ cdef int convert_take_body(Converter* x, const Amqp10Message* m) noexcept nogil:
         v.octets.at = m.octets
     convert_plain(&v)
     status = convert_take(x, field, &v)
-    if status == OK and x.payload.at != x.body.at and m.at[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST] != NULL:
+    # not where the payload is the body as it is encoded, with the footer
+    if status == OK and footer != NULL and (x.payload.at != x.body.at or footer < x.body.at):
         status = convert_take_entries(x, m, AMQP10_SECTION_FOOTER, C10_FOOTER)
     return status
 
@@ -189,6 +212,8 @@ cdef int convert_read_amqp091(Converter* x, const uint8_t* p, size_t n, Span bod
     cdef const uint8_t* at
     cdef int status = OK, i
     memset(&o, 0, sizeof(o))
+    convert_give(x, BUFFER_OCTETS, p, n)
+    convert_give(x, BUFFER_BODY, body.at, body.size)
     if amqp091_parse_properties(p, n, &o, &m, &x.fault) != OK:
         return CONVERT_UNDECODABLE
     convert_plain(&v)
@@ -272,6 +297,7 @@ cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPac
     cdef MqttOptions o
     cdef uint8_t* copy = NULL
     memset(&o, 0, sizeof(o))
+    convert_give(x, BUFFER_OCTETS, p, n)
     o.version = 5
     o.side = -1
     if mqtt_parse(p, n, &o, m, &x.fault) != OK:
@@ -287,7 +313,8 @@ cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPac
     if m.type != MQTT_PUBLISH:
         fault(&x.fault, UNSUPPORTED, 0, 0, 0, 0, 0, 0)
         return CONVERT_UNDECODABLE
-    if copy != NULL:
+    if copy != NULL:                            # from here on nothing lies in the copy
+        m.frame = p
         m.properties.at = p + (m.properties.at - copy)
         m.payload.at = p + (m.payload.at - copy)
         m.topic.at = p + (m.topic.at - copy)
@@ -354,14 +381,18 @@ cdef int convert_take_flag(Converter* x, int field, uint64_t n, const uint8_t* a
     return convert_take(x, field, v)
 
 
+# properties of a PUBLISH in the order of the fields from C5_PAYLOAD_FORMAT_INDICATOR on; 0: User Properties are a list
+cdef uint8_t* convert_publish_properties = [
+    MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR, MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL, MQTT_PROPERTY_TOPIC_ALIAS,
+    MQTT_PROPERTY_RESPONSE_TOPIC, MQTT_PROPERTY_CORRELATION_DATA, 0, MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER,
+    MQTT_PROPERTY_CONTENT_TYPE]
+
+
 cdef int convert_take_packet(Converter* x, const MqttPacket* m, ConvertValue* v) noexcept nogil:
     cdef Cursor c = cursor_over(m.properties.at, m.properties.size)
     cdef Span values[MQTT_PROPERTY_TOP]
     cdef ConvertPairs pairs
-    cdef uint8_t* fields = [MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR, MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL,
-                            MQTT_PROPERTY_TOPIC_ALIAS, MQTT_PROPERTY_RESPONSE_TOPIC, MQTT_PROPERTY_CORRELATION_DATA,
-                            0, MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER, MQTT_PROPERTY_CONTENT_TYPE]
-    cdef int status, i
+    cdef int status, i, identifier
     memset(values, 0, sizeof(values))
     if not convert_collect(x, &c, m.property_count, values, &pairs):
         return convert_refuse(x, REFUSED_TOO_LARGE)
@@ -373,9 +404,10 @@ cdef int convert_take_packet(Converter* x, const MqttPacket* m, ConvertValue* v)
     for i in range(8):
         if status != OK:
             return status
-        if values[fields[i]].at != NULL:
-            convert_of_mqtt(fields[i], values[fields[i]], v)
-            if fields[i] == MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR:
+        identifier = convert_publish_properties[i]
+        if values[identifier].at != NULL:
+            convert_of_mqtt(identifier, values[identifier], v)
+            if identifier == MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR:
                 x.formatted = v.number == 1
             status = convert_take(x, C5_PAYLOAD_FORMAT_INDICATOR + i, v)
     if status == OK and pairs.count:
@@ -410,7 +442,8 @@ cdef void convert_of_mqtt(int identifier, Span s, ConvertValue* v) noexcept nogi
 
 
 cdef bint convert_collect(Converter* x, Cursor* c, uint32_t count, Span* values, ConvertPairs* pairs) noexcept nogil:
-    """Where each property's value is; the User Properties, in order. False: no memory."""
+    """Where each property's value is; the User Properties, in order. What cannot be told so is noted: values that come
+    again, and properties of other packets, which LAX lets pass. False: no memory."""
     cdef uint32_t identifier = 0, unused = 0
     cdef Span s
     cdef int type
@@ -437,9 +470,33 @@ cdef bint convert_collect(Converter* x, Cursor* c, uint32_t count, Span* values,
             s.size = (<uint32_t>read_varint(c.at, left(c), &unused) if type == MQTT_VARINT else
                       1 if type == MQTT_BYTE else 2 if type == MQTT_TWO else 4)
             c.at += s.size
-        if values[identifier].at == NULL:
+        if values[identifier].at == NULL and mqtt_properties[identifier].packets >> MQTT_PUBLISH & 1:
             values[identifier] = s
+        else:
+            convert_leave_property(x, identifier, s)
     return True
+
+
+cdef int convert_field_of(int identifier) noexcept nogil:
+    """The field that a property of a PUBLISH is; 0: it is of other packets."""
+    cdef int i
+    for i in range(8):
+        if convert_publish_properties[i] == identifier:
+            return C5_PAYLOAD_FORMAT_INDICATOR + i
+    return 0
+
+
+cdef void convert_leave_property(Converter* x, int identifier, Span s) noexcept nogil:
+    cdef ConvertValue v
+    cdef int field = convert_field_of(identifier)
+    cdef const char* path = mqtt_field_path[mqtt_properties[identifier].field]
+    convert_of_mqtt(identifier, s, &v)
+    convert_plain(&v)
+    if field == 0:
+        v.key.at = <const uint8_t*>path + 11    # behind "properties."
+        v.key.size = <uint32_t>strlen(path) - 11
+    convert_note(x, NULL, field if field else C5_OTHER_PROPERTY, &v, CONVERT_DROPPED,
+                 REASON_DUPLICATE if field else REASON_NO_ROW)
 
 
 cdef inline void convert_take_sized(Cursor* c, Span* s) noexcept nogil:

@@ -161,13 +161,12 @@ cdef class ConvertRun:
             amqp091_add_content(&self.framed, 1, self.result.at, self.result.size, x.payload.at, x.payload.size,
                                 AMQP091_FRAME_MAX_DEFAULT)
         else:
-            if key.size == 0:
-                return self.put_error(row, "mqtt5:no-topic", "there is no routing key, which would be the topic")
             key = convert_topic(x, key, True)
-            if x.valid and not convert_is_topic(&key):
-                return self.put_error(row, CONVERT_REFUSALS[REFUSED_TOPIC][0], CONVERT_REFUSALS[REFUSED_TOPIC][1])
-            if not convert_write_mqtt5(x, &self.result, &key, False, x.retain, 1):
-                return self.put_error(row, CONVERT_REFUSALS[REFUSED_TOO_LARGE][0], CONVERT_REFUSALS[REFUSED_TOO_LARGE][1])
+            x.refused = convert_topic_refused(x, &key) if key.size else <uint8_t>REFUSED_NO_TOPIC
+            if not x.refused and not convert_write_mqtt5(x, &self.result, &key, False, 1):
+                x.refused = REFUSED_TOO_LARGE
+            if x.refused:
+                return self.put_refused(x, row, CONVERT_REFUSED)
         if self.target == CONVERT_AMQP091:
             put_octets(self.out.cols + CV_OCTETS, row, self.framed.at, <int64_t>self.framed.size)
         else:
@@ -195,19 +194,24 @@ cdef class ConvertRun:
         cdef const ConvertNote* note
         cdef Col* losses = self.out.cols + CV_LOSSES
         cdef int64_t at = open_list(losses, row)
+        cdef Span buffers[BUFFER_COUNT]
+        cdef Span key
         cdef size_t i
         if at < 0:
             return 0
+        memcpy(buffers, x.given, sizeof(buffers))
+        buffers[BUFFER_DERIVED].at = x.derived.at
         for i in range(x.notes.size // sizeof(ConvertNote)):
             note = <const ConvertNote*>x.notes.at + i
             self.text.size = 0
             self.add_text(CONVERT_FIELD_NAMES[x.source][note.field] or "value")
-            if note.key.at != NULL:
+            key = convert_octets_of(&note.key, buffers)
+            if key.at != NULL:
                 add_u8(&self.text, c"[")
-                if convert_is_text(&note.key):
-                    add_octets(&self.text, note.key.at, note.key.size)
+                if convert_is_text(&key):
+                    add_octets(&self.text, key.at, key.size)
                 else:
-                    self.add_text(octets_of(note.key.at, note.key.size).decode("utf-8", "backslashreplace"))
+                    self.add_text(octets_of(key.at, key.size).decode("utf-8", "backslashreplace"))
                 add_u8(&self.text, c"]")
             self.add_text(CONVERT_WHAT_TEXT[note.what])
             self.add_text(CONVERT_REASONS[note.reason])

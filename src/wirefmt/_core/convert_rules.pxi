@@ -74,6 +74,7 @@ cdef enum:                          # MQTT 5.0
     C5_SUBSCRIPTION_IDENTIFIER = 10
     C5_CONTENT_TYPE = 11
     C5_PAYLOAD = 12
+    C5_OTHER_PROPERTY = 13      # of other packets, its name as the key
 
 
 CONVERT_FIELD_NAMES = (
@@ -88,7 +89,8 @@ CONVERT_FIELD_NAMES = (
      "properties.message_id", "properties.timestamp", "properties.type", "properties.user_id", "properties.app_id",
      "properties.cluster_id", "payload"),
     ("", "Dup", "QoS", "Retain", "Payload Format Indicator", "Message Expiry Interval", "Topic Alias",
-     "Response Topic", "Correlation Data", "User Property", "Subscription Identifier", "Content Type", "Payload"),
+     "Response Topic", "Correlation Data", "User Property", "Subscription Identifier", "Content Type", "Payload",
+     "Other Property"),
 )
 
 
@@ -144,32 +146,31 @@ cdef enum ConvertWhen:
     WHEN_ANY = 0
     WHEN_SHORTSTR = 1           # fewer than 256 octets of UTF-8 without NUL
     WHEN_SHORT = 2              # fewer than 256 octets
-    WHEN_OVER_256 = 3
-    WHEN_OVER_255 = 4
-    WHEN_UTF8 = 5               # valid, without NUL
-    WHEN_UTF8_4096 = 6          # and at most 4096 octets
-    WHEN_ASCII = 7
-    WHEN_ASCII_SHORT = 8
-    WHEN_URN_UUID = 9           # urn:uuid: and 8-4-4-4-12 hexadecimal digits
-    WHEN_URN_UUID_LOOSE = 10    # urn:uuid: and 36 octets, hexadecimal digits in pairs for 16 octets and more, dashes anywhere
-    WHEN_NUMERIC = 11           # a whole number that is not negative
-    WHEN_NOT_EXPIRATION = 12    # none, or of more than ten years in milliseconds
-    WHEN_FINITE = 13            # neither NaN nor infinite
-    WHEN_KEY_SHORTSTR = 14
-    WHEN_KEY_SHORT = 15
-    WHEN_KEY_ASCII = 16
-    WHEN_QUEUE = 17             # /queues/:queue, fewer than 256 octets
-    WHEN_MQTT_EXCHANGE = 18     # /exchanges/:exchange/:key, the exchange being MQTT's
-    WHEN_JMS_TOPIC = 19         # the message says that the address is a topic's
-    WHEN_UNSET = 20             # nothing has gone to the target yet
-    WHEN_FORMATTED = 21         # Payload Format Indicator 1
-    WHEN_AMQP_ENCODED = 22      # the message's type is amqp-1.0
-    WHEN_OLD_MQTT_EXCHANGE = 23     # /exchange/:exchange/:key, the exchange being MQTT's
-    WHEN_COUNT = 24
+    WHEN_OVER_255 = 3
+    WHEN_UTF8 = 4               # valid, without NUL
+    WHEN_UTF8_4096 = 5          # and at most 4096 octets
+    WHEN_ASCII = 6
+    WHEN_ASCII_SHORT = 7
+    WHEN_URN_UUID = 8           # urn:uuid: and 8-4-4-4-12 hexadecimal digits
+    WHEN_URN_UUID_LOOSE = 9     # urn:uuid: and 36 octets, hexadecimal digits in pairs for 16 octets and more, dashes anywhere
+    WHEN_NUMERIC = 10           # a whole number that is not negative
+    WHEN_NOT_EXPIRATION = 11    # none, or of more than ten years in milliseconds
+    WHEN_FINITE = 12            # neither NaN nor infinite
+    WHEN_KEY_SHORTSTR = 13
+    WHEN_KEY_SHORT = 14
+    WHEN_KEY_ASCII = 15
+    WHEN_QUEUE = 16             # /queues/:queue, fewer than 256 octets
+    WHEN_MQTT_EXCHANGE = 17     # /exchanges/:exchange/:key, the exchange being MQTT's
+    WHEN_JMS_TOPIC = 18         # the message says that the address is a topic's
+    WHEN_UNSET = 19             # nothing has gone to the target yet
+    WHEN_FORMATTED = 20         # Payload Format Indicator 1
+    WHEN_AMQP_ENCODED = 21      # the message's type is amqp-1.0
+    WHEN_OLD_MQTT_EXCHANGE = 22     # /exchange/:exchange/:key, the exchange being MQTT's
+    WHEN_COUNT = 23
 
 
 CONVERT_WHEN_NAMES = (
-    "ANY", "SHORTSTR", "SHORT", "OVER_256", "OVER_255", "UTF8", "UTF8_4096", "ASCII", "ASCII_SHORT", "URN_UUID",
+    "ANY", "SHORTSTR", "SHORT", "OVER_255", "UTF8", "UTF8_4096", "ASCII", "ASCII_SHORT", "URN_UUID",
     "URN_UUID_LOOSE", "NUMERIC", "NOT_EXPIRATION", "FINITE", "KEY_SHORTSTR", "KEY_SHORT", "KEY_ASCII",
     "QUEUE", "MQTT_EXCHANGE", "JMS_TOPIC", "UNSET", "FORMATTED", "AMQP_ENCODED",
     "OLD_MQTT_EXCHANGE",
@@ -265,10 +266,11 @@ cdef class ConvertRules:
     cdef bint short_arrays          # arrays whose elements are in a short encoding are refused
     cdef bint all_fields            # nulls behind the last field of a header or properties are written
     cdef bint sections              # so are messages without a body, or with sections out of order
+    cdef uint8_t short_strings      # octets of the longest string or binary whose size is written in one octet
     cdef list names                 # keeps the keys
 
     def __init__(self, rows, ids, *, bint valid=False, bint annotation_keys=False, bint same_is_identity=True,
-                 bint short_arrays=False, bint sections=True, bint all_fields=False):
+                 bint short_arrays=False, bint sections=True, bint all_fields=False, uint8_t short_strings=255):
         cdef ConvertRow* row
         cdef ConvertPair* pair
         cdef uint16_t* slot
@@ -287,6 +289,7 @@ cdef class ConvertRules:
         self.short_arrays = short_arrays
         self.sections = sections
         self.all_fields = all_fields
+        self.short_strings = short_strings
         self.names = []
         # last first, so that each row only has to know the one after it
         for source, target, field, type_, key, when, how, to_field, to_type, name, moved, number in reversed(rows):

@@ -19,10 +19,22 @@ cdef void convert_of_amqp10(const Amqp10Value* v, ConvertValue* out) noexcept no
     out.octets.at = v.body
     out.octets.size = v.size
     out.number = 0
+    if v.type == AMQP10_DESCRIBED:              # with its descriptor; of an array's element, which has none, the content
+        out.octets.at = v.constructor if v.body == NULL else v.body
+        out.octets.size = <uint32_t>(v.end - out.octets.at)
+        return
     if v.type == AMQP10_TIMESTAMP or AMQP10_BYTE <= v.type <= AMQP10_LONG:
         out.number = <uint64_t>amqp10_signed(v)
     elif AMQP10_BOOLEAN <= v.type <= AMQP10_DOUBLE or v.type == AMQP10_CHAR:
         out.number = amqp10_unsigned(v)
+
+
+cdef inline Span convert_key_octets(const Amqp10Value* key) noexcept nogil:
+    """The key of a map, whatever its type."""
+    cdef Span s
+    s.at = key.body
+    s.size = key.size
+    return s
 
 
 cdef void convert_of_entry(const Amqp091Entry* e, ConvertValue* out) noexcept nogil:
@@ -59,38 +71,36 @@ cdef inline uint8_t convert_type_of_letter(uint8_t letter) noexcept nogil:
     return C91T_VOID
 
 
-cdef const ConvertRow* convert_item_row(Converter* x, const ConvertValue* v) noexcept nogil:
-    """The row of types for a value; NULL: none, or it is dropped, and that has been noted."""
+cdef int convert_item_row(Converter* x, const ConvertValue* v, const ConvertRow** row) noexcept nogil:
+    """The row of types for a value. REASON_NONE; another: there is none, or x.culprit says that it is dropped."""
     cdef uint16_t i = x.pair.item[v.type]
-    cdef const ConvertRow* row
     while i:
-        row = &x.rows[i]
-        if (row.key == NULL or convert_key_fits(row, v)) and (row.when == WHEN_ANY or convert_when(x, row, v)):
-            if row.how != HOW_DROPPED:
-                return row
-            convert_note(x, row, 0, v, CONVERT_DROPPED, REASON_ROW)
-            return NULL
-        i = row.next
-    convert_note(x, NULL, 0, v, CONVERT_DROPPED, REASON_NO_ROW)
-    return NULL
+        row[0] = &x.rows[i]
+        if (row[0].key == NULL or convert_key_fits(row[0], v)) and (row[0].when == WHEN_ANY or convert_when(x, row[0], v)):
+            if row[0].how != HOW_DROPPED:
+                return REASON_NONE
+            x.culprit = row[0]
+            return REASON_ROW
+        i = row[0].next
+    return REASON_NO_ROW
 
 
-cdef bint convert_item(Converter* x, Octets* o, ConvertValue* v, int depth) noexcept nogil:
-    """Write a value in the target's types. False: it is dropped; what was written of it is to be cut off."""
-    cdef const ConvertRow* row
+cdef int convert_item(Converter* x, Octets* o, ConvertValue* v, int depth) noexcept nogil:
+    """Write a value in the target's types. REASON_NONE; another: it cannot come over, and the caller takes back what was
+    written of it and notes why."""
+    cdef const ConvertRow* row = NULL
+    cdef int reason
     if x.source == CONVERT_MQTT5:
         if x.target == CONVERT_AMQP10:
             if x.valid and not convert_is_text(&v.octets):
-                x.reason = REASON_INVALID
-                return False
-            amqp10_add_variable(o, AMQP10_CODE_STR8, v.octets.at, v.octets.size)
+                return REASON_INVALID
+            convert_add_variable(x, o, AMQP10_CODE_STR8, v.octets.at, v.octets.size)
         else:
             amqp091_add_value(o, c"S", v.octets.at, v.octets.size)
-        return True
-    row = convert_item_row(x, v)
-    if row == NULL:
-        x.reason = REASON_ITEM
-        return False
+        return REASON_NONE
+    reason = convert_item_row(x, v, &row)
+    if reason != REASON_NONE:
+        return reason
     if x.tell and depth == 0:
         convert_note(x, row, 0, v, CONVERT_TAKEN, REASON_ROW)
     if x.target == CONVERT_AMQP10:
@@ -100,7 +110,7 @@ cdef bint convert_item(Converter* x, Octets* o, ConvertValue* v, int depth) noex
 
 # ------------------------------------------------------------------------------------------------ AMQP 1.0 -> AMQP 0.9.1
 
-cdef bint convert_item_091(Converter* x, Octets* o, const ConvertRow* row, ConvertValue* v, int depth) noexcept nogil:
+cdef int convert_item_091(Converter* x, Octets* o, const ConvertRow* row, ConvertValue* v, int depth) noexcept nogil:
     cdef uint8_t letter = <uint8_t>CONVERT_LETTERS[row.type]
     cdef int64_t n = <int64_t>v.number
     if row.how == HOW_BY_TYPE:
@@ -119,65 +129,73 @@ cdef bint convert_item_091(Converter* x, Octets* o, const ConvertRow* row, Conve
         elif v.type == AMQP10_ULONG and n < 0:
             x.narrowed = REASON_WRAPS
         amqp091_add_i64(o, letter, n)
-    return True
+    return REASON_NONE
 
 
-cdef bint convert_items_091(Converter* x, Octets* o, uint8_t letter, const Amqp10Value* v, int depth) noexcept nogil:
+cdef int convert_items_091(Converter* x, Octets* o, uint8_t letter, const Amqp10Value* v, int depth) noexcept nogil:
     """A list or array as an array, a map as a table; elements that cannot be converted are left out."""
     cdef Amqp10Items items = amqp10_items(v)
     cdef ConvertValue item
-    cdef Amqp10Value value
+    cdef Amqp10Value key, value
     cdef size_t opened, before
+    cdef int reason
     if v.type == AMQP10_ARRAY and amqp10_constructors[amqp10_primitive(v.inner)[0]].zero:
-        x.reason = REASON_NO_ROW            # there may be thousands of millions of elements without octets
-        return False
+        return REASON_NO_ROW                # there may be thousands of millions of elements without octets
     if depth > AMQP091_NESTING_MAX:
-        return False
+        return REASON_DEPTH
     add_u8(o, letter)
     opened = amqp091_open(o)
+    convert_plain(&item)
     while amqp10_next(&items, &value):
         before = o.size
-        item.key.at = NULL
-        item.key.size = 0
+        reason = REASON_NONE
         if v.type == AMQP10_MAP:
-            if AMQP10_UUID <= value.type <= AMQP10_SYMBOL and value.size < 256:
-                item.key = amqp10_octets(&value)
-                amqp091_add_name(o, value.body, <uint8_t>value.size)
-                amqp10_next(&items, &value)
+            key = value
+            amqp10_next(&items, &value)
+            item.key = convert_key_octets(&key)
+            if AMQP10_UUID <= key.type <= AMQP10_SYMBOL and key.size < 256:
+                amqp091_add_name(o, key.body, <uint8_t>key.size)
             else:
-                convert_of_amqp10(&value, &item)
-                convert_note(x, NULL, 0, &item, CONVERT_DROPPED, REASON_KEY)
-                amqp10_next(&items, &value)
-                continue
+                reason = REASON_KEY
         convert_of_amqp10(&value, &item)
-        if not convert_item(x, o, &item, depth + 1):
-            o.size = before
+        if reason == REASON_NONE:
+            reason = convert_item(x, o, &item, depth + 1)
+        if reason != REASON_NONE:
+            convert_leave_out(x, o, before, &item, reason)
     amqp091_close(o, opened)
-    return True
+    return REASON_NONE
 
 
 # ------------------------------------------------------------------------------------------------ AMQP 0.9.1 -> AMQP 1.0
 
-cdef bint convert_item_10(Converter* x, Octets* o, const ConvertRow* row, ConvertValue* v, int depth) noexcept nogil:
+cdef int convert_item_10(Converter* x, Octets* o, const ConvertRow* row, ConvertValue* v, int depth) noexcept nogil:
     cdef uint64_t n = v.number
     cdef int type = row.type
     cdef size_t bad = 0
     if row.how == HOW_BY_TYPE:
         return convert_items_10(x, o, &v.amqp091, depth)
     if row.how == HOW_S_TO_MS:
-        if n > (<uint64_t>-1) / 1000:
-            x.narrowed = REASON_WRAPS
-        n *= 1000
+        n = convert_ms(x, n)
     if type == AMQP10_STRING or type == AMQP10_BINARY or type == AMQP10_SYMBOL:
         if x.valid and v.type == C91T_SHORTSTR and not is_utf8(v.octets.at, v.octets.size, &bad):
-            x.reason = REASON_INVALID
-            return False
-        amqp10_add_variable(o, amqp10_narrow_code(type), v.octets.at, v.octets.size)
+            return REASON_INVALID
+        convert_add_variable(x, o, amqp10_narrow_code(type), v.octets.at, v.octets.size)
     elif type == AMQP10_NULL:
         amqp10_add_null(o)
     else:
         convert_add_number(o, type, n)
-    return True
+    return REASON_NONE
+
+
+cdef inline void convert_add_variable(const Converter* x, Octets* o, uint8_t code, const uint8_t* p,
+                                      size_t n) noexcept nogil:
+    """A binary, string or symbol of AMQP 1.0, by the constructor of its short form."""
+    if n != 255 or x.short_strings == 255 or code == AMQP10_CODE_SYM8:
+        amqp10_add_variable(o, code, p, n)
+        return
+    add_u8(o, code + AMQP10_WIDE)
+    add_u32(o, 255)
+    add_octets(o, p, 255)
 
 
 cdef void convert_add_number(Octets* o, int type, uint64_t n) noexcept nogil:
@@ -215,19 +233,19 @@ cdef inline uint8_t convert_code(int type) noexcept nogil:
     return AMQP10_CODE_DOUBLE if type == AMQP10_DOUBLE else AMQP10_CODE_TIMESTAMP
 
 
-cdef bint convert_items_10(Converter* x, Octets* o, const Amqp091Entry* entry, int depth) noexcept nogil:
+cdef int convert_items_10(Converter* x, Octets* o, const Amqp091Entry* entry, int depth) noexcept nogil:
     """An array as a list, a table as a map."""
     cdef bint named = entry.letter == c"F"
     cdef Cursor c = cursor_over(entry.at, entry.size)
-    cdef ConvertValue item, key
+    cdef ConvertValue item
     cdef Amqp091Entry e
     cdef size_t opened, before
-    cdef size_t count = 0, bad = 0
-    cdef const ConvertRow* row
+    cdef size_t count = 0
     cdef uint8_t* repeated = NULL
     cdef uint32_t i = 0
-    if depth > AMQP10_NESTING_MAX - 4:
-        return False
+    cdef int reason
+    if depth > AMQP10_NESTING_MAX - 2:          # the section's map is a level of its own
+        return REASON_DEPTH
     if named and x.valid:
         repeated = convert_repeated(x, c)
     opened = amqp10_open(o)
@@ -236,36 +254,43 @@ cdef bint convert_items_10(Converter* x, Octets* o, const Amqp091Entry* entry, i
         convert_of_entry(&e, &item)
         item.key = e.name
         i += 1
+        reason = REASON_NONE
         if repeated != NULL and repeated[i - 1]:
-            convert_note(x, NULL, 0, &item, CONVERT_DROPPED, REASON_DUPLICATE)
-            continue
-        if named:
-            key.type = CONVERT_KEY_TYPE
-            key.key = e.name
-            key.octets = e.name
-            row = convert_item_row(x, &key)
-            if row == NULL:
-                continue
-            if x.valid and (not is_ascii(e.name.at, e.name.size) if row.type == AMQP10_SYMBOL else
-                            not is_utf8(e.name.at, e.name.size, &bad)):
-                convert_note(x, row, 0, &item, CONVERT_DROPPED, REASON_KEY)
-                continue
-            if x.tell and depth == 0:
-                convert_note(x, row, 0, &key, CONVERT_TAKEN, REASON_ROW)
-            amqp10_add_variable(o, amqp10_narrow_code(row.type), e.name.at, e.name.size)
-        if not convert_item(x, o, &item, depth + 1):
-            o.size = before
-            continue
-        count += 2 if named else 1
+            reason = REASON_DUPLICATE
+        elif named:
+            reason = convert_add_table_key(x, o, &e.name, depth)
+        if reason == REASON_NONE:
+            reason = convert_item(x, o, &item, depth + 1)
+        if reason != REASON_NONE:
+            convert_leave_out(x, o, before, &item, reason)
+        else:
+            count += 2 if named else 1
     amqp10_close(o, opened, AMQP10_CODE_MAP8 if named else AMQP10_CODE_LIST8, count)
-    return True
+    return REASON_NONE
+
+
+cdef int convert_add_table_key(Converter* x, Octets* o, const Span* name, int depth) noexcept nogil:
+    """The key of an entry of a map. REASON_NONE; another: it cannot be one."""
+    cdef const ConvertRow* row = NULL
+    cdef ConvertValue key
+    cdef size_t bad = 0
+    cdef int reason
+    key.type = CONVERT_KEY_TYPE
+    key.key = key.octets = name[0]
+    reason = convert_item_row(x, &key, &row)
+    if reason != REASON_NONE:
+        return reason
+    if x.valid and (not is_ascii(name.at, name.size) if row.type == AMQP10_SYMBOL else
+                    not is_utf8(name.at, name.size, &bad)):
+        x.culprit = row
+        return REASON_KEY
+    if x.tell and depth == 0:
+        convert_note(x, row, 0, &key, CONVERT_TAKEN, REASON_ROW)
+    convert_add_variable(x, o, amqp10_narrow_code(row.type), name.at, name.size)
+    return REASON_NONE
 
 
 # ------------------------------------------------------------------------------------------------ keys that are there before
-
-cdef inline bint convert_equal(const Span* a, const Span* b) noexcept nogil:
-    return a.size == b.size and memcmp(a.at, b.at, a.size) == 0
-
 
 cdef void convert_mark_again(Converter* x, Span* keys, uint8_t* again, uint32_t count) noexcept nogil:
     """Few are compared with each other, many are sorted: no choice of keys takes longer than others."""
@@ -597,7 +622,7 @@ cdef enum:
     DEATH_FIELDS = 7
 
 
-cdef int convert_put_deaths(Converter* x, const ConvertValue* v) noexcept nogil:
+cdef int convert_put_deaths(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
     """RabbitMQ's history of dead-lettering, an array of maps, as the header that AMQP 0.9.1 has for it."""
     cdef Octets* o = &x.lists[0]
     cdef Amqp10Items items = amqp10_items(&v.amqp10)
@@ -606,19 +631,22 @@ cdef int convert_put_deaths(Converter* x, const ConvertValue* v) noexcept nogil:
     cdef size_t before = o.size, opened, table
     if v.amqp10.type != AMQP10_ARRAY or (v.amqp10.count and amqp10_constructors[v.amqp10.inner[0]].type != AMQP10_MAP):
         return DONE_NEXT
+    while amqp10_next(&items, &death):
+        if not convert_death_fields(&death, fields):
+            return DONE_NEXT
     amqp091_add_name(o, <const uint8_t*>b"x-death", 7)
     add_u8(o, c"A")
     opened = amqp091_open(o)
+    items = amqp10_items(&v.amqp10)
     while amqp10_next(&items, &death):
-        if not convert_death_fields(&death, fields):
-            o.size = before
-            return DONE_NEXT
+        convert_death_fields(&death, fields)
         add_u8(o, c"F")
         table = amqp091_open(o)
         convert_add_death(x, o, fields)
         amqp091_close(o, table)
+        convert_note_death(x, &death, fields)
     amqp091_close(o, opened)
-    x.counts[0] += 1
+    convert_keep(x, 0, before, row, x.field, v)
     return DONE_YES
 
 
@@ -643,6 +671,26 @@ cdef bint convert_death_fields(const Amqp10Value* death, Amqp10Value* out) noexc
             return False
     keys = amqp10_items(&out[DEATH_ROUTING_KEYS])
     return keys.left == 0 or amqp10_constructors[out[DEATH_ROUTING_KEYS].inner[0]].type == AMQP10_STRING
+
+
+cdef void convert_note_death(Converter* x, const Amqp10Value* death, const Amqp10Value* fields) noexcept nogil:
+    """What x-death does not have: entries of other keys or types, the last time, fractions of a second."""
+    cdef Amqp10Items items = amqp10_items(death)
+    cdef Amqp10Value key, value
+    cdef ConvertValue v
+    cdef bint used
+    cdef int i
+    while amqp10_next(&items, &key):
+        amqp10_next(&items, &value)
+        used = False
+        for i in range(DEATH_FIELDS):
+            used = used or (fields[i].type != 0 and fields[i].constructor == value.constructor)
+        v.key = convert_key_octets(&key)
+        convert_of_amqp10(&value, &v)
+        if not used:
+            convert_note(x, NULL, 0, &v, CONVERT_DROPPED, REASON_NO_ROW)
+        elif value.type == AMQP10_TIMESTAMP and <int64_t>v.number % 1000:
+            convert_note(x, NULL, 0, &v, CONVERT_NARROWED, REASON_ROUNDS)
 
 
 cdef void convert_add_death(Converter* x, Octets* o, Amqp10Value* fields) noexcept nogil:
@@ -678,7 +726,7 @@ cdef void convert_add_named(Octets* o, const char* name, const Span* text) noexc
 
 # ------------------------------------------------------------------------------------------------ AMQP 1.0 written anew
 
-cdef void convert_rewrite(Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void convert_rewrite(const Converter* x, Octets* o, const Amqp10Value* v) noexcept nogil:
     """A value as RabbitMQ writes what it has read: in the smallest encoding, but the elements of arrays have the
     largest constructors."""
     cdef Amqp10Items items
@@ -689,24 +737,24 @@ cdef void convert_rewrite(Octets* o, const Amqp10Value* v) noexcept nogil:
     elif v.type == AMQP10_DESCRIBED:
         amqp10_add_value(o, v)
     elif v.type == AMQP10_ARRAY:
-        convert_rewrite_array(o, v)
+        convert_rewrite_array(x, o, v)
     elif v.type >= AMQP10_LIST:
         mark = amqp10_open(o)
         items = amqp10_items(v)
         while amqp10_next(&items, &inner):
-            convert_rewrite(o, &inner)
+            convert_rewrite(x, o, &inner)
         amqp10_close(o, mark, amqp10_narrow_code(v.type), v.count)
     elif v.type == AMQP10_UINT or v.type == AMQP10_ULONG:
         convert_add_number(o, v.type, amqp10_unsigned(v))
     elif v.type == AMQP10_INT or v.type == AMQP10_LONG:
         convert_add_number(o, v.type, <uint64_t>amqp10_signed(v))
     elif AMQP10_BINARY <= v.type <= AMQP10_SYMBOL:
-        amqp10_add_variable(o, amqp10_narrow_code(v.type), v.body, v.size)
+        convert_add_variable(x, o, amqp10_narrow_code(v.type), v.body, v.size)
     else:
         amqp10_add_value(o, v)
 
 
-cdef void convert_rewrite_array(Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void convert_rewrite_array(const Converter* x, Octets* o, const Amqp10Value* v) noexcept nogil:
     cdef Amqp10Items items = amqp10_items(v)
     cdef Amqp10Value inner
     cdef size_t mark
@@ -719,11 +767,11 @@ cdef void convert_rewrite_array(Octets* o, const Amqp10Value* v) noexcept nogil:
         code = amqp10_wide_code(amqp10_narrow_code(amqp10_constructors[code].type))
     add_u8(o, code)
     while amqp10_next(&items, &inner):
-        convert_rewrite_element(o, code, &inner)
+        convert_rewrite_element(x, o, code, &inner)
     amqp10_close(o, mark, AMQP10_CODE_ARRAY8, v.count)
 
 
-cdef void convert_rewrite_element(Octets* o, uint8_t code, const Amqp10Value* v) noexcept nogil:
+cdef void convert_rewrite_element(const Converter* x, Octets* o, uint8_t code, const Amqp10Value* v) noexcept nogil:
     """The content of an element under a wide constructor: what is in a list or map is written anew as well."""
     cdef Amqp10Items items
     cdef Amqp10Value inner
@@ -736,7 +784,7 @@ cdef void convert_rewrite_element(Octets* o, uint8_t code, const Amqp10Value* v)
     add_u32(o, v.count)
     items = amqp10_items(v)
     while amqp10_next(&items, &inner):
-        convert_rewrite(o, &inner)
+        convert_rewrite(x, o, &inner)
     if not o.failed:
         store_u32(o.at + at - 4, <uint32_t>(o.size - at))
 
@@ -749,7 +797,7 @@ cdef inline void convert_add_section(Octets* o, int code) noexcept nogil:
         p[2] = <uint8_t>code
 
 
-cdef void convert_rewrite_section(Octets* o, int code, const Span* section) noexcept nogil:
+cdef void convert_rewrite_section(const Converter* x, Octets* o, int code, const Span* section) noexcept nogil:
     """A section that was given whole. Empty ones but a header, and nulls at the end of a list, are left out."""
     cdef Amqp10Items items
     cdef Amqp10Value v, inner
@@ -760,12 +808,12 @@ cdef void convert_rewrite_section(Octets* o, int code, const Span* section) noex
     amqp10_read(section.at, &v)
     if code >= AMQP10_SECTION_DATA and code <= AMQP10_SECTION_AMQP_VALUE:
         convert_add_section(o, code)
-        convert_rewrite(o, &v)
+        convert_rewrite(x, o, &v)
         return
     if v.type != AMQP10_LIST:
         if v.count:
             convert_add_section(o, code)
-            convert_rewrite(o, &v)
+            convert_rewrite(x, o, &v)
         return
     before = o.size
     convert_add_section(o, code)
@@ -773,7 +821,7 @@ cdef void convert_rewrite_section(Octets* o, int code, const Span* section) noex
     end = o.size
     items = amqp10_items(&v)
     while amqp10_next(&items, &inner):
-        convert_rewrite(o, &inner)
+        convert_rewrite(x, o, &inner)
         i += 1
         if inner.type != AMQP10_NULL:
             fields = i
@@ -785,7 +833,7 @@ cdef void convert_rewrite_section(Octets* o, int code, const Span* section) noex
     amqp10_close(o, mark, AMQP10_CODE_LIST8, fields)
 
 
-cdef void convert_rewrite_sections(Octets* o, Span body) noexcept nogil:
+cdef void convert_rewrite_sections(const Converter* x, Octets* o, Span body) noexcept nogil:
     """Body sections."""
     cdef const uint8_t* at = body.at
     cdef Amqp10Section section
@@ -794,7 +842,7 @@ cdef void convert_rewrite_sections(Octets* o, Span body) noexcept nogil:
         s.at = section.at
         s.size = <uint32_t>(section.end - section.at)
         if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
-            convert_rewrite_section(o, section.code, &s)
+            convert_rewrite_section(x, o, section.code, &s)
 
 
 # ------------------------------------------------------------------------------------------------ AMQP 0.9.1 written anew

@@ -10,56 +10,56 @@ cdef void convert_drop_repeated(Converter* x, int list_) noexcept nogil:
     """Where only what is valid goes over, of headers, annotations or properties with the same key the first. The key may have
     come from different places: a header and a property."""
     cdef Octets* o = &x.lists[list_]
+    cdef ConvertEntry* entries = convert_entries(x, list_)
     cdef uint32_t count = x.counts[list_], i, kept = 0
     cdef Span* keys
-    cdef Span* entries
     cdef uint8_t* again
     cdef uint8_t* to = o.at
-    cdef ConvertValue v
-    if not x.valid or count < 2 or o.failed:
+    cdef size_t size
+    if not x.valid or count < 2 or o.failed or x.failed:
         return
-    keys = <Span*>convert_room(x, count * sizeof(Span))
-    entries = <Span*>convert_room(x, count * sizeof(Span))
+    keys = convert_keys(x, list_)
     again = convert_room(x, count)
-    if keys == NULL or entries == NULL or again == NULL:
+    if keys == NULL or again == NULL:
         return
     memset(again, 0, count)
-    convert_find_entries(x, o, count, keys, entries)
     convert_mark_again(x, keys, again, count)
-    memset(&v, 0, sizeof(v))
     for i in range(count):
         if again[i]:
-            convert_note(x, NULL, 0, &v, CONVERT_DROPPED, REASON_DUPLICATE)
+            convert_drop_entry(x, list_, i, REASON_DUPLICATE)
             continue
-        memmove(to, entries[i].at, entries[i].size)
-        to += entries[i].size
+        size = convert_entry_size(x, list_, i)
+        memmove(to, o.at + entries[i].begin, size)
+        entries[kept] = entries[i]
+        entries[kept].begin = <size_t>(to - o.at)
+        to += size
         kept += 1
     x.counts[list_] = kept
+    x.entries[list_].size = kept * sizeof(ConvertEntry)
     o.size = <size_t>(to - o.at)
 
 
-cdef void convert_find_entries(const Converter* x, const Octets* o, uint32_t count, Span* keys, Span* entries) noexcept nogil:
-    """Where the entries are that were written, and their keys."""
-    cdef Cursor c = cursor_over(o.at, o.size)
-    cdef Amqp091Entry e
-    cdef Amqp10Items items
+cdef inline size_t convert_entry_size(const Converter* x, int list_, uint32_t i) noexcept nogil:
+    cdef const ConvertEntry* entries = convert_entries(x, list_)
+    return (entries[i + 1].begin if i + 1 < x.counts[list_] else x.lists[list_].size) - entries[i].begin
+
+
+cdef Span* convert_keys(Converter* x, int list_) noexcept nogil:
+    """The keys of a list as they were written. NULL: no memory."""
+    cdef uint32_t i, count = x.counts[list_]
+    cdef Span* keys = <Span*>convert_room(x, count * sizeof(Span))
+    cdef const uint8_t* at
     cdef Amqp10Value v
-    cdef uint32_t i
-    items.at = o.at
-    items.constructor = NULL
-    items.left = count * 2
+    if keys == NULL:
+        return NULL
     for i in range(count):
+        at = x.lists[list_].at + convert_entries(x, list_)[i].begin
         if x.target == CONVERT_AMQP091:
-            entries[i].at = c.at
-            amqp091_next_entry(&c, True, &e)
-            keys[i] = e.name
-            entries[i].size = <uint32_t>(c.at - entries[i].at)
+            keys[i] = amqp091_shortstr_at(at)
         else:
-            entries[i].at = items.at
-            amqp10_next(&items, &v)
+            amqp10_read(at, &v)
             keys[i] = amqp10_octets(&v)
-            amqp10_next(&items, &v)
-            entries[i].size = <uint32_t>(items.at - entries[i].at)
+    return keys
 
 
 # ------------------------------------------------------------------------------------------------ AMQP 1.0
@@ -73,12 +73,12 @@ cdef void convert_write_amqp10(Converter* x, Octets* o) noexcept nogil:
     convert_write_list(x, o, AMQP10_SECTION_PROPERTIES, C10_MESSAGE_ID, 13)
     convert_write_map(x, o, AMQP10_SECTION_APPLICATION_PROPERTIES, 1)
     if x.sections_body.size:
-        convert_rewrite_sections(o, x.sections_body)
+        convert_rewrite_sections(x, o, x.sections_body)
     elif x.body_field:
         convert_add_section(o, AMQP10_SECTION_DATA if x.body_field == C10_DATA else AMQP10_SECTION_AMQP_VALUE)
-        amqp10_add_variable(o, AMQP10_CODE_VBIN8 if x.body_field == C10_DATA else AMQP10_CODE_STR8, x.payload.at,
-                            x.payload.size)
-    convert_rewrite_section(o, AMQP10_SECTION_FOOTER, &x.sections[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST])
+        convert_add_variable(x, o, AMQP10_CODE_VBIN8 if x.body_field == C10_DATA else AMQP10_CODE_STR8, x.payload.at,
+                             x.payload.size)
+    convert_rewrite_section(x, o, AMQP10_SECTION_FOOTER, &x.sections[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST])
 
 
 cdef void convert_write_list(Converter* x, Octets* o, int code, int first, int count) noexcept nogil:
@@ -87,7 +87,9 @@ cdef void convert_write_list(Converter* x, Octets* o, int code, int first, int c
     cdef size_t mark
     cdef int i, fields = 0
     if instead.at != NULL:
-        convert_rewrite_section(o, code, instead)
+        for i in range(count):
+            convert_displace(x, first + i, REASON_REPLACED)
+        convert_rewrite_section(x, o, code, instead)
         return
     for i in range(count):
         if x.slots[first + i].type:
@@ -99,16 +101,16 @@ cdef void convert_write_list(Converter* x, Octets* o, int code, int first, int c
     convert_add_section(o, code)
     mark = amqp10_open(o)
     for i in range(fields):
-        convert_write_slot(o, &x.slots[first + i])
+        convert_write_slot(x, o, &x.slots[first + i])
     amqp10_close(o, mark, AMQP10_CODE_LIST8, <size_t>fields)
 
 
-cdef void convert_write_slot(Octets* o, const ConvertSlot* slot) noexcept nogil:
+cdef void convert_write_slot(const Converter* x, Octets* o, const ConvertSlot* slot) noexcept nogil:
     cdef int type = slot.type
     if type == 0:
         amqp10_add_null(o)
     elif type == AMQP10_STRING or type == AMQP10_SYMBOL or type == AMQP10_BINARY:
-        amqp10_add_variable(o, amqp10_narrow_code(type), slot.octets.at, slot.octets.size)
+        convert_add_variable(x, o, amqp10_narrow_code(type), slot.octets.at, slot.octets.size)
     elif type == AMQP10_UUID:
         amqp10_add_wide(o, AMQP10_CODE_UUID, slot.octets.at)
     elif type == AMQP10_BOOLEAN:
@@ -122,7 +124,8 @@ cdef void convert_write_map(Converter* x, Octets* o, int code, int list_) noexce
     cdef const Span* instead = &x.sections[code - AMQP10_SECTION_FIRST]
     cdef size_t mark
     if instead.at != NULL:
-        convert_rewrite_section(o, code, instead)
+        convert_drop_entries(x, list_, 0, REASON_REPLACED)
+        convert_rewrite_section(x, o, code, instead)
         return
     if x.counts[list_] == 0:
         return
@@ -168,31 +171,25 @@ cdef void convert_write_amqp091(Converter* x, Octets* o) noexcept nogil:
 
 cdef void convert_write_sorted(Converter* x, Octets* o) noexcept nogil:
     """Headers by their names; of those with the same name the first."""
-    cdef uint32_t count = x.counts[0], i, n = 0
-    cdef Span* names = <Span*>convert_room(x, count * sizeof(Span))
+    cdef uint32_t count = x.counts[0], i, k
+    cdef Span* names = convert_keys(x, 0)
     cdef Span** ordered = <Span**>convert_room(x, count * sizeof(Span*))
-    cdef const uint8_t* at
-    cdef Cursor c = cursor_over(x.lists[0].at, x.lists[0].size)
-    cdef Amqp091Entry e
     if names == NULL or ordered == NULL or x.lists[0].failed:
         return
-    while n < count and amqp091_next_entry(&c, True, &e):
-        names[n] = e.name
-        ordered[n] = &names[n]
-        n += 1
-    qsort(ordered, n, sizeof(Span*), convert_order_of_keys)
-    for i in range(n):
+    for i in range(count):
+        ordered[i] = &names[i]
+    qsort(ordered, count, sizeof(Span*), convert_order_of_keys)
+    for i in range(count):
+        k = <uint32_t>(ordered[i] - names)
         if i and convert_equal(ordered[i], ordered[i - 1]):
-            continue
-        at = ordered[i].at - 1
-        c.at = at
-        amqp091_next_entry(&c, True, &e)
-        add_octets(o, at, <size_t>(c.at - at))
+            convert_drop_entry(x, 0, k, REASON_DUPLICATE)
+        else:
+            add_octets(o, x.lists[0].at + convert_entries(x, 0)[k].begin, convert_entry_size(x, 0, k))
 
 
 # ------------------------------------------------------------------------------------------------ MQTT 5.0
 
-cdef bint convert_write_mqtt5(Converter* x, Octets* o, const Span* topic, bint dup, bint retain,
+cdef bint convert_write_mqtt5(Converter* x, Octets* o, const Span* topic, bint dup,
                               uint16_t packet_identifier) noexcept nogil:
     """A PUBLISH. False: it would be too large."""
     cdef uint64_t qos = x.slots[C5_QOS].number
@@ -209,7 +206,7 @@ cdef bint convert_write_mqtt5(Converter* x, Octets* o, const Span* topic, bint d
                  x.payload.size)
     if remaining > VARINT_MAX:
         return False
-    add_u8(o, <uint8_t>(MQTT_PUBLISH << 4 | (8 if dup and qos else 0) | qos << 1 | (1 if retain else 0)))
+    add_u8(o, <uint8_t>(MQTT_PUBLISH << 4 | (8 if dup and qos else 0) | qos << 1 | (1 if x.slots[C5_RETAIN].number else 0)))
     add_octets(o, used, <size_t>store_varint(used, <uint32_t>remaining))
     add_u16(o, <uint16_t>topic.size)
     add_octets(o, topic.at, topic.size)

@@ -24,13 +24,14 @@ class Loss:
     """What became of one value of the source.
 
     Attributes:
-        rule: id of the row, as "amqp10>amqp091 user_id"; empty: no row matched.
+        rule: id of the row, as "amqp10>amqp091 user_id"; empty: no row matched, or no row decided.
         field: "properties.user_id", "message annotations" ...; empty: a value within a header, annotation or property.
-        key: of a header, annotation or property; None: it is none.
+            "Other Property": an MQTT property that no PUBLISH may have; the key is its name.
+        key: of a header, annotation or property, or of a value within one; None: it has none.
         type: the value's, in its protocol's words.
         what: dropped, narrowed (a part of it is lost), moved (it is somewhere else); taken, where every row was asked for.
         reason: in words.
-        value: its octets in the source, without length and type.
+        value: its octets in the source, without length and type. QoS, DUP and RETAIN: the first octet of the packet.
     """
 
     rule: str

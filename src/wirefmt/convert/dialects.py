@@ -30,7 +30,6 @@ from .rules.row import (
     OLD_ADDRESS_TOPIC,
     OLD_MQTT_EXCHANGE,
     OLD_TOPIC_ADDRESS,
-    OVER_255,
     QUEUE,
     QUEUE_ADDRESS,
     QUEUE_NAME,
@@ -71,6 +70,7 @@ class Dialect:
         short_arrays: arrays of AMQP 1.0 whose elements are in a short encoding (one octet of a uint, of a list's size ...) make a
             message refused.
         sections: messages of AMQP 1.0 without a body, or whose sections are out of order, are refused.
+        short_strings: octets of the longest string or binary of AMQP 1.0 whose size is written in one octet.
         all_fields: a header and properties of AMQP 1.0 are written with all fields, nulls at the end as well.
         expiry_delivered: an MQTT consumer is told the Message Expiry Interval of messages from other protocols.
         same_is_identity: a message converted to its own protocol stays octet for octet; else it is written anew.
@@ -83,6 +83,7 @@ class Dialect:
     short_arrays: bool = False
     sections: bool = True
     all_fields: bool = False
+    short_strings: int = 255
     expiry_delivered: bool = True
     same_is_identity: bool = True
 
@@ -117,9 +118,6 @@ RABBITMQ_4_3: Final = Dialect("rabbitmq-4.3", (
     *(Change("amqp10>amqp091", f"{field}-utf8", (
         _row(f"{field}-utf8", "properties", field, "utf8", SHORT, "properties", field, "shortstr", SAME),),
         "the length alone is tested: NUL and octets that are no UTF-8 pass") for field in ("message_id", "correlation_id")),
-    *(Change("amqp10>amqp091", f"{field}-utf8-long", (
-        _row(f"{field}-utf8-long", "properties", field, "utf8", OVER_255, "properties", f"headers[x-{field.replace('_', '-')}]", "longstr", SAME),),
-        "from 256 octets on") for field in ("message_id", "correlation_id")),
     Change("amqp10>amqp091", "reply_to", (
         _row("reply_to-queue", "properties", "reply_to", "utf8", QUEUE, "properties", "reply_to", "shortstr", QUEUE_NAME, "dropped if it is not percent-encoded as it should be"),
         _row("reply_to", "properties", "reply_to", "utf8", SHORT, "properties", "reply_to", "shortstr", SAME)),
@@ -254,7 +252,7 @@ RABBITMQ_3_13: Final = Dialect("rabbitmq-3.13", _but(RABBITMQ_4_3,
         ("mqtt5>amqp091", "subscription-identifier"),
         ("amqp10>mqtt5", "amqp.value-binary"),
     ),
-), valid=False, short_arrays=True, sections=False, all_fields=True, expiry_delivered=False, same_is_identity=False)
+), valid=False, short_arrays=True, sections=False, all_fields=True, short_strings=254, expiry_delivered=False, same_is_identity=False)
 # fmt: on
 
 DOCUMENTED: Final = Dialect("documented")
@@ -325,6 +323,7 @@ def compile_tables(tables: Iterable[Table], dialect: Dialect) -> _core.ConvertRu
         short_arrays=dialect.short_arrays,
         sections=dialect.sections,
         all_fields=dialect.all_fields,
+        short_strings=dialect.short_strings,
     )
 
 

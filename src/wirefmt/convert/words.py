@@ -12,7 +12,6 @@ WHEN: Final = {
     "ANY": "",
     "SHORTSTR": "fewer than 256 octets of UTF-8 without NUL",
     "SHORT": "fewer than 256 octets",
-    "OVER_256": "more than 256 octets",
     "OVER_255": "more than 255 octets",
     "UTF8": "UTF-8 without NUL",
     "UTF8_4096": "at most 4096 octets of UTF-8 without NUL",

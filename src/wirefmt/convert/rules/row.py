@@ -38,7 +38,6 @@ class Row:
 ANY: Final = "ANY"
 SHORTSTR: Final = "SHORTSTR"  # fewer than 256 octets, valid UTF-8, no NUL
 SHORT: Final = "SHORT"  # fewer than 256 octets
-OVER_256: Final = "OVER_256"
 OVER_255: Final = "OVER_255"
 UTF8: Final = "UTF8"  # valid, no NUL
 UTF8_4096: Final = "UTF8_4096"  # ... and at most 4096 octets

@@ -659,7 +659,7 @@ def test_a_url(sample: Path) -> None:
 def test_what_is_no_capture(data: bytes, sample: Path) -> None:
     wrong = sample.with_name("wrong.pcap")
     wrong.write_bytes(data)
-    with pytest.raises(CaptureError, match="no packet capture"):
+    with pytest.raises(CaptureError, match="cannot read .*wrong.pcap"):
         capture.read(wrong)
     found = pa.table(capture.read([sample, wrong, sample])).to_pylist()
     assert [r["status"] for r in found if r["capture"] == str(wrong)] == ["malformed"]

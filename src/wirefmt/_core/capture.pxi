@@ -294,8 +294,9 @@ cdef class CaptureDecoder(Reassembler):
 
     @property
     def not_a_capture(self):
-        """The present file is no capture at all."""
-        return self.file.fault.reason in (CAPTURE_NOT_A_CAPTURE, CAPTURE_EMPTY, CAPTURE_CUT_HEADER)
+        """The present file is no capture, or none that is read."""
+        cdef int reason = self.file.fault.reason
+        return reason in (CAPTURE_NOT_A_CAPTURE, CAPTURE_EMPTY, CAPTURE_CUT_HEADER) or reason >= CAPTURE_FORMAT
 
     @property
     def fault(self):

@@ -116,7 +116,7 @@ class Reader(AbstractContextManager["Reader"]):
             self._first = next(self._batches, None)
             if decoder.not_a_capture:
                 self._batches.close()
-                raise CaptureError(f"{sources[0].name!r} is no packet capture: {decoder.fault}")
+                raise CaptureError(f"cannot read {sources[0].name!r}: {decoder.fault}")
 
     @property
     def stats(self) -> dict[str, Any]:

@@ -488,7 +488,7 @@ cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Unfin
     cdef int size
     if amqp10_put_first(t, row, c, k, &f, True, False):
         amqp10_put_some(t, row, &f, k.payload.at, k.payload.size)
-        size = snprintf(said, sizeof(said), "%.*s: %llu octets of a message of unknown size", <int>text_size, text,
+        size = snprintf(said, sizeof(said), "%.*s: %llu octets of a message of unknown size read", <int>text_size, text,
                         <unsigned long long>k.size)
     else:
         size = snprintf(said, sizeof(said), "%.*s: a delivery whose first transfer was not captured", <int>text_size, text)
@@ -510,7 +510,7 @@ cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Unfinishe
     elif k.size > k.payload.size:
         status = ROW_PARTIAL
         amqp10_put_some(t, row, &f, k.payload.at, k.payload.size)
-        size = snprintf(text, sizeof(text), "limit: %zu of %llu octets of the message", k.payload.size,
+        size = snprintf(text, sizeof(text), "limit: %zu of %llu octets of the message kept", k.payload.size,
                         <unsigned long long>k.size)
     elif not aborted:
         status = amqp10_put_delivery_message(t, row, &f, k.payload.at, k.payload.size, 0, strict, text, sizeof(text), &size)

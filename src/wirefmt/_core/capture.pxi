@@ -1420,9 +1420,9 @@ cdef class CaptureDecoder(Reassembler):
         cdef char text[128]
         cdef int size
         if side.need:
-            size = snprintf(text, sizeof(text), "%s: %zu of %zu octets", why, side.size, side.need)
+            size = snprintf(text, sizeof(text), "%s: %zu of %zu octets read", why, side.size, side.need)
         else:
-            size = snprintf(text, sizeof(text), "%s: %zu octets of a message of unknown size", why, side.size)
+            size = snprintf(text, sizeof(text), "%s: %zu octets of a message of unknown size read", why, side.size)
         self.context(f, end, &side.first, mark, side.offset, <int64_t>(side.need if side.need else side.size), &m)
         fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
         self.count_held(fs)

@@ -440,7 +440,7 @@ def test_another_port_with_other_octets_is_left_alone() -> None:
     tcp = Tcp(port=8123)
     reader = capture.read(io.BytesIO(pcap([*tcp.open(), *tcp.send(0, packet(0xC0)), *tcp.send(0, connect())])))
     assert pa.table(reader).num_rows == 0
-    assert reader.stats["flows_not_recognised"] == 1
+    assert reader.stats["not_decoded"]["not_recognised"]["connections"] == 1
 
 
 def test_decode_as_decides() -> None:
@@ -464,7 +464,7 @@ def test_tls_is_left_alone_and_counted(port: int) -> None:
     hello = bytes.fromhex("16030100a5010000a10303") + bytes(range(160))
     reader = capture.read(io.BytesIO(pcap([*tcp.open(), *tcp.send(0, hello), *tcp.send(1, hello)])))
     assert pa.table(reader).num_rows == 0
-    assert reader.stats["tls_flows"] == 1
+    assert reader.stats["not_decoded"]["tls"]["connections"] == 1
 
 
 AMQP091_HEADER = b"AMQP\0\0\x09\x01"  # general 4.2.2
@@ -502,7 +502,7 @@ def test_a_port_of_two_protocols_and_nothing_of_either() -> None:
     reader = capture.read(io.BytesIO(pcap(tcp.send(0, random.Random(0).randbytes(3000)))))
     found = pa.table(reader).to_pylist()
     assert [(r["status"], r["protocol"], r["wire_size"]) for r in found] == [("gap", None, 3000)]
-    assert reader.stats["flows_not_recognised"] == 1
+    assert reader.stats["not_decoded"]["not_recognised"]["connections"] == 1
 
 
 def test_protocols_that_were_not_asked_for() -> None:

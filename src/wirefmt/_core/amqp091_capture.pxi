@@ -550,6 +550,7 @@ cdef Protocol amqp091_protocol():
     memset(&row, 0, sizeof(Protocol))
     row.name = AMQP091_PROTOCOL_TEXT
     row.ports = [5672, 5671, 0, 0]                  # AMQP 1.0 has them, too; TLS is seen by its first octets
+    row.both_open = True                            # the protocol header, 4.2.2
     row.sniff = amqp091_sniff
     row.frame_size = amqp091_next_size
     row.plausible = amqp091_plausible

@@ -705,6 +705,7 @@ cdef Protocol amqp10_protocol():
     row.name = AMQP10_PROTOCOL_TEXT
     row.subprotocol = pad_text(b"amqp")             # OASIS AMQP WebSocket Binding, 2.1
     row.ports = [5672, 5671, 0, 0]                  # 0.9.1 has them, too; TLS is seen by its first octets
+    row.both_open = True                            # the protocol header, 2.2
     row.sniff = amqp10_sniff
     row.frame_size = amqp10_next_size
     row.plausible = amqp10_plausible

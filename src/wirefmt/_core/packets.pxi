@@ -126,6 +126,7 @@ cdef struct Datagram:           # fragments of one IP datagram, by offset
     int64_t ts_ns               # of its first fragment
     uint32_t size               # octets in all; 0: the last fragment is not there yet
     uint32_t units              # of eight octets that are there
+    int64_t fragments, wire     # held, and their octets on the wire
     uint8_t* octets             # DATAGRAM_OCTETS, then a bit for each unit
 
 
@@ -157,6 +158,9 @@ cdef class PacketParser:
     `fragments`: put IP fragments together; else hand them on raw."""
 
     cdef int64_t counts[PACKET_REASONS]
+    cdef int64_t octets[PACKET_REASONS]         # on the wire
+    cdef int64_t joined, joined_octets          # fragments held, of datagrams that became whole
+    cdef uint32_t wire                          # octets of the present packet
     cdef bint tunnels, fragments
     cdef Datagram* datagrams
     cdef int64_t now_ns
@@ -176,13 +180,28 @@ cdef class PacketParser:
         """Packets by what became of them."""
         return {name: self.counts[i] for i, name in enumerate(PACKET_REASON_NAMES)}
 
+    cdef list undecoded(self):
+        """(reason, packets, octets on the wire) of packets that are no TCP segment; fragments: of datagrams never whole."""
+        cdef int i
+        cdef list found = [("fragments", self.counts[<int>PACKET_FRAGMENT_HELD] - self.joined,
+                            self.octets[<int>PACKET_FRAGMENT_HELD] - self.joined_octets)]
+        for i in range(<int>PACKET_UDP, <int>PACKET_FILE_FAULT):
+            found.append((PACKET_REASON_NAMES[i], self.counts[i], self.octets[i]))
+        return found
+
+    cdef void forget(self) noexcept nogil:
+        """Another capture begins: no fragment of it belongs to those before."""
+        cdef int i
+        for i in range(DATAGRAMS if self.datagrams != NULL else 0):
+            self.datagrams[i].used = False
+
     cdef inline int parse(self, const PacketRecord* r, Segment* out) noexcept nogil:
         """A PacketReason; PACKET_TCP: `out` is filled."""
         cdef Layer x
         cdef int reason
         x.p = r.data
         x.n = r.captured_size
-        x.wire = max(r.original_size, r.captured_size)
+        x.wire = self.wire = max(r.original_size, r.captured_size)
         x.limit = NO_LENGTH
         x.ethernet = False
         x.layers = 0
@@ -191,6 +210,7 @@ cdef class PacketParser:
         self.now_ns = r.ts_ns
         reason = self.link(&x, r.link_type, out)
         self.counts[reason] += 1
+        self.octets[reason] += self.wire
         return reason
 
     # ---- link layers
@@ -500,7 +520,11 @@ cdef class PacketParser:
             d.protocol = <uint8_t>protocol
         # units beyond the end can only come from fragments that contradict the last one: then it is never whole
         if d.size == 0 or d.units != (d.size + 7) >> 3:
+            d.fragments += 1
+            d.wire += self.wire
             return PACKET_FRAGMENT_HELD
+        self.joined += d.fragments
+        self.joined_octets += d.wire
         d.used = False                                      # its octets stay until the next fragment
         x.joined = True
         x.p = d.octets
@@ -544,6 +568,7 @@ cdef class PacketParser:
         d.id = id
         d.ts_ns = self.now_ns
         d.size = d.units = 0
+        d.fragments = d.wire = 0
         return d
 
     # ---- transport and tunnels

@@ -293,6 +293,7 @@ cdef class Reassembler:
         cdef Stream* st = &f.streams[end]
         cdef Stream* other = &f.streams[1 - end]
         cdef uint32_t seq = s.seq
+        cdef bint ignored = f.ignored
         if s.flags & TCP_SYN:
             self.take_syn(f, end, s)
             seq += 1                                    # the SYN itself takes one number
@@ -301,7 +302,7 @@ cdef class Reassembler:
         if st.undecided or other.undecided:
             self.settle(f)
         if f.ignored:
-            self.on_ignored(f, 1, s.captured)
+            self.on_ignored(f, ignored, s.captured)
             if s.flags & TCP_RST:
                 self.close(f)
             elif s.flags & TCP_FIN:

@@ -210,7 +210,7 @@ def test_a_message_that_is_cut_has_what_there_is_of_it() -> None:
     rows, _ = rows_of(pcap(frames))
     assert (rows[-1]["kind"], rows[-1]["status"], rows[-1]["destination"]) == ("message", "partial", "t")
     assert rows[-1]["payload"] == b"a" * (2000 - 34)
-    assert rows[-1]["error"] == "stream ended: 2000 of 3034 octets"
+    assert rows[-1]["error"] == "stream ended: 2000 of 3034 octets read"
     frames = tcp.open() + tcp.send(CLIENT, b"  V2" + nsq.Publish(topic="t", body=b"b" * 500).encode()[:100])
     rows, _ = rows_of(pcap(frames))
     assert (rows[-1]["kind"], rows[-1]["destination"], rows[-1]["payload"]) == ("PUB", "t", b"b" * 90)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import socket
 import struct
+from collections.abc import Callable
 from itertools import permutations
 from typing import Any
 
@@ -116,6 +117,107 @@ def test_padding_behind_the_ip_packet_is_no_payload() -> None:
     assert (fields["payload"], fields["size"]) == (b"", 0)
     fields = check(1, ethernet(0x86DD, ip6(tcp(b"x"))) + b"\x55" * 6, (A6, B6))
     assert (fields["payload"], fields["size"]) == (b"x", 1)
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("padding", [1, 6, 46, 300])
+def test_padding_behind_any_link_layer(name: str, padding: int) -> None:
+    link_type, octets = LINKS[name]
+    fields = check(link_type, octets + b"\x55" * padding)
+    assert (fields["payload"], fields["size"]) == (PAYLOAD, len(PAYLOAD))
+
+
+def test_padding_behind_ipv6() -> None:
+    fields = check(101, ip6(tcp()) + b"\x55" * 6, (A6, B6))
+    assert (fields["payload"], fields["size"]) == (PAYLOAD, len(PAYLOAD))
+
+
+#: Every layer that has a length of its own: link type, and what it makes of the octets inside it, which its length counts.
+LENGTHS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
+    "802.3": (1, lambda b: bytes(12) + struct.pack(">H", 8 + len(b)) + b"\xaa\xaa\x03\x00\x00\x00\x08\x00" + b),
+    "802.3 behind a VLAN tag": (
+        1,
+        lambda b: ethernet(0x8100, b"\x00\x07" + struct.pack(">H", 8 + len(b)) + b"\xaa\xaa\x03\x00\x00\x00\x08\x00" + b),
+    ),
+    "PPPoE": (1, lambda b: ethernet(0x8864, b"\x11\x00\x00\x01" + struct.pack(">H", 2 + len(b)) + b"\x00\x21" + b)),
+    "PPPoE as link type": (51, lambda b: b"\x11\x00\x00\x01" + struct.pack(">H", 2 + len(b)) + b"\x00\x21" + b),
+    "NFLOG": (239, lambda b: b"\x02\x00\x00\x00" + struct.pack("<HH", 4 + len(b), 9) + b),
+    "4 in 4": (101, lambda b: ip4(b, 4, ends=OUTER)),
+    "4 in 6": (101, lambda b: ip6(b, 4)),
+    "GRE in 4": (101, lambda b: ip4(b"\x00\x00\x08\x00" + b, 47, ends=OUTER)),
+    "GRE in 6": (101, lambda b: ip6(b"\x00\x00\x08\x00" + b, 47)),
+    "PPTP": (  # the length is its own: the datagram around it has octets behind it
+        101,
+        lambda b: ip4(b"\x20\x01\x88\x0b" + struct.pack(">HH", 2 + len(b), 1) + b"\x00\x21" + b + bytes(9), 47, ends=OUTER),
+    ),
+    "VXLAN": (
+        101,
+        lambda b: ip4(udp(4789, b"\x08\x00\x00\x00\x00\x12\x34\x00" + ethernet(0x0800, b)) + bytes(9), 17, ends=OUTER),
+    ),
+    "GENEVE": (
+        101,
+        lambda b: ip4(udp(6081, b"\x00\x00\x65\x58\x00\x00\x07\x00" + ethernet(0x0800, b)) + bytes(9), 17, ends=OUTER),
+    ),
+    "4 in IPv6 jumbogram": (
+        101,
+        lambda b: ip6(b"\x04\x00\xc2\x04" + struct.pack(">I", 8 + len(b)) + b, 0, size=0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+@pytest.mark.parametrize("claimed", [0, 6])
+def test_the_length_of_every_layer_ends_what_is_inside_it(name: str, claimed: int) -> None:
+    """Padding stands behind a layer, and the IP header inside says that `claimed` octets of it are its own."""
+    link_type, around = LENGTHS[name]
+    inner = ip4(tcp(), total=len(ip4(tcp())) + claimed)
+    fields = check(link_type, around(inner) + b"\x55" * 12, tunnels=True)
+    assert (fields["payload"], fields["size"]) == (PAYLOAD, len(PAYLOAD))
+
+
+@pytest.mark.parametrize("size", [4 + 14 + 45])
+def test_the_length_in_the_control_word_of_a_pseudowire(size: int) -> None:
+    """RFC 4385, 3: payloads that may have been padded to Ethernet's least size say how long they are."""
+    word = bytes((0, size, 0, 0))
+    inner = ethernet(0x0800, ip4(tcp(), total=len(ip4(tcp())) + 6))
+    fields = check(1, ethernet(0x8847, BOTTOM + word + inner + b"\x55" * 6))
+    assert (fields["payload"], fields["size"]) == (PAYLOAD, len(PAYLOAD))
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_lengths_that_say_more_than_was_captured(name: str) -> None:
+    """The snapshot length cut the packet: the segment has its true size, and fewer octets of it."""
+    link_type, around = LENGTHS[name]
+    octets = around(ip4(tcp(b"0123456789")))
+    at = octets.index(b"0123456789")
+    fields = check(link_type, octets[: at + 4], tunnels=True, original_size=len(octets))
+    assert (fields["payload"], fields["size"]) == (b"0123", 10)
+
+
+def test_an_ip_length_beyond_the_frame_says_that_the_frame_was_cut() -> None:
+    octets = ip4(tcp(b"0123456789"))
+    for around, ends in ((ethernet(0x0800, octets), (A4, B4)), (ethernet(0x86DD, ip6(tcp(b"0123456789"))), (A6, B6))):
+        fields = check(1, around[:-4], ends)
+        assert (fields["payload"], fields["size"]) == (b"012345", 10)
+
+
+def test_a_length_that_leaves_no_room_for_a_header() -> None:
+    pppoe = ethernet(0x8864, b"\x11\x00\x00\x01\x00\x16\x00\x21" + ip4(tcp()))
+    assert parsed(1, pppoe) == ("malformed", None)
+    assert parsed(101, ip4(struct.pack(">HHHH", 5, 4789, 9, 0) + bytes(60), 17), tunnels=True) == ("malformed", None)
+
+
+def test_the_last_fragment_is_not_longer_than_its_layer_says() -> None:
+    """Padding that the IP header claims would make the datagram longer."""
+    trace = PacketTrace()
+    first, last = fragments4(tcp(b"x" * 20), 32)
+    last = last[:2] + struct.pack(">H", len(last) + 8) + last[4:]
+    for octets in (first, last):
+        head = b"\x11\x00\x00\x01" + struct.pack(">H", 2 + len(octets)) + b"\x00\x21"
+        what, fields = trace.parse(1, ethernet(0x8864, head + octets + bytes(8)))
+    assert what == "tcp"
+    assert fields is not None
+    assert fields["payload"] == b"x" * 20
 
 
 def test_the_snapshot_length_cuts_payload_not_its_size() -> None:
@@ -270,7 +372,7 @@ TUNNELS = {
     "GRE": (ip4(b"\x00\x00\x08\x00" + ip4(tcp()), 47, ends=OUTER), 0),
     "GRE, checksum key sequence": (ip4(b"\xb0\x00\x08\x00" + bytes(12) + ip4(tcp()), 47, ends=OUTER), 0),
     "GRE, Ethernet": (ip4(b"\x00\x00\x65\x58" + INNER, 47, ends=OUTER), 0),
-    "GRE, PPTP": (ip4(b"\x30\x81\x88\x0b" + bytes(12) + b"\xff\x03\x00\x21" + ip4(tcp()), 47, ends=OUTER), 0),
+    "GRE, PPTP": (ip4(b"\x30\x81\x88\x0b\x00\x31" + bytes(10) + b"\xff\x03\x00\x21" + ip4(tcp()), 47, ends=OUTER), 0),
     "ERSPAN I": (ip4(b"\x00\x00\x88\xbe" + INNER, 47, ends=OUTER), 0),
     "ERSPAN II": (ip4(b"\x10\x00\x88\xbe" + bytes(4) + bytes(8) + INNER, 47, ends=OUTER), 0),
     "ERSPAN III": (ip4(b"\x10\x00\x22\xeb" + bytes(4) + bytes(12) + INNER, 47, ends=OUTER), 0),

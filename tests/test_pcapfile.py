@@ -77,7 +77,7 @@ def test_upper_bits_of_the_link_type_are_no_part_of_it() -> None:
         (b"", (0, "empty file")),
         (b"\xd4\xc3\xb2", (0, "file ends inside its header")),
         (file_header(0xA1B2C3D4)[:23], (0, "file ends inside its header")),
-        (b"GET / HTTP/1.1\r\n", (0, "not a capture: unknown magic number")),
+        (b"GET / HTTP/1.1\r\n", (0, "not a packet capture: unknown magic number")),
         (file_header(0xA1B2C3D4, version=(3, 0)), (0, "unknown version of the file format")),
         (file_header(0xA1B2C3D4) + bytes(15), (24, "file ends inside a record")),
         (file_header(0xA1B2C3D4) + record(b"abcd", 1, 1)[:-1], (24, "file ends inside a record")),

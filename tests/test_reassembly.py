@@ -184,7 +184,7 @@ WHOLE: list[tuple[str, list[P], list[Any], list[Any]]] = [
     ),
     ("SYN-ACK before SYN", [P("s", 0, ack=1, flags=SYN), P("c", 0, flags=SYN), P("c", 1, b"a")], [b"a", END], [END]),
     ("data in the SYN", [P("c", 0, b"ab", flags=SYN), P("c", 3, b"cd")], [b"abcd", END], []),
-    ("data before its SYN", [P("c", 3, b"cd"), P("c", 0, flags=SYN), P("c", 1, b"ab")], [b"cd", END], []),
+    ("data before its SYN", [P("c", 3, b"cd"), P("c", 0, flags=SYN), P("c", 1, b"ab")], [b"abcd", END], []),
     (
         "both sides end",
         [*OPEN, P("c", 1, b"q", flags=FIN), P("s", 1, b"a", ack=3, flags=FIN), P("c", 3, ack=3)],
@@ -209,6 +209,136 @@ def test_both_sides(packets: list[P], client: list[Any], server: list[Any]) -> N
         squeeze(events, CLIENT[1]) + squeeze(events, "client") == client
     )
     assert squeeze(events, "server") == server
+
+
+#: The capture begins inside the stream: packets, what the client sent, octets from before the beginning.
+LATE: list[tuple[str, list[P], list[Any], list[Any]]] = [
+    ("swapped", [P("c", 55, b"r"), P("c", 51, b"late")], [b"later", END], []),
+    ("backwards", [P("c", 55, b"r"), P("c", 53, b"te"), P("c", 51, b"la")], [b"later", END], []),
+    ("swapped, later ones between", [P("c", 55, b"r"), P("c", 56, b"s"), P("c", 51, b"late")], [b"laters", END], []),
+    (
+        "the other side repeats what it waits for",
+        [P("c", 55, b"r"), P("s", 9, ack=51), P("c", 51, b"late"), P("s", 9, ack=56)],
+        [b"later", END],
+        [],
+    ),
+    (
+        "acknowledged before it was captured",
+        [P("c", 55, b"r"), P("s", 9, ack=56), P("c", 51, b"late"), P("c", 51, b"late")],
+        [b"r", END],
+        [(-4, b"late")],
+    ),
+    (
+        "one after another, and in one with what is known",
+        [P("c", 55, b"r"), P("s", 9, ack=56), P("c", 53, b"ters"), P("c", 51, b"la")],
+        [b"rs", END],
+        [(-2, b"te"), (-4, b"la")],
+    ),
+    (
+        "a keep-alive is no octet",
+        [P("c", 55, b"r"), P("s", 9, ack=56), P("c", 54, b"\0"), P("c", 56, b"s")],
+        [b"rs", END],
+        [],
+    ),
+    (
+        "the other side has acknowledged what is before it: nothing waits",
+        [P("s", 8, b"q", ack=55), P("c", 55, b"r"), P("c", 51, b"late")],
+        [b"r", END],
+        [(-4, b"late")],
+    ),
+    (
+        "32 packets later",
+        [P("c", 55, b"r"), *[P("c", 55, b"r")] * 32, P("c", 51, b"late")],
+        [b"r", END],
+        [(-4, b"late")],
+    ),
+    ("a second later", [P("c", 55, b"r"), P("c", 56, b"s", at=1), P("c", 51, b"late")], [b"rs", END], [(-4, b"late")]),
+    (
+        "a hole",
+        [P("c", 59, b"x"), P("c", 51, b"late"), P("c", 55, b"r")],
+        [b"later", ("gap", 3, "capture end"), b"x", END],
+        [],
+    ),
+    ("FIN", [P("c", 55, b"r", flags=FIN), P("c", 51, b"late"), P("s", 9, ack=57)], [b"later", ("end", "fin")], []),
+    (
+        "its SYN",
+        [P("c", 5, b"er"), P("c", 0, flags=SYN), P("s", 0, ack=1, flags=SYN), P("c", 1, b"late")],
+        [b"lateer", END],
+        [],
+    ),
+    (
+        "the SYN-ACK alone says where it begins",
+        [P("c", 5, b"er"), P("s", 0, ack=1, flags=SYN), P("c", 1, b"late")],
+        [b"lateer", END],
+        [],
+    ),
+    ("cut", [P("c", 57, b"x"), P("c", 51, b"late", size=6)], [b"late", ("gap", 2, "cut"), b"x", END], []),
+]
+
+
+@pytest.mark.parametrize(("packets", "client", "fronts"), [c[1:] for c in LATE], ids=[c[0] for c in LATE])
+@pytest.mark.parametrize("isn", [(1000, 5000), (2**32 - 53, 2**32 - 1), (2**31 - 54, 7)], ids=["low", "wraps", "sign"])
+def test_a_stream_that_began_before_the_capture(
+    packets: list[P], client: list[Any], fronts: list[Any], isn: tuple[int, int]
+) -> None:
+    trace = run(packets, isn)
+    events = [e for e in trace.events if e[0] != "front"]
+    assert squeeze(events, CLIENT[1]) + squeeze(events, "client") == client
+    assert [tuple(e[2:]) for e in trace.events if e[0] == "front"] == fronts
+    assert trace.stats["buffered"] == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_late_start_in_any_order_loses_no_octet(seed: int) -> None:
+    """The first packets come in any order, acknowledgements among them: every octet is handed on once, in its place."""
+    chance = random.Random(seed)
+    stream = chance.randbytes(400)
+    packets = []
+    for i in range(0, 400, 20):
+        packets += [P("c", 51 + i, stream[i : i + 20]), P("s", 9, ack=51 + i + 20)]
+    block = packets[:10]
+    chance.shuffle(block)
+    trace = run(block + packets[10:])
+    fronts = [(e[2], e[3]) for e in trace.events if e[0] == "front"]
+    first = sum(len(octets) for _, octets in fronts)  # where the stream begins: nothing is missing
+    at = first
+    for kind, _, *rest in trace.events:
+        assert kind != "gap"
+        if kind == "octets":
+            assert stream[at : at + len(rest[0])] == rest[0]
+            at += len(rest[0])
+    assert at == 400
+    assert sorted(place for offset, octets in fronts for place in range(offset, offset + len(octets))) == [
+        *range(-first, 0)
+    ]
+    for offset, octets in fronts:
+        assert stream[first + offset :].startswith(octets)
+
+
+def test_every_captured_octet_is_handed_on_or_counted() -> None:
+    """Any packets at all: octets in the packets = octets handed on + sent again + outside of the streams."""
+    chance = random.Random(8)
+    for _ in range(300):
+        packets = []
+        for _ in range(chance.randrange(1, 40)):
+            size = chance.choice((0, 1, 7, 30))
+            kept = chance.choice((size, size, chance.randint(0, size)))
+            packets.append(
+                P(
+                    chance.choice("cs"),
+                    chance.randint(0, 120),
+                    b"x" * kept,
+                    ack=chance.choice((None, chance.randint(0, 150))),
+                    flags=chance.choice((0, 0, 0, 0, 0, SYN, FIN, RST)),
+                    size=size,
+                    at=chance.choice((0, 0, 0, 5, 500)),
+                )
+            )
+        trace = run(packets)
+        stats = trace.stats
+        handed = sum(len(e[-1] if e[0] == "front" else e[2]) for e in trace.events if e[0] in ("octets", "front"))
+        assert handed == stats["octets"]
+        assert sum(len(p.payload) for p in packets) == handed + stats["retransmitted_octets"] + stats["outside_octets"]
 
 
 def connections(trace: StreamTrace) -> list[int]:

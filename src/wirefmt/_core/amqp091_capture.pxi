@@ -283,7 +283,7 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
             t.put_payload(row, <const uint8_t*>k.body.at if k.body.size else <const uint8_t*>b"", <int64_t>k.body.size)
             if status == ROW_OK and t.options.payload and t.options.payload_max < 0 and k.body.size < k.state.body_have:
                 status = ROW_PARTIAL
-                size = snprintf(said, sizeof(said), "limit: %zu of %llu octets of the body", k.body.size,
+                size = snprintf(said, sizeof(said), "limit: %zu of %llu octets of the body kept", k.body.size,
                                 <unsigned long long>k.state.body_have)
     if k.faulty:
         status = ROW_MALFORMED
@@ -337,7 +337,7 @@ cdef int amqp091_say_unfinished(const Amqp091Content* k, char* out, size_t room,
                                 size_t text_size) noexcept nogil:
     """Why a content ends before it is complete, and what there is of it."""
     if k.state.stage == AMQP091_AWAITS_BODY:
-        return snprintf(out, room, "%.*s: %llu of %llu octets of the body", <int>text_size, text,
+        return snprintf(out, room, "%.*s: %llu of %llu octets of the body read", <int>text_size, text,
                         <unsigned long long>k.state.body_have, <unsigned long long>k.state.body_size)
     return snprintf(out, room, "%.*s: no content header", <int>text_size, text)
 
@@ -561,6 +561,7 @@ cdef Protocol amqp091_protocol():
     memset(&row, 0, sizeof(Protocol))
     row.name = AMQP091_PROTOCOL_TEXT
     row.ports = [5672, 5671, 0, 0]                  # AMQP 1.0 has them, too; TLS is seen by its first octets
+    row.both_open = True                            # the protocol header, 4.2.2
     row.sniff = amqp091_sniff
     row.frame_size = amqp091_next_size
     row.plausible = amqp091_plausible

@@ -502,7 +502,7 @@ cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Unfin
     cdef int size
     if amqp10_put_first(t, row, c, k, &f, True, False):
         amqp10_put_some(t, row, &f, k.payload.at, k.payload.size)
-        size = snprintf(said, sizeof(said), "%.*s: %llu octets of a message of unknown size", <int>text_size, text,
+        size = snprintf(said, sizeof(said), "%.*s: %llu octets of a message of unknown size read", <int>text_size, text,
                         <unsigned long long>k.size)
     else:
         size = snprintf(said, sizeof(said), "%.*s: a delivery whose first transfer was not captured", <int>text_size, text)
@@ -524,7 +524,7 @@ cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Unfinishe
     elif k.size > k.payload.size:
         status = ROW_PARTIAL
         amqp10_put_some(t, row, &f, k.payload.at, k.payload.size)
-        size = snprintf(text, sizeof(text), "limit: %zu of %llu octets of the message", k.payload.size,
+        size = snprintf(text, sizeof(text), "limit: %zu of %llu octets of the message kept", k.payload.size,
                         <unsigned long long>k.size)
     elif not aborted:
         status = amqp10_put_delivery_message(t, row, &f, k.payload.at, k.payload.size, 0, strict, text, sizeof(text), &size)
@@ -721,6 +721,7 @@ cdef Protocol amqp10_protocol():
     row.name = AMQP10_PROTOCOL_TEXT
     row.subprotocol = pad_text(b"amqp")             # OASIS AMQP WebSocket Binding, 2.1
     row.ports = [5672, 5671, 0, 0]                  # 0.9.1 has them, too; TLS is seen by its first octets
+    row.both_open = True                            # the protocol header, 2.2
     row.sniff = amqp10_sniff
     row.frame_size = amqp10_next_size
     row.plausible = amqp10_plausible

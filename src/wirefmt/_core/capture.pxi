@@ -17,7 +17,13 @@ cdef enum:
     SEARCH_WINDOW = 1 << 18     # octets a boundary is searched in
     SEARCH_ORIGINS = 8192       # packets they may come from
     SEARCH_CREDIT = 64          # octets that may be looked at for each that arrives: the search stays linear
+    CHAIN_STEPS = 16            # frames of a chain that are looked at all the same
     SEARCH_STEP = 1 << 16       # octets passed over before the window is moved up
+    FIRST_KEPT = 1 << 14        # octets kept of one direction until the other one says which protocol it is: RFC 6928's
+                                # initial window, 10 segments
+    TLS_RECORD_MAX = 16384 + 2048       # octets of a record's content: RFC 5246, 6.2.3
+    LATE_SEARCH = 1 << 20       # octets of a connection that began before the capture, on a port of no protocol, in which
+                                # WebSocket frames are looked for
     PENDING_KEPT = 4096         # octets of room a direction keeps for its next partial frame
     NAMES_MAX = 1 << 24         # capture files
 
@@ -40,8 +46,18 @@ cdef struct Trial:              # a search, where a window may be of several pro
     int frames
 
 
+cdef enum Undecoded:            # why octets of a connection are in no row
+    UNDECODED_UNKNOWN = 0       # of no protocol that is known
+    UNDECODED_TLS
+    UNDECODED_COMPRESSED        # in compressed WebSocket messages
+    UNDECODED_REASONS
+
+cdef tuple UNDECODED_NAMES = ("not_recognised", "tls", "compressed")
+
+
 cdef struct Side:               # one direction of a flow
     uint8_t stage
+    bint foreign                # STAGE_START: it does not begin as a client does
     bint searching              # for a frame boundary
     int8_t why                  # the hole before the search (a Why); -1: the capture began inside the stream
     int64_t offset              # in the stream, of the next octet that is not used up: pending[0] if there is one
@@ -71,6 +87,7 @@ cdef struct FlowState:
     void* state                 # the protocol's
     int64_t held                # octets in it that are counted in `buffered`
     uint8_t carrier             # a Carrier: what the streams lie in
+    uint8_t undecoded           # an Undecoded, once the flow is ignored
     Side sides[2]               # by end, as in Flow
     char address[2][ADDRESS_ROOM]
     uint8_t address_size[2]
@@ -79,7 +96,11 @@ cdef struct FlowState:
 cdef struct CaptureCounts:
     int64_t bytes, files, packets, other_slices
     int64_t batches
-    int64_t tls, not_recognised, websockets, messages_limited, capture_faults
+    int64_t websockets, messages_limited, capture_faults
+    int64_t carrier_octets      # WebSocket handshakes, frame headers and control frames; compressed streams
+    int64_t[UNDECODED_REASONS] undecoded_flows
+    int64_t[UNDECODED_REASONS] undecoded_packets
+    int64_t[UNDECODED_REASONS] undecoded_octets
 
 
 cdef dict CAPTURE_LIMITS = {            # name: (default, meaning)
@@ -110,7 +131,7 @@ cdef class CaptureDecoder(Reassembler):
     cdef PcapFile file
     cdef PacketParser packets
     cdef CaptureCounts seen
-    cdef bint strict, across_files, tunnels, feeding, file_over
+    cdef bint strict, across_files, feeding, file_over
     cdef uint64_t slice_index, slice_count
     cdef int64_t batch_rows, batch_bytes
     cdef size_t max_message
@@ -120,13 +141,13 @@ cdef class CaptureDecoder(Reassembler):
     cdef uint8_t port_forced[65536]                     # row + 1, from decode_as; 0: none
     cdef uint8_t* carry                                 # octets of a record that is not whole yet
     cdef size_t carry_at, carry_size, carry_room
-    cdef uint8_t* scratch                               # unmasked WebSocket payload
+    cdef uint8_t* scratch                               # unmasked WebSocket payload: SEARCH_WINDOW octets
     cdef list name_objects
     cdef Text* names
     cdef int32_t name_count, name_room, file_index
 
     def __cinit__(self, *args, **kwargs):
-        self.scratch = <uint8_t*>malloc(65536)
+        self.scratch = <uint8_t*>malloc(SEARCH_WINDOW)
         if self.scratch == NULL:
             raise MemoryError
 
@@ -143,7 +164,6 @@ cdef class CaptureDecoder(Reassembler):
             raise ValueError(f"slice is (i, n) with 0 <= i < n, not {slice!r}")
         self.strict = strictness == "strict"
         self.across_files = flows == "across-files"
-        self.tunnels = tunnels
         self.slice_index, self.slice_count = slice
         self.batch_rows = batch_rows
         self.batch_bytes = min(batch_bytes, 1 << 30)    # a column of a batch has 32-bit offsets
@@ -217,7 +237,7 @@ cdef class CaptureDecoder(Reassembler):
         self.carry_at = self.carry_size = 0
         self.seen.files += 1
         if not self.across_files:
-            self.packets = PacketParser(tunnels=self.tunnels)
+            self.packets.forget()
 
     def feed(self, chunk):
         """The next octets of the file: any contiguous buffer. Bytes and views of bytes are read in place, others are copied.
@@ -298,8 +318,9 @@ cdef class CaptureDecoder(Reassembler):
 
     @property
     def not_a_capture(self):
-        """The present file is no capture at all."""
-        return self.file.fault.reason in (CAPTURE_NOT_A_CAPTURE, CAPTURE_EMPTY, CAPTURE_CUT_HEADER)
+        """The present file is no capture, or none that is read."""
+        cdef int reason = self.file.fault.reason
+        return reason in (CAPTURE_NOT_A_CAPTURE, CAPTURE_EMPTY, CAPTURE_CUT_HEADER) or reason >= CAPTURE_FORMAT
 
     @property
     def fault(self):
@@ -323,11 +344,16 @@ cdef class CaptureDecoder(Reassembler):
             "bytes": c.bytes, "files": c.files, "packets": c.packets, "packets_of_other_slices": c.other_slices,
             "rows": self.table.all_rows, "batches": c.batches, "malformed": self.table.status_rows[<int>ROW_MALFORMED],
             "gap_rows": self.table.status_rows[<int>ROW_GAP], "partial": self.table.status_rows[<int>ROW_PARTIAL],
-            "tls_flows": c.tls, "flows_not_recognised": c.not_recognised, "websocket_flows": c.websockets,
-            "messages_limited": c.messages_limited, "capture_faults": c.capture_faults,
+            "websocket_flows": c.websockets, "carrier_octets": c.carrier_octets, "messages_limited": c.messages_limited, "capture_faults": c.capture_faults,
         }
         stats.update(self.reassembly_stats())
         stats["packet_kinds"] = self.packets.stats()
+        stats["not_decoded"] = not_decoded = {
+            name: {"connections": c.undecoded_flows[i], "packets": c.undecoded_packets[i], "octets": c.undecoded_octets[i]}
+            for i, name in enumerate(UNDECODED_NAMES)
+        }
+        for name, packets, octets in self.packets.undecoded():
+            not_decoded[name] = {"connections": 0, "packets": packets, "octets": octets}
         return stats
 
     @property
@@ -478,27 +504,70 @@ cdef class CaptureDecoder(Reassembler):
         side = &fs.sides[end]
         if side.stage == STAGE_START or side.stage == STAGE_HTTP:
             rows = self.by_port(f)
-            if side.stage == STAGE_HTTP or not rows:
-                self.dismiss(f)                         # what would say the protocol is missing
+            if side.stage == STAGE_HTTP:
+                self.dismiss(f, UNDECODED_UNKNOWN)      # what would say the protocol is missing
                 return
-            side.missing += n + <int64_t>side.size      # too few octets to be read
+            self.pass_over(side, side.size)             # too few octets to be read
+            side.missing += n
             side.why = <int8_t>why
-            self.drop_pending(side)
-            if is_one(rows):
+            if not rows:
+                self.set_foreign(f, end)
+            elif is_one(rows):
                 self.set_protocol(f, first_row(rows))
+                if not f.ignored:
+                    self.replay(f, 1 - end)
             return
         if side.stage == STAGE_PACKED:
             self.lose_packed(f, end, n, why, mark)
             return
-        if side.stage == STAGE_SOCKET and side.socket.need == 0 and not side.socket.lost:
-            if <uint64_t>n <= side.socket.left:
-                side.socket.left -= <uint64_t>n
-                side.socket.at += <uint64_t>n
-            else:
-                side.socket.lost = True
-        elif side.stage == STAGE_SOCKET:
-            side.socket.lost = True
+        if side.stage == STAGE_SOCKET:
+            if side.socket.lost and side.size:
+                self.look(f, end, True)
+            if side.socket.lost or side.socket.need or <uint64_t>n > side.socket.left:
+                self.lose_socket(f, end, n, why, mark)
+                return
+            side.socket.left -= <uint64_t>n
+            side.socket.at += <uint64_t>n
         self.cross(f, end, n, why, mark)
+
+    cdef void on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Octets from before those that this direction began with: they are read as a stretch of their own."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef Side whole = side[0]
+        cdef void* state = fs.state
+        cdef int64_t held = fs.held
+        if fs.protocol == NULL and side.stage == STAGE_START:
+            side.skipped += <int64_t>n
+            return
+        memset(side, 0, sizeof(Side))
+        side.offset = at
+        if fs.protocol == NULL or whole.stage != STAGE_FRAMES:
+            self.begin_search(side, -1)
+            self.put_gap(f, end, <int64_t>n, mark)
+            side[0] = whole
+            return
+        fs.state = fs.protocol.open()
+        if fs.state == NULL:
+            self.counts.no_memory += 1
+        else:
+            fs.held = 0
+            side.stage = STAGE_FRAMES
+            self.begin_search(side, -1)
+            self.search(f, end, p, n, mark)
+            self.end_side(f, end, b"captured after what follows it", mark)
+            self.buffered -= <int64_t>side.size + fs.held
+            free(side.pending)
+            free(side.origins)
+            fs.protocol.close(fs.state)
+        side[0] = whole
+        fs.state = state
+        fs.held = held
+
+    cdef void on_ignored(self, Flow* f, int packets, int64_t n) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        self.seen.undecoded_packets[fs.undecoded] += packets
+        self.seen.undecoded_octets[fs.undecoded] += n
 
     cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
@@ -508,21 +577,35 @@ cdef class CaptureDecoder(Reassembler):
         side = &fs.sides[end]
         if side.stage != STAGE_FRAMES and side.stage != STAGE_SOCKET and side.stage != STAGE_PACKED:
             return
+        self.end_side(f, end, b"stream ended", &f.last)
+
+    cdef void end_side(self, Flow* f, int end, const char* why, const Mark* mark) noexcept nogil:
+        """Rows for what this direction has kept; nothing follows."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
         if side.searching:
             if side.size:
                 self.look(f, end, True)
             if side.searching:
-                self.put_gap(f, end, <int64_t>side.size, &f.last)
+                self.put_gap(f, end, <int64_t>side.size, mark)
         if not side.searching and side.size:
-            self.put_rest(f, end, b"stream ended", &f.last)
-        self.flush(f, end, b"stream ended")
+            self.put_rest(f, end, why, mark)
+        self.flush(f, end, why)
 
     cdef void on_close(self, Flow* f) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef int end
         if fs == NULL:
             return
+        if fs.protocol == NULL and not f.ignored:
+            self.seen.undecoded_flows[<int>UNDECODED_UNKNOWN] += 1
+            self.seen.undecoded_packets[<int>UNDECODED_UNKNOWN] += f.packets
         for end in range(2):
+            if f.ignored:
+                pass
+            elif fs.protocol == NULL and not fs.rows:
+                self.seen.undecoded_octets[<int>UNDECODED_UNKNOWN] += <int64_t>fs.sides[end].size + fs.sides[end].skipped
+            elif fs.sides[end].stage == STAGE_HTTP:     # the other side's handshake was read
+                self.seen.carrier_octets += <int64_t>fs.sides[end].size
             self.buffered -= <int64_t>fs.sides[end].size
             free(fs.sides[end].pending)
             free(fs.sides[end].origins)
@@ -533,8 +616,6 @@ cdef class CaptureDecoder(Reassembler):
         if fs.protocol != NULL:
             self.buffered -= fs.held
             fs.protocol.close(fs.state)
-        elif fs.rows:
-            self.seen.not_recognised += 1
         free(fs)
         f.state = NULL
 
@@ -559,54 +640,108 @@ cdef class CaptureDecoder(Reassembler):
         return self.port_rows[f.port[1]] if self.port_rows[f.port[1]] else self.port_rows[f.port[0]]
 
     cdef void recognise(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """The first octets of a direction. Few octets are kept until they can be told apart."""
+        """The first octets of a direction. They are kept until they can be told apart, or the other direction tells."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
-        cdef size_t held = side.size
-        cdef Mark first = mark[0]
-        cdef Side old
-        cdef int found
-        if held:
-            if not self.append(side, p, n):
-                self.dismiss(f)
-                return
-            p = side.pending
-            n = side.size
-            first = side.first
-        if side.stage == STAGE_HTTP or looks_like_http(p, n) == YES:
-            found = self.handshake(f, end, p, n)
-        else:
-            found = self.guess(f, end, p, n)
-        if found == NO:
-            self.dismiss(f)
-        elif found == MORE:
-            if not held:
-                side.first = mark[0]
-                if not self.append(side, p, n):
-                    self.dismiss(f)
-        elif held:                                      # the octets are ours: take them out, then read them
-            old = side[0]
-            self.buffered -= <int64_t>side.size
-            side.pending = NULL
-            side.size = side.room = 0
-            side.origin_count = 0
-            self.start(f, end, old.pending, old.size, &first, held, mark)
-            free(old.pending)
-        else:
-            self.start(f, end, p, n, mark, n, mark)
-
-    cdef void start(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* first, size_t held,
-                    const Mark* mark) noexcept nogil:
-        """Read what recognise() has seen: p[:held] came with `first`, the rest with `mark`."""
-        cdef FlowState* fs = <FlowState*>f.state
+        cdef const uint8_t* first = p
+        cdef size_t size = n
         cdef size_t head = 0
-        if fs.sides[end].stage == STAGE_SOCKET:
-            head = http_head_size(p, n)
-        if held > head:
-            self.on_octets(f, end, p + head, held - head, first)
-            head = held
-        if n > head and not f.ignored:
-            self.on_octets(f, end, p + head, n - head, mark)
+        cdef bint kept = side.size != 0 and not side.foreign
+        cdef int found
+        if side.foreign:
+            if f.streams[end].anchored or not self.find_socket(f, end, p, n, mark):
+                self.keep_first(f, end, p, n, mark)
+            return
+        if kept:
+            if not self.add_origin(side, side.size, n, mark) or not self.append(side, p, n):
+                self.dismiss(f, UNDECODED_UNKNOWN)
+                self.on_ignored(f, 0, <int64_t>n)
+                return
+            first = side.pending
+            size = side.size
+        if side.stage == STAGE_HTTP or looks_like_http(first, size) == YES:
+            found = self.handshake(f, end, first, size, &head)
+        else:
+            found = self.guess(f, end, first, size)
+        if f.ignored:
+            if not kept:
+                self.on_ignored(f, 0, <int64_t>n)
+        elif found == YES:                              # the octets are ours: take them out, then read them
+            self.seen.carrier_octets += <int64_t>head
+            if kept:
+                self.replay_behind(f, end, head)
+            elif n > head:
+                self.on_octets(f, end, p + head, n - head, mark)
+            if not f.ignored:
+                self.replay(f, 1 - end)
+        else:
+            if found == NO:
+                self.set_foreign(f, end)
+            if f.ignored:
+                if not kept:
+                    self.on_ignored(f, 0, <int64_t>n)
+            elif not kept:
+                self.keep_first(f, end, p, n, mark)
+
+    cdef void keep_first(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Octets of a direction that does not tell the protocol: the other one, or more of them, may. They are kept within
+        bounds, and passed over beyond."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        if side.skipped == 0 and side.missing == 0 and not (side.foreign and fs.sides[1 - end].foreign) \
+                and side.size + n <= (FIRST_KEPT if side.foreign else SEARCH_WINDOW) and self.buffered < self.max_buffered // 4 \
+                and self.add_origin(side, side.size, n, mark) and self.append(side, p, n):
+            return
+        self.pass_over(side, side.size)
+        side.skipped += <int64_t>n
+        if not side.foreign:
+            self.set_foreign(f, end)
+        if fs.sides[0].skipped + fs.sides[1].skipped > LATE_SEARCH and not f.streams[end].anchored:
+            self.dismiss(f, UNDECODED_UNKNOWN)
+
+    cdef void set_foreign(self, Flow* f, int end) noexcept nogil:
+        """This direction does not begin as a client of ours does. If it is the client's, or neither does, the connection is
+        none of ours; one that began before the capture may still be a WebSocket."""
+        cdef FlowState* fs = <FlowState*>f.state
+        fs.sides[end].foreign = True
+        if f.streams[0].anchored or f.streams[1].anchored:
+            if end == f.client or fs.sides[1 - end].foreign:
+                self.dismiss(f, UNDECODED_UNKNOWN)
+        elif fs.sides[1 - end].foreign:
+            self.pass_over(&fs.sides[1 - end], fs.sides[1 - end].size)
+
+    cdef void replay(self, Flow* f, int end) noexcept nogil:
+        """Read what a direction has kept, now that more is known."""
+        self.replay_behind(f, end, 0)
+
+    cdef void replay_behind(self, Flow* f, int end, size_t head) noexcept nogil:
+        """As replay; but its first `head` octets are read."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef uint8_t* pending = side.pending
+        cdef Origin* origins = side.origins
+        cdef size_t size = side.size
+        cdef int count = side.origin_count
+        cdef size_t at, stop
+        cdef int i
+        if size == 0:
+            return
+        self.buffered -= <int64_t>size
+        side.pending = NULL
+        side.size = side.room = side.need = 0
+        side.origins = NULL
+        side.origin_count = side.origin_room = 0
+        side.at = side.reach = side.wait = 0
+        side.frames = 0
+        for i in range(count):
+            at = max(origins[i].at, head)
+            stop = origins[i + 1].at if i + 1 < count else size
+            if at < stop:
+                if f.ignored:
+                    self.on_ignored(f, 0, <int64_t>(stop - at))
+                else:
+                    self.on_octets(f, end, pending + at, stop - at, &origins[i].mark)
+        free(pending)
+        free(origins)
 
     cdef int guess(self, Flow* f, int end, const uint8_t* p, size_t n) noexcept nogil:
         """A Verdict; YES: the flow has its protocol and both directions read frames."""
@@ -615,11 +750,18 @@ cdef class CaptureDecoder(Reassembler):
         cdef int i, verdict
         cdef bint more = False
         if not (self.port_forced[f.port[0]] or self.port_forced[f.port[1]]):
-            verdict = looks_like_tls(p, n)
+            verdict = looks_like_tls(p, n, not f.streams[end].anchored)
             if verdict == YES:
-                self.seen.tls += 1
+                self.dismiss(f, UNDECODED_TLS)
                 return NO
             if verdict == MORE or looks_like_http(p, n) == MORE:
+                more = True
+        if not f.streams[end].anchored:
+            verdict = self.socket_opens(f, end, p, n, &i)
+            if verdict == YES:
+                self.open_socket(f, end, i, p[1] & 0x80 != 0)
+                return NO if f.ignored else YES
+            if verdict == MORE:
                 more = True
         if is_one(rows):
             if more:
@@ -630,11 +772,11 @@ cdef class CaptureDecoder(Reassembler):
             if not (rows if rows else self.wanted) >> i & 1:
                 continue
             verdict = protocols[i].sniff(p, n)
-            if verdict == YES:
-                if not rows or f.client < 0:
-                    f.client = <int8_t>end
+            if verdict == YES or verdict == SERVERS:
+                if f.client < 0 or not (rows or protocols[i].both_open):
+                    f.client = <int8_t>(end if verdict == YES else 1 - end)
                 self.set_protocol(f, i + 1)
-                if fs.sides[end].missing == 0:
+                if fs.sides[end].missing == 0 and fs.sides[end].skipped == 0:
                     fs.sides[end].searching = False     # it begins here, also where no SYN was seen
                 return YES
             if verdict == MORE:
@@ -653,7 +795,7 @@ cdef class CaptureDecoder(Reassembler):
             fs.sides[end].trials = <Trial*>calloc(PROTOCOLS, sizeof(Trial))
             if fs.sides[end].trials == NULL:
                 self.counts.no_memory += 1
-                self.dismiss(f)
+                self.dismiss(f, UNDECODED_UNKNOWN)
                 return
         self.begin_frames(f)
 
@@ -719,10 +861,11 @@ cdef class CaptureDecoder(Reassembler):
         if fs.state == NULL:
             self.counts.no_memory += 1
             fs.protocol = NULL
-            self.dismiss(f)
+            self.dismiss(f, UNDECODED_UNKNOWN)
             return
         fs.rows = 0
         for end in range(2):
+            fs.sides[end].foreign = False
             free(fs.sides[end].trials)
             fs.sides[end].trials = NULL
         self.begin_frames(f)
@@ -731,8 +874,8 @@ cdef class CaptureDecoder(Reassembler):
         """Leave the first stage. Octets that were kept are those of a search, or the beginning of the first frame."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
-        cdef int64_t missing
-        cdef int end
+        cdef int64_t missing, skipped
+        cdef int end, origins
         f.client = <int8_t>self.client_of(f)
         for end in range(2):
             side = &fs.sides[end]
@@ -740,25 +883,36 @@ cdef class CaptureDecoder(Reassembler):
                 continue
             side.stage = STAGE_FRAMES
             missing = side.missing                      # a hole before the protocol was known
-            if missing or fs.protocol == NULL or not f.streams[end].anchored:
-                self.begin_search(side, side.why if missing else WHY_NO_FRAME if f.streams[end].anchored else -1)
+            skipped = side.skipped
+            if missing or skipped or fs.protocol == NULL or not f.streams[end].anchored:
+                origins = side.origin_count
+                self.begin_search(side, side.why if missing else -1 if not f.streams[end].anchored else
+                                  WHY_LIMIT if skipped else WHY_NO_FRAME)
+                side.origin_count = origins             # of the octets that are kept: see replay
                 side.missing = missing
-                if side.size:
-                    self.add_origin(side, 0, side.size, &side.first)
+                side.skipped = skipped
 
-    cdef void dismiss(self, Flow* f) noexcept nogil:
-        """Not ours, or nothing more can be read."""
+    cdef void dismiss(self, Flow* f, int reason) noexcept nogil:
+        """Not ours, or nothing more can be read: from here on the connection is counted, an Undecoded says why."""
         cdef FlowState* fs = <FlowState*>f.state
+        cdef int end
+        if f.ignored:
+            return
+        fs.undecoded = <uint8_t>reason
+        self.seen.undecoded_flows[reason] += 1
         if fs.protocol == NULL:
-            self.seen.not_recognised += 1
-        self.drop_pending(&fs.sides[0])
-        self.drop_pending(&fs.sides[1])
+            self.seen.undecoded_packets[reason] += f.packets
+        for end in range(2):
+            self.seen.undecoded_octets[reason] += <int64_t>fs.sides[end].size + fs.sides[end].skipped
+            fs.sides[end].skipped = 0
+            self.drop_pending(&fs.sides[end])
         self.ignore(f)
 
     # ---- WebSocket ----------------------------------------------------------------------------------------------------
 
-    cdef int handshake(self, Flow* f, int end, const uint8_t* p, size_t n) noexcept nogil:
-        """GET ... Upgrade, or 101 Switching Protocols, with a subprotocol that is ours (RFC 6455, 4.1, 4.2.2)."""
+    cdef int handshake(self, Flow* f, int end, const uint8_t* p, size_t n, size_t* head) noexcept nogil:
+        """GET ... Upgrade, or 101 Switching Protocols, with a subprotocol that is ours (RFC 6455, 4.1, 4.2.2). `head`: its
+        octets."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef size_t size = http_head_size(p, n)
@@ -766,20 +920,21 @@ cdef class CaptureDecoder(Reassembler):
         cdef bint request = p[0] == c"G"
         cdef int row
         side.stage = STAGE_HTTP
+        head[0] = size
         if size == 0:
-            return MORE if n < HTTP_HEAD_MAX else NO
+            return MORE if n < HTTP_HEAD_MAX else self.refuse(f, end)
         upgrade = http_field(p, size, b"\r\nupgrade:", 10)
         if upgrade.at == NULL or find_text(upgrade.at, upgrade.size, b"websocket", 9) == NULL:
-            return NO
+            return self.refuse(f, end)
         if not request and (size < 12 or memcmp(p + 9, b"101", 3) != 0):
-            return NO
+            return self.refuse(f, end)
         if fs.protocol == NULL:
             subprotocol = http_field(p, size, b"\r\nsec-websocket-protocol:", 25)
             row = self.by_subprotocol(&subprotocol)
             if row == 0:
                 row = first_row(self.by_port(f))
             if row == 0:
-                return NO
+                return self.refuse(f, end)
             if request:
                 f.client = <int8_t>end
             elif f.client < 0:
@@ -795,6 +950,105 @@ cdef class CaptureDecoder(Reassembler):
             return NO
         side.stage = STAGE_SOCKET
         return YES
+
+    cdef int refuse(self, Flow* f, int end) noexcept nogil:
+        """HTTP that is no handshake of ours. A response alone does not decide: the request may name the subprotocol."""
+        cdef FlowState* fs = <FlowState*>f.state
+        if fs.protocol != NULL:
+            self.dismiss(f, UNDECODED_UNKNOWN)
+        return NO
+
+    cdef int socket_frame(self, const Protocol* protocol, void* state, const uint8_t* p, size_t n, bint masked,
+                          size_t* size, bint* counts) noexcept nogil:
+        """Does a WebSocket message begin here that holds nothing but faultless frames of the protocol, or a control frame?
+        A Verdict, as Protocol.plausible. `counts`: it is a message."""
+        cdef int direction = 0 if masked else 1
+        cdef size_t got = 0
+        cdef size_t at = 0
+        cdef size_t step = 0
+        cdef int verdict = YES
+        cdef int part = ws_part(p, n, masked, self.scratch, SEARCH_WINDOW, size, &got)
+        counts[0] = part == WS_MESSAGE
+        if part == WS_NONE or (part == WS_MESSAGE and got == 0):
+            return NO
+        while at < got and verdict == YES:
+            verdict = protocol.plausible(state, direction, self.scratch + at, got - at, &step)
+            if verdict == YES:
+                at += step
+        if part == WS_SHORT:
+            return NO if verdict == NO else MORE
+        return YES if verdict == YES else NO
+
+    cdef int socket_opens(self, Flow* f, int end, const uint8_t* p, size_t n, int* row) noexcept nogil:
+        """Of a stream that began before the capture: are these octets, from a packet's first, whole WebSocket messages that
+        hold whole, faultless frames? A Verdict; YES: of protocols[row - 1]."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef uint32_t rows = self.by_port(f)
+        cdef bint masked = n > 1 and p[1] & 0x80 != 0
+        cdef bint counts = False
+        cdef bint more = False
+        cdef int i, verdict, messages
+        cdef size_t at, size = 0
+        if f.client >= 0 and n > 1 and masked != (end == f.client):
+            return NO
+        for i in range(PROTOCOLS):
+            if not (rows if rows else self.wanted) >> i & 1 or protocols[i].subprotocol.size == 0:
+                continue
+            if fs.protocol != NULL and fs.protocol != &protocols[i]:
+                continue
+            at = 0
+            messages = 0
+            verdict = YES
+            while at < n and verdict == YES:
+                verdict = self.socket_frame(&protocols[i], NULL, p + at, n - at, masked, &size, &counts)
+                if verdict == YES:
+                    at += size
+                    messages += counts
+            if verdict == YES and messages:
+                row[0] = i + 1
+                return YES
+            more = more or verdict == YES or (verdict == MORE and size <= FIRST_KEPT)
+        return MORE if more else NO
+
+    cdef void open_socket(self, Flow* f, int end, int row, bint masked) noexcept nogil:
+        """The connection is a WebSocket whose handshake was not captured, and a message begins here in this direction. Whose
+        frames are masked is the client (5.1)."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side
+        cdef int i
+        self.seen.websockets += 1
+        f.client = <int8_t>(end if masked else 1 - end)
+        if fs.protocol == NULL:
+            self.set_protocol(f, row)
+            if f.ignored:
+                return
+        for i in range(2):
+            side = &fs.sides[i]
+            side.socket = <WebSocket*>calloc(1, sizeof(WebSocket))
+            if side.socket == NULL:
+                self.counts.no_memory += 1
+                self.dismiss(f, UNDECODED_UNKNOWN)
+                return
+            side.stage = STAGE_SOCKET
+            side.socket.lost = i != end
+
+    cdef bint find_socket(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """A packet of a connection that began before the capture, and in which nothing was read yet: if WebSocket messages
+        begin with it, it is read. True: it was."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef int row = 0
+        if n < 2 or not ws_may_begin(p[0]) or self.socket_opens(f, end, p, n, &row) != YES:
+            return False
+        self.pass_over(side, side.size)
+        self.open_socket(f, end, row, p[1] & 0x80 != 0)
+        if f.ignored:
+            self.on_ignored(f, 0, <int64_t>n)
+            return True
+        self.on_octets(f, end, p, n, mark)
+        if not f.ignored:
+            self.replay(f, 1 - end)
+        return True
 
     cdef int by_subprotocol(self, const Span* value) noexcept nogil:
         """The protocol named in Sec-WebSocket-Protocol: `mqtt`, and `mqttv3.1` as older clients say; 0: none."""
@@ -815,31 +1069,70 @@ cdef class CaptureDecoder(Reassembler):
         cdef size_t at = 0
         cdef size_t k
         if w.lost:
-            if not ws_plausible(p, n, end == f.client):
-                self.cross(f, end, <int64_t>n, side.why, mark)
-                return
-            memset(w, 0, sizeof(WebSocket))
+            self.search(f, end, p, n, mark)
+            return
         while at < n and not f.ignored:
             if w.left == 0:
-                at += ws_header(w, p + at, n - at)
-                if w.need or w.left == 0:
+                k = ws_header(w, p + at, n - at)
+                at += k
+                if w.need:
+                    self.seen.carrier_octets += <int64_t>k
+                    continue
+                if not ws_usual(w):
+                    self.seen.carrier_octets -= <int64_t>(w.have - k)
+                    self.put_malformed(f, end, b"WebSocket: not the header of a frame", mark)
+                    self.lose_socket(f, end, 0, WHY_NO_FRAME, mark)
+                    side.skipped += <int64_t>w.have
+                    if at < n:
+                        self.search(f, end, p + at, n - at, mark)
+                    return
+                self.seen.carrier_octets += <int64_t>k
+                if w.left == 0:
                     continue
                 if w.compressed and w.data:
                     self.put_malformed(f, end, b"compressed WebSocket message (RSV1): not decoded", mark)
-                    self.dismiss(f)
-                    return
+                    self.dismiss(f, UNDECODED_COMPRESSED)
+                    break
             k = min(n - at, <size_t>65536)
             if k > w.left:
                 k = <size_t>w.left
-            if w.data:
-                if w.masked:
-                    unmask(w, p + at, k, self.scratch)
-                    self.consume(f, end, self.scratch, k, mark)
-                else:
-                    self.consume(f, end, p + at, k, mark)
+            if not w.data:
+                self.seen.carrier_octets += <int64_t>k
+            elif w.masked:
+                unmask(w, p + at, k, self.scratch)
+                self.consume(f, end, self.scratch, k, mark)
+            else:
+                self.consume(f, end, p + at, k, mark)
             w.left -= k
             w.at += k
             at += k
+        if at < n:
+            self.on_ignored(f, 0, <int64_t>(n - at))
+
+    cdef void lose_socket(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        """`n` octets are missing, frame headers among them, or no header is where one should be: how many octets of the
+        protocol's stream are missing is not known. The next frame is searched: see chain."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        if side.searching:
+            if side.size:
+                self.look(f, end, True)
+            if side.searching:
+                self.pass_over(side, side.size)
+        if not side.searching:
+            if side.size:
+                self.put_rest(f, end, why_text(why), mark)
+            self.flush(f, end, why_text(why))
+            self.begin_search(side, why)
+        side.missing += n
+        side.credit = 0
+        side.socket.lost = True
+
+    cdef void resume_socket(self, Flow* f, int end) noexcept nogil:
+        """WebSocket frames begin at pending[at]: what is before it is part of the hole, the rest is read."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        self.pass_over(side, side.at)
+        memset(side.socket, 0, sizeof(WebSocket))
+        self.replay(f, end)
 
     # ---- compressed streams, and those that end in TLS ----------------------------------------------------------------
 
@@ -852,9 +1145,8 @@ cdef class CaptureDecoder(Reassembler):
             return False
         fs.carrier = <uint8_t>carrier
         if carrier == CARRIER_TLS:
-            self.seen.tls += 1
             self.put_gap_row(f, end, b"TLS from here on: not decoded", mark)
-            self.dismiss(f)
+            self.dismiss(f, UNDECODED_TLS)
             return True
         for i in range(2):
             self.open_unpacker(f, i, mark)
@@ -866,6 +1158,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef Side* other = &fs.sides[1 - end]
         cdef Side old = other[0]
         if f.ignored:
+            self.on_ignored(f, 0, <int64_t>n)
             return
         if n:
             self.on_octets(f, end, p, n, mark)
@@ -916,6 +1209,7 @@ cdef class CaptureDecoder(Reassembler):
         if side.broken:
             side.skipped += <int64_t>n
             return
+        self.seen.carrier_octets += <int64_t>n
         u = <Unpacker>side.unpacker
         try:
             u.feed(p, n)
@@ -1198,7 +1492,12 @@ cdef class CaptureDecoder(Reassembler):
 
     cdef void search(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """More octets to find a boundary in."""
-        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef Side* other = &fs.sides[1 - end]
+        if side.why < 0 and side.stage == STAGE_FRAMES and side.offset == 0 and other.offset == 0 and other.searching \
+                and self.find_socket(f, end, p, n, mark):
+            return
         if not self.add_origin(side, side.size, n, mark) or not self.append(side, p, n):
             self.pass_over(side, side.size)
             self.lost_octets(f, end, p, n, mark)
@@ -1216,6 +1515,11 @@ cdef class CaptureDecoder(Reassembler):
                 return
         else:
             while self.find(f, end, final):
+                if side.stage == STAGE_SOCKET and side.socket.lost:
+                    self.resume_socket(f, end)
+                    if final and side.searching and side.size and not f.ignored:
+                        self.look(f, end, True)
+                    return
                 self.read_window(f, end)
                 if not side.searching:
                     return
@@ -1246,12 +1550,18 @@ cdef class CaptureDecoder(Reassembler):
         """Do faultless frames begin at pending[at]? They do if they end exactly where a packet ended a write: two of them,
         or one that also begins with a packet's octets; or if CHAIN of them go on for CHAIN_SPAN octets. A payload that holds
         such frames itself breaks the chain where it ends. `final`: nothing follows, and CHAIN from a packet's first
-        octet must do."""
+        octet must do.
+
+        In a WebSocket whose frame boundary is lost the same holds for its messages, each of which must hold nothing but
+        whole, faultless frames: a WebSocket inside a payload ends where the payload ends. Control frames are no evidence.
+        """
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
+        cdef bint socket = side.stage == STAGE_SOCKET and side.socket.lost
+        cdef bint counts = True
         cdef size_t size = 0
         cdef int enough = 1 if packet_start else 2
-        cdef int verdict
+        cdef int verdict, steps = 0
         cdef int direction = 0 if end == f.client else 1
         if side.reach < side.at:
             side.reach = side.at
@@ -1261,11 +1571,19 @@ cdef class CaptureDecoder(Reassembler):
                 return YES
             if side.frames >= CHAIN and side.reach - side.at >= CHAIN_SPAN:
                 return YES
+            if side.credit < 0 and steps == CHAIN_STEPS:
+                return NO                               # as much was looked at as the octets there are allow
+            steps += 1
             if side.reach == side.size:
                 side.wait = side.size + 1
                 verdict = MORE
             else:
-                verdict = fs.protocol.plausible(fs.state, direction, side.pending + side.reach, side.size - side.reach, &size)
+                if socket:
+                    verdict = self.socket_frame(fs.protocol, fs.state, side.pending + side.reach, side.size - side.reach,
+                                                direction == 0, &size, &counts)
+                else:
+                    verdict = fs.protocol.plausible(fs.state, direction, side.pending + side.reach,
+                                                    side.size - side.reach, &size)
                 side.credit -= 16 + <int64_t>min(size, side.size - side.reach)
                 side.wait = side.reach + size
             if verdict == MORE and size <= SEARCH_WINDOW:
@@ -1275,7 +1593,7 @@ cdef class CaptureDecoder(Reassembler):
             if verdict != YES:
                 return NO
             side.reach += size
-            side.frames += 1
+            side.frames += counts
 
     cdef bint ends_write(self, Side* side, size_t at) noexcept nogil:
         """Does a packet that ended a write end at pending[at - 1]?"""
@@ -1423,9 +1741,9 @@ cdef class CaptureDecoder(Reassembler):
         cdef char text[128]
         cdef int size
         if side.need:
-            size = snprintf(text, sizeof(text), "%s: %zu of %zu octets", why, side.size, side.need)
+            size = snprintf(text, sizeof(text), "%s: %zu of %zu octets read", why, side.size, side.need)
         else:
-            size = snprintf(text, sizeof(text), "%s: %zu octets of a message of unknown size", why, side.size)
+            size = snprintf(text, sizeof(text), "%s: %zu octets of a message of unknown size read", why, side.size)
         self.context(f, end, &side.first, mark, side.offset, <int64_t>(side.need if side.need else side.size), &m)
         fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
         self.count_held(fs)
@@ -1536,11 +1854,24 @@ cdef inline int first_row(uint32_t rows) noexcept nogil:
     return 0
 
 
-cdef int looks_like_tls(const uint8_t* p, size_t n) noexcept nogil:
-    """A handshake record: type 22, version 3.0 to 3.4 (RFC 8446, 5.1)."""
-    if p[0] != 22 or (n > 1 and p[1] != 3) or (n > 2 and p[2] > 4):
+cdef int looks_like_tls(const uint8_t* p, size_t n, bint late) noexcept nogil:
+    """A handshake record: type 22, version 3.0 to 3.4 (RFC 8446, 5.1). `late`: the capture may have begun behind the
+    handshake, with a record of another type; then its length, and where the next one begins, must fit, too."""
+    cdef size_t size
+    if (n > 1 and p[1] != 3) or (n > 2 and p[2] > 4):
         return NO
-    return YES if n > 2 else MORE
+    if p[0] == 22:
+        return YES if n > 2 else MORE
+    if not late or not 20 <= p[0] <= 23:
+        return NO
+    if n < 5:
+        return MORE
+    size = load_u16(p + 3)
+    if size == 0 or size > TLS_RECORD_MAX or (p[0] == 21 and size < 2):
+        return NO
+    if n > size + 5 and not (20 <= p[size + 5] <= 23 and (n < size + 7 or p[size + 6] == 3)):
+        return NO
+    return YES
 
 
 cdef int looks_like_http(const uint8_t* p, size_t n) noexcept nogil:

@@ -4,7 +4,10 @@
 # MPLS RFC 3032, PPPoE RFC 2516, GRE RFC 2784 and 2890, VXLAN RFC 7348, GENEVE RFC 8926,
 # ERSPAN draft-foschiano-erspan.
 #
-# A header is read only where its octets were captured; lengths come from the IP header, since link layers pad.
+# A header is read only where its octets were captured. Every length field that a layer has ends what is inside it
+# (`bound`), since link layers pad: 802.3, PPPoE, the control word of a pseudowire, IPv4, IPv6, jumbograms, PPTP's GRE, UDP
+# and NFLOG. An inner length never reaches beyond an outer one. Without an outer one the length of the IP header counts,
+# also where it says more than the frame had: then the frame was cut when it was captured.
 # Checksums are not looked at: captures of one's own traffic are taken before the card fills them in.
 # Not read: IEEE 802.11, Token Ring, USB, encrypted (ESP) and compressed headers.
 #
@@ -27,6 +30,7 @@ cdef enum:
     TCP_URG = 32
 
 cdef enum:
+    NO_LENGTH = 1 << 30         # octets: more than a packet has
     MAX_LAYERS = 24             # VLAN tags, MPLS stacks, extension headers and tunnels of one packet together
     DATAGRAMS = 64              # datagrams being put together at a time; the oldest gives way
     DATAGRAM_OCTETS = 65536     # of one, without its header (RFC 791: 65,535 with it)
@@ -122,6 +126,7 @@ cdef struct Datagram:           # fragments of one IP datagram, by offset
     int64_t ts_ns               # of its first fragment
     uint32_t size               # octets in all; 0: the last fragment is not there yet
     uint32_t units              # of eight octets that are there
+    int64_t fragments, wire     # held, and their octets on the wire
     uint8_t* octets             # DATAGRAM_OCTETS, then a bit for each unit
 
 
@@ -129,6 +134,8 @@ cdef struct Layer:              # where the parser is
     const uint8_t* p
     size_t n                    # octets captured from there on
     size_t wire                 # octets there were, captured or not
+    size_t limit                # octets that the length fields of the layers around it allow; NO_LENGTH: none has said
+    bint ethernet               # an EtherType of at most 1,500 is a length (IEEE 802.3, 3.2.6)
     int layers
     bint joined                 # inside a datagram that was put together
     uint32_t realm
@@ -151,6 +158,9 @@ cdef class PacketParser:
     `fragments`: put IP fragments together; else hand them on raw."""
 
     cdef int64_t counts[PACKET_REASONS]
+    cdef int64_t octets[PACKET_REASONS]         # on the wire
+    cdef int64_t joined, joined_octets          # fragments held, of datagrams that became whole
+    cdef uint32_t wire                          # octets of the present packet
     cdef bint tunnels, fragments
     cdef Datagram* datagrams
     cdef int64_t now_ns
@@ -170,19 +180,37 @@ cdef class PacketParser:
         """Packets by what became of them."""
         return {name: self.counts[i] for i, name in enumerate(PACKET_REASON_NAMES)}
 
+    cdef list undecoded(self):
+        """(reason, packets, octets on the wire) of packets that are no TCP segment; fragments: of datagrams never whole."""
+        cdef int i
+        cdef list found = [("fragments", self.counts[<int>PACKET_FRAGMENT_HELD] - self.joined,
+                            self.octets[<int>PACKET_FRAGMENT_HELD] - self.joined_octets)]
+        for i in range(<int>PACKET_UDP, <int>PACKET_FILE_FAULT):
+            found.append((PACKET_REASON_NAMES[i], self.counts[i], self.octets[i]))
+        return found
+
+    cdef void forget(self) noexcept nogil:
+        """Another capture begins: no fragment of it belongs to those before."""
+        cdef int i
+        for i in range(DATAGRAMS if self.datagrams != NULL else 0):
+            self.datagrams[i].used = False
+
     cdef inline int parse(self, const PacketRecord* r, Segment* out) noexcept nogil:
         """A PacketReason; PACKET_TCP: `out` is filled."""
         cdef Layer x
         cdef int reason
         x.p = r.data
         x.n = r.captured_size
-        x.wire = max(r.original_size, r.captured_size)
+        x.wire = self.wire = max(r.original_size, r.captured_size)
+        x.limit = NO_LENGTH
+        x.ethernet = False
         x.layers = 0
         x.joined = False
         x.realm = 0
         self.now_ns = r.ts_ns
         reason = self.link(&x, r.link_type, out)
         self.counts[reason] += 1
+        self.octets[reason] += self.wire
         return reason
 
     # ---- link layers
@@ -214,8 +242,15 @@ cdef class PacketParser:
             return False
         x.p += n
         x.n -= n
-        x.wire -= n
+        x.wire -= n                                         # n <= x.n <= x.wire, x.limit
+        x.limit -= n
         return True
+
+    cdef inline void bound(self, Layer* x, size_t size) noexcept nogil:
+        """A length field says that `size` octets follow: what is behind them is padding."""
+        x.limit = min(x.limit, size)
+        x.wire = min(x.wire, x.limit)
+        x.n = min(x.n, x.limit)
 
     cdef inline int after(self, Layer* x, size_t header, size_t at, Segment* out) noexcept nogil:
         """The EtherType at `at` of a header of `header` octets says what follows it."""
@@ -227,6 +262,7 @@ cdef class PacketParser:
         return self.network(x, kind, out)
 
     cdef inline int ethernet(self, Layer* x, Segment* out) noexcept nogil:
+        x.ethernet = True
         return self.after(x, 14, 12, out)
 
     cdef int null(self, Layer* x, Segment* out) noexcept nogil:
@@ -260,7 +296,14 @@ cdef class PacketParser:
         return PACKET_OTHER_NETWORK
 
     cdef int pppoe(self, Layer* x, Segment* out) noexcept nogil:
-        return self.ppp(x, out) if self.skip(x, 6) else PACKET_CUT
+        """Version and type, code, session (2), length of what follows (2)."""
+        cdef size_t size
+        if x.n < 6:
+            return PACKET_CUT
+        size = load_u16(x.p + 4)
+        self.skip(x, 6)
+        self.bound(x, size)
+        return self.ppp(x, out)
 
     cdef int nflog(self, Layer* x, Segment* out) noexcept nogil:
         """Family, version, resource; then attributes: length and type in the byte order of the machine, value, padding."""
@@ -278,8 +321,7 @@ cdef class PacketParser:
                 return PACKET_MALFORMED
             if kind == 9:                                   # NFULA_PAYLOAD
                 self.skip(x, 4)
-                x.wire = size - 4
-                x.n = min(x.n, x.wire)
+                self.bound(x, size - 4)
                 return self.ip(x, out)
             if not self.skip(x, min((size + 3) & ~<size_t>3, x.n)):
                 break
@@ -298,11 +340,14 @@ cdef class PacketParser:
                     return PACKET_CUT
                 kind = load_u16(x.p + 2)
                 self.skip(x, 4)
+                x.ethernet = True
                 continue
             if kind == 0x8847 or kind == 0x8848:
                 return self.mpls(x, out)
             if kind == 0x8864:
                 return self.pppoe(x, out)
+            if kind <= 1500 and x.ethernet:
+                self.bound(x, <size_t>kind)
             if kind <= 1500 and x.n >= 8 and x.p[0] == 0xAA and x.p[1] == 0xAA and x.p[2] == 3 \
                     and x.p[3] == 0 and x.p[4] == 0 and x.p[5] == 0:
                 kind = load_u16(x.p + 6)                    # 802.2 LLC and SNAP, RFC 1042
@@ -313,6 +358,7 @@ cdef class PacketParser:
     cdef int mpls(self, Layer* x, Segment* out) noexcept nogil:
         """Labels to the bottom of the stack; the first four bits behind them tell IP from a pseudowire (RFC 4928)."""
         cdef bint bottom = False
+        cdef size_t size
         while not bottom:
             x.layers += 1
             if x.layers > MAX_LAYERS:
@@ -324,7 +370,11 @@ cdef class PacketParser:
         if x.n and (x.p[0] >> 4 == 4 or x.p[0] >> 4 == 6):
             return self.ip(x, out)
         if x.n >= 18 and x.p[0] >> 4 == 0:                  # control word, then Ethernet (RFC 4385, RFC 4448)
-            self.skip(x, 4)
+            size = x.p[1] & 0x3F                            # with the control word; 0: too long to have been padded
+            if size:
+                self.bound(x, size)
+            if not self.skip(x, 4):
+                return PACKET_MALFORMED
             return self.ethernet(x, out)
         return PACKET_OTHER_NETWORK
 
@@ -340,6 +390,11 @@ cdef class PacketParser:
         if x.p[0] >> 4 == 6:
             return self.ipv6(x, out)
         return PACKET_OTHER_NETWORK
+
+    cdef inline void ip_length(self, Layer* x, size_t size) noexcept nogil:
+        """As bound; but outside of all lengths it also says how many octets there were of which fewer were captured."""
+        x.wire = x.limit = min(x.limit, size)
+        x.n = min(x.n, x.limit)
 
     cdef inline int ipv4(self, Layer* x, Segment* out) noexcept nogil:
         """
@@ -359,8 +414,9 @@ cdef class PacketParser:
             total = x.wire                                  # segmentation offload: the card would have filled it in
         if header < 20 or total < header:
             return PACKET_MALFORMED
-        x.wire = total
-        x.n = min(x.n, total)
+        self.ip_length(x, total)
+        if x.wire < header:
+            return PACKET_MALFORMED
         out.ip_version = 4
         memset(out.src, 0, 32)
         memcpy(out.src, p + 12, 4)
@@ -386,10 +442,27 @@ cdef class PacketParser:
         memcpy(out.src, p + 8, 16)
         memcpy(out.dst, p + 24, 16)
         self.skip(x, 40)
-        if size:                                            # else a jumbogram (RFC 2675), or segmentation offload
-            x.wire = size
-            x.n = min(x.n, size)
+        if size:                                            # else a jumbogram, or segmentation offload
+            self.ip_length(x, size)
+        elif p[6] == 0:
+            self.jumbogram(x)
         return self.extension(x, p[6], out)
+
+    cdef void jumbogram(self, Layer* x) noexcept nogil:
+        """The option of the hop-by-hop header that holds the payload's length, RFC 2675 section 2."""
+        cdef size_t at = 2
+        cdef size_t end = min(x.n, (<size_t>x.p[1] + 1) * 8 if x.n >= 2 else 0)
+        while at < end:
+            if x.p[at] == 0:                                # Pad1
+                at += 1
+                continue
+            if end - at < 2:
+                return
+            if x.p[at] == 0xC2:
+                if end - at >= 6 and x.p[at + 1] == 4:
+                    self.ip_length(x, load_u32(x.p + at + 2))
+                return
+            at += 2 + <size_t>x.p[at + 1]
 
     cdef int extension(self, Layer* x, int kind, Segment* out) noexcept nogil:
         """IPv6 extension headers, RFC 8200 section 4."""
@@ -447,11 +520,15 @@ cdef class PacketParser:
             d.protocol = <uint8_t>protocol
         # units beyond the end can only come from fragments that contradict the last one: then it is never whole
         if d.size == 0 or d.units != (d.size + 7) >> 3:
+            d.fragments += 1
+            d.wire += self.wire
             return PACKET_FRAGMENT_HELD
+        self.joined += d.fragments
+        self.joined_octets += d.wire
         d.used = False                                      # its octets stay until the next fragment
         x.joined = True
         x.p = d.octets
-        x.n = x.wire = d.size
+        x.n = x.wire = x.limit = d.size
         if out.ip_version == 6:
             return self.extension(x, d.protocol, out)
         return self.transport(x, protocol, out)
@@ -491,6 +568,7 @@ cdef class PacketParser:
         d.id = id
         d.ts_ns = self.now_ns
         d.size = d.units = 0
+        d.fragments = d.wire = 0
         return d
 
     # ---- transport and tunnels
@@ -535,7 +613,9 @@ cdef class PacketParser:
         return PACKET_TCP
 
     cdef int udp(self, Layer* x, Segment* out) noexcept nogil:
+        """Source port, destination, length with this header (0: segmentation offload), checksum."""
         cdef int port
+        cdef size_t size
         if not self.tunnels or x.n < 16:
             return PACKET_UDP
         port = load_u16(x.p + 2)
@@ -544,7 +624,12 @@ cdef class PacketParser:
         x.layers += 1
         if x.layers > MAX_LAYERS:
             return PACKET_LAYERS
-        self.skip(x, 8)
+        size = load_u16(x.p + 4)
+        if size:
+            self.bound(x, size)
+        self.skip(x, min(x.n, <size_t>8))
+        if x.n < 8:
+            return PACKET_MALFORMED if x.wire < 8 else PACKET_CUT
         return self.geneve(x, out) if port == 6081 else self.vxlan(x, out)
 
     cdef int vxlan(self, Layer* x, Segment* out) noexcept nogil:
@@ -571,13 +656,19 @@ cdef class PacketParser:
         """Flags C (checksum), R (routing), K (key), S (sequence), version; then the EtherType of what is inside."""
         cdef int flags, kind
         cdef size_t header = 4
+        cdef size_t size
         if x.n < 4:
             return PACKET_CUT
         flags = load_u16(x.p)
         kind = load_u16(x.p + 2)
         if flags & 7 == 1:                                  # PPTP's, RFC 2637: K is set, A adds four octets
             header = 8 + (4 if flags & 0x1000 else 0) + (4 if flags & 0x0080 else 0)
-            return self.ppp(x, out) if self.skip(x, header) else PACKET_CUT
+            if x.n < header:
+                return PACKET_CUT
+            size = load_u16(x.p + 4)                        # the key's first half: octets behind this header
+            self.skip(x, header)
+            self.bound(x, size)
+            return self.ppp(x, out)
         if flags & 0xC000:                                  # either brings checksum and offset
             header += 4
         header += (4 if flags & 0x2000 else 0) + (4 if flags & 0x1000 else 0)

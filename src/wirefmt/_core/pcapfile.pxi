@@ -11,6 +11,8 @@
 # Uses: be, buffers. Included by _core.pyx.
 from libc.stdint cimport INT64_MAX
 
+from wirefmt.spec.captures import FORMATS as CAPTURE_FORMATS
+
 cdef enum:
     MAX_RECORD = 262144             # octets of one packet: libpcap's largest snapshot length
     MAX_BLOCK = MAX_RECORD + 65536  # of a pcapng block that is read; options may follow the packet
@@ -22,6 +24,8 @@ cdef enum:
     CHAIN_WINDOW = 2 * MAX_BLOCK    # octets looked at together when searching for records
     LONG_HEADER = 24                # octets of Kuznetzov's record header; others have 16
     PCAP_MAX_NEED = 1048576         # next_record never waits for more than this: see CHAIN_WINDOW
+    FORMAT_WINDOW = 4096            # octets looked at to say what a file is that is not read
+    FORMATS_MAX = 64                # rows of wirefmt/spec/captures.py
 
 cdef enum Read:
     READ_RECORD = 0
@@ -44,7 +48,7 @@ cdef enum CaptureReason:
     CAPTURE_BAD_INTERFACE
     CAPTURE_BAD_PACKET_BLOCK
     CAPTURE_TOO_MANY_INTERFACES
-    CAPTURE_REASONS
+    CAPTURE_FORMAT              # and on: a format that is not read, by row of wirefmt/spec/captures.py
 
 cdef struct PacketRecord:
     int64_t ts_ns               # since 1970; 0 where the file does not say
@@ -86,7 +90,7 @@ cdef enum Stage:
 
 cdef inline const char* capture_fault_text(int reason) noexcept nogil:
     if reason == CAPTURE_NOT_A_CAPTURE:
-        return b"not a capture: unknown magic number"
+        return b"not a packet capture: unknown magic number"
     if reason == CAPTURE_EMPTY:
         return b"empty file"
     if reason == CAPTURE_CUT_HEADER:
@@ -111,7 +115,107 @@ cdef inline const char* capture_fault_text(int reason) noexcept nogil:
         return b"packet does not fit in its block"
     if reason == CAPTURE_TOO_MANY_INTERFACES:
         return b"too many interfaces"
+    if CAPTURE_FORMAT <= reason < CAPTURE_FORMAT + format_count:
+        return formats[reason - CAPTURE_FORMAT].text
     return b"?"
+
+
+# ------------------------------------------------------------------------------------------------ formats that are not read
+
+ctypedef bint (*Heuristic)(const uint8_t* p, size_t n, bint last) noexcept nogil
+
+cdef struct UnreadFormat:
+    const char* magic
+    size_t size
+    int at                      # -1: anywhere in the first 64 octets
+    const char* text
+    Heuristic looks_like        # NULL: the magic decides
+
+cdef UnreadFormat[FORMATS_MAX] formats
+cdef int format_count = 0
+
+
+cdef bint looks_like_erf(const uint8_t* p, size_t n, bint last) noexcept nogil:
+    """Endace ERF: time (8, little-endian, seconds in the upper half), type (1), flags (1), record length (2), lost (2),
+    wire length (2). Two records at least, a day apart at most, or one that is the whole file."""
+    cdef size_t at = 0
+    cdef size_t size
+    cdef uint32_t seconds, before = 0
+    cdef int count = 0
+    while n - at >= 16:
+        seconds = load_u32_as(p + at + 4, False)
+        size = load_u16(p + at + 10)
+        if not 1 <= p[at + 8] & 0x7F <= 48 or size < 16:
+            return False
+        if count and (seconds - before + 86400) > 2 * 86400:     # wraps: far apart either way
+            return False
+        before = seconds
+        count += 1
+        if size > n - at:
+            break
+        at += size
+    return count >= 2 or (last and count == 1 and at == n)
+
+
+cdef bint looks_like_time(const uint8_t* p, size_t year) noexcept nogil:
+    """CommView's: year (2, little-endian), month, day, hours, minutes, seconds."""
+    return (1995 <= load_u16_as(p + year, False) < 2100 and 1 <= p[year + 2] <= 12 and 1 <= p[year + 3] <= 31
+            and p[year + 4] < 24 and p[year + 5] < 60 and p[year + 6] < 61)
+
+
+cdef bint looks_like_commview(const uint8_t* p, size_t n, bint last) noexcept nogil:
+    """NCF: length (2), length in the source (2), version 0 (1), a time behind an octet."""
+    return n >= 24 and load_u16(p) == load_u16(p + 2) != 0 and p[4] == 0 and looks_like_time(p, 5)
+
+
+cdef bint looks_like_commview_x(const uint8_t* p, size_t n, bint last) noexcept nogil:
+    """NCFX: length (4), then a time."""
+    return n >= 24 and 0 < load_u32_as(p, False) <= MAX_RECORD and looks_like_time(p, 4)
+
+
+cdef tuple HEURISTICS = ("an Endace ERF capture", "a CommView capture", "a CommView capture (.ncfx)")
+cdef list format_octets = []    # keeps the octets of `formats` alive
+
+
+cdef int set_formats() except -1:
+    cdef UnreadFormat* f
+    cdef bytes text
+    cdef Heuristic[3] functions = [looks_like_erf, looks_like_commview, looks_like_commview_x]
+    global format_count
+    if len(CAPTURE_FORMATS) > FORMATS_MAX:
+        raise ImportError("wirefmt.spec.captures has more rows than the core has room for")
+    for row in CAPTURE_FORMATS:
+        f = &formats[format_count]
+        text = f"this is {row.name}; {row.remedy}".encode("ascii")
+        format_octets.append((row.magic, text))
+        f.magic = PyBytes_AS_STRING(row.magic)
+        f.size = len(row.magic)
+        f.at = row.at
+        f.text = PyBytes_AS_STRING(text)
+        f.looks_like = functions[HEURISTICS.index(row.name)] if not row.magic else NULL
+        format_count += 1
+
+set_formats()
+
+
+cdef int unread_format(const uint8_t* p, size_t n, bint last) noexcept nogil:
+    """The CaptureReason of a file that begins with these octets: its format, or CAPTURE_NOT_A_CAPTURE."""
+    cdef const UnreadFormat* f
+    cdef size_t at, end
+    cdef int i
+    for i in range(format_count):
+        f = &formats[i]
+        if f.looks_like != NULL:
+            if f.looks_like(p, n, last):
+                return CAPTURE_FORMAT + i
+            continue
+        at = <size_t>(f.at if f.at > 0 else 0)
+        end = 64 if f.at < 0 else at + 1
+        while at < end and at + f.size <= n:
+            if memcmp(p + at, f.magic, f.size) == 0:
+                return CAPTURE_FORMAT + i
+            at += 1
+    return CAPTURE_NOT_A_CAPTURE
 
 
 cdef inline uint32_t load_u32_as(const uint8_t* p, bint big) noexcept nogil:
@@ -354,7 +458,9 @@ cdef class PcapFile:
                 return self.pcap_header(p, n, last, used, 1000, LONG_HEADER, 24)
             if magic == 0x1C0001AC or magic == 0x1C0001AB:      # IXIA's: nanoseconds, four more octets of header
                 return self.pcap_header(p, n, last, used, 1, 16, 28)
-        return self.failed(CAPTURE_NOT_A_CAPTURE, STAGE_END)
+        if n < FORMAT_WINDOW and not last:
+            return READ_NEED
+        return self.failed(unread_format(p, min(n, <size_t>FORMAT_WINDOW), last and n <= FORMAT_WINDOW), STAGE_END)
 
     cdef int pcap_header(self, const uint8_t* p, size_t n, bint last, size_t* used,
                          uint32_t to_ns, uint8_t record_header, size_t size) noexcept nogil:

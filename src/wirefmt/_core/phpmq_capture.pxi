@@ -26,7 +26,9 @@ cdef int phpmq_sniff(const uint8_t* p, size_t n) noexcept nogil:
     for i in range(at + 1, min(n, at + PHPMQ_PACKET_HEADER)):
         if not c"0" <= p[i] <= c"9":
             return NO
-    return YES if n >= at + PHPMQ_PACKET_HEADER else MORE
+    if n < at + PHPMQ_PACKET_HEADER:
+        return MORE
+    return SERVERS if phpmq_messages[p[5] - 48].sender == 1 else YES
 
 
 cdef int phpmq_next_size(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,

@@ -6,6 +6,7 @@ cdef enum Verdict:
     NO = 0
     YES = 1
     MORE = 2                    # not decided by the octets there are
+    SERVERS = 3                 # sniff: yes, and these are a server's
 
 
 cdef enum Carrier:              # what the octets of a stream lie in
@@ -19,7 +20,8 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     Text name
     Text subprotocol            # Sec-WebSocket-Protocol; size 0: not carried by WebSockets
     uint16_t ports[4]           # registered ones; 0: no more. Protocols may share one
-    # do a client's first octets open a connection?
+    bint both_open              # a server's first octets may be those of a client
+    # do a client's first octets open a connection? SERVERS: a server's do
     int (*sniff)(const uint8_t* p, size_t n) noexcept nogil
     # a Status; NEED_DATA until the size of the frame can be told, `size` may then be how many octets that takes.
     # `limit`: octets of a frame; 0: the usual

@@ -8,6 +8,9 @@
 # - A flow is two (address, port) ends and a realm. It begins with a SYN or with payload; other packets open none.
 # - The first copy of an octet counts: retransmissions, overlaps, keep-alives and the second copy of a packet seen at
 #   two taps are trimmed away. A cut packet (snapshot length) leaves a hole of known size at once.
+# - A stream whose SYN was not captured begins with the first octet before which the other side is known to have all: an
+#   acknowledgement says so. Until there is one, octets are stored and put in order, for REORDER_PACKETS packets of the flow
+#   or REORDER_NS. What comes even later from before that beginning is handed on as a stretch of its own (on_front).
 # - Octets in order are handed on where they lie in the packet. Only octets that came before their turn are stored.
 # - A hole is given up when the other side acknowledged what lies behind it and REORDER_PACKETS packets of the flow or
 #   REORDER_NS went by since (captures may show an acknowledgement before its data), after HOLE_NS without an
@@ -21,6 +24,7 @@
 cdef enum:
     WINDOW = 1 << 26            # octets: no TCP window in use is larger
     MAX_PIECES = 1024           # stored pieces a direction
+    FRONTS = 8                  # stretches from before the beginning of a stream
     REORDER_PACKETS = 32
     SWEEP = 4                   # idle flows looked at per packet
 
@@ -57,10 +61,17 @@ cdef struct Piece:              # octets that came before their turn
     Mark mark
 
 
+cdef struct Fronts:             # stretches before offset 0 that were handed on
+    int count
+    int64_t[FRONTS] begin
+    int64_t[FRONTS] end
+
+
 cdef struct Stream:             # what one end of a flow sends; offsets count from the first octet after the SYN
     bint started                # `next_seq` is known
     bint syn                    # by a SYN: offset 0 is the first octet of the stream
     bint anchored               # by a SYN or by the other side's acknowledgement of one
+    bint undecided              # where it begins: nothing was handed on, offsets count from its first packet
     bint ended
     bint has_ack
     uint32_t isn
@@ -70,8 +81,9 @@ cdef struct Stream:             # what one end of a flow sends; offsets count fr
     int64_t fin                 # offset of the FIN; -1: none seen
     int64_t acked               # by the other end, highest offset
     int64_t hole_ns             # time of the first piece behind the present hole
-    int64_t acked_at            # flow.packets when the hole was seen acknowledged; 0: not
+    int64_t acked_at            # flow.packets when the hole was seen acknowledged, 0: not; while undecided: at the start
     int64_t acked_ns, acked_to
+    Fronts* fronts              # NULL: none
     int64_t stored              # octets in pieces
     Piece* pieces               # disjoint, in order: pieces[first] ... pieces[first + count - 1]
     int first, count, room
@@ -115,11 +127,15 @@ cdef struct ReassemblyCounts:
     int64_t out_of_order        # segments stored
     int64_t gaps, gap_octets
     int64_t late_starts         # streams that began before the capture
+    int64_t early               # segments from before the beginning of such a stream
     int64_t replaced            # connections ended by another one on the same ends
     int64_t idle                # flows ended by idle_ns
     int64_t flows_evicted       # max_flows
     int64_t limited             # holes given up for max_out_of_order, MAX_PIECES or max_buffered
     int64_t no_memory
+    # payload octets that were captured and not handed on
+    int64_t retransmitted_octets        # that were there before
+    int64_t outside_octets      # behind a FIN, in a RST, of keep-alives, in segments without a flow
 
 
 cdef inline int32_t seq_diff(uint32_t a, uint32_t b) noexcept nogil:
@@ -137,6 +153,30 @@ cdef inline uint64_t mix64(uint64_t h) noexcept nogil:
     h ^= h >> 33
     h *= <uint64_t>0xC4CEB9FE1A85EC53
     return h ^ (h >> 33)
+
+
+cdef inline bint has_all_before(const Stream* receiver, uint32_t seq) noexcept nogil:
+    """Has this end acknowledged every octet before `seq` of the other one?"""
+    cdef int32_t d = seq_diff(receiver.ack, seq)
+    return receiver.has_ack and 0 <= d <= WINDOW
+
+
+cdef bint add_front(Fronts* fronts, int64_t at, int64_t n) noexcept nogil:
+    """False: there is no room for one more."""
+    cdef int i
+    for i in range(fronts.count):
+        if fronts.begin[i] == at + n:
+            fronts.begin[i] = at
+            return True
+        if fronts.end[i] == at:
+            fronts.end[i] = at + n
+            return True
+    if fronts.count == FRONTS:
+        return False
+    fronts.begin[fronts.count] = at
+    fronts.end[fronts.count] = at + n
+    fronts.count += 1
+    return True
 
 
 cdef inline bint later(const Mark* a, const Mark* b) noexcept nogil:
@@ -203,6 +243,12 @@ cdef class Reassembler:
     cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         """`n` octets are missing here."""
 
+    cdef void on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """`n` octets at the negative offset `at`: from before the first octet that was handed on."""
+
+    cdef void on_ignored(self, Flow* f, int packets, int64_t n) noexcept nogil:
+        """Packets of a flow that the consumer wants no octets of, and payload octets that were captured of it."""
+
     cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
         """`end` sends no more (at most once a stream, and only for streams that started)."""
 
@@ -229,6 +275,7 @@ cdef class Reassembler:
         if f == NULL:
             if not (s.flags & TCP_SYN or s.size) or s.flags & TCP_RST:
                 self.counts.without_flow += 1
+                self.counts.outside_octets += s.captured
                 return
             f = self.open_flow(s, hash, mark)
             if f == NULL:
@@ -246,12 +293,16 @@ cdef class Reassembler:
         cdef Stream* st = &f.streams[end]
         cdef Stream* other = &f.streams[1 - end]
         cdef uint32_t seq = s.seq
+        cdef bint ignored = f.ignored
         if s.flags & TCP_SYN:
             self.take_syn(f, end, s)
             seq += 1                                    # the SYN itself takes one number
         if s.flags & TCP_ACK and not s.flags & TCP_RST:
-            self.take_ack(st, other, s)
+            self.take_ack(f, end, s)
+        if st.undecided or other.undecided:
+            self.settle(f)
         if f.ignored:
+            self.on_ignored(f, ignored, s.captured)
             if s.flags & TCP_RST:
                 self.close(f)
             elif s.flags & TCP_FIN:
@@ -264,20 +315,31 @@ cdef class Reassembler:
                 st.started = True
                 st.next_seq = seq
                 self.counts.late_starts += 1
+                if not has_all_before(other, seq):
+                    st.undecided = True
+                    st.acked_at = f.packets
             self.place(f, end, st.next + seq_diff(seq, st.next_seq), s.payload, s.captured, s.size, mark)
+        else:
+            self.counts.outside_octets += s.captured
         if s.flags & TCP_FIN and st.started and st.fin < 0:
             st.fin = st.next + seq_diff(seq + s.size, st.next_seq)
         if st.count:
             self.check_hole(f, end)
         if other.count:
             self.check_hole(f, 1 - end)
-        if st.fin >= 0 and st.next >= st.fin and not st.ended:
-            self.end_stream(f, end, WHY_FIN)
-            if other.ended:
-                self.close(f)
+        if st.fin >= 0:
+            self.check_fin(f, end)
         if s.flags & TCP_RST and not f.closed and st.started and not beyond_window(seq_diff(s.seq, st.next_seq)):
             f.reset = True
             self.close(f)
+
+    cdef inline void check_fin(self, Flow* f, int end) noexcept nogil:
+        """Is the stream there up to its FIN?"""
+        cdef Stream* st = &f.streams[end]
+        if 0 <= st.fin <= st.next and not st.ended and not st.undecided:
+            self.end_stream(f, end, WHY_FIN)
+            if f.streams[1 - end].ended:
+                self.close(f)
 
     cdef bint is_another(self, Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
         """Does this segment begin another connection on the ends of `f`?"""
@@ -308,37 +370,76 @@ cdef class Reassembler:
     cdef void take_syn(self, Flow* f, int end, const Segment* s) noexcept nogil:
         cdef Stream* st = &f.streams[end]
         cdef Stream* other = &f.streams[1 - end]
-        cdef int64_t shift
-        cdef int i
         if st.syn:
             return                                      # sent again
         st.syn = True
         st.isn = s.seq
         f.client = <int8_t>(1 - end if s.flags & TCP_ACK else end)
         if not st.started or st.next == 0:              # nothing handed on: count from here
-            shift = seq_diff(st.next_seq, s.seq + 1) if st.started else 0
-            for i in range(st.first, st.first + st.count):
-                st.pieces[i].at += shift
-            if st.fin >= 0:
-                st.fin += shift
-            st.started = True
-            st.anchored = True
-            st.next_seq = s.seq + 1
-        if s.flags & TCP_ACK and not other.started:     # the other SYN was not captured, but it is acknowledged
-            self.anchor(other, s.ack)
+            self.anchor(f, end, s.seq + 1)
+        if s.flags & TCP_ACK and (not other.started or other.undecided):
+            self.anchor(f, 1 - end, s.ack)              # its SYN was not captured, but it is acknowledged
 
-    cdef inline void anchor(self, Stream* st, uint32_t seq) noexcept nogil:
+    cdef void anchor(self, Flow* f, int end, uint32_t seq) noexcept nogil:
+        """The stream begins with `seq`, that is certain."""
+        cdef Stream* st = &f.streams[end]
+        if st.started and st.count and seq_diff(st.next_seq + <uint32_t>st.pieces[st.first].at, seq) < 0:
+            return                                      # octets from before it: it is not
+        self.count_from(f, end, seq)
         st.started = True
         st.anchored = True
-        st.next_seq = seq
+        if st.undecided:
+            self.release(f, end)
 
-    cdef inline void take_ack(self, Stream* st, Stream* other, const Segment* s) noexcept nogil:
+    cdef void count_from(self, Flow* f, int end, uint32_t seq) noexcept nogil:
+        """Nothing was handed on: offset 0 is `seq`."""
+        cdef Stream* st = &f.streams[end]
+        cdef const Stream* receiver = &f.streams[1 - end]
+        cdef int64_t shift = seq_diff(st.next_seq, seq) if st.started else 0
+        cdef int i
+        for i in range(st.first, st.first + st.count):
+            st.pieces[i].at += shift
+        if st.fin >= 0:
+            st.fin += shift
+        st.next_seq = seq
+        st.acked = seq_diff(receiver.ack, seq) if has_all_before(receiver, seq) else 0
+
+    cdef void settle(self, Flow* f) noexcept nogil:
+        """Streams of which it was not known where they begin: is it now?"""
+        cdef Stream* st
+        cdef int end
+        for end in range(2):
+            st = &f.streams[end]
+            if st.undecided and (
+                    not st.count
+                    or has_all_before(&f.streams[1 - end], st.next_seq + <uint32_t>st.pieces[st.first].at)
+                    or f.packets - st.acked_at >= REORDER_PACKETS
+                    or elapsed_ns(st.hole_ns, f.last_ns) >= REORDER_NS):
+                self.release(f, end)
+
+    cdef void release(self, Flow* f, int end) noexcept nogil:
+        """It begins with what there is of it."""
+        cdef Stream* st = &f.streams[end]
+        cdef Mark mark
+        st.undecided = False
+        st.acked_at = 0
+        if not st.count:
+            return
+        if not st.anchored:
+            self.count_from(f, end, st.next_seq + <uint32_t>st.pieces[st.first].at)
+        mark = st.pieces[st.first].mark
+        self.drain(f, end, &mark, True)
+        self.check_fin(f, end)
+
+    cdef inline void take_ack(self, Flow* f, int end, const Segment* s) noexcept nogil:
+        cdef Stream* st = &f.streams[end]
+        cdef Stream* other = &f.streams[1 - end]
         cdef int32_t d
         st.ack = s.ack
         st.has_ack = True
         if not other.started:
             if st.syn and not s.flags & TCP_SYN:        # the SYN-ACK was not captured, but this answers it
-                self.anchor(other, s.ack)
+                self.anchor(f, 1 - end, s.ack)
             return
         d = seq_diff(s.ack, other.next_seq)
         if d > 0 and d <= WINDOW and other.next + d > other.acked:
@@ -351,25 +452,45 @@ cdef class Reassembler:
         """`size` octets belong at `at`; the first `kept` of them are at `p`, the rest was cut."""
         cdef Stream* st = &f.streams[end]
         cdef int64_t behind, n
+        cdef uint32_t k
         if st.ended:
             self.counts.retransmitted += 1
+            self.counts.retransmitted_octets += kept
             return
         if st.fin >= 0 and at + size > st.fin:
             if at >= st.fin:
+                self.counts.outside_octets += kept
                 return
             size = <uint32_t>(st.fin - at)
-            kept = min(kept, size)
+            if kept > size:
+                self.counts.outside_octets += kept - size
+                kept = size
+        if st.undecided:
+            self.store(f, end, at, p, kept, size, mark)
+            return
         behind = st.next - at
         if behind > 0:
+            if at < 0 and not st.anchored:
+                n = min(<int64_t>kept, -at)
+                self.place_front(f, end, at, p, <size_t>n, mark)
+                p += n
+                at += n
+                kept -= <uint32_t>n
+                size -= <uint32_t>n
+                behind -= n
+                if size == 0:
+                    return
             if behind >= size:
                 self.counts.retransmitted += 1
+                self.counts.retransmitted_octets += kept
                 return
             self.counts.overlapping += 1
         while True:
             if behind > 0:                              # the first copy counts
+                n = min(<int64_t>kept, behind)
+                self.counts.retransmitted_octets += n
                 if behind >= size:
                     return
-                n = min(<int64_t>kept, behind)
                 p += n
                 kept -= <uint32_t>n
                 size -= <uint32_t>behind
@@ -381,11 +502,55 @@ cdef class Reassembler:
             n = size
             if st.count and st.pieces[st.first].at - at < n:
                 n = st.pieces[st.first].at - at
-            self.hand_on(f, end, p, min(kept, <uint32_t>n), <uint32_t>n, mark)
+            k = min(kept, <uint32_t>n)
+            self.hand_on(f, end, p, k, <uint32_t>n, mark)
+            p += k
+            kept -= k
+            size -= <uint32_t>n
+            at += n
             if not st.count:
                 return
             self.drain(f, end, mark, False)
+            if size == 0:
+                return
             behind = st.next - at
+
+    cdef void place_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Octets from before the beginning, those of them that were not there yet. The keep-alive of a silent stream
+        repeats one octet: that is none."""
+        cdef Stream* st = &f.streams[end]
+        cdef int64_t k
+        cdef int i
+        self.counts.early += 1
+        if n < 2:
+            self.counts.outside_octets += <int64_t>n
+            return
+        if st.fronts == NULL:
+            st.fronts = <Fronts*>calloc(1, sizeof(Fronts))
+            if st.fronts == NULL:
+                self.counts.no_memory += 1
+                return
+        while n:
+            k = <int64_t>n
+            for i in range(st.fronts.count):
+                if st.fronts.begin[i] <= at < st.fronts.end[i]:
+                    k = min(<int64_t>n, st.fronts.end[i] - at)
+                    self.counts.retransmitted_octets += k
+                    break
+                if at < st.fronts.begin[i]:
+                    k = min(k, st.fronts.begin[i] - at)
+            else:
+                if add_front(st.fronts, at, k):
+                    self.counts.octets += k
+                    if f.ignored:
+                        self.on_ignored(f, 0, k)
+                    else:
+                        self.on_front(f, end, at, p, <size_t>k, mark)
+                else:
+                    self.counts.outside_octets += k
+            at += k
+            p += k
+            n -= <size_t>k
 
     cdef inline void hand_on(self, Flow* f, int end, const uint8_t* p, uint32_t kept, uint32_t size,
                              const Mark* mark) noexcept nogil:
@@ -395,6 +560,8 @@ cdef class Reassembler:
         self.counts.octets += kept
         if kept and not f.ignored:
             self.on_octets(f, end, p, kept, mark)
+        elif kept:
+            self.on_ignored(f, 0, kept)
         if size > kept:
             self.give_up(f, end, size - kept, WHY_CUT, mark)
 
@@ -450,6 +617,7 @@ cdef class Reassembler:
         while size:
             if low < st.first + st.count and st.pieces[low].at <= at:
                 n = min(<int64_t>size, st.pieces[low].at + st.pieces[low].size - at)
+                self.counts.retransmitted_octets += min(<int64_t>kept, n)
             else:
                 n = size
                 if low < st.first + st.count:
@@ -505,11 +673,16 @@ cdef class Reassembler:
         """Give up the hole before the first stored piece and hand on what follows it."""
         cdef Stream* st = &f.streams[end]
         cdef Mark mark = st.pieces[st.first].mark
+        if st.undecided:
+            self.release(f, end)
+            return
         self.give_up(f, end, st.pieces[st.first].at - st.next, why, &mark)
         self.drain(f, end, &mark, True)
 
     cdef void check_hole(self, Flow* f, int end) noexcept nogil:
         cdef Stream* st = &f.streams[end]
+        if st.undecided:
+            return
         if st.acked >= st.pieces[st.first].at:
             if not st.acked_at:
                 st.acked_at = f.packets
@@ -532,6 +705,8 @@ cdef class Reassembler:
         if not f.ignored:
             while st.count:
                 self.skip_hole(f, end, WHY_LOST if st.acked >= st.pieces[st.first].at else why)
+            if st.ended:                                # it began, and ended, with what was stored
+                return
             # one octet more acknowledged than seen is the number of a FIN that was not captured
             missing = st.fin - st.next if st.fin >= 0 else st.acked - st.next - 1
             if missing > 0:
@@ -553,13 +728,21 @@ cdef class Reassembler:
 
     cdef void ignore(self, Flow* f) noexcept nogil:
         """For the consumer, in an event: no more octets of this flow."""
+        cdef int end
         f.ignored = True
+        for end in range(2):
+            self.on_ignored(f, 0, f.streams[end].stored)
+            self.free_pieces(&f.streams[end])
 
     cdef void end_flow(self, Flow* f, int why) noexcept nogil:
         """The streams end and the flow leaves the table."""
         if f.reset:
             why = WHY_RESET
         cdef int first = f.client if f.client >= 0 else 0
+        cdef int end
+        for end in range(2):
+            if f.streams[end].undecided:
+                self.release(f, end)
         self.end_stream(f, first, why)
         self.end_stream(f, 1 - first, why)
         self.remove(f)
@@ -683,6 +866,8 @@ cdef class Reassembler:
         self.unlink(f)
         self.free_pieces(&f.streams[0])
         self.free_pieces(&f.streams[1])
+        free(f.streams[0].fronts)
+        free(f.streams[1].fronts)
         self.on_close(f)
         if self.current == f:
             self.current = NULL
@@ -726,8 +911,9 @@ cdef class Reassembler:
         return {
             "flows": c.flows, "open_flows": self.flow_count, "segments": c.segments, "octets": c.octets,
             "segments_without_flow": c.without_flow, "retransmitted": c.retransmitted, "overlapping": c.overlapping,
+            "retransmitted_octets": c.retransmitted_octets, "outside_octets": c.outside_octets,
             "out_of_order": c.out_of_order, "gaps": c.gaps, "gap_octets": c.gap_octets,
-            "late_starts": c.late_starts, "replaced_flows": c.replaced, "idle_flows": c.idle,
+            "late_starts": c.late_starts, "early_segments": c.early, "replaced_flows": c.replaced, "idle_flows": c.idle,
             "flows_evicted": c.flows_evicted, "holes_limited": c.limited, "buffered": self.buffered,
             "no_memory": c.no_memory,
         }
@@ -736,7 +922,7 @@ cdef class Reassembler:
 cdef class StreamTrace(Reassembler):
     """Segments in, events out: the reassembly on its own, for tests and for looking at a capture.
 
-    `events` is a list of ("octets", end, bytes, frame_no), ("gap", end, size, why) and
+    `events` is a list of ("octets", end, bytes, frame_no), ("front", end, offset, bytes), ("gap", end, size, why) and
     ("end", end, why, flow_id); `end` is "client" or "server", or the port number of the end where that is not known.
     """
 
@@ -792,6 +978,10 @@ cdef class StreamTrace(Reassembler):
     cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         with gil:
             self.events.append(("octets", self.end_name(f, end), (<const char*>p)[:n], mark.frame_no))
+
+    cdef void on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        with gil:
+            self.events.append(("front", self.end_name(f, end), at, (<const char*>p)[:n]))
 
     cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         with gil:

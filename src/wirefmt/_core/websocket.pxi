@@ -66,19 +66,85 @@ cdef inline void unmask(WebSocket* w, const uint8_t* p, size_t n, uint8_t* out) 
         out[i] = p[i] ^ w.mask[(w.at + i) & 3]
 
 
-cdef bint ws_plausible(const uint8_t* p, size_t n, bint masked) noexcept nogil:
-    """Are these `n` octets exactly a row of WebSocket frames of one direction?"""
-    cdef WebSocket w
+cdef bint ws_usual(const WebSocket* w) noexcept nogil:
+    """Is the header that was read one that RFC 6455 knows? Else the frame boundary is lost."""
+    cdef int opcode = w.head[0] & 0x0F
+    return not w.head[0] & 0x30 and (opcode <= 2 or 8 <= opcode <= 10) and not w.left >> 63
+
+
+cdef enum WsPart:               # what begins somewhere, see ws_part
+    WS_NONE = 0
+    WS_SHORT                    # cannot be told by the octets there are
+    WS_HEADER
+    WS_CONTROL
+    WS_MESSAGE
+
+
+cdef inline bint ws_may_begin(uint8_t first) noexcept nogil:
+    """Could this be the first octet of a binary message or a control frame?"""
+    return first in (0x02, 0x82, 0x88, 0x89, 0x8A)
+
+
+cdef int ws_head(const uint8_t* p, size_t n, bint masked, size_t* header, uint64_t* length) noexcept nogil:
+    """A frame's header as a careful peer writes it (5.2): no RSV bit, a binary or control frame, the shortest form of the
+    length. WS_NONE, WS_SHORT (`header` octets are needed) or WS_HEADER."""
+    cdef int opcode
+    cdef uint8_t short_length
+    header[0] = 2
+    if n == 0:
+        return WS_SHORT
+    opcode = p[0] & 0x0F
+    if p[0] & 0x70 or opcode not in (0, 2, 8, 9, 10) or (opcode & 8 and not p[0] & 0x80):
+        return WS_NONE
+    if n < 2:
+        return WS_SHORT
+    short_length = p[1] & 0x7F
+    if (p[1] & 0x80 != 0) != masked or (opcode & 8 and short_length > 125):
+        return WS_NONE
+    header[0] = 2 + (8 if short_length == 127 else 2 if short_length == 126 else 0) + (4 if masked else 0)
+    if n < header[0]:
+        return WS_SHORT
+    length[0] = (load_u64(p + 2) if short_length == 127 else load_u16(p + 2) if short_length == 126 else short_length)
+    if (short_length == 126 and length[0] < 126) or (short_length == 127 and (length[0] < 1 << 16 or length[0] >> 31)):
+        return WS_NONE
+    return WS_HEADER
+
+
+cdef int ws_part(const uint8_t* p, size_t n, bint masked, uint8_t* out, size_t room, size_t* size, size_t* got) noexcept nogil:
+    """The control frame or the whole binary message (with control frames between its frames) at p, of one direction.
+
+    A WsPart. WS_MESSAGE: `size` octets, its payload is out[:got]. WS_SHORT: at least `size` octets are needed, out[:got] is
+    what is there. Messages of more than `room` octets are WS_NONE.
+    """
     cdef size_t at = 0
-    memset(&w, 0, sizeof(WebSocket))
-    while at < n:
-        if p[at] & 0x30 or (p[at] & 0x0F) not in (0, 1, 2, 8, 9, 10):
-            return False
-        at += ws_header(&w, p + at, n - at)
-        if w.need or w.masked != masked or w.left > n - at:
-            return False
-        at += <size_t>w.left
-    return n > 0
+    cdef size_t header, k, i
+    cdef uint64_t length = 0
+    cdef int part, opcode
+    cdef bint begun = False
+    got[0] = 0
+    while True:
+        part = ws_head(p + at, n - at, masked, &header, &length)
+        if part == WS_SHORT:
+            size[0] = at + header
+        if part != WS_HEADER:
+            return part
+        opcode = p[at] & 0x0F
+        if not opcode & 8:
+            if opcode != (0 if begun else 2) or length > room - got[0]:
+                return WS_NONE
+            begun = True
+            k = min(<size_t>length, n - at - header)
+            for i in range(k):
+                out[got[0] + i] = p[at + header + i] ^ (p[at + header - 4 + (i & 3)] if masked else 0)
+            got[0] += k
+        size[0] = at + header + <size_t>length
+        if size[0] > n:
+            return WS_SHORT
+        if opcode & 8 and not begun:
+            return WS_CONTROL
+        if not opcode & 8 and p[at] & 0x80:
+            return WS_MESSAGE
+        at = size[0]
 
 
 cdef inline uint8_t lower(uint8_t c) noexcept nogil:

@@ -162,7 +162,7 @@ class Reader(AbstractContextManager["Reader"]):
                     break
                 yield batch
             if alone and decoder.not_a_capture:
-                raise CaptureError(f"{source.name!r} is no packet capture: {decoder.fault}")
+                raise CaptureError(f"cannot read {source.name!r}: {decoder.fault}")
             if self.stopped:
                 break
         while not decoder.finish():

@@ -238,6 +238,15 @@ def test_reprs_of_parts_show_no_secret() -> None:
     assert "'TAGS': 'a'" in repr(stored)
 
 
+def test_the_payload_of_a_transfer_is_shown_if_no_word_of_a_name_is_in_it() -> None:
+    for text in ("design", "bypass the texas optics", "north"):
+        payload = amqp10.Message(body=text.encode()).encode()
+        assert repr(payload) in repr(amqp10.Transfer(handle=0, payload=payload))
+    for key in ("pass", "sig", "api-key", "Set-Cookie"):
+        payload = amqp10.Message(application_properties={key: MARKER}, body=b"").encode()
+        assert not shows(repr(amqp10.Transfer(handle=0, payload=payload)))
+
+
 def test_a_repr_of_a_body_that_names_no_secret_is_as_it_was() -> None:
     command = rocketmq.RemotingCommand(code=34, opaque=1, body=b'{"clientID":"c"}')
     assert """body=b'{"clientID":"c"}'""" in repr(command)
@@ -307,19 +316,20 @@ def planted(protocol: str) -> bytes:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_column_of_a_capture_shows_a_secret(protocol: str) -> None:
-    hidden = rows(planted(protocol), octets=True)
+    hidden = rows(planted(protocol), octets=True, detail=True)
     assert {row["status"] for row in hidden} == {"ok"}
     assert {row["protocol"] for row in hidden} == {protocol}
     for row in hidden:
         for column, value in row.items():
             assert not shows(str(value)), (row["kind"], column, value)
-    exposed = rows(planted(protocol), octets=True, expose_credentials=True)
+    exposed = rows(planted(protocol), octets=True, detail=True, expose_credentials=True)
     assert len(exposed) == len(hidden)
     shown = {name for row in exposed for name, value in row.items() if shows(str(value))}
     assert protocol in shown
     # whatever is selected, it is what it is among all columns
     for column in tables.COLUMNS:
-        alone = rows(planted(protocol), octets=True, columns=[column.name])
+        alone = rows(planted(protocol), octets=True, detail=True, columns=[column.name])
+        assert not shows(str(alone))
         assert alone == [{column.name: row[column.name]} for row in hidden]
 
 
@@ -330,7 +340,7 @@ def test_no_row_of_a_damaged_capture_shows_a_secret(protocol: str) -> None:
     statuses = set()
     for lost in range(3, len(frames) - 3, max(1, len(frames) // 20)):
         for damaged in (frames[:lost] + frames[lost + 1 :], [*frames[:lost], frames[lost][:-3], *frames[lost + 1 :]]):
-            for row in rows(pcap(damaged), octets=True):
+            for row in rows(pcap(damaged), octets=True, detail=True):
                 statuses.add(row["status"])
                 assert not shows(str(row)), row
     assert {"ok", "gap"} <= statuses

@@ -5,40 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import ModuleType
 
-from tables.text import c_array, c_row, quoted
+from tables.text import c_array
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def secrets_table(spec: ModuleType) -> list[str]:
-    """Words in the order of their last letter: they are compared from a name's end."""
-    words = sorted(((row.word, row.whole) for row in spec.NAMES), key=lambda word: word[0][::-1])
-    first = [sum(word[-1] < letter for word, _ in words) for letter in LETTERS]
-    pairs = [sum({1 << number(word[-2]) for word, _ in words if word[-1] == letter}) for letter in LETTERS]
+    """A tree of the words' letters from the last one on, as names are read from their end."""
+    tree = [[0] * 27]
+    ends = [0]
+    for row in spec.NAMES:
+        node = 0
+        for letter in reversed(row.word):
+            if not tree[node][number(letter)]:
+                tree[node][number(letter)] = len(tree)
+                tree.append([0] * 27)
+                ends.append(0)
+            node = tree[node][number(letter)]
+        ends[node] = 1 if row.whole else 2
     lines = ["", "", "cdef extern from *:", '    """']
-    lines += ["    typedef struct { const char *letters; unsigned char size, whole; } SecretWord;"]
     lines += c_array(
-        f"SecretWord secret_words[{len(words)}]",
-        (c_row(quoted(word), len(word), int(whole)) for word, whole in words),
+        f"unsigned short secret_next[{len(tree)}][27]", ("{" + ", ".join(map(str, row)) + "}" for row in tree)
     )
-    lines += c_array("unsigned char secret_first[28]", map(str, [0, *first, len(words)]))
-    lines += c_array("unsigned int secret_pairs[27]", ["0", *(f"0x{bits:x}u" for bits in pairs)])
+    lines += c_array("unsigned char secret_end[]", [", ".join(row) for row in sixteens(ends)])
     lines += c_array("unsigned char secret_letter[256]", [", ".join(row) for row in sixteens(letter_numbers())])
     lines += ['    """']
     lines += [
-        "    ctypedef struct SecretWord:",
-        "        const char* letters                # small",
-        "        uint8_t size",
-        "        uint8_t whole                      # 1: it is all of a name",
-        "    const SecretWord* secret_words",
-        "    const uint8_t* secret_first            # by number of the last letter: its first word; [27]: how many words",
-        "    const uint32_t* secret_pairs           # by number of the last letter: bits of the letters before it",
+        "    const uint16_t (*secret_next)[27]      # by node and letter: the next node; 0: no word ends so",
+        "    const uint8_t* secret_end              # by node: 1 a word if no letters are left, 2 a word",
         "    const uint8_t* secret_letter           # by octet: 1 to 26 for letters of either case, 0 for all else",
         "",
         "",
         "cdef enum:",
-        f"    SECRET_LONGEST = {max(len(word) for word, _ in words)}",
-        f"    SECRET_SHORTEST = {min(len(word) for word, _ in words)}",
+        f"    SECRET_SHORTEST = {min(len(row.word) for row in spec.NAMES)}",
     ]
     return lines
 

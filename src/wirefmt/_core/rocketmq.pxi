@@ -1365,17 +1365,25 @@ cdef inline bint rocketmq_carries_message(int code) noexcept nogil:
 
 
 cdef bint rocketmq_secret_properties(const uint8_t* p, size_t n) noexcept nogil:
-    """Is there a secret in a properties string?"""
+    """Is there a secret in a properties string? A name ends before 0x01 and begins behind 0x02."""
     cdef const uint8_t* end = p + n
-    cdef Span name, value
-    while p != NULL:
-        p = rocketmq_next_property(p, end, &name, &value)
-        if p != NULL and is_secret_name(name.at, name.size):
+    cdef const uint8_t* split
+    cdef const uint8_t* name
+    while p < end:
+        split = <const uint8_t*>memchr(p, 1, <size_t>(end - p))
+        if split == NULL:
+            return False
+        name = split
+        while name > p and (name - 1)[0] != 2:
+            name -= 1
+        if is_secret_name(name, <size_t>(split - name)):
             return True
+        p = split + 1
     return False
 
 
-cdef bint rocketmq_secret_field(int code, const uint8_t* name, size_t name_size, const uint8_t* p, size_t n) noexcept nogil:
+cdef inline bint rocketmq_secret_field(int code, const uint8_t* name, size_t name_size, const uint8_t* p,
+                                       size_t n) noexcept nogil:
     """Is a field of extFields the properties of a message, and is there a secret in them?"""
     if rocketmq_letters(code):
         return name_size == 1 and name[0] == c"i" and rocketmq_secret_properties(p, n)

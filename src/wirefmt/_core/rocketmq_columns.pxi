@@ -104,7 +104,7 @@ cdef inline void rocketmq_put_text(Col* c, int64_t row, const RocketmqText* t, R
         put_octets(c, row, plain.at, plain.size)
 
 
-cdef void rocketmq_put_field(Col* c, int64_t row, int code, const Span* name, Span* text) noexcept nogil:
+cdef inline void rocketmq_put_field(Col* c, int64_t row, int code, const Span* name, Span* text) noexcept nogil:
     """An entry of extFields in a map. A properties string with a secret in it is hidden; `text` is what is shown then."""
     if not c.tally.exposed and rocketmq_secret_field(code, name.at, name.size, text.at, text.size):
         text.at = SECRET_SHOWN_TEXT.at

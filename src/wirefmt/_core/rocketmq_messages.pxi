@@ -363,25 +363,32 @@ cdef dict rocketmq_fields(const RocketmqFrame* m):
         at = rocketmq_next_field(m, at, &key, &value)
         if at == NULL:
             return out
-        if m.ascii and key.form == ROCKETMQ_OCTETS and value.form == ROCKETMQ_OCTETS:
-            if is_secret_name(key.at, key.size) or rocketmq_secret_field(m.code, key.at, key.size, value.at, value.size):
-                out[shared_text(key.at, key.size)] = hidden(ascii_text(value.at, value.size))
-            else:
-                out[shared_text(key.at, key.size)] = rocketmq_ascii(&value)
+        if rocketmq_hides(m.code, &key, &value):
+            out[rocketmq_text(&key)] = hidden(rocketmq_text(&value))
+        elif m.ascii and key.form == ROCKETMQ_OCTETS and value.form == ROCKETMQ_OCTETS:
+            out[shared_text(key.at, key.size)] = rocketmq_ascii(&value)
         else:
-            out[rocketmq_text(&key)] = rocketmq_field_value(m.code, rocketmq_text(&key), rocketmq_text(&value))
+            out[rocketmq_text(&key)] = rocketmq_text(&value)
 
 
-cdef object rocketmq_field_value(int code, str name, str value):
-    """The value of a field that is not plain ASCII; null names and values are None."""
-    if name is None or value is None:
-        return value
-    key, text = name.encode("utf-8", "replace"), value.encode("utf-8", "replace")
-    if is_secret_text(name) or rocketmq_secret_field(
-            code, <const uint8_t*>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key),
-            <const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text)):
-        return hidden(value)
-    return value
+cdef inline bint rocketmq_hides(int code, const RocketmqText* key, const RocketmqText* value) except -1:
+    """Is a field secret?"""
+    if key.form != ROCKETMQ_OCTETS or value.form != ROCKETMQ_OCTETS:
+        return rocketmq_hides_written(code, key, value)
+    return is_secret_name(key.at, key.size) or rocketmq_secret_field(code, key.at, key.size, value.at, value.size)
+
+
+cdef bint rocketmq_hides_written(int code, const RocketmqText* key, const RocketmqText* value) except -1:
+    """... whose name or value is null, has escapes or is no JSON string."""
+    name, text = rocketmq_text(key), rocketmq_text(value)
+    if name is None or text is None:
+        return False
+    return is_secret_text(name) or rocketmq_hides_octets(code, name.encode("utf-8", "replace"), text.encode("utf-8", "replace"))
+
+
+cdef bint rocketmq_hides_octets(int code, bytes name, bytes text) except -1:
+    return rocketmq_secret_field(code, <const uint8_t*>PyBytes_AS_STRING(name), <size_t>PyBytes_GET_SIZE(name),
+                                 <const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
 
 
 cdef inline str rocketmq_ascii(const RocketmqText* t):

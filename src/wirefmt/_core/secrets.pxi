@@ -12,64 +12,47 @@ from wirefmt.spec.secrets import FIELDS as SECRET_FIELD_ROWS, SHOWN as SECRET_SH
 
 # ------------------------------------------------------------------------------------------------ names
 
+cdef enum:
+    SECRET_SPREAD = 64          # octets that a word in octets of unknown structure may take, separators included
+
+
 cdef inline bint is_secret_name(const uint8_t* p, size_t n) noexcept nogil:
-    """Is an entry of this name secret? Its last two letters answer for nearly all names."""
-    cdef uint8_t last, before
+    """Is an entry of this name secret? Only letters count. Nearly all names are decided by their last two or three."""
+    cdef uint32_t node = 0
+    cdef uint8_t letter
     if n < SECRET_SHORTEST:
         return False
-    last = secret_letter[p[n - 1]]
-    before = secret_letter[p[n - 2]]
-    if last and before and not secret_pairs[last] >> before & 1:
-        return False
-    return ends_with_secret(p, n)
-
-
-cdef bint ends_with_secret(const uint8_t* p, size_t n) noexcept nogil:
-    cdef uint8_t[SECRET_LONGEST + 1] letters            # from the name's end
-    cdef int count = 0
-    while n and count <= SECRET_LONGEST:
+    while n:
         n -= 1
-        letters[count] = secret_letter[p[n]]
-        count += letters[count] != 0
-    return count != 0 and secret_word_of(letters, count, True)
-
-
-cdef bint secret_word_of(const uint8_t* letters, int count, bint alone) noexcept nogil:
-    """Do the letters, from the last one on, begin with a word? `alone`: there are no more letters than these."""
-    cdef const SecretWord* word
-    cdef int i, k
-    for i in range(secret_first[letters[0]], secret_first[letters[0] + 1]):
-        word = &secret_words[i]
-        if count < word.size or (word.whole and not (alone and count == word.size)):
+        letter = secret_letter[p[n]]
+        if letter == 0:
             continue
-        k = 1
-        while k < word.size and letters[k] == secret_letter[<uint8_t>word.letters[word.size - 1 - k]]:
-            k += 1
-        if k == word.size:
+        node = secret_next[node][letter]
+        if node == 0:
+            return False
+        if secret_end[node] == 2:
             return True
-    return False
+    return secret_end[node] != 0
 
 
 cdef bint holds_secret_word(const uint8_t* p, size_t n) noexcept nogil:
     """May octets of unknown structure hold a secret entry: is there a word of a secret name in them?"""
-    cdef uint8_t[SECRET_LONGEST + 1] letters
     cdef size_t i, k
-    cdef int count
-    for i in range(SECRET_SHORTEST - 1, n):
-        if not secret_letter[p[i]]:
-            continue
-        if secret_letter[p[i - 1]] and not secret_pairs[secret_letter[p[i]]] >> secret_letter[p[i - 1]] & 1:
-            continue
-        count = 0
+    cdef uint32_t node
+    for i in range(n):
+        node = 0
         k = i + 1
-        while k and count <= SECRET_LONGEST and 0x20 <= p[k - 1] < 0x7F:
+        while k and 0x20 <= p[k - 1] < 0x7F and i - k != SECRET_SPREAD:
             k -= 1
-            letters[count] = secret_letter[p[k]]
-            count += letters[count] != 0
-            if i - k > 4 * SECRET_LONGEST:              # separators without end
+            if secret_letter[p[k]] == 0:
+                if node == 0:
+                    break
+                continue
+            node = secret_next[node][secret_letter[p[k]]]
+            if node == 0:
                 break
-        if secret_word_of(letters, count, True):
-            return True
+            if secret_end[node] == 2 or (secret_end[node] and not (k and secret_letter[p[k - 1]])):
+                return True
     return False
 
 

@@ -586,7 +586,7 @@ def check_line(told: str | None) -> None:
     assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2028\u2029\u2066-\u2069]", told)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=4), st.binary(max_size=40))
 def test_any_octets_make_a_good_line(texts: list[bytes], data: bytes) -> None:
     """Arrow has checked nothing of a string column: to_pylist() decodes every octet of it."""

@@ -34,6 +34,8 @@ WIDE = 110
 NARROWEST = 20
 #: Characters of a payload or converted message that are shown, and the fewest that are worth showing.
 SHOWN, LEAST = 60, 8
+#: Widths that a live capture begins with.
+_LIVE = {"client": 15, "kind": 13}
 _INDENT = "    "
 _ARROWS: dict[object, str] = {0: "->", 1: "<-"}
 _BOLD, _DIM, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[0m"
@@ -89,7 +91,10 @@ class LinesWriter:
             self._begin()
 
     def flush(self) -> None:
-        self.close()
+        """Print what has waited: rows of a live capture come one by one, so their widths are not known before."""
+        if self._held:
+            self._widths |= _LIVE
+            self._begin()
         self._sink.flush()
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from support import ROOT, VECTORS
 from wirefmt import _core, amqp091, amqp10, capture, convert, mqtt, nsq, phpmq, rocketmq
 from wirefmt.errors import WireError
 
-CALLS = 64
+CALLS = 32
 PROTOCOLS = {"mqtt": mqtt, "amqp091": amqp091, "amqp10": amqp10, "rocketmq": rocketmq, "nsq": nsq, "phpmq": phpmq}
 #: A leak is at least the smallest chunk of malloc, or one object, or one reference a call: half of it is no leak yet.
 SMALLEST_CHUNK = 32
@@ -221,7 +221,7 @@ def samples(protocol: str) -> list[bytes]:
 def test_public_functions(protocol: str) -> None:
     every = samples(protocol)
     assert len(every) > 15
-    some = every[:: max(1, len(every) // 20)]
+    some = every[:: max(1, len(every) // 12)]
     found = {
         name: leak
         for name, call in entry_points(protocol)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire import Tcp, pcap
 
-from wirefmt import amqp091, amqp10, capture, mqtt, nsq
+from wirefmt import amqp091, amqp10, capture, mqtt, nsq, rocketmq
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
 
@@ -168,3 +168,15 @@ def test_a_string_of_nsq_that_is_cut_says_so() -> None:
     assert row["nsq"]["user_agent"] == "\\" * 4000
     assert row["nsq"]["hostname"].endswith("\\... (cut)")
     assert 4000 < len(row["nsq"]["hostname"]) <= 4096
+
+
+def test_nested_json_of_rocketmq() -> None:
+    """A JSON value among extFields is the text of Java's object: nothing is quoted, so nothing is quoted twice."""
+    value = '"\\"\\\\"'
+    for _ in range(60):
+        value = f'{{"\\"":{value},"b":[1]}}'
+    header = f'{{"code":10,"language":"JAVA","version":1,"opaque":1,"flag":0,"extFields":{{"a":{value}}}}}'.encode()
+    octets = struct.pack(">II", 4 + len(header), len(header)) + header
+    (row,) = pa.record_batch(rocketmq.decode_batch(octets)).to_pylist()
+    assert row["error"] is None
+    assert 0 < sum(len(v) for _, v in row["ext_fields"]) <= len(octets)

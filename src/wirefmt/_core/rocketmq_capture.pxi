@@ -372,6 +372,8 @@ cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x) noexcept
     while rocketmq_step(&walk, &key, &value):
         if rocketmq_plain(&key, &x.c.names, &name) and rocketmq_plain(&value, &x.c.values, &text):
             rocketmq_put_field(map, row, x.m.code, &name, &text)
+        elif x.c.names.failed or x.c.values.failed:
+            map.tally.no_memory = True
 
 
 cdef void rocketmq_put_properties(MessageTable t, int64_t row, const Span* properties) noexcept nogil:

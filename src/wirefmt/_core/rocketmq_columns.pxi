@@ -10,6 +10,7 @@ from wirefmt.spec.table import ROCKETMQ_BATCH as ROCKETMQ_BATCH_COLUMNS
 cdef struct RocketmqScratch:        # where texts are unescaped; grows, and is its owner's to free
     uint8_t* p
     size_t room
+    bint failed                     # there was no memory for a text
 
 
 cdef Text[2] ROCKETMQ_SERIALIZE_TEXT
@@ -37,6 +38,7 @@ cdef bint rocketmq_reserve(RocketmqScratch* scratch, size_t n) noexcept nogil:
     n = max(n, 2 * scratch.room, <size_t>4096)
     p = realloc(scratch.p, n)
     if p == NULL:
+        scratch.failed = True
         return False
     scratch.p = <uint8_t*>p
     scratch.room = n
@@ -102,6 +104,8 @@ cdef inline void rocketmq_put_text(Col* c, int64_t row, const RocketmqText* t, R
     cdef Span plain
     if c.on and rocketmq_plain(t, scratch, &plain):
         put_octets(c, row, plain.at, plain.size)
+    elif scratch.failed:
+        c.tally.no_memory = True
 
 
 cdef inline void rocketmq_put_field(Col* c, int64_t row, int code, const Span* name, Span* text) noexcept nogil:
@@ -156,6 +160,8 @@ cdef class RocketmqBatch(ColumnSet):
         rocketmq_walk(&walk, m, fields)
         while rocketmq_step(&walk, &key, &value):
             if not rocketmq_plain(&key, &self.names, &name) or not rocketmq_plain(&value, &self.values, &text):
+                if self.names.failed or self.values.failed:
+                    self.tally.no_memory = True
                 continue
             rocketmq_put_field(c + RB_EXT_FIELDS, row, m.code, &name, &text)
             if name.size == 1 and letters:

@@ -100,6 +100,40 @@ def test_packets_do_not_change(cls: type) -> None:
             setattr(cls.__new__(cls), name, None)
 
 
+@pytest.mark.parametrize("unused", range(0, 256, 4))
+def test_unused_bits_of_a_requested_qos_mean_nothing(unused: int) -> None:
+    """3.1, 3.8: the upper six bits of Requested QoS are not used; 3.1.1 reserves them, and LAX lets them pass."""
+    octets = bytes.fromhex("820600010001 61") + bytes([unused | 1])
+    plain = octets[:-1] + b"\x01"
+    for version, strictness in ((3, "strict"), (3, "lax"), (4, "lax")):
+        packet: Any = mqtt.decode(octets, version=version, strictness=strictness)
+        assert packet.subscriptions == (mqtt.Subscription("a", 1),)
+        assert packet.encode() == octets
+        assert packet == mqtt.decode(plain, version=version)
+        assert hash(packet) == hash(mqtt.decode(plain, version=version))
+        assert eval(repr(packet), {"mqtt": mqtt}) == packet
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_what_strict_takes_evaluates_from_its_repr(version: int) -> None:
+    """Valid packets with one bit turned: where STRICT takes that, it is a bit nobody uses, or another valid packet."""
+    taken = 0
+    for octets in {v.octets for v in VALID if v.version == version and len(v.octets) <= 16}:
+        for bit in range(8 * len(octets)):
+            turned = bytearray(octets)
+            turned[bit // 8] ^= 1 << bit % 8
+            try:
+                packet: Any = mqtt.decode(turned, version=version)
+            except DecodeError:
+                continue
+            if getattr(packet, "password", None) is None:
+                again = eval(repr(packet), {"mqtt": mqtt})
+                assert again == packet, turned.hex()
+                assert hash(again) == hash(packet), turned.hex()
+                taken += 1
+    assert taken > 500
+
+
 def test_init_does_not_change_a_packet() -> None:
     packet = mqtt.decode(PUBLISH, version=5)
     for call in (lambda: packet.__init__(topic_name="x"), lambda: mqtt.Pingreq().__init__()):  # type: ignore[misc]

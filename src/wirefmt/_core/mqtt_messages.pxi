@@ -122,10 +122,13 @@ cdef tuple property_pair(int identifier, const uint8_t* p):
 
 cdef tuple subscriptions_of(const MqttPacket* m):
     cdef const uint8_t* p = m.list.at
+    cdef uint8_t options
     cdef uint32_t i
     cdef list out = []
     for i in range(m.list_count):
-        out.append(make_subscription(text_of(p + 2, load_u16(p)), p[2 + load_u16(p)]))
+        options = p[2 + load_u16(p)]
+        # before 5.0 the other bits are not used (3.1) or reserved (3.1.1): they mean nothing, whatever they are
+        out.append(make_subscription(text_of(p + 2, load_u16(p)), options if m.version == 5 else options & 3))
         p += 3 + load_u16(p)
     return tuple(out)
 

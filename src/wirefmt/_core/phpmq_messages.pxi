@@ -454,7 +454,7 @@ def decode_phpmq(data, *, side=None, strictness=STRICT_MODE, limits=None):
 
 
 def phpmq_size(data, *, strictness=STRICT_MODE, limits=None):
-    """Octets of the message that `data` begins with, or NEED_DATA: every packet header is needed to tell.
+    """Octets of the message that `data` begins with, or NEED_DATA before its last packet header is there.
 
     Raises DecodeError where no message can begin so, and LimitExceeded where it would be too large.
     """

@@ -93,11 +93,14 @@ def test_pattern_matching_follows_the_order_of_the_specification() -> None:
             assert (topic_filter, qos) == ("a/#", 2)
 
 
-@pytest.mark.parametrize("cls", [*CLASSES, mqtt.Subscription, mqtt.Will])
-def test_packets_do_not_change(cls: type) -> None:
-    for name in cls.__match_args__:
-        with pytest.raises(AttributeError):
-            setattr(cls.__new__(cls), name, None)
+def test_packets_do_not_change() -> None:
+    seen = set()
+    for thing in (mqtt.Subscription("a"), mqtt.Will("a"), *(mqtt.decode(v.octets, **v.options) for v in VALID)):
+        seen.add(type(thing))
+        for name in type(thing).__match_args__:
+            with pytest.raises(AttributeError):
+                setattr(thing, name, None)
+    assert seen == {*CLASSES, mqtt.Subscription, mqtt.Will}
 
 
 @pytest.mark.parametrize("unused", range(0, 256, 4))
@@ -126,7 +129,7 @@ def test_what_strict_takes_evaluates_from_its_repr(version: int) -> None:
                 packet: Any = mqtt.decode(turned, version=version)
             except DecodeError:
                 continue
-            if getattr(packet, "password", None) is None:
+            if "b'***'" not in repr(packet):  # which hides what a repr does not show
                 again = eval(repr(packet), {"mqtt": mqtt})
                 assert again == packet, turned.hex()
                 assert hash(again) == hash(packet), turned.hex()
@@ -144,23 +147,6 @@ def test_init_does_not_change_a_packet() -> None:
         subscription.__init__("b")  # type: ignore[misc]
     with pytest.raises(TypeError):
         mqtt.Packet()
-
-
-@pytest.mark.parametrize("cls", [*CLASSES, mqtt.Subscription, mqtt.Will, mqtt.Decoder])
-def test_objects_that_were_never_initialised_are_harmless(cls: type) -> None:
-    empty = cls.__new__(cls)
-    for name in dir(empty):
-        if not name.startswith("__") or name in ("__repr__", "__hash__", "__reduce__", "__copy__"):
-            try:
-                value = getattr(empty, name)
-                if callable(value) and name != "feed":
-                    value()
-            except (ValueError, TypeError, AttributeError):
-                pass
-    assert empty == empty
-    if cls is mqtt.Decoder:
-        with pytest.raises(TypeError):
-            empty.feed(b"\xc0\x00")
 
 
 def test_the_payload_is_a_view_that_outlives_the_packet() -> None:

@@ -257,15 +257,15 @@ def convert_rows(ConvertRules rules not None, int target, const uint8_t[::1] kin
     3.1 or 3.1.1; 255: none, and the row is null); its routing key keys[key_offsets[i]:key_offsets[i + 1]]. AMQP 0.9.1 is in
     frames. A row that is not converted says why.
     """
-    cdef ConvertRun run = ConvertRun()
+    cdef ConvertRun run = ConvertRun.__new__(ConvertRun)
     cdef Converter x
     cdef Span key
     cdef Py_ssize_t row, count = kinds.shape[0]
     cdef uint8_t translation = <uint8_t>convert_topics_of(topics)
     cdef const uint8_t* p = &data[0] if data.shape[0] else <const uint8_t*>b""
     cdef const uint8_t* k = &keys[0] if keys.shape[0] else <const uint8_t*>b""
-    if not 0 <= target < CONVERT_PROTOCOLS or rules.pairs == NULL:
-        raise ValueError("no such protocol, or rules that were never built")
+    if not 0 <= target < CONVERT_PROTOCOLS:
+        raise ValueError("no such protocol")
     if offsets.shape[0] != count + 1 or key_offsets.shape[0] != count + 1:
         raise ValueError("columns of different lengths")
     for row in range(count):

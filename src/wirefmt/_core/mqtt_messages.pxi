@@ -220,7 +220,7 @@ cdef int known_mqtt_version(object version) except -1:
 
 cdef Writer begin_packet():
     """A writer with room for the fixed header, which close_packet puts right before what was written."""
-    cdef Writer w = Writer()
+    cdef Writer w = Writer.__new__(Writer)
     w.grow(5)
     return w
 
@@ -864,7 +864,8 @@ cdef class MqttSubscribe(MqttMessage):
         cdef MqttSubscription s
         write_packet_identifier(w, packet_identifier)
         write_properties(w, properties, v, False)
-        for s in subscriptions:
+        for item in subscriptions:
+            s = <MqttSubscription?>item
             w.put_text16(s.topic_filter, "subscriptions.topic_filter")
             w.put_u8(subscription_options(s, v))
         self.settle(close_packet(w, MQTT_SUBSCRIBE, 0x02 | bool(dup) << 3), v)
@@ -1034,10 +1035,11 @@ cdef class MqttAuth(MqttReason):
         self.build(MQTT_AUTH, reason_code, properties, form, version)
 
 
-cdef tuple MQTT_CLASSES = (
+cdef Factory[16] MQTT_FACTORIES         # by packet type
+set_factories(MQTT_FACTORIES, (
     None, MqttConnect, MqttConnack, MqttPublish, MqttPuback, MqttPubrec, MqttPubrel, MqttPubcomp, MqttSubscribe,
     MqttSuback, MqttUnsubscribe, MqttUnsuback, MqttPingreq, MqttPingresp, MqttDisconnect, MqttAuth,
-)
+))
 
 name_class(MqttMessage, b"wirefmt.mqtt.Packet")
 name_class(MqttSubscription, b"wirefmt.mqtt.Subscription")
@@ -1066,8 +1068,7 @@ cdef inline object make_message(bytes block, const MqttPacket* m, int side):
     if m.type == MQTT_PUBLISH:
         message = MqttPublish.__new__(MqttPublish)
     else:
-        cls = <type>MQTT_CLASSES[m.type]
-        message = <MqttMessage>cls.__new__(cls)
+        message = <MqttMessage>bare_object(&MQTT_FACTORIES[m.type])
     hold(message, block, m, side)
     return message
 
@@ -1145,6 +1146,8 @@ def restore_mqtt(bytes octets not None, int version, int side, bint noted):
     cdef MqttOptions o
     cdef MqttPacket m
     cdef Fault f
+    if not 3 <= version <= 5 or not -1 <= side <= 1:
+        raise ValueError(f"no packet has version {version} and side {side}")
     plain_options(&o, version, side, not noted)
     if mqtt_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
         raise_fault(&MQTT_TABLES, &f, 0)

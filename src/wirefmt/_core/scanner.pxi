@@ -1,7 +1,7 @@
 # Captures -> the packets table: what one task reads for another to put together. And where records begin in the midst
 # of a file.
 #
-# Uses: arrow, pcapfile, packets. Included by _core.pyx.
+# Uses: calls, arrow, pcapfile, packets. Included by _core.pyx.
 from wirefmt.spec.packets import COLUMNS as PACKET_TABLE_COLUMNS
 
 
@@ -31,14 +31,14 @@ cdef class PacketScanner(ColumnSet):
 
     tunnels: as in wirefmt.capture.read. columns: names to keep, in order. ports: only segments from or to one of them
     (none: all). `take` gives a batch once it has batch_rows rows or batch_bytes octets of segments, or a chunk more.
-    Not for several threads at once.
+    A call during another one raises RuntimeError.
     """
     cdef PacketParser packets
     cdef RecordFeed records
     cdef int64_t rows, batch_rows, batch_bytes
     cdef int64_t frames, faults
     cdef int32_t file_index
-    cdef bint some_ports, tunnels
+    cdef bint some_ports, tunnels, busy
     cdef uint8_t[8192] ports                                # a bit a port
 
     def __init__(self, *, bint tunnels=False, columns=None, ports=(), batch_rows=16384, batch_bytes=16 << 20):
@@ -47,7 +47,7 @@ cdef class PacketScanner(ColumnSet):
         self.set_columns(PACKET_TABLE_COLUMNS, columns)
         self.tunnels = tunnels
         self.packets = PacketParser(tunnels=tunnels, fragments=False)
-        self.records = RecordFeed()
+        self.records = RecordFeed.__new__(RecordFeed)
         self.batch_rows = batch_rows
         self.batch_bytes = batch_bytes
         memset(self.ports, 0, sizeof(self.ports))
@@ -63,12 +63,16 @@ cdef class PacketScanner(ColumnSet):
         `first_frame` the number of their first record."""
         cdef PacketRecord r
         cdef size_t used = 0
-        self.file_index = index
-        self.records.begin(0, 1)
-        if prefix is not None and prefix.shape[0]:
-            if self.records.file.next_record(&prefix[0], <size_t>prefix.shape[0], False, &used, &r) != READ_NEED:
-                raise ValueError("prefix is not the beginning of a capture file")
-            self.records.file.jump(offset, first_frame)
+        begin_call(&self.busy)
+        try:
+            self.file_index = index
+            self.records.begin(0, 1)
+            if prefix is not None and prefix.shape[0]:
+                if self.records.file.next_record(&prefix[0], <size_t>prefix.shape[0], False, &used, &r) != READ_NEED:
+                    raise ValueError("prefix is not the beginning of a capture file")
+                self.records.file.jump(offset, first_frame)
+        finally:
+            self.busy = False
 
     def feed(self, const uint8_t[::1] chunk not None):
         """The next octets of the file, all of which are used."""
@@ -82,9 +86,13 @@ cdef class PacketScanner(ColumnSet):
 
     cdef int run(self, const uint8_t* p, size_t n, bint last) except -1:
         cdef int answer
-        with nogil:
-            self.records.give(p, n, last)
-            answer = self.scan()
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                self.records.give(p, n, last)
+                answer = self.scan()
+        finally:
+            self.busy = False
         if answer < 0 or self.tally.no_memory:
             raise MemoryError("no memory for the packets of a capture")
         return 0
@@ -150,11 +158,16 @@ cdef class PacketScanner(ColumnSet):
 
     def take(self, bint final=False):
         """The batch, if it is full; with `final` whatever there is. None: nothing."""
-        cdef int64_t rows = self.rows
-        if rows == 0 or not (final or rows >= self.batch_rows or self.tally.octets >= self.batch_bytes):
-            return None
-        self.rows = 0
-        return self.finish(rows)
+        cdef int64_t rows
+        begin_call(&self.busy)
+        try:
+            rows = self.rows
+            if rows == 0 or not (final or rows >= self.batch_rows or self.tally.octets >= self.batch_bytes):
+                return None
+            self.rows = 0
+            return self.finish(rows)
+        finally:
+            self.busy = False
 
     @property
     def stats(self):
@@ -175,28 +188,31 @@ def find_record(const uint8_t[::1] prefix not None, const uint8_t[::1] window no
 
     Returns the offset; where no record begins there, that of the end of the window if `last`, else -1.
     """
-    cdef RecordFeed records = RecordFeed()
+    cdef RecordFeed records = RecordFeed.__new__(RecordFeed)
     cdef PcapFile file = records.file
     cdef PacketRecord r
     cdef size_t used = 0, n = <size_t>window.shape[0]
     cdef uint8_t* alive
+    cdef const uint8_t* p
     cdef int64_t at
     cdef size_t step
-    if file.next_record(&prefix[0], <size_t>prefix.shape[0], False, &used, &r) != READ_NEED or file.rule.blocks:
+    if prefix.shape[0] == 0 or \
+            file.next_record(&prefix[0], <size_t>prefix.shape[0], False, &used, &r) != READ_NEED or file.rule.blocks:
         raise ValueError("prefix is not the beginning of a pcap file")
     if n == 0:
         return base if last else -1
     alive = <uint8_t*>malloc(n)
     if alive == NULL:
         raise MemoryError
+    p = &window[0]
     with nogil:
-        at = 0 if base == <int64_t>used else chain_start(&file.rule, &window[0], n, last, alive, base)
+        at = 0 if base == <int64_t>used else chain_start(&file.rule, p, n, last, alive, base)
         free(alive)
         while at >= 0 and base + at < split:
             if n - <size_t>at < file.rule.header_size:
                 at = <int64_t>n if last else -1
                 break
-            step = file.rule.header_size + load_u32_as(&window[at] + (12 if file.rule.swapped_lengths else 8), file.rule.big)
+            step = file.rule.header_size + load_u32_as(p + at + (12 if file.rule.swapped_lengths else 8), file.rule.big)
             if step > n - <size_t>at or step > <size_t>MAX_RECORD + file.rule.header_size:
                 at = <int64_t>n if last else -1
                 break

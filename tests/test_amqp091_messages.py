@@ -50,25 +50,6 @@ def test_frames_do_not_change() -> None:
         amqp091.Method()
 
 
-def fields_of(message: Any) -> list[Any]:
-    return [
-        getattr(message, name) for name in ("octets", *type(message).__match_args__) if hasattr(type(message), name)
-    ]
-
-
-def test_frames_that_were_never_built() -> None:
-    for cls in (amqp091.BasicAck, amqp091.ContentHeader, amqp091.Body, amqp091.ProtocolHeader):
-        empty = cls.__new__(cls)
-        for use in (cls.encode, cls.detach, fields_of):
-            with pytest.raises(ValueError, match="never built"):
-                use(empty)
-    for kind in (amqp091.BasicProperties, amqp091.BasicMessage, amqp091.FieldTable, amqp091.FieldArray):
-        with pytest.raises(ValueError, match="never built"):
-            kind.__new__(kind).encode()
-    with pytest.raises(TypeError):
-        amqp091.Decoder.__new__(amqp091.Decoder).feed(b"")
-
-
 def test_equality_is_by_value() -> None:
     spare = bytearray(amqp091.BasicAck(channel=1, delivery_tag=1, multiple=True).encode())
     spare[-2] |= 0xF0  # bits that mean nothing

@@ -185,10 +185,6 @@ def test_objects_do_not_change(value: Any) -> None:
             setattr(value, name, None)
     with pytest.raises(TypeError):
         value.__init__(**{n: getattr(value, n) for n in type(value).__match_args__})
-    empty = type(value).__new__(type(value))
-    for use in (repr, hash, lambda v: v.encode()):
-        with pytest.raises((ValueError, TypeError)):
-            use(empty)
 
 
 def test_matching() -> None:

@@ -97,6 +97,36 @@ def test_messages_built_from_their_fields_have_the_same_octets(row: dict[str, An
         assert phpmq.encode(built, profile="present") == octets
 
 
+@pytest.mark.parametrize("row", MESSAGES, ids=ids(MESSAGES))
+def test_the_last_packet_header_says_the_size(row: dict[str, Any]) -> None:
+    """8 octets of message header, 32 of each packet header; contents of the last packet need not be there."""
+    octets, packets = bytes.fromhex(row["hex"]), packets_of(row)
+    known = 8 + sum(32 + len(content) for _, content in packets[:-1]) + 32
+    assert known == len(octets) - len(packets[-1][1])
+    for strictness in ("strict", "lax"):
+        for n in range(known):
+            assert phpmq.frame_size(octets[:n], strictness=strictness) is NEED_DATA
+        for n in range(known, len(octets) + 1):
+            assert phpmq.frame_size(octets[:n], strictness=strictness) == len(octets)
+
+
+def test_the_size_of_a_message_with_line_breaks() -> None:
+    """LAX: the break behind the last packet header belongs to the size, that behind the contents to no message."""
+    octets = b"H0100401\nP01" + b"%029d\n" % 3 + b"abc\n"
+    header = len(b"H0100401\nP01") + 29
+    for n in range(header + 1):
+        assert phpmq.frame_size(octets[:n], strictness="lax") is NEED_DATA
+    for n in range(header + 1, len(octets) + 1):
+        assert phpmq.frame_size(octets[:n], strictness="lax") == len(octets) - 1
+
+
+def test_a_batch_leaves_a_last_message_without_its_contents() -> None:
+    octets = phpmq.MessageClientToServer(queue_name="q", content=b"x" * 50, ttl=None).encode()
+    for n in range(len(octets)):
+        batch = phpmq.decode_batch(octets + octets[:n])
+        assert (len(batch), batch.rest) == (1, n)
+
+
 def test_the_early_form_has_no_types_5_and_6() -> None:
     for message in (
         phpmq.ReQueue(queue_name="q", message_id="1", ttl=5),

@@ -136,6 +136,13 @@ def test_frames_have_nothing_that_lax_skips() -> None:
         ('{"code":1;"extFields":{"a":"1";"b":2};"flag":2;}', {"code": 1, "flag": 2, "ext_fields": {"a": "1", "b": "2"}}),
         ('{"code":1,"serializeTypeCurrentRPC":1}', {"code": 1, "serialize_type": "JSON"}),
         ('{"code":1,"serializeTypeCurrentRPC":"XX"}', {"code": 1, "serialize_type": "JSON"}),
+        # semicolons and literals, as fastjson 1.2.83 has them under RemotingSerializable.decode of 5.3.2
+        ('{"code":1;"flag":2;}', {"code": 1, "flag": 2}),
+        ('{"x":1,"extFields":{"a":"1"};"flag":2}', {"flag": 2, "ext_fields": {"a": "1"}}),
+        ('{"code": 7,"extFields":{"a":"b"};}', {"code": 7, "ext_fields": {"a": "b"}}),
+        ('{"remark":"r";"extFields":null ;}', {"remark": "r", "ext_fields": None}),
+        ('{"x":{};"code":1}', {"code": 1}), ('{"x":NaN;"code":1}', {"code": 1}), ('{"x":null ;"code":2}', {"code": 2}),
+        ('{"code":true/**/,"flag":1}', {"code": 1, "flag": 1}), ("{'body':null ;}", {"code": 0}),
         # what it makes of too large numbers, where names are as it writes them, and no blank is in the way
         ('{"code":9999999999}', {"code": 1410065407}),
         ('{"flag":1,"code":-9999999999}', {"code": -1410065407}),
@@ -168,6 +175,15 @@ def test_the_real_reader_takes(text: str, fields: dict[str, Any]) -> None:
         ('{"code":4294967296}', "code"), ('{"code":3000000000}', "code"), ('{"code": 9999999999}', "code"),
         ('{"x":1,"code":9999999999}', "code"), ('{CODE:5000000000}', "code"), ('{"code":5000000000L}', "code"),
         ('{"flag":1, "opaque":5000000000}', "opaque"),
+        # null, true and false want a blank, a comma or a bracket right behind them
+        ('{"code":null;}', "code"), ('{"x":true;"code":1}', "header"), ('{"code":false;"flag":1}', "code"),
+        ('{"extFields":{"a":null;"b":"c"}}', "ext_fields"), ('{"extFields":{"a":true;}}', "ext_fields"),
+        ('{"code":null/**/}', "code"), ('{"x":[null\x01]}', "header"), ('{"x":[true\x7f,1]}', "header"),
+        # behind extFields and body no semicolon, where members are in order
+        ('{"extFields":{};}', "header"), ('{"code":1,"extFields":{"a":"b"};,"flag":2}', "header"),
+        ('{"extFields":null ;}', "header"), ('{"body":"";}', "header"), ('{"body":null ;}', "header"),
+        ('{code:1,"extFields":"null";}', "header"), ('{"code":9, "extFields":"null"}', "ext_fields"),
+        ('{"code":9999999999;}', "code"), ('{"code":9999999999/**/}', "code"),
     ],
 )  # fmt: skip
 def test_the_real_reader_refuses(text: str, path: str) -> None:

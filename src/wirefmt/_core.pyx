@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
 """The compiled core of wirefmt: one extension made of rooms. This page is its table of contents.
 
@@ -32,6 +32,8 @@ from wirefmt._core.words cimport hash_octets, is_ascii, mix, same_octets
 # ---- what every protocol room stands on
 # Fault -> exception; the only room that raises DecodeError
 include "_core/faults.pxi"
+# objects refuse a second call while the first works
+include "_core/calls.pxi"
 # growable output
 include "_core/writer.pxi"
 # GENERATED from wirefmt/spec/secrets.py
@@ -195,3 +197,7 @@ include "_core/rocketmq_capture.pxi"
 include "_core/protocols.pxi"
 # streams -> protocol -> message table
 include "_core/capture.pxi"
+
+# ---- every class of the core
+# objects are made by constructors only
+include "_core/seal.pxi"

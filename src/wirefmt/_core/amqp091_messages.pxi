@@ -419,6 +419,8 @@ cdef object read_amqp091(bytes octets, int side, bint noted):
 
 def restore_amqp091(bytes octets not None, int side, bint noted):
     """Unpickle a frame."""
+    if not -1 <= side <= 1:
+        raise ValueError(f"no side {side}")
     return read_amqp091(octets, side, noted)
 
 
@@ -509,12 +511,12 @@ cdef int give_arguments(object cls, int method) except -1:
     return 0
 
 
-cdef list AMQP091_METHOD_CLASSES = [None] * AMQP091_METHOD_COUNT       # by row of amqp091_methods
+cdef Factory[AMQP091_METHOD_COUNT] AMQP091_METHOD_FACTORIES        # by row of amqp091_methods
 
 
 cdef int add_method_class(int method, object cls, const char* name) except -1:
     """Take a class of amqp091_methods.pxi as that of a method: its attributes, and the name that users see."""
-    AMQP091_METHOD_CLASSES[method] = cls
+    AMQP091_METHOD_FACTORIES[method] = factory_of(cls)
     name_class(cls, name)
     return give_arguments(cls, method)
 
@@ -672,8 +674,7 @@ cdef inline object make_amqp091(bytes block, const Amqp091Frame* m, int side):
     """The object of a parsed frame that lies in `block`."""
     cdef Amqp091Message message
     if m.type == AMQP091_FRAME_METHOD:
-        cls = <type>AMQP091_METHOD_CLASSES[m.method]
-        message = <Amqp091Message>cls.__new__(cls)
+        message = <Amqp091Message>bare_object(&AMQP091_METHOD_FACTORIES[m.method])
     elif m.type == AMQP091_FRAME_BODY:
         message = Amqp091Body.__new__(Amqp091Body)
     elif m.type == AMQP091_FRAME_HEADER:

@@ -320,8 +320,12 @@ cdef list cut_sizes(uint64_t size, object frame_max):
 
 def restore_amqp091_content(Amqp091Method method not None, Amqp091ContentHeader header not None, bytes body not None,
                             sizes):
-    """Unpickle a method with its content."""
+    """Unpickle a method with its content; `sizes` are those of the body frames."""
     cdef Amqp091BasicMessage made = Amqp091BasicMessage.__new__(Amqp091BasicMessage)
+    sizes = [whole_number(size, 0xFFFFFFFF, "body_sizes") for size in sizes]
+    if not method.has_content or header.channel_ != method.channel_ or header.body_size != len(body) or \
+            sum(sizes) != len(body):
+        raise ValueError("method, header and body are not of one message")
     made.method_ = method
     made.take_header(header)
     made.take_body(body, sizes)
@@ -418,27 +422,26 @@ cdef class Amqp091Assembler(Amqp091FrameDecoder):
         """Octets of an unfinished frame, and of the frames of unfinished contents."""
         return self.kept_size + self.pending_
 
-    def feed(self, data, /):
-        """As Decoder.feed."""
+    cdef int leave_block(self) except -1:
         cdef Amqp091BasicMessage message
-        out = FrameDecoder.feed(self, data)
         for message in self.touched:
             message.is_touched = False
             if message.state.stage != AMQP091_IDLE:
                 message.let_go()
         self.touched.clear()
-        return out
+        return 0
 
-    def close(self):
-        """End of the stream: raises DecodeError if it ends inside a frame or a content."""
+    cdef int check_end(self) except -1:
+        """The stream may end neither inside a frame nor inside a content."""
         cdef Amqp091BasicMessage message
         cdef Fault f
-        FrameDecoder.close(self)
+        FrameDecoder.check_end(self)
         for message in self.under_way:
             if message is not None:
                 amqp091_fault(&f, AMQP091_CHECK_CONTENT_UNFINISHED, AMQP091_FIELD_PAYLOAD, 0,
                               <int64_t>message.state.body_size, <int64_t>message.state.body_have, 0)
                 self.fail(&f, None, [])
+        return 0
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef Amqp091Frame m

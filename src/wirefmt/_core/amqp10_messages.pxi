@@ -4,7 +4,7 @@
 # built is what can be decoded, and encode() hands out octets that exist. Fields, sections, lists and maps become objects
 # when they are asked for. The classes of composite types get their attributes from the tables (amqp10_add_composite).
 #
-# Uses: be, status, cursor, octets, faults, writer, message, framer, amqp10_table, amqp10_types, amqp10_write, amqp10,
+# Uses: be, status, cursor, octets, faults, calls, writer, message, framer, amqp10_table, amqp10_types, amqp10_write, amqp10,
 # amqp10_deliveries, amqp10_scalars and amqp10_values. Included by _core.pyx.
 from cpython.memoryview cimport PyMemoryView_FromObject
 
@@ -652,6 +652,8 @@ cdef class Amqp10AmqpValue(Amqp10Held):
 
 
 cdef tuple AMQP10_BODY_CLASSES = (Amqp10Data, Amqp10AmqpSequence, Amqp10AmqpValue)        # by code - AMQP10_SECTION_DATA
+cdef Factory[3] AMQP10_BODY_FACTORIES
+set_factories(AMQP10_BODY_FACTORIES, AMQP10_BODY_CLASSES)
 
 
 # ------------------------------------------------------------------------------------------------ messages
@@ -837,14 +839,15 @@ cdef class Amqp10AnnotatedMessage:
         cdef const uint8_t* end = at + self.m.size
         cdef Amqp10Section section
         cdef Amqp10Value v
+        cdef Amqp10Held held
         cdef list out = []
         if self.m.body_count == 0:
             return ()
         while amqp10_next_section(&at, end, &section):
             if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
                 amqp10_read(section.at, &v)
-                cls = <type>AMQP10_BODY_CLASSES[section.code - AMQP10_SECTION_DATA]
-                out.append(amqp10_hold_value(<Amqp10Held>cls.__new__(cls), self.block, &v))
+                held = <Amqp10Held>bare_object(&AMQP10_BODY_FACTORIES[section.code - AMQP10_SECTION_DATA])
+                out.append(amqp10_hold_value(held, self.block, &v))
         return tuple(out)
 
 
@@ -911,8 +914,7 @@ cdef object amqp10_frame_of(bytes block, const Amqp10Frame* frame, bint strict):
     cdef Amqp10ProtocolHeader header
     cdef Amqp10EmptyFrame empty
     if frame.kind == AMQP10_KIND_PERFORMATIVE:
-        cls = <type>AMQP10_COMPOSITE_CLASSES[frame.performative.shape]
-        performative = <Amqp10Performative>cls.__new__(cls)
+        performative = <Amqp10Performative>bare_object(&AMQP10_COMPOSITE_FACTORIES[frame.performative.shape])
         amqp10_hold_frame(performative, block, frame, strict)
         return performative
     if frame.kind == AMQP10_KIND_EMPTY:
@@ -1057,8 +1059,31 @@ cdef class Amqp10DeliveryValue:
         return amqp10_read_message(transfer.block, transfer.payload_span.at if transfer.payload_span.size else transfer.frame,
                             transfer.payload_span.size, self.strict, self.max_elements)
 
+    def __reduce__(self):
+        return restore_amqp10_delivery, (self.transfer, self.joined, self.transfers, self.settled, self.strict,
+                                         self.max_elements)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
     def __repr__(self):
         return f"<amqp10.Delivery in {self.transfers} transfers, {len(self.payload)} octets, {self.transfer!r}>"
+
+
+def restore_amqp10_delivery(Amqp10Transfer transfer not None, bytes joined, int transfers, bint settled, bint strict,
+                            uint32_t max_elements):
+    """Unpickle a delivery."""
+    cdef Amqp10DeliveryValue made = Amqp10DeliveryValue.__new__(Amqp10DeliveryValue)
+    made.transfer = transfer
+    made.joined = joined
+    made.transfers = transfers
+    made.settled = settled
+    made.strict = strict
+    made.max_elements = max_elements
+    return made
 
 
 @cython.final
@@ -1073,6 +1098,7 @@ cdef class Amqp10TransferAssembler:
     """
     cdef Amqp10Deliveries deliveries
     cdef Amqp10Options options
+    cdef bint busy
 
     def __init__(self, *, strictness=STRICT_MODE, limits=None):
         take_amqp10_options(&self.options, strictness, limits)
@@ -1091,17 +1117,22 @@ cdef class Amqp10TransferAssembler:
         """Take the next frame of any kind. The Delivery it completes, or None.
 
         An aborted delivery is dropped; detach, end and close drop those of their link, session, connection. Raises
-        DecodeError: delivery-id, delivery-tag or message-format contradict the first transfer's, or a limit is passed.
+        DecodeError: delivery-id, delivery-tag or message-format contradict the first transfer's, or a limit is passed;
+        RuntimeError: a call has not returned.
         """
-        cdef Amqp10Performative performative
+        if not isinstance(frame, Amqp10Performative):
+            return None
+        begin_call(&self.busy)
+        try:
+            return self.join(<Amqp10Performative>frame)
+        finally:
+            self.busy = False
+
+    cdef object join(self, Amqp10Performative performative):
         cdef Amqp10Frame f
         cdef Amqp10Delivery* kept
         cdef Fault fault_
         cdef int answer
-        if not isinstance(frame, Amqp10Performative):
-            return None
-        performative = <Amqp10Performative>frame
-        performative.check_built()
         memset(&f, 0, sizeof(Amqp10Frame))
         f.frame = performative.frame
         f.size = performative.frame_size

@@ -377,9 +377,18 @@ cdef int amqp10_put_scalar(Octets* o, int type, object value) except -1:
     elif type == AMQP10_CHAR:
         amqp10_add_fixed(o, AMQP10_CODE_CHAR, <uint64_t>ord(value))
     elif type == AMQP10_DECIMAL32:
-        amqp10_add_fixed(o, AMQP10_CODE_DECIMAL32, load_u32(<const uint8_t*>PyBytes_AS_STRING(value)))
+        amqp10_add_sized(o, AMQP10_CODE_DECIMAL32, value, 4)
     elif type == AMQP10_DECIMAL64:
-        amqp10_add_fixed(o, AMQP10_CODE_DECIMAL64, load_u64(<const uint8_t*>PyBytes_AS_STRING(value)))
+        amqp10_add_sized(o, AMQP10_CODE_DECIMAL64, value, 8)
     else:
-        amqp10_add_wide(o, AMQP10_CODE_DECIMAL128, <const uint8_t*>PyBytes_AS_STRING(value))
+        amqp10_add_sized(o, AMQP10_CODE_DECIMAL128, value, 16)
+    return 0
+
+
+cdef int amqp10_add_sized(Octets* o, uint8_t code, object octets, Py_ssize_t size) except -1:
+    """A constructor and its octets, which bytes.__new__ or a class of a caller's may have made of any size."""
+    if not isinstance(octets, bytes) or PyBytes_GET_SIZE(octets) != size:
+        raise EncodeError(f"{amqp10_constructor_name[code].decode('ascii')} has {size} octets [1.6]")
+    add_u8(o, code)
+    add_octets(o, <const uint8_t*>PyBytes_AS_STRING(octets), <size_t>size)
     return 0

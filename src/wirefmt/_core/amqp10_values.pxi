@@ -113,7 +113,7 @@ cdef int amqp10_put_value(Octets* o, object value, int depth) except -1:
 cdef int amqp10_put_other(Octets* o, object value, int depth) except -1:
     """Objects that are asked what they are like."""
     if isinstance(value, UUID):
-        amqp10_add_wide(o, AMQP10_CODE_UUID, <const uint8_t*>PyBytes_AS_STRING(value.bytes))
+        amqp10_add_sized(o, AMQP10_CODE_UUID, value.bytes, 16)
     elif isinstance(value, datetime):
         amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>int(Amqp10Timestamp(amqp10_milliseconds(value))))
     elif isinstance(value, str):
@@ -687,7 +687,7 @@ name_class(Amqp10Described, b"wirefmt.amqp10.Described")
 
 # ------------------------------------------------------------------------------------------------ composites
 
-cdef list AMQP10_COMPOSITE_CLASSES = [None] * AMQP10_SHAPES        # by shape; filled where the classes stand
+cdef Factory[AMQP10_SHAPES] AMQP10_COMPOSITE_FACTORIES     # by shape; filled where the classes stand
 cdef dict AMQP10_SHAPE_OF_CLASS = {}
 cdef list AMQP10_FIELD_NAMES = [
     amqp10_field_name[i].decode("ascii")
@@ -741,7 +741,7 @@ cdef int amqp10_add_composite(object cls, int shape) except -1:
         wirefmt_set_attribute(cls, AMQP10_FIELD_NAMES[row.first + i], attribute)
     names = AMQP10_FIELD_NAMES[row.first:row.first + row.count]
     wirefmt_set_attribute(cls, "__match_args__", tuple(names + list(getattr(cls, "__match_args__", ()))))
-    AMQP10_COMPOSITE_CLASSES[shape] = cls
+    AMQP10_COMPOSITE_FACTORIES[shape] = factory_of(cls)
     AMQP10_SHAPE_OF_CLASS[cls] = shape
     return 0
 
@@ -934,8 +934,7 @@ cdef object amqp10_field_of(bytes block, const Amqp10FieldRow* row, const Amqp10
 
 cdef object amqp10_composite_of(bytes block, const uint8_t* begin, int shape):
     """The object of a (checked) described list that lies in `block`."""
-    cls = <type>AMQP10_COMPOSITE_CLASSES[shape]
-    cdef Amqp10CompositeValue composite = <Amqp10CompositeValue>cls.__new__(cls)
+    cdef Amqp10CompositeValue composite = <Amqp10CompositeValue>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
     composite.block = block
     composite.begin = begin
     composite.shape = <uint8_t>shape
@@ -1067,4 +1066,6 @@ def restore_amqp10_composite(bytes octets not None):
     amqp10_begin(&x, <const uint8_t*>PyBytes_AS_STRING(octets), &o, &f)
     if amqp10_take_composite(&x, x.base, x.base + PyBytes_GET_SIZE(octets), 0, 0xFFFF, True, &c) == NULL:
         raise_fault(&AMQP10_TABLES, &f, 0)
+    if amqp10_shapes[c.shape].provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME):
+        raise ValueError("a frame's octets begin with its header")
     return amqp10_composite_of(octets, x.base, c.shape)

@@ -494,6 +494,10 @@ cdef inline void put_secret(Col* c, int64_t row, const Span* value) noexcept nog
 
 # ------------------------------------------------------------------------------------------------ types
 
+cdef enum:
+    COLUMN_NESTING_MAX = 16     # levels of <> in the type of a column: fields within fields are made by recursion
+
+
 cdef class Field:
     """Name, Arrow format string and children of one column, from a type as spec/table.py writes it."""
 
@@ -503,7 +507,9 @@ cdef class Field:
     cdef uint8_t kind, width
     cdef list children
 
-    def __init__(self, str name, str type, bint nullable=True):
+    def __init__(self, str name not None, str type not None, bint nullable=True):
+        if nesting(type) > COLUMN_NESTING_MAX:
+            raise ValueError(f"a column type is nested {COLUMN_NESTING_MAX} levels at most")
         self.name = name
         self.type = type
         self.nullable = nullable
@@ -548,6 +554,14 @@ cdef dict FIXED_TYPES = {       # type -> Arrow format, octets (0: bits)
 cdef dict NUMPY_TYPES = {
     "int8": "i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "float64": "<f8", "timestamp": "<M8[us]",
 }
+
+
+cdef int nesting(str text):
+    cdef int depth = 0, deepest = 0
+    for c in text:
+        depth += (c == "<") - (c == ">")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 cdef list split_types(str text):
@@ -1008,7 +1022,7 @@ cdef class StreamState:
 
     cdef Field field
     cdef object batches         # iterator
-    cdef bytes error
+    cdef bytes error            # what ended the stream; consumers hold its octets, so it is set once
 
 
 cdef int stream_schema(ArrowArrayStream* stream, ArrowSchema* out) noexcept with gil:
@@ -1018,7 +1032,8 @@ cdef int stream_schema(ArrowArrayStream* stream, ArrowSchema* out) noexcept with
     except MemoryError:
         if out.release != NULL:
             out.release(out)
-        state.error = b"no memory"
+        if state.error is None:
+            state.error = b"no memory"
         return 12                                       # ENOMEM
     return 0
 
@@ -1027,6 +1042,8 @@ cdef int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept with gi
     cdef StreamState state = <StreamState>stream.private_data
     cdef Batch batch
     memset(out, 0, sizeof(ArrowArray))                  # release NULL: the stream has ended
+    if state.error is not None:
+        return 5                                        # EIO
     try:
         batch = next(state.batches, None)
         if batch is not None:
@@ -1034,7 +1051,8 @@ cdef int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept with gi
                 raise TypeError(f"{batch!r} has other columns than its stream")
             export_batch(batch, out)
     except BaseException as error:
-        state.error = f"{type(error).__name__}: {error}".encode("utf-8", "replace")
+        if state.error is None:                         # a call in another thread may have failed, too
+            state.error = f"{type(error).__name__}: {error}".encode("utf-8", "replace")
         return 5                                        # EIO
     return 0
 

@@ -6,7 +6,8 @@
 # until it is whole. Behind a hole, and where the capture began inside a stream, frames are read again only from a place
 # where a chain of faultless ones begins (`look`): what is passed over is a `gap` row, never messages.
 #
-# Uses: buffers, pcapfile, packets, reassembly, websocket, unpack, protocol, protocols, table, table_columns, arrow, faults.
+# Uses: buffers, calls, pcapfile, packets, reassembly, websocket, unpack, protocol, protocols, table, table_columns, arrow,
+# faults.
 # Included by _core.pyx.
 from wirefmt.errors import suggest
 
@@ -118,7 +119,7 @@ cdef class CaptureDecoder(Reassembler):
 
     Call `begin_file`, then `feed` with chunks of any size, then `end_file`; at last `finish`. Each of feed, end_file and
     finish stops when a batch is full: feed answers how many octets it used, the others whether they are done. Then call
-    `take` and call again.
+    `take` and call again. A call during another one, of another thread say, raises RuntimeError; `stats` may always be read.
 
     Parameters: those of `wirefmt.capture.read`. `limits` is a dict with any of max_flows, max_out_of_order, max_message,
     max_buffered, max_inflated (octets) and idle_seconds; `CaptureDecoder.LIMITS` has the defaults.
@@ -131,7 +132,7 @@ cdef class CaptureDecoder(Reassembler):
     cdef PcapFile file
     cdef PacketParser packets
     cdef CaptureCounts seen
-    cdef bint strict, across_files, feeding, file_over
+    cdef bint strict, across_files, busy, file_over
     cdef uint64_t slice_index, slice_count
     cdef int64_t batch_rows, batch_bytes
     cdef size_t max_message
@@ -170,7 +171,7 @@ cdef class CaptureDecoder(Reassembler):
         self.name_objects = []
         self.table = MessageTable(columns, payload=payload, payload_max=payload_max, expose_credentials=expose_credentials,
                                   octets=octets, detail=detail)
-        self.file = PcapFile()
+        self.file = PcapFile.__new__(PcapFile)
         self.packets = PacketParser(tunnels=tunnels)
         self.set_protocols(protocols, decode_as)
         self.set_limits(limits or {})
@@ -216,10 +217,17 @@ cdef class CaptureDecoder(Reassembler):
 
     def begin_file(self, str name, int32_t index=0):
         """A file begins: its path or URL, and its number among the files."""
-        cdef Text* grown
         cdef bytes text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
         if not 0 <= index < NAMES_MAX:
             raise ValueError(f"file number {index} is out of range")
+        begin_call(&self.busy)
+        try:
+            self.name_file(index, text)
+        finally:
+            self.busy = False
+
+    cdef int name_file(self, int32_t index, bytes text) except -1:
+        cdef Text* grown
         if index >= self.name_room:
             grown = <Text*>realloc(self.names, (2 * index + 16) * sizeof(Text))
             if grown == NULL:
@@ -238,6 +246,7 @@ cdef class CaptureDecoder(Reassembler):
         self.seen.files += 1
         if not self.across_files:
             self.packets.forget()
+        return 0
 
     def feed(self, chunk):
         """The next octets of the file: any contiguous buffer. Bytes and views of bytes are read in place, others are copied.
@@ -246,32 +255,44 @@ cdef class CaptureDecoder(Reassembler):
         cdef size_t used
         if octets.size == 0:
             return 0
-        with nogil:
-            used = self.feed_octets(octets.at, <size_t>octets.size)
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                used = self.feed_octets(octets.at, <size_t>octets.size)
+            self.seen.bytes += used
+        finally:
+            self.busy = False
         self.check_memory()
-        self.seen.bytes += used
         return used
 
     def end_file(self):
         """No octet of this file follows. True: done; False: a batch is full, take it and call again."""
         cdef size_t used
         cdef bint done
-        with nogil:
-            if not self.file_over:
-                self.walk(self.carry + self.carry_at, self.carry_size - self.carry_at, True, &used)
-                self.carry_at += used
-            done = not self.is_full()
-            if done:
-                self.file_over = True
-                done = self.across_files or self.end_flows()
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                if not self.file_over:
+                    self.walk(self.carry + self.carry_at, self.carry_size - self.carry_at, True, &used)
+                    self.carry_at += used
+                done = not self.is_full()
+                if done:
+                    self.file_over = True
+                    done = self.across_files or self.end_flows()
+        finally:
+            self.busy = False
         self.check_memory()
         return done
 
     def finish(self):
         """All flows end; more segments may follow all the same. True: done; False: take a batch and call again."""
         cdef bint done
-        with nogil:
-            done = self.end_flows()
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                done = self.end_flows()
+        finally:
+            self.busy = False
         self.check_memory()
         return done
 
@@ -290,22 +311,28 @@ cdef class CaptureDecoder(Reassembler):
         cdef Mark mark
         cdef int32_t file_index = 0
         cdef int reason = 0
-        with nogil:
-            while at < n and not self.is_full():
-                reason = segment_unpack(self.packets, octets.at + at, n - at, &used, &r, &s, &file_index)
-                if reason < 0:
-                    break
-                at += used
-                if reason == PACKET_TCP:
-                    self.seen.packets += 1
-                    mark.ts_ns = r.ts_ns
-                    mark.frame_no = r.frame_no
-                    mark.capture = file_index
-                    mark.push = s.flags & TCP_PSH != 0
-                    self.take_segment(&s, &mark)
-                elif reason == PACKET_FILE_FAULT:
-                    self.file_index = file_index
-                    self.put_file_fault(capture_fault_text(<int>s.size), r.ts_ns, r.frame_no)
+        if n == 0:
+            return 0
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                while at < n and not self.is_full():
+                    reason = segment_unpack(self.packets, octets.at + at, n - at, &used, &r, &s, &file_index)
+                    if reason < 0:
+                        break
+                    at += used
+                    if reason == PACKET_TCP:
+                        self.seen.packets += 1
+                        mark.ts_ns = r.ts_ns
+                        mark.frame_no = r.frame_no
+                        mark.capture = file_index
+                        mark.push = s.flags & TCP_PSH != 0
+                        self.take_segment(&s, &mark)
+                    elif reason == PACKET_FILE_FAULT:
+                        self.file_index = file_index
+                        self.put_file_fault(capture_fault_text(<int>s.size), r.ts_ns, r.frame_no)
+        finally:
+            self.busy = False
         if reason < 0:
             raise ValueError(f"not a row of the packets table at offset {at}")
         self.check_memory()
@@ -314,7 +341,11 @@ cdef class CaptureDecoder(Reassembler):
     def report(self, str text):
         """An error row of this file for something the octets cannot say: a compressed file that is cut, a read error."""
         cdef bytes octets = text.encode("utf-8", "replace")
-        self.put_file_fault(PyBytes_AS_STRING(octets), self.file.offset, self.file.frames)
+        begin_call(&self.busy)
+        try:
+            self.put_file_fault(PyBytes_AS_STRING(octets), self.file.offset, self.file.frames)
+        finally:
+            self.busy = False
 
     @property
     def not_a_capture(self):
@@ -331,10 +362,14 @@ cdef class CaptureDecoder(Reassembler):
 
     def take(self, final=False):
         """The batch, if it is full; with `final` whatever there is. None: nothing."""
-        if self.table.rows == 0 or not (final or self.is_full()):
-            return None
-        self.seen.batches += 1
-        return self.table.take()
+        begin_call(&self.busy)
+        try:
+            if self.table.rows == 0 or not (final or self.is_full()):
+                return None
+            self.seen.batches += 1
+            return self.table.take()
+        finally:
+            self.busy = False
 
     @property
     def stats(self):

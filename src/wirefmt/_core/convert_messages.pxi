@@ -263,8 +263,21 @@ cdef class Conversion:
                 hidden_octets(note.type, key, octets, self.source)))
         return tuple(out)
 
+    def __reduce__(self):
+        return restore_conversion, (self.protocol, self.octets, self.body, self.losses)
+
     def __repr__(self):
         return f"Conversion({self.protocol!r}, {len(self.octets)} octets, losses={len(self.losses)})"
+
+
+def restore_conversion(str protocol not None, bytes octets not None, bytes body, tuple losses not None):
+    """Unpickle a Conversion."""
+    cdef Conversion made = Conversion.__new__(Conversion)
+    made.protocol = CONVERT_PROTOCOL_NAMES[protocol_number(protocol)]
+    made.octets = octets
+    made.body = body
+    made.losses_ = losses
+    return made
 
 
 cdef tuple CONVERT_WHATS = ("taken", "dropped", "narrowed", "moved")
@@ -317,8 +330,8 @@ cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b,
     cdef Span to
     cdef int status
     cdef bint same = source == target
-    if rules.pairs == NULL:
-        raise ValueError("rules that were never built")
+    if a is None or topic is None:
+        raise TypeError("a message and its topic are bytes, not None")
     if PyBytes_GET_SIZE(a) > 0x7FFFFFFF or (b is not None and PyBytes_GET_SIZE(b) > 0x7FFFFFFF):
         raise ConversionError("more than 2 GiB", rule="too-large")
     convert_begin(&x, rules, source, target)
@@ -897,6 +910,8 @@ cdef object expiry_of(Cursor* c):
 def unconverted(wire, /):
     """A message for its own protocol: the very octets."""
     cdef Conversion out = Conversion.__new__(Conversion)
+    if wire.octets is None:
+        raise TypeError("a message is bytes, not None")
     out.protocol = wire.protocol
     out.octets = wire.octets
     out.body = wire.body

@@ -297,7 +297,7 @@ def convert_rows(ConvertRules rules not None, int target, kinds, offsets, data, 
     kinds (uint8), offsets (int32), data, key_offsets (int32), keys: any contiguous buffers; bytes and views of bytes are read in
     place, anything else is copied once. Raises ValueError for columns that do not fit each other.
     """
-    cdef ConvertRun run = ConvertRun()
+    cdef ConvertRun run = ConvertRun.__new__(ConvertRun)
     cdef Converter x
     cdef Span key
     cdef Input kind = take_input(kinds)
@@ -306,8 +306,8 @@ def convert_rows(ConvertRules rules not None, int target, kinds, offsets, data, 
     cdef Span message
     cdef Py_ssize_t row, count = kind.size
     cdef uint8_t translation = <uint8_t>convert_topics_of(topics)
-    if not 0 <= target < CONVERT_PROTOCOLS or rules.pairs == NULL:
-        raise ValueError("no such protocol, or rules that were never built")
+    if not 0 <= target < CONVERT_PROTOCOLS:
+        raise ValueError("no such protocol")
     messages.check(count)
     routing_keys.check(count)
     run.rules = rules

@@ -275,9 +275,9 @@ cdef class ConvertRules:
         cdef ConvertPair* pair
         cdef uint16_t* slot
         cdef int i = 1
-        if self.pairs != NULL:
-            raise TypeError("rules do not change")
         rows = list(rows)
+        if len(rows) > 0xFFFF:
+            raise ValueError("more than 65535 rows")
         self.rows = <ConvertRow*>calloc(len(rows) + 1, sizeof(ConvertRow))
         self.pairs = <ConvertPair*>calloc(CONVERT_PROTOCOLS * CONVERT_PROTOCOLS, sizeof(ConvertPair))
         if self.rows == NULL or self.pairs == NULL:
@@ -293,6 +293,10 @@ cdef class ConvertRules:
         self.names = []
         # last first, so that each row only has to know the one after it
         for source, target, field, type_, key, when, how, to_field, to_type, name, moved, number in reversed(rows):
+            if not (0 <= source < CONVERT_PROTOCOLS and 0 <= target < CONVERT_PROTOCOLS and 0 <= field < CONVERT_FIELDS_MAX and
+                    0 <= type_ < CONVERT_TYPES_MAX and 0 <= when < WHEN_COUNT and 0 <= how < HOW_COUNT and
+                    0 <= to_field < CONVERT_FIELDS_MAX and 0 <= to_type < CONVERT_TYPES_MAX and 0 <= number < len(self.ids)):
+                raise ValueError(f"row {len(rows) - i} has a number that names nothing")
             row = &self.rows[i]
             pair = &self.pairs[<int>source * CONVERT_PROTOCOLS + <int>target]
             pair.there = 1

@@ -1,6 +1,6 @@
 # One framing loop for any protocol: octets in pieces of any size -> messages, each lying in one immutable block.
 #
-# Uses: status, faults, message. Included by _core.pyx, before the protocols, which say what a frame is.
+# Uses: status, faults, calls, message. Included by _core.pyx, before the protocols, which say what a frame is.
 
 
 cdef enum:
@@ -11,7 +11,7 @@ cdef object NO_MESSAGE = object()       # decode_frame: the frame was taken, but
 
 
 cdef class FrameDecoder:
-    """Base of the protocols' Decoders. A Decoder belongs to one stream and to one thread at a time.
+    """Base of the protocols' Decoders. A Decoder belongs to one stream; a call during another one raises RuntimeError.
 
     Frames that lie within one piece are decoded where they lie, and messages share the piece. A frame that does not
     is collected first: every octet is moved at most twice, however small the pieces.
@@ -22,6 +22,7 @@ cdef class FrameDecoder:
     cdef size_t frame_octets    # of that frame; 0: not known yet
     cdef int64_t begin          # octets of the stream before it
     cdef object error           # what ended this decoder
+    cdef bint busy
 
     def __init__(self):
         raise TypeError("a Decoder is of a protocol")
@@ -44,6 +45,10 @@ cdef class FrameDecoder:
         each time that more have come, so that a fault is found as early however the stream is cut."""
         return OK
 
+    cdef int leave_block(self) except -1:
+        """The block that was fed has been read: hold none of it while more is waited for."""
+        return 0
+
     # ---- the same for all
 
     @property
@@ -64,30 +69,38 @@ cdef class FrameDecoder:
         call raises the same error, for what follows a malformed frame has no meaning.
         """
         cdef list out = []
-        cdef bytes block
-        cdef const uint8_t* p
-        cdef const uint8_t* end
-        self.check_open()
-        block = take_block(data)
-        p = <const uint8_t*>PyBytes_AS_STRING(block)
-        end = p + PyBytes_GET_SIZE(block)
-        if self.kept_size:
-            p = self.complete(p, end, out)
-        p = self.decode_whole(block, p, end, out)
-        self.keep(p, <size_t>(end - p))
+        cdef bytes block = take_block(data)
+        cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(block)
+        cdef const uint8_t* end = p + PyBytes_GET_SIZE(block)
+        begin_call(&self.busy)
+        try:
+            self.check_open()
+            if self.kept_size:
+                p = self.complete(p, end, out)
+            p = self.decode_whole(block, p, end, out)
+            self.keep(p, <size_t>(end - p))
+            self.leave_block()
+        finally:
+            self.busy = False
         return out
 
     def close(self):
         """End of the stream: raises DecodeError if it ends inside a frame."""
+        begin_call(&self.busy)
+        try:
+            self.check_end()
+        finally:
+            self.busy = False
+
+    cdef int check_end(self) except -1:
         cdef Fault f
         self.check_open()
         if self.kept_size:
             fault(&f, TRUNCATED, 0, 0, <int64_t>self.kept_size, <int64_t>self.frame_octets, <int64_t>self.kept_size, 0)
             self.fail(&f, "the stream ends inside a frame", [])
+        return 0
 
     cdef int check_open(self) except -1:
-        if self.tables == NULL:
-            raise TypeError("a Decoder that was never initialised")
         if self.error is not None:
             raise self.error
         return 0

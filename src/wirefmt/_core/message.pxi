@@ -4,7 +4,7 @@
 # classes have no common base: a freelist needs a class without one.
 #
 # Uses: words, secrets. Included by _core.pyx.
-from cpython.object cimport PyObject, PyTypeObject
+from cpython.object cimport PyObject, PyTypeObject, newfunc
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 
 from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE, Limits
@@ -164,6 +164,43 @@ cdef int name_class(object cls, const char* name) except -1:
     """Give a class of the core the module and name that users see. `name` lives for ever."""
     (<PyTypeObject*>cls).tp_name = name
     return 0
+
+
+# Objects that the core makes without their constructor, of a class that is looked up: `cls.__new__` is the constructor
+# (seal.pxi). Of a class known at compile time `X.__new__(X)` does the same.
+
+cdef struct Factory:
+    PyObject* cls               # lives for ever
+    newfunc make                # allocates; all fields are zero
+
+
+cdef int set_factories(Factory* out, tuple classes) except -1:
+    """Those of classes in a row; None: there is none."""
+    for i, cls in enumerate(classes):
+        if cls is not None:
+            out[<int>i] = factory_of(cls)
+    return 0
+
+
+cdef Factory factory_of(object cls) noexcept:
+    cdef Factory made
+    made.cls = <PyObject*>cls
+    made.make = (<PyTypeObject*>cls).tp_new
+    return made
+
+
+cdef inline object bare_object(const Factory* f):
+    return f.make(<type>f.cls, <PyObject*>NO_ARGUMENTS, NULL)
+
+
+cdef object bare_subclass(const Factory* f, object cls):
+    """One of a Python class that is derived from the factory's."""
+    if not isinstance(cls, type) or not issubclass(cls, <object>f.cls):
+        raise TypeError(f"{cls!r} is no {(<object>f.cls).__name__}")
+    return f.make(<type>cls, <PyObject*>NO_ARGUMENTS, NULL)
+
+
+cdef tuple NO_ARGUMENTS = ()
 
 
 cdef enum:

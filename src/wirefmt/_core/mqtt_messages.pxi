@@ -121,10 +121,13 @@ cdef tuple property_pair(int identifier, const uint8_t* p):
 
 cdef tuple subscriptions_of(const MqttPacket* m):
     cdef const uint8_t* p = m.list.at
+    cdef uint8_t options
     cdef uint32_t i
     cdef list out = []
     for i in range(m.list_count):
-        out.append(make_subscription(text_of(p + 2, load_u16(p)), p[2 + load_u16(p)]))
+        options = p[2 + load_u16(p)]
+        # before 5.0 the other bits are not used (3.1) or reserved (3.1.1): they mean nothing, whatever they are
+        out.append(make_subscription(text_of(p + 2, load_u16(p)), options if m.version == 5 else options & 3))
         p += 3 + load_u16(p)
     return tuple(out)
 
@@ -216,7 +219,7 @@ cdef int known_mqtt_version(object version) except -1:
 
 cdef Writer begin_packet():
     """A writer with room for the fixed header, which close_packet puts right before what was written."""
-    cdef Writer w = Writer()
+    cdef Writer w = Writer.__new__(Writer)
     w.grow(5)
     return w
 
@@ -860,7 +863,8 @@ cdef class MqttSubscribe(MqttMessage):
         cdef MqttSubscription s
         write_packet_identifier(w, packet_identifier)
         write_properties(w, properties, v, False)
-        for s in subscriptions:
+        for item in subscriptions:
+            s = <MqttSubscription?>item
             w.put_text16(s.topic_filter, "subscriptions.topic_filter")
             w.put_u8(subscription_options(s, v))
         self.settle(close_packet(w, MQTT_SUBSCRIBE, 0x02 | bool(dup) << 3), v)
@@ -1030,10 +1034,11 @@ cdef class MqttAuth(MqttReason):
         self.build(MQTT_AUTH, reason_code, properties, form, version)
 
 
-cdef tuple MQTT_CLASSES = (
+cdef Factory[16] MQTT_FACTORIES         # by packet type
+set_factories(MQTT_FACTORIES, (
     None, MqttConnect, MqttConnack, MqttPublish, MqttPuback, MqttPubrec, MqttPubrel, MqttPubcomp, MqttSubscribe,
     MqttSuback, MqttUnsubscribe, MqttUnsuback, MqttPingreq, MqttPingresp, MqttDisconnect, MqttAuth,
-)
+))
 
 name_class(MqttMessage, b"wirefmt.mqtt.Packet")
 name_class(MqttSubscription, b"wirefmt.mqtt.Subscription")
@@ -1062,8 +1067,7 @@ cdef inline object make_message(bytes block, const MqttPacket* m, int side):
     if m.type == MQTT_PUBLISH:
         message = MqttPublish.__new__(MqttPublish)
     else:
-        cls = <type>MQTT_CLASSES[m.type]
-        message = <MqttMessage>cls.__new__(cls)
+        message = <MqttMessage>bare_object(&MQTT_FACTORIES[m.type])
     hold(message, block, m, side)
     return message
 
@@ -1140,6 +1144,8 @@ def restore_mqtt(bytes octets not None, int version, int side, bint noted):
     cdef MqttOptions o
     cdef MqttPacket m
     cdef Fault f
+    if not 3 <= version <= 5 or not -1 <= side <= 1:
+        raise ValueError(f"no packet has version {version} and side {side}")
     plain_options(&o, version, side, not noted)
     if mqtt_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
         raise_fault(&MQTT_TABLES, &f, 0)

@@ -283,7 +283,7 @@ cdef class TopicIndex:
     #: TopicIndex[str]: type checkers know the type of the values
     __class_getitem__ = classmethod(GenericAlias)
 
-    def __cinit__(self, int version=5):
+    def __init__(self, int version=5):
         self.version = known_version(version)
         secret = os.urandom(sizeof(self.key))
         memcpy(self.key, PyBytes_AS_STRING(secret), sizeof(self.key))

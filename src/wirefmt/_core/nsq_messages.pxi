@@ -26,7 +26,7 @@ cdef str nsq_json_text(const Span* raw):
         return ""
     if memchr(p, 0x5C, raw.size) == NULL:
         return PyUnicode_DecodeUTF8(<const char*>p, raw.size, "replace")
-    w = Writer()
+    w = Writer.__new__(Writer)
     while p < end:
         stop = <const uint8_t*>memchr(p, 0x5C, <size_t>(end - p))
         if stop == NULL:
@@ -184,7 +184,7 @@ cdef int nsq_write_json_text(Writer w, str text) except -1:
 # ------------------------------------------------------------------------------------------------ values -> octets
 
 cdef Writer nsq_begin_line(int kind):
-    cdef Writer w = Writer()
+    cdef Writer w = Writer.__new__(Writer)
     w.put_octets(<const uint8_t*>nsq_kind_name[kind], strlen(nsq_kind_name[kind]))
     return w
 
@@ -820,7 +820,7 @@ cdef class NsqNop(NsqCommand):
 # ------------------------------------------------------------------------------------------------ frames
 
 cdef bytes nsq_frame_octets(int32_t frame_type, object data):
-    cdef Writer w = Writer()
+    cdef Writer w = Writer.__new__(Writer)
     w.grow(4)
     w.put_u32(<uint32_t>frame_type)
     w.put_buffer(data, False, "data")
@@ -867,7 +867,7 @@ cdef class NsqResponse(NsqFrame):
         if (data is None) == (members is None):
             raise TypeError("data or members")
         if members is not None:
-            w = Writer()
+            w = Writer.__new__(Writer)
             nsq_write_json_members(w, members.items() if isinstance(members, Mapping) else members, 0)
             data = nsq_close(w)
         self.settle(nsq_frame_octets(0, data), NSQ_SERVER)
@@ -937,7 +937,7 @@ cdef class NsqMessageFrame(NsqFrame):
     __match_args__ = ("timestamp", "attempts", "message_id", "body")
 
     def __init__(self, *, timestamp, attempts, message_id, body):
-        cdef Writer w = Writer()
+        cdef Writer w = Writer.__new__(Writer)
         cdef bytes octets = take_block(message_id)
         cdef int64_t when = timestamp
         if PyBytes_GET_SIZE(octets) != NSQ_MESSAGE_ID_SIZE:
@@ -998,10 +998,11 @@ cdef Py_ssize_t offset_of(object owner, object value) except -1:
 add_nsq_members()
 
 
-cdef tuple NSQ_CLASSES = (
+cdef Factory[20] NSQ_FACTORIES          # by kind
+set_factories(NSQ_FACTORIES, (
     NsqCommand, NsqMagic, NsqIdentify, NsqAuth, NsqSub, NsqPublish, NsqMultiPublish, NsqDeferredPublish, NsqReady,
     NsqFinish, NsqRequeue, NsqTouch, NsqClose, NsqNop, None, None, NsqFrame, NsqResponse, NsqError, NsqMessageFrame,
-)
+))
 
 name_class(NsqCommand, b"wirefmt.nsq.Command")
 name_class(NsqMagic, b"wirefmt.nsq.Magic")
@@ -1030,8 +1031,7 @@ cdef inline object make_nsq(bytes block, const NsqUnit* m):
     if m.kind == NSQ_MESSAGE:
         message = NsqMessageFrame.__new__(NsqMessageFrame)
     else:
-        cls = <type>NSQ_CLASSES[m.kind]
-        message = <NsqMessage>cls.__new__(cls)
+        message = <NsqMessage>bare_object(&NSQ_FACTORIES[m.kind])
     nsq_hold(message, block, m)
     return message
 

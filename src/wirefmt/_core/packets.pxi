@@ -11,7 +11,7 @@
 # Checksums are not looked at: captures of one's own traffic are taken before the card fills them in.
 # Not read: IEEE 802.11, Token Ring, USB, encrypted (ESP) and compressed headers.
 #
-# Uses: be, buffers, pcapfile (PacketRecord). Included by _core.pyx.
+# Uses: be, buffers, calls, pcapfile (PacketRecord). Included by _core.pyx.
 
 cdef extern from "<arpa/inet.h>" nogil:
     const char* inet_ntop(int family, const void* address, char* out, unsigned int room)
@@ -770,6 +770,7 @@ cdef int segment_unpack(PacketParser parser, const uint8_t* p, size_t n, size_t*
 cdef class PacketTrace:
     """One packet after another through the parser: what it makes of each. For looking at single packets, and for tests."""
     cdef PacketParser packets
+    cdef bint busy
 
     def __init__(self, *, bint tunnels=False, bint fragments=True):
         self.packets = PacketParser(tunnels=tunnels, fragments=fragments)
@@ -778,16 +779,22 @@ cdef class PacketTrace:
         """(what it is, None), or ("tcp", the segment's fields). What it is: a name of PacketScanner.stats."""
         cdef Input octets = take_input(packet)
         cdef PacketRecord r
-        cdef Segment s
-        cdef int reason
-        cdef char[ADDRESS_ROOM] text
         memset(&r, 0, sizeof(r))
         r.data = octets.at
         r.captured_size = <uint32_t>octets.size
         r.original_size = r.captured_size if original_size is None else original_size
         r.link_type = <uint16_t>link_type
         r.ts_ns = ts_ns
-        reason = self.packets.parse(&r, &s)
+        begin_call(&self.busy)
+        try:
+            return self.told(&r)
+        finally:
+            self.busy = False
+
+    cdef tuple told(self, const PacketRecord* r):
+        cdef Segment s
+        cdef char[ADDRESS_ROOM] text
+        cdef int reason = self.packets.parse(r, &s)
         if reason != PACKET_TCP:
             return PACKET_REASON_NAMES[reason], None
         source = text[:write_address(s.ip_version, s.src, text)].decode("ascii")

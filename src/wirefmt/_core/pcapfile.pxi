@@ -8,7 +8,7 @@
 # for longer than any packet could imitate them, and goes on there. The same search finds the first record
 # of a byte range (`chain_start`).
 #
-# Uses: be, buffers. Included by _core.pyx.
+# Uses: be, buffers, calls. Included by _core.pyx.
 from libc.stdint cimport INT64_MAX
 
 from wirefmt.spec.captures import FORMATS as CAPTURE_FORMATS
@@ -737,7 +737,7 @@ cdef class RecordFeed:
     cdef bint last
 
     def __cinit__(self):
-        self.file = PcapFile()
+        self.file = PcapFile.__new__(PcapFile)
 
     def __dealloc__(self):
         free(self.kept)
@@ -817,9 +817,10 @@ cdef class PcapReader:
     """
     cdef RecordFeed records
     cdef readonly list faults
+    cdef bint busy
 
     def __init__(self):
-        self.records = RecordFeed()
+        self.records = RecordFeed.__new__(RecordFeed)
         self.records.begin(0, 1)
         self.faults = []
 
@@ -834,9 +835,17 @@ cdef class PcapReader:
         return self.read(&nothing, 0, True)
 
     cdef list read(self, const uint8_t* p, size_t n, bint last):
+        cdef list found = []
+        begin_call(&self.busy)
+        try:
+            self.read_all(p, n, last, found)
+        finally:
+            self.busy = False
+        return found
+
+    cdef int read_all(self, const uint8_t* p, size_t n, bint last, list found) except -1:
         cdef PacketRecord r
         cdef CaptureFault* f = &self.records.file.fault
-        cdef list found = []
         cdef int answer
         self.records.give(p, n, last)
         while True:
@@ -848,4 +857,4 @@ cdef class PcapReader:
             elif answer < 0:
                 raise MemoryError("no memory for a record between two chunks")
             else:
-                return found
+                return 0

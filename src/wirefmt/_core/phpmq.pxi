@@ -49,6 +49,7 @@ cdef struct PhpmqReader:            # what the functions below hand around
     const uint8_t* at
     const uint8_t* end
     size_t need                     # NEED_DATA: octets of the message that are needed to go on
+    bint is_sized                   # these are all, for only contents of the last packet are missing
 
 
 cdef struct PhpmqPacket:
@@ -59,8 +60,8 @@ cdef struct PhpmqPacket:
 # ------------------------------------------------------------------------------------------------ the walk
 
 cdef int phpmq_frame_size(const uint8_t* p, size_t n, const PhpmqOptions* o, size_t* size, Fault* f) noexcept nogil:
-    """Octets of the message that begins at `p`. The packets say it one by one, so all of their headers are needed;
-    with NEED_DATA `size` has the octets that are needed to go on."""
+    """Octets of the message that begins at `p`: its last packet header says it, and the contents of that packet need not
+    be there. With NEED_DATA `size` has the octets that are needed to go on."""
     cdef PhpmqMessage m
     cdef PhpmqReader x
     cdef int status
@@ -69,7 +70,7 @@ cdef int phpmq_frame_size(const uint8_t* p, size_t n, const PhpmqOptions* o, siz
     phpmq_begin(&x, o, &m, f, n)
     status = phpmq_walk(&x, False)
     size[0] = <size_t>(x.at - p) if status == OK else x.need
-    return status
+    return OK if status == NEED_DATA and x.is_sized else status
 
 
 cdef inline void phpmq_begin(PhpmqReader* x, const PhpmqOptions* o, PhpmqMessage* m, Fault* f, size_t n) noexcept nogil:
@@ -79,6 +80,7 @@ cdef inline void phpmq_begin(PhpmqReader* x, const PhpmqOptions* o, PhpmqMessage
     x.at = m.frame
     x.end = m.frame + n
     x.need = 0
+    x.is_sized = False
 
 
 cdef int phpmq_walk(PhpmqReader* x, bint keep) noexcept nogil:
@@ -156,6 +158,7 @@ cdef int phpmq_read_packet(PhpmqReader* x, int index, PhpmqPacket* out) noexcept
     if status != OK:
         return status
     if length > x.end - x.at:
+        x.is_sized = <uint32_t>index + 1 == x.m.packet_count
         return phpmq_need(x, <size_t>length)
     out.content.at = x.at
     out.content.size = <uint32_t>length

@@ -51,6 +51,8 @@ cdef int phpmq_plausible(void* state, int direction, const uint8_t* p, size_t n,
     if status == NEED_DATA:
         size[0] = max(size[0], n + 1)
         return MORE
+    if status == OK and size[0] > n:
+        return MORE
     return YES if status == OK and phpmq_parse(p, size[0], &o, &m, &f) == OK and phpmq_row_of(&m) else NO
 
 

@@ -99,7 +99,7 @@ cdef class PhpmqBatch(ColumnSet):
             reserve(self.cols + PHPMQ_B_CONTENT, 0, min(size, <int64_t>OFFSET_MAX))
         while at < size:
             status = phpmq_frame_size(data + at, <size_t>(size - at), o, &n, &f)
-            if status == NEED_DATA:
+            if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
                 break
             if status != OK:                            # no telling where the next message begins
                 self.put_error(row, at, size - at, &f)

@@ -50,7 +50,7 @@ cdef bytes phpmq_number(object value, str field):
 
 cdef bytes phpmq_octets(int type, object packets):
     """A message of (packet type, content) pairs, in this order."""
-    cdef Writer w = Writer()
+    cdef Writer w = Writer.__new__(Writer)
     cdef bytes header
     count = 0
     w.grow(PHPMQ_MESSAGE_HEADER)
@@ -390,10 +390,11 @@ cdef class PhpmqDeadLetter(PhpmqAnswer):
         self.build(PHPMQ_DEAD_LETTER, queue_name, message_id, None)
 
 
-cdef tuple PHPMQ_CLASSES = (
+cdef Factory[PHPMQ_MESSAGE_TYPES] PHPMQ_FACTORIES      # by message type
+set_factories(PHPMQ_FACTORIES, (
     PhpmqObject, PhpmqMessageClientToServer, PhpmqConsumeRequest, PhpmqMessageServerToClient, PhpmqAcknowledgement,
     PhpmqReQueue, PhpmqDeadLetter,
-)
+))
 
 name_class(PhpmqObject, b"wirefmt.phpmq.Message")
 name_class(PhpmqMessageClientToServer, b"wirefmt.phpmq.MessageClientToServer")
@@ -406,8 +407,7 @@ name_class(PhpmqDecoder, b"wirefmt.phpmq.Decoder")
 
 
 cdef inline object make_phpmq(bytes block, const PhpmqMessage* m):
-    cdef type cls = <type>PHPMQ_CLASSES[m.type if 0 < m.type < PHPMQ_MESSAGE_TYPES else 0]
-    cdef PhpmqObject message = <PhpmqObject>cls.__new__(cls)
+    cdef PhpmqObject message = <PhpmqObject>bare_object(&PHPMQ_FACTORIES[m.type if 0 < m.type < PHPMQ_MESSAGE_TYPES else 0])
     phpmq_hold(message, block, m)
     return message
 
@@ -453,7 +453,7 @@ def decode_phpmq(data, *, side=None, strictness=STRICT_MODE, limits=None):
 
 
 def phpmq_size(data, *, strictness=STRICT_MODE, limits=None):
-    """Octets of the message that `data` begins with, or NEED_DATA: every packet header is needed to tell.
+    """Octets of the message that `data` begins with, or NEED_DATA before its last packet header is there.
 
     Raises DecodeError where no message can begin so, and LimitExceeded where it would be too large.
     """
@@ -516,14 +516,14 @@ cdef class PhpmqDecoder(FrameDecoder):
         self.tables = &PHPMQ_TABLES
         phpmq_take_options(&self.options, side, strictness, limits)
 
-    def close(self):
-        """End of the stream: raises DecodeError if it ends inside a message. LAX: it may end with line breaks."""
+    cdef int check_end(self) except -1:
+        """LAX: the stream may end with line breaks."""
         cdef size_t i = 0
         while not self.options.strict and i < self.kept_size and (self.kept[i] == 0x0A or self.kept[i] == 0x0D):
             i += 1
         if self.kept_size and i == self.kept_size and self.error is None:
-            return
-        FrameDecoder.close(self)
+            return 0
+        return FrameDecoder.check_end(self)
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
         return phpmq_frame_size(p, n, &self.options, size, f)

@@ -19,7 +19,7 @@
 #   after the end), with packets whose sequence and acknowledgement numbers are both further off than WINDOW, LINGER_NS
 #   after both sides ended (FIN) or one reset (RST), and after idle_ns without a packet.
 #
-# Uses: be, packets. Included by _core.pyx.
+# Uses: be, calls, packets. Included by _core.pyx.
 
 cdef enum:
     WINDOW = 1 << 26            # octets: no TCP window in use is larger
@@ -927,6 +927,7 @@ cdef class StreamTrace(Reassembler):
     """
 
     cdef readonly list events
+    cdef bint busy
 
     def __init__(self, *, max_flows=1 << 18, max_buffered=256 << 20, max_out_of_order=4 << 20, idle_seconds=3 * 3600):
         self.events = []
@@ -957,14 +958,22 @@ cdef class StreamTrace(Reassembler):
         mark.frame_no = frame_no
         mark.capture = capture
         mark.push = flags & TCP_PSH != 0
-        with nogil:
-            self.segment(&s, segment_flow_hash(&s), &mark)
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                self.segment(&s, segment_flow_hash(&s), &mark)
+        finally:
+            self.busy = False
 
     def finish(self):
         """End all flows."""
-        with nogil:
-            while not self.end_some(1024, WHY_CAPTURE_END):
-                pass
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                while not self.end_some(1024, WHY_CAPTURE_END):
+                    pass
+        finally:
+            self.busy = False
 
     @property
     def stats(self):

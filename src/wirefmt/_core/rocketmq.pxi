@@ -238,6 +238,7 @@ cdef struct RocketmqJson:
     uint32_t elements, max_elements
     int field                   # where faults lie
     bint quick                  # a header so far as the Java code writes it: the real reader takes a quicker way then
+    int place                   # where its last member stands in the order that the Java code writes them; -1: not in order
     Fault* f
 
 
@@ -450,6 +451,20 @@ cdef inline bint rocketmq_json_word(RocketmqJson* j, const char* word, int size)
     return True
 
 
+cdef inline bint rocketmq_json_literal(RocketmqJson* j, const char* word, int size, bint commented) noexcept nogil:
+    """Step over null, true or false. The real reader wants a blank, a comma or a bracket right behind it; `commented`: it
+    takes a comment there, too. Neither a semicolon nor a control character will do."""
+    cdef uint8_t c
+    if j.end - j.at < size or memcmp(j.at, word, <size_t>size) != 0:
+        return False
+    if j.end - j.at > size:
+        c = j.at[size]
+        if not rocketmq_json_blank(c) and c != c"," and c != c"}" and c != c"]" and not (commented and c == c"/"):
+            return False
+    j.at += size
+    return True
+
+
 cdef inline bint rocketmq_is_word(const RocketmqText* text) noexcept nogil:
     """Of a text that began as a scalar: true, false?"""
     return text.size and (text.at[0] == c"t" or text.at[0] == c"f")
@@ -465,9 +480,10 @@ cdef int rocketmq_json_scalar(RocketmqJson* j, RocketmqText* out) noexcept nogil
     out.form = ROCKETMQ_OCTETS
     if p < j.end and (p[0] == c"-" or p[0] == c"+" or c"0" <= p[0] <= c"9"):
         return rocketmq_json_number(j, out)
-    if rocketmq_json_word(j, b"null", 4) or rocketmq_json_word(j, b"undefined", 9) or rocketmq_json_word(j, b"NaN", 3):
+    if rocketmq_json_literal(j, b"null", 4, False) or rocketmq_json_word(j, b"undefined", 9) or \
+            rocketmq_json_word(j, b"NaN", 3):
         out.form = ROCKETMQ_NULL
-    elif not rocketmq_json_word(j, b"true", 4) and not rocketmq_json_word(j, b"false", 5):
+    elif not rocketmq_json_literal(j, b"true", 4, True) and not rocketmq_json_literal(j, b"false", 5, True):
         return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
     out.size = <uint32_t>(j.at - p)
     return OK
@@ -704,6 +720,9 @@ cdef inline bint rocketmq_is_spelt(const RocketmqText* name, int member) noexcep
         name, ROCKETMQ_MEMBER_NAMES[member], <uint32_t>strlen(ROCKETMQ_MEMBER_NAMES[member]))
 
 
+cdef int[11] ROCKETMQ_MEMBER_PLACE       # member -> its place in the order of the Java code's: that of the alphabet
+ROCKETMQ_MEMBER_PLACE = [-1, 2, 4, 5, 6, 7, 10, 3, 1, 9, 8]
+
 cdef int[11] ROCKETMQ_MEMBER_FIELD       # member -> FIELDS row
 ROCKETMQ_MEMBER_FIELD = [
     ROCKETMQ_FIELD_HEADER, ROCKETMQ_FIELD_CODE, ROCKETMQ_FIELD_FLAG, ROCKETMQ_FIELD_LANGUAGE, ROCKETMQ_FIELD_OPAQUE,
@@ -716,8 +735,10 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFie
     cdef RocketmqJson j
     cdef RocketmqText name
     cdef const uint8_t* begin
+    cdef const uint8_t* value
     cdef size_t bad = 0
-    cdef int status, member
+    cdef int status, member = ROCKETMQ_OTHER
+    cdef bint spelt
     j.base = m.frame
     j.at = m.header.at
     j.end = j.at + m.header.size
@@ -725,6 +746,7 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFie
     j.max_elements = max_elements
     j.field = ROCKETMQ_FIELD_HEADER
     j.quick = True
+    j.place = 0
     j.f = f
     if fields != NULL:
         fields.count = 0
@@ -754,11 +776,16 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFie
         if status == OK:
             member = rocketmq_member(&name)
             j.field = ROCKETMQ_MEMBER_FIELD[member]
-            j.quick = j.quick and j.at - begin == name.size + 3 and rocketmq_is_spelt(&name, member)
+            spelt = begin[0] == c'"' and name.at[name.size + 1] == c":" and rocketmq_is_spelt(&name, member)
+            j.place = ROCKETMQ_MEMBER_PLACE[member] if spelt and 0 <= j.place < ROCKETMQ_MEMBER_PLACE[member] else -1
+            j.quick = j.quick and spelt and j.at - begin == name.size + 3
+            value = j.at
             status = rocketmq_take_member(&j, m, member, fields)
             j.field = ROCKETMQ_FIELD_HEADER
+            if member == ROCKETMQ_CODE and not (value == name.at + name.size + 2 and rocketmq_is_plain(value, &j)):
+                j.place = -1
         if status == OK:
-            status = rocketmq_json_behind(&j)
+            status = rocketmq_json_behind(&j, rocketmq_may_be_parted(&j, member))
         if status != OK:
             break
         j.quick = j.quick and j.end - j.at >= 2 and j.at[0] == c"," and j.at[1] == c'"'
@@ -769,6 +796,35 @@ cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFie
     if status == OK and j.at < j.end:
         return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_TRAILING)
     return status
+
+
+cdef bint rocketmq_is_plain(const uint8_t* p, const RocketmqJson* j) noexcept nogil:
+    """Is what stands from `p` to the reader a number of digits, with quotes or without, and nothing but blanks between it
+    and the comma or the end?"""
+    cdef const uint8_t* at = j.at
+    if j.at - p >= 2 and (p[0] == c'"' or p[0] == c"'"):
+        p += 1
+        at -= 1
+    if p < at and p[0] == c"-":
+        p += 1
+    if p == at:
+        return False
+    while p < at and c"0" <= p[0] <= c"9":
+        p += 1
+    if p < at:
+        return False
+    at = j.at
+    while at < j.end and rocketmq_json_blank(at[0]):
+        at += 1
+    return at < j.end and (at[0] == c"," or at[0] == c"}")
+
+
+cdef inline bint rocketmq_may_be_parted(const RocketmqJson* j, int member) noexcept nogil:
+    """Does the real reader take a semicolon behind this member's value? Where the members stand in order it does not
+    behind extFields and body, nor behind the text null for extFields anywhere."""
+    if member == ROCKETMQ_EXT_FIELDS:
+        return j.place < 0 and (j.at - 1)[0] != c'"' and (j.at - 1)[0] != c"'"
+    return member != ROCKETMQ_BODY or j.place < 0
 
 
 cdef inline bint rocketmq_comment_before_colon(const RocketmqText* name, const uint8_t* end) noexcept nogil:
@@ -795,10 +851,10 @@ cdef inline int rocketmq_json_next(RocketmqJson* j) noexcept nogil:
         j.at += 1
 
 
-cdef inline int rocketmq_json_behind(RocketmqJson* j) noexcept nogil:
-    """Behind a member's value comes a comma, one semicolon, or the end."""
+cdef inline int rocketmq_json_behind(RocketmqJson* j, bint semicolon) noexcept nogil:
+    """Behind a member's value comes a comma, one semicolon where the real reader takes one, or the end."""
     cdef int status = rocketmq_json_gap(j)
-    if status == OK and j.at < j.end and j.at[0] == c";":
+    if status == OK and semicolon and j.at < j.end and j.at[0] == c";":
         j.at += 1
     elif status == OK and (j.at >= j.end or (j.at[0] != c"," and j.at[0] != c"}")):
         return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
@@ -875,7 +931,7 @@ cdef bint rocketmq_is_boolean(const RocketmqText* value, bint quoted) noexcept n
 
 
 cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m, RocketmqFields* fields) noexcept nogil:
-    """extFields: an object whose values are texts, or null; where it is not read the quick way, the text null as well."""
+    """extFields: an object whose values are texts, or null; where members are not in order, the text null as well."""
     cdef RocketmqText text, key
     cdef const uint8_t* at = j.at
     cdef int status
@@ -883,7 +939,7 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m, RocketmqFields* fi
         status = rocketmq_json_value(j, &text)
         if status != OK:
             return status
-        if not rocketmq_is_null(&text) and (j.quick or text.at == at or not rocketmq_is(&text, b"null", 4)):
+        if not rocketmq_is_null(&text) and (j.place > 0 or text.at == at or not rocketmq_is(&text, b"null", 4)):
             j.at = at
             return rocketmq_json_stop(j, ROCKETMQ_CHECK_EXT_FIELDS_OBJECT)
         m.ext.at = NULL
@@ -901,7 +957,7 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m, RocketmqFields* fi
         if status == OK:
             status = rocketmq_json_field(j, &key, &text)
         if status == OK:
-            status = rocketmq_json_behind(j)
+            status = rocketmq_json_behind(j, True)
         if status != OK:
             return status
         m.ext_count += 1
@@ -962,7 +1018,7 @@ cdef int rocketmq_take_int(RocketmqJson* j, const uint8_t* at, bint quoted, cons
             break
         p += 1
     if v > <int64_t>0x7FFFFFFF + minus:
-        if j.quick and j.at == end + quoted and rocketmq_wraps(digits, end, &v):
+        if j.quick and rocketmq_is_plain(at, j) and rocketmq_wraps(digits, end, &v):
             out[0] = <int32_t>(-v if minus else v)
             return OK
         j.at = at

@@ -104,7 +104,7 @@ cdef class RocketmqHeader:
         Raises DecodeError in STRICT where a required field is missing or a value is not of its type; in LAX, as in the
         real reader, such a field is None. Fields that the class does not know are passed over.
         """
-        cdef RocketmqHeader self = <RocketmqHeader>cls.__new__(cls)
+        cdef RocketmqHeader self = <RocketmqHeader>bare_subclass(&ROCKETMQ_HEADER_FACTORY, cls)
         cdef bint strict = is_strict(strictness)
         items = []
         for wire, _, type_name, required in cls.FIELDS:
@@ -158,6 +158,9 @@ cdef class RocketmqHeader:
         return self
 
 
+cdef Factory ROCKETMQ_HEADER_FACTORY = factory_of(RocketmqHeader)
+
+
 cdef object header_error(int check, str field):
     error = FAULT_CLASSES[rocketmq_checks[check].status](
         rocketmq_check_text[check].decode("ascii"), protocol="rocketmq", path=f"ext_fields.{field}",
@@ -166,15 +169,20 @@ cdef object header_error(int check, str field):
 
 
 def restore_rocketmq_header(str name not None, tuple items not None):
-    """Unpickle a header."""
+    """Unpickle a header: one value for each field, None for those that are absent."""
     cls = ROCKETMQ_HEADERS[name]
-    cdef RocketmqHeader self = <RocketmqHeader>cls.__new__(cls)
-    self.items = items
+    cdef RocketmqHeader self = <RocketmqHeader>bare_subclass(&ROCKETMQ_HEADER_FACTORY, cls)
+    if len(items) != len(cls.FIELDS):
+        raise ValueError(f"{name} has {len(cls.FIELDS)} fields, not {len(items)}")
+    self.items = tuple([
+        None if value is None else checked_value(JAVA_TYPES[type_name], attribute, value)
+        for (_, attribute, type_name, _), value in zip(cls.FIELDS, items)
+    ])
     return self
 
 
 cdef object header_field(str name, str type_name, bint required):
-    def field(RocketmqHeader self):
+    def field(RocketmqHeader self not None):
         return self.built()[self.PLACES[name]]
     return property(field, doc=type_name + ("" if required else ", or None"))
 

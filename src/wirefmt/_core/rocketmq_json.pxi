@@ -88,7 +88,7 @@ cdef class RocketmqBody:
     @classmethod
     def from_json(cls, value):
         """The body that a dict of members says. Members that the class does not know are passed over. Raises DecodeError."""
-        cdef RocketmqBody self = <RocketmqBody>cls.__new__(cls)
+        cdef RocketmqBody self = <RocketmqBody>bare_subclass(&ROCKETMQ_BODY_FACTORY, cls)
         if not isinstance(value, dict):
             raise body_error(cls.__name__, "", value)
         self.items = tuple([
@@ -141,6 +141,9 @@ cdef class RocketmqBody:
         return self
 
 
+cdef Factory ROCKETMQ_BODY_FACTORY = factory_of(RocketmqBody)
+
+
 cdef str shown_member(object value):
     return repr(dict(value)) if isinstance(value, MappingProxyType) else repr(value)
 
@@ -150,8 +153,8 @@ def restore_rocketmq_body(str name not None, dict members not None):
     return ROCKETMQ_BODIES[name].from_json(members)
 
 
-cdef object body_member(int i, str type_name):
-    def member(RocketmqBody self):
+cdef object body_member(object i, str type_name):
+    def member(RocketmqBody self not None):
         return self.built()[i]
     return property(member, doc=type_name + ", or None")
 

@@ -1,7 +1,7 @@
 # Captures -> the packets table: what one task reads for another to put together. And where records begin in the midst
 # of a file.
 #
-# Uses: buffers, arrow, pcapfile, packets. Included by _core.pyx.
+# Uses: buffers, calls, arrow, pcapfile, packets. Included by _core.pyx.
 from wirefmt.spec.packets import COLUMNS as PACKET_TABLE_COLUMNS
 
 
@@ -31,14 +31,14 @@ cdef class PacketScanner(ColumnSet):
 
     tunnels: as in wirefmt.capture.read. columns: names to keep, in order. ports: only segments from or to one of them
     (none: all). `take` gives a batch once it has batch_rows rows or batch_bytes octets of segments, or a chunk more.
-    Not for several threads at once.
+    A call during another one raises RuntimeError.
     """
     cdef PacketParser packets
     cdef RecordFeed records
     cdef int64_t rows, batch_rows, batch_bytes
     cdef int64_t frames, faults
     cdef int32_t file_index
-    cdef bint some_ports, tunnels
+    cdef bint some_ports, tunnels, busy
     cdef uint8_t[8192] ports                                # a bit a port
 
     def __init__(self, *, bint tunnels=False, columns=None, ports=(), batch_rows=16384, batch_bytes=16 << 20):
@@ -47,7 +47,7 @@ cdef class PacketScanner(ColumnSet):
         self.set_columns(PACKET_TABLE_COLUMNS, columns)
         self.tunnels = tunnels
         self.packets = PacketParser(tunnels=tunnels, fragments=False)
-        self.records = RecordFeed()
+        self.records = RecordFeed.__new__(RecordFeed)
         self.batch_rows = batch_rows
         self.batch_bytes = batch_bytes
         memset(self.ports, 0, sizeof(self.ports))
@@ -63,12 +63,16 @@ cdef class PacketScanner(ColumnSet):
         cdef Input head = take_input(prefix)
         cdef PacketRecord r
         cdef size_t used = 0
-        self.file_index = index
-        self.records.begin(0, 1)
-        if head.size:
-            if self.records.file.next_record(head.at, <size_t>head.size, False, &used, &r) != READ_NEED:
-                raise ValueError("prefix is not the beginning of a capture file")
-            self.records.file.jump(offset, first_frame)
+        begin_call(&self.busy)
+        try:
+            self.file_index = index
+            self.records.begin(0, 1)
+            if head.size:
+                if self.records.file.next_record(head.at, <size_t>head.size, False, &used, &r) != READ_NEED:
+                    raise ValueError("prefix is not the beginning of a capture file")
+                self.records.file.jump(offset, first_frame)
+        finally:
+            self.busy = False
 
     def feed(self, chunk):
         """The next octets of the file, all of which are used; a buffer as in CaptureDecoder.feed."""
@@ -83,9 +87,13 @@ cdef class PacketScanner(ColumnSet):
 
     cdef int run(self, const uint8_t* p, size_t n, bint last) except -1:
         cdef int answer
-        with nogil:
-            self.records.give(p, n, last)
-            answer = self.scan()
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                self.records.give(p, n, last)
+                answer = self.scan()
+        finally:
+            self.busy = False
         if answer < 0 or self.tally.no_memory:
             raise MemoryError("no memory for the packets of a capture")
         return 0
@@ -151,11 +159,16 @@ cdef class PacketScanner(ColumnSet):
 
     def take(self, bint final=False):
         """The batch, if it is full; with `final` whatever there is. None: nothing."""
-        cdef int64_t rows = self.rows
-        if rows == 0 or not (final or rows >= self.batch_rows or self.tally.octets >= self.batch_bytes):
-            return None
-        self.rows = 0
-        return self.finish(rows)
+        cdef int64_t rows
+        begin_call(&self.busy)
+        try:
+            rows = self.rows
+            if rows == 0 or not (final or rows >= self.batch_rows or self.tally.octets >= self.batch_bytes):
+                return None
+            self.rows = 0
+            return self.finish(rows)
+        finally:
+            self.busy = False
 
     @property
     def stats(self):
@@ -178,14 +191,15 @@ def find_record(prefix, window, int64_t base, bint last, int64_t split):
     cdef Input head = take_input(prefix)
     cdef Input octets = take_input(window)
     cdef const uint8_t* p = octets.at
-    cdef RecordFeed records = RecordFeed()
+    cdef RecordFeed records = RecordFeed.__new__(RecordFeed)
     cdef PcapFile file = records.file
     cdef PacketRecord r
     cdef size_t used = 0, n = <size_t>octets.size
     cdef uint8_t* alive
     cdef int64_t at
     cdef size_t step
-    if file.next_record(head.at, <size_t>head.size, False, &used, &r) != READ_NEED or file.rule.blocks:
+    if head.size == 0 or \
+            file.next_record(head.at, <size_t>head.size, False, &used, &r) != READ_NEED or file.rule.blocks:
         raise ValueError("prefix is not the beginning of a pcap file")
     if n == 0:
         return base if last else -1

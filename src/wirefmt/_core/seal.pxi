@@ -1,0 +1,182 @@
+# Objects of the core are made by their constructors, and by nothing else: `cls.__new__(cls)`, copyreg and hostile pickles
+# cannot make one whose C fields were never set, so no method has to ask whether its object was built.
+#
+# Cython gives each class a `tp_new` that allocates an object with all fields zero, and an `__init__` that fills them.
+# Python can call the first without the second, and the second twice. `seal` therefore changes every class of the core:
+#
+# - `tp_new` allocates and fills at once, with the arguments it is given (`wirefmt_new`); a class without a constructor
+#   refuses. `tp_init` has nothing left to do, and `__init__` of an object that exists raises TypeError.
+# - Methods check the type of `self`, as methods of classes written in C do. Cython's functions do not.
+#
+# The core itself makes objects without their constructors: `X.__new__(X)` of a class known at compile time is a direct
+# call that sealing does not change; for a class that is looked up there is a Factory (message.pxi).
+#
+# Uses: message. Included by _core.pyx, last: it seals the classes of all rooms.
+cdef extern from *:
+    """
+    typedef struct {
+        PyTypeObject *type;
+        newfunc make;           /* allocates */
+        initproc fill;          /* the constructor; NULL: the class has none */
+    } WirefmtClass;
+
+    #define WIREFMT_CLASSES 1024        /* a power of two, at least twice as many as there are */
+    static WirefmtClass wirefmt_classes[WIREFMT_CLASSES];
+    static int wirefmt_class_count = 0;
+
+    /* The entry of a class, or the free one where it would be. */
+    static WirefmtClass *wirefmt_class_at(const PyTypeObject *type) {
+        size_t i = ((size_t)type >> 4) * 0x9E3779B1u;
+        while (wirefmt_classes[i & (WIREFMT_CLASSES - 1)].type != NULL &&
+               wirefmt_classes[i & (WIREFMT_CLASSES - 1)].type != type)
+            i++;
+        return &wirefmt_classes[i & (WIREFMT_CLASSES - 1)];
+    }
+
+    static PyObject *wirefmt_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+        const PyTypeObject *base = type;
+        const WirefmtClass *sealed = wirefmt_class_at(base);
+        PyObject *made;
+        while (sealed->type == NULL && base->tp_base != NULL) {     /* a subclass written in Python: its base of the core */
+            base = base->tp_base;
+            sealed = wirefmt_class_at(base);
+        }
+        if (sealed->fill == NULL) {
+            PyErr_Format(PyExc_TypeError, "cannot create '%.100s' instances", type->tp_name);
+            return NULL;
+        }
+        made = sealed->make(type, args, kwargs);
+        if (made != NULL && sealed->fill(made, args, kwargs) < 0)
+            Py_CLEAR(made);
+        return made;
+    }
+
+    static int wirefmt_filled(PyObject *self, PyObject *args, PyObject *kwargs) {
+        (void)self, (void)args, (void)kwargs;
+        return 0;
+    }
+
+    /* `__init__` called by name. Classes written in Python have it as their tp_init. */
+    static int wirefmt_refuse(PyObject *self, PyObject *args, PyObject *kwargs) {
+        (void)args, (void)kwargs;
+        if (PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE))
+            return 0;
+        PyErr_Format(PyExc_TypeError, "a '%.100s' object is initialised when it is made", Py_TYPE(self)->tp_name);
+        return -1;
+    }
+
+    static int wirefmt_seal_constructor(PyObject *cls, PyObject *init_of_object) {
+        PyTypeObject *type = (PyTypeObject *)cls;
+        WirefmtClass *sealed = wirefmt_class_at(type);
+        PyObject *refuse;
+        int done;
+        if (sealed->type != NULL)               /* a class with two names */
+            return 0;
+        if (++wirefmt_class_count > WIREFMT_CLASSES / 2) {
+            PyErr_SetString(PyExc_SystemError, "WIREFMT_CLASSES is too small");
+            return -1;
+        }
+        sealed->type = type;
+        sealed->make = type->tp_new;
+        sealed->fill = type->tp_init == PyBaseObject_Type.tp_init ? NULL : type->tp_init;
+        type->tp_new = wirefmt_new;
+        type->tp_init = wirefmt_filled;
+        PyType_Modified(type);
+        if (sealed->fill == NULL)
+            type->tp_vectorcall = NULL;         /* it would allocate */
+        if (PyDict_GetItemString(type->tp_dict, "__init__") == NULL)
+            return 0;
+        refuse = PyDescr_NewWrapper(type, ((PyWrapperDescrObject *)init_of_object)->d_base, (void *)wirefmt_refuse);
+        if (refuse == NULL)
+            return -1;
+        done = PyDict_SetItemString(type->tp_dict, "__init__", refuse);
+        Py_DECREF(refuse);
+        PyType_Modified(type);
+        return done;
+    }
+
+    /* Classes that Python statements made of a class of the core have copied its slots. */
+    static void wirefmt_seal_subclass(PyObject *cls) {
+        PyTypeObject *type = (PyTypeObject *)cls;
+        type->tp_new = wirefmt_new;
+        type->tp_init = wirefmt_filled;
+        PyType_Modified(type);
+    }
+
+    /* What a function of Cython's calls, as a method that checks `self`. The definition lives for ever. */
+    static PyObject *wirefmt_method_of(PyObject *cls, PyObject *function, const char *doc, int of_class) {
+        PyMethodDef *method = PyMem_Malloc(sizeof(PyMethodDef));
+        if (method == NULL)
+            return PyErr_NoMemory();
+        *method = *((PyCFunctionObject *)function)->m_ml;
+        method->ml_doc = doc;
+        return of_class ? PyDescr_NewClassMethod((PyTypeObject *)cls, method) : PyDescr_NewMethod((PyTypeObject *)cls, method);
+    }
+    """
+    int wirefmt_seal_constructor(object cls, object init_of_object) except -1
+    void wirefmt_seal_subclass(object cls) noexcept
+    object wirefmt_method_of(object cls, object function, const char* doc, bint of_class)
+    enum: Py_TPFLAGS_HEAPTYPE
+
+
+cdef object FUNCTION = type(schema_capsule)     # what Cython makes of `def`
+cdef list METHOD_DOCS = []                      # they live for ever
+
+
+cdef bytes method_doc(object function):
+    """The signature in the form of C's methods, which inspect.signature and help() read, and the docstring."""
+    cdef list words = []
+    code = function.__code__
+    names = code.co_varnames
+    count = code.co_argcount
+    defaults = dict(zip(reversed(names[:count]), reversed(function.__defaults__ or ()))) | (function.__kwdefaults__ or {})
+    defaults = {
+        name: f"={value!r}" if type(value) in (type(None), bool, int, str, bytes) else "=..."
+        for name, value in defaults.items()
+    }
+    for i, name in enumerate(names[:count]):
+        words.append(f"{'' if i else '$'}{name}{defaults.get(name, '')}")
+        if i + 1 == code.co_posonlyargcount:
+            words.append("/")
+    rest = list(names[count:])
+    keywords = [rest.pop(0) for _ in range(code.co_kwonlyargcount)]
+    if code.co_flags & 4:
+        words.append("*" + rest.pop(0))
+    elif keywords:
+        words.append("*")
+    words += [f"{name}{defaults.get(name, '')}" for name in keywords]
+    if code.co_flags & 8:
+        words.append("**" + rest.pop(0))
+    return f"{function.__name__}({', '.join(words)})\n--\n\n{function.__doc__ or ''}".encode()
+
+
+cdef int seal_methods(object cls) except -1:
+    cdef bytes doc
+    for name, value in list(cls.__dict__.items()):
+        function = value.__func__ if type(value) is classmethod else value
+        if type(function) is FUNCTION:
+            doc = method_doc(function)
+            METHOD_DOCS.append(doc)
+            wirefmt_set_attribute(cls, name, wirefmt_method_of(cls, function, PyBytes_AS_STRING(doc),
+                                                               type(value) is classmethod))
+    return 0
+
+
+cdef int seal(object space) except -1:
+    """Seal the classes of a namespace that are of the core, and the classes that were derived from them."""
+    cdef list subclasses
+    for cls in list(space.values()):
+        if not isinstance(cls, type) or cls.__flags__ & Py_TPFLAGS_HEAPTYPE or not cls.__module__.startswith("wirefmt."):
+            continue
+        wirefmt_seal_constructor(cls, object.__init__)
+        seal_methods(cls)
+        subclasses = type.__subclasses__(cls)
+        while subclasses:
+            derived = subclasses.pop()
+            if derived.__flags__ & Py_TPFLAGS_HEAPTYPE:
+                wirefmt_seal_subclass(derived)
+                subclasses += type.__subclasses__(derived)
+    return 0
+
+
+seal(globals())

@@ -47,14 +47,14 @@ ROOMS = {
         "test_re*", "test_rocketmq_capture*", "test_sniffing*", "test_split*", "test_table*",
     ),
 }  # fmt: skip
-ALWAYS = ("test_columns*", "test_leaks*", "test_nesting*")
+ALWAYS = ("test_columns*", "test_leaks_of_texts*", "test_nesting*")
 #: Tests that take other programs, or that are about something else than the core.
 APART = ("live", "spark", "readme", "packaging", "layout", "stubs", "cli", "tshark", "recorded", "dialects_page")
 TEST_S = 15  # of processor time: a test that takes longer runs for no fault
 FAULT_S = 12  # of processor time and of tests, for one fault
 HANG_S = 300
 #: Tests that tell most run first; of what is freed no other than these tell anything.
-TELLING = ("test_leaks", "test_columns", "test_nesting")
+TELLING = ("test_leaks_of_texts", "test_columns", "test_nesting")
 MEMORY = 6 << 30
 
 

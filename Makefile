@@ -1,7 +1,7 @@
 # wirefmt: `make run` and `make test` are all a new checkout needs (Python 3.11 or later and a C compiler).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint dev wheel sdist fuzz fuzz-minute bench clean
+.PHONY: help run test lint dev wheel sdist fuzz coverage mutants bench clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -49,6 +49,12 @@ sdist: $(DONE)/build  ## dist/*.tar.gz
 
 fuzz: $(DONE)/test  ## every decoder on mutated octets under sanitizers, for FUZZ_SECONDS (default 600)
 	@PYTHON=$(abspath $(BIN)/python) SECONDS_TO_FUZZ=$${FUZZ_SECONDS:-600} fuzz/sanitized.sh
+
+coverage: $(DONE)/test  ## lines of the core's rooms that the fuzz targets run: all inputs, then FUZZ_SECONDS (default 60)
+	@PYTHON=$(abspath $(BIN)/python) fuzz/coverage.sh $${FUZZ_SECONDS:-60}
+
+mutants: $(DONE)/test  ## faults planted in the core, and which of them no test notices (MUTANTS="--room nsq" for some)
+	@$(BIN)/python tools/mutants/run.py $(MUTANTS)
 
 bench: $(DONE)/test  ## benchmarks; ratios within one run, printed and in bench/results/
 	@mkdir -p bench/results

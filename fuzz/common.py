@@ -1,15 +1,25 @@
-"""What the targets of all protocols share."""
+"""What the targets of all protocols share: seeds, the same message in several forms, bounds."""
 
 from __future__ import annotations
 
 import json
+import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from wirefmt.errors import DecodeError
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(1, str(ROOT / "tests"))
+
+from columns import Case, agree, batch_row_of, captured, row_of, sparse  # noqa: E402
+
+from wirefmt.errors import DecodeError  # noqa: E402
+
+try:
+    import pyarrow
+except ImportError:
+    pyarrow = None
 
 
 def same(a: object, b: object, what: str) -> None:
@@ -36,3 +46,36 @@ def feed(decoder: Callable[..., Any], octets: bytes, cuts: list[int], **options:
     except DecodeError as error:
         return found + list(error.messages), f"{type(error).__name__} {error.path} {error.reason}"
     return found, ""
+
+
+def rebuilt(message: Any, **more: Any) -> Any:
+    """A message made of the fields of another: nothing of its octets is kept."""
+    return type(message)(**{name: getattr(message, name) for name in type(message).__match_args__}, **more)
+
+
+def check_rebuilt(message: Any, decode: Callable[[bytes], Any], **more: Any) -> Any:
+    """What STRICT has read can be made of its fields, is equal, and is read back as equal."""
+    made = rebuilt(message, **more)
+    if message == message:  # no NaN in it
+        same(made, message, "rebuilt from its fields")
+        same(decode(made.encode()), message, "rebuilt from its fields, written and read")
+    return made
+
+
+def sometimes(octets: bytes, one_in: int = 8) -> bool:
+    """For what costs more than decoding; the same answer for the same octets."""
+    return zlib.crc32(octets) % one_in == 0
+
+
+def check_columns(protocol: str, module: Any, case: Case, message: Any, options: dict[str, Any], **more: Any) -> None:
+    """A message that STRICT has read has the columns that its object says, in decode_batch and in a capture."""
+    if pyarrow is None or not sometimes(case.octets, 24):
+        return
+    batch = pyarrow.record_batch(module.decode_batch(case.octets, strictness="strict", **options))
+    batch.validate(full=True)
+    (row,) = map(sparse, batch.to_pylist())
+    want = {"offset": 0, "size": len(case.octets)} | batch_row_of(protocol, message, more.get("content"))
+    same(agree(row, want), [], "decode_batch")
+    ((row,),) = captured(protocol, [case])
+    want = {"byte_offset": 0, "wire_size": len(case.octets)} | row_of(protocol, message, case.direction, **more)
+    same(agree(row, want), [], "capture")

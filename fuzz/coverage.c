@@ -1,8 +1,11 @@
-/* Which edges of the core an input reaches, for fuzz/run.py.
+/* Which edges of the core an input reaches, and how much memory it takes, for fuzz/run.py.
  *
  * gcc -fsanitize-coverage=trace-pc has every basic block call __sanitizer_cov_trace_pc. Pairs of successive blocks are
  * counted; counts fall into eight classes (1, 2, 3, 4-7, ... 128 and more), and an input is worth keeping when it
- * reaches a class of a pair that none did before. Built and preloaded by fuzz/sanitized.sh. */
+ * reaches a class of a pair that none did before. Built and preloaded by fuzz/sanitized.sh.
+ *
+ * Memory is what AddressSanitizer's allocator gives out; with PYTHONMALLOC=malloc that is Python's objects too. */
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -10,6 +13,11 @@
 
 static uint8_t counts[SIZE], seen[SIZE];
 static uintptr_t previous;
+static _Atomic int64_t held, most;
+
+extern int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
+                                                     void (*on_free)(const volatile void *));
+extern size_t __sanitizer_get_allocated_size(const volatile void *p);
 
 void __sanitizer_cov_trace_pc(void)
 {
@@ -21,11 +29,49 @@ void __sanitizer_cov_trace_pc(void)
     previous = here;
 }
 
+static void on_malloc(const volatile void *p, size_t size)
+{
+    int64_t now = held += (int64_t)size;
+    if (now > most)
+        most = now;
+}
+
+static void on_free(const volatile void *p)
+{
+    if (p)
+        held -= (int64_t)__sanitizer_get_allocated_size(p);
+}
+
+/* Count memory from now on. Returns 0 where it cannot be. */
+int coverage_count_memory(void)
+{
+    return __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
+}
+
 /* Forget the input before. */
 void coverage_begin(void)
 {
     memset(counts, 0, SIZE);
     previous = 0;
+    most = held;
+}
+
+/* Octets that are given out and not yet freed, of those counted. */
+int64_t coverage_held(void)
+{
+    return held;
+}
+
+/* ... at most since coverage_begin. */
+int64_t coverage_most(void)
+{
+    return most;
+}
+
+/* Forget what all inputs have reached: another target begins. */
+void coverage_forget(void)
+{
+    memset(seen, 0, SIZE);
 }
 
 /* How many pairs the input has reached more often, by class, than all before it. */

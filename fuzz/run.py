@@ -2,12 +2,19 @@
 
     python fuzz/run.py --seconds 60                    all targets, the time shared between them
     python fuzz/run.py --seconds 60 --target capture
+    python fuzz/run.py --once                          every input that there is, without mutations
     python fuzz/run.py --target capture FILE...        run inputs once, to look into a failure
 
 Seeds are mutated. In the build of fuzz/sanitized.sh the core says which of its branches an input reaches
-(coverage.c): inputs that reach new ones are kept in fuzz/corpus/TARGET and mutated further. In any other build
-mutations are blind, and quicker. An input that fails is kept as fuzz/corpus/TARGET/crash-*, and the exit status is 1.
-The input at hand is always in fuzz/corpus/TARGET/last, so that it is there after a crash of the process as well.
+(coverage.c): inputs that reach branches new to their target are kept in fuzz/corpus/TARGET and mutated further. In any
+other build mutations are blind, and quicker. An input that fails is kept as fuzz/corpus/TARGET/crash-*, and the exit
+status is 1. The input at hand is always in fuzz/corpus/TARGET/last, so that it is there after a crash of the process.
+
+In the sanitized build, besides what the targets and the sanitizers find:
+
+- no input may take more memory at once than MEMORY and a multiple of its size (MEMORY_RATIO), Python's objects included;
+- inputs that are kept, and some of the others, run several times over: what grows by the same at every turn is a leak;
+- LeakSanitizer looks for memory that nothing points to, at the end of each target.
 """
 
 from __future__ import annotations
@@ -16,12 +23,16 @@ import argparse
 import base64
 import ctypes
 import faulthandler
+import gc
 import hashlib
+import itertools
 import mmap
+import os
 import random
 import sys
 import time
 import traceback
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,7 +43,12 @@ from targets import TARGETS, Target
 CORPUS = Path(__file__).parent / "corpus"
 LONGEST = 1 << 17  # octets of one input
 LONGEST_KEPT = 1 << 14
-HANG_S = 30  # no input takes this long, under sanitizers either
+HANG_S = 60  # no input takes this long, under sanitizers on a busy machine either
+#: Octets that one input may take at once: what decoders keep ready, one message as large as they let be, and so many for
+#: each of its own. Captures hold 16 MiB of one message, batches and their columns.
+MEMORY, MEMORY_RATIO = 96 << 20, 4000
+TURNS = 4  # of an input that is looked at for leaks
+LEAK_EVERY = 500  # inputs
 
 
 class Last:
@@ -139,9 +155,41 @@ class Coverage:
         self.library = ctypes.CDLL(None)
         self.on = hasattr(self.library, "coverage_begin")
 
+        if self.on:
+            self.library.coverage_held.restype = self.library.coverage_most.restype = ctypes.c_int64
+            self.library.coverage_forget()
+
     def begin(self) -> None:
         if self.on:
             self.library.coverage_begin()
+
+    def held(self) -> int:
+        """Octets given out and not freed."""
+        return int(self.library.coverage_held())
+
+    def most(self) -> int:
+        """... at most since begin()."""
+        return int(self.library.coverage_most())
+
+    def grows(self, run: Callable[[bytes], None], data: bytes) -> int:
+        """Octets by which every turn leaves more behind."""
+        if not self.on:
+            return 0
+        return self.least(run, data, TURNS) and self.least(run, data, 4 * TURNS)  # what fills caches ends
+
+    def least(self, run: Callable[[bytes], None], data: bytes, turns: int) -> int:
+        held = array("q", bytes(8 * turns))  # its numbers are no objects
+        for turn in range(turns):
+            run(data)
+            gc.collect()
+            held[turn] = self.held()
+        return max(0, min(b - a for a, b in itertools.pairwise(held[1:])))
+
+    def lost(self) -> bool:
+        """Does LeakSanitizer find memory that nothing points to? It says what."""
+        check = getattr(self.library, "__lsan_do_recoverable_leak_check", None)
+        gc.collect()
+        return bool(check()) if self.on and check is not None else False
 
     def is_new(self) -> bool:
         return self.on and self.library.coverage_end() > 0
@@ -158,7 +206,7 @@ class Inputs:
         self.folder.mkdir(parents=True, exist_ok=True)
         found = [p.read_bytes() for p in sorted(self.folder.iterdir()) if p.name.startswith("found-")]
         self.all = [s for s in [*target.seeds(), *found] if len(s) <= LONGEST] or [b"\0"]
-        self.first = list(self.all)  # each is run once as it is
+        self.first = list(dict.fromkeys(self.all))  # each is run once as it is
         r.shuffle(self.first)
         self.fresh: list[bytes] = []
 
@@ -187,10 +235,21 @@ def report(name: str, data: bytes) -> None:
         print(f"{name}: base64 {base64.b64encode(data).decode()}", file=sys.stderr)
 
 
-def peak_memory_mib() -> int:
-    import resource
+class TooMuch(AssertionError):
+    """Memory beyond its bound, or left behind."""
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+def once(run: Callable[[bytes], None], data: bytes, coverage: Coverage, turns: bool) -> bool:
+    """Run an input; whether it is worth keeping. Whatever this raises is a finding."""
+    before = coverage.held() if coverage.on else 0
+    coverage.begin()
+    run(data)
+    fresh = coverage.is_new()
+    if coverage.on and (taken := coverage.most() - before) > MEMORY + MEMORY_RATIO * len(data):
+        raise TooMuch(f"{taken} octets of memory for an input of {len(data)}")
+    if (fresh or turns) and (grown := coverage.grows(run, data)) > 0:
+        raise TooMuch(f"a leak: {grown} octets more at every turn")
+    return fresh
 
 
 def loop(name: str, target: Target, seconds: float, seed: int) -> bool:
@@ -200,34 +259,47 @@ def loop(name: str, target: Target, seconds: float, seed: int) -> bool:
     coverage = Coverage()
     last = Last(CORPUS / name / "last")
     end = time.monotonic() + seconds
-    count = memory = 0
+    count = 0
     try:
         while time.monotonic() < end:
             data = inputs.next(r)
             last.keep(data)
             faulthandler.dump_traceback_later(HANG_S, exit=True)
-            coverage.begin()
             try:
-                target.run(data)
+                fresh = once(target.run, data, coverage, count % LEAK_EVERY == 0)
             except BaseException:  # whatever it is, it is the finding; also what is not an Exception
                 report(name, data)
                 traceback.print_exc()
                 return False
-            if coverage.is_new():
+            if fresh:
                 inputs.keep(data)
             count += 1
-            if count == 2000:
-                memory = peak_memory_mib()
-            if count % 2000 == 0 and peak_memory_mib() > memory + 1024:
-                report(name, data)
-                print(f"{name}: memory grew from {memory} to {peak_memory_mib()} MiB", file=sys.stderr)
-                return False
+        faulthandler.cancel_dump_traceback_later()
+        if coverage.lost():
+            print(f"{name}: LeakSanitizer has found what is above (seed {seed})", file=sys.stderr)
+            return False
     finally:
         faulthandler.cancel_dump_traceback_later()
         last.close()
     reached = f", {coverage.total()} branches reached, {len(inputs.fresh)} inputs added" if coverage.on else ""
-    print(f"{name}: {count} inputs in {seconds:.0f} s, nothing found{reached} (seed {seed})", flush=True)
+    left = f", {len(inputs.first)} seeds not run" if inputs.first else ""
+    print(f"{name}: {count} inputs in {seconds:.0f} s, nothing found{reached}{left} (seed {seed})", flush=True)
     return True
+
+
+def all_once(name: str, target: Target) -> bool:
+    """Run every input there is. Whether nothing was found."""
+    good = True
+    first = Inputs(name, target, random.Random(0)).first
+    for data in first:
+        try:
+            target.run(data)
+        except BaseException:  # see loop()
+            report(name, data)
+            traceback.print_exc()
+            good = False
+    print(f"{name}: {len(first)} inputs once", flush=True)
+    return good
 
 
 def main() -> int:
@@ -237,8 +309,12 @@ def main() -> int:
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="may be repeated")
     parser.add_argument("--seed", type=int, default=None, help="of the mutations; else the clock's")
     parser.add_argument("inputs", nargs="*", type=Path)
+    parser.add_argument("--once", action="store_true", help="every seed and all that is kept, once; no mutations")
     options = parser.parse_args()
     names = options.target or list(TARGETS)
+    if options.once:
+        good = [all_once(name, TARGETS[name]) for name in names]
+        return 0 if all(good) else 1
     if options.inputs:
         for name in names:
             for path in options.inputs:
@@ -246,8 +322,16 @@ def main() -> int:
                 print(f"{name}: {path} passes")
         return 0
     seed = time.time_ns() & 0xFFFFFFFF if options.seed is None else options.seed
+    coverage = Coverage()
+    if coverage.on:
+        coverage.library.coverage_count_memory()
     results = [loop(name, TARGETS[name], options.seconds / len(names), seed) for name in names]
-    return 0 if all(results) else 1
+    status = 0 if all(results) else 1
+    if coverage.on:  # each target has been looked at for leaks: what the interpreter leaves at its end is not ours
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    return status
 
 
 if __name__ == "__main__":

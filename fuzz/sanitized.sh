@@ -36,7 +36,9 @@ libasan=$(${CC:-cc} -print-file-name=libasan.so)
 libubsan=$(${CC:-cc} -print-file-name=libubsan.so)
 export LD_PRELOAD="$libasan $libubsan $tree/coverage.so"
 export PYTHONMALLOC=malloc
-export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:allocator_may_return_null=1
+# leaks are looked for by fuzz/run.py while the interpreter lives; what is left when it ends is not looked at
+export ASAN_OPTIONS=detect_leaks=1:leak_check_at_exit=0:abort_on_error=1:allocator_may_return_null=1
+export LSAN_OPTIONS="suppressions=$root/fuzz/leaks.supp:print_suppressions=0"
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export PYTHONPATH="$tree/src:$root/spark"
 if [ $# -eq 0 ]; then

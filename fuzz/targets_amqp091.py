@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from common import feed, rows, same
+from common import Case, check_columns, check_rebuilt, feed, pyarrow, rows, same
 
 from wirefmt import amqp091
 from wirefmt.errors import DecodeError, EncodeError
-
-try:
-    import pyarrow
-except ImportError:
-    pyarrow = None
 
 
 def whole(row: dict[str, Any]) -> bytes:
@@ -95,8 +90,9 @@ def frame(data: bytes) -> None:
     strict, lax = decode_or_error(octets, **options), decode_or_error(octets, **options, strictness="lax")
     if not isinstance(strict, DecodeError):
         same(strict, lax, "STRICT and LAX")
-        same(strict.encode(), octets, "encode")
+        check_rebuilt(strict, lambda again: amqp091.decode(again, **options))
         same(strict.notes, (), "notes")
+        columns(octets, strict, options["side"])
     if isinstance(lax, DecodeError):
         return
     touch(lax)
@@ -106,6 +102,24 @@ def frame(data: bytes) -> None:
     except DecodeError as error:
         raise AssertionError("frame_size refuses what decode reads") from error
     same(size, len(octets), "frame_size")
+
+
+def columns(octets: bytes, frame: Any, known: str | None) -> None:
+    """Of a frame that is a message of its own, or of a content header: with a method before it, with a body behind it."""
+    if isinstance(frame, amqp091.ContentHeader):
+        if frame.body_size > 3:
+            return
+        octets = amqp091.BasicPublish(channel=frame.channel, exchange="e", routing_key="k").encode() + octets
+        if frame.body_size:
+            octets += amqp091.Body(channel=frame.channel, payload=b"abc"[: frame.body_size]).encode()
+    elif isinstance(frame, amqp091.Body) or (isinstance(frame, amqp091.Method) and frame.has_content):
+        return
+    for direction, side in enumerate(SIDES[:2]):
+        found, error = feed(amqp091.Assembler, octets, [], side=side)
+        if known in (side, None) and len(found) == 1 and not error:
+            bodies = int(frame.body_size > 0) if isinstance(frame, amqp091.ContentHeader) else None
+            batch = {"side": side, "expose_credentials": True}
+            check_columns("amqp091", amqp091, Case(octets, direction), found[0], batch, body_frames=bodies)
 
 
 def stream(data: bytes) -> None:
@@ -123,6 +137,7 @@ def stream(data: bytes) -> None:
         again, _ = feed(amqp091.Assembler, message.encode(), [], frame_max=0)
         if options.get("strictness") != "lax":
             same(again, [message], "a message, encoded and decoded")
+            check_rebuilt(message, lambda octets: feed(amqp091.Assembler, octets, [], frame_max=0)[0][0])
 
 
 def table(data: bytes) -> None:
@@ -132,7 +147,9 @@ def table(data: bytes) -> None:
         str(error)
         same(0 <= error.offset <= len(data), True, f"offset {error.offset}")
         return
-    same(found.encode(), data, "encode")
+    made = amqp091.FieldTable([(name, amqp091.FieldValue(letter, value)) for name, letter, value in found.entries])
+    if "nan" not in repr(found.entries):
+        same(made.entries, found.entries, "a table of its entries")
     touch_table(found)
     hash(found), repr(found)
     try:

@@ -6,18 +6,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from common import feed, rows, same
+from common import Case, check_columns, check_rebuilt, feed, pyarrow, rows, same
 
 from wirefmt import nsq, phpmq
 from wirefmt.errors import DecodeError
 from wirefmt.framing import Limits
 
-try:
-    import pyarrow
-except ImportError:
-    pyarrow = None
-
 ROOT = Path(__file__).resolve().parent.parent
+
+
+#: Bodies of IDENTIFY and of its answer, good and bad.
+JSON = (
+    '{"client_id":"a\\u00e9\\ud83d\\ude00\\n\\"\\\\","hostname":"h\\/\\b\\f\\r\\t","DEFLATE":true,"\\u212aey":1}',
+    '{"msg_timeout":-1,"sample_rate":1e2,"deflate_level":1.5E-3,"heartbeat_interval":99999999999999999999}',
+    '{"a":[1,[2,{"b":null}],"x"],"tls_v1":false,"max_rdy_count":2500,"version":"1","snappy":true,"auth_required":true}',
+    '{"a":1,}', '{"a" 1}', "{", "[]", '{"a":"\\x"}', '{"a":"\\u12"}', '{"a":01}', '{"a":-}', '{"a":tru}', '{"a":1}x', " {} ",
+    '{"identity":"i","identity_url":"u","permission_count":3,"topology_zone":"z","topology_region":"r"}', "[" * 70 + "]" * 70,
+)  # fmt: skip
 
 
 def nsq_seeds() -> Iterator[bytes]:
@@ -25,6 +30,11 @@ def nsq_seeds() -> Iterator[bytes]:
         for name, side in (("hex", 0), ("server_hex", 1)):
             if row.get(name):
                 yield bytes([1 if row["kind"] in ("frame", "message-frame") else side]) + bytes.fromhex(row[name])
+    for text in JSON:
+        body = text.encode()
+        yield b"\0IDENTIFY\n" + len(body).to_bytes(4, "big") + body
+        yield b"\1" + (len(body) + 4).to_bytes(4, "big") + bytes(4) + body
+    for row in rows("nsq"):
         for step in row.get("steps", ()):
             yield b"\0" + bytes.fromhex(step["send_hex"])
             yield b"\1" + bytes.fromhex(step["reply_hex"])
@@ -68,10 +78,28 @@ def one(protocol: Any, octets: bytes, **options: Any) -> None:
     repr(lax), hash(lax), lax.notes, lax.kind
     for field in type(lax).__match_args__:
         getattr(lax, field)
-    same(lax.encode(), octets, "octets of what was decoded")
     if not isinstance(strict, DecodeError):
         same(strict, lax, "STRICT and LAX")
         same(strict.notes, (), "notes of STRICT")
+        made = check_rebuilt(strict, lambda again: protocol.decode(again, **options))
+        if protocol is phpmq:
+            same(made.kind, strict.kind, "kind")
+        if octets != b"  V2":
+            columns(protocol, octets, strict, options)
+
+
+def columns(protocol: Any, octets: bytes, message: Any, options: dict[str, Any]) -> None:
+    """As one side sends it."""
+    name = "nsq" if protocol is nsq else "phpmq"
+    exposed = {"expose_credentials": True} if protocol is nsq else {}
+    for direction, side in enumerate(("client", "server")):
+        if options["side"] not in (side, None):
+            continue
+        if protocol is nsq and direction != isinstance(message, nsq.Frame):
+            continue
+        if isinstance(read(protocol, octets, side=side), DecodeError):
+            continue
+        check_columns(name, protocol, Case(octets, direction), message, {"side": side, **exposed})
 
 
 def nsq_message(data: bytes) -> None:

@@ -7,7 +7,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from common import feed, rows, same
+from columns import is_plain_command
+from common import Case, check_columns, feed, rows, same
 
 from wirefmt import rocketmq
 from wirefmt._core import CaptureDecoder
@@ -50,7 +51,6 @@ def command(data: bytes) -> None:
     found = attempt(rocketmq.decode, data)
     if found is None:
         return
-    same(found.encode(), data, "octets")
     same(rocketmq.decode(data), found, "again")
     repr(found), hash(found), found.header, found.name
     for request in (10, 11, 14, 34, 105, 200050):
@@ -69,8 +69,16 @@ def command(data: bytes) -> None:
         return
     if found.serialize_type == "JSON":
         same(built.ext_fields, None if known is None else {k: v for k, v in known.items() if v is not None}, "fields")
+    same((built.flag, built.version), (found.flag, found.version), "header")
+    if found.language is not None:  # one that nobody knows cannot be written
+        same(built.language, found.language, "language")
     same((built.code, built.opaque, built.remark), (found.code, found.opaque, found.remark), "header")
     same(built.body_bytes(), found.body_bytes(), "body")
+    again = rocketmq.decode(built.encode())
+    same(again, built, "rebuilt from its fields, written and read")
+    if is_plain_command(found) and known is not None and len(known) == len(fields):
+        case = Case(data, int(found.is_response))
+        check_columns("rocketmq", rocketmq, case, found, {"expose_credentials": True})
 
 
 def stream(data: bytes) -> None:

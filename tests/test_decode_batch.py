@@ -54,6 +54,7 @@ def wanted(vector: Vector) -> dict[str, Any]:
         if (will := fields["will"]) is not None:
             row |= {"will_topic": will.topic, "will_payload": bytes(will.payload)}
             row |= {"will_qos": will.qos, "will_retain": will.retain}
+            row |= {name: value for name, value in will.properties if name == "will_delay_interval"}
     if kind == "CONNACK" and "session_present" in fields:
         row["session_present"] = fields["session_present"]
     for name in ("reason_code", "return_code"):

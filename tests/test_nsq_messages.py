@@ -277,3 +277,22 @@ def test_every_class_has_been_built() -> None:
     """The vectors are not all of the protocol; the strategies above are."""
     assert {row["decoded"]["name"] for row in of_kind("command")} >= {"PUB", "MPUB", "SUB"}
     assert {row["decoded"]["message_type"] for row in phpmq_of_kind("message")} >= {1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize(
+    ("line", "most"),
+    [(b"DPUB t %d\n\0\0\0\1b", 3_600_000), (b"RDY %d\n", 2500)],
+    ids=["DPUB", "RDY"],
+)
+def test_bounds_of_numbers_belong_to_them(line: bytes, most: int) -> None:
+    """nsqd refuses what is `> maxTimeout` and `> MaxRdyCount`, and what is below 0: the bounds themselves are good."""
+    server = nsq.ServerOptions()
+    for number in (0, 1, most - 1, most):
+        assert nsq.decode(line % number, side="client", server=server).encode() == line % number
+    with pytest.raises(DecodeError):
+        nsq.decode(line % (most + 1), side="client", server=server)
+    for smaller in (0, 7):  # of another server
+        server = nsq.ServerOptions(max_req_timeout=smaller, max_rdy_count=smaller)
+        nsq.decode(line % smaller, side="client", server=server)
+        with pytest.raises(DecodeError):
+            nsq.decode(line % (smaller + 1), side="client", server=server)

@@ -227,6 +227,7 @@ cdef const uint8_t* amqp10_check_array(Amqp10Reader* x, uint32_t count, const ui
     cdef const Amqp10ConstructorRow* row
     cdef uint8_t code
     cdef uint32_t i
+    depth += 1                              # descriptors and elements lie in the array
     at = amqp10_check_descriptors(x, at, end, &depth)
     if at == NULL:
         return NULL
@@ -239,7 +240,7 @@ cdef const uint8_t* amqp10_check_array(Amqp10Reader* x, uint32_t count, const ui
         if count > <size_t>(end - at):
             return amqp10_fault(x, AMQP10_CHECK_ELEMENT_COUNT, at, count, <int64_t>(end - at))
         for i in range(count):
-            at = amqp10_check_content(x, code, at, end, depth + 1)
+            at = amqp10_check_content(x, code, at, end, depth)
             if at == NULL:
                 return NULL
     if at != end:

@@ -256,8 +256,9 @@ cdef bint holds_secret_property(const Span* area) noexcept nogil:
     return False
 
 
-cdef void put_will_properties(Col* map, int64_t row, const Span* area) noexcept nogil:
-    """Will properties as text by name; User Properties among them under their own names."""
+cdef void put_will_properties(Col* m, int64_t row, const Span* area) noexcept nogil:
+    """Will properties as text by name; User Properties among them under their own names. The delay has a column as well."""
+    cdef Col* map = m + M_WILL_PROPERTIES
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
     cdef MqttProperty v
@@ -270,6 +271,8 @@ cdef void put_will_properties(Col* map, int64_t row, const Span* area) noexcept 
         if v.value.at == NULL:
             v.value.size = <uint32_t>snprintf(<char*>room, sizeof(room), "%u", v.number)
             v.value.at = room
+            if v.identifier == MQTT_PROPERTY_WILL_DELAY_INTERVAL:
+                put_i64(m + M_WILL_DELAY_INTERVAL, row, v.number)
         elif mqtt_properties[v.identifier].type == MQTT_BINARY:
             text_or_hex(&v.value, room, &v.value)
         put_map(map, row, v.name.at, v.name.size, v.value.at, v.value.size)
@@ -289,7 +292,7 @@ cdef void put_connect(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
         put_i16(m + M_WILL_QOS, row, p.connect_flags >> 3 & 3)
         put_bool(m + M_WILL_RETAIN, row, p.connect_flags & 0x20)
         if p.will_properties.size:
-            put_will_properties(m + M_WILL_PROPERTIES, row, &p.will_properties)
+            put_will_properties(m, row, &p.will_properties)
     put_span(m + M_USER_NAME, row, &p.user_name)
     put_secret(m + M_PASSWORD, row, &p.password)
 

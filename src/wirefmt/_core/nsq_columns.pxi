@@ -295,7 +295,7 @@ cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnit* u, NsqFlow* fl
     nsq_put_kind(t, row, u.kind)
     if u.kind == NSQ_RESPONSE and nsq_is_heartbeat(&u.body):
         put_text(c + T_OPERATION, row, &NSQ_PING_TEXT)
-    else:
+    elif NSQ_OPERATION_TEXT[u.kind].size:
         put_text(c + T_OPERATION, row, &NSQ_OPERATION_TEXT[u.kind])
     if u.topic.at != NULL:
         text_or_hex(&u.topic, hex, &shown)

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Which lines of the core's rooms the fuzz targets run: a build with gcov's counters, the seeds and what earlier runs have
+# kept in fuzz/corpus (each input once), then mutations for as long as is said (seconds; default 60).
+#
+#   fuzz/coverage.sh [SECONDS] [arguments of fuzz/run.py]
+#
+# PYTHON names the interpreter, as for fuzz/sanitized.sh. Everything goes to build/coverage. Prints a line a room: lines that
+# hold code, lines run, per cent; build/coverage/missed.txt has the lines that were not run.
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD
+python=${PYTHON:-python3}
+tree=$root/build/coverage
+seconds=${1:-60}
+[ $# -eq 0 ] || shift
+
+mkdir -p "$tree/src"
+(cd "$root/src" && find wirefmt -type d ! -name __pycache__) | while read -r folder; do mkdir -p "$tree/src/$folder"; done
+(cd "$root/src" && find wirefmt -type f ! -name '*.so' ! -name '*.pyc') | while read -r file; do
+    ln -sfn "$root/src/$file" "$tree/src/$file"
+done
+find "$tree/src" -xtype l -delete    # what is gone from src/
+find "$tree" -name '*.gcda' -delete
+
+cd "$tree"
+"$python" - <<'PYTHON'
+"""The core's C code with the lines of its rooms (emit_linenums), so that gcov counts those."""
+import os, subprocess, sysconfig
+from Cython.Build import cythonize
+from Cython.Compiler import Options
+from setuptools import Extension
+
+Options.emit_code_comments = False
+cythonize(
+    [Extension("wirefmt._core", ["src/wirefmt/_core.pyx"], include_dirs=["src/wirefmt/_core"])],
+    include_path=["src/wirefmt"], build_dir="c", emit_linenums=True, quiet=True,
+)
+made, out = "c/src/wirefmt/_core.c", "src/wirefmt/_core" + sysconfig.get_config_var("EXT_SUFFIX")
+if not os.path.exists(out) or os.path.getmtime(out) < os.path.getmtime(made):
+    flags = "-std=gnu11 -fno-strict-aliasing -O0 -g0 -w -fPIC -DWIREFMT_DEBUG=1 -DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION"
+    include = ["-Isrc/wirefmt/_core", "-I" + sysconfig.get_path("include")]
+    compiler = os.environ.get("CC", "gcc")
+    subprocess.run([compiler, *flags.split(), "--coverage", *include, "-c", made, "-o", "core.o"], check=True)
+    subprocess.run([compiler, "-shared", "--coverage", "core.o", "-o", out], check=True)
+PYTHON
+cd "$root"
+export PYTHONPATH="$tree/src:$root/spark"
+status=0
+"$python" fuzz/run.py --once || status=1
+[ "$seconds" = 0 ] || "$python" fuzz/run.py --seconds "$seconds" "$@" || status=1
+"$python" fuzz/rooms.py "$tree"
+exit $status

@@ -1,0 +1,303 @@
+"""Build the core with planted faults, all in one extension and all asleep: `WIREFMT_MUTANT=17` wakes number 17.
+
+Cython parses the core; before anything else happens to its trees, an expression of a chosen site becomes
+`changed if MUTANT(17) else original`, and a call that frees becomes `if not MUTANT(17): call`. mutant.h has `MUTANT`;
+it notes besides which sites a run reaches.
+
+Five kinds of site:
+
+comparison  `<` is `<=`, `>` is `>=` and the reverse; `==` is `!=`
+condition   the right side of `and` and `or` is left out
+bits        a constant operand of `&`, `|`, `^` has its lowest set bit cleared or its lowest bit flipped; one of `<<` and
+            `>>` is one larger
+number      a constant operand of `+` or `-` is one larger
+free        a call of free() and its like is left out
+
+A site's identifier comes from the room, the function and the text of its line, not from its number: it stays the same when
+code around it moves. Of the sites of each kind a share is planted, by identifier (`SHARE`), so that the choice stays as
+well.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from Cython.Build import cythonize
+from Cython.Compiler import ExprNodes, Nodes, Pipeline
+from Cython.Compiler.Visitor import TreeVisitor
+from setuptools import Extension
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "mutants"
+#: One site of so many is planted.
+SHARE = {"comparison": 40, "condition": 40, "bits": 8, "number": 16, "free": 2}
+#: Rooms that are written by tools/gen_tables.py.
+GENERATED = re.compile(r"(_table|amqp091_methods|table_columns)\.pxi$")
+FREES = re.compile(r"free|free_\w+|\w+_(clear|drop\w*|free)|PyBuffer_Release|Py_X?DECREF")
+COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
+#: Nodes with a scope of their own: not to be copied.
+SCOPES = (ExprNodes.LambdaNode, ExprNodes.ScopedExprNode, ExprNodes.YieldExprNode)
+
+
+class Site(NamedTuple):
+    identifier: str
+    room: str
+    function: str
+    line: int
+    kind: str
+    change: str  # in words
+    text: str  # of its line
+
+
+def clone(node: Any) -> Any:
+    """A tree as it was parsed, anew."""
+    if isinstance(node, list):
+        return [clone(item) for item in node]
+    if not isinstance(node, Nodes.Node):
+        return node
+    if isinstance(node, SCOPES):
+        raise ValueError("has a scope")
+    new = copy.copy(node)
+    for name in node.child_attrs or ():
+        if getattr(node, name, None) is not None:
+            setattr(new, name, clone(getattr(node, name)))
+    return new
+
+
+def is_truth(node: Any) -> bool:
+    """Is it true or false in C, whatever its parts are?"""
+    if isinstance(node, ExprNodes.BoolBinopNode):
+        return is_truth(node.operand1) and is_truth(node.operand2)
+    if isinstance(node, ExprNodes.CondExprNode):
+        return is_truth(node.true_val) and is_truth(node.false_val)
+    return isinstance(node, ExprNodes.PrimaryCmpNode | ExprNodes.NotNode)
+
+
+class Planter(TreeVisitor):
+    """Plants into the functions of a tree, and lists what it planted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sites: list[Site] = []
+        self.seen: dict[str, int] = {}
+        self.all: dict[str, int] = dict.fromkeys(SHARE, 0)
+        self.lines: dict[str, list[str]] = {}
+        self.names: list[str] = []
+
+    def __call__(self, tree: Any) -> Any:
+        self.visit(tree)
+        return tree
+
+    # ---- where we are
+
+    def visit_Node(self, node: Any) -> None:
+        self.visit_children(node)
+
+    def visit_children(self, node: Any) -> None:
+        """Children first; then each may be replaced."""
+        for name in node.child_attrs or ():
+            child = getattr(node, name, None)
+            if isinstance(child, list):
+                for i, item in enumerate(child):
+                    if isinstance(item, Nodes.Node):
+                        self.visit(item)
+                        child[i] = self.replaced(item)
+            elif isinstance(child, Nodes.Node):
+                self.visit(child)
+                setattr(node, name, self.replaced(child))
+
+    def named(self, name: str, visit: Any, node: Any) -> None:
+        self.names.append(name)
+        visit(node)
+        self.names.pop()
+
+    def visit_CClassDefNode(self, node: Any) -> None:
+        self.named(node.class_name, self.visit_children, node)
+
+    def visit_PyClassDefNode(self, node: Any) -> None:
+        """A class of Python's: what it does is Python's."""
+
+    def visit_CFuncDefNode(self, node: Any) -> None:
+        declarator = node.declarator
+        while not isinstance(declarator, Nodes.CNameDeclaratorNode):
+            declarator = declarator.base
+        self.named(declarator.name, self.visit_body, node)
+
+    def visit_DefNode(self, node: Any) -> None:
+        self.named(node.name, self.visit_body, node)
+
+    def visit_body(self, node: Any) -> None:
+        self.visit(node.body)
+        node.body = self.replaced(node.body)
+
+    def visit_CVarDefNode(self, node: Any) -> None:
+        """Sizes of arrays are constants."""
+
+    def visit_CEnumDefNode(self, node: Any) -> None:
+        pass
+
+    # ---- what is planted
+
+    def replaced(self, node: Any) -> Any:
+        if not self.names or not isinstance(node, Nodes.Node):
+            return node
+        plant = getattr(self, "plant_" + type(node).__name__, None)
+        if plant is None:
+            plant = self.plant_bits if isinstance(node, ExprNodes.IntBinopNode) else None
+        try:
+            return plant(node) if plant else node
+        except ValueError:
+            return node
+
+    def number_of(self, node: Any, kind: str, change: str) -> int | None:
+        """The number of a new site; None: it is not among those chosen."""
+        source, line, _ = node.pos
+        path = str(source.filename)
+        room = Path(path).name
+        if GENERATED.search(path) or "_core" not in path:
+            return None
+        if path not in self.lines:
+            self.lines[path] = Path(path).read_text(encoding="utf-8").splitlines()
+        text = self.lines[path][line - 1].strip()
+        function = ".".join(self.names)
+        key = f"{room} {function} {text} {kind} {change}"
+        self.seen[key] = count = self.seen.get(key, 0) + 1
+        identifier = hashlib.sha256(f"{key} {count}".encode()).hexdigest()[:8]
+        self.all[kind] += 1
+        if int(identifier, 16) % SHARE[kind]:
+            return None
+        self.sites.append(Site(identifier, room, function, line, kind, change, text))
+        return len(self.sites)
+
+    def awake(self, pos: Any, number: int) -> Any:
+        return ExprNodes.SimpleCallNode(
+            pos, function=ExprNodes.NameNode(pos, name="MUTANT"), args=[ExprNodes.IntNode(pos, value=str(number))]
+        )
+
+    def either(self, node: Any, changed: Any, number: int) -> Any:
+        return ExprNodes.CondExprNode(
+            node.pos, condition=self.awake(node.pos, number), true_val=changed, false_val=node
+        )
+
+    def plant_PrimaryCmpNode(self, node: Any) -> Any:
+        if node.operator not in COMPARISONS:
+            return node
+        changed = clone(node)
+        changed.operator = COMPARISONS[node.operator]
+        number = self.number_of(node, "comparison", f"{node.operator} -> {changed.operator}")
+        return node if number is None else self.either(node, changed, number)
+
+    def plant_BoolBinopNode(self, node: Any) -> Any:
+        if not is_truth(node):
+            return node
+        changed = clone(node.operand1)
+        number = self.number_of(node, "condition", f"without what follows `{node.operator}`")
+        return node if number is None else self.either(node, changed, number)
+
+    def constant(self, node: Any, kind: str, values: Any) -> Any:
+        for name in ("operand2", "operand1"):
+            operand = getattr(node, name)
+            if isinstance(operand, ExprNodes.IntNode):
+                value = int(operand.value, 0)
+                new = values(value)
+                number = self.number_of(node, kind, f"{node.operator} {operand.value} -> {new:#x}")
+                if number is not None:
+                    changed = copy.copy(operand)
+                    changed.value = str(new)
+                    setattr(node, name, self.either(operand, changed, number))
+                break
+        return node
+
+    def plant_AddNode(self, node: Any) -> Any:
+        return self.constant(node, "number", lambda value: value + 1)
+
+    plant_SubNode = plant_AddNode
+
+    def plant_bits(self, node: Any) -> Any:
+        if node.operator in ("<<", ">>"):
+            return self.constant(node, "bits", lambda value: value + 1)
+        if node.operator in ("&", "|", "^"):
+            return self.constant(node, "bits", lambda value: value & value - 1 if value & value - 1 else value ^ 1)
+        return node
+
+    def plant_ExprStatNode(self, node: Any) -> Any:
+        call = node.expr
+        if not isinstance(call, ExprNodes.SimpleCallNode):
+            return node
+        function = call.function
+        name = getattr(function, "name", None) or getattr(function, "attribute", None)
+        if name is None or not FREES.fullmatch(name):
+            return node
+        number = self.number_of(node, "free", f"without {name}()")
+        if number is None:
+            return node
+        asleep = ExprNodes.NotNode(node.pos, operand=self.awake(node.pos, number))
+        clause = Nodes.IfClauseNode(node.pos, condition=asleep, body=Nodes.StatListNode(node.pos, stats=[node]))
+        return Nodes.IfStatNode(node.pos, if_clauses=[clause], else_clause=None)
+
+
+DECLARATION = '\ncdef extern from "mutant.h" nogil:\n    bint MUTANT(int number)\n'
+
+
+def copy_sources() -> Path:
+    """The package by links; of what is compiled, the roots with MUTANT declared at their ends, so that lines keep."""
+    source, tree = ROOT / "src" / "wirefmt", BUILD / "src" / "wirefmt"
+    tree.mkdir(parents=True, exist_ok=True)
+    for path in sorted(source.rglob("*")):
+        target = tree / path.relative_to(source)
+        if path.is_dir():
+            target.mkdir(parents=True, exist_ok=True)
+        elif path.suffix in (".pyx", ".pxd") and path.stat().st_size:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(path.read_text(encoding="utf-8") + DECLARATION, encoding="utf-8")
+        elif path.suffix not in (".so", ".pyc", ".c"):
+            target.unlink(missing_ok=True)
+            target.symlink_to(path)
+    return tree
+
+
+def build() -> list[Site]:
+    tree = copy_sources()
+    planter = Planter()
+    create = Pipeline.create_pipeline
+    Pipeline.create_pipeline = lambda *args, **options: [planter, *create(*args, **options)]
+    try:
+        cythonize(
+            [Extension("wirefmt._core", [str(tree / "_core.pyx")], include_dirs=[str(tree / "_core")])],
+            include_path=[str(tree)],
+            build_dir=str(BUILD / "c"),
+            force=True,
+            quiet=True,
+        )
+    finally:
+        Pipeline.create_pipeline = create
+    (made,) = (BUILD / "c").rglob("_core.c")
+    out = tree / ("_core" + sysconfig.get_config_var("EXT_SUFFIX"))
+    subprocess.run(
+        [
+            *("gcc", "-std=gnu11", "-fno-strict-aliasing", "-O0", "-g0", "-w", "-fPIC", "-shared"),
+            *(
+                "-DWIREFMT_DEBUG=1",
+                f"-DMUTANTS={len(planter.sites) + 1}",
+                "-DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION",
+            ),
+            *(f"-I{Path(__file__).parent}", f"-I{tree / '_core'}", f"-I{sysconfig.get_path('include')}"),
+            *("-o", str(out), str(made)),
+        ],
+        check=True,
+    )
+    (BUILD / "sites.json").write_text(json.dumps([site._asdict() for site in planter.sites], indent=1))
+    print(f"{len(planter.sites)} planted of {sum(planter.all.values())} sites: {planter.all}", file=sys.stderr)
+    return planter.sites
+
+
+if __name__ == "__main__":
+    build()

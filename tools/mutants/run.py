@@ -1,0 +1,274 @@
+"""Wake the planted faults of plant.py one at a time, and report those that no test notices.
+
+    make mutants                          all of them
+    make mutants MUTANTS="--room amqp10"  those of rooms whose names begin so
+    make mutants MUTANTS="3f0a1b2c"       by identifier; --part N --seed S: N of one protocol or of captures, by chance
+
+One process collects the tests, runs them once with no fault awake, and notes which sites each test reaches (mutant.h). Then
+each fault gets a fork of that process, which wakes it and runs the tests that reach its site, the quickest first, until one
+fails. A test that fails, a crash, a hang and running out of memory all count as noticed. The fuzz targets are among the
+tests (fuzz/test_targets.py): their seeds and some mutations of them.
+
+survivors.txt lists the faults that nothing can notice or that we decided to let be, each with its reason. The exit status
+is 1 if a fault survives that is not in it, or if one in it is noticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILD = ROOT / "build" / "mutants"
+#: Rooms by the beginnings of their names, and the tests that are about them. The first that fits counts; "": all others.
+ROOMS = {
+    "mqtt": ("test_mqtt*", "test_decode_batch*", "test_table*", "test_sniffing*"),
+    "amqp091": ("test_amqp091*", "test_capture_amqp*"),
+    "amqp10": ("test_amqp10*", "test_capture_amqp*"),
+    "rocketmq": ("test_rocketmq*",),
+    "nsq": ("test_nsq*",),
+    "phpmq": ("test_phpmq*", "test_nsq*"),
+    "convert": ("test_convert*",),
+    "": (
+        "test_arrow*", "test_capture*", "test_decode_batch*", "test_mqtt_messages*", "test_nsq_captures*", "test_p*",
+        "test_re*", "test_rocketmq_capture*", "test_sniffing*", "test_split*", "test_table*",
+    ),
+}  # fmt: skip
+ALWAYS = ("test_columns*", "test_leaks_of_texts*", "test_nesting*")
+#: Tests that take other programs, or that are about something else than the core.
+APART = ("live", "spark", "readme", "packaging", "layout", "stubs", "cli", "tshark", "recorded", "dialects_page")
+TEST_S = 15  # of processor time: a test that takes longer runs for no fault
+FAULT_S = 12  # of processor time and of tests, for one fault
+HANG_S = 300
+#: Tests that tell most run first; of what is freed no other than these tell anything.
+TELLING = ("test_leaks_of_texts", "test_columns", "test_nesting")
+MEMORY = 6 << 30
+
+
+def explained() -> dict[str, str]:
+    """Identifier -> reason."""
+    found = {}
+    for line in (HERE / "survivors.txt").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            identifier, _, rest = line.partition(" ")
+            found[identifier] = rest.rpartition(" | ")[2]
+    return found
+
+
+def group_of(room: str) -> str:
+    return next(prefix for prefix in ROOMS if room.startswith(prefix))
+
+
+def files_for(groups: set[str]) -> list[Path]:
+    """Of the groups' rooms, and the fuzz targets."""
+    patterns = {pattern for group in groups for pattern in ROOMS[group]} | set(ALWAYS)
+    found = {path for pattern in patterns for path in (ROOT / "tests").glob(pattern) if path.suffix == ".py"}
+    kept = sorted(path for path in found if not any(word in path.name for word in APART))
+    return [*kept, ROOT / "fuzz" / "test_targets.py"]
+
+
+class Runner:
+    """A plugin of pytest: the loop over faults in place of the loop over tests."""
+
+    def __init__(self, sites: list[tuple[int, dict[str, Any]]], listed: dict[str, str]) -> None:
+        self.sites = sites
+        self.listed = listed
+        self.survivors: list[tuple[dict[str, Any], str]] = []
+        self.noticed_though_listed: list[tuple[dict[str, Any], str]] = []
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        from wirefmt import _core
+
+        self.core = ctypes.CDLL(_core.__file__)
+        self.items = session.items
+        numbers = [number for number, _ in self.sites]
+        reach = self.baseline(session.items, numbers)
+        began = time.monotonic()
+        for count, (number, site) in enumerate(self.sites, 1):
+            tests = reach[number]
+            what = self.wake(number, tests) if tests else "not reached"
+            survived = what.startswith(("survived", "not reached"))
+            listed = site["identifier"] in self.listed
+            if survived and not listed:
+                self.survivors.append((site, what))
+            elif listed and not survived:
+                self.noticed_though_listed.append((site, what))
+            mark = "explained" if survived and listed else ""
+            print(f"{count}/{len(self.sites)} {title(site)}: {what} {mark}", flush=True)
+        print(f"{len(self.sites)} faults in {time.monotonic() - began:.0f} s", flush=True)
+        return True
+
+    def reached(self) -> Any:
+        size = max(number for number, _ in self.sites) + 1
+        return (ctypes.c_ubyte * size).in_dll(self.core, "wirefmt_reached")
+
+    def baseline(self, items: list[Any], numbers: list[int]) -> dict[int, list[tuple[float, int]]]:
+        """Of each fault the tests that reach its site, as (seconds, place among the items)."""
+        reach: dict[int, list[tuple[float, int]]] = {number: [] for number in numbers}
+        flags = self.reached()
+        began = time.monotonic()
+        for place, item in enumerate(items):
+            ctypes.memset(flags, 0, len(flags))
+            start = time.process_time()
+            reports = run(item, items[place + 1] if place + 1 < len(items) else None)
+            seconds = time.process_time() - start
+            if any(report.failed for report in reports):
+                print(f"fails with no fault awake, and is left out: {item.nodeid}", flush=True)
+                print(next(str(r.longrepr) for r in reports if r.failed)[-3000:], flush=True)
+                continue
+            if seconds < TEST_S:
+                for number in numbers:
+                    if flags[number]:
+                        reach[number].append((seconds, place))
+        for number, site in self.sites:
+            names = {place: items[place].nodeid for _, place in reach[number]}
+            if site["kind"] == "free":
+                reach[number] = [
+                    (s, p) for s, p in reach[number] if "test_leaks" in names[p] or "test_targets" in names[p]
+                ]
+            reach[number].sort(key=lambda test: (not any(word in names[test[1]] for word in TELLING), test))
+        print(f"{len(items)} tests in {time.monotonic() - began:.0f} s", flush=True)
+        return reach
+
+    def wake(self, number: int, tests: list[tuple[float, int]]) -> str:
+        """What becomes of a fault."""
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            os._exit(self.child(number, tests, writer))
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            said = pipe.read().decode().splitlines()
+        _, status = os.waitpid(child, 0)
+        test = said[-1] if said else "?"
+        if os.WIFSIGNALED(status):
+            return f"noticed, signal {os.WTERMSIG(status)}: {test}"
+        code = os.WEXITSTATUS(status)
+        return f"survived {len(said)} of {len(tests)} tests" if code == 0 else f"noticed: {test}"
+
+    def child(self, number: int, tests: list[tuple[float, int]], writer: int) -> int:
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(HANG_S)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        ctypes.c_int.in_dll(self.core, "wirefmt_mutant").value = number
+        os.environ["WIREFMT_MUTANT"] = str(number)
+        end = time.process_time() + FAULT_S
+        for place, (_, index) in enumerate(tests):
+            item = self.items[index]
+            os.write(writer, item.nodeid.encode() + b"\n")
+            following = self.items[tests[place + 1][1]] if place + 1 < len(tests) else None
+            if any(report.failed for report in run(item, following)):
+                return 1
+            if time.process_time() > end:
+                break
+        return 0
+
+
+def run(item: Any, following: Any) -> list[Any]:
+    """A test's reports."""
+    from _pytest import runner
+
+    return runner.runtestprotocol(item, log=False, nextitem=following)
+
+
+def title(site: dict[str, Any]) -> str:
+    where = f"{site['identifier']} {site['room']} {site['function']}"
+    return f"{where}: {site['kind']} {site['change']}, in `{site['text']}`"
+
+
+def chosen(options: argparse.Namespace, sites: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    numbered = list(enumerate(sites, 1))
+    if options.identifiers:
+        numbered = [(n, site) for n, site in numbered if site["identifier"] in options.identifiers]
+    if options.room is not None:
+        numbered = [(n, site) for n, site in numbered if site["room"].startswith(options.room)]
+    if options.part:
+        r = random.Random(options.seed)
+        group = r.choice(list(ROOMS))
+        numbered = [(n, site) for n, site in numbered if group_of(site["room"]) == group]
+        numbered = sorted(r.sample(numbered, min(options.part, len(numbered))))
+        print(f"seed {options.seed}: {len(numbered)} faults of {group or 'the other'} rooms", flush=True)
+    return numbered
+
+
+def quiet_hypothesis() -> None:
+    """The same examples every time, and no time lost on making the failing one small."""
+    from hypothesis import HealthCheck, Phase, settings
+
+    settings.register_profile(
+        "mutants",
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    settings.load_profile("mutants")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--room", help="only faults of rooms whose names begin so")
+    parser.add_argument("--part", type=int, help="so many faults, of one group of rooms, by chance")
+    parser.add_argument("--seed", type=int, default=0, help="of that chance")
+    parser.add_argument("--built", action="store_true", help="the build of the last run is good")
+    parser.add_argument("identifiers", nargs="*")
+    options = parser.parse_args()
+    if "WIREFMT_MUTANTS_BUILT" not in os.environ:
+        if not options.built:
+            subprocess.run([sys.executable, HERE / "plant.py"], check=True)
+        paths = [BUILD / "src", ROOT / "spark", ROOT / "fuzz", ROOT / "tests"]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "WIREFMT_MUTANTS_BUILT": "1"}
+        os.execve(sys.executable, [sys.executable, *sys.argv], environment)
+    sites = chosen(options, json.loads((BUILD / "sites.json").read_text()))
+    if not sites:
+        print("no such fault")
+        return 1
+    quiet_hypothesis()
+    runner = Runner(sites, explained())
+    files = files_for({group_of(site["room"]) for _, site in sites})
+    arguments = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:timeout",
+        "--no-header",
+        "-o",
+        "addopts=",
+        "--rootdir",
+        str(ROOT),
+    ]
+    if pytest.main([*arguments, *map(str, files)], plugins=[runner]) not in (0, 5):
+        return 1
+    for name, faults in (
+        ("survive and are not explained", runner.survivors),
+        ("are listed as survivors, but noticed", runner.noticed_though_listed),
+    ):
+        if faults:
+            print(f"\n{len(faults)} faults {name}:")
+            for site, what in faults:
+                print(f"  {title(site)}: {what}")
+    return 1 if runner.survivors or runner.noticed_though_listed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -196,6 +196,5 @@ include "_core/protocols.pxi"
 # streams -> protocol -> message table
 include "_core/capture.pxi"
 
-# ---- every class of the core
-# objects are made by constructors only
+# ---- every class of the core: objects are made by constructors only
 include "_core/seal.pxi"

@@ -32,6 +32,8 @@ from wirefmt._core.words cimport hash_octets, is_ascii, mix, same_octets
 # ---- what every protocol room stands on
 # Fault -> exception; the only room that raises DecodeError
 include "_core/faults.pxi"
+# random keys of hash tables
+include "_core/seed.pxi"
 # growable output
 include "_core/writer.pxi"
 # GENERATED from wirefmt/spec/secrets.py

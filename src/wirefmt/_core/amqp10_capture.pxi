@@ -11,7 +11,7 @@
 # their payload does not begin with a section of a message; such a delivery is a `partial` row without a message. One that
 # stops has the sections that are whole, and what there is of its data.
 #
-# Uses: be, status, octets, faults, table, protocol, amqp10, amqp10_rows, detail,
+# Uses: be, status, octets, seed, faults, table, protocol, amqp10, amqp10_rows, detail,
 # amqp10_detail. Included by _core.pyx.
 
 cdef enum:
@@ -158,7 +158,7 @@ cdef inline uint64_t amqp10_link_key(int direction, uint16_t channel, uint64_t h
 
 
 cdef inline int amqp10_link_bucket(uint64_t key) noexcept nogil:
-    return <int>((key * <uint64_t>0x9E3779B97F4A7C15) >> 60)
+    return <int>keyed_place(key, AMQP10_LINK_BUCKETS)
 
 
 cdef const Amqp10Link* amqp10_find_link(const Amqp10Connection* c, uint64_t key) noexcept nogil:

@@ -426,15 +426,10 @@ cdef class CaptureDecoder(Reassembler):
         used[0] = at
 
     cdef inline void take_segment(self, const Segment* s, const Mark* mark) noexcept nogil:
-        cdef uint64_t hash
-        if self.slice_count == 1 and self.current != NULL and sender_of(self.current, s) >= 0:
-            hash = self.current.hash
-        else:
-            hash = segment_flow_hash(s)
-            if self.slice_count > 1 and hash % self.slice_count != self.slice_index:
-                self.seen.other_slices += 1
-                return
-        self.segment(s, hash, mark)
+        if self.slice_count > 1 and segment_flow_hash(s) % self.slice_count != self.slice_index:
+            self.seen.other_slices += 1
+            return
+        self.segment(s, mark)
 
     # ---- events of the reassembly ---------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 #
 # Both stand on mqtt_parse, so they say what the packet objects say.
 #
-# Uses: secrets, arrow, table, mqtt, mqtt_table, mqtt_messages (secret properties), topics (split_share). Included by _core.pyx.
+# Uses: seed, secrets, arrow, table, mqtt, mqtt_table, mqtt_messages (secret properties), topics (split_share). Included by
+# _core.pyx.
 from wirefmt._core.topics cimport split_share
 from wirefmt.spec.mqtt import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
 from wirefmt.spec.table import (
@@ -60,7 +61,7 @@ cdef void learn_client_id(MqttFlow* flow, const Span* id) noexcept nogil:
 
 cdef MqttAlias* place_of(MqttAlias* rows, uint32_t room, uint32_t alias) noexcept nogil:
     """The alias' row, or the free one where it belongs. There is a free one always."""
-    cdef uint32_t at = (alias * <uint32_t>0x9E3779B1) >> 16 & (room - 1)
+    cdef uint32_t at = keyed_place(alias, room)
     while rows[at].alias != 0 and rows[at].alias != alias:
         at = (at + 1) & (room - 1)
     return &rows[at]

@@ -8,7 +8,7 @@
 # Checksums are not looked at: captures of one's own traffic are taken before the card fills them in.
 # Not read: IEEE 802.11, Token Ring, USB, encrypted (ESP) and compressed headers.
 #
-# Uses: be, pcapfile (PacketRecord). Included by _core.pyx.
+# Uses: be, seed, pcapfile (PacketRecord). Included by _core.pyx.
 
 cdef extern from "<arpa/inet.h>" nogil:
     const char* inet_ntop(int family, const void* address, char* out, unsigned int room)
@@ -103,8 +103,25 @@ cdef inline uint64_t hash_end(const uint8_t* address, uint64_t salt) noexcept no
 
 
 cdef inline uint64_t segment_flow_hash(const Segment* s) noexcept nogil:
-    """Of the two ends and the realm; the same for both directions."""
+    """Of the two ends and the realm; the same for both directions, in every process. Whoever chooses addresses can choose
+    this number: it deals flows out to slices and partitions, and no table uses it."""
     return mixed(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.realm << 20) + s.ip_version)
+
+
+cdef inline uint64_t keyed_end(const uint8_t* address, uint16_t port) noexcept nogil:
+    """32 bits. For two ends that differ they are the same with a probability of 2^-32, whatever the ends are: pair-multiply-
+    shift (M. Thorup, High speed hashing for integers and strings, 3.3)."""
+    cdef uint64_t a, b
+    memcpy(&a, address, 8)
+    memcpy(&b, address + 8, 8)
+    return ((<uint32_t>a + HASH_KEY[2]) * ((a >> 32) + HASH_KEY[3]) + (<uint32_t>b + HASH_KEY[4]) * ((b >> 32) + HASH_KEY[5])
+            + port * HASH_KEY[6]) >> 32
+
+
+cdef inline uint64_t segment_table_hash(const Segment* s) noexcept nogil:
+    """Of the two ends and the realm, for tables of this process; the same for both directions."""
+    return mixed(mixed(keyed_end(s.src, s.src_port)) + mixed(keyed_end(s.dst, s.dst_port))
+                 + (<uint64_t>s.realm << 8 | s.ip_version) * HASH_KEY[7])
 
 
 cdef inline uint64_t segment_pair_hash(const Segment* s) noexcept nogil:

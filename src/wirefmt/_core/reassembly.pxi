@@ -78,7 +78,7 @@ cdef struct Stream:             # what one end of a flow sends; offsets count fr
 
 
 cdef struct Flow:
-    uint64_t hash
+    uint64_t hash               # segment_table_hash
     int64_t flow_id             # positive; from the ends and the first packet's time
     uint8_t ip_version
     int8_t client               # which end; -1: not known
@@ -118,6 +118,8 @@ cdef struct ReassemblyCounts:
     int64_t replaced            # connections ended by another one on the same ends
     int64_t idle                # flows ended by idle_ns
     int64_t flows_evicted       # max_flows
+    int64_t equal_hashes        # flows whose flow hash, not their ends, is that of the flow opened before
+    int64_t probes              # slots of other flows that were passed over in the table
     int64_t limited             # holes given up for max_out_of_order, MAX_PIECES or max_buffered
     int64_t no_memory
 
@@ -166,6 +168,8 @@ cdef class Reassembler:
     cdef FlowList lists[2]              # open, closed
     cdef int64_t now_ns                 # latest packet time seen
     cdef ReassemblyCounts counts
+    cdef uint64_t opened_hash           # segment_flow_hash of the flow that was opened last, and its ends
+    cdef uint8_t opened_ends[36]
     cdef int64_t buffered               # octets stored, here and by the consumer
     cdef size_t max_flows
     cdef int64_t max_buffered, max_out_of_order, idle_ns
@@ -211,8 +215,9 @@ cdef class Reassembler:
 
     # ---- one segment ------------------------------------------------------------------------------------------
 
-    cdef void segment(self, const Segment* s, uint64_t hash, const Mark* mark) noexcept nogil:
+    cdef void segment(self, const Segment* s, const Mark* mark) noexcept nogil:
         cdef int end
+        cdef uint64_t hash = 0
         cdef Flow* f = self.current
         self.counts.segments += 1
         if mark.ts_ns > self.now_ns:
@@ -221,9 +226,11 @@ cdef class Reassembler:
             f = self.current
         end = sender_of(f, s) if f != NULL else -1
         if end < 0:
+            hash = segment_table_hash(s)
             f = self.lookup(s, hash, &end)
         if f != NULL and self.is_another(f, end, s, mark):
             self.counts.replaced += 1
+            hash = f.hash
             self.end_flow(f, WHY_REPLACED)
             f = NULL
         if f == NULL:
@@ -605,6 +612,7 @@ cdef class Reassembler:
                 end[0] = sender_of(self.slots[i].flow, s)
                 if end[0] >= 0:
                     return self.slots[i].flow
+            self.counts.probes += 1
             i = (i + 1) & self.slot_mask
         return NULL
 
@@ -626,7 +634,7 @@ cdef class Reassembler:
                 return NULL
         memset(f, 0, sizeof(Flow))
         f.hash = hash
-        f.flow_id = <int64_t>(mix64(hash ^ mix64(<uint64_t>mark.ts_ns)) >> 1)
+        f.flow_id = <int64_t>(mix64(self.flow_hash(s) ^ mix64(<uint64_t>mark.ts_ns)) >> 1)
         f.ip_version = s.ip_version
         f.realm = s.realm
         memcpy(f.address[0], s.src, 16)
@@ -641,6 +649,22 @@ cdef class Reassembler:
         self.counts.flows += 1
         self.link(f)
         return f
+
+    cdef uint64_t flow_hash(self, const Segment* s) noexcept nogil:
+        """The flow hash of a new flow. Flows of different ends do not have the same one by chance: somebody chose their
+        addresses, all of them are in one slice and one partition of a shuffle, and so they are counted."""
+        cdef uint64_t hash = segment_flow_hash(s)
+        cdef uint8_t ends[36]
+        cdef int first = 0 if memcmp(s.src, s.dst, 16) < 0 or (s.src_port < s.dst_port and memcmp(s.src, s.dst, 16) == 0) else 1
+        memcpy(ends + 18 * first, s.src, 16)
+        store_u16(ends + 18 * first + 16, s.src_port)
+        memcpy(ends + 18 * (1 - first), s.dst, 16)
+        store_u16(ends + 18 * (1 - first) + 16, s.dst_port)
+        if hash == self.opened_hash and memcmp(ends, self.opened_ends, 36) != 0:
+            self.counts.equal_hashes += 1
+        self.opened_hash = hash
+        memcpy(self.opened_ends, ends, 36)
+        return hash
 
     cdef inline void put_slot(self, uint64_t hash, Flow* f) noexcept nogil:
         cdef size_t i = hash & self.slot_mask
@@ -728,7 +752,8 @@ cdef class Reassembler:
             "segments_without_flow": c.without_flow, "retransmitted": c.retransmitted, "overlapping": c.overlapping,
             "out_of_order": c.out_of_order, "gaps": c.gaps, "gap_octets": c.gap_octets,
             "late_starts": c.late_starts, "replaced_flows": c.replaced, "idle_flows": c.idle,
-            "flows_evicted": c.flows_evicted, "holes_limited": c.limited, "buffered": self.buffered,
+            "flows_evicted": c.flows_evicted, "equal_flow_hashes": c.equal_hashes, "flow_table_probes": c.probes,
+            "holes_limited": c.limited, "buffered": self.buffered,
             "no_memory": c.no_memory,
         }
 
@@ -772,7 +797,7 @@ cdef class StreamTrace(Reassembler):
         mark.capture = capture
         mark.push = flags & TCP_PSH != 0
         with nogil:
-            self.segment(&s, segment_flow_hash(&s), &mark)
+            self.segment(&s, &mark)
 
     def finish(self):
         """End all flows."""

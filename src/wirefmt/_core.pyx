@@ -193,5 +193,7 @@ include "_core/phpmq_capture.pxi"
 include "_core/rocketmq_capture.pxi"
 # a row for each protocol a capture may hold
 include "_core/protocols.pxi"
+# what waits until a full batch has been taken
+include "_core/deferred.pxi"
 # streams -> protocol -> message table
 include "_core/capture.pxi"

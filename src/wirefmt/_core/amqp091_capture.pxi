@@ -359,7 +359,7 @@ cdef void amqp091_put_alone(MessageTable t, const MessageContext* m, Amqp091Conn
 
 # ------------------------------------------------------------------------------------------------ what a capture asks
 
-cdef void amqp091_put(MessageTable t, const MessageContext* m, void* state, bint strict,
+cdef bint amqp091_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                       const uint8_t* p, size_t n) noexcept nogil:
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Contents* d = &c.contents[m.direction]
@@ -375,7 +375,7 @@ cdef void amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
     amqp091_options(&o, strict, m.direction)
     if amqp091_parse(p, n, &o, &frame, &f) != OK:
         amqp091_put_faulty(t, m, c, &frame, &f)
-        return
+        return True
     memset(&idle, 0, sizeof(idle))
     if frame.type != AMQP091_FRAME_HEARTBEAT and frame.type != AMQP091_PROTOCOL_HEADER:
         k = amqp091_content_of(d, frame.channel)
@@ -394,7 +394,7 @@ cdef void amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
         amqp091_put_content(t, c, d, k, NULL, ROW_PARTIAL, amqp091_check_text[f.check],
                             strlen(amqp091_check_text[f.check]))
         if f.check == AMQP091_CHECK_BODY_EXCEEDS:
-            return
+            return True
         k = NULL
         channel = &idle
         fold = amqp091_fold(channel, &frame, 0, &f)
@@ -406,17 +406,17 @@ cdef void amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
             amqp091_put_alone(t, m, c, &frame, ROW_OK, text, <size_t>min(size, <int>sizeof(text) - 1))
         else:
             amqp091_put_alone(t, m, c, &frame, ROW_OK, NULL, 0)
-        return
+        return True
     if fold == AMQP091_UNEXPECTED and frame.type == AMQP091_FRAME_BODY:
         size = fault_text(&AMQP091_TABLES, &f, 0, text, sizeof(text))
         if d.lost:
             size = snprintf(text, sizeof(text), "content whose header was not captured")
         amqp091_put_alone(t, m, c, &frame, ROW_PARTIAL if d.lost else ROW_MALFORMED, text, <size_t>size)
-        return
+        return True
     if k == NULL:
         k = amqp091_new_content(t, c, d, m, frame.channel)
         if k == NULL:
-            return
+            return True
         if fold == AMQP091_UNEXPECTED:                  # a header without its method
             k.lacks_method = True
             k.state.stage = AMQP091_AWAITS_HEADER
@@ -433,6 +433,7 @@ cdef void amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
             amqp091_add_body(t, c, k, &frame.payload)
     if fold == AMQP091_COMPLETES:
         amqp091_put_content(t, c, d, k, &frame.payload if frame.type == AMQP091_FRAME_BODY else NULL, ROW_OK, NULL, 0)
+    return True
 
 
 cdef Amqp091Content* amqp091_new_content(MessageTable t, Amqp091Connection* c, Amqp091Contents* d,
@@ -488,7 +489,7 @@ cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Con
         amqp091_put_content(t, c, d, k, NULL, ROW_MALFORMED, NULL, 0)
 
 
-cdef void amqp091_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint amqp091_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                            const char* text, size_t text_size) noexcept nogil:
     """The beginning of a frame. If a content is under way on its channel, it ends with it."""
     cdef Amqp091Connection* c = <Amqp091Connection*>state
@@ -513,19 +514,23 @@ cdef void amqp091_put_part(MessageTable t, const MessageContext* m, void* state,
             k.state.body_have += part.size
         amqp091_put_content(t, c, d, k, &part if frame.type == AMQP091_FRAME_BODY else NULL, ROW_PARTIAL, text, text_size)
         d.lost = True                               # more bodies may follow
-        return
+        return True
     if frame.type == AMQP091_FRAME_METHOD and n >= 11:
         frame.method = <uint8_t>amqp091_method_of(load_u16(p + 7), load_u16(p + 9))
     d.lost = True
     amqp091_put_alone(t, m, c, &frame, ROW_PARTIAL, text, text_size)
+    return True
 
 
-cdef void amqp091_flush(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil:
+cdef bint amqp091_flush(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil:
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Contents* d = &c.contents[direction]
     d.lost = True
     while d.first != NULL:
+        if t.is_full():
+            return False
         amqp091_put_content(t, c, d, d.first, NULL, ROW_PARTIAL, text, text_size)
+    return True
 
 
 cdef int64_t amqp091_held(void* state) noexcept nogil:

@@ -590,8 +590,8 @@ cdef bint amqp10_is_delivery(const Amqp10Unfinished* k, uint64_t id) noexcept no
             amqp10_field_unsigned(&first.performative, AMQP10_TRANSFER_DELIVERY_ID, &known) and known == id)
 
 
-cdef void amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direction, const Amqp10Frame* f) noexcept nogil:
-    """detach, end, close: nothing more comes on these links from this side."""
+cdef bint amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direction, const Amqp10Frame* f) noexcept nogil:
+    """detach, end, close: nothing more comes on these links from this side. False: the table is full, call again."""
     cdef Amqp10Unfinisheds* d = &c.unfinished[direction]
     cdef Amqp10Unfinished* k = d.first
     cdef Amqp10Unfinished* next
@@ -601,13 +601,16 @@ cdef void amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direc
     while k != NULL:
         next = k.next
         if shape == AMQP10_CLOSE or (k.channel == f.channel and (shape == AMQP10_END or k.handle == handle)):
+            if t.is_full():
+                return False
             amqp10_put_unfinished(t, c, d, k, amqp10_shape_name[shape], strlen(amqp10_shape_name[shape]))
         k = next
+    return True
 
 
 # ------------------------------------------------------------------------------------------------ what a capture asks
 
-cdef void amqp10_put(MessageTable t, const MessageContext* m, void* state, bint strict,
+cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                      const uint8_t* p, size_t n) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Options o
@@ -623,25 +626,26 @@ cdef void amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
         amqp10_put_kind(t, row, &f, m.direction)
         size = fault_text(&AMQP10_TABLES, &fault, 0, text, sizeof(text))
         t.put_status(row, ROW_MALFORMED, text, size)
-        return
+        return True
     shape = f.performative.shape
     if shape == AMQP10_TRANSFER:
         amqp10_take_transfer(t, m, c, &f, strict)
-        return
+        return True
     if shape == AMQP10_OPEN:
         amqp10_learn_open(c, m.direction, &f)
     elif shape == AMQP10_ATTACH:
         amqp10_attach_link(c, m.direction, &f)
-    elif AMQP10_DETACH <= shape <= AMQP10_CLOSE:
-        amqp10_close_deliveries(t, c, m.direction, &f)
+    elif AMQP10_DETACH <= shape <= AMQP10_CLOSE and not amqp10_close_deliveries(t, c, m.direction, &f):
+        return False
     amqp10_put_alone(t, m, c, &f, strict)
     if shape == AMQP10_DETACH and amqp10_field_unsigned(&f.performative, AMQP10_DETACH_HANDLE, &handle):
         amqp10_forget_links(c, amqp10_link_key(m.direction, f.channel, handle), AMQP10_WHOLE_KEY)
     elif shape == AMQP10_END and c.link_count:
         amqp10_forget_links(c, amqp10_link_key(m.direction, f.channel, 0), AMQP10_KEY_OF_CHANNEL)
+    return True
 
 
-cdef void amqp10_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                           const char* text, size_t text_size) noexcept nogil:
     """A transfer is read as far as it goes: its size is set to what is there, so that the payload is what is left of it."""
     cdef Amqp10Connection* c = <Amqp10Connection*>state
@@ -662,7 +666,7 @@ cdef void amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
         row = t.begin_row(m)
         amqp10_put_kind(t, row, &f, m.direction)
         t.put_status(row, ROW_PARTIAL, text, <int64_t>text_size)
-        return
+        return True
     amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_HANDLE, &handle)
     k = amqp10_delivery_of(d, f.channel, <uint32_t>handle)
     if k == NULL:
@@ -677,14 +681,18 @@ cdef void amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
         amqp10_add_transfer(t, c, k, m, &f)
         amqp10_put_unfinished(t, c, d, k, text, text_size)
     d.lost = True                           # more transfers of it may follow
+    return True
 
 
-cdef void amqp10_flush(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil:
+cdef bint amqp10_flush(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Unfinisheds* d = &c.unfinished[direction]
     d.lost = True
     while d.first != NULL:
+        if t.is_full():
+            return False
         amqp10_put_unfinished(t, c, d, d.first, text, text_size)
+    return True
 
 
 cdef int64_t amqp10_held(void* state) noexcept nogil:

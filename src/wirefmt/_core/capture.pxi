@@ -6,7 +6,10 @@
 # until it is whole. Behind a hole, and where the capture began inside a stream, frames are read again only from a place
 # where a chain of faultless ones begins (`look`): what is passed over is a `gap` row, never messages.
 #
-# Uses: pcapfile, packets, reassembly, websocket, unpack, protocol, protocols, table, table_columns, arrow, faults.
+# A batch that is full is handed over at once, also in the midst of a packet: see deferred.pxi. So every event, and every
+# loop that puts rows, stops when the batch is full and is continued by `resume`. Rows do not depend on where that is.
+#
+# Uses: pcapfile, packets, reassembly, websocket, unpack, protocol, protocols, deferred, table, table_columns, arrow, faults.
 # Included by _core.pyx.
 from wirefmt.errors import suggest
 
@@ -20,6 +23,8 @@ cdef enum:
     SEARCH_STEP = 1 << 16       # octets passed over before the window is moved up
     PENDING_KEPT = 4096         # octets of room a direction keeps for its next partial frame
     NAMES_MAX = 1 << 24         # capture files
+    BATCH_MAX = 1 << 29         # octets: a column of a batch has 32-bit offsets. So many and one message more fit,
+    MESSAGE_MAX = 1 << 28       # even one whose text is six times as long as its octets (JSON's escapes)
 
 cdef enum SideStage:
     STAGE_START = 0             # which protocol?
@@ -43,6 +48,7 @@ cdef struct Trial:              # a search, where a window may be of several pro
 cdef struct Side:               # one direction of a flow
     uint8_t stage
     bint searching              # for a frame boundary
+    bint reading                # the search window is read, from pending[at] on; the batch was full before its end
     int8_t why                  # the hole before the search (a Why); -1: the capture began inside the stream
     int64_t offset              # in the stream, of the next octet that is not used up: pending[0] if there is one
     int64_t skip                # octets to pass over: the rest of a frame that was given up
@@ -112,7 +118,8 @@ cdef class CaptureDecoder(Reassembler):
     cdef CaptureCounts seen
     cdef bint strict, across_files, tunnels, feeding, file_over
     cdef uint64_t slice_index, slice_count
-    cdef int64_t batch_rows, batch_bytes
+    cdef DeferredList deferred
+    cdef bint waiting                                   # something is deferred: what comes now must wait, too
     cdef size_t max_message
     cdef int64_t max_inflated
     cdef uint32_t wanted                                # protocols, a bit a row
@@ -126,6 +133,7 @@ cdef class CaptureDecoder(Reassembler):
     cdef int32_t name_count, name_room, file_index
 
     def __cinit__(self, *args, **kwargs):
+        self.deferred.place = &self.deferred.first
         self.scratch = <uint8_t*>malloc(65536)
         if self.scratch == NULL:
             raise MemoryError
@@ -145,11 +153,11 @@ cdef class CaptureDecoder(Reassembler):
         self.across_files = flows == "across-files"
         self.tunnels = tunnels
         self.slice_index, self.slice_count = slice
-        self.batch_rows = batch_rows
-        self.batch_bytes = min(batch_bytes, 1 << 30)    # a column of a batch has 32-bit offsets
         self.name_objects = []
         self.table = MessageTable(columns, payload=payload, payload_max=payload_max, expose_credentials=expose_credentials,
                                   octets=octets, detail=detail)
+        self.table.batch_rows = batch_rows
+        self.table.batch_bytes = min(batch_bytes, BATCH_MAX)
         self.file = PcapFile()
         self.packets = PacketParser(tunnels=tunnels)
         self.set_protocols(protocols, decode_as)
@@ -178,6 +186,8 @@ cdef class CaptureDecoder(Reassembler):
                 raise ValueError(f"no limit {name!r}; {suggest(name, values)}")
             if value < 1:
                 raise ValueError(f"limit {name} is at least 1, not {value}")
+            if name == "max_message" and value > MESSAGE_MAX:
+                raise ValueError(f"limit {name} is at most {MESSAGE_MAX}, not {value}")
             values[name] = value
         self.max_flows = values["max_flows"]
         self.max_out_of_order = values["max_out_of_order"]
@@ -187,6 +197,7 @@ cdef class CaptureDecoder(Reassembler):
         self.idle_ns = values["idle_seconds"] * SECOND
 
     def __dealloc__(self):
+        self.drop_deferred()
         self.drop_flows()
         free(self.carry)
         free(self.scratch)
@@ -236,7 +247,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef size_t used
         cdef bint done
         with nogil:
-            if not self.file_over:
+            if self.resume() and not self.file_over:
                 self.walk(self.carry + self.carry_at, self.carry_size - self.carry_at, True, &used)
                 self.carry_at += used
             done = not self.is_full()
@@ -268,6 +279,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef int32_t file_index = 0
         cdef int reason = 0
         with nogil:
+            self.resume()
             while at < n and not self.is_full():
                 reason = segment_unpack(self.packets, &octets[at], n - at, &used, &r, &s, &file_index)
                 if reason < 0:
@@ -282,7 +294,7 @@ cdef class CaptureDecoder(Reassembler):
                     self.take_segment(&s, &mark)
                 elif reason == PACKET_FILE_FAULT:
                     self.file_index = file_index
-                    self.put_file_fault(capture_fault_text(<int>s.size), r.ts_ns, r.frame_no)
+                    self.report_fault(capture_fault_text(<int>s.size), r.ts_ns, r.frame_no)
         if reason < 0:
             raise ValueError(f"not a row of the packets table at offset {at}")
         self.check_memory()
@@ -291,7 +303,7 @@ cdef class CaptureDecoder(Reassembler):
     def report(self, str text):
         """An error row of this file for something the octets cannot say: a compressed file that is cut, a read error."""
         cdef bytes octets = text.encode("utf-8", "replace")
-        self.put_file_fault(PyBytes_AS_STRING(octets), self.file.offset, self.file.frames)
+        self.report_fault(PyBytes_AS_STRING(octets), self.file.offset, self.file.frames)
 
     @property
     def not_a_capture(self):
@@ -337,20 +349,24 @@ cdef class CaptureDecoder(Reassembler):
             raise MemoryError
 
     cdef inline bint is_full(self) noexcept nogil:
-        return self.table.rows >= self.batch_rows or self.table.tally.octets >= self.batch_bytes
+        return self.table.is_full()
 
     cdef bint end_flows(self) noexcept nogil:
         """True: none is left."""
+        if not self.resume():
+            return False
         while not self.end_some(1, WHY_CAPTURE_END):
             if self.is_full():
                 return False
-        return True
+        return not self.waiting
 
     cdef size_t feed_octets(self, const uint8_t* p, size_t n) noexcept nogil:
         """Records lie in the caller's octets, except one that crosses chunks: it is put together in `carry`."""
         cdef size_t at = 0
         cdef size_t used = 0
         cdef size_t more, rest
+        if not self.resume():
+            return 0
         while True:
             rest = self.carry_size - self.carry_at
             if rest == 0:
@@ -416,8 +432,8 @@ cdef class CaptureDecoder(Reassembler):
                     mark.push = s.flags & TCP_PSH != 0
                     self.take_segment(&s, &mark)
             elif answer == READ_FAULT:
-                self.put_file_fault(capture_fault_text(self.file.fault.reason), self.file.fault.offset,
-                                    self.file.fault.frame_no)
+                self.report_fault(capture_fault_text(self.file.fault.reason), self.file.fault.offset,
+                                  self.file.fault.frame_no)
             elif answer == READ_NEED:
                 break
             else:                                       # nothing can be read from what follows
@@ -431,6 +447,90 @@ cdef class CaptureDecoder(Reassembler):
             return
         self.segment(s, mark)
 
+    # ---- what waits until a full batch has been taken -------------------------------------------------------------
+
+    cdef inline bint must_wait(self) noexcept nogil:
+        """No event may begin now."""
+        return self.waiting or self.is_full()
+
+    cdef Deferred* defer(self, int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Continue later, behind what the present event has deferred before. NULL without memory."""
+        cdef Deferred* d = new_deferred(kind, f, end, p, n, mark)
+        self.waiting = True
+        if d == NULL:
+            self.counts.no_memory += 1
+            return NULL
+        insert_deferred(&self.deferred, d)
+        self.buffered += <int64_t>(sizeof(Deferred) + n)
+        return d
+
+    cdef void defer_hole(self, int kind, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        cdef Deferred* d = self.defer(kind, f, end, NULL, 0, mark)
+        if d != NULL:
+            d.n = n
+            d.why = why
+
+    cdef void defer_look(self, int kind, Flow* f, int end, bint final) noexcept nogil:
+        cdef Deferred* d = self.defer(kind, f, end, NULL, 0, NULL)
+        if d != NULL:
+            d.flag = final
+
+    cdef bint resume(self) noexcept nogil:
+        """Do what waits, in order. True: nothing waits any more; False: the batch is full."""
+        cdef Deferred* d
+        if not self.waiting:
+            return True
+        while not self.is_full():
+            self.waiting = False
+            d = next_deferred(&self.deferred)
+            if d == NULL:
+                return True
+            self.buffered -= <int64_t>(sizeof(Deferred) + d.size)
+            self.run(d)
+            free(d)
+            self.waiting = self.deferred.first != NULL
+        last_place(&self.deferred)
+        return not self.waiting
+
+    cdef void run(self, const Deferred* d) noexcept nogil:
+        cdef Flow* f = d.flow
+        if d.kind == DEFERRED_CLOSE:
+            self.close_state(f)
+            self.recycle(f)
+        elif d.kind == DEFERRED_REPORT:
+            self.put_file_fault(<const char*>d.octets, d.n, &d.mark)
+        elif f.ignored:
+            pass
+        elif d.kind == DEFERRED_OCTETS:
+            self.on_octets(f, d.end, d.octets, d.size, &d.mark)
+        elif d.kind == DEFERRED_GAP:
+            self.on_gap(f, d.end, d.n, d.why, &d.mark)
+        elif d.kind == DEFERRED_CROSS:
+            self.cross(f, d.end, d.n, d.why, &d.mark)
+        elif d.kind == DEFERRED_END:
+            self.on_end(f, d.end, d.why)
+        elif d.kind == DEFERRED_PENDING:
+            self.settle(f, d.end, &d.mark)
+        elif d.kind == DEFERRED_GIVE_UP:
+            self.give_up_frame(f, d.end, &d.mark)
+        elif d.kind == DEFERRED_LOOK:
+            self.look(f, d.end, d.flag)
+        elif d.kind == DEFERRED_DECIDED:
+            self.read_decided(f, d.end, d.flag)
+        elif d.kind == DEFERRED_FLUSH:
+            self.flush_for_limit(f)
+
+    cdef void drop_deferred(self) noexcept nogil:
+        """Forget what waits."""
+        cdef Deferred* d = next_deferred(&self.deferred)
+        while d != NULL:
+            if d.kind == DEFERRED_CLOSE:
+                self.close_state(d.flow)
+                self.recycle(d.flow)
+            free(d)
+            d = next_deferred(&self.deferred)
+        self.waiting = False
+
     # ---- events of the reassembly ---------------------------------------------------------------------------------
 
     cdef int on_flow(self, Flow* f) noexcept nogil:
@@ -443,26 +543,39 @@ cdef class CaptureDecoder(Reassembler):
         return self.port_forced[port] or self.port_rows[port]
 
     cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        cdef size_t used = 0
+        if not self.must_wait():
+            used = self.read(f, end, p, n, mark)
+            if used == n or f.ignored:
+                return
+        self.defer(DEFERRED_OCTETS, f, end, p + used, n - used, mark)
+
+    cdef inline size_t read(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """The next octets of a direction, in whatever they are carried. Octets used: all, unless the batch is full or the
+        flow is ignored."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
         if fs == NULL:
             fs = self.open_state(f)
             if fs == NULL:
-                return
+                return n
         side = &fs.sides[end]
         if side.stage == STAGE_FRAMES:
-            self.consume(f, end, p, n, mark)
-        elif side.stage == STAGE_SOCKET:
-            self.unwrap(f, end, p, n, mark)
-        elif side.stage == STAGE_PACKED:
-            self.unpack(f, end, p, n, mark)
-        else:
-            self.recognise(f, end, p, n, mark)
+            return self.consume(f, end, p, n, mark)
+        if side.stage == STAGE_SOCKET:
+            return self.unwrap(f, end, p, n, mark)
+        if side.stage == STAGE_PACKED:
+            return self.unpack(f, end, p, n, mark)
+        self.recognise(f, end, p, n, mark)
+        return n
 
     cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
         cdef uint32_t rows
+        if self.must_wait():
+            self.defer_hole(DEFERRED_GAP, f, end, n, why, mark)
+            return
         if fs == NULL:
             fs = self.open_state(f)
             if fs == NULL:
@@ -495,21 +608,32 @@ cdef class CaptureDecoder(Reassembler):
     cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
+        if self.must_wait():
+            self.defer_hole(DEFERRED_END, f, end, 0, why, NULL)
+            return
         if fs == NULL or (fs.protocol == NULL and not fs.rows):
             return
         side = &fs.sides[end]
         if side.stage != STAGE_FRAMES and side.stage != STAGE_SOCKET and side.stage != STAGE_PACKED:
             return
-        if side.searching:
-            if side.size:
-                self.look(f, end, True)
-            if side.searching:
-                self.put_gap(f, end, <int64_t>side.size, &f.last)
-        if not side.searching and side.size:
-            self.put_rest(f, end, b"stream ended", &f.last)
-        self.flush(f, end, b"stream ended")
+        if side.searching and side.size:
+            self.look(f, end, True)
+        if not self.waiting and side.searching:
+            self.put_gap(f, end, <int64_t>side.size, &f.last)
+            self.drop_pending(side)
+            side.searching = False
+        if self.waiting or (side.size and not self.put_rest(f, end, b"stream ended", &f.last)) or \
+                not self.flush(f, end, b"stream ended"):
+            self.defer_hole(DEFERRED_END, f, end, 0, why, NULL)
 
-    cdef void on_close(self, Flow* f) noexcept nogil:
+    cdef bint on_close(self, Flow* f) noexcept nogil:
+        if self.waiting:
+            self.defer(DEFERRED_CLOSE, f, 0, NULL, 0, NULL)
+            return False
+        self.close_state(f)
+        return True
+
+    cdef void close_state(self, Flow* f) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef int end
         if fs == NULL:
@@ -680,7 +804,10 @@ cdef class CaptureDecoder(Reassembler):
         self.set_protocol(f, found)
         if not f.ignored:
             self.read_decided(f, 1 - end, False)
-            self.read_decided(f, end, final)
+            if self.waiting:
+                self.defer_look(DEFERRED_DECIDED, f, end, final)
+            else:
+                self.read_decided(f, end, final)
         return True
 
     cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
@@ -691,8 +818,9 @@ cdef class CaptureDecoder(Reassembler):
         if f.streams[end].anchored and side.offset == 0 and side.missing == 0 and side.skipped == 0:
             if side.size == 0:
                 side.searching = False
-            else:
-                self.read_window(f, end)
+            elif not self.read_window(f, end):
+                self.defer_look(DEFERRED_LOOK, f, end, final)
+                return
         if side.searching and side.size:
             self.look(f, end, final)
 
@@ -799,8 +927,8 @@ cdef class CaptureDecoder(Reassembler):
                     return i + 1
         return 0
 
-    cdef void unwrap(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Frames of a WebSocket: hand on the payload of data frames, pass over the others."""
+    cdef size_t unwrap(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Frames of a WebSocket: hand on the payload of data frames, pass over the others. Octets used."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef WebSocket* w = side.socket
@@ -809,9 +937,9 @@ cdef class CaptureDecoder(Reassembler):
         if w.lost:
             if not ws_plausible(p, n, end == f.client):
                 self.cross(f, end, <int64_t>n, side.why, mark)
-                return
+                return n
             memset(w, 0, sizeof(WebSocket))
-        while at < n and not f.ignored:
+        while at < n and not f.ignored and not self.must_wait():
             if w.left == 0:
                 at += ws_header(w, p + at, n - at)
                 if w.need or w.left == 0:
@@ -819,19 +947,20 @@ cdef class CaptureDecoder(Reassembler):
                 if w.compressed and w.data:
                     self.put_malformed(f, end, b"compressed WebSocket message (RSV1): not decoded", mark)
                     self.dismiss(f)
-                    return
+                    return n
             k = min(n - at, <size_t>65536)
             if k > w.left:
                 k = <size_t>w.left
             if w.data:
                 if w.masked:
                     unmask(w, p + at, k, self.scratch)
-                    self.consume(f, end, self.scratch, k, mark)
+                    k = self.consume(f, end, self.scratch, k, mark)
                 else:
-                    self.consume(f, end, p + at, k, mark)
+                    k = self.consume(f, end, p + at, k, mark)
             w.left -= k
             w.at += k
             at += k
+        return at
 
     # ---- compressed streams, and those that end in TLS ----------------------------------------------------------------
 
@@ -900,36 +1029,39 @@ cdef class CaptureDecoder(Reassembler):
         side.unpacker = NULL
         self.buffered -= UNPACKER_OCTETS
 
-    cdef void unpack(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
-        """Octets of a compressed stream: hand on what is in them."""
+    cdef size_t unpack(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
+        """Octets of a compressed stream: hand on what is in them. Octets used: all, the unpacker keeps them. No octets:
+        what it keeps."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef Unpacker u
-        cdef bytes piece
         if side.broken:
             side.skipped += <int64_t>n
-            return
+            return n
         u = <Unpacker>side.unpacker
         try:
-            u.feed(p, n)
-            while not f.ignored:
-                piece = u.next()
-                if not piece:
-                    return
+            if n:
+                u.feed(p, n)
+            while not f.ignored and u.next():
                 if u.given > self.max_inflated and u.given // UNPACKED_RATIO > u.taken:
                     self.seen.messages_limited += 1
                     raise ValueError("limit of what it may become")
-                self.consume(f, end, <const uint8_t*>PyBytes_AS_STRING(piece), <size_t>PyBytes_GET_SIZE(piece), mark)
+                if self.must_wait():
+                    self.defer(DEFERRED_OCTETS, f, end, NULL, 0, mark)
+                    break
+                u.used += self.consume(f, end, <const uint8_t*>PyBytes_AS_STRING(u.piece) + u.used,
+                                       <size_t>PyBytes_GET_SIZE(u.piece) - u.used, mark)
         except MemoryError:
             self.counts.no_memory += 1
         except Exception as error:
             text = f"compressed: {error}".encode("utf-8", "replace")
             self.break_off(f, end, PyBytes_AS_STRING(text), mark)
+        return n
 
     cdef void break_off(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
         """A direction that cannot be unpacked: a row says why, and what follows is passed over."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         if side.size:
-            self.put_rest(f, end, text, mark)
+            self.put_rest(f, end, text, mark)           # a protocol with carriers puts one row
         else:
             self.put_malformed(f, end, text, mark)
         self.begin_search(side, WHY_NO_FRAME)
@@ -952,69 +1084,74 @@ cdef class CaptureDecoder(Reassembler):
 
     # ---- frames -------------------------------------------------------------------------------------------------------
 
-    cdef void consume(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """The next octets of a direction."""
+    cdef size_t consume(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """The next octets of the protocol's stream. Octets used: all, unless the batch is full or the flow is ignored."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef const Protocol* protocol = fs.protocol
         cdef int direction = 0 if end == f.client else 1
         cdef MessageContext m
+        cdef size_t at = 0
         cdef size_t size, k
         cdef int status
         cdef Fault fault
         if side.searching:
             self.search(f, end, p, n, mark)
-            return
+            return n
         if side.skip or side.size:
-            k = self.complete(f, end, p, n, mark)
-            p += k
-            n -= k
+            at = self.complete(f, end, p, n, mark)
+            if self.waiting:
+                return at
             if protocol.carrier != NULL and self.changes_carrier(f, end, mark):
-                self.carry_on(f, end, p, n, mark)
-                return
+                self.carry_on(f, end, p + at, n - at, mark)
+                return n
             if side.searching:
-                if n:
-                    self.search(f, end, p, n, mark)
-                return
-        while n:
-            status = protocol.frame_size(fs.state, direction, p, n, 0, &size, &fault)
-            if status == OK and size <= n:
+                if at < n:
+                    self.search(f, end, p + at, n - at, mark)
+                return n
+        while at < n and not self.is_full():
+            status = protocol.frame_size(fs.state, direction, p + at, n - at, 0, &size, &fault)
+            if status == OK and size <= n - at:
                 self.context(f, end, mark, mark, side.offset, <int64_t>size, &m)
-                self.put(f, &m, p, size)
+                if not self.put(f, &m, p + at, size):
+                    return at
                 side.offset += <int64_t>size
-                p += size
-                n -= size
+                at += size
                 if protocol.carrier != NULL and self.changes_carrier(f, end, mark):
-                    self.carry_on(f, end, p, n, mark)
-                    return
+                    self.carry_on(f, end, p + at, n - at, mark)
+                    return n
             elif status == OK or status == NEED_DATA:
                 side.first = mark[0]
                 side.need = size if status == OK else 0
                 if side.need > self.max_message:
-                    k = min(n, <size_t>65536)           # enough for what a limit leaves of a message
-                    self.append(side, p, k)
+                    k = min(n - at, <size_t>65536)      # enough for what a limit leaves of a message
+                    if not self.append(side, p + at, k):
+                        side.skip = <int64_t>side.need
+                        side.need = 0
+                        self.lost_octets(f, end, p + at, n - at, mark)
+                        return n
                     self.give_up_frame(f, end, mark)
-                    side.skip -= <int64_t>(n - k)
-                    side.offset += <int64_t>(n - k)
-                    return
-                if not self.append(side, p, n):
-                    self.lost_octets(f, end, p, n, mark)
-                return
+                    if self.waiting:
+                        return at + k
+                    side.skip -= <int64_t>(n - at - k)
+                    side.offset += <int64_t>(n - at - k)
+                    return n
+                if not self.append(side, p + at, n - at):
+                    self.lost_octets(f, end, p + at, n - at, mark)
+                return n
             else:
-                self.lose_boundary(f, end, &fault, mark)
-                self.search(f, end, p, n, mark)
-                return
+                if not self.lose_boundary(f, end, &fault, mark):
+                    return at
+                self.search(f, end, p + at, n - at, mark)
+                return n
+        return at
 
     cdef size_t complete(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Octets for the frame that is pending, or for the rest of one that was given up. Octets used."""
-        cdef FlowState* fs = <FlowState*>f.state
-        cdef Side* side = &fs.sides[end]
-        cdef MessageContext m
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef size_t at = 0
         cdef size_t more = 1
-        cdef size_t size, k
-        cdef int status
-        cdef Fault fault
+        cdef size_t k
         while True:
             if side.skip:
                 k = n - at if side.skip > <int64_t>(n - at) else <size_t>side.skip
@@ -1027,42 +1164,64 @@ cdef class CaptureDecoder(Reassembler):
             if not self.append(side, p + at, k):
                 if side.need:
                     self.give_up_frame(f, end, mark)
+                    if self.waiting:
+                        return at
                     continue
                 self.lost_octets(f, end, p + at, n - at, mark)
                 return n
             at += k
-            if side.need == 0:
-                size = 0
-                status = fs.protocol.frame_size(fs.state, 0 if end == f.client else 1, side.pending, side.size, 0,
-                                                &size, &fault)
-                if status == NEED_DATA:
-                    more = max(size, side.size + 1) - side.size
-                if status == OK or (status == NEED_DATA and size > self.max_message):
-                    side.need = size
-                    if size > self.max_message:
-                        self.give_up_frame(f, end, mark)
-                        continue
-                elif status != NEED_DATA:
-                    self.lose_boundary(f, end, &fault, mark)
-                    self.add_origin(side, 0, side.size, &side.first)
-                    return at
-            if side.need and side.size == side.need:
-                self.context(f, end, &side.first, mark, side.offset, <int64_t>side.size, &m)
-                self.put(f, &m, side.pending, side.size)
-                side.offset += <int64_t>side.size
-                self.drop_pending(side)
+            more = self.settle(f, end, mark)
+            if more == 0 and (self.waiting or not side.skip):
                 return at
 
-    cdef inline void put(self, Flow* f, const MessageContext* m, const uint8_t* p, size_t size) noexcept nogil:
-        """Rows for a whole frame. What the protocol keeps of messages that go on must not pass the limit."""
+    cdef size_t settle(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """Put the pending octets if they are a whole frame; give them up if they cannot become one. How many octets more
+        are wanted; 0: nothing is pending any more, or the batch is full."""
         cdef FlowState* fs = <FlowState*>f.state
-        fs.protocol.put(self.table, m, fs.state, self.strict, p, size)
+        cdef Side* side = &fs.sides[end]
+        cdef MessageContext m
+        cdef size_t size = 0
+        cdef int status
+        cdef Fault fault
+        if side.need == 0:
+            status = fs.protocol.frame_size(fs.state, 0 if end == f.client else 1, side.pending, side.size, 0, &size, &fault)
+            if status == NEED_DATA and size <= self.max_message:
+                return max(size, side.size + 1) - side.size
+            if status != OK and status != NEED_DATA:
+                if self.lose_boundary(f, end, &fault, mark):
+                    self.add_origin(side, 0, side.size, &side.first)
+                else:
+                    self.defer(DEFERRED_PENDING, f, end, NULL, 0, mark)
+                return 0
+            side.need = size
+        if side.need > self.max_message:
+            self.give_up_frame(f, end, mark)
+            return 0
+        if side.size < side.need:
+            return side.need - side.size
+        self.context(f, end, &side.first, mark, side.offset, <int64_t>side.size, &m)
+        if not self.put(f, &m, side.pending, side.size):
+            self.defer(DEFERRED_PENDING, f, end, NULL, 0, mark)
+            return 0
+        side.offset += <int64_t>side.size
+        self.drop_pending(side)
+        return 0
+
+    cdef inline bint put(self, Flow* f, const MessageContext* m, const uint8_t* p, size_t size) noexcept nogil:
+        """Rows for a whole frame. What the protocol keeps of messages that go on must not pass the limit. False: the batch
+        is full before the last row; call again with the same frame."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef bint done = fs.protocol.put(self.table, m, fs.state, self.strict, p, size)
         if fs.protocol.held != NULL:
             self.count_held(fs)
-            if self.buffered > self.max_buffered and fs.held:
+            if done and self.buffered > self.max_buffered and fs.held:
                 self.seen.messages_limited += 1
-                self.flush(f, 0, b"limit")
-                self.flush(f, 1, b"limit")
+                self.flush_for_limit(f)
+        return done
+
+    cdef void flush_for_limit(self, Flow* f) noexcept nogil:
+        if not (self.flush(f, 0, b"limit") and self.flush(f, 1, b"limit")):
+            self.defer(DEFERRED_FLUSH, f, 0, NULL, 0, NULL)
 
     cdef inline void count_held(self, FlowState* fs) noexcept nogil:
         cdef int64_t held
@@ -1104,8 +1263,10 @@ cdef class CaptureDecoder(Reassembler):
         """The pending frame is beyond a limit: say what is known of it and pass over the rest."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef int64_t rest = <int64_t>(side.need - side.size)
+        if not self.put_rest(f, end, b"limit", mark):
+            self.defer(DEFERRED_GIVE_UP, f, end, NULL, 0, mark)
+            return
         self.seen.messages_limited += 1
-        self.put_rest(f, end, b"limit", mark)
         side.skip = rest
 
     cdef void lost_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
@@ -1119,9 +1280,11 @@ cdef class CaptureDecoder(Reassembler):
         """`n` octets of the protocol's stream are missing."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef int64_t rest, k
-        if side.searching:
-            if side.size:
-                self.look(f, end, True)
+        if side.searching and side.size:
+            self.look(f, end, True)
+            if self.waiting:
+                self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
+                return
         if side.searching:
             self.pass_over(side, side.size)
             if side.why < 0:
@@ -1130,13 +1293,15 @@ cdef class CaptureDecoder(Reassembler):
             side.credit = 0
             return
         side.why = <int8_t>why
-        if side.size and side.need:
-            rest = <int64_t>(side.need - side.size)
-            self.put_rest(f, end, why_text(why), mark)
+        if side.size:
+            rest = <int64_t>(side.need - side.size) if side.need else 0
+            if not self.put_rest(f, end, why_text(why), mark):
+                self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
+                return
             side.skip = rest
-        elif side.size:
-            self.put_rest(f, end, why_text(why), mark)
-        self.flush(f, end, why_text(why))
+        if not self.flush(f, end, why_text(why)):
+            self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
+            return
         if side.skip:                                   # a hole inside a frame whose size is known
             k = min(n, side.skip)
             side.missing = k
@@ -1159,17 +1324,19 @@ cdef class CaptureDecoder(Reassembler):
         side.skip = 0
         side.origin_count = 0
 
-    cdef void lose_boundary(self, Flow* f, int end, const Fault* fault, const Mark* mark) noexcept nogil:
-        """What follows is no frame: a row says why, then the next boundary is searched."""
+    cdef bint lose_boundary(self, Flow* f, int end, const Fault* fault, const Mark* mark) noexcept nogil:
+        """What follows is no frame: a row says why, then the next boundary is searched. False: the batch is full before."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef char text[256]
         cdef int size = fs.protocol.fault_text(fault, 0, text, sizeof(text))
         text[size] = 0
-        self.flush(f, end, why_text(WHY_NO_FRAME))
+        if not self.flush(f, end, why_text(WHY_NO_FRAME)):
+            return False
         self.put_malformed(f, end, text, mark)
         self.begin_search(side, WHY_NO_FRAME)
         side.at = 1                                     # not here
+        return True
 
     cdef bint add_origin(self, Side* side, size_t at, size_t n, const Mark* mark) noexcept nogil:
         """pending[at : at + n] came with this packet."""
@@ -1207,8 +1374,10 @@ cdef class CaptureDecoder(Reassembler):
             if self.decide(f, end, final):
                 return
         else:
-            while self.find(f, end, final):
-                self.read_window(f, end)
+            while side.reading or self.find(f, end, final):
+                if not self.read_window(f, end):
+                    self.defer_look(DEFERRED_LOOK, f, end, final)
+                    return
                 if not side.searching:
                     return
         if side.at >= SEARCH_STEP or side.at == side.size or side.origin_count >= SEARCH_ORIGINS:
@@ -1284,8 +1453,9 @@ cdef class CaptureDecoder(Reassembler):
             return False
         return low > 0 and (low < side.origin_count or at == side.size) and side.origins[low - 1].ends_write
 
-    cdef void read_window(self, Flow* f, int end) noexcept nogil:
-        """Frames begin at pending[at]: a gap row, then read them. The last one may be cut, and so is pending again."""
+    cdef bint read_window(self, Flow* f, int end) noexcept nogil:
+        """Frames begin at pending[at]: a gap row, then read them. The last one may be cut, and so is pending again. False:
+        the batch is full; call again."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef const Protocol* protocol = fs.protocol
@@ -1297,32 +1467,42 @@ cdef class CaptureDecoder(Reassembler):
         cdef int last = 0
         cdef int status = NEED_DATA
         cdef Fault fault
-        while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
-            first += 1
-        self.put_gap(f, end, <int64_t>at, &side.origins[first].mark)
-        side.searching = False
+        if not side.reading:
+            while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
+                first += 1
+            self.put_gap(f, end, <int64_t>at, &side.origins[first].mark)
+            side.searching = False
+            side.reading = True
+            while (protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault) == OK
+                   and size <= side.size - at):
+                protocol.learn(fs.state, direction, side.pending + at, size)
+                at += size
+            at = side.at
         last = first
-        while (protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault) == OK
-               and size <= side.size - at):
-            protocol.learn(fs.state, direction, side.pending + at, size)
-            at += size
-        at = side.at
         while at < side.size:
+            side.at = at
+            if self.is_full():
+                return False
             while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
                 first += 1
             status = protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault)
             if status == NEED_DATA or (status == OK and size > side.size - at):
                 break
             if status != OK:
+                if not self.flush(f, end, why_text(WHY_NO_FRAME)):
+                    return False
+                side.reading = False
                 self.shift(side, at)
                 self.lose_boundary_in_window(f, end, first, &fault)
-                return
+                return True
             while last + 1 < side.origin_count and side.origins[last + 1].at < at + size:
                 last += 1
             self.context(f, end, &side.origins[first].mark, &side.origins[last].mark, side.offset, <int64_t>size, &m)
-            self.put(f, &m, side.pending + at, size)
+            if not self.put(f, &m, side.pending + at, size):
+                return False
             side.offset += <int64_t>size
             at += size
+        side.reading = False
         if at < side.size:
             side.first = side.origins[first].mark
         memmove(side.pending, side.pending + at, side.size - at)
@@ -1334,9 +1514,10 @@ cdef class CaptureDecoder(Reassembler):
         free(side.origins)
         side.origins = NULL
         side.origin_count = side.origin_room = 0
+        return True
 
     cdef void lose_boundary_in_window(self, Flow* f, int end, int origin, const Fault* fault) noexcept nogil:
-        """As lose_boundary, but the window stays the window."""
+        """As lose_boundary, but the window stays the window. Nothing is left to flush."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef int count = side.origin_count
         cdef int64_t credit = side.credit
@@ -1407,31 +1588,37 @@ cdef class CaptureDecoder(Reassembler):
         else:
             m.capture = NO_TEXT
 
-    cdef void put_rest(self, Flow* f, int end, const char* why, const Mark* mark) noexcept nogil:
-        """A row for the pending octets, the beginning of a frame; they are gone then."""
+    cdef bint put_rest(self, Flow* f, int end, const char* why, const Mark* mark) noexcept nogil:
+        """Rows for the pending octets, the beginning of a frame; they are gone then. False: the batch is full before the
+        last row; call again with the same arguments."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef MessageContext m
         cdef char text[128]
+        cdef bint done
         cdef int size
         if side.need:
             size = snprintf(text, sizeof(text), "%s: %zu of %zu octets", why, side.size, side.need)
         else:
             size = snprintf(text, sizeof(text), "%s: %zu octets of a message of unknown size", why, side.size)
         self.context(f, end, &side.first, mark, side.offset, <int64_t>(side.need if side.need else side.size), &m)
-        fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
+        done = fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
         self.count_held(fs)
-        side.offset += <int64_t>side.size
-        self.drop_pending(side)
+        if done:
+            side.offset += <int64_t>side.size
+            self.drop_pending(side)
+        return done
 
-    cdef void flush(self, Flow* f, int end, const char* why) noexcept nogil:
-        """What this direction has begun and cannot go on."""
+    cdef bint flush(self, Flow* f, int end, const char* why) noexcept nogil:
+        """What this direction has begun and cannot go on. False: the batch is full before the last row; call again."""
         cdef FlowState* fs = <FlowState*>f.state
+        cdef bint done = True
         if fs.protocol == NULL:
-            return
+            return True
         if fs.protocol.flush != NULL:
-            fs.protocol.flush(self.table, fs.state, 0 if end == f.client else 1, why, strlen(why))
+            done = fs.protocol.flush(self.table, fs.state, 0 if end == f.client else 1, why, strlen(why))
         self.count_held(fs)
+        return done
 
     cdef void put_gap(self, Flow* f, int end, int64_t skipped, const Mark* mark) noexcept nogil:
         """A row for the hole that was crossed, if it has any octet."""
@@ -1479,19 +1666,32 @@ cdef class CaptureDecoder(Reassembler):
         put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
         self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
 
-    cdef void put_file_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
-        """One row for what cannot be read of a capture file: byte_offset is the place in the file."""
-        cdef Col* c = self.table.cols
-        cdef MessageContext m
-        cdef int64_t row
+    cdef void report_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
+        """One row for what cannot be read of the present capture file: byte_offset is the place in the file."""
+        cdef Deferred* d
+        cdef Mark mark
         self.seen.capture_faults += 1
         if self.slice_index != 0:
             return
-        self.name_of(self.file_index, &m)
+        memset(&mark, 0, sizeof(mark))
+        mark.capture = self.file_index
+        mark.frame_no = frame_no
+        if not self.waiting:
+            self.put_file_fault(text, offset, &mark)
+            return
+        d = self.defer(DEFERRED_REPORT, NULL, 0, <const uint8_t*>text, strlen(text) + 1, &mark)
+        if d != NULL:
+            d.n = offset
+
+    cdef void put_file_fault(self, const char* text, int64_t offset, const Mark* mark) noexcept nogil:
+        cdef Col* c = self.table.cols
+        cdef MessageContext m
+        cdef int64_t row
+        self.name_of(mark.capture, &m)
         row = self.table.next_row()
         put_text(c + T_CAPTURE, row, &m.capture)
         put_i64(c + T_BYTE_OFFSET, row, offset)
-        put_i64(c + T_FRAME_NO, row, frame_no)
+        put_i64(c + T_FRAME_NO, row, mark.frame_no)
         self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
 
 

@@ -210,8 +210,9 @@ cdef class Reassembler:
     cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
         """`end` sends no more (at most once a stream, and only for streams that started)."""
 
-    cdef void on_close(self, Flow* f) noexcept nogil:
-        """The flow leaves the table: free f.state. Writes nothing."""
+    cdef bint on_close(self, Flow* f) noexcept nogil:
+        """The flow leaves the table: free f.state. Writes nothing. False: `f` is still needed; `recycle` it later."""
+        return True
 
     # ---- one segment ------------------------------------------------------------------------------------------
 
@@ -707,9 +708,13 @@ cdef class Reassembler:
         self.unlink(f)
         self.free_pieces(&f.streams[0])
         self.free_pieces(&f.streams[1])
-        self.on_close(f)
         if self.current == f:
             self.current = NULL
+        if self.on_close(f):
+            self.recycle(f)
+
+    cdef inline void recycle(self, Flow* f) noexcept nogil:
+        """`f` is not used any more."""
         f.newer = self.spare
         self.spare = f
 

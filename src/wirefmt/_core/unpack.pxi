@@ -25,10 +25,12 @@ cdef class Unpacker:
     cdef int64_t skip               # snappy: octets of a chunk that has nothing for us
     cdef bint begun
     cdef int64_t taken, given       # octets in, octets out
+    cdef bytes piece                # what was unpacked last
+    cdef size_t used                # octets of it that are done with
 
     def __init__(self, int carrier):
         """Raises ImportError where the library is absent."""
-        self.rest = b""
+        self.rest = self.piece = b""
         if carrier == CARRIER_DEFLATE:
             self.inflate = zlib.decompressobj(-15)
         else:
@@ -45,9 +47,12 @@ cdef class Unpacker:
             self.chunks += octets
         return 0
 
-    cdef bytes next(self):
-        """Up to UNPACKED_PIECE octets; b"": there are none before more is fed. Raises for what is no such stream."""
+    cdef bint next(self) except -1:
+        """Is there anything at piece[used:]? Up to UNPACKED_PIECE octets; False: not before more is fed. Raises for what is
+        no such stream."""
         cdef bytes out
+        if self.used < <size_t>PyBytes_GET_SIZE(self.piece):
+            return True
         if self.inflate is None:
             out = self.next_chunk()
         else:
@@ -56,7 +61,9 @@ cdef class Unpacker:
             if self.inflate.unused_data:
                 raise ValueError("octets behind its end")
         self.given += len(out)
-        return out
+        self.piece = out
+        self.used = 0
+        return len(out) > 0
 
     cdef bytes next_chunk(self):
         cdef Py_ssize_t size

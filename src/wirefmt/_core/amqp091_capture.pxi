@@ -43,10 +43,9 @@ cdef struct Amqp091Contents:        # of one direction, by age
     bint lost                       # there is a hole somewhere before: methods may be missing
 
 
-cdef struct Amqp091Connection:      # what a capture knows of one connection
+cdef struct Amqp091Connection:      # what a capture knows of one connection: a ProtocolState, flow.held is first
     Amqp091Flow flow
     uint32_t frame_max              # 0: not negotiated yet, or no limit
-    int64_t held                    # octets of the contents
     Amqp091Contents contents[2]     # by direction
 
 
@@ -146,6 +145,11 @@ cdef inline Amqp091Content* amqp091_content_of(Amqp091Contents* d, uint16_t chan
     return k
 
 
+cdef inline int64_t amqp091_content_octets(const Amqp091Content* k) noexcept nogil:
+    """Memory of a content."""
+    return <int64_t>(sizeof(Amqp091Content) + k.octets.room + k.body.room + 3 * BLOCK_OCTETS)
+
+
 cdef Amqp091Content* amqp091_begin_content(Amqp091Connection* c, Amqp091Contents* d, const MessageContext* m,
                                            uint16_t channel) noexcept nogil:
     """A new content; NULL without memory. There is room for it: see amqp091_make_room."""
@@ -157,7 +161,7 @@ cdef Amqp091Content* amqp091_begin_content(Amqp091Connection* c, Amqp091Contents
         k = <Amqp091Content*>calloc(1, sizeof(Amqp091Content))
         if k == NULL:
             return NULL
-    c.held += sizeof(Amqp091Content)
+        c.flow.held += amqp091_content_octets(k)
     k.next = NULL
     k.before = d.last
     if d.last != NULL:
@@ -189,11 +193,11 @@ cdef void amqp091_end_content(Amqp091Connection* c, Amqp091Contents* d, Amqp091C
     else:
         d.last = k.before
     d.count -= 1
-    c.held -= <int64_t>(sizeof(Amqp091Content) + k.octets.size + k.body.size)
     if d.spare == NULL and k.octets.room <= AMQP091_SPARE_MAX and k.body.room <= AMQP091_SPARE_MAX and \
             not k.octets.failed and not k.body.failed:
         d.spare = k
     else:
+        c.flow.held -= amqp091_content_octets(k)
         amqp091_free_content(k)
 
 
@@ -211,10 +215,11 @@ cdef void amqp091_add_frame(Amqp091Connection* c, Amqp091Content* k, const Messa
     amqp091_count_frame(k, m, frame)
     if not readable:
         return
+    c.flow.held -= amqp091_content_octets(k)
     add_octets(&k.octets, frame.frame, frame.size)
+    c.flow.held += amqp091_content_octets(k)
     if k.octets.failed:
         return
-    c.held += frame.size
     if frame.type == AMQP091_FRAME_METHOD:
         k.method = frame[0]
     else:
@@ -247,9 +252,9 @@ cdef void amqp091_add_body(MessageTable t, Amqp091Connection* c, Amqp091Content*
     elif t.options.payload_max >= 0:
         most = min(most, <uint64_t>t.options.payload_max)
     n = min(<size_t>body.size, <size_t>most - k.body.size if k.body.size < most else 0)
+    c.flow.held -= amqp091_content_octets(k)
     add_octets(&k.body, body.at, n)
-    if not k.body.failed:
-        c.held += <int64_t>n
+    c.flow.held += amqp091_content_octets(k)
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -533,12 +538,11 @@ cdef bint amqp091_flush(MessageTable t, void* state, int direction, const char* 
     return True
 
 
-cdef int64_t amqp091_held(void* state) noexcept nogil:
-    return (<Amqp091Connection*>state).held
-
-
 cdef void* amqp091_open_connection() noexcept nogil:
-    return calloc(1, sizeof(Amqp091Connection))
+    cdef Amqp091Connection* c = <Amqp091Connection*>calloc(1, sizeof(Amqp091Connection))
+    if c != NULL:
+        c.flow.held = sizeof(Amqp091Connection) + BLOCK_OCTETS
+    return c
 
 
 cdef void amqp091_close_connection(void* state) noexcept nogil:
@@ -553,7 +557,7 @@ cdef void amqp091_close_connection(void* state) noexcept nogil:
             c.contents[d].first = k.next
             amqp091_free_content(k)
         amqp091_free_content(c.contents[d].spare)
-    amqp091_flow_clear(&c.flow)
+    free(<void*>c.flow.client_id.at)
     free(c)
 
 
@@ -573,7 +577,6 @@ cdef Protocol amqp091_protocol():
     row.put = amqp091_put
     row.put_part = amqp091_put_part
     row.flush = amqp091_flush
-    row.held = amqp091_held
     row.open = amqp091_open_connection
     row.close = amqp091_close_connection
     row.fault_text = amqp091_fault_text

@@ -56,16 +56,17 @@ cdef struct Amqp10Link:             # what an attach said
     uint64_t key                    # direction of the attach, channel, handle
     uint32_t size
     uint8_t* address                # as UTF-8
+    size_t room                     # octets allocated at `address`
 
 
-cdef struct Amqp10Connection:       # what a capture knows of one connection
+cdef struct Amqp10Connection:       # what a capture knows of one connection: a ProtocolState
+    int64_t held                    # octets of memory: all of this
     Text client_id                  # the client's container-id
     uint32_t frame_max[2]           # by direction of the frames: what the receiver takes; 0: not known
     Amqp10Unfinisheds unfinished[2]  # by direction
     Amqp10Link* links[AMQP10_LINK_BUCKETS]
     int link_count
     int64_t link_octets
-    int64_t held                    # octets of unfinished deliveries
 
 
 # ------------------------------------------------------------------------------------------------ frames
@@ -161,6 +162,11 @@ cdef inline int amqp10_link_bucket(uint64_t key) noexcept nogil:
     return <int>keyed_place(key, AMQP10_LINK_BUCKETS)
 
 
+cdef inline int64_t amqp10_link_octets(const Amqp10Link* link) noexcept nogil:
+    """Memory of a link."""
+    return <int64_t>(sizeof(Amqp10Link) + link.room + 2 * BLOCK_OCTETS)
+
+
 cdef const Amqp10Link* amqp10_find_link(const Amqp10Connection* c, uint64_t key) noexcept nogil:
     """NULL: never attached, or forgotten."""
     cdef const Amqp10Link* link = c.links[amqp10_link_bucket(key)]
@@ -186,6 +192,7 @@ cdef void amqp10_forget_links(Amqp10Connection* c, uint64_t key, uint64_t mask) 
             at[0] = link.next
             c.link_count -= 1
             c.link_octets -= link.size
+            c.held -= amqp10_link_octets(link)
             free(link.address)
             free(link)
 
@@ -222,10 +229,12 @@ cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10Fra
     link.key = key
     link.address = o.at
     link.size = <uint32_t>o.size
+    link.room = o.room
     link.next = c.links[amqp10_link_bucket(key)]
     c.links[amqp10_link_bucket(key)] = link
     c.link_count += 1
     c.link_octets += <int64_t>o.size
+    c.held += amqp10_link_octets(link)
 
 
 cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10Frame* f, int direction) noexcept nogil:
@@ -265,8 +274,10 @@ cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10Fram
         return
     memset(o.at + o.size - <size_t>TEXT_PAD, 0, TEXT_PAD)
     free(<void*>c.client_id.at)
+    c.held -= text_octets(&c.client_id)
     c.client_id.at = o.at
     c.client_id.size = <int64_t>o.size - TEXT_PAD
+    c.held += text_octets(&c.client_id)
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -395,6 +406,11 @@ cdef Amqp10Unfinished* amqp10_delivery_of(Amqp10Unfinisheds* d, uint16_t channel
     return k
 
 
+cdef inline int64_t amqp10_delivery_octets(const Amqp10Unfinished* k) noexcept nogil:
+    """Memory of a delivery under way."""
+    return <int64_t>(sizeof(Amqp10Unfinished) + k.first.room + k.payload.room + 3 * BLOCK_OCTETS)
+
+
 cdef Amqp10Unfinished* amqp10_new_delivery(MessageTable t, Amqp10Connection* c, Amqp10Unfinisheds* d,
                                            const MessageContext* m, const Amqp10Frame* f, uint32_t handle) noexcept nogil:
     """A new delivery; the oldest ends if there are too many. NULL without memory."""
@@ -410,7 +426,7 @@ cdef Amqp10Unfinished* amqp10_new_delivery(MessageTable t, Amqp10Connection* c, 
     add_octets(&k.first, f.frame, size)
     if not k.first.failed:
         store_u32(k.first.at, <uint32_t>size)
-    c.held += <int64_t>(sizeof(Amqp10Unfinished) + size)
+    c.held += amqp10_delivery_octets(k)
     k.before = d.last
     if d.last != NULL:
         d.last.next = k
@@ -435,7 +451,7 @@ cdef void amqp10_end_delivery(Amqp10Connection* c, Amqp10Unfinisheds* d, Amqp10U
     else:
         d.last = k.before
     d.count -= 1
-    c.held -= <int64_t>(sizeof(Amqp10Unfinished) + k.first.size + k.payload.size)
+    c.held -= amqp10_delivery_octets(k)
     amqp10_free_delivery(k)
 
 
@@ -465,9 +481,9 @@ cdef void amqp10_add_transfer(MessageTable t, Amqp10Connection* c, Amqp10Unfinis
     if k.payload.size >= t.options.max_message or k.lacks_first:
         return
     n = min(n, <size_t>t.options.max_message - k.payload.size)
+    c.held -= amqp10_delivery_octets(k)
     add_octets(&k.payload, f.payload.at, n)
-    if not k.payload.failed:
-        c.held += <int64_t>n
+    c.held += amqp10_delivery_octets(k)
 
 
 cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10Unfinished* k, Amqp10Frame* f,
@@ -695,12 +711,11 @@ cdef bint amqp10_flush(MessageTable t, void* state, int direction, const char* t
     return True
 
 
-cdef int64_t amqp10_held(void* state) noexcept nogil:
-    return (<Amqp10Connection*>state).held
-
-
 cdef void* amqp10_open_connection() noexcept nogil:
-    return calloc(1, sizeof(Amqp10Connection))
+    cdef Amqp10Connection* c = <Amqp10Connection*>calloc(1, sizeof(Amqp10Connection))
+    if c != NULL:
+        c.held = sizeof(Amqp10Connection) + BLOCK_OCTETS
+    return c
 
 
 cdef void amqp10_close_connection(void* state) noexcept nogil:
@@ -736,7 +751,6 @@ cdef Protocol amqp10_protocol():
     row.put = amqp10_put
     row.put_part = amqp10_put_part
     row.flush = amqp10_flush
-    row.held = amqp10_held
     row.open = amqp10_open_connection
     row.close = amqp10_close_connection
     row.fault_text = amqp10_fault_text

@@ -21,9 +21,9 @@ cdef enum:
     SEARCH_ORIGINS = 8192       # packets they may come from
     SEARCH_CREDIT = 64          # octets that may be looked at for each that arrives: the search stays linear
     SEARCH_STEP = 1 << 16       # octets passed over before the window is moved up
-    PENDING_KEPT = 4096         # octets of room a direction keeps for its next partial frame
+    PENDING_KEPT = 2048         # octets of room a direction keeps for its next partial frame
     NAMES_MAX = 1 << 24         # capture files
-    BATCH_MAX = 1 << 29         # octets: a column of a batch has 32-bit offsets. So many and one message more fit,
+    BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets. So many and one message more fit,
     MESSAGE_MAX = 1 << 28       # even one whose text is six times as long as its octets (JSON's escapes)
 
 cdef enum SideStage:
@@ -92,7 +92,7 @@ cdef dict CAPTURE_LIMITS = {            # name: (default, meaning)
     "max_flows": (1 << 18, "TCP connections followed at a time; the one longest silent is ended first"),
     "max_out_of_order": (4 << 20, "octets stored out of order, a direction"),
     "max_message": (MAX_MESSAGE, "octets of a message that is put together from several packets"),
-    "max_buffered": (256 << 20, "octets stored for all flows"),
+    "max_buffered": (256 << 20, "octets of memory that all flows take"),
     "max_inflated": (64 << 20, "octets that a compressed direction may become, beyond 100 times as many as it has"),
     "idle_seconds": (3 * 3600, "a silent connection is ended after"),
 }
@@ -106,7 +106,9 @@ cdef class CaptureDecoder(Reassembler):
     `take` and call again.
 
     Parameters: those of `wirefmt.capture.read`. `limits` is a dict with any of max_flows, max_out_of_order, max_message,
-    max_buffered, max_inflated (octets) and idle_seconds; `CaptureDecoder.LIMITS` has the defaults.
+    max_buffered, max_inflated (octets) and idle_seconds; `CaptureDecoder.LIMITS` has the defaults. A batch is full when it
+    has `batch_rows` rows, or `batch_bytes` octets (at most 256 MiB) in strings and binaries; it has at most the rows of
+    one message more.
     Raises ValueError for an option that cannot be.
     """
 
@@ -119,6 +121,8 @@ cdef class CaptureDecoder(Reassembler):
     cdef bint strict, across_files, tunnels, feeding, file_over
     cdef uint64_t slice_index, slice_count
     cdef DeferredList deferred
+    cdef int64_t deferred_octets                        # not counted in `buffered`: they are gone before the next packet
+    cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
     cdef bint waiting                                   # something is deferred: what comes now must wait, too
     cdef size_t max_message
     cdef int64_t max_inflated
@@ -229,6 +233,7 @@ cdef class CaptureDecoder(Reassembler):
         self.seen.files += 1
         if not self.across_files:
             self.packets = PacketParser(tunnels=self.tunnels)
+            self.count_fragments()
 
     def feed(self, const uint8_t[::1] chunk not None):
         """The next octets of the file. Answers how many were used: fewer than given when a batch is full."""
@@ -292,6 +297,8 @@ cdef class CaptureDecoder(Reassembler):
                     mark.capture = file_index
                     mark.push = s.flags & TCP_PSH != 0
                     self.take_segment(&s, &mark)
+                elif reason == PACKET_FRAGMENT_HELD:
+                    self.count_fragments()
                 elif reason == PACKET_FILE_FAULT:
                     self.file_index = file_index
                     self.report_fault(capture_fault_text(<int>s.size), r.ts_ns, r.frame_no)
@@ -336,6 +343,7 @@ cdef class CaptureDecoder(Reassembler):
             "messages_limited": c.messages_limited, "capture_faults": c.capture_faults,
         }
         stats.update(self.reassembly_stats())
+        stats["buffered"] += self.deferred_octets
         stats["packet_kinds"] = self.packets.stats()
         return stats
 
@@ -415,7 +423,7 @@ cdef class CaptureDecoder(Reassembler):
         """Records of p[:n] until they end or a batch is full. `used`: octets that are done with."""
         cdef size_t at = 0
         cdef size_t step
-        cdef int answer
+        cdef int answer, reason
         cdef PacketRecord r
         cdef Segment s
         cdef Mark mark
@@ -426,11 +434,14 @@ cdef class CaptureDecoder(Reassembler):
             at += step
             if answer == READ_RECORD:
                 self.seen.packets += 1
-                if self.packets.parse(&r, &s) == PACKET_TCP:
+                reason = self.packets.parse(&r, &s)
+                if reason == PACKET_TCP:
                     mark.ts_ns = r.ts_ns
                     mark.frame_no = r.frame_no
                     mark.push = s.flags & TCP_PSH != 0
                     self.take_segment(&s, &mark)
+                elif reason == PACKET_FRAGMENT_HELD:
+                    self.count_fragments()
             elif answer == READ_FAULT:
                 self.report_fault(capture_fault_text(self.file.fault.reason), self.file.fault.offset,
                                   self.file.fault.frame_no)
@@ -440,6 +451,10 @@ cdef class CaptureDecoder(Reassembler):
                 at = n
                 break
         used[0] = at
+
+    cdef void count_fragments(self) noexcept nogil:
+        self.buffered += self.packets.datagram_octets - self.fragment_octets
+        self.fragment_octets = self.packets.datagram_octets
 
     cdef inline void take_segment(self, const Segment* s, const Mark* mark) noexcept nogil:
         if self.slice_count > 1 and segment_flow_hash(s) % self.slice_count != self.slice_index:
@@ -461,7 +476,7 @@ cdef class CaptureDecoder(Reassembler):
             self.counts.no_memory += 1
             return NULL
         insert_deferred(&self.deferred, d)
-        self.buffered += <int64_t>(sizeof(Deferred) + n)
+        self.deferred_octets += <int64_t>(sizeof(Deferred) + n)
         return d
 
     cdef void defer_hole(self, int kind, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
@@ -485,7 +500,7 @@ cdef class CaptureDecoder(Reassembler):
             d = next_deferred(&self.deferred)
             if d == NULL:
                 return True
-            self.buffered -= <int64_t>(sizeof(Deferred) + d.size)
+            self.deferred_octets -= <int64_t>(sizeof(Deferred) + d.size)
             self.run(d)
             free(d)
             self.waiting = self.deferred.first != NULL
@@ -518,7 +533,7 @@ cdef class CaptureDecoder(Reassembler):
         elif d.kind == DEFERRED_DECIDED:
             self.read_decided(f, d.end, d.flag)
         elif d.kind == DEFERRED_FLUSH:
-            self.flush_for_limit(f)
+            self.flush_for_limit(f, d.n)
 
     cdef void drop_deferred(self) noexcept nogil:
         """Forget what waits."""
@@ -639,11 +654,12 @@ cdef class CaptureDecoder(Reassembler):
         if fs == NULL:
             return
         for end in range(2):
-            self.buffered -= <int64_t>fs.sides[end].size
-            free(fs.sides[end].pending)
-            free(fs.sides[end].origins)
-            free(fs.sides[end].trials)
-            free(fs.sides[end].socket)
+            self.free_pending(&fs.sides[end])
+            self.free_origins(&fs.sides[end])
+            self.free_trials(&fs.sides[end])
+            if fs.sides[end].socket != NULL:
+                self.buffered -= sizeof(WebSocket) + BLOCK_OCTETS
+                free(fs.sides[end].socket)
             if fs.sides[end].unpacker != NULL:
                 self.drop_unpacker(&fs.sides[end])
         if fs.protocol != NULL:
@@ -651,8 +667,12 @@ cdef class CaptureDecoder(Reassembler):
             fs.protocol.close(fs.state)
         elif fs.rows:
             self.seen.not_recognised += 1
+        self.buffered -= sizeof(FlowState) + BLOCK_OCTETS
         free(fs)
         f.state = NULL
+
+    cdef bint is_busy(self) noexcept nogil:
+        return self.must_wait()
 
     # ---- which protocol? --------------------------------------------------------------------------------------------
 
@@ -662,6 +682,7 @@ cdef class CaptureDecoder(Reassembler):
         if fs == NULL:
             self.counts.no_memory += 1
             return NULL
+        self.buffered += sizeof(FlowState) + BLOCK_OCTETS
         for end in range(2):
             fs.address_size[end] = <uint8_t>write_address(f.ip_version, f.address[end], fs.address[end])
         f.state = fs
@@ -693,6 +714,8 @@ cdef class CaptureDecoder(Reassembler):
             found = self.handshake(f, end, p, n)
         else:
             found = self.guess(f, end, p, n)
+        if f.ignored:
+            return
         if found == NO:
             self.dismiss(f)
         elif found == MORE:
@@ -702,12 +725,11 @@ cdef class CaptureDecoder(Reassembler):
                     self.dismiss(f)
         elif held:                                      # the octets are ours: take them out, then read them
             old = side[0]
-            self.buffered -= <int64_t>side.size
             side.pending = NULL
             side.size = side.room = 0
             side.origin_count = 0
             self.start(f, end, old.pending, old.size, &first, held, mark)
-            free(old.pending)
+            self.free_pending(&old)
         else:
             self.start(f, end, p, n, mark, n, mark)
 
@@ -771,7 +793,14 @@ cdef class CaptureDecoder(Reassembler):
                 self.counts.no_memory += 1
                 self.dismiss(f)
                 return
+            self.buffered += PROTOCOLS * sizeof(Trial) + BLOCK_OCTETS
         self.begin_frames(f)
+
+    cdef void free_trials(self, Side* side) noexcept nogil:
+        if side.trials != NULL:
+            self.buffered -= PROTOCOLS * sizeof(Trial) + BLOCK_OCTETS
+            free(side.trials)
+            side.trials = NULL
 
     cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
         """The protocol of a boundary in this direction, the first if there are several. True: it is known now, and what
@@ -841,10 +870,10 @@ cdef class CaptureDecoder(Reassembler):
             fs.protocol = NULL
             self.dismiss(f)
             return
+        self.count_held(fs)
         fs.rows = 0
         for end in range(2):
-            free(fs.sides[end].trials)
-            fs.sides[end].trials = NULL
+            self.free_trials(&fs.sides[end])
         self.begin_frames(f)
 
     cdef void begin_frames(self, Flow* f) noexcept nogil:
@@ -871,8 +900,8 @@ cdef class CaptureDecoder(Reassembler):
         cdef FlowState* fs = <FlowState*>f.state
         if fs.protocol == NULL:
             self.seen.not_recognised += 1
-        self.drop_pending(&fs.sides[0])
-        self.drop_pending(&fs.sides[1])
+        self.free_pending(&fs.sides[0])
+        self.free_pending(&fs.sides[1])
         self.ignore(f)
 
     # ---- WebSocket ----------------------------------------------------------------------------------------------------
@@ -913,6 +942,7 @@ cdef class CaptureDecoder(Reassembler):
         if side.socket == NULL:
             self.counts.no_memory += 1
             return NO
+        self.buffered += sizeof(WebSocket) + BLOCK_OCTETS
         side.stage = STAGE_SOCKET
         return YES
 
@@ -991,11 +1021,10 @@ cdef class CaptureDecoder(Reassembler):
         if n:
             self.on_octets(f, end, p, n, mark)
         if old.size and not other.searching and not f.ignored:
-            self.buffered -= <int64_t>old.size
             other.pending = NULL
             other.size = other.room = other.need = 0
             self.on_octets(f, 1 - end, old.pending, old.size, &old.first)
-            free(old.pending)
+            self.free_pending(&old)
 
     cdef void open_unpacker(self, Flow* f, int end, const Mark* mark) noexcept with gil:
         cdef FlowState* fs = <FlowState*>f.state
@@ -1022,12 +1051,12 @@ cdef class CaptureDecoder(Reassembler):
             return
         Py_INCREF(u)
         side.unpacker = <PyObject*>u
-        self.buffered += UNPACKER_OCTETS
+        self.buffered += u.count()
 
     cdef void drop_unpacker(self, Side* side) noexcept with gil:
+        self.buffered -= (<Unpacker>side.unpacker).counted
         Py_XDECREF(side.unpacker)
         side.unpacker = NULL
-        self.buffered -= UNPACKER_OCTETS
 
     cdef size_t unpack(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
         """Octets of a compressed stream: hand on what is in them. Octets used: all, the unpacker keeps them. No octets:
@@ -1050,6 +1079,7 @@ cdef class CaptureDecoder(Reassembler):
                     break
                 u.used += self.consume(f, end, <const uint8_t*>PyBytes_AS_STRING(u.piece) + u.used,
                                        <size_t>PyBytes_GET_SIZE(u.piece) - u.used, mark)
+            self.buffered += u.count()
         except MemoryError:
             self.counts.no_memory += 1
         except Exception as error:
@@ -1125,14 +1155,15 @@ cdef class CaptureDecoder(Reassembler):
                 side.need = size if status == OK else 0
                 if side.need > self.max_message:
                     k = min(n - at, <size_t>65536)      # enough for what a limit leaves of a message
-                    if not self.append(side, p + at, k):
-                        side.skip = <int64_t>side.need
-                        side.need = 0
-                        self.lost_octets(f, end, p + at, n - at, mark)
-                        return n
-                    self.give_up_frame(f, end, mark)
-                    if self.waiting:
-                        return at + k
+                    if not self.append(side, p + at, k) and not self.flush(f, end, b"limit"):
+                        return at
+                    if side.size or self.append(side, p + at, k):
+                        self.give_up_frame(f, end, mark)
+                        if self.waiting:
+                            return at + k
+                    else:
+                        k = 0
+                        self.pass_frame(f, end, mark)
                     side.skip -= <int64_t>(n - at - k)
                     side.offset += <int64_t>(n - at - k)
                     return n
@@ -1212,21 +1243,21 @@ cdef class CaptureDecoder(Reassembler):
         is full before the last row; call again with the same frame."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef bint done = fs.protocol.put(self.table, m, fs.state, self.strict, p, size)
-        if fs.protocol.held != NULL:
-            self.count_held(fs)
-            if done and self.buffered > self.max_buffered and fs.held:
-                self.seen.messages_limited += 1
-                self.flush_for_limit(f)
+        self.count_held(fs)
+        if self.buffered > self.max_buffered and done:
+            self.flush_for_limit(f, self.table.all_rows)
         return done
 
-    cdef void flush_for_limit(self, Flow* f) noexcept nogil:
+    cdef void flush_for_limit(self, Flow* f, int64_t rows) noexcept nogil:
+        """What the protocol keeps of messages that have begun becomes `partial` rows. `rows`: all there were before."""
         if not (self.flush(f, 0, b"limit") and self.flush(f, 1, b"limit")):
-            self.defer(DEFERRED_FLUSH, f, 0, NULL, 0, NULL)
+            self.defer_hole(DEFERRED_FLUSH, f, 0, rows, WHY_LIMIT, NULL)
+        elif self.table.all_rows != rows:
+            self.seen.messages_limited += 1
 
     cdef inline void count_held(self, FlowState* fs) noexcept nogil:
-        cdef int64_t held
-        if fs.protocol.held != NULL:
-            held = fs.protocol.held(fs.state)
+        cdef int64_t held = (<const ProtocolState*>fs.state).held
+        if held != fs.held:
             self.buffered += held - fs.held
             fs.held = held
 
@@ -1235,29 +1266,34 @@ cdef class CaptureDecoder(Reassembler):
         cdef size_t room
         cdef uint8_t* grown
         if n > side.room - side.size:
-            if self.buffered + <int64_t>n > self.max_buffered:
-                return False
             room = max(side.size + n, min(side.need, max(2 * side.room, <size_t>512)))
             room = max(room, side.room + side.room // 2)
+            if self.buffered + <int64_t>(room - side.room) > self.max_buffered:
+                return False
             grown = <uint8_t*>realloc(side.pending, room)
             if grown == NULL:
                 self.counts.no_memory += 1
                 return False
+            self.buffered += <int64_t>(room - side.room) + (BLOCK_OCTETS if side.room == 0 else 0)
             side.pending = grown
             side.room = room
         memcpy(side.pending + side.size, p, n)
         side.size += n
-        self.buffered += <int64_t>n
         return True
 
-    cdef void drop_pending(self, Side* side) noexcept nogil:
-        self.buffered -= <int64_t>side.size
+    cdef inline void drop_pending(self, Side* side) noexcept nogil:
+        """There are no pending octets; a little room is kept for the next."""
         side.size = 0
         side.need = 0
         if side.room > PENDING_KEPT:
-            free(side.pending)
-            side.pending = NULL
-            side.room = 0
+            self.free_pending(side)
+
+    cdef void free_pending(self, Side* side) noexcept nogil:
+        if side.room:
+            self.buffered -= <int64_t>side.room + BLOCK_OCTETS
+        free(side.pending)
+        side.pending = NULL
+        side.size = side.room = side.need = 0
 
     cdef void give_up_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
         """The pending frame is beyond a limit: say what is known of it and pass over the rest."""
@@ -1268,6 +1304,16 @@ cdef class CaptureDecoder(Reassembler):
             return
         self.seen.messages_limited += 1
         side.skip = rest
+
+    cdef void pass_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """As give_up_frame, where not even the beginning of the frame can be kept: all of it is a gap."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        self.seen.messages_limited += 1
+        side.why = WHY_LIMIT
+        side.skip = side.missing = <int64_t>side.need
+        self.put_gap(f, end, 0, mark)
+        side.offset -= side.skip
+        side.need = 0
 
     cdef void lost_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """There is no room for them."""
@@ -1346,6 +1392,7 @@ cdef class CaptureDecoder(Reassembler):
             if grown == NULL:
                 self.counts.no_memory += 1
                 return False
+            self.buffered += <int64_t>((side.origin_room + 16) * sizeof(Origin))
             side.origins = grown
             side.origin_room = 2 * side.origin_room + 16
         side.origins[side.origin_count].at = at
@@ -1354,6 +1401,12 @@ cdef class CaptureDecoder(Reassembler):
         side.largest = max(side.largest, n)
         side.origin_count += 1
         return True
+
+    cdef void free_origins(self, Side* side) noexcept nogil:
+        self.buffered -= <int64_t>(side.origin_room * sizeof(Origin))
+        free(side.origins)
+        side.origins = NULL
+        side.origin_count = side.origin_room = 0
 
     cdef void search(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """More octets to find a boundary in."""
@@ -1506,14 +1559,11 @@ cdef class CaptureDecoder(Reassembler):
         if at < side.size:
             side.first = side.origins[first].mark
         memmove(side.pending, side.pending + at, side.size - at)
-        self.buffered -= <int64_t>at
         side.size -= at
         side.need = size if status == OK and side.size else 0
         if side.size == 0:
             self.drop_pending(side)
-        free(side.origins)
-        side.origins = NULL
-        side.origin_count = side.origin_room = 0
+        self.free_origins(side)
         return True
 
     cdef void lose_boundary_in_window(self, Flow* f, int end, int origin, const Fault* fault) noexcept nogil:
@@ -1533,7 +1583,6 @@ cdef class CaptureDecoder(Reassembler):
         if n == 0:
             return
         memmove(side.pending, side.pending + n, side.size - n)
-        self.buffered -= <int64_t>n
         side.size -= n
         while first + 1 < side.origin_count and side.origins[first + 1].at <= n:
             first += 1

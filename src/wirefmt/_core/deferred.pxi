@@ -16,7 +16,7 @@ cdef enum DeferredKind:
     DEFERRED_GIVE_UP            # the pending frame exceeds a limit: give_up_frame
     DEFERRED_LOOK               # the search window: look; `flag`: final
     DEFERRED_DECIDED            # the search window, the protocol is known now: read_decided; `flag`: final
-    DEFERRED_FLUSH              # messages that have begun, in both directions, for a limit: flush_for_limit
+    DEFERRED_FLUSH              # messages that have begun, in both directions, for a limit: flush_for_limit; `n`: its rows
     DEFERRED_REPORT             # a row about the capture file; `octets` are its text, `n` the offset in the file
 
 
@@ -27,7 +27,7 @@ cdef struct Deferred:
     int8_t end
     int why                     # a Why
     bint flag
-    int64_t n                   # octets of a gap
+    int64_t n                   # octets of a gap, offset, rows
     Mark mark
     size_t size                 # of `octets`
     uint8_t* octets             # behind this struct, in the same block

@@ -7,7 +7,7 @@ cdef enum:
     MQTT_SEARCH_MAX = 1 << 18   # octets: the largest packet the search for a boundary waits for
 
 
-cdef struct MqttConnection:     # what a capture knows of one connection
+cdef struct MqttConnection:     # what a capture knows of one connection: a ProtocolState, flow.held is first
     MqttFlow flow
     uint8_t known               # version, from CONNECT; 0: the capture has none
     uint8_t likely              # version of the last packet that could be of one version only; 0: none yet
@@ -216,7 +216,10 @@ cdef bint mqtt_put_part(MessageTable t, const MessageContext* m, void* state, ui
 
 
 cdef void* mqtt_open() noexcept nogil:
-    return calloc(1, sizeof(MqttConnection))
+    cdef MqttConnection* c = <MqttConnection*>calloc(1, sizeof(MqttConnection))
+    if c != NULL:
+        c.flow.held = sizeof(MqttConnection) + BLOCK_OCTETS
+    return c
 
 
 cdef void mqtt_close(void* state) noexcept nogil:

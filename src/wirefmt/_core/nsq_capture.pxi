@@ -9,7 +9,7 @@ cdef enum:
     NSQ_SHORT_MAX = 1 << 14     # octets: responses and errors that claim to be larger are no boundary
 
 
-cdef struct NsqConnection:      # what a capture knows of one connection
+cdef struct NsqConnection:      # what a capture knows of one connection: a ProtocolState, flow.held is first
     NsqFlow flow
     bint begun                  # the client's magic, or something behind it, has been read
 
@@ -162,7 +162,10 @@ cdef int nsq_carrier(void* state) noexcept nogil:
 
 
 cdef void* nsq_open() noexcept nogil:
-    return calloc(1, sizeof(NsqConnection))
+    cdef NsqConnection* c = <NsqConnection*>calloc(1, sizeof(NsqConnection))
+    if c != NULL:
+        c.flow.held = sizeof(NsqConnection) + BLOCK_OCTETS
+    return c
 
 
 cdef void nsq_close_state(void* state) noexcept nogil:

@@ -170,6 +170,7 @@ cdef class PacketParser:
     cdef int64_t counts[PACKET_REASONS]
     cdef bint tunnels, fragments
     cdef Datagram* datagrams
+    cdef int64_t datagram_octets        # of memory: grows to some 4 MiB
     cdef int64_t now_ns
 
     def __init__(self, *, bint tunnels=False, bint fragments=True):
@@ -482,6 +483,7 @@ cdef class PacketParser:
             self.datagrams = <Datagram*>calloc(DATAGRAMS, sizeof(Datagram))
             if self.datagrams == NULL:
                 return NULL
+            self.datagram_octets += DATAGRAMS * sizeof(Datagram)
         for i in range(DATAGRAMS):
             d = self.datagrams + i
             if d.used and elapsed_ns(d.ts_ns, self.now_ns) > <int64_t>DATAGRAM_NS:
@@ -499,6 +501,7 @@ cdef class PacketParser:
             d.octets = <uint8_t*>malloc(DATAGRAM_OCTETS + DATAGRAM_OCTETS // 64)
             if d.octets == NULL:
                 return NULL
+            self.datagram_octets += DATAGRAM_OCTETS + DATAGRAM_OCTETS // 64
         memset(d.octets + DATAGRAM_OCTETS, 0, DATAGRAM_OCTETS // 64)
         d.used = True
         d.ip_version = s.ip_version

@@ -120,7 +120,10 @@ cdef bint phpmq_put_part(MessageTable t, const MessageContext* m, void* state, u
 
 
 cdef void* phpmq_open() noexcept nogil:
-    return calloc(1, 1)                             # nothing is known of a connection; but NULL would be a failure
+    cdef ProtocolState* c = <ProtocolState*>calloc(1, sizeof(ProtocolState))    # nothing is known of a connection
+    if c != NULL:
+        c.held = sizeof(ProtocolState) + BLOCK_OCTETS
+    return c
 
 
 cdef void phpmq_close(void* state) noexcept nogil:

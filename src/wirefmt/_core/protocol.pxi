@@ -15,6 +15,10 @@ cdef enum Carrier:              # what the octets of a stream lie in
     CARRIER_TLS                 # not decoded
 
 
+cdef struct ProtocolState:      # what every protocol's state begins with
+    int64_t held                # octets of memory that the state has allocated, its own included: counted in max_buffered
+
+
 cdef struct Protocol:           # `state` is one connection's; direction: 0 client to server
     Text name
     Text subprotocol            # Sec-WebSocket-Protocol; size 0: not carried by WebSockets
@@ -43,11 +47,9 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
                      const char* text, size_t text_size) noexcept nogil
     # a hole, or the end: `partial` rows for what this direction has begun; NULL: every frame is a message
     bint (*flush)(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil
-    # octets it keeps of messages that go on, which count towards max_buffered; NULL: none
-    int64_t (*held)(void* state) noexcept nogil
     # what carries both directions from here on, as the frames that were put have agreed; NULL: always CARRIER_PLAIN
     int (*carrier)(void* state) noexcept nogil
-    void* (*open)() noexcept nogil          # the state of one connection; NULL: out of memory
+    void* (*open)() noexcept nogil          # the state of one connection, a ProtocolState; NULL: out of memory
     void (*close)(void* state) noexcept nogil
     # the fault of a frame_size() as text
     int (*fault_text)(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil

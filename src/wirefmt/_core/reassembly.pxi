@@ -16,13 +16,20 @@
 #   after the end), with packets whose sequence and acknowledgement numbers are both further off than WINDOW, LINGER_NS
 #   after both sides ended (FIN) or one reset (RST), and after idle_ns without a packet.
 #
-# Uses: be, packets. Included by _core.pyx.
+# Memory: `buffered` counts all that flows make us remember, here and in the consumer: a Flow, its stored pieces with what
+# describes them, and whatever the consumer counts to it. Where it passes max_buffered, whoever stores octets gives up
+# first (`store` its gap); if it is still passed when the packet is done, the flows longest silent end (`relieve`).
+#
+# Uses: be, octets, packets. Included by _core.pyx.
+from wirefmt._core.octets cimport BLOCK_OCTETS
 
 cdef enum:
     WINDOW = 1 << 26            # octets: no TCP window in use is larger
     MAX_PIECES = 1024           # stored pieces a direction
     REORDER_PACKETS = 32
     SWEEP = 4                   # idle flows looked at per packet
+    PIECES_KEPT = 8             # room for pieces that a direction keeps when none is stored
+    FLOWS_SPARE = 1024          # freed flows that are kept for the next ones
 
 cdef int64_t SECOND = 1000000000
 cdef int64_t REORDER_NS = SECOND
@@ -117,10 +124,11 @@ cdef struct ReassemblyCounts:
     int64_t late_starts         # streams that began before the capture
     int64_t replaced            # connections ended by another one on the same ends
     int64_t idle                # flows ended by idle_ns
-    int64_t flows_evicted       # max_flows
+    int64_t flows_evicted       # max_flows, max_buffered
     int64_t equal_hashes        # flows whose flow hash, not their ends, is that of the flow opened before
     int64_t probes              # slots of other flows that were passed over in the table
     int64_t limited             # holes given up for max_out_of_order, MAX_PIECES or max_buffered
+    int64_t most_buffered       # behind any packet, before flows were ended for it
     int64_t no_memory
 
 
@@ -139,6 +147,16 @@ cdef inline uint64_t mix64(uint64_t h) noexcept nogil:
     h ^= h >> 33
     h *= <uint64_t>0xC4CEB9FE1A85EC53
     return h ^ (h >> 33)
+
+
+cdef inline int64_t flow_octets() noexcept nogil:
+    """Memory of a flow, with its part of a table that has just grown."""
+    return <int64_t>(sizeof(Flow) + BLOCK_OCTETS + 4 * sizeof(Slot))
+
+
+cdef inline int64_t piece_octets(const Piece* piece) noexcept nogil:
+    """Memory of a stored piece, apart from the array it is in."""
+    return <int64_t>piece.kept + BLOCK_OCTETS if piece.kept else 0
 
 
 cdef inline bint later(const Mark* a, const Mark* b) noexcept nogil:
@@ -165,12 +183,13 @@ cdef class Reassembler:
     cdef size_t slot_mask, flow_count
     cdef Flow* current                  # of the last segment: most captures have runs
     cdef Flow* spare                    # freed flows, linked by `newer`
+    cdef int spare_count
     cdef FlowList lists[2]              # open, closed
     cdef int64_t now_ns                 # latest packet time seen
     cdef ReassemblyCounts counts
     cdef uint64_t opened_hash           # segment_flow_hash of the flow that was opened last, and its ends
     cdef uint8_t opened_ends[36]
-    cdef int64_t buffered               # octets stored, here and by the consumer
+    cdef int64_t buffered               # octets of memory that flows take, here and in the consumer
     cdef size_t max_flows
     cdef int64_t max_buffered, max_out_of_order, idle_ns
 
@@ -214,6 +233,10 @@ cdef class Reassembler:
         """The flow leaves the table: free f.state. Writes nothing. False: `f` is still needed; `recycle` it later."""
         return True
 
+    cdef bint is_busy(self) noexcept nogil:
+        """The consumer cannot free a flow at once: none is ended for max_buffered now, but behind the next packet."""
+        return False
+
     # ---- one segment ------------------------------------------------------------------------------------------
 
     cdef void segment(self, const Segment* s, const Mark* mark) noexcept nogil:
@@ -249,6 +272,25 @@ cdef class Reassembler:
             f.last_ns = mark.ts_ns
         self.touch(f)
         self.advance(f, end, s, mark)
+        if self.buffered > self.counts.most_buffered:
+            self.counts.most_buffered = self.buffered
+        if self.buffered > self.max_buffered:
+            self.relieve(f)
+
+    cdef void relieve(self, const Flow* present) noexcept nogil:
+        """End flows, closed ones first and of these the one longest silent, until what is stored is within max_buffered;
+        but never the present one."""
+        cdef Flow* f
+        cdef int i
+        for i in range(1, -1, -1):
+            while self.buffered > self.max_buffered and not self.is_busy():
+                f = self.lists[i].oldest
+                if f == present:
+                    f = f.newer
+                if f == NULL:
+                    break
+                self.counts.flows_evicted += 1
+                self.end_flow(f, WHY_LIMIT)
 
     cdef inline void advance(self, Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
         cdef Stream* st = &f.streams[end]
@@ -427,7 +469,7 @@ cdef class Reassembler:
             st.first += 1
             st.count -= 1
             st.stored -= piece.kept
-            self.buffered -= piece.kept
+            self.buffered -= piece_octets(&piece)
             if after_gap and later(&piece.mark, &latest):
                 latest = piece.mark
             self.hand_on(f, end, piece.octets, piece.kept, piece.size, &latest)
@@ -435,6 +477,8 @@ cdef class Reassembler:
         st.acked_at = 0
         if st.count:
             st.hole_ns = f.last_ns
+        elif st.room > PIECES_KEPT:
+            self.free_pieces(st)
         else:
             st.first = 0
 
@@ -487,11 +531,12 @@ cdef class Reassembler:
                 index[0] -= st.first
                 st.first = 0
             else:
-                grown = <Piece*>realloc(st.pieces, (2 * st.room + 8) * sizeof(Piece))
+                grown = <Piece*>realloc(st.pieces, (2 * st.room + PIECES_KEPT) * sizeof(Piece))
                 if grown == NULL:
                     return False
+                self.buffered += <int64_t>((st.room + PIECES_KEPT) * sizeof(Piece))
                 st.pieces = grown
-                st.room = 2 * st.room + 8
+                st.room = 2 * st.room + PIECES_KEPT
         if kept:
             octets = <uint8_t*>malloc(kept)
             if octets == NULL:
@@ -506,7 +551,7 @@ cdef class Reassembler:
         piece.mark = mark[0]
         st.count += 1
         st.stored += kept
-        self.buffered += kept
+        self.buffered += piece_octets(piece)
         return True
 
     cdef void skip_hole(self, Flow* f, int end, int why) noexcept nogil:
@@ -552,8 +597,9 @@ cdef class Reassembler:
     cdef void free_pieces(self, Stream* st) noexcept nogil:
         cdef int i
         for i in range(st.first, st.first + st.count):
+            self.buffered -= piece_octets(&st.pieces[i])
             free(st.pieces[i].octets)
-        self.buffered -= st.stored
+        self.buffered -= <int64_t>(st.room * sizeof(Piece))
         free(st.pieces)
         st.pieces = NULL
         st.first = st.count = st.room = 0
@@ -628,12 +674,14 @@ cdef class Reassembler:
         f = self.spare
         if f != NULL:
             self.spare = f.newer
+            self.spare_count -= 1
         else:
             f = <Flow*>malloc(sizeof(Flow))
             if f == NULL:
                 self.counts.no_memory += 1
                 return NULL
         memset(f, 0, sizeof(Flow))
+        self.buffered += flow_octets()
         f.hash = hash
         f.flow_id = <int64_t>(mix64(self.flow_hash(s) ^ mix64(<uint64_t>mark.ts_ns)) >> 1)
         f.ip_version = s.ip_version
@@ -715,8 +763,13 @@ cdef class Reassembler:
 
     cdef inline void recycle(self, Flow* f) noexcept nogil:
         """`f` is not used any more."""
-        f.newer = self.spare
-        self.spare = f
+        self.buffered -= flow_octets()
+        if self.spare_count < FLOWS_SPARE:
+            f.newer = self.spare
+            self.spare = f
+            self.spare_count += 1
+        else:
+            free(f)
 
     cdef inline void link(self, Flow* f) noexcept nogil:
         cdef FlowList* to = &self.lists[1 if f.closed else 0]
@@ -758,7 +811,7 @@ cdef class Reassembler:
             "out_of_order": c.out_of_order, "gaps": c.gaps, "gap_octets": c.gap_octets,
             "late_starts": c.late_starts, "replaced_flows": c.replaced, "idle_flows": c.idle,
             "flows_evicted": c.flows_evicted, "equal_flow_hashes": c.equal_hashes, "flow_table_probes": c.probes,
-            "holes_limited": c.limited, "buffered": self.buffered,
+            "holes_limited": c.limited, "buffered": self.buffered, "most_buffered": c.most_buffered,
             "no_memory": c.no_memory,
         }
 

@@ -29,7 +29,8 @@ cdef struct RocketmqAskedTable:
     uint32_t room                       # a power of two, or 0
 
 
-cdef struct RocketmqConnection:         # what a capture knows of one connection
+cdef struct RocketmqConnection:         # what a capture knows of one connection: a ProtocolState
+    int64_t held                        # octets of memory, but for the scratches, which are given back after each frame
     RocketmqAskedTable asked[2]         # by the direction of the request
     Text client_id
     RocketmqScratch names, values, properties
@@ -203,7 +204,7 @@ cdef RocketmqAsked* rocketmq_asked(RocketmqAskedTable* t, int32_t opaque) noexce
     return row if row.live and row.opaque == opaque else NULL
 
 
-cdef RocketmqAsked* rocketmq_asked_place(RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
+cdef RocketmqAsked* rocketmq_asked_place(RocketmqConnection* c, RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
     """A place for a request; the table grows before an older request loses its own. NULL: out of memory."""
     cdef RocketmqAsked* grown
     cdef RocketmqAsked* row
@@ -221,10 +222,18 @@ cdef RocketmqAsked* rocketmq_asked_place(RocketmqAskedTable* t, int32_t opaque) 
             if t.rows[i].live:
                 grown[<uint32_t>t.rows[i].opaque & (room - 1)] = t.rows[i]
             else:
-                free(t.rows[i].names)
+                rocketmq_forget_names(c, &t.rows[i])
         free(t.rows)
+        c.held += <int64_t>((room - t.room) * sizeof(RocketmqAsked))
         t.rows = grown
         t.room = room
+
+
+cdef void rocketmq_forget_names(RocketmqConnection* c, RocketmqAsked* row) noexcept nogil:
+    if row.names != NULL:
+        c.held -= row.topic_size + row.group_size + BLOCK_OCTETS
+        free(row.names)
+        row.names = NULL
 
 
 cdef void rocketmq_remember(RocketmqConnection* c, int direction, const RocketmqFrame* m,
@@ -234,10 +243,10 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
     cdef Span topic, group
     if m.flag & (ROCKETMQ_RESPONSE | ROCKETMQ_ONEWAY) or not m.has_opaque:
         return
-    row = rocketmq_asked_place(&c.asked[direction], m.opaque)
+    row = rocketmq_asked_place(c, &c.asked[direction], m.opaque)
     if row == NULL:
         return
-    free(row.names)
+    rocketmq_forget_names(c, row)
     memset(row, 0, sizeof(RocketmqAsked))
     row.opaque = m.opaque
     row.code = m.code
@@ -257,6 +266,7 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
         memcpy(row.names + topic.size, group.at, group.size)
     row.topic_size = <uint8_t>topic.size
     row.group_size = <uint8_t>group.size
+    c.held += row.topic_size + row.group_size + BLOCK_OCTETS
 
 
 cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept nogil:
@@ -268,8 +278,10 @@ cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept 
         return
     memcpy(copy, id.at, id.size)
     free(<void*>c.client_id.at)
+    c.held -= text_octets(&c.client_id)
     c.client_id.at = copy
     c.client_id.size = id.size
+    c.held += text_octets(&c.client_id)
 
 
 cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrame* m, const RocketmqText* slots) noexcept nogil:
@@ -758,6 +770,17 @@ cdef void rocketmq_learn(void* state, int direction, const uint8_t* p, size_t n)
     if rocketmq_parse(p, n, 0, &m, NULL, &f) == OK:
         rocketmq_slots(&m, NULL, not m.flag & ROCKETMQ_RESPONSE and rocketmq_letters(m.code), slots)
         rocketmq_learn_from(c, &m, slots)
+        rocketmq_drop_scratches(c)
+
+
+cdef void rocketmq_drop_scratches(RocketmqConnection* c) noexcept nogil:
+    """Most frames need none; one of a large frame is not kept for the life of the connection."""
+    free(c.names.p)
+    free(c.values.p)
+    free(c.properties.p)
+    memset(&c.names, 0, sizeof(RocketmqScratch))
+    memset(&c.values, 0, sizeof(RocketmqScratch))
+    memset(&c.properties, 0, sizeof(RocketmqScratch))
 
 
 cdef bint rocketmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
@@ -798,6 +821,13 @@ cdef void rocketmq_put_preface(MessageTable t, const MessageContext* m, const ui
 cdef bint rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrame* frame,
                             const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
     """The rows of a frame; `part`: why it is not whole, NULL if it is. False: the table is full before the last row."""
+    cdef bint done = rocketmq_put_frame(t, m, c, frame, fields, part, part_size)
+    rocketmq_drop_scratches(c)
+    return done
+
+
+cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrame* frame,
+                             const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
     cdef RocketmqText[ROCKETMQ_SLOTS] slots
     cdef RocketmqRow x
     cdef int code = frame.code
@@ -858,7 +888,10 @@ cdef bint rocketmq_put_part(MessageTable t, const MessageContext* m, void* state
 
 
 cdef void* rocketmq_open() noexcept nogil:
-    return calloc(1, sizeof(RocketmqConnection))
+    cdef RocketmqConnection* c = <RocketmqConnection*>calloc(1, sizeof(RocketmqConnection))
+    if c != NULL:
+        c.held = sizeof(RocketmqConnection) + BLOCK_OCTETS
+    return c
 
 
 cdef void rocketmq_close(void* state) noexcept nogil:
@@ -872,9 +905,7 @@ cdef void rocketmq_close(void* state) noexcept nogil:
             free(c.asked[d].rows[i].names)
         free(c.asked[d].rows)
     free(<void*>c.client_id.at)
-    free(c.names.p)
-    free(c.values.p)
-    free(c.properties.p)
+    rocketmq_drop_scratches(c)
     free(c)
 
 

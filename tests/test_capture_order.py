@@ -116,7 +116,9 @@ def test_octets_that_one_direction_keeps_are_bounded() -> None:
     data = pcap(frames)
     for at in range(0, len(data), 10000):
         decoder.feed(data[at : at + 10000])
-        assert decoder.stats["buffered"] <= 100_000 + 1448
+        stats = decoder.stats
+        # a quarter of the limit, what comes with one packet, and the connections themselves
+        assert stats["buffered"] <= min(400_000, 100_000 + 16_384 + 2048 * stats["open_flows"])
     assert decoder.end_file()
     assert decoder.stats["buffered"] == 0
     assert decoder.stats["not_decoded"]["not_recognised"] == {"connections": 200, "packets": 1600, "octets": 200 * 9000}

@@ -9,6 +9,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from batches import decode_in_any_batches
 from test_sniffing import OTHERS, OURS
 from wire import ACK, PSH, Tcp, connack, connect, packet, pcap, puback, publish
 
@@ -20,8 +21,7 @@ CLIENT, SERVER = 0, 1
 
 
 def decode(frames: list[bytes], **options: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    reader = capture.read(io.BytesIO(pcap(frames)), **options)
-    return pa.table(reader).to_pylist(), reader.stats
+    return decode_in_any_batches(pcap(frames), **options)
 
 
 def facts(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:

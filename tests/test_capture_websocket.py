@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from batches import decode_in_any_batches
 from support import DATA, ROOT
 from test_capture import REQUEST, RESPONSE, numbered
 from wire import ACK, PSH, Tcp, connack, connect, frames_of, packet, pcap, puback, publish, socket_frame
@@ -23,8 +24,7 @@ MASK = b"\x9a\x01\xf7\x33"
 
 
 def decode(frames: list[bytes], **options: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    reader = capture.read(io.BytesIO(pcap(frames)), **options)
-    return pa.table(reader).to_pylist(), reader.stats
+    return decode_in_any_batches(pcap(frames), **options)
 
 
 def wrapped(side: int, octets: bytes, mask: bytes = MASK) -> bytes:

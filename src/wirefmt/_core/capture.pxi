@@ -398,7 +398,8 @@ cdef class CaptureDecoder(Reassembler):
             "bytes": c.bytes, "files": c.files, "packets": c.packets, "packets_of_other_slices": c.other_slices,
             "rows": self.table.all_rows, "batches": c.batches, "malformed": self.table.status_rows[<int>ROW_MALFORMED],
             "gap_rows": self.table.status_rows[<int>ROW_GAP], "partial": self.table.status_rows[<int>ROW_PARTIAL],
-            "websocket_flows": c.websockets, "carrier_octets": c.carrier_octets, "messages_limited": c.messages_limited, "capture_faults": c.capture_faults,
+            "websocket_flows": c.websockets, "carrier_octets": c.carrier_octets, "messages_limited": c.messages_limited,
+            "capture_faults": c.capture_faults,
         }
         stats.update(self.reassembly_stats())
         stats["buffered"] += self.deferred_octets

@@ -20,7 +20,7 @@ JSON = (
     '{"client_id":"a\\u00e9\\ud83d\\ude00\\n\\"\\\\","hostname":"h\\/\\b\\f\\r\\t","DEFLATE":true,"\\u212aey":1}',
     '{"msg_timeout":-1,"sample_rate":1e2,"deflate_level":1.5E-3,"heartbeat_interval":99999999999999999999}',
     '{"a":[1,[2,{"b":null}],"x"],"tls_v1":false,"max_rdy_count":2500,"version":"1","snappy":true,"auth_required":true}',
-    '{"a":1,}', '{"a" 1}', "{", "[]", '{"a":"\\x"}', '{"a":"\\u12"}', '{"a":01}', '{"a":-}', '{"a":tru}', '{"a":1}x', " {} ",
+    '{"a":1,}', '{"a" 1}', "{", "[]", '{"a":"\\x"}', '{"a":"\\u12"}', '{"a":01}', '{"a":-}', '{"a":nul}', '{"a":1}x', " {} ",
     '{"identity":"i","identity_url":"u","permission_count":3,"topology_zone":"z","topology_region":"r"}', "[" * 70 + "]" * 70,
 )  # fmt: skip
 

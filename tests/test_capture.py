@@ -334,7 +334,9 @@ def test_the_capture_ends_inside_a_message() -> None:
 
 
 def partial_of(frames: list[bytes], **options: Any) -> dict[str, Any]:
-    (row,) = [r for r in rows(pcap(frames, snaplen=options.pop("snaplen", 262144)), **options) if r["status"] == "partial"]
+    (row,) = [
+        r for r in rows(pcap(frames, snaplen=options.pop("snaplen", 262144)), **options) if r["status"] == "partial"
+    ]
     return row
 
 
@@ -704,7 +706,7 @@ def test_a_url(sample: Path) -> None:
 def test_what_is_no_capture(data: bytes, sample: Path) -> None:
     wrong = sample.with_name("wrong.pcap")
     wrong.write_bytes(data)
-    with pytest.raises(CaptureError, match="cannot read .*wrong.pcap"):
+    with pytest.raises(CaptureError, match=r"cannot read .*wrong\.pcap"):
         capture.read(wrong)
     found = pa.table(capture.read([sample, wrong, sample])).to_pylist()
     assert [r["status"] for r in found if r["capture"] == str(wrong)] == ["malformed"]

@@ -125,28 +125,21 @@ def check(header: bytes, records: list[Record], where: str, *, whole: bool = Fal
 
 def facts(found: list[dict[str, Any]]) -> list[Any]:
     """Messages, without the packets they came in."""
-    known = (
-        "src_ip",
-        "src_port",
-        "dst_port",
-        "status",
-        "byte_offset",
-        "wire_size",
-        "payload",
-        "destination",
-        "direction",
-    )
-    return sorted(((kind_of(r), *(r[k] for k in known)) for r in found), key=str)
+    known = ("src_ip", "src_port", "dst_port", "status", "byte_offset", "wire_size", "payload", "direction")
+    return sorted(((*kind_of(r), *(r[k] for k in known)) for r in found), key=str)
 
 
 def contents(found: list[dict[str, Any]]) -> set[Any]:
+    """Whole messages, without what earlier ones tell about them."""
     known = ("src_ip", "src_port", "dst_port", "wire_size", "payload")
-    return {(kind_of(r), *(r[k] for k in known)) for r in found if r["status"] == "ok"}
+    return {(kind_of(r)[0], *(r[k] for k in known)) for r in found if r["status"] == "ok"}
 
 
-def kind_of(row: dict[str, Any]) -> str | None:
-    """A response of RocketMQ is called by its request, if that was read before it."""
-    return None if row["protocol"] == "rocketmq" and row["direction"] == 1 else row["kind"]
+def kind_of(row: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Kind and destination. A response of RocketMQ has those of its request, if that was read before it."""
+    return (
+        (None, None) if row["protocol"] == "rocketmq" and row["direction"] == 1 else (row["kind"], row["destination"])
+    )
 
 
 def positions(records: list[Record], margin: int) -> Iterator[int]:
@@ -211,11 +204,15 @@ def test_neighbours_change_places_at_every_position(name: str) -> None:
     header, records = SAMPLES[name]()
     link_type = int.from_bytes(header[20:24], "little")
     seen = [Seen(link_type, r) for r in records]
+    begun: dict[tuple[Any, ...], int] = {}
+    for i, s in enumerate(seen):
+        begun.setdefault(s.ends, i)
     whole = facts(check(header, records, name, whole=not has_holes(name)))
     for count in (2, 3):
         for i in positions(records, count):
             mangled = [*records[:i], *records[i : i + count][::-1], *records[i + count :]]
-            opening = any(s.syn for s in seen[i : i + count])
+            # a SYN that moves, or the first packets of a late capture, leave a stream that begins before the capture
+            opening = any(s.syn for s in seen[i : i + count]) or ("late" in name and i < begun[seen[i].ends] + count)
             found = check(header, mangled, f"{count} at {i}", whole=not has_holes(name) and not opening)
             if not has_holes(name) and not opening:
                 assert facts(found) == whole, f"{count} at {i}"

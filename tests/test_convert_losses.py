@@ -293,6 +293,22 @@ def test_what_a_broker_puts_in_the_place_of_a_value() -> None:
     assert ("message annotations", "x-exchange", "dropped", "another value takes its place", b"mine") in told(got)
 
 
+def test_fields_of_a_header_that_a_queue_does_not_keep() -> None:
+    """durable, priority and ttl come back with the message; first-acquirer and delivery-count are the queue's own. MQTT has
+    durable alone, as QoS."""
+    octets = section(0x70, 5, b"\x41\x50\x07\x52\x09\x41\x52\x02") + P
+    container = Container(Wire("amqp10", octets), exchange="ex", routing_key="k")
+    fields = {
+        to: [loss.field for loss in container.deliver(to).losses if loss.what != "taken"] for to in ("amqp091", "mqtt5")
+    }
+    assert fields == {
+        "amqp091": ["header.first_acquirer", "header.delivery_count"],
+        "mqtt5": ["header.priority", "header.ttl", "header.first_acquirer", "header.delivery_count"],
+    }
+    properties, _ = container.deliver("amqp091").message
+    assert (properties.delivery_mode, properties.priority, properties.expiration) == (2, 7, "9")
+
+
 def test_bcc_is_told() -> None:
     table = b"\x03BCCA\0\0\0\0"
     got = convert((b"\x20\0" + len(table).to_bytes(4) + table, b"p"), to="amqp091", dialect="rabbitmq-4.3")

@@ -120,9 +120,11 @@ def check(wire: Wire, got: Conversion, dialect: str) -> None:
     told: set[int] = set()
     named: set[int] = set()
     gone: set[int] = set()
-    for loss in got.losses:
-        match = next((node for node in every if id(node) not in told and fits(node, loss)), None)
-        assert match is not None, f"{loss} {loss!r} is no value of the source"
+    # a value may stand in several places: those first that hold others, and then what is not gone with them
+    for loss in sorted(got.losses, key=lambda loss: (not loss.field, -len(loss.value))):
+        matches = [node for node in every if id(node) not in told and fits(node, loss)]
+        assert matches, f"{loss} {loss!r} is no value of the source"
+        match = next((node for node in matches if id(node) not in gone), matches[0])
         told.add(id(match))
         if loss.what == "moved":
             named.add(id(match))

@@ -202,6 +202,5 @@ include "_core/deferred.pxi"
 # streams -> protocol -> message table
 include "_core/capture.pxi"
 
-# ---- every class of the core
-# objects are made by constructors only
+# ---- every class of the core: objects are made by constructors only
 include "_core/seal.pxi"

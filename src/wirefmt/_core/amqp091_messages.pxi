@@ -144,8 +144,6 @@ cdef class Amqp091BasicProperties:
             <PyObject*>priority, <PyObject*>correlation_id, <PyObject*>reply_to, <PyObject*>expiration,
             <PyObject*>message_id, <PyObject*>timestamp, <PyObject*>type, <PyObject*>user_id, <PyObject*>app_id,
             <PyObject*>cluster_id]
-        if self.block is not None:
-            raise TypeError("properties do not change")
         o = octets_over(start, WRITE_START)
         try:
             write_properties_of(&o, values)
@@ -177,8 +175,6 @@ cdef class Amqp091BasicProperties:
 
     def encode(self):
         """Property flags, then the values."""
-        if self.block is None:
-            raise ValueError("properties that were never built")
         return octets_of(self.p.at, self.p.size)
 
     cdef tuple all_values(self):
@@ -290,14 +286,12 @@ cdef class Amqp091Message:
 
     def encode(self):
         """The octets of the frame: those it was decoded from, or those its constructor wrote."""
-        self.check_built()
         if self.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.frame, self.size)
 
     def detach(self):
         """An equal frame that holds only its own octets, not the block (a large read, say) it lies in."""
-        self.check_built()
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
         return read_amqp091(octets_of(self.frame, self.size), self.side, self.noted)
@@ -354,16 +348,10 @@ cdef class Amqp091Message:
 
     # ---- for the classes below
 
-    cdef int check_built(self) except -1:
-        if self.frame == NULL:
-            raise ValueError("a frame that was never built")
-        return 0
-
     cdef int parsed(self, Amqp091Frame* m) except -1:
         """Read the frame again, for fields that are not kept at hand."""
         cdef Amqp091Options o
         cdef Fault f
-        self.check_built()
         plain_amqp091_options(&o, -1, False)
         if amqp091_parse(self.frame, self.size, &o, m, &f) != OK:
             raise_fault(&AMQP091_TABLES, &f, 0)
@@ -375,8 +363,6 @@ cdef class Amqp091Message:
         cdef Amqp091Frame m
         cdef Fault f
         cdef bytes octets
-        if self.block is not None:
-            raise TypeError("a frame does not change")
         if written.size > AMQP091_FRAME_TOP:
             raise EncodeError(f"a frame of {written.size} octets, {AMQP091_FRAME_TOP} are the most")
         octets = taken_octets(written)
@@ -483,8 +469,6 @@ cdef object get_argument(object method, void* closure):
     cdef Amqp091Method self = <Amqp091Method>method
     cdef const Amqp091ArgumentRow* a = <const Amqp091ArgumentRow*>closure
     cdef const uint8_t* p
-    if self.frame == NULL:
-        self.check_built()
     p = self.frame + self.value[a.slot]
     if a.type == AMQP091_BIT:
         return (p[0] >> a.bit & 1) != 0
@@ -544,18 +528,15 @@ cdef class Amqp091ContentHeader(Amqp091Message):
 
     @property
     def class_id(self):
-        self.check_built()
         return load_u16(self.frame + 7)
 
     @property
     def weight(self):
         """Always 0 but for what LAX let pass."""
-        self.check_built()
         return load_u16(self.frame + 9)
 
     @property
     def body_size(self):
-        self.check_built()
         return load_u64(self.frame + 11)
 
     @property
@@ -567,7 +548,6 @@ cdef class Amqp091ContentHeader(Amqp091Message):
         cdef Amqp091Properties p
         cdef Fault f
         if self.cached is None:
-            self.check_built()
             plain_amqp091_options(&o, -1, False)
             if amqp091_parse_properties(self.frame + 19, self.size - 20, &o, &p, &f) != OK:
                 raise_fault(&AMQP091_TABLES, &f, 0)
@@ -578,8 +558,6 @@ cdef class Amqp091ContentHeader(Amqp091Message):
 cdef int write_known_properties(Octets* o, Amqp091BasicProperties properties) except -1:
     if properties is None:
         add_u16(o, 0)
-    elif properties.block is None:
-        raise ValueError("properties that were never built")
     else:
         add_octets(o, properties.p.at, properties.p.size)
     return 0
@@ -615,11 +593,9 @@ cdef class Amqp091Body(Amqp091Message):
 
     def payload_bytes(self):
         """The payload, copied."""
-        self.check_built()
         return octets_of(self.frame + 7, self.size - AMQP091_OVERHEAD)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        self.check_built()
         fill_view(view, self, self.frame + 7, self.size - AMQP091_OVERHEAD, flags)
 
 
@@ -657,7 +633,6 @@ cdef class Amqp091ProtocolHeader(Amqp091Message):
 
     @property
     def octets(self):
-        self.check_built()
         return octets_of(self.frame + 4, 4)
 
 

@@ -113,8 +113,6 @@ cdef class Amqp091BasicMessage:
 
     def __init__(self, Amqp091Method method not None, Amqp091BasicProperties properties=None, body=b"", *,
                  frame_max=AMQP091_FRAME_MAX_VALUE):
-        if self.method_ is not None:
-            raise TypeError("a BasicMessage does not change")
         if not amqp091_methods[method.method_].content:
             raise EncodeError(f"{method.name} has no content")
         self.block = take_block(body)
@@ -122,8 +120,6 @@ cdef class Amqp091BasicMessage:
         self.size = <uint64_t>PyBytes_GET_SIZE(self.block)
         self.sizes = cut_sizes(self.size, frame_max)
         self.properties_ = Amqp091BasicProperties() if properties is None else properties
-        if self.properties_.block is None:
-            raise ValueError("properties that were never built")
         self.method_ = method
 
     def __dealloc__(self):
@@ -136,14 +132,14 @@ cdef class Amqp091BasicMessage:
 
     @property
     def channel(self):
-        return self.method_.channel_ if self.method_ is not None else 0
+        return self.method_.channel_
 
     @property
     def header(self):
         """The content header."""
         cdef Octets o
         cdef uint8_t[WRITE_START] start
-        if self.header_ is None and self.method_ is not None:
+        if self.header_ is None:
             o = octets_over(start, WRITE_START)
             try:
                 self.write_header(&o)
@@ -154,7 +150,7 @@ cdef class Amqp091BasicMessage:
 
     @property
     def properties(self):
-        if self.properties_ is None and self.header_block is not None:
+        if self.properties_ is None:
             self.properties_ = properties_at(self.header_block, &self.p)
         return self.properties_
 
@@ -182,8 +178,6 @@ cdef class Amqp091BasicMessage:
         cdef uint8_t[WRITE_START] start
         cdef uint64_t at = 0
         cdef list sizes
-        if self.method_ is None:
-            raise ValueError("a message that was never built")
         sizes = self.sizes if frame_max is None else cut_sizes(self.size, frame_max)
         o = octets_over(start, WRITE_START)
         try:
@@ -222,8 +216,6 @@ cdef class Amqp091BasicMessage:
     def detach(self):
         """An equal message that holds only its own octets, not the blocks (large reads, say) it lies in."""
         cdef Amqp091BasicMessage made = Amqp091BasicMessage.__new__(Amqp091BasicMessage)
-        if self.method_ is None:
-            raise ValueError("a message that was never built")
         made.method_ = self.method_.detach()
         made.take_header(self.header.detach())
         made.take_body(self.body_bytes(), self.body_sizes)

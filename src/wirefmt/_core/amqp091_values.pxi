@@ -398,8 +398,6 @@ cdef class Amqp091FieldValue:
     def __init__(self, str letter not None, value):
         cdef Octets o
         cdef uint8_t[WRITE_START] start
-        if self.code:
-            raise TypeError("a FieldValue does not change")
         if letter not in AMQP091_FIELD_TYPE_NAMES:
             raise EncodeError(f"{letter!r} is no type of field values")
         if letter == "F":
@@ -418,12 +416,12 @@ cdef class Amqp091FieldValue:
 
     @property
     def letter(self):
-        return chr(self.code) if self.code else ""
+        return chr(self.code)
 
     @property
     def type(self):
         """The letter's name: int8, uint8, int16, ..."""
-        return AMQP091_FIELD_TYPE_NAMES.get(self.letter, "")
+        return AMQP091_FIELD_TYPE_NAMES[self.letter]
 
     def __eq__(self, other):
         if not isinstance(other, Amqp091FieldValue):
@@ -495,8 +493,6 @@ cdef class Amqp091Table:
     def __init__(self, source=(), /):
         cdef Octets o
         cdef uint8_t[WRITE_START] start
-        if self.block is not None:
-            raise TypeError("a FieldTable does not change")
         o = octets_over(start, WRITE_START)
         try:
             amqp091_write_table(&o, source, "field table", 0)
@@ -516,8 +512,6 @@ cdef class Amqp091Table:
 
     def encode(self):
         """Its octets: four of length, then the entries."""
-        if self.at == NULL:
-            raise ValueError("a FieldTable that was never built")
         return octets_of(self.at, 4 + load_u32(self.at))
 
     @property
@@ -530,11 +524,9 @@ cdef class Amqp091Table:
         """(name, letter, value) of every entry, in order."""
         cdef Amqp091Entry e
         cdef list out = []
-        cdef Cursor c
-        if self.at != NULL:
-            c = amqp091_entries(self.at)
-            while amqp091_next_entry(&c, True, &e):
-                out.append((text_or_octets(e.name.at, e.name.size), letter_of(&e), amqp091_entry_value(self.block, &e)))
+        cdef Cursor c = amqp091_entries(self.at)
+        while amqp091_next_entry(&c, True, &e):
+            out.append((text_or_octets(e.name.at, e.name.size), letter_of(&e), amqp091_entry_value(self.block, &e)))
         return tuple(out)
 
     cdef tuple all_pairs(self):
@@ -543,8 +535,6 @@ cdef class Amqp091Table:
         cdef Cursor c
         cdef Py_ssize_t count = 0
         if self.cached is None:
-            if self.at == NULL:
-                return ()
             c = amqp091_entries(self.at)
             while amqp091_next_entry(&c, True, &e):
                 count += 1
@@ -575,7 +565,7 @@ cdef class Amqp091Table:
         cdef Amqp091Entry e
         cdef Py_ssize_t size = 0
         cdef const uint8_t* p
-        if self.cached is None and isinstance(name, str) and self.at != NULL and load_u32(self.at) <= WALKED_OCTETS:
+        if self.cached is None and isinstance(name, str) and load_u32(self.at) <= WALKED_OCTETS:
             p = octets_behind(name, &size, "name")
             if amqp091_find_entry(self.at, <const char*>p, <size_t>size, &e):
                 return amqp091_entry_value(self.block, &e)
@@ -609,8 +599,6 @@ cdef class Amqp091Table:
     def __eq__(self, other):
         cdef uint32_t size
         if isinstance(other, Amqp091Table):
-            if self.at == NULL or (<Amqp091Table>other).at == NULL:
-                return self is other
             size = load_u32(self.at)
             return size == load_u32((<Amqp091Table>other).at) and \
                 memcmp(self.at, (<Amqp091Table>other).at, <size_t>4 + size) == 0
@@ -664,8 +652,6 @@ cdef class Amqp091Array:
     def __init__(self, source=(), /):
         cdef Octets o
         cdef uint8_t[WRITE_START] start
-        if self.block is not None:
-            raise TypeError("a FieldArray does not change")
         o = octets_over(start, WRITE_START)
         try:
             # as the only entry of a table, for that is how it is checked
@@ -682,8 +668,6 @@ cdef class Amqp091Array:
 
     def encode(self):
         """Its octets: four of length, then the items."""
-        if self.at == NULL:
-            raise ValueError("a FieldArray that was never built")
         return octets_of(self.at, 4 + load_u32(self.at))
 
     @property
@@ -691,11 +675,9 @@ cdef class Amqp091Array:
         """(letter, value) of every item."""
         cdef Amqp091Entry e
         cdef list out = []
-        cdef Cursor c
-        if self.at != NULL:
-            c = amqp091_entries(self.at)
-            while amqp091_next_entry(&c, False, &e):
-                out.append((letter_of(&e), amqp091_field_value(self.block, &e)))
+        cdef Cursor c = amqp091_entries(self.at)
+        while amqp091_next_entry(&c, False, &e):
+            out.append((letter_of(&e), amqp091_field_value(self.block, &e)))
         return tuple(out)
 
     cdef tuple all_values(self):
@@ -718,8 +700,6 @@ cdef class Amqp091Array:
     def __eq__(self, other):
         cdef uint32_t size
         if isinstance(other, Amqp091Array):
-            if self.at == NULL or (<Amqp091Array>other).at == NULL:
-                return self is other
             size = load_u32(self.at)
             return size == load_u32((<Amqp091Array>other).at) and \
                 memcmp(self.at, (<Amqp091Array>other).at, <size_t>4 + size) == 0

@@ -51,7 +51,6 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
 
     @property
     def extended_header(self):
-        self.check_built()
         return octets_of(self.frame + 8, self.frame[4] * 4 - 8)
 
     @property
@@ -69,7 +68,6 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
 
     def detach(self):
         """An equal frame that holds only its own octets, not the block (a large read, say) it lies in."""
-        self.check_built()
         if self.frame_size == PyBytes_GET_SIZE(self.block):
             return self
         return restore_amqp10_frame(self.encode(), self.strict)
@@ -79,8 +77,7 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         if type(self) is not type(other):
             return NotImplemented
         that = <Amqp10Performative>other
-        if self.frame_size == that.frame_size and self.frame != NULL and that.frame != NULL and \
-                memcmp(self.frame, that.frame, self.frame_size) == 0:
+        if self.frame_size == that.frame_size and memcmp(self.frame, that.frame, self.frame_size) == 0:
             return True
         return (self.same(that) and self.channel_ == that.channel_ and self.extended_header == that.extended_header and
                 self.payload_span.size == that.payload_span.size and
@@ -207,12 +204,10 @@ cdef class Amqp10Transfer(Amqp10Performative):
     def message(self):
         """The Message in the payload, read as strictly as the transfer was. Raises DecodeError for a payload that is no
         message, or a part of one."""
-        self.check_built()
         return amqp10_read_message(self.block, self.payload_span.at if self.payload_span.at != NULL else self.frame,
                             self.payload_span.size, self.strict, 0)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        self.check_built()
         fill_view(view, self, self.payload_span.at if self.payload_span.size else self.frame, self.payload_span.size, flags)
 
     cdef list shown(self):
@@ -411,32 +406,25 @@ cdef class Amqp10ProtocolHeader:
     __match_args__ = ("protocol_id", "major", "minor", "revision")
 
     def __init__(self, protocol_id=0, major=1, minor=0, revision=0):
-        if self.octets is not None:
-            raise TypeError("a ProtocolHeader does not change")
         self.octets = b"AMQP" + bytes([
             whole_number(protocol_id, 255, "protocol_id"), whole_number(major, 255, "major"),
             whole_number(minor, 255, "minor"), whole_number(revision, 255, "revision")])
 
-    cdef bytes built(self):
-        if self.octets is None:
-            raise ValueError("a frame that was never built")
-        return self.octets
-
     @property
     def protocol_id(self):
-        return self.built()[4]
+        return self.octets[4]
 
     @property
     def major(self):
-        return self.built()[5]
+        return self.octets[5]
 
     @property
     def minor(self):
-        return self.built()[6]
+        return self.octets[6]
 
     @property
     def revision(self):
-        return self.built()[7]
+        return self.octets[7]
 
     @property
     def notes(self):
@@ -446,11 +434,11 @@ cdef class Amqp10ProtocolHeader:
         cdef Amqp10Frame frame
         cdef Fault f
         amqp10_lax_options(&o, found)
-        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.built()), 8, &o, &frame, &f)
+        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), 8, &o, &frame, &f)
         return amqp10_notes(found, frame.note_count)
 
     def encode(self):
-        return self.built()
+        return self.octets
 
     def __eq__(self, other):
         if not isinstance(other, Amqp10ProtocolHeader):
@@ -458,13 +446,13 @@ cdef class Amqp10ProtocolHeader:
         return self.octets == (<Amqp10ProtocolHeader>other).octets
 
     def __hash__(self):
-        return hash(self.built())
+        return hash(self.octets)
 
     def __repr__(self):
-        return f"amqp10.ProtocolHeader({', '.join(str(n) for n in self.built()[4:])})"
+        return f"amqp10.ProtocolHeader({', '.join(str(n) for n in self.octets[4:])})"
 
     def __reduce__(self):
-        return Amqp10ProtocolHeader, tuple(self.built()[4:])
+        return Amqp10ProtocolHeader, tuple(self.octets[4:])
 
 
 @cython.final
@@ -478,8 +466,6 @@ cdef class Amqp10EmptyFrame:
 
     def __init__(self, channel=0, extended_header=b"", type=0):
         cdef Octets o
-        if self.octets is not None:
-            raise TypeError("an EmptyFrame does not change")
         memset(&o, 0, sizeof(Octets))
         try:
             amqp10_put_frame_header(&o, whole_number(type, 1, "type") != 0, channel, extended_header)
@@ -487,22 +473,17 @@ cdef class Amqp10EmptyFrame:
         finally:
             free_octets(&o)
 
-    cdef bytes built(self):
-        if self.octets is None:
-            raise ValueError("a frame that was never built")
-        return self.octets
-
     @property
     def channel(self):
-        return load_u16(<const uint8_t*>PyBytes_AS_STRING(self.built()) + 6)
+        return load_u16(<const uint8_t*>PyBytes_AS_STRING(self.octets) + 6)
 
     @property
     def extended_header(self):
-        return self.built()[8:]
+        return self.octets[8:]
 
     @property
     def type(self):
-        return self.built()[5]
+        return self.octets[5]
 
     @property
     def notes(self):
@@ -512,11 +493,11 @@ cdef class Amqp10EmptyFrame:
         cdef Amqp10Frame frame
         cdef Fault f
         amqp10_lax_options(&o, found)
-        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.built()), <size_t>PyBytes_GET_SIZE(self.built()), &o, &frame, &f)
+        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), <size_t>PyBytes_GET_SIZE(self.octets), &o, &frame, &f)
         return amqp10_notes(found, frame.note_count)
 
     def encode(self):
-        return self.built()
+        return self.octets
 
     def __eq__(self, other):
         if not isinstance(other, Amqp10EmptyFrame):
@@ -524,7 +505,7 @@ cdef class Amqp10EmptyFrame:
         return self.octets == (<Amqp10EmptyFrame>other).octets
 
     def __hash__(self):
-        return hash(self.built())
+        return hash(self.octets)
 
     def __repr__(self):
         return f"amqp10.EmptyFrame({self.channel}, {self.extended_header!r}, {self.type})"
@@ -558,11 +539,9 @@ cdef class Amqp10Data(Amqp10Held):
         return self.v.size
 
     def __bytes__(self):
-        self.check_built()
         return octets_of(self.v.body, self.v.size)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        self.check_built()
         fill_view(view, self, self.v.body, self.v.size, flags)
 
     def __eq__(self, other):
@@ -587,16 +566,12 @@ cdef class Amqp10AmqpSequence(Amqp10Held):
 
     def __init__(self, items, /):
         cdef Amqp10List of = items if isinstance(items, Amqp10List) else Amqp10List(items)
-        if self.block is not None:
-            raise TypeError("a section does not change")
-        of.check_built()
         self.block = of.block
         self.v = of.v
 
     @property
     def items(self):
         if self.cached is None:
-            self.check_built()
             self.cached = amqp10_value_of(self.block, &self.v, False)
         return self.cached
 
@@ -623,8 +598,6 @@ cdef class Amqp10AmqpValue(Amqp10Held):
     def __init__(self, value, /):
         cdef Amqp10Value v
         cdef bytes octets = encode_amqp10_value(value)
-        if self.block is not None:
-            raise TypeError("a section does not change")
         restore_amqp10_value(octets)
         amqp10_read(<const uint8_t*>PyBytes_AS_STRING(octets), &v)
         amqp10_hold_value(self, octets, &v)
@@ -632,7 +605,6 @@ cdef class Amqp10AmqpValue(Amqp10Held):
     @property
     def value(self):
         if self.cached is None:
-            self.check_built()
             self.cached = amqp10_value_of(self.block, &self.v, False)
         return self.cached
 
@@ -683,8 +655,6 @@ cdef class Amqp10AnnotatedMessage:
         cdef Amqp10Options options
         cdef Fault f
         cdef bytes octets
-        if self.block is not None:
-            raise TypeError("a Message does not change")
         try:
             if header is not None:
                 amqp10_put_composite(&o, header)
@@ -713,7 +683,6 @@ cdef class Amqp10AnnotatedMessage:
 
     def encode(self):
         """The octets: those it was decoded from, or the smallest if it was built (what was decoded stays as it was)."""
-        self.check_built()
         if self.m.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.m.octets, self.m.size)
@@ -816,13 +785,7 @@ cdef class Amqp10AnnotatedMessage:
     def __deepcopy__(self, memo):
         return self
 
-    cdef int check_built(self) except -1:
-        if self.block is None:
-            raise ValueError("a Message that was never built")
-        return 0
-
     cdef tuple values(self):
-        self.check_built()
         return (self.header, self.delivery_annotations, self.message_annotations, self.properties,
                 self.application_properties, self.body, self.footer)
 
@@ -886,7 +849,6 @@ cdef int amqp10_put_body(Octets* o, object body) except -1:
 cdef int amqp10_put_section(Octets* o, object section) except -1:
     if type(section) not in AMQP10_BODY_CLASSES:
         raise TypeError(f"body: Data, AmqpSequence and AmqpValue, not {type(section).__name__}")
-    (<Amqp10Held>section).check_built()
     amqp10_add_descriptor(o, <uint64_t>(AMQP10_SECTION_DATA + AMQP10_BODY_CLASSES.index(type(section))))
     amqp10_add_value(o, &(<Amqp10Held>section).v)
     return 0

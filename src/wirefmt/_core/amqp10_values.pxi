@@ -205,7 +205,6 @@ cdef class Amqp10Held:
 
     def encode(self):
         cdef Octets o
-        self.check_built()
         memset(&o, 0, sizeof(Octets))
         amqp10_add_value(&o, &self.v)
         try:
@@ -222,18 +221,11 @@ cdef class Amqp10Held:
     def __deepcopy__(self, memo):
         return self
 
-    cdef int check_built(self) except -1:
-        if self.block is None:
-            raise ValueError("a value that was never built")
-        return 0
-
     cdef int settle(self, Octets* o, int type) except -1:
         """Take the octets that a constructor wrote, if they are a value of STRICT's."""
         cdef Amqp10Options options
         cdef Fault f
         cdef bytes octets
-        if self.block is not None:
-            raise TypeError("a value does not change")
         octets = amqp10_written_octets(o)
         amqp10_strict_options(&options)
         if amqp10_parse_value(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options,
@@ -247,7 +239,7 @@ cdef class Amqp10Held:
         return 0
 
     cdef bint same(self, Amqp10Held other):
-        return self.block is not None and other.block is not None and amqp10_compare(&self.v, &other.v) == 0
+        return amqp10_compare(&self.v, &other.v) == 0
 
 
 cdef inline object amqp10_hold_value(Amqp10Held held, bytes block, const Amqp10Value* v):
@@ -274,7 +266,6 @@ cdef class Amqp10Sequence(Amqp10Held):
         cdef Amqp10Value v
         cdef list out
         if self.cached is None:
-            self.check_built()
             items = self.elements()
             out = []
             while amqp10_next(&items, &v):
@@ -382,13 +373,11 @@ cdef class Amqp10Array(Amqp10Sequence):
     @property
     def type(self):
         """Name of the elements' type: "uint"."""
-        self.check_built()
         return amqp10_type_name[amqp10_constructors[amqp10_primitive(self.v.inner)[0]].type].decode("ascii")
 
     @property
     def constructor(self):
         """The octet that says how elements are encoded: 0x52 for smalluint."""
-        self.check_built()
         return amqp10_primitive(self.v.inner)[0]
 
     @property
@@ -397,7 +386,6 @@ cdef class Amqp10Array(Amqp10Sequence):
         cdef const uint8_t* at
         cdef Amqp10Value v
         cdef list out = []
-        self.check_built()
         at = self.v.inner
         while at[0] == 0:
             amqp10_read(at + 1, &v)
@@ -428,7 +416,6 @@ cdef class Amqp10Array(Amqp10Sequence):
         """The elements, one at a time: none is kept."""
         cdef Amqp10Items items
         cdef Amqp10Value v
-        self.check_built()
         items = self.elements()
         while amqp10_next(&items, &v):
             yield amqp10_value_of(self.block, &v, False)
@@ -553,7 +540,6 @@ cdef class Amqp10Map(Amqp10Held):
         cdef Amqp10Value v
         cdef dict out
         if self.cached is None:
-            self.check_built()
             items = amqp10_items(&self.v)
             out = __Pyx_PyDict_NewPresized(items.left >> 1)
             while amqp10_next(&items, &v):
@@ -568,7 +554,6 @@ cdef class Amqp10Map(Amqp10Held):
         cdef Amqp10Items items
         cdef Amqp10Value v
         cdef list out = []
-        self.check_built()
         items = amqp10_items(&self.v)
         while amqp10_next(&items, &v):
             key = amqp10_value_of(self.block, &v, False)
@@ -651,7 +636,6 @@ cdef class Amqp10Described(Amqp10Held):
     @property
     def descriptor(self):
         cdef Amqp10Value v
-        self.check_built()
         amqp10_read(amqp10_descriptor(&self.v), &v)
         return amqp10_value_of(self.block, &v, False)
 
@@ -659,7 +643,6 @@ cdef class Amqp10Described(Amqp10Held):
     def value(self):
         cdef Amqp10Value v
         if self.cached is None:
-            self.check_built()
             amqp10_described(&self.v, &v)
             self.cached = amqp10_value_of(self.block, &v, False)
         return self.cached
@@ -806,7 +789,6 @@ cdef class Amqp10CompositeValue:
     def descriptor(self):
         """As it is written: a ULong, or a Symbol."""
         cdef Amqp10Value v
-        self.check_built()
         amqp10_read(self.begin + 1, &v)
         return amqp10_value_of(self.block, &v, False)
 
@@ -814,7 +796,6 @@ cdef class Amqp10CompositeValue:
     def value(self):
         """The fields as they are written, a List: nulls at the end too."""
         cdef Amqp10Value v
-        self.check_built()
         self.read_list(&v)
         value = amqp10_value_of(self.block, &v, False)
         if memchr(AMQP10_SECRET[self.shape], 1, AMQP10_FIELDS_MAX) != NULL:
@@ -823,7 +804,6 @@ cdef class Amqp10CompositeValue:
 
     def encode(self):
         """The octets: those it was decoded from, or the smallest if it was built. Of a performative the whole frame."""
-        self.check_built()
         if self.frame != NULL:
             return self.part(self.frame, self.frame_size)
         return self.part(self.begin, <size_t>(amqp10_skip(self.begin) - self.begin))
@@ -835,7 +815,6 @@ cdef class Amqp10CompositeValue:
 
     def __hash__(self):
         cdef Amqp10Value v
-        self.check_built()
         amqp10_read(self.begin, &v)
         return <Py_hash_t>(amqp10_hash(&v, 0) >> 1)
 
@@ -853,14 +832,7 @@ cdef class Amqp10CompositeValue:
 
     # ---- for the classes below
 
-    cdef int check_built(self) except -1:
-        if self.block is None:
-            raise ValueError(f"a {type(self).__name__} that was never built")
-        return 0
-
     cdef int check_new(self) except -1:
-        if self.block is not None:
-            raise TypeError(f"a {type(self).__name__} does not change")
         shape = AMQP10_SHAPE_OF_CLASS.get(type(self))
         if shape is None:
             raise TypeError("a composite is built by its own class")
@@ -879,7 +851,6 @@ cdef class Amqp10CompositeValue:
         cdef Amqp10Items items
         cdef Amqp10Value v
         cdef int i
-        self.check_built()
         self.read_list(&v)
         items = amqp10_items(&v)
         for i in range(shape.count):
@@ -894,15 +865,12 @@ cdef class Amqp10CompositeValue:
 
     cdef bint same(self, Amqp10CompositeValue other):
         cdef Amqp10Value a, b
-        self.check_built()
-        other.check_built()
         amqp10_read(self.begin, &a)
         amqp10_read(other.begin, &b)
         return amqp10_compare(&a, &b) == 0
 
     cdef list shown(self):
         """Constructor arguments, in the order of the specification; absent ones are left out."""
-        self.check_built()
         if not self.decoded:
             self.decode_fields()
         values = [<object>self.fields[i] for i in range(amqp10_shapes[self.shape].count)]
@@ -943,7 +911,6 @@ cdef object amqp10_composite_of(bytes block, const uint8_t* begin, int shape):
 
 
 cdef int amqp10_put_composite(Octets* o, Amqp10CompositeValue composite) except -1:
-    composite.check_built()
     add_octets(o, composite.begin, <size_t>(amqp10_skip(composite.begin) - composite.begin))
     return 0
 

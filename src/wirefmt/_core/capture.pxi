@@ -23,11 +23,11 @@ cdef enum:
     SEARCH_CREDIT = 64          # octets that may be looked at for each that arrives: the search stays linear
     CHAIN_STEPS = 16            # frames of a chain that are looked at all the same
     SEARCH_STEP = 1 << 16       # octets passed over before the window is moved up
-    FIRST_KEPT = 1 << 14        # octets kept of one direction until the other one says which protocol it is: RFC 6928's
-                                # initial window, 10 segments
+    # octets kept of one direction until the other one tells the protocol: RFC 6928's initial window, 10 segments
+    FIRST_KEPT = 1 << 14
     TLS_RECORD_MAX = 16384 + 2048       # octets of a record's content: RFC 5246, 6.2.3
-    LATE_SEARCH = 1 << 20       # octets of a connection that began before the capture, on a port of no protocol, in which
-                                # WebSocket frames are looked for
+    # octets of a connection that began before the capture, on a port of no protocol, that WebSocket frames are looked for in
+    LATE_SEARCH = 1 << 20
     PENDING_KEPT = 2048         # octets of room a direction keeps for its next partial frame
     NAMES_MAX = 1 << 24         # capture files
     BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets. So many and one message more fit,
@@ -398,8 +398,8 @@ cdef class CaptureDecoder(Reassembler):
             "bytes": c.bytes, "files": c.files, "packets": c.packets, "packets_of_other_slices": c.other_slices,
             "rows": self.table.all_rows, "batches": c.batches, "malformed": self.table.status_rows[<int>ROW_MALFORMED],
             "gap_rows": self.table.status_rows[<int>ROW_GAP], "partial": self.table.status_rows[<int>ROW_PARTIAL],
-            "websocket_flows": c.websockets, "carrier_octets": c.carrier_octets, "messages_limited": c.messages_limited,
-            "capture_faults": c.capture_faults,
+            "websocket_flows": c.websockets, "carrier_octets": c.carrier_octets,
+            "messages_limited": c.messages_limited, "capture_faults": c.capture_faults,
         }
         stats.update(self.reassembly_stats())
         stats["buffered"] += self.deferred_octets

@@ -586,7 +586,7 @@ cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n, bint anew) no
             x.payload.at = start
             x.payload.size = <uint32_t>(p + n - start)
             break
-    if m.header.shape and not x.stored:
+    if m.header.shape:
         convert_keep_header(x, &m.header)
     start = m.at[AMQP10_SECTION_DELIVERY_ANNOTATIONS - AMQP10_SECTION_FIRST]
     if start != NULL:
@@ -603,9 +603,9 @@ cdef void convert_keep_header(Converter* x, const Amqp10Composite* header) noexc
     cdef ConvertValue v
     cdef int i
     convert_plain(&v)
-    x.has_header = True
+    x.has_header = not x.stored
     for i in range(5):
-        if not amqp10_field(header, i, &field):
+        if convert_is_stored(x, i) or not amqp10_field(header, i, &field):
             continue
         convert_of_amqp10(&field, &v)
         x.field = <uint8_t>(C10_DURABLE + i)

@@ -118,6 +118,12 @@ cdef inline bint convert_may_follow(int code, int before) noexcept nogil:
     return code > before
 
 
+cdef inline bint convert_is_stored(const Converter* x, int i) noexcept nogil:
+    """A queue keeps no header: the broker has noted durable, priority and ttl, and gives them back with the message (but to
+    MQTT durable alone)."""
+    return x.stored and i <= (0 if x.target == CONVERT_MQTT5 else 2)
+
+
 cdef int convert_take_header(Converter* x, const Amqp10Message* m) noexcept nogil:
     cdef ConvertValue v
     cdef Amqp10Value field
@@ -125,7 +131,7 @@ cdef int convert_take_header(Converter* x, const Amqp10Message* m) noexcept nogi
     convert_plain(&v)
     for i in range(5):
         status = OK
-        if not x.stored and m.header.shape and amqp10_field(&m.header, i, &field):
+        if m.header.shape and not convert_is_stored(x, i) and amqp10_field(&m.header, i, &field):
             convert_of_amqp10(&field, &v)
             status = convert_take(x, C10_DURABLE + i, &v)
         elif i == 0:

@@ -252,8 +252,6 @@ cdef class MqttSubscription:
     __match_args__ = ("topic_filter", "qos", "no_local", "retain_as_published", "retain_handling")
 
     def __init__(self, str topic_filter not None, qos=0, no_local=False, retain_as_published=False, retain_handling=0):
-        if self.topic_filter is not None:
-            raise TypeError("a Subscription does not change")
         self.qos = <int>whole_number(qos, 3, "qos")
         self.retain_handling = <int>whole_number(retain_handling, 3, "retain_handling")
         self.no_local = no_local
@@ -313,8 +311,6 @@ cdef class MqttWill:
     __match_args__ = ("topic", "payload", "qos", "retain", "properties")
 
     def __init__(self, str topic not None, payload=b"", qos=0, retain=False, properties=()):
-        if self.topic is not None:
-            raise TypeError("a Will does not change")
         self.payload = take_block(payload)
         self.qos = <int>whole_number(qos, 3, "will.qos")
         self.retain = retain
@@ -424,20 +420,17 @@ cdef class MqttMessage:
     @property
     def remaining_length(self):
         cdef uint32_t remaining = 0
-        if self.frame != NULL:
-            read_varint(self.frame + 1, self.size - 1, &remaining)
+        read_varint(self.frame + 1, self.size - 1, &remaining)
         return remaining
 
     def encode(self):
         """The octets of the packet: those it was decoded from, or the canonical ones if it was built."""
-        self.check_built()
         if self.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.frame, self.size)
 
     def detach(self):
         """An equal packet that holds only its own octets, not the block (a large read, say) it lies in."""
-        self.check_built()
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
         return restore_mqtt(self.encode(), self.version_, self.side, self.noted)
@@ -496,16 +489,10 @@ cdef class MqttMessage:
 
     # ---- for the classes below
 
-    cdef int check_built(self) except -1:
-        if self.frame == NULL:
-            raise ValueError("a packet that was never built")
-        return 0
-
     cdef int parsed(self, MqttPacket* m) except -1:
         """Read the packet again, for fields that are not kept at hand."""
         cdef MqttOptions o
         cdef Fault f
-        self.check_built()
         plain_options(&o, self.version_, -1, 0)
         if mqtt_parse(self.frame, self.size, &o, m, &f) != OK:
             raise_fault(&MQTT_TABLES, &f, 0)
@@ -516,8 +503,6 @@ cdef class MqttMessage:
         cdef MqttOptions o
         cdef MqttPacket m
         cdef Fault f
-        if self.block is not None:
-            raise TypeError("a packet does not change")
         plain_options(&o, version, -1, 1)
         o.only_version = 1
         if mqtt_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:

@@ -293,14 +293,12 @@ cdef class NsqMessage:
 
     def encode(self):
         """The octets: those it was decoded from, or the canonical ones if it was built."""
-        self.check_built()
         if self.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.frame, self.size)
 
     def detach(self):
         """An equal one that holds only its own octets, not the block (a large read, say) it lies in."""
-        self.check_built()
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
         return restore_nsq(self.encode(), self.kind_ >= NSQ_FRAMES, self.noted)
@@ -364,16 +362,10 @@ cdef class NsqMessage:
 
     # ---- for the classes below
 
-    cdef int check_built(self) except -1:
-        if self.frame == NULL:
-            raise ValueError("never built")
-        return 0
-
     cdef int parsed(self, NsqUnit* m) except -1:
         """Read it again, for fields that are not kept at hand."""
         cdef NsqOptions o
         cdef Fault f
-        self.check_built()
         nsq_plain_options(&o, NSQ_SERVER if self.kind_ >= NSQ_FRAMES else NSQ_CLIENT, 0)
         if nsq_parse(self.frame, self.size, &o, m, &f) != OK:
             raise_fault(&NSQ_TABLES, &f, 0)
@@ -385,8 +377,6 @@ cdef class NsqMessage:
         cdef NsqUnit m
         cdef Fault f
         cdef char text[256]
-        if self.block is not None:
-            raise TypeError("it does not change")
         nsq_plain_options(&o, side, 1)
         if nsq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
             raise EncodeError(text[:fault_text(&NSQ_TABLES, &f, 0, text, sizeof(text))].decode("utf-8"))
@@ -478,7 +468,6 @@ cdef class NsqMembers(NsqCommand):
         cdef NsqMember m
         cdef object found = None
         cdef int begun
-        self.check_built()
         begun = nsq_json_begin(&j, self.body_span.at, self.body_span.size)
         while begun == NSQ_JSON_OBJECT and nsq_json_next(&j, &m):
             if nsq_member_row(&m.name) == row and m.type != NSQ_JSON_NULL:
@@ -518,14 +507,12 @@ cdef class NsqIdentify(NsqMembers):
 
     @property
     def members(self):
-        self.check_built()
         if self.cached is None:
             self.cached = nsq_members_of(self.body_span.at, self.body_span.size)
         return self.cached
 
     @property
     def body(self):
-        self.check_built()
         return octets_of(self.body_span.at, self.body_span.size)
 
     @property
@@ -605,7 +592,6 @@ cdef class NsqAuth(NsqCommand):
 
     @property
     def secret(self):
-        self.check_built()
         return octets_of(self.body_span.at, self.body_span.size)
 
 
@@ -718,7 +704,6 @@ cdef class NsqMultiPublish(NsqCommand):
     def bodies(self):
         cdef const uint8_t* p = self.body_span.at
         cdef const uint8_t* end = p + self.body_span.size
-        self.check_built()
         if self.cached is None:
             out = []
             while p < end:
@@ -844,12 +829,10 @@ cdef class NsqFrame(NsqMessage):
 
     @property
     def frame_type(self):
-        self.check_built()
         return <int32_t>load_u32(self.frame + 4)
 
     @property
     def data(self):
-        self.check_built()
         return octets_of(self.frame + 8, self.size - 8)
 
 
@@ -874,14 +857,12 @@ cdef class NsqResponse(NsqFrame):
 
     @property
     def members(self):
-        self.check_built()
         if self.cached is None:
             self.cached = (nsq_members_of(self.body_span.at, self.body_span.size),)
         return self.cached[0]
 
     @property
     def is_heartbeat(self):
-        self.check_built()
         return nsq_is_heartbeat(&self.body_span)
 
 
@@ -911,7 +892,6 @@ cdef class NsqError(NsqFrame):
     @property
     def fatal(self):
         cdef int row
-        self.check_built()
         row = nsq_error_row(&self.body_span)
         return bool(nsq_errors[row].fatal) if row >= 0 else None
 

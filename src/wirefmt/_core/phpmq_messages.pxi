@@ -97,14 +97,12 @@ cdef class PhpmqObject:
 
     def encode(self):
         """The octets: those it was decoded from, or those the library writes if it was built."""
-        self.check_built()
         if self.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.frame, self.size)
 
     def detach(self):
         """An equal message that holds only its own octets, not the block (a large read, say) it lies in."""
-        self.check_built()
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
         return restore_phpmq(self.encode(), self.noted)
@@ -185,7 +183,6 @@ cdef class PhpmqObject:
                       for name in type(self).__match_args__])
 
     cdef object content_bytes_of(self):
-        self.check_built()
         return octets_of(self.content_span.at, self.content_span.size) if self.content_span.at != NULL else None
 
     def __eq__(self, other):
@@ -215,15 +212,9 @@ cdef class PhpmqObject:
 
     # ---- for the classes below
 
-    cdef int check_built(self) except -1:
-        if self.frame == NULL:
-            raise ValueError("a message that was never built")
-        return 0
-
     cdef int parsed(self, PhpmqMessage* m) except -1:
         cdef PhpmqOptions o
         cdef Fault f
-        self.check_built()
         phpmq_plain_options(&o, -1, 0)
         if phpmq_parse(self.frame, self.size, &o, m, &f) != OK:
             raise_fault(&PHPMQ_TABLES, &f, 0)
@@ -235,8 +226,6 @@ cdef class PhpmqObject:
         cdef PhpmqMessage m
         cdef Fault f
         cdef char text[256]
-        if self.block is not None:
-            raise TypeError("a message does not change")
         phpmq_plain_options(&o, -1, 1)
         if phpmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
             raise EncodeError(text[:fault_text(&PHPMQ_TABLES, &f, 0, text, sizeof(text))].decode("utf-8"))
@@ -282,7 +271,6 @@ cdef class PhpmqCarrier(PhpmqQueued):
 
     @property
     def content(self):
-        self.check_built()
         return PyMemoryView_FromObject(self) if self.content_span.at != NULL else None
 
     @property

@@ -335,8 +335,6 @@ cdef class RocketmqMessageExt:
         cdef bytes store = address_octets(store_host[0], "store_host")
         cdef int magic = given_version(version, len(text))
         cdef int64_t flags = number32(sys_flag, "sys_flag")
-        if self.block is not None:
-            raise TypeError("a message does not change")
         flags &= ~<int64_t>(ROCKETMQ_BORN_V6 | ROCKETMQ_STORE_V6)
         flags |= (ROCKETMQ_BORN_V6 if len(born) == 16 else 0) | (ROCKETMQ_STORE_V6 if len(store) == 16 else 0)
         w.put_u32(0)
@@ -371,11 +369,6 @@ cdef class RocketmqMessageExt:
         if rocketmq_read_message(p, p, p + PyBytes_GET_SIZE(octets), 0, &self.m, &f) != OK:
             raise rocketmq_encode_error(&f)
         self.block = octets
-        return 0
-
-    cdef int check_built(self) except -1:
-        if self.block is None:
-            raise ValueError("a message that was never built")
         return 0
 
     # ---- fields
@@ -428,12 +421,10 @@ cdef class RocketmqMessageExt:
 
     @property
     def born_host(self):
-        self.check_built()
         return address_text(self.m.born_host.at, self.m.born_host.size), self.m.born_port
 
     @property
     def store_host(self):
-        self.check_built()
         return address_text(self.m.store_host.at, self.m.store_host.size), self.m.store_port
 
     @property
@@ -454,7 +445,6 @@ cdef class RocketmqMessageExt:
 
     @property
     def topic(self):
-        self.check_built()
         return rocketmq_utf8(self.m.topic.at, self.m.topic.size)
 
     @property
@@ -466,7 +456,6 @@ cdef class RocketmqMessageExt:
     @property
     def properties_string(self):
         """The properties as they stand in the message; "" if there are none."""
-        self.check_built()
         return PyUnicode_DecodeUTF8(<const char*>self.m.properties.at, self.m.properties.size, "replace")
 
     # ---- what properties say
@@ -485,7 +474,6 @@ cdef class RocketmqMessageExt:
     @property
     def offset_msg_id(self):
         """The id the broker gave: its address and the physical offset."""
-        self.check_built()
         return rocketmq_id(&self.m)
 
     @property
@@ -498,7 +486,6 @@ cdef class RocketmqMessageExt:
 
     def encode(self):
         """The octets: those it was read from, or those of a constructor."""
-        self.check_built()
         return PyBytes_FromStringAndSize(<const char*>self.m.at, self.m.size)
 
     cdef tuple values(self):
@@ -515,7 +502,6 @@ cdef class RocketmqMessageExt:
         return self.values() == that.values()
 
     def __hash__(self):
-        self.check_built()
         return hash((self.topic, self.body, self.m.queue_id, self.m.queue_offset, self.m.physical_offset))
 
     def __repr__(self):
@@ -692,8 +678,6 @@ cdef class RocketmqBatchMessage:
     __match_args__ = ("body", "properties", "flag")
 
     def __init__(self, *, body=b"", properties=None, flag=0):
-        if self.body is not None:
-            raise TypeError("a message does not change")
         self.flag = number32(flag, "flag")
         self.properties_string = properties_octets(properties).decode("utf-8", "replace")
         self.body = take_block(body)

@@ -83,8 +83,6 @@ cdef class RocketmqHeader:
     __match_args__ = ()
 
     def __init__(self, **values):
-        if self.items is not None:
-            raise TypeError("a header does not change")
         items = []
         for _, name, type_name, required in self.FIELDS:
             value = values.pop(name, None)
@@ -125,15 +123,10 @@ cdef class RocketmqHeader:
     def ext_fields(self):
         """The fields as texts, in the order of the class, without those that are None."""
         cdef dict out = {}
-        for (wire, _, _, _), value in zip(self.FIELDS, self.built()):
+        for (wire, _, _, _), value in zip(self.FIELDS, self.items):
             if value is not None:
                 out[wire] = ("true" if value else "false") if isinstance(value, bool) else str(value)
         return out
-
-    cdef tuple built(self):
-        if self.items is None:
-            raise ValueError("a header that was never built")
-        return self.items
 
     def __eq__(self, other):
         if type(self) is not type(other):
@@ -144,12 +137,12 @@ cdef class RocketmqHeader:
         return hash((type(self), self.items))
 
     def __repr__(self):
-        shown = [f"{name}={shown_entry(name, value)!r}" for (_, name, _, _), value in zip(self.FIELDS, self.built())
+        shown = [f"{name}={shown_entry(name, value)!r}" for (_, name, _, _), value in zip(self.FIELDS, self.items)
                  if value is not None]
         return f"rocketmq.{type(self).__name__}({', '.join(shown)})"
 
     def __reduce__(self):
-        return restore_rocketmq_header, (type(self).__name__, self.built())
+        return restore_rocketmq_header, (type(self).__name__, self.items)
 
     def __copy__(self):
         return self
@@ -183,7 +176,7 @@ def restore_rocketmq_header(str name not None, tuple items not None):
 
 cdef object header_field(str name, str type_name, bint required):
     def field(RocketmqHeader self not None):
-        return self.built()[self.PLACES[name]]
+        return self.items[self.PLACES[name]]
     return property(field, doc=type_name + ("" if required else ", or None"))
 
 

@@ -76,8 +76,6 @@ cdef class RocketmqBody:
     __match_args__ = ()
 
     def __init__(self, **values):
-        if self.items is not None:
-            raise TypeError("a body does not change")
         items = []
         for _, name, type_name in self.FIELDS:
             items.append(typed_value(type_name, values.pop(name, None), type(self).__name__, name))
@@ -108,15 +106,10 @@ cdef class RocketmqBody:
     cpdef dict to_json(self):
         """The members as a dict of plain values, without those that are None."""
         cdef dict out = {}
-        for (member, _, _), value in zip(self.FIELDS, self.built()):
+        for (member, _, _), value in zip(self.FIELDS, self.items):
             if value is not None:
                 out[member] = plain_value(value)
         return out
-
-    cdef tuple built(self):
-        if self.items is None:
-            raise ValueError("a body that was never built")
-        return self.items
 
     def __eq__(self, other):
         if type(self) is not type(other):
@@ -127,7 +120,7 @@ cdef class RocketmqBody:
         return hash(self.encode())
 
     def __repr__(self):
-        shown = [f"{name}={shown_member(shown_entry(name, value))}" for (_, name, _), value in zip(self.FIELDS, self.built())
+        shown = [f"{name}={shown_member(shown_entry(name, value))}" for (_, name, _), value in zip(self.FIELDS, self.items)
                  if value is not None]
         return f"rocketmq.{type(self).__name__}({', '.join(shown)})"
 
@@ -155,7 +148,7 @@ def restore_rocketmq_body(str name not None, dict members not None):
 
 cdef object body_member(object i, str type_name):
     def member(RocketmqBody self not None):
-        return self.built()[i]
+        return self.items[i]
     return property(member, doc=type_name + ", or None")
 
 

@@ -141,8 +141,6 @@ cdef class RocketmqCommand:
         cdef size_t header_size
         # the Java code's map has 16 places at first; 256 if a hook has put a field into it before the header class does
         cdef uint32_t room = 16 if ext_fields is None or header is None else 256
-        if self.block is not None:
-            raise TypeError("a command does not change")
         if serialize_type not in ROCKETMQ_SERIALIZE_NAMES:
             raise EncodeError(f"serialize_type is 'JSON' or 'ROCKETMQ', not {serialize_type!r}")
         w.put_u32(0)
@@ -170,11 +168,6 @@ cdef class RocketmqCommand:
                           &f) != OK:
             raise rocketmq_encode_error(&f)
         self.block = octets
-        return 0
-
-    cdef int check_built(self) except -1:
-        if self.block is None:
-            raise ValueError("a command that was never built")
         return 0
 
     # ---- the header
@@ -205,7 +198,6 @@ cdef class RocketmqCommand:
 
     @property
     def remark(self):
-        self.check_built()
         return rocketmq_text(&self.m.remark)
 
     @property
@@ -276,7 +268,6 @@ cdef class RocketmqCommand:
     @property
     def body(self):
         """A read-only memoryview; None if there is no octet of it."""
-        self.check_built()
         return None if self.m.body.at == NULL else PyMemoryView_FromObject(self)
 
     def body_bytes(self):
@@ -292,14 +283,12 @@ cdef class RocketmqCommand:
 
     def encode(self):
         """The octets: those it was decoded from, or those of a constructor, as the Java code would write them."""
-        self.check_built()
         if self.m.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return PyBytes_FromStringAndSize(<const char*>self.m.frame, self.m.size)
 
     def detach(self):
         """An equal command that holds only its own octets, not the block it lies in."""
-        self.check_built()
         return self if self.m.size == PyBytes_GET_SIZE(self.block) else restore_rocketmq(self.encode())
 
     cdef tuple values(self):

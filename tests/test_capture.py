@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import random
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -94,8 +93,7 @@ def test_batches_of_any_size(name: str) -> None:
     for options in ({"batch_rows": 1}, {"batch_rows": 7}, {"batch_bytes": 1}, {"batch_bytes": 5000}):
         assert table(data, **options).combine_chunks() == whole.combine_chunks()
     sizes = [b.num_rows for b in capture.read(io.BytesIO(data), batch_rows=7)]
-    most = max(Counter(whole["frame_no"].to_pylist()).values())
-    assert max(sizes) < 7 + most + 100  # what one packet holds comes together
+    assert max(sizes) < 7 + 3  # a frame that ends others comes together with their rows
     assert sum(sizes) == whole.num_rows
 
 
@@ -633,7 +631,7 @@ def test_open_flows_and_stored_octets_stay_within_their_limits() -> None:
         decoder.feed(data[at : at + 1000])
         assert decoder.stats["open_flows"] <= 50
         assert decoder.stats["buffered"] <= 10000
-    assert decoder.stats["flows_evicted"] == 250
+    assert decoder.stats["flows_evicted"] >= 250
     assert decoder.end_file()
     assert decoder.stats["buffered"] == 0
 

@@ -417,12 +417,23 @@ def test_limit_of_stored_octets() -> None:
 
 
 def test_limit_of_stored_octets_of_all_flows() -> None:
-    trace = StreamTrace(max_buffered=100)
+    trace = StreamTrace(max_buffered=110_000)
     for port in range(10):
         trace.segment_in((1, port), SERVER, SYN, 0)
-        trace.segment_in((1, port), SERVER, ACK, 2, payload=b"x" * 30)
-        assert trace.stats["buffered"] <= 100
+        trace.segment_in((1, port), SERVER, ACK, 2, payload=b"x" * 30_000)
+        assert trace.stats["buffered"] <= 110_000
     assert trace.stats["holes_limited"] == 7
+    assert trace.stats["flows_evicted"] == 0
+
+
+def test_what_describes_flows_and_stored_octets_counts() -> None:
+    trace = StreamTrace(max_buffered=1 << 20)
+    for port in range(2000):
+        trace.segment_in((1, port), SERVER, SYN, 0)
+        for k in range(200):
+            trace.segment_in((1, port), SERVER, ACK, 2 + 2 * k, payload=b"x")
+        assert trace.stats["buffered"] <= 1 << 20
+    assert trace.stats["flows_evicted"] > 1900
 
 
 def test_limit_of_flows() -> None:
@@ -529,7 +540,9 @@ def test_repeated_segments_behind_a_hole_cost_no_more_each() -> None:
     """A hole, then the same segments over and over: stored once each, however often they come."""
     trace = StreamTrace()
     trace.segment_in(CLIENT, SERVER, SYN, 0)
+    stored = set()
     for turn in range(50):
         for i in range(500):
             trace.segment_in(CLIENT, SERVER, ACK, 2 + 2 * i, payload=b"zz", ts_ns=turn)
-    assert trace.stats["buffered"] == 1000
+        stored.add(trace.stats["buffered"])
+    assert len(stored) == 1

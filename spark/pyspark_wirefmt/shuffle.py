@@ -9,6 +9,7 @@ as a whole is decoded there.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -135,11 +136,23 @@ def _decoder(hashed: str, names: list[str], options: Options, columns: list[str]
         yield from _ended(decoder)
         if (made := decoder.take(final=True)) is not None:
             yield made
+        _warn_of_equal_hashes(decoder.stats["equal_flow_hashes"])
 
     def decode_in_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from plan.messages(decode(b for b in batches if b.num_rows), options, columns)
 
     return decode_in_arrow
+
+
+def _warn_of_equal_hashes(count: int) -> None:
+    """Flows of equal hash are in one partition, however many they are. They do not occur by chance."""
+    if count:
+        warnings.warn(
+            f"{count} connections have the flow hash of another one: their addresses were chosen so, and one task decodes "
+            "all of them",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _fed(decoder: CaptureDecoder, rows: memoryview) -> Iterator[Any]:

@@ -32,6 +32,8 @@ from wirefmt._core.words cimport hash_octets, is_ascii, mix, same_octets
 # ---- what every protocol room stands on
 # Fault -> exception; the only room that raises DecodeError
 include "_core/faults.pxi"
+# random keys of hash tables
+include "_core/seed.pxi"
 # objects refuse a second call while the first works
 include "_core/calls.pxi"
 # growable output
@@ -195,6 +197,8 @@ include "_core/phpmq_capture.pxi"
 include "_core/rocketmq_capture.pxi"
 # a row for each protocol a capture may hold
 include "_core/protocols.pxi"
+# what waits until a full batch has been taken
+include "_core/deferred.pxi"
 # streams -> protocol -> message table
 include "_core/capture.pxi"
 

@@ -43,10 +43,9 @@ cdef struct Amqp091Contents:        # of one direction, by age
     bint lost                       # there is a hole somewhere before: methods may be missing
 
 
-cdef struct Amqp091Connection:      # what a capture knows of one connection
+cdef struct Amqp091Connection:      # what a capture knows of one connection: a ProtocolState, flow.held is first
     Amqp091Flow flow
     uint32_t frame_max              # 0: not negotiated yet, or no limit
-    int64_t held                    # octets of the contents
     Amqp091Contents contents[2]     # by direction
 
 
@@ -146,6 +145,11 @@ cdef inline Amqp091Content* amqp091_content_of(Amqp091Contents* d, uint16_t chan
     return k
 
 
+cdef inline int64_t amqp091_content_octets(const Amqp091Content* k) noexcept nogil:
+    """Memory of a content."""
+    return <int64_t>(sizeof(Amqp091Content) + k.octets.room + k.body.room + 3 * BLOCK_OCTETS)
+
+
 cdef Amqp091Content* amqp091_begin_content(Amqp091Connection* c, Amqp091Contents* d, const MessageContext* m,
                                            uint16_t channel) noexcept nogil:
     """A new content; NULL without memory. There is room for it: see amqp091_make_room."""
@@ -157,7 +161,7 @@ cdef Amqp091Content* amqp091_begin_content(Amqp091Connection* c, Amqp091Contents
         k = <Amqp091Content*>calloc(1, sizeof(Amqp091Content))
         if k == NULL:
             return NULL
-    c.held += sizeof(Amqp091Content)
+        c.flow.held += amqp091_content_octets(k)
     k.next = NULL
     k.before = d.last
     if d.last != NULL:
@@ -189,11 +193,11 @@ cdef void amqp091_end_content(Amqp091Connection* c, Amqp091Contents* d, Amqp091C
     else:
         d.last = k.before
     d.count -= 1
-    c.held -= <int64_t>(sizeof(Amqp091Content) + k.octets.size + k.body.size)
     if d.spare == NULL and k.octets.room <= AMQP091_SPARE_MAX and k.body.room <= AMQP091_SPARE_MAX and \
             not k.octets.failed and not k.body.failed:
         d.spare = k
     else:
+        c.flow.held -= amqp091_content_octets(k)
         amqp091_free_content(k)
 
 
@@ -211,10 +215,11 @@ cdef void amqp091_add_frame(Amqp091Connection* c, Amqp091Content* k, const Messa
     amqp091_count_frame(k, m, frame)
     if not readable:
         return
+    c.flow.held -= amqp091_content_octets(k)
     add_octets(&k.octets, frame.frame, frame.size)
+    c.flow.held += amqp091_content_octets(k)
     if k.octets.failed:
         return
-    c.held += frame.size
     if frame.type == AMQP091_FRAME_METHOD:
         k.method = frame[0]
     else:
@@ -247,9 +252,9 @@ cdef void amqp091_add_body(MessageTable t, Amqp091Connection* c, Amqp091Content*
     elif t.options.payload_max >= 0:
         most = min(most, <uint64_t>t.options.payload_max)
     n = min(<size_t>body.size, <size_t>most - k.body.size if k.body.size < most else 0)
+    c.flow.held -= amqp091_content_octets(k)
     add_octets(&k.body, body.at, n)
-    if not k.body.failed:
-        c.held += <int64_t>n
+    c.flow.held += amqp091_content_octets(k)
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -359,7 +364,7 @@ cdef void amqp091_put_alone(MessageTable t, const MessageContext* m, Amqp091Conn
 
 # ------------------------------------------------------------------------------------------------ what a capture asks
 
-cdef void amqp091_put(MessageTable t, const MessageContext* m, void* state, bint strict,
+cdef bint amqp091_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                       const uint8_t* p, size_t n) noexcept nogil:
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Contents* d = &c.contents[m.direction]
@@ -375,7 +380,7 @@ cdef void amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
     amqp091_options(&o, strict, m.direction)
     if amqp091_parse(p, n, &o, &frame, &f) != OK:
         amqp091_put_faulty(t, m, c, &frame, &f)
-        return
+        return True
     memset(&idle, 0, sizeof(idle))
     if frame.type != AMQP091_FRAME_HEARTBEAT and frame.type != AMQP091_PROTOCOL_HEADER:
         k = amqp091_content_of(d, frame.channel)
@@ -394,7 +399,7 @@ cdef void amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
         amqp091_put_content(t, c, d, k, NULL, ROW_PARTIAL, amqp091_check_text[f.check],
                             strlen(amqp091_check_text[f.check]))
         if f.check == AMQP091_CHECK_BODY_EXCEEDS:
-            return
+            return True
         k = NULL
         channel = &idle
         fold = amqp091_fold(channel, &frame, 0, &f)
@@ -406,17 +411,17 @@ cdef void amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
             amqp091_put_alone(t, m, c, &frame, ROW_OK, text, <size_t>min(size, <int>sizeof(text) - 1))
         else:
             amqp091_put_alone(t, m, c, &frame, ROW_OK, NULL, 0)
-        return
+        return True
     if fold == AMQP091_UNEXPECTED and frame.type == AMQP091_FRAME_BODY:
         size = fault_text(&AMQP091_TABLES, &f, 0, text, sizeof(text))
         if d.lost:
             size = snprintf(text, sizeof(text), "content whose header was not captured")
         amqp091_put_alone(t, m, c, &frame, ROW_PARTIAL if d.lost else ROW_MALFORMED, text, <size_t>size)
-        return
+        return True
     if k == NULL:
         k = amqp091_new_content(t, c, d, m, frame.channel)
         if k == NULL:
-            return
+            return True
         if fold == AMQP091_UNEXPECTED:                  # a header without its method
             k.lacks_method = True
             k.state.stage = AMQP091_AWAITS_HEADER
@@ -433,6 +438,7 @@ cdef void amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
             amqp091_add_body(t, c, k, &frame.payload)
     if fold == AMQP091_COMPLETES:
         amqp091_put_content(t, c, d, k, &frame.payload if frame.type == AMQP091_FRAME_BODY else NULL, ROW_OK, NULL, 0)
+    return True
 
 
 cdef Amqp091Content* amqp091_new_content(MessageTable t, Amqp091Connection* c, Amqp091Contents* d,
@@ -488,7 +494,7 @@ cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Con
         amqp091_put_content(t, c, d, k, NULL, ROW_MALFORMED, NULL, 0)
 
 
-cdef void amqp091_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint amqp091_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                            const char* text, size_t text_size) noexcept nogil:
     """The beginning of a frame. If a content is under way on its channel, it ends with it."""
     cdef Amqp091Connection* c = <Amqp091Connection*>state
@@ -513,27 +519,30 @@ cdef void amqp091_put_part(MessageTable t, const MessageContext* m, void* state,
             k.state.body_have += part.size
         amqp091_put_content(t, c, d, k, &part if frame.type == AMQP091_FRAME_BODY else NULL, ROW_PARTIAL, text, text_size)
         d.lost = True                               # more bodies may follow
-        return
+        return True
     if frame.type == AMQP091_FRAME_METHOD and n >= 11:
         frame.method = <uint8_t>amqp091_method_of(load_u16(p + 7), load_u16(p + 9))
     d.lost = True
     amqp091_put_alone(t, m, c, &frame, ROW_PARTIAL, text, text_size)
+    return True
 
 
-cdef void amqp091_flush(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil:
+cdef bint amqp091_flush(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil:
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Contents* d = &c.contents[direction]
     d.lost = True
     while d.first != NULL:
+        if t.is_full():
+            return False
         amqp091_put_content(t, c, d, d.first, NULL, ROW_PARTIAL, text, text_size)
-
-
-cdef int64_t amqp091_held(void* state) noexcept nogil:
-    return (<Amqp091Connection*>state).held
+    return True
 
 
 cdef void* amqp091_open_connection() noexcept nogil:
-    return calloc(1, sizeof(Amqp091Connection))
+    cdef Amqp091Connection* c = <Amqp091Connection*>calloc(1, sizeof(Amqp091Connection))
+    if c != NULL:
+        c.flow.held = sizeof(Amqp091Connection) + BLOCK_OCTETS
+    return c
 
 
 cdef void amqp091_close_connection(void* state) noexcept nogil:
@@ -548,7 +557,7 @@ cdef void amqp091_close_connection(void* state) noexcept nogil:
             c.contents[d].first = k.next
             amqp091_free_content(k)
         amqp091_free_content(c.contents[d].spare)
-    amqp091_flow_clear(&c.flow)
+    free(<void*>c.flow.client_id.at)
     free(c)
 
 
@@ -569,7 +578,6 @@ cdef Protocol amqp091_protocol():
     row.put = amqp091_put
     row.put_part = amqp091_put_part
     row.flush = amqp091_flush
-    row.held = amqp091_held
     row.open = amqp091_open_connection
     row.close = amqp091_close_connection
     row.fault_text = amqp091_fault_text

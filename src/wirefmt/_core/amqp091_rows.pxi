@@ -9,6 +9,7 @@ from wirefmt.spec.table import AMQP091_FIELDS as AMQP091_STRUCT_FIELDS, AMQP091_
 
 
 cdef struct Amqp091Flow:            # what one TCP connection has told us
+    int64_t held                    # octets of memory: client_id, and what the owner adds
     Text client_id                  # connection_name of the client's properties: RabbitMQ's convention
 
 
@@ -59,12 +60,6 @@ cdef int fill_amqp091_rows() except -1:
 fill_amqp091_rows()
 
 
-cdef void amqp091_flow_clear(Amqp091Flow* flow) noexcept nogil:
-    """Free what the flow holds; it is as new then."""
-    free(<void*>flow.client_id.at)
-    memset(flow, 0, sizeof(Amqp091Flow))
-
-
 cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091Frame* m) noexcept nogil:
     """connection.start-ok: the name that the client gave to its connection."""
     cdef const Amqp091ArgumentRow* a = amqp091_find_argument(m, AMQP091_ARGUMENT_CLIENT_PROPERTIES)
@@ -80,8 +75,10 @@ cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091Frame* m) noexcep
         return
     memset(o.at + o.size - <size_t>TEXT_PAD, 0, TEXT_PAD)
     free(<void*>flow.client_id.at)
+    flow.held -= text_octets(&flow.client_id)
     flow.client_id.at = o.at
     flow.client_id.size = <int64_t>o.size - TEXT_PAD
+    flow.held += text_octets(&flow.client_id)
 
 
 # ------------------------------------------------------------------------------------------------ methods

@@ -11,7 +11,7 @@
 # their payload does not begin with a section of a message; such a delivery is a `partial` row without a message. One that
 # stops has the sections that are whole, and what there is of its data.
 #
-# Uses: be, status, octets, faults, table, protocol, amqp10, amqp10_rows, detail,
+# Uses: be, status, octets, seed, faults, table, protocol, amqp10, amqp10_rows, detail,
 # amqp10_detail. Included by _core.pyx.
 
 cdef enum:
@@ -56,16 +56,17 @@ cdef struct Amqp10Link:             # what an attach said
     uint64_t key                    # direction of the attach, channel, handle
     uint32_t size
     uint8_t* address                # as UTF-8
+    size_t room                     # octets allocated at `address`
 
 
-cdef struct Amqp10Connection:       # what a capture knows of one connection
+cdef struct Amqp10Connection:       # what a capture knows of one connection: a ProtocolState
+    int64_t held                    # octets of memory: all of this
     Text client_id                  # the client's container-id
     uint32_t frame_max[2]           # by direction of the frames: what the receiver takes; 0: not known
     Amqp10Unfinisheds unfinished[2]  # by direction
     Amqp10Link* links[AMQP10_LINK_BUCKETS]
     int link_count
     int64_t link_octets
-    int64_t held                    # octets of unfinished deliveries
 
 
 # ------------------------------------------------------------------------------------------------ frames
@@ -158,7 +159,12 @@ cdef inline uint64_t amqp10_link_key(int direction, uint16_t channel, uint64_t h
 
 
 cdef inline int amqp10_link_bucket(uint64_t key) noexcept nogil:
-    return <int>((key * <uint64_t>0x9E3779B97F4A7C15) >> 60)
+    return <int>keyed_place(key, AMQP10_LINK_BUCKETS)
+
+
+cdef inline int64_t amqp10_link_octets(const Amqp10Link* link) noexcept nogil:
+    """Memory of a link."""
+    return <int64_t>(sizeof(Amqp10Link) + link.room + 2 * BLOCK_OCTETS)
 
 
 cdef const Amqp10Link* amqp10_find_link(const Amqp10Connection* c, uint64_t key) noexcept nogil:
@@ -186,6 +192,7 @@ cdef void amqp10_forget_links(Amqp10Connection* c, uint64_t key, uint64_t mask) 
             at[0] = link.next
             c.link_count -= 1
             c.link_octets -= link.size
+            c.held -= amqp10_link_octets(link)
             free(link.address)
             free(link)
 
@@ -222,10 +229,12 @@ cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10Fra
     link.key = key
     link.address = o.at
     link.size = <uint32_t>o.size
+    link.room = o.room
     link.next = c.links[amqp10_link_bucket(key)]
     c.links[amqp10_link_bucket(key)] = link
     c.link_count += 1
     c.link_octets += <int64_t>o.size
+    c.held += amqp10_link_octets(link)
 
 
 cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10Frame* f, int direction) noexcept nogil:
@@ -265,8 +274,10 @@ cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10Fram
         return
     memset(o.at + o.size - <size_t>TEXT_PAD, 0, TEXT_PAD)
     free(<void*>c.client_id.at)
+    c.held -= text_octets(&c.client_id)
     c.client_id.at = o.at
     c.client_id.size = <int64_t>o.size - TEXT_PAD
+    c.held += text_octets(&c.client_id)
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -393,6 +404,11 @@ cdef Amqp10Unfinished* amqp10_delivery_of(Amqp10Unfinisheds* d, uint16_t channel
     return k
 
 
+cdef inline int64_t amqp10_delivery_octets(const Amqp10Unfinished* k) noexcept nogil:
+    """Memory of a delivery under way."""
+    return <int64_t>(sizeof(Amqp10Unfinished) + k.first.room + k.payload.room + 3 * BLOCK_OCTETS)
+
+
 cdef Amqp10Unfinished* amqp10_new_delivery(MessageTable t, Amqp10Connection* c, Amqp10Unfinisheds* d,
                                            const MessageContext* m, const Amqp10Frame* f, uint32_t handle) noexcept nogil:
     """A new delivery; the oldest ends if there are too many. NULL without memory."""
@@ -408,7 +424,7 @@ cdef Amqp10Unfinished* amqp10_new_delivery(MessageTable t, Amqp10Connection* c, 
     add_octets(&k.first, f.frame, size)
     if not k.first.failed:
         store_u32(k.first.at, <uint32_t>size)
-    c.held += <int64_t>(sizeof(Amqp10Unfinished) + size)
+    c.held += amqp10_delivery_octets(k)
     k.before = d.last
     if d.last != NULL:
         d.last.next = k
@@ -433,7 +449,7 @@ cdef void amqp10_end_delivery(Amqp10Connection* c, Amqp10Unfinisheds* d, Amqp10U
     else:
         d.last = k.before
     d.count -= 1
-    c.held -= <int64_t>(sizeof(Amqp10Unfinished) + k.first.size + k.payload.size)
+    c.held -= amqp10_delivery_octets(k)
     amqp10_free_delivery(k)
 
 
@@ -463,11 +479,11 @@ cdef void amqp10_add_transfer(MessageTable t, Amqp10Connection* c, Amqp10Unfinis
     if k.payload.size >= t.options.max_message or k.lacks_first:
         return
     n = min(n, <size_t>t.options.max_message - k.payload.size)
+    c.held -= amqp10_delivery_octets(k)
     add_octets(&k.payload, f.payload.at, n)
     if k.payload.failed:
         t.tally.no_memory = True
-    else:
-        c.held += <int64_t>n
+    c.held += amqp10_delivery_octets(k)
 
 
 cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10Unfinished* k, Amqp10Frame* f,
@@ -590,8 +606,8 @@ cdef bint amqp10_is_delivery(const Amqp10Unfinished* k, uint64_t id) noexcept no
             amqp10_field_unsigned(&first.performative, AMQP10_TRANSFER_DELIVERY_ID, &known) and known == id)
 
 
-cdef void amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direction, const Amqp10Frame* f) noexcept nogil:
-    """detach, end, close: nothing more comes on these links from this side."""
+cdef bint amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direction, const Amqp10Frame* f) noexcept nogil:
+    """detach, end, close: nothing more comes on these links from this side. False: the table is full, call again."""
     cdef Amqp10Unfinisheds* d = &c.unfinished[direction]
     cdef Amqp10Unfinished* k = d.first
     cdef Amqp10Unfinished* next
@@ -601,13 +617,16 @@ cdef void amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direc
     while k != NULL:
         next = k.next
         if shape == AMQP10_CLOSE or (k.channel == f.channel and (shape == AMQP10_END or k.handle == handle)):
+            if t.is_full():
+                return False
             amqp10_put_unfinished(t, c, d, k, amqp10_shape_name[shape], strlen(amqp10_shape_name[shape]))
         k = next
+    return True
 
 
 # ------------------------------------------------------------------------------------------------ what a capture asks
 
-cdef void amqp10_put(MessageTable t, const MessageContext* m, void* state, bint strict,
+cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                      const uint8_t* p, size_t n) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Options o
@@ -623,25 +642,26 @@ cdef void amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
         amqp10_put_kind(t, row, &f, m.direction)
         size = fault_text(&AMQP10_TABLES, &fault, 0, text, sizeof(text))
         t.put_status(row, ROW_MALFORMED, text, size)
-        return
+        return True
     shape = f.performative.shape
     if shape == AMQP10_TRANSFER:
         amqp10_take_transfer(t, m, c, &f, strict)
-        return
+        return True
     if shape == AMQP10_OPEN:
         amqp10_learn_open(c, m.direction, &f)
     elif shape == AMQP10_ATTACH:
         amqp10_attach_link(c, m.direction, &f)
-    elif AMQP10_DETACH <= shape <= AMQP10_CLOSE:
-        amqp10_close_deliveries(t, c, m.direction, &f)
+    elif AMQP10_DETACH <= shape <= AMQP10_CLOSE and not amqp10_close_deliveries(t, c, m.direction, &f):
+        return False
     amqp10_put_alone(t, m, c, &f, strict)
     if shape == AMQP10_DETACH and amqp10_field_unsigned(&f.performative, AMQP10_DETACH_HANDLE, &handle):
         amqp10_forget_links(c, amqp10_link_key(m.direction, f.channel, handle), AMQP10_WHOLE_KEY)
     elif shape == AMQP10_END and c.link_count:
         amqp10_forget_links(c, amqp10_link_key(m.direction, f.channel, 0), AMQP10_KEY_OF_CHANNEL)
+    return True
 
 
-cdef void amqp10_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                           const char* text, size_t text_size) noexcept nogil:
     """A transfer is read as far as it goes: its size is set to what is there, so that the payload is what is left of it."""
     cdef Amqp10Connection* c = <Amqp10Connection*>state
@@ -662,7 +682,7 @@ cdef void amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
         row = t.begin_row(m)
         amqp10_put_kind(t, row, &f, m.direction)
         t.put_status(row, ROW_PARTIAL, text, <int64_t>text_size)
-        return
+        return True
     amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_HANDLE, &handle)
     k = amqp10_delivery_of(d, f.channel, <uint32_t>handle)
     if k == NULL:
@@ -677,22 +697,25 @@ cdef void amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
         amqp10_add_transfer(t, c, k, m, &f)
         amqp10_put_unfinished(t, c, d, k, text, text_size)
     d.lost = True                           # more transfers of it may follow
+    return True
 
 
-cdef void amqp10_flush(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil:
+cdef bint amqp10_flush(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Unfinisheds* d = &c.unfinished[direction]
     d.lost = True
     while d.first != NULL:
+        if t.is_full():
+            return False
         amqp10_put_unfinished(t, c, d, d.first, text, text_size)
-
-
-cdef int64_t amqp10_held(void* state) noexcept nogil:
-    return (<Amqp10Connection*>state).held
+    return True
 
 
 cdef void* amqp10_open_connection() noexcept nogil:
-    return calloc(1, sizeof(Amqp10Connection))
+    cdef Amqp10Connection* c = <Amqp10Connection*>calloc(1, sizeof(Amqp10Connection))
+    if c != NULL:
+        c.held = sizeof(Amqp10Connection) + BLOCK_OCTETS
+    return c
 
 
 cdef void amqp10_close_connection(void* state) noexcept nogil:
@@ -729,7 +752,6 @@ cdef Protocol amqp10_protocol():
     row.put = amqp10_put
     row.put_part = amqp10_put_part
     row.flush = amqp10_flush
-    row.held = amqp10_held
     row.open = amqp10_open_connection
     row.close = amqp10_close_connection
     row.fault_text = amqp10_fault_text

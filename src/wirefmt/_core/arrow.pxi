@@ -7,11 +7,12 @@
 # A column that no row touches costs nothing per row: puts name their row, and the nulls between two puts are filled in
 # by the later one. What is all null at the end shares one buffer of zeros.
 #
-# Uses: cursor (Span), utf8, secrets. Included by _core.pyx.
+# Uses: cursor (Span), octets, utf8, secrets. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from wirefmt._core.octets cimport BLOCK_OCTETS
 
 cdef extern from *:
     """
@@ -393,6 +394,11 @@ cdef Text pad_text(bytes octets):
     t.at = copy
     t.size = len(octets)
     return t
+
+
+cdef inline int64_t text_octets(const Text* t) noexcept nogil:
+    """Memory of a Text that is allocated with its TEXT_PAD and not empty; else 0."""
+    return t.size + TEXT_PAD + BLOCK_OCTETS if t.size else 0
 
 
 cdef Text NO_TEXT = pad_text(b"")

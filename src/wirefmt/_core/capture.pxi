@@ -6,8 +6,11 @@
 # until it is whole. Behind a hole, and where the capture began inside a stream, frames are read again only from a place
 # where a chain of faultless ones begins (`look`): what is passed over is a `gap` row, never messages.
 #
-# Uses: buffers, calls, pcapfile, packets, reassembly, websocket, unpack, protocol, protocols, table, table_columns, arrow,
-# faults.
+# A batch that is full is handed over at once, also in the midst of a packet: see deferred.pxi. So every event, and every
+# loop that puts rows, stops when the batch is full and is continued by `resume`. Rows do not depend on where that is.
+#
+# Uses: buffers, calls, pcapfile, packets, reassembly, websocket, unpack, protocol, protocols, deferred, table, table_columns,
+# arrow, faults.
 # Included by _core.pyx.
 from wirefmt.errors import suggest
 
@@ -25,8 +28,10 @@ cdef enum:
     TLS_RECORD_MAX = 16384 + 2048       # octets of a record's content: RFC 5246, 6.2.3
     # octets of a connection that began before the capture, on a port of no protocol, that WebSocket frames are looked for in
     LATE_SEARCH = 1 << 20
-    PENDING_KEPT = 4096         # octets of room a direction keeps for its next partial frame
+    PENDING_KEPT = 2048         # octets of room a direction keeps for its next partial frame
     NAMES_MAX = 1 << 24         # capture files
+    BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets. So many and one message more fit,
+    MESSAGE_MAX = 1 << 28       # even one whose text is six times as long as its octets (JSON's escapes)
 
 cdef enum SideStage:
     STAGE_START = 0             # which protocol?
@@ -60,6 +65,7 @@ cdef struct Side:               # one direction of a flow
     uint8_t stage
     bint foreign                # STAGE_START: it does not begin as a client does
     bint searching              # for a frame boundary
+    bint reading                # the search window is read, from pending[at] on; the batch was full before its end
     int8_t why                  # the hole before the search (a Why); -1: the capture began inside the stream
     int64_t offset              # in the stream, of the next octet that is not used up: pending[0] if there is one
     int64_t skip                # octets to pass over: the rest of a frame that was given up
@@ -108,7 +114,7 @@ cdef dict CAPTURE_LIMITS = {            # name: (default, meaning)
     "max_flows": (1 << 18, "TCP connections followed at a time; the one longest silent is ended first"),
     "max_out_of_order": (4 << 20, "octets stored out of order, a direction"),
     "max_message": (MAX_MESSAGE, "octets of a message that is put together from several packets"),
-    "max_buffered": (256 << 20, "octets stored for all flows"),
+    "max_buffered": (256 << 20, "octets of memory that all flows take"),
     "max_inflated": (64 << 20, "octets that a compressed direction may become, beyond 100 times as many as it has"),
     "idle_seconds": (3 * 3600, "a silent connection is ended after"),
 }
@@ -122,7 +128,9 @@ cdef class CaptureDecoder(Reassembler):
     `take` and call again. A call during another one, of another thread say, raises RuntimeError; `stats` may always be read.
 
     Parameters: those of `wirefmt.capture.read`. `limits` is a dict with any of max_flows, max_out_of_order, max_message,
-    max_buffered, max_inflated (octets) and idle_seconds; `CaptureDecoder.LIMITS` has the defaults.
+    max_buffered, max_inflated (octets) and idle_seconds; `CaptureDecoder.LIMITS` has the defaults. A batch is full when it
+    has `batch_rows` rows, or `batch_bytes` octets (at most 256 MiB) in strings and binaries; it has at most the rows of
+    one message more.
     Raises ValueError for an option that cannot be.
     """
 
@@ -134,7 +142,10 @@ cdef class CaptureDecoder(Reassembler):
     cdef CaptureCounts seen
     cdef bint strict, across_files, busy, file_over
     cdef uint64_t slice_index, slice_count
-    cdef int64_t batch_rows, batch_bytes
+    cdef DeferredList deferred
+    cdef int64_t deferred_octets                        # not counted in `buffered`: they are gone before the next packet
+    cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
+    cdef bint waiting                                   # something is deferred: what comes now must wait, too
     cdef size_t max_message
     cdef int64_t max_inflated
     cdef uint32_t wanted                                # protocols, a bit a row
@@ -148,6 +159,7 @@ cdef class CaptureDecoder(Reassembler):
     cdef int32_t name_count, name_room, file_index
 
     def __cinit__(self, *args, **kwargs):
+        self.deferred.place = &self.deferred.first
         self.scratch = <uint8_t*>malloc(SEARCH_WINDOW)
         if self.scratch == NULL:
             raise MemoryError
@@ -166,11 +178,11 @@ cdef class CaptureDecoder(Reassembler):
         self.strict = strictness == "strict"
         self.across_files = flows == "across-files"
         self.slice_index, self.slice_count = slice
-        self.batch_rows = batch_rows
-        self.batch_bytes = min(batch_bytes, 1 << 30)    # a column of a batch has 32-bit offsets
         self.name_objects = []
         self.table = MessageTable(columns, payload=payload, payload_max=payload_max, expose_credentials=expose_credentials,
                                   octets=octets, detail=detail)
+        self.table.batch_rows = batch_rows
+        self.table.batch_bytes = min(batch_bytes, BATCH_MAX)
         self.file = PcapFile.__new__(PcapFile)
         self.packets = PacketParser(tunnels=tunnels)
         self.set_protocols(protocols, decode_as)
@@ -199,6 +211,8 @@ cdef class CaptureDecoder(Reassembler):
                 raise ValueError(f"no limit {name!r}; {suggest(name, values)}")
             if value < 1:
                 raise ValueError(f"limit {name} is at least 1, not {value}")
+            if name == "max_message" and value > MESSAGE_MAX:
+                raise ValueError(f"limit {name} is at most {MESSAGE_MAX}, not {value}")
             values[name] = value
         self.max_flows = values["max_flows"]
         self.max_out_of_order = values["max_out_of_order"]
@@ -208,6 +222,7 @@ cdef class CaptureDecoder(Reassembler):
         self.idle_ns = values["idle_seconds"] * SECOND
 
     def __dealloc__(self):
+        self.drop_deferred()
         self.drop_flows()
         free(self.carry)
         free(self.scratch)
@@ -246,6 +261,7 @@ cdef class CaptureDecoder(Reassembler):
         self.seen.files += 1
         if not self.across_files:
             self.packets.forget()
+            self.count_fragments()
         return 0
 
     def feed(self, chunk):
@@ -272,7 +288,7 @@ cdef class CaptureDecoder(Reassembler):
         begin_call(&self.busy)
         try:
             with nogil:
-                if not self.file_over:
+                if self.resume() and not self.file_over:
                     self.walk(self.carry + self.carry_at, self.carry_size - self.carry_at, True, &used)
                     self.carry_at += used
                 done = not self.is_full()
@@ -316,6 +332,7 @@ cdef class CaptureDecoder(Reassembler):
         begin_call(&self.busy)
         try:
             with nogil:
+                self.resume()
                 while at < n and not self.is_full():
                     reason = segment_unpack(self.packets, octets.at + at, n - at, &used, &r, &s, &file_index)
                     if reason < 0:
@@ -328,9 +345,11 @@ cdef class CaptureDecoder(Reassembler):
                         mark.capture = file_index
                         mark.push = s.flags & TCP_PSH != 0
                         self.take_segment(&s, &mark)
+                    elif reason == PACKET_FRAGMENT_HELD:
+                        self.count_fragments()
                     elif reason == PACKET_FILE_FAULT:
                         self.file_index = file_index
-                        self.put_file_fault(capture_fault_text(<int>s.size), r.ts_ns, r.frame_no)
+                        self.report_fault(capture_fault_text(<int>s.size), r.ts_ns, r.frame_no)
         finally:
             self.busy = False
         if reason < 0:
@@ -343,7 +362,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef bytes octets = text.encode("utf-8", "replace")
         begin_call(&self.busy)
         try:
-            self.put_file_fault(PyBytes_AS_STRING(octets), self.file.offset, self.file.frames)
+            self.report_fault(PyBytes_AS_STRING(octets), self.file.offset, self.file.frames)
         finally:
             self.busy = False
 
@@ -383,6 +402,7 @@ cdef class CaptureDecoder(Reassembler):
             "messages_limited": c.messages_limited, "capture_faults": c.capture_faults,
         }
         stats.update(self.reassembly_stats())
+        stats["buffered"] += self.deferred_octets
         stats["packet_kinds"] = self.packets.stats()
         stats["not_decoded"] = not_decoded = {
             name: {"connections": c.undecoded_flows[i], "packets": c.undecoded_packets[i], "octets": c.undecoded_octets[i]}
@@ -402,20 +422,24 @@ cdef class CaptureDecoder(Reassembler):
             raise MemoryError
 
     cdef inline bint is_full(self) noexcept nogil:
-        return self.table.rows >= self.batch_rows or self.table.tally.octets >= self.batch_bytes
+        return self.table.is_full()
 
     cdef bint end_flows(self) noexcept nogil:
         """True: none is left."""
+        if not self.resume():
+            return False
         while not self.end_some(1, WHY_CAPTURE_END):
             if self.is_full():
                 return False
-        return True
+        return not self.waiting
 
     cdef size_t feed_octets(self, const uint8_t* p, size_t n) noexcept nogil:
         """Records lie in the caller's octets, except one that crosses chunks: it is put together in `carry`."""
         cdef size_t at = 0
         cdef size_t used = 0
         cdef size_t more, rest
+        if not self.resume():
+            return 0
         while True:
             rest = self.carry_size - self.carry_at
             if rest == 0:
@@ -464,7 +488,7 @@ cdef class CaptureDecoder(Reassembler):
         """Records of p[:n] until they end or a batch is full. `used`: octets that are done with."""
         cdef size_t at = 0
         cdef size_t step
-        cdef int answer
+        cdef int answer, reason
         cdef PacketRecord r
         cdef Segment s
         cdef Mark mark
@@ -475,14 +499,17 @@ cdef class CaptureDecoder(Reassembler):
             at += step
             if answer == READ_RECORD:
                 self.seen.packets += 1
-                if self.packets.parse(&r, &s) == PACKET_TCP:
+                reason = self.packets.parse(&r, &s)
+                if reason == PACKET_TCP:
                     mark.ts_ns = r.ts_ns
                     mark.frame_no = r.frame_no
                     mark.push = s.flags & TCP_PSH != 0
                     self.take_segment(&s, &mark)
+                elif reason == PACKET_FRAGMENT_HELD:
+                    self.count_fragments()
             elif answer == READ_FAULT:
-                self.put_file_fault(capture_fault_text(self.file.fault.reason), self.file.fault.offset,
-                                    self.file.fault.frame_no)
+                self.report_fault(capture_fault_text(self.file.fault.reason), self.file.fault.offset,
+                                  self.file.fault.frame_no)
             elif answer == READ_NEED:
                 break
             else:                                       # nothing can be read from what follows
@@ -490,16 +517,104 @@ cdef class CaptureDecoder(Reassembler):
                 break
         used[0] = at
 
+    cdef void count_fragments(self) noexcept nogil:
+        self.buffered += self.packets.datagram_octets - self.fragment_octets
+        self.fragment_octets = self.packets.datagram_octets
+
     cdef inline void take_segment(self, const Segment* s, const Mark* mark) noexcept nogil:
-        cdef uint64_t hash
-        if self.slice_count == 1 and self.current != NULL and sender_of(self.current, s) >= 0:
-            hash = self.current.hash
-        else:
-            hash = segment_flow_hash(s)
-            if self.slice_count > 1 and hash % self.slice_count != self.slice_index:
-                self.seen.other_slices += 1
-                return
-        self.segment(s, hash, mark)
+        if self.slice_count > 1 and segment_flow_hash(s) % self.slice_count != self.slice_index:
+            self.seen.other_slices += 1
+            return
+        self.segment(s, mark)
+
+    # ---- what waits until a full batch has been taken -------------------------------------------------------------
+
+    cdef inline bint must_wait(self) noexcept nogil:
+        """No event may begin now."""
+        return self.waiting or self.is_full()
+
+    cdef Deferred* defer(self, int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Continue later, behind what the present event has deferred before. NULL without memory."""
+        cdef Deferred* d = new_deferred(kind, f, end, p, n, mark)
+        self.waiting = True
+        if d == NULL:
+            self.counts.no_memory += 1
+            return NULL
+        insert_deferred(&self.deferred, d)
+        self.deferred_octets += <int64_t>(sizeof(Deferred) + n)
+        return d
+
+    cdef void defer_hole(self, int kind, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        cdef Deferred* d = self.defer(kind, f, end, NULL, 0, mark)
+        if d != NULL:
+            d.n = n
+            d.why = why
+
+    cdef void defer_look(self, int kind, Flow* f, int end, bint final) noexcept nogil:
+        cdef Deferred* d = self.defer(kind, f, end, NULL, 0, NULL)
+        if d != NULL:
+            d.flag = final
+
+    cdef bint resume(self) noexcept nogil:
+        """Do what waits, in order. True: nothing waits any more; False: the batch is full."""
+        cdef Deferred* d
+        if not self.waiting:
+            return True
+        while not self.is_full():
+            self.waiting = False
+            d = next_deferred(&self.deferred)
+            if d == NULL:
+                return True
+            self.deferred_octets -= <int64_t>(sizeof(Deferred) + d.size)
+            self.run(d)
+            free(d)
+            self.waiting = self.deferred.first != NULL
+        last_place(&self.deferred)
+        return not self.waiting
+
+    cdef void run(self, const Deferred* d) noexcept nogil:
+        cdef Flow* f = d.flow
+        if d.kind == DEFERRED_CLOSE:
+            self.close_state(f)
+            self.recycle(f)
+        elif d.kind == DEFERRED_REPORT:
+            self.put_file_fault(<const char*>d.octets, d.n, &d.mark)
+        elif f.ignored:
+            if d.kind == DEFERRED_OCTETS or d.kind == DEFERRED_FRONT:
+                self.on_ignored(f, 0, <int64_t>d.size)
+        elif d.kind == DEFERRED_OCTETS:
+            self.on_octets(f, d.end, d.octets, d.size, &d.mark)
+        elif d.kind == DEFERRED_GAP:
+            self.on_gap(f, d.end, d.n, d.why, &d.mark)
+        elif d.kind == DEFERRED_FRONT:
+            self.on_front(f, d.end, d.n, d.octets, d.size, &d.mark)
+        elif d.kind == DEFERRED_CROSS:
+            self.cross(f, d.end, d.n, d.why, &d.mark)
+        elif d.kind == DEFERRED_LOSE:
+            self.lose_socket(f, d.end, d.n, d.why, &d.mark)
+        elif d.kind == DEFERRED_END:
+            self.on_end(f, d.end, d.why)
+        elif d.kind == DEFERRED_PENDING:
+            self.settle_frame(f, d.end, &d.mark)
+        elif d.kind == DEFERRED_GIVE_UP:
+            self.give_up_frame(f, d.end, &d.mark)
+        elif d.kind == DEFERRED_LOOK:
+            self.look_again(f, d.end, d.flag)
+        elif d.kind == DEFERRED_DECIDED:
+            self.read_decided(f, d.end, d.flag)
+        elif d.kind == DEFERRED_FLUSH:
+            self.flush_for_limit(f, d.n)
+
+    cdef void drop_deferred(self) noexcept nogil:
+        """Forget what waits."""
+        cdef Deferred* d = next_deferred(&self.deferred)
+        while d != NULL:
+            if d.kind == DEFERRED_CLOSE:
+                self.close_state(d.flow)
+                self.recycle(d.flow)
+            free(d)
+            d = next_deferred(&self.deferred)
+        self.waiting = False
 
     # ---- events of the reassembly ---------------------------------------------------------------------------------
 
@@ -513,26 +628,39 @@ cdef class CaptureDecoder(Reassembler):
         return self.port_forced[port] or self.port_rows[port]
 
     cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        cdef size_t used = 0
+        if not self.must_wait():
+            used = self.read(f, end, p, n, mark)
+            if used == n or f.ignored:
+                return
+        self.defer(DEFERRED_OCTETS, f, end, p + used, n - used, mark)
+
+    cdef inline size_t read(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """The next octets of a direction, in whatever they are carried. Octets used: all, unless the batch is full or the
+        flow is ignored."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
         if fs == NULL:
             fs = self.open_state(f)
             if fs == NULL:
-                return
+                return n
         side = &fs.sides[end]
         if side.stage == STAGE_FRAMES:
-            self.consume(f, end, p, n, mark)
-        elif side.stage == STAGE_SOCKET:
-            self.unwrap(f, end, p, n, mark)
-        elif side.stage == STAGE_PACKED:
-            self.unpack(f, end, p, n, mark)
-        else:
-            self.recognise(f, end, p, n, mark)
+            return self.consume(f, end, p, n, mark)
+        if side.stage == STAGE_SOCKET:
+            return self.unwrap(f, end, p, n, mark)
+        if side.stage == STAGE_PACKED:
+            return self.unpack(f, end, p, n, mark)
+        self.recognise(f, end, p, n, mark)
+        return n
 
     cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
         cdef uint32_t rows
+        if self.must_wait():
+            self.defer_hole(DEFERRED_GAP, f, end, n, why, mark)
+            return
         if fs == NULL:
             fs = self.open_state(f)
             if fs == NULL:
@@ -559,6 +687,11 @@ cdef class CaptureDecoder(Reassembler):
         if side.stage == STAGE_SOCKET:
             if side.socket.lost and side.size:
                 self.look(f, end, True)
+                if f.ignored:
+                    return
+                if self.waiting:
+                    self.defer_hole(DEFERRED_GAP, f, end, n, why, mark)
+                    return
             if side.socket.lost or side.socket.need or <uint64_t>n > side.socket.left:
                 self.lose_socket(f, end, n, why, mark)
                 return
@@ -569,36 +702,64 @@ cdef class CaptureDecoder(Reassembler):
     cdef void on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Octets from before those that this direction began with: they are read as a stretch of their own."""
         cdef FlowState* fs = <FlowState*>f.state
-        cdef Side* side = &fs.sides[end]
-        cdef Side whole = side[0]
-        cdef void* state = fs.state
-        cdef int64_t held = fs.held
+        cdef Deferred* d
+        cdef Side* side
+        cdef Side whole
+        cdef Flow* front
+        if self.must_wait():
+            d = self.defer(DEFERRED_FRONT, f, end, p, n, mark)
+            if d != NULL:
+                d.n = at
+            return
+        side = &fs.sides[end]
         if fs.protocol == NULL and side.stage == STAGE_START:
             side.skipped += <int64_t>n
             return
-        memset(side, 0, sizeof(Side))
-        side.offset = at
-        if fs.protocol == NULL or whole.stage != STAGE_FRAMES:
+        if fs.protocol == NULL or side.stage != STAGE_FRAMES:
+            whole = side[0]
+            memset(side, 0, sizeof(Side))
+            side.offset = at
             self.begin_search(side, -1)
             self.put_gap(f, end, <int64_t>n, mark)
             side[0] = whole
             return
-        fs.state = fs.protocol.open()
-        if fs.state == NULL:
+        front = self.open_front(f, mark)
+        if front == NULL:
             self.counts.no_memory += 1
-        else:
-            fs.held = 0
-            side.stage = STAGE_FRAMES
-            self.begin_search(side, -1)
-            self.search(f, end, p, n, mark)
-            self.end_side(f, end, b"captured after what follows it", mark)
-            self.buffered -= <int64_t>side.size + fs.held
-            free(side.pending)
-            free(side.origins)
-            fs.protocol.close(fs.state)
-        side[0] = whole
-        fs.state = state
-        fs.held = held
+            return
+        side = &(<FlowState*>front.state).sides[end]
+        side.stage = STAGE_FRAMES
+        side.offset = at
+        self.begin_search(side, -1)
+        self.search(front, end, p, n, mark)
+        self.on_end(front, end, WHY_FRONT)
+        if self.on_close(front):
+            self.recycle(front)
+
+    cdef Flow* open_front(self, const Flow* f, const Mark* mark) noexcept nogil:
+        """A flow that is in no table, of the same ends and protocol, in which nothing was read; NULL without memory."""
+        cdef const FlowState* fs = <const FlowState*>f.state
+        cdef Flow* front = <Flow*>malloc(sizeof(Flow))
+        cdef FlowState* state = <FlowState*>malloc(sizeof(FlowState))
+        cdef void* kept = fs.protocol.open()
+        if front == NULL or state == NULL or kept == NULL:
+            if kept != NULL:
+                fs.protocol.close(kept)
+            free(state)
+            free(front)
+            return NULL
+        front[0] = f[0]
+        memset(front.streams, 0, sizeof(front.streams))
+        front.last = mark[0]
+        front.older = front.newer = NULL
+        front.state = state
+        state[0] = fs[0]
+        memset(state.sides, 0, sizeof(state.sides))
+        state.state = kept
+        state.held = 0
+        self.buffered += flow_octets() + <int64_t>sizeof(FlowState) + BLOCK_OCTETS
+        self.count_held(state)
+        return front
 
     cdef void on_ignored(self, Flow* f, int packets, int64_t n) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
@@ -607,27 +768,35 @@ cdef class CaptureDecoder(Reassembler):
 
     cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
+        cdef const char* text = why_text(WHY_FRONT if why == WHY_FRONT else WHY_CAPTURE_END)
         cdef Side* side
+        if self.must_wait():
+            self.defer_hole(DEFERRED_END, f, end, 0, why, NULL)
+            return
         if fs == NULL or (fs.protocol == NULL and not fs.rows):
             return
         side = &fs.sides[end]
         if side.stage != STAGE_FRAMES and side.stage != STAGE_SOCKET and side.stage != STAGE_PACKED:
             return
-        self.end_side(f, end, b"stream ended", &f.last)
+        if side.searching and side.size:
+            self.look(f, end, True)
+        if f.ignored:
+            return
+        if not self.waiting and side.searching:
+            self.put_gap(f, end, <int64_t>side.size, &f.last)
+            self.drop_pending(side)
+            side.searching = False
+        if self.waiting or (side.size and not self.put_rest(f, end, text, &f.last)) or not self.flush(f, end, text):
+            self.defer_hole(DEFERRED_END, f, end, 0, why, NULL)
 
-    cdef void end_side(self, Flow* f, int end, const char* why, const Mark* mark) noexcept nogil:
-        """Rows for what this direction has kept; nothing follows."""
-        cdef Side* side = &(<FlowState*>f.state).sides[end]
-        if side.searching:
-            if side.size:
-                self.look(f, end, True)
-            if side.searching:
-                self.put_gap(f, end, <int64_t>side.size, mark)
-        if not side.searching and side.size:
-            self.put_rest(f, end, why, mark)
-        self.flush(f, end, why)
+    cdef bint on_close(self, Flow* f) noexcept nogil:
+        if self.waiting:
+            self.defer(DEFERRED_CLOSE, f, 0, NULL, 0, NULL)
+            return False
+        self.close_state(f)
+        return True
 
-    cdef void on_close(self, Flow* f) noexcept nogil:
+    cdef void close_state(self, Flow* f) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef int end
         if fs == NULL:
@@ -642,18 +811,23 @@ cdef class CaptureDecoder(Reassembler):
                 self.seen.undecoded_octets[<int>UNDECODED_UNKNOWN] += <int64_t>fs.sides[end].size + fs.sides[end].skipped
             elif fs.sides[end].stage == STAGE_HTTP:     # the other side's handshake was read
                 self.seen.carrier_octets += <int64_t>fs.sides[end].size
-            self.buffered -= <int64_t>fs.sides[end].size
-            free(fs.sides[end].pending)
-            free(fs.sides[end].origins)
-            free(fs.sides[end].trials)
-            free(fs.sides[end].socket)
+            self.free_pending(&fs.sides[end])
+            self.free_origins(&fs.sides[end])
+            self.free_trials(&fs.sides[end])
+            if fs.sides[end].socket != NULL:
+                self.buffered -= sizeof(WebSocket) + BLOCK_OCTETS
+                free(fs.sides[end].socket)
             if fs.sides[end].unpacker != NULL:
                 self.drop_unpacker(&fs.sides[end])
         if fs.protocol != NULL:
             self.buffered -= fs.held
             fs.protocol.close(fs.state)
+        self.buffered -= sizeof(FlowState) + BLOCK_OCTETS
         free(fs)
         f.state = NULL
+
+    cdef bint is_busy(self) noexcept nogil:
+        return self.must_wait()
 
     # ---- which protocol? --------------------------------------------------------------------------------------------
 
@@ -663,6 +837,7 @@ cdef class CaptureDecoder(Reassembler):
         if fs == NULL:
             self.counts.no_memory += 1
             return NULL
+        self.buffered += sizeof(FlowState) + BLOCK_OCTETS
         for end in range(2):
             fs.address_size[end] = <uint8_t>write_address(f.ip_version, f.address[end], fs.address[end])
         f.state = fs
@@ -761,8 +936,8 @@ cdef class CaptureDecoder(Reassembler):
         cdef int i
         if size == 0:
             return
-        self.buffered -= <int64_t>size
-        side.pending = NULL
+        self.buffered -= <int64_t>(side.room + BLOCK_OCTETS + side.origin_room * sizeof(Origin))
+        side.pending = NULL                             # freed below
         side.size = side.room = side.need = 0
         side.origins = NULL
         side.origin_count = side.origin_room = 0
@@ -833,7 +1008,14 @@ cdef class CaptureDecoder(Reassembler):
                 self.counts.no_memory += 1
                 self.dismiss(f, UNDECODED_UNKNOWN)
                 return
+            self.buffered += PROTOCOLS * sizeof(Trial) + BLOCK_OCTETS
         self.begin_frames(f)
+
+    cdef void free_trials(self, Side* side) noexcept nogil:
+        if side.trials != NULL:
+            self.buffered -= PROTOCOLS * sizeof(Trial) + BLOCK_OCTETS
+            free(side.trials)
+            side.trials = NULL
 
     cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
         """The protocol of a boundary in this direction, the first if there are several. True: it is known now, and what
@@ -866,7 +1048,10 @@ cdef class CaptureDecoder(Reassembler):
         self.set_protocol(f, found)
         if not f.ignored:
             self.read_decided(f, 1 - end, False)
-            self.read_decided(f, end, final)
+            if self.waiting:
+                self.defer_look(DEFERRED_DECIDED, f, end, final)
+            else:
+                self.read_decided(f, end, final)
         return True
 
     cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
@@ -877,8 +1062,9 @@ cdef class CaptureDecoder(Reassembler):
         if f.streams[end].anchored and side.offset == 0 and side.missing == 0 and side.skipped == 0:
             if side.size == 0:
                 side.searching = False
-            else:
-                self.read_window(f, end)
+            elif not self.read_window(f, end):
+                self.defer_look(DEFERRED_LOOK, f, end, final)
+                return
         if side.searching and side.size:
             self.look(f, end, final)
 
@@ -899,11 +1085,11 @@ cdef class CaptureDecoder(Reassembler):
             fs.protocol = NULL
             self.dismiss(f, UNDECODED_UNKNOWN)
             return
+        self.count_held(fs)
         fs.rows = 0
         for end in range(2):
             fs.sides[end].foreign = False
-            free(fs.sides[end].trials)
-            fs.sides[end].trials = NULL
+            self.free_trials(&fs.sides[end])
         self.begin_frames(f)
 
     cdef void begin_frames(self, Flow* f) noexcept nogil:
@@ -941,7 +1127,7 @@ cdef class CaptureDecoder(Reassembler):
         for end in range(2):
             self.seen.undecoded_octets[reason] += <int64_t>fs.sides[end].size + fs.sides[end].skipped
             fs.sides[end].skipped = 0
-            self.drop_pending(&fs.sides[end])
+            self.free_pending(&fs.sides[end])
         self.ignore(f)
 
     # ---- WebSocket ----------------------------------------------------------------------------------------------------
@@ -984,6 +1170,7 @@ cdef class CaptureDecoder(Reassembler):
         if side.socket == NULL:
             self.counts.no_memory += 1
             return NO
+        self.buffered += sizeof(WebSocket) + BLOCK_OCTETS
         side.stage = STAGE_SOCKET
         return YES
 
@@ -1065,6 +1252,7 @@ cdef class CaptureDecoder(Reassembler):
                 self.counts.no_memory += 1
                 self.dismiss(f, UNDECODED_UNKNOWN)
                 return
+            self.buffered += sizeof(WebSocket) + BLOCK_OCTETS
             side.stage = STAGE_SOCKET
             side.socket.lost = i != end
 
@@ -1097,17 +1285,17 @@ cdef class CaptureDecoder(Reassembler):
                     return i + 1
         return 0
 
-    cdef void unwrap(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Frames of a WebSocket: hand on the payload of data frames, pass over the others."""
+    cdef size_t unwrap(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Frames of a WebSocket: hand on the payload of data frames, pass over the others. Octets used."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef WebSocket* w = side.socket
         cdef size_t at = 0
         cdef size_t k
-        if w.lost:
-            self.search(f, end, p, n, mark)
-            return
-        while at < n and not f.ignored:
+        while at < n and not f.ignored and not self.must_wait():
+            if w.lost:
+                self.search(f, end, p + at, n - at, mark)
+                return n
             if w.left == 0:
                 k = ws_header(w, p + at, n - at)
                 at += k
@@ -1118,10 +1306,7 @@ cdef class CaptureDecoder(Reassembler):
                     self.seen.carrier_octets -= <int64_t>(w.have - k)
                     self.put_malformed(f, end, b"WebSocket: not the header of a frame", mark)
                     self.lose_socket(f, end, 0, WHY_NO_FRAME, mark)
-                    side.skipped += <int64_t>w.have
-                    if at < n:
-                        self.search(f, end, p + at, n - at, mark)
-                    return
+                    continue
                 self.seen.carrier_octets += <int64_t>k
                 if w.left == 0:
                     continue
@@ -1136,32 +1321,40 @@ cdef class CaptureDecoder(Reassembler):
                 self.seen.carrier_octets += <int64_t>k
             elif w.masked:
                 unmask(w, p + at, k, self.scratch)
-                self.consume(f, end, self.scratch, k, mark)
+                k = self.consume(f, end, self.scratch, k, mark)
             else:
-                self.consume(f, end, p + at, k, mark)
+                k = self.consume(f, end, p + at, k, mark)
             w.left -= k
             w.at += k
             at += k
-        if at < n:
+        if f.ignored:
             self.on_ignored(f, 0, <int64_t>(n - at))
+            return n
+        return at
 
     cdef void lose_socket(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         """`n` octets are missing, frame headers among them, or no header is where one should be: how many octets of the
         protocol's stream are missing is not known. The next frame is searched: see chain."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
+        if not self.must_wait() and side.searching and side.size:
+            self.look(f, end, True)
+        if f.ignored:
+            return
+        if self.must_wait():
+            self.defer_hole(DEFERRED_LOSE, f, end, n, why, mark)
+            return
         if side.searching:
-            if side.size:
-                self.look(f, end, True)
-            if side.searching:
-                self.pass_over(side, side.size)
-        if not side.searching:
-            if side.size:
-                self.put_rest(f, end, why_text(why), mark)
-            self.flush(f, end, why_text(why))
+            self.pass_over(side, side.size)
+        else:
+            if (side.size and not self.put_rest(f, end, why_text(why), mark)) or not self.flush(f, end, why_text(why)):
+                self.defer_hole(DEFERRED_LOSE, f, end, n, why, mark)
+                return
             self.begin_search(side, why)
         side.missing += n
         side.credit = 0
         side.socket.lost = True
+        if why == WHY_NO_FRAME:                         # what is no header is passed over
+            side.skipped += side.socket.have
 
     cdef void resume_socket(self, Flow* f, int end) noexcept nogil:
         """WebSocket frames begin at pending[at]: what is before it is part of the hole, the rest is read."""
@@ -1199,11 +1392,10 @@ cdef class CaptureDecoder(Reassembler):
         if n:
             self.on_octets(f, end, p, n, mark)
         if old.size and not other.searching and not f.ignored:
-            self.buffered -= <int64_t>old.size
             other.pending = NULL
             other.size = other.room = other.need = 0
             self.on_octets(f, 1 - end, old.pending, old.size, &old.first)
-            free(old.pending)
+            self.free_pending(&old)
 
     cdef void open_unpacker(self, Flow* f, int end, const Mark* mark) noexcept with gil:
         cdef FlowState* fs = <FlowState*>f.state
@@ -1230,44 +1422,48 @@ cdef class CaptureDecoder(Reassembler):
             return
         Py_INCREF(u)
         side.unpacker = <PyObject*>u
-        self.buffered += UNPACKER_OCTETS
+        self.buffered += u.count()
 
     cdef void drop_unpacker(self, Side* side) noexcept with gil:
+        self.buffered -= (<Unpacker>side.unpacker).counted
         Py_XDECREF(side.unpacker)
         side.unpacker = NULL
-        self.buffered -= UNPACKER_OCTETS
 
-    cdef void unpack(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
-        """Octets of a compressed stream: hand on what is in them."""
+    cdef size_t unpack(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
+        """Octets of a compressed stream: hand on what is in them. Octets used: all, the unpacker keeps them. No octets:
+        what it keeps."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef Unpacker u
-        cdef bytes piece
         if side.broken:
             side.skipped += <int64_t>n
-            return
+            return n
         self.seen.carrier_octets += <int64_t>n
         u = <Unpacker>side.unpacker
         try:
-            u.feed(p, n)
-            while not f.ignored:
-                piece = u.next()
-                if not piece:
-                    return
+            if n:
+                u.feed(p, n)
+            while not f.ignored and u.next():
                 if u.given > self.max_inflated and u.given // UNPACKED_RATIO > u.taken:
                     self.seen.messages_limited += 1
                     raise ValueError("limit of what it may become")
-                self.consume(f, end, <const uint8_t*>PyBytes_AS_STRING(piece), <size_t>PyBytes_GET_SIZE(piece), mark)
+                if self.must_wait():
+                    self.defer(DEFERRED_OCTETS, f, end, NULL, 0, mark)
+                    break
+                u.used += self.consume(f, end, <const uint8_t*>PyBytes_AS_STRING(u.piece) + u.used,
+                                       <size_t>PyBytes_GET_SIZE(u.piece) - u.used, mark)
+            self.buffered += u.count()
         except MemoryError:
             self.counts.no_memory += 1
         except Exception as error:
             text = f"compressed: {error}".encode("utf-8", "replace")
             self.break_off(f, end, PyBytes_AS_STRING(text), mark)
+        return n
 
     cdef void break_off(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
         """A direction that cannot be unpacked: a row says why, and what follows is passed over."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         if side.size:
-            self.put_rest(f, end, text, mark)
+            self.put_rest(f, end, text, mark)           # a protocol with carriers puts one row
         else:
             self.put_malformed(f, end, text, mark)
         self.begin_search(side, WHY_NO_FRAME)
@@ -1290,69 +1486,75 @@ cdef class CaptureDecoder(Reassembler):
 
     # ---- frames -------------------------------------------------------------------------------------------------------
 
-    cdef void consume(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """The next octets of a direction."""
+    cdef size_t consume(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """The next octets of the protocol's stream. Octets used: all, unless the batch is full or the flow is ignored."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef const Protocol* protocol = fs.protocol
         cdef int direction = 0 if end == f.client else 1
         cdef MessageContext m
+        cdef size_t at = 0
         cdef size_t size, k
         cdef int status
         cdef Fault fault
         if side.searching:
             self.search(f, end, p, n, mark)
-            return
+            return n
         if side.skip or side.size:
-            k = self.complete(f, end, p, n, mark)
-            p += k
-            n -= k
+            at = self.complete(f, end, p, n, mark)
+            if self.waiting:
+                return at
             if protocol.carrier != NULL and self.changes_carrier(f, end, mark):
-                self.carry_on(f, end, p, n, mark)
-                return
+                self.carry_on(f, end, p + at, n - at, mark)
+                return n
             if side.searching:
-                if n:
-                    self.search(f, end, p, n, mark)
-                return
-        while n:
-            status = protocol.frame_size(fs.state, direction, p, n, 0, &size, &fault)
-            if status == OK and size <= n:
+                if at < n:
+                    self.search(f, end, p + at, n - at, mark)
+                return n
+        while at < n and not self.is_full():
+            status = protocol.frame_size(fs.state, direction, p + at, n - at, 0, &size, &fault)
+            if status == OK and size <= n - at:
                 self.context(f, end, mark, mark, side.offset, <int64_t>size, &m)
-                self.put(f, &m, p, size)
+                if not self.put(f, &m, p + at, size):
+                    return at
                 side.offset += <int64_t>size
-                p += size
-                n -= size
+                at += size
                 if protocol.carrier != NULL and self.changes_carrier(f, end, mark):
-                    self.carry_on(f, end, p, n, mark)
-                    return
+                    self.carry_on(f, end, p + at, n - at, mark)
+                    return n
             elif status == OK or status == NEED_DATA:
                 side.first = mark[0]
                 side.need = size if status == OK else 0
                 if side.need > self.max_message:
-                    k = min(n, <size_t>65536)           # enough for what a limit leaves of a message
-                    self.append(side, p, k)
-                    self.give_up_frame(f, end, mark)
-                    side.skip -= <int64_t>(n - k)
-                    side.offset += <int64_t>(n - k)
-                    return
-                if not self.append(side, p, n):
-                    self.lost_octets(f, end, p, n, mark)
-                return
+                    k = min(n - at, <size_t>65536)      # enough for what a limit leaves of a message
+                    if not self.append(side, p + at, k) and not self.flush(f, end, b"limit"):
+                        return at
+                    if side.size or self.append(side, p + at, k):
+                        self.give_up_frame(f, end, mark)
+                        if self.waiting:
+                            return at + k
+                    else:
+                        k = 0
+                        self.pass_frame(f, end, mark)
+                    side.skip -= <int64_t>(n - at - k)
+                    side.offset += <int64_t>(n - at - k)
+                    return n
+                if not self.append(side, p + at, n - at):
+                    self.lost_octets(f, end, p + at, n - at, mark)
+                return n
             else:
-                self.lose_boundary(f, end, &fault, mark)
-                self.search(f, end, p, n, mark)
-                return
+                if not self.lose_boundary(f, end, &fault, mark):
+                    return at
+                self.search(f, end, p + at, n - at, mark)
+                return n
+        return at
 
     cdef size_t complete(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Octets for the frame that is pending, or for the rest of one that was given up. Octets used."""
-        cdef FlowState* fs = <FlowState*>f.state
-        cdef Side* side = &fs.sides[end]
-        cdef MessageContext m
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef size_t at = 0
         cdef size_t more = 1
-        cdef size_t size, k
-        cdef int status
-        cdef Fault fault
+        cdef size_t k
         while True:
             if side.skip:
                 k = n - at if side.skip > <int64_t>(n - at) else <size_t>side.skip
@@ -1365,47 +1567,69 @@ cdef class CaptureDecoder(Reassembler):
             if not self.append(side, p + at, k):
                 if side.need:
                     self.give_up_frame(f, end, mark)
+                    if self.waiting:
+                        return at
                     continue
                 self.lost_octets(f, end, p + at, n - at, mark)
                 return n
             at += k
-            if side.need == 0:
-                size = 0
-                status = fs.protocol.frame_size(fs.state, 0 if end == f.client else 1, side.pending, side.size, 0,
-                                                &size, &fault)
-                if status == NEED_DATA:
-                    more = max(size, side.size + 1) - side.size
-                if status == OK or (status == NEED_DATA and size > self.max_message):
-                    side.need = size
-                    if size > self.max_message:
-                        self.give_up_frame(f, end, mark)
-                        continue
-                elif status != NEED_DATA:
-                    self.lose_boundary(f, end, &fault, mark)
-                    self.add_origin(side, 0, side.size, &side.first)
-                    return at
-            if side.need and side.size == side.need:
-                self.context(f, end, &side.first, mark, side.offset, <int64_t>side.size, &m)
-                self.put(f, &m, side.pending, side.size)
-                side.offset += <int64_t>side.size
-                self.drop_pending(side)
+            more = self.settle_frame(f, end, mark)
+            if more == 0 and (self.waiting or not side.skip):
                 return at
 
-    cdef inline void put(self, Flow* f, const MessageContext* m, const uint8_t* p, size_t size) noexcept nogil:
-        """Rows for a whole frame. What the protocol keeps of messages that go on must not pass the limit."""
+    cdef size_t settle_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """Put the pending octets if they are a whole frame; give them up if they cannot become one. How many octets more
+        are wanted; 0: nothing is pending any more, or the batch is full."""
         cdef FlowState* fs = <FlowState*>f.state
-        fs.protocol.put(self.table, m, fs.state, self.strict, p, size)
-        if fs.protocol.held != NULL:
-            self.count_held(fs)
-            if self.buffered > self.max_buffered and fs.held:
-                self.seen.messages_limited += 1
-                self.flush(f, 0, b"limit")
-                self.flush(f, 1, b"limit")
+        cdef Side* side = &fs.sides[end]
+        cdef MessageContext m
+        cdef size_t size = 0
+        cdef int status
+        cdef Fault fault
+        if side.need == 0:
+            status = fs.protocol.frame_size(fs.state, 0 if end == f.client else 1, side.pending, side.size, 0, &size, &fault)
+            if status == NEED_DATA and size <= self.max_message:
+                return max(size, side.size + 1) - side.size
+            if status != OK and status != NEED_DATA:
+                if self.lose_boundary(f, end, &fault, mark):
+                    self.add_origin(side, 0, side.size, &side.first)
+                else:
+                    self.defer(DEFERRED_PENDING, f, end, NULL, 0, mark)
+                return 0
+            side.need = size
+        if side.need > self.max_message:
+            self.give_up_frame(f, end, mark)
+            return 0
+        if side.size < side.need:
+            return side.need - side.size
+        self.context(f, end, &side.first, mark, side.offset, <int64_t>side.size, &m)
+        if not self.put(f, &m, side.pending, side.size):
+            self.defer(DEFERRED_PENDING, f, end, NULL, 0, mark)
+            return 0
+        side.offset += <int64_t>side.size
+        self.drop_pending(side)
+        return 0
+
+    cdef inline bint put(self, Flow* f, const MessageContext* m, const uint8_t* p, size_t size) noexcept nogil:
+        """Rows for a whole frame. What the protocol keeps of messages that go on must not pass the limit. False: the batch
+        is full before the last row; call again with the same frame."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef bint done = fs.protocol.put(self.table, m, fs.state, self.strict, p, size)
+        self.count_held(fs)
+        if self.buffered > self.max_buffered and done:
+            self.flush_for_limit(f, self.table.all_rows)
+        return done
+
+    cdef void flush_for_limit(self, Flow* f, int64_t rows) noexcept nogil:
+        """What the protocol keeps of messages that have begun becomes `partial` rows. `rows`: all there were before."""
+        if not (self.flush(f, 0, b"limit") and self.flush(f, 1, b"limit")):
+            self.defer_hole(DEFERRED_FLUSH, f, 0, rows, WHY_LIMIT, NULL)
+        elif self.table.all_rows != rows:
+            self.seen.messages_limited += 1
 
     cdef inline void count_held(self, FlowState* fs) noexcept nogil:
-        cdef int64_t held
-        if fs.protocol.held != NULL:
-            held = fs.protocol.held(fs.state)
+        cdef int64_t held = (<const ProtocolState*>fs.state).held
+        if held != fs.held:
             self.buffered += held - fs.held
             fs.held = held
 
@@ -1414,37 +1638,54 @@ cdef class CaptureDecoder(Reassembler):
         cdef size_t room
         cdef uint8_t* grown
         if n > side.room - side.size:
-            if self.buffered + <int64_t>n > self.max_buffered:
-                return False
             room = max(side.size + n, min(side.need, max(2 * side.room, <size_t>512)))
             room = max(room, side.room + side.room // 2)
+            if self.buffered + <int64_t>(room - side.room) > self.max_buffered:
+                return False
             grown = <uint8_t*>realloc(side.pending, room)
             if grown == NULL:
                 self.counts.no_memory += 1
                 return False
+            self.buffered += <int64_t>(room - side.room) + (BLOCK_OCTETS if side.room == 0 else 0)
             side.pending = grown
             side.room = room
         memcpy(side.pending + side.size, p, n)
         side.size += n
-        self.buffered += <int64_t>n
         return True
 
-    cdef void drop_pending(self, Side* side) noexcept nogil:
-        self.buffered -= <int64_t>side.size
+    cdef inline void drop_pending(self, Side* side) noexcept nogil:
+        """There are no pending octets; a little room is kept for the next."""
         side.size = 0
         side.need = 0
         if side.room > PENDING_KEPT:
-            free(side.pending)
-            side.pending = NULL
-            side.room = 0
+            self.free_pending(side)
+
+    cdef void free_pending(self, Side* side) noexcept nogil:
+        if side.room:
+            self.buffered -= <int64_t>side.room + BLOCK_OCTETS
+        free(side.pending)
+        side.pending = NULL
+        side.size = side.room = side.need = 0
 
     cdef void give_up_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
         """The pending frame is beyond a limit: say what is known of it and pass over the rest."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef int64_t rest = <int64_t>(side.need - side.size)
+        if not self.put_rest(f, end, b"limit", mark):
+            self.defer(DEFERRED_GIVE_UP, f, end, NULL, 0, mark)
+            return
         self.seen.messages_limited += 1
-        self.put_rest(f, end, b"limit", mark)
         side.skip = rest
+
+    cdef void pass_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """As give_up_frame, where not even the beginning of the frame can be kept: all of it is a gap."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        self.seen.messages_limited += 1
+        side.why = WHY_LIMIT
+        side.skip = side.missing = <int64_t>side.need
+        self.put_gap(f, end, 0, mark)
+        side.offset -= side.skip
+        side.need = 0
 
     cdef void lost_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """There is no room for them."""
@@ -1457,9 +1698,11 @@ cdef class CaptureDecoder(Reassembler):
         """`n` octets of the protocol's stream are missing."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef int64_t rest, k
-        if side.searching:
-            if side.size:
-                self.look(f, end, True)
+        if side.searching and side.size:
+            self.look(f, end, True)
+            if self.waiting:
+                self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
+                return
         if side.searching:
             self.pass_over(side, side.size)
             if side.why < 0:
@@ -1468,13 +1711,15 @@ cdef class CaptureDecoder(Reassembler):
             side.credit = 0
             return
         side.why = <int8_t>why
-        if side.size and side.need:
-            rest = <int64_t>(side.need - side.size)
-            self.put_rest(f, end, why_text(why), mark)
+        if side.size:
+            rest = <int64_t>(side.need - side.size) if side.need else 0
+            if not self.put_rest(f, end, why_text(why), mark):
+                self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
+                return
             side.skip = rest
-        elif side.size:
-            self.put_rest(f, end, why_text(why), mark)
-        self.flush(f, end, why_text(why))
+        if not self.flush(f, end, why_text(why)):
+            self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
+            return
         if side.skip:                                   # a hole inside a frame whose size is known
             k = min(n, side.skip)
             side.missing = k
@@ -1497,17 +1742,19 @@ cdef class CaptureDecoder(Reassembler):
         side.skip = 0
         side.origin_count = 0
 
-    cdef void lose_boundary(self, Flow* f, int end, const Fault* fault, const Mark* mark) noexcept nogil:
-        """What follows is no frame: a row says why, then the next boundary is searched."""
+    cdef bint lose_boundary(self, Flow* f, int end, const Fault* fault, const Mark* mark) noexcept nogil:
+        """What follows is no frame: a row says why, then the next boundary is searched. False: the batch is full before."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef char text[256]
         cdef int size = fs.protocol.fault_text(fault, 0, text, sizeof(text))
         text[size] = 0
-        self.flush(f, end, why_text(WHY_NO_FRAME))
+        if not self.flush(f, end, why_text(WHY_NO_FRAME)):
+            return False
         self.put_malformed(f, end, text, mark)
         self.begin_search(side, WHY_NO_FRAME)
         side.at = 1                                     # not here
+        return True
 
     cdef bint add_origin(self, Side* side, size_t at, size_t n, const Mark* mark) noexcept nogil:
         """pending[at : at + n] came with this packet."""
@@ -1517,6 +1764,7 @@ cdef class CaptureDecoder(Reassembler):
             if grown == NULL:
                 self.counts.no_memory += 1
                 return False
+            self.buffered += <int64_t>((side.origin_room + 16) * sizeof(Origin))
             side.origins = grown
             side.origin_room = 2 * side.origin_room + 16
         side.origins[side.origin_count].at = at
@@ -1525,6 +1773,12 @@ cdef class CaptureDecoder(Reassembler):
         side.largest = max(side.largest, n)
         side.origin_count += 1
         return True
+
+    cdef void free_origins(self, Side* side) noexcept nogil:
+        self.buffered -= <int64_t>(side.origin_room * sizeof(Origin))
+        free(side.origins)
+        side.origins = NULL
+        side.origin_count = side.origin_room = 0
 
     cdef void search(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """More octets to find a boundary in."""
@@ -1550,17 +1804,29 @@ cdef class CaptureDecoder(Reassembler):
             if self.decide(f, end, final):
                 return
         else:
-            while self.find(f, end, final):
-                if side.stage == STAGE_SOCKET and side.socket.lost:
+            while side.reading or self.find(f, end, final):
+                if not side.reading and side.stage == STAGE_SOCKET and side.socket.lost:
                     self.resume_socket(f, end)
-                    if final and side.searching and side.size and not f.ignored:
+                    if not final or f.ignored:
+                        pass
+                    elif self.waiting:
+                        self.defer_look(DEFERRED_LOOK, f, end, True)
+                    elif side.searching and side.size:
                         self.look(f, end, True)
                     return
-                self.read_window(f, end)
+                if not self.read_window(f, end):
+                    self.defer_look(DEFERRED_LOOK, f, end, final)
+                    return
                 if not side.searching:
                     return
         if side.at >= SEARCH_STEP or side.at == side.size or side.origin_count >= SEARCH_ORIGINS:
             self.pass_over(side, side.at)
+
+    cdef void look_again(self, Flow* f, int end, bint final) noexcept nogil:
+        """Continue a look, unless what was read since has found the boundary."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        if side.reading or (side.searching and side.size):
+            self.look(f, end, final)
 
     cdef bint find(self, Flow* f, int end, bint final) noexcept nogil:
         """Pass over the window octet by octet until a chain of frames begins. True: it does, at pending[at]."""
@@ -1646,8 +1912,9 @@ cdef class CaptureDecoder(Reassembler):
             return False
         return low > 0 and (low < side.origin_count or at == side.size) and side.origins[low - 1].ends_write
 
-    cdef void read_window(self, Flow* f, int end) noexcept nogil:
-        """Frames begin at pending[at]: a gap row, then read them. The last one may be cut, and so is pending again."""
+    cdef bint read_window(self, Flow* f, int end) noexcept nogil:
+        """Frames begin at pending[at]: a gap row, then read them. The last one may be cut, and so is pending again. False:
+        the batch is full; call again."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef const Protocol* protocol = fs.protocol
@@ -1659,46 +1926,54 @@ cdef class CaptureDecoder(Reassembler):
         cdef int last = 0
         cdef int status = NEED_DATA
         cdef Fault fault
-        while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
-            first += 1
-        self.put_gap(f, end, <int64_t>at, &side.origins[first].mark)
-        side.searching = False
+        if not side.reading:
+            while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
+                first += 1
+            self.put_gap(f, end, <int64_t>at, &side.origins[first].mark)
+            side.searching = False
+            side.reading = True
+            while (protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault) == OK
+                   and size <= side.size - at):
+                protocol.learn(fs.state, direction, side.pending + at, size)
+                at += size
+            at = side.at
         last = first
-        while (protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault) == OK
-               and size <= side.size - at):
-            protocol.learn(fs.state, direction, side.pending + at, size)
-            at += size
-        at = side.at
         while at < side.size:
+            side.at = at
+            if self.is_full():
+                return False
             while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
                 first += 1
             status = protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault)
             if status == NEED_DATA or (status == OK and size > side.size - at):
                 break
             if status != OK:
+                if not self.flush(f, end, why_text(WHY_NO_FRAME)):
+                    return False
+                side.reading = False
                 self.shift(side, at)
                 self.lose_boundary_in_window(f, end, first, &fault)
-                return
+                return True
             while last + 1 < side.origin_count and side.origins[last + 1].at < at + size:
                 last += 1
             self.context(f, end, &side.origins[first].mark, &side.origins[last].mark, side.offset, <int64_t>size, &m)
-            self.put(f, &m, side.pending + at, size)
+            if not self.put(f, &m, side.pending + at, size):
+                return False
             side.offset += <int64_t>size
             at += size
+        side.reading = False
         if at < side.size:
             side.first = side.origins[first].mark
         memmove(side.pending, side.pending + at, side.size - at)
-        self.buffered -= <int64_t>at
         side.size -= at
         side.need = size if status == OK and side.size else 0
         if side.size == 0:
             self.drop_pending(side)
-        free(side.origins)
-        side.origins = NULL
-        side.origin_count = side.origin_room = 0
+        self.free_origins(side)
+        return True
 
     cdef void lose_boundary_in_window(self, Flow* f, int end, int origin, const Fault* fault) noexcept nogil:
-        """As lose_boundary, but the window stays the window."""
+        """As lose_boundary, but the window stays the window. Nothing is left to flush."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef int count = side.origin_count
         cdef int64_t credit = side.credit
@@ -1714,7 +1989,6 @@ cdef class CaptureDecoder(Reassembler):
         if n == 0:
             return
         memmove(side.pending, side.pending + n, side.size - n)
-        self.buffered -= <int64_t>n
         side.size -= n
         while first + 1 < side.origin_count and side.origins[first + 1].at <= n:
             first += 1
@@ -1769,31 +2043,37 @@ cdef class CaptureDecoder(Reassembler):
         else:
             m.capture = NO_TEXT
 
-    cdef void put_rest(self, Flow* f, int end, const char* why, const Mark* mark) noexcept nogil:
-        """A row for the pending octets, the beginning of a frame; they are gone then."""
+    cdef bint put_rest(self, Flow* f, int end, const char* why, const Mark* mark) noexcept nogil:
+        """Rows for the pending octets, the beginning of a frame; they are gone then. False: the batch is full before the
+        last row; call again with the same arguments."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef MessageContext m
         cdef char text[128]
+        cdef bint done
         cdef int size
         if side.need:
             size = snprintf(text, sizeof(text), "%s: %zu of %zu octets read", why, side.size, side.need)
         else:
             size = snprintf(text, sizeof(text), "%s: %zu octets of a message of unknown size read", why, side.size)
         self.context(f, end, &side.first, mark, side.offset, <int64_t>(side.need if side.need else side.size), &m)
-        fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
+        done = fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
         self.count_held(fs)
-        side.offset += <int64_t>side.size
-        self.drop_pending(side)
+        if done:
+            side.offset += <int64_t>side.size
+            self.drop_pending(side)
+        return done
 
-    cdef void flush(self, Flow* f, int end, const char* why) noexcept nogil:
-        """What this direction has begun and cannot go on."""
+    cdef bint flush(self, Flow* f, int end, const char* why) noexcept nogil:
+        """What this direction has begun and cannot go on. False: the batch is full before the last row; call again."""
         cdef FlowState* fs = <FlowState*>f.state
+        cdef bint done = True
         if fs.protocol == NULL:
-            return
+            return True
         if fs.protocol.flush != NULL:
-            fs.protocol.flush(self.table, fs.state, 0 if end == f.client else 1, why, strlen(why))
+            done = fs.protocol.flush(self.table, fs.state, 0 if end == f.client else 1, why, strlen(why))
         self.count_held(fs)
+        return done
 
     cdef void put_gap(self, Flow* f, int end, int64_t skipped, const Mark* mark) noexcept nogil:
         """A row for the hole that was crossed, if it has any octet."""
@@ -1841,24 +2121,38 @@ cdef class CaptureDecoder(Reassembler):
         put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
         self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
 
-    cdef void put_file_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
-        """One row for what cannot be read of a capture file: byte_offset is the place in the file."""
-        cdef Col* c = self.table.cols
-        cdef MessageContext m
-        cdef int64_t row
+    cdef void report_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
+        """One row for what cannot be read of the present capture file: byte_offset is the place in the file."""
+        cdef Deferred* d
+        cdef Mark mark
         self.seen.capture_faults += 1
         if self.slice_index != 0:
             return
-        self.name_of(self.file_index, &m)
+        memset(&mark, 0, sizeof(mark))
+        mark.capture = self.file_index
+        mark.frame_no = frame_no
+        if not self.waiting:
+            self.put_file_fault(text, offset, &mark)
+            return
+        d = self.defer(DEFERRED_REPORT, NULL, 0, <const uint8_t*>text, strlen(text) + 1, &mark)
+        if d != NULL:
+            d.n = offset
+
+    cdef void put_file_fault(self, const char* text, int64_t offset, const Mark* mark) noexcept nogil:
+        cdef Col* c = self.table.cols
+        cdef MessageContext m
+        cdef int64_t row
+        self.name_of(mark.capture, &m)
         row = self.table.next_row()
         put_text(c + T_CAPTURE, row, &m.capture)
         put_i64(c + T_BYTE_OFFSET, row, offset)
-        put_i64(c + T_FRAME_NO, row, frame_no)
+        put_i64(c + T_FRAME_NO, row, mark.frame_no)
         self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
 
 
 cdef enum:
     WHY_NO_FRAME = 100          # beyond Why: the octets there are no frame
+    WHY_FRONT                   # the end of octets from before the beginning of the stream
 
 
 cdef inline const char* why_text(int why) noexcept nogil:
@@ -1874,6 +2168,8 @@ cdef inline const char* why_text(int why) noexcept nogil:
         return b"limit"
     if why == WHY_NO_FRAME:
         return b"no message boundary"
+    if why == WHY_FRONT:
+        return b"captured after what follows it"
     return b"stream ended"
 
 

@@ -3,7 +3,7 @@
 # A message holds the immutable block (bytes) that it was decoded from and decodes from it on first use. Message
 # classes have no common base: a freelist needs a class without one.
 #
-# Uses: words, secrets. Included by _core.pyx.
+# Uses: words, seed, secrets. Included by _core.pyx.
 from cpython.object cimport PyObject, PyTypeObject, newfunc
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 
@@ -50,7 +50,7 @@ cdef SharedSlot[SHARED_SLOTS] SHARED_VALUES
 
 cdef inline SharedSlot* shared_slot(int kind, const uint8_t* p, size_t size) noexcept nogil:
     """The slot of a value that is made of `size` octets (at most SHARED_OCTETS); `kind` tells apart what they mean."""
-    return &SHARED_VALUES[hash_octets(<uint64_t>kind << 8 | size, p, size) >> 54]
+    return &SHARED_VALUES[hash_octets(HASH_KEY[1] ^ (<uint64_t>kind << 8 | size), p, size) >> 54]
 
 
 cdef inline bint is_held(const SharedSlot* slot, int kind, const uint8_t* p, size_t size) noexcept nogil:

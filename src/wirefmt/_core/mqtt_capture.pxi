@@ -7,7 +7,7 @@ cdef enum:
     MQTT_SEARCH_MAX = 1 << 18   # octets: the largest packet the search for a boundary waits for
 
 
-cdef struct MqttConnection:     # what a capture knows of one connection
+cdef struct MqttConnection:     # what a capture knows of one connection: a ProtocolState, flow.held is first
     MqttFlow flow
     uint8_t known               # version, from CONNECT; 0: the capture has none
     uint8_t likely              # version of the last packet that could be of one version only; 0: none yet
@@ -140,7 +140,7 @@ cdef void mqtt_learn(void* state, int direction, const uint8_t* p, size_t n) noe
     mqtt_version(<MqttConnection*>state, direction, p, n)
 
 
-cdef void mqtt_put(MessageTable t, const MessageContext* m, void* state, bint strict,
+cdef bint mqtt_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                    const uint8_t* p, size_t n) noexcept nogil:
     cdef MqttConnection* c = <MqttConnection*>state
     cdef MqttOptions o
@@ -157,7 +157,7 @@ cdef void mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
         size = fault_text(&MQTT_TABLES, &f, 0, text, sizeof(text))
         mqtt_put_kind(t, row, p[0])
         t.put_status(row, ROW_MALFORMED, text, size)
-        return
+        return True
     if packet.type == MQTT_CONNECT:
         c.known = packet.version
     mqtt_put_row(t, row, &packet, &c.flow, m.direction)
@@ -175,6 +175,7 @@ cdef void mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
         t.put_status(row, ROW_OK, HIDDEN_OCTETS, <int64_t>strlen(HIDDEN_OCTETS))
     else:
         t.put_status(row, ROW_OK, NULL, 0)
+    return True
 
 
 cdef inline void mqtt_put_kind(MessageTable t, int64_t row, uint8_t first) noexcept nogil:
@@ -182,7 +183,7 @@ cdef inline void mqtt_put_kind(MessageTable t, int64_t row, uint8_t first) noexc
     put_text(t.cols + T_KIND, row, &MQTT_KIND_TEXT[first >> 4])
 
 
-cdef void mqtt_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint mqtt_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                         const char* text, size_t text_size) noexcept nogil:
     """PUBLISH is read as far as it goes: its length is set to what is there, so that the payload is what is left of it."""
     cdef MqttConnection* c = <MqttConnection*>state
@@ -211,10 +212,14 @@ cdef void mqtt_put_part(MessageTable t, const MessageContext* m, void* state, ui
     else:
         mqtt_put_kind(t, row, p[0])
     t.put_status(row, ROW_PARTIAL, text, text_size)
+    return True
 
 
 cdef void* mqtt_open() noexcept nogil:
-    return calloc(1, sizeof(MqttConnection))
+    cdef MqttConnection* c = <MqttConnection*>calloc(1, sizeof(MqttConnection))
+    if c != NULL:
+        c.flow.held = sizeof(MqttConnection) + BLOCK_OCTETS
+    return c
 
 
 cdef void mqtt_close(void* state) noexcept nogil:

@@ -2,8 +2,8 @@
 #
 # Both stand on mqtt_parse, so they say what the packet objects say.
 #
-# Uses: buffers, secrets, arrow, table, mqtt, mqtt_table, mqtt_messages (secret properties), topics (split_share). Included by
-# _core.pyx.
+# Uses: buffers, seed, secrets, arrow, table, mqtt, mqtt_table, mqtt_messages (secret properties), topics (split_share).
+# Included by _core.pyx.
 from wirefmt._core.topics cimport split_share
 from wirefmt.spec.mqtt import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
 from wirefmt.spec.table import (
@@ -13,7 +13,7 @@ from wirefmt.spec.table import (
 
 cdef enum:
     ALIAS_OCTETS_MAX = 1 << 20      # for the aliases of one direction and their topics; more are not remembered
-    ALIAS_OCTETS = 64               # what an alias counts apart from its topic
+    ALIAS_OCTETS = 64               # what an alias counts apart from its topic: up to 2.7 rows of 16, and a block
 
 
 cdef struct MqttAlias:
@@ -29,6 +29,7 @@ cdef struct MqttAliases:            # Topic Aliases of one direction (5.0, 3.3.2
 
 
 cdef struct MqttFlow:               # what one TCP connection has told us
+    int64_t held                    # octets of memory: client identifier and aliases, and what the owner adds
     uint8_t version                 # 0: not known yet
     Text client_id
     MqttAliases aliases[2]          # by direction
@@ -36,14 +37,17 @@ cdef struct MqttFlow:               # what one TCP connection has told us
 
 cdef void mqtt_flow_clear(MqttFlow* flow) noexcept nogil:
     """Free what the flow holds; it is as new then."""
+    cdef int64_t held = flow.held - text_octets(&flow.client_id)
     cdef uint32_t i
     cdef int d
     free(<void*>flow.client_id.at)
     for d in range(2):
+        held -= flow.aliases[d].octets
         for i in range(flow.aliases[d].room):
             free(flow.aliases[d].rows[i].topic)
         free(flow.aliases[d].rows)
     memset(flow, 0, sizeof(MqttFlow))
+    flow.held = held
 
 
 cdef void learn_client_id(MqttFlow* flow, const Span* id) noexcept nogil:
@@ -55,13 +59,15 @@ cdef void learn_client_id(MqttFlow* flow, const Span* id) noexcept nogil:
         return
     memcpy(copy, id.at, id.size)
     free(<void*>flow.client_id.at)
+    flow.held -= text_octets(&flow.client_id)
     flow.client_id.at = copy
     flow.client_id.size = id.size
+    flow.held += text_octets(&flow.client_id)
 
 
 cdef MqttAlias* place_of(MqttAlias* rows, uint32_t room, uint32_t alias) noexcept nogil:
     """The alias' row, or the free one where it belongs. There is a free one always."""
-    cdef uint32_t at = (alias * <uint32_t>0x9E3779B1) >> 16 & (room - 1)
+    cdef uint32_t at = keyed_place(alias, room)
     while rows[at].alias != 0 and rows[at].alias != alias:
         at = (at + 1) & (room - 1)
     return &rows[at]
@@ -375,7 +381,9 @@ cdef void put_destination(Col* c, int64_t row, const MqttPacket* p, MqttFlow* fl
         while v.identifier != MQTT_PROPERTY_TOPIC_ALIAS:
             at = next_property(at, &v)
         if p.topic.size:
+            flow.held -= aliases.octets
             learn_alias(aliases, v.number, &p.topic)
+            flow.held += aliases.octets
         else:
             known = find_alias(aliases, v.number)
             if known != NULL and known.size:

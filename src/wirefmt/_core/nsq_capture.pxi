@@ -9,7 +9,7 @@ cdef enum:
     NSQ_SHORT_MAX = 1 << 14     # octets: responses and errors that claim to be larger are no boundary
 
 
-cdef struct NsqConnection:      # what a capture knows of one connection
+cdef struct NsqConnection:      # what a capture knows of one connection: a ProtocolState, flow.held is first
     NsqFlow flow
     bint begun                  # the client's magic, or something behind it, has been read
 
@@ -94,7 +94,7 @@ cdef void nsq_learn(void* state, int direction, const uint8_t* p, size_t n) noex
     """What comes behind a hole needs nothing that was said later."""
 
 
-cdef void nsq_put(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil:
+cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil:
     cdef NsqConnection* c = <NsqConnection*>state
     cdef NsqOptions o
     cdef NsqUnit u
@@ -109,7 +109,7 @@ cdef void nsq_put(MessageTable t, const MessageContext* m, void* state, bint str
         size = fault_text(&NSQ_TABLES, &f, 0, text, sizeof(text))
         nsq_put_kind(t, row, f.kind)
         t.put_status(row, ROW_MALFORMED, text, size)
-        return
+        return True
     nsq_put_row(t, row, &u, &c.flow)
     if t.options.detail:
         nsq_put_detail(t, row, &u, &c.flow)
@@ -118,9 +118,10 @@ cdef void nsq_put(MessageTable t, const MessageContext* m, void* state, bint str
         t.put_status(row, ROW_OK, text, min(size, <int>sizeof(text) - 1))
     else:
         t.put_status(row, ROW_OK, NULL, 0)
+    return True
 
 
-cdef void nsq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                        const char* text, size_t text_size) noexcept nogil:
     """A message is read as far as it goes: its size is set to what is there, so that the body is what is left of it."""
     cdef NsqConnection* c = <NsqConnection*>state
@@ -150,6 +151,7 @@ cdef void nsq_put_part(MessageTable t, const MessageContext* m, void* state, uin
     else:
         nsq_put_kind(t, row, kind)
     t.put_status(row, ROW_PARTIAL, text, text_size)
+    return True
 
 
 cdef int nsq_carrier(void* state) noexcept nogil:
@@ -160,7 +162,10 @@ cdef int nsq_carrier(void* state) noexcept nogil:
 
 
 cdef void* nsq_open() noexcept nogil:
-    return calloc(1, sizeof(NsqConnection))
+    cdef NsqConnection* c = <NsqConnection*>calloc(1, sizeof(NsqConnection))
+    if c != NULL:
+        c.flow.held = sizeof(NsqConnection) + BLOCK_OCTETS
+    return c
 
 
 cdef void nsq_close_state(void* state) noexcept nogil:

@@ -15,6 +15,7 @@ cdef enum NsqCompression:
 
 
 cdef struct NsqFlow:                # what one TCP connection has told us
+    int64_t held                    # octets of memory: the texts, and what the owner adds
     Text client_id, topic, channel
     uint8_t compression             # an NsqCompression
     bint tls
@@ -22,13 +23,15 @@ cdef struct NsqFlow:                # what one TCP connection has told us
 
 cdef void nsq_flow_clear(NsqFlow* flow) noexcept nogil:
     """Free what the flow holds; it is as new then."""
+    cdef int64_t held = flow.held - text_octets(&flow.client_id) - text_octets(&flow.topic) - text_octets(&flow.channel)
     free(<void*>flow.client_id.at)
     free(<void*>flow.topic.at)
     free(<void*>flow.channel.at)
     memset(flow, 0, sizeof(NsqFlow))
+    flow.held = held
 
 
-cdef void nsq_keep_text(Text* kept, const Span* text) noexcept nogil:
+cdef void nsq_keep_text(NsqFlow* flow, Text* kept, const Span* text) noexcept nogil:
     """A copy of what a column may have as text; without memory there is none."""
     cdef uint8_t[HEX_ROOM] hex
     cdef Span shown
@@ -41,8 +44,10 @@ cdef void nsq_keep_text(Text* kept, const Span* text) noexcept nogil:
         return
     memcpy(copy, shown.at, shown.size)
     free(<void*>kept.at)
+    flow.held -= text_octets(kept)
     kept.at = copy
     kept.size = shown.size
+    flow.held += text_octets(kept)
 
 
 # ------------------------------------------------------------------------------------------------ static tables
@@ -189,7 +194,7 @@ cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow
     whole = nsq_find_members(text, found, &client)
     if client.type == NSQ_JSON_STRING:
         nsq_json_string_to(&client.value, room, &shown)
-        nsq_keep_text(&flow.client_id, &shown)
+        nsq_keep_text(flow, &flow.client_id, &shown)
     if not whole:
         return
     for i in range(NSQ_F_HOSTNAME, NSQ_F_PERMISSION_COUNT + 1):
@@ -279,8 +284,8 @@ cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnit* u, NsqFlow* flow) n
 
 cdef void nsq_learn_from(NsqFlow* flow, const NsqUnit* u) noexcept nogil:
     if u.kind == NSQ_SUB:
-        nsq_keep_text(&flow.topic, &u.topic)
-        nsq_keep_text(&flow.channel, &u.channel)
+        nsq_keep_text(flow, &flow.topic, &u.topic)
+        nsq_keep_text(flow, &flow.channel, &u.channel)
     elif u.kind == NSQ_MAGIC:
         nsq_flow_clear(flow)
 

@@ -6,6 +6,10 @@ from libc.string cimport memcpy
 from wirefmt._core.be cimport store_u16, store_u32
 
 
+cdef enum:
+    BLOCK_OCTETS = 16           # what malloc takes for a block, apart from what was asked for
+
+
 cdef struct Octets:             # all zero: empty, and may be used
     uint8_t* at
     size_t size, room

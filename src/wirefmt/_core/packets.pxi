@@ -11,7 +11,7 @@
 # Checksums are not looked at: captures of one's own traffic are taken before the card fills them in.
 # Not read: IEEE 802.11, Token Ring, USB, encrypted (ESP) and compressed headers.
 #
-# Uses: be, buffers, calls, pcapfile (PacketRecord). Included by _core.pyx.
+# Uses: be, seed, buffers, calls, pcapfile (PacketRecord). Included by _core.pyx.
 
 cdef extern from "<arpa/inet.h>" nogil:
     const char* inet_ntop(int family, const void* address, char* out, unsigned int room)
@@ -107,8 +107,25 @@ cdef inline uint64_t hash_end(const uint8_t* address, uint64_t salt) noexcept no
 
 
 cdef inline uint64_t segment_flow_hash(const Segment* s) noexcept nogil:
-    """Of the two ends and the realm; the same for both directions."""
+    """Of the two ends and the realm; the same for both directions, in every process. Whoever chooses addresses can choose
+    this number: it deals flows out to slices and partitions, and no table uses it."""
     return mixed(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.realm << 20) + s.ip_version)
+
+
+cdef inline uint64_t keyed_end(const uint8_t* address, uint16_t port) noexcept nogil:
+    """32 bits. For two ends that differ they are the same with a probability of 2^-32, whatever the ends are: pair-multiply-
+    shift (M. Thorup, High speed hashing for integers and strings, 3.3)."""
+    cdef uint64_t a, b
+    memcpy(&a, address, 8)
+    memcpy(&b, address + 8, 8)
+    return ((<uint32_t>a + HASH_KEY[2]) * ((a >> 32) + HASH_KEY[3]) + (<uint32_t>b + HASH_KEY[4]) * ((b >> 32) + HASH_KEY[5])
+            + port * HASH_KEY[6]) >> 32
+
+
+cdef inline uint64_t segment_table_hash(const Segment* s) noexcept nogil:
+    """Of the two ends and the realm, for tables of this process; the same for both directions."""
+    return mixed(mixed(keyed_end(s.src, s.src_port)) + mixed(keyed_end(s.dst, s.dst_port))
+                 + (<uint64_t>s.realm << 8 | s.ip_version) * HASH_KEY[7])
 
 
 cdef inline uint64_t segment_pair_hash(const Segment* s) noexcept nogil:
@@ -163,6 +180,7 @@ cdef class PacketParser:
     cdef uint32_t wire                          # octets of the present packet
     cdef bint tunnels, fragments
     cdef Datagram* datagrams
+    cdef int64_t datagram_octets        # of memory: grows to some 4 MiB
     cdef int64_t now_ns
 
     def __init__(self, *, bint tunnels=False, bint fragments=True):
@@ -170,11 +188,7 @@ cdef class PacketParser:
         self.fragments = fragments
 
     def __dealloc__(self):
-        cdef int i
-        if self.datagrams != NULL:
-            for i in range(DATAGRAMS):
-                free(self.datagrams[i].octets)
-            free(self.datagrams)
+        self.forget()
 
     def stats(self):
         """Packets by what became of them."""
@@ -192,8 +206,12 @@ cdef class PacketParser:
     cdef void forget(self) noexcept nogil:
         """Another capture begins: no fragment of it belongs to those before."""
         cdef int i
-        for i in range(DATAGRAMS if self.datagrams != NULL else 0):
-            self.datagrams[i].used = False
+        if self.datagrams != NULL:
+            for i in range(DATAGRAMS):
+                free(self.datagrams[i].octets)
+            free(self.datagrams)
+            self.datagrams = NULL
+            self.datagram_octets = 0
 
     cdef inline int parse(self, const PacketRecord* r, Segment* out) noexcept nogil:
         """A PacketReason; PACKET_TCP: `out` is filled."""
@@ -542,6 +560,7 @@ cdef class PacketParser:
             self.datagrams = <Datagram*>calloc(DATAGRAMS, sizeof(Datagram))
             if self.datagrams == NULL:
                 return NULL
+            self.datagram_octets += DATAGRAMS * sizeof(Datagram)
         for i in range(DATAGRAMS):
             d = self.datagrams + i
             if d.used and elapsed_ns(d.ts_ns, self.now_ns) > <int64_t>DATAGRAM_NS:
@@ -559,6 +578,7 @@ cdef class PacketParser:
             d.octets = <uint8_t*>malloc(DATAGRAM_OCTETS + DATAGRAM_OCTETS // 64)
             if d.octets == NULL:
                 return NULL
+            self.datagram_octets += DATAGRAM_OCTETS + DATAGRAM_OCTETS // 64
         memset(d.octets + DATAGRAM_OCTETS, 0, DATAGRAM_OCTETS // 64)
         d.used = True
         d.ip_version = s.ip_version

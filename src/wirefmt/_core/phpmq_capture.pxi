@@ -60,7 +60,7 @@ cdef void phpmq_learn(void* state, int direction, const uint8_t* p, size_t n) no
     """Messages stand alone."""
 
 
-cdef void phpmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
+cdef bint phpmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                     const uint8_t* p, size_t n) noexcept nogil:
     cdef PhpmqOptions o
     cdef PhpmqMessage message
@@ -73,7 +73,7 @@ cdef void phpmq_put(MessageTable t, const MessageContext* m, void* state, bint s
         size = fault_text(&PHPMQ_TABLES, &f, 0, text, sizeof(text))
         put_text(t.cols + T_PROTOCOL, row, &PHPMQ_PROTOCOL_TEXT)
         t.put_status(row, ROW_MALFORMED, text, size)
-        return
+        return True
     phpmq_put_row(t, row, &message)
     if t.options.detail:
         phpmq_put_detail(t, row, &message)
@@ -83,9 +83,10 @@ cdef void phpmq_put(MessageTable t, const MessageContext* m, void* state, bint s
         t.put_status(row, ROW_OK, text, min(size, <int>sizeof(text) - 1))
     else:
         t.put_status(row, ROW_OK, NULL, 0)
+    return True
 
 
-cdef void phpmq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint phpmq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                          const char* text, size_t text_size) noexcept nogil:
     """Packets that are whole are read, and of the one that is not the octets that are there."""
     cdef PhpmqOptions o
@@ -119,10 +120,14 @@ cdef void phpmq_put_part(MessageTable t, const MessageContext* m, void* state, u
     else:
         put_text(t.cols + T_PROTOCOL, row, &PHPMQ_PROTOCOL_TEXT)
     t.put_status(row, ROW_PARTIAL, text, text_size)
+    return True
 
 
 cdef void* phpmq_open() noexcept nogil:
-    return calloc(1, 1)                             # nothing is known of a connection; but NULL would be a failure
+    cdef ProtocolState* c = <ProtocolState*>calloc(1, sizeof(ProtocolState))    # nothing is known of a connection
+    if c != NULL:
+        c.held = sizeof(ProtocolState) + BLOCK_OCTETS
+    return c
 
 
 cdef void phpmq_close(void* state) noexcept nogil:

@@ -16,6 +16,10 @@ cdef enum Carrier:              # what the octets of a stream lie in
     CARRIER_TLS                 # not decoded
 
 
+cdef struct ProtocolState:      # what every protocol's state begins with
+    int64_t held                # octets of memory that the state has allocated, its own included: counted in max_buffered
+
+
 cdef struct Protocol:           # `state` is one connection's; direction: 0 client to server
     Text name
     Text subprotocol            # Sec-WebSocket-Protocol; size 0: not carried by WebSockets
@@ -32,20 +36,22 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     int (*plausible)(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil
     # a whole frame behind a hole, before the first of those there is put: what it tells about the connection
     void (*learn)(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil
+    # put, put_part and flush answer False where the table became full before their last row. Then they are called again
+    # with the same arguments once the batch has been taken, and continue; nothing else of the connection happens between.
+    # Whatever puts more than a few rows stops so. A protocol with a `carrier` never does.
+    #
     # the rows that exactly one whole frame completes: none (it is part of a message that goes on), one or several. A
     # message of several frames has `ts_first_ns` and `byte_offset` of the first, the rest of the last, and the sum of
     # the sizes; what a protocol keeps for it is bounded
-    void (*put)(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil
+    bint (*put)(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil
     # a row for a frame of which only the first `n` octets are there (they may be overwritten); `text` says why
-    void (*put_part)(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+    bint (*put_part)(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                      const char* text, size_t text_size) noexcept nogil
     # a hole, or the end: `partial` rows for what this direction has begun; NULL: every frame is a message
-    void (*flush)(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil
-    # octets it keeps of messages that go on, which count towards max_buffered; NULL: none
-    int64_t (*held)(void* state) noexcept nogil
+    bint (*flush)(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil
     # what carries both directions from here on, as the frames that were put have agreed; NULL: always CARRIER_PLAIN
     int (*carrier)(void* state) noexcept nogil
-    void* (*open)() noexcept nogil          # the state of one connection; NULL: out of memory
+    void* (*open)() noexcept nogil          # the state of one connection, a ProtocolState; NULL: out of memory
     void (*close)(void* state) noexcept nogil
     # the fault of a frame_size() as text
     int (*fault_text)(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil

@@ -19,7 +19,12 @@
 #   after the end), with packets whose sequence and acknowledgement numbers are both further off than WINDOW, LINGER_NS
 #   after both sides ended (FIN) or one reset (RST), and after idle_ns without a packet.
 #
-# Uses: be, calls, packets. Included by _core.pyx.
+# Memory: `buffered` counts all that flows make us remember, here and in the consumer: a Flow, its stored pieces with what
+# describes them, and whatever the consumer counts to it. Where it passes max_buffered, whoever stores octets gives up
+# first (`store` its gap); if it is still passed when the packet is done, the flows longest silent end (`relieve`).
+#
+# Uses: be, octets, calls, packets. Included by _core.pyx.
+from wirefmt._core.octets cimport BLOCK_OCTETS
 
 cdef enum:
     WINDOW = 1 << 26            # octets: no TCP window in use is larger
@@ -27,6 +32,8 @@ cdef enum:
     FRONTS = 8                  # stretches from before the beginning of a stream
     REORDER_PACKETS = 32
     SWEEP = 4                   # idle flows looked at per packet
+    PIECES_KEPT = 8             # room for pieces that a direction keeps when none is stored
+    FLOWS_SPARE = 1024          # freed flows that are kept for the next ones
 
 cdef int64_t SECOND = 1000000000
 cdef int64_t REORDER_NS = SECOND
@@ -90,7 +97,7 @@ cdef struct Stream:             # what one end of a flow sends; offsets count fr
 
 
 cdef struct Flow:
-    uint64_t hash
+    uint64_t hash               # segment_table_hash
     int64_t flow_id             # positive; from the ends and the first packet's time
     uint8_t ip_version
     int8_t client               # which end; -1: not known
@@ -130,8 +137,11 @@ cdef struct ReassemblyCounts:
     int64_t early               # segments from before the beginning of such a stream
     int64_t replaced            # connections ended by another one on the same ends
     int64_t idle                # flows ended by idle_ns
-    int64_t flows_evicted       # max_flows
+    int64_t flows_evicted       # max_flows, max_buffered
+    int64_t equal_hashes        # flows whose flow hash, not their ends, is that of the flow opened before
+    int64_t probes              # slots of other flows that were passed over in the table
     int64_t limited             # holes given up for max_out_of_order, MAX_PIECES or max_buffered
+    int64_t most_buffered       # behind any packet, before flows were ended for it
     int64_t no_memory
     # payload octets that were captured and not handed on
     int64_t retransmitted_octets        # that were there before
@@ -179,6 +189,16 @@ cdef bint add_front(Fronts* fronts, int64_t at, int64_t n) noexcept nogil:
     return True
 
 
+cdef inline int64_t flow_octets() noexcept nogil:
+    """Memory of a flow, with its part of a table that has just grown."""
+    return <int64_t>(sizeof(Flow) + BLOCK_OCTETS + 4 * sizeof(Slot))
+
+
+cdef inline int64_t piece_octets(const Piece* piece) noexcept nogil:
+    """Memory of a stored piece, apart from the array it is in."""
+    return <int64_t>piece.kept + BLOCK_OCTETS if piece.kept else 0
+
+
 cdef inline bint later(const Mark* a, const Mark* b) noexcept nogil:
     return a.capture > b.capture or (a.capture == b.capture and a.frame_no > b.frame_no)
 
@@ -203,10 +223,13 @@ cdef class Reassembler:
     cdef size_t slot_mask, flow_count
     cdef Flow* current                  # of the last segment: most captures have runs
     cdef Flow* spare                    # freed flows, linked by `newer`
+    cdef int spare_count
     cdef FlowList lists[2]              # open, closed
     cdef int64_t now_ns                 # latest packet time seen
     cdef ReassemblyCounts counts
-    cdef int64_t buffered               # octets stored, here and by the consumer
+    cdef uint64_t opened_hash           # segment_flow_hash of the flow that was opened last, and its ends
+    cdef uint8_t opened_ends[36]
+    cdef int64_t buffered               # octets of memory that flows take, here and in the consumer
     cdef size_t max_flows
     cdef int64_t max_buffered, max_out_of_order, idle_ns
 
@@ -252,13 +275,19 @@ cdef class Reassembler:
     cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
         """`end` sends no more (at most once a stream, and only for streams that started)."""
 
-    cdef void on_close(self, Flow* f) noexcept nogil:
-        """The flow leaves the table: free f.state. Writes nothing."""
+    cdef bint on_close(self, Flow* f) noexcept nogil:
+        """The flow leaves the table: free f.state. Writes nothing. False: `f` is still needed; `recycle` it later."""
+        return True
+
+    cdef bint is_busy(self) noexcept nogil:
+        """The consumer cannot free a flow at once: none is ended for max_buffered now, but behind the next packet."""
+        return False
 
     # ---- one segment ------------------------------------------------------------------------------------------
 
-    cdef void segment(self, const Segment* s, uint64_t hash, const Mark* mark) noexcept nogil:
+    cdef void segment(self, const Segment* s, const Mark* mark) noexcept nogil:
         cdef int end
+        cdef uint64_t hash = 0
         cdef Flow* f = self.current
         self.counts.segments += 1
         if mark.ts_ns > self.now_ns:
@@ -267,9 +296,11 @@ cdef class Reassembler:
             f = self.current
         end = sender_of(f, s) if f != NULL else -1
         if end < 0:
+            hash = segment_table_hash(s)
             f = self.lookup(s, hash, &end)
         if f != NULL and self.is_another(f, end, s, mark):
             self.counts.replaced += 1
+            hash = f.hash
             self.end_flow(f, WHY_REPLACED)
             f = NULL
         if f == NULL:
@@ -288,6 +319,25 @@ cdef class Reassembler:
             f.last_ns = mark.ts_ns
         self.touch(f)
         self.advance(f, end, s, mark)
+        if self.buffered > self.counts.most_buffered:
+            self.counts.most_buffered = self.buffered
+        if self.buffered > self.max_buffered:
+            self.relieve(f)
+
+    cdef void relieve(self, const Flow* present) noexcept nogil:
+        """End flows, closed ones first and of these the one longest silent, until what is stored is within max_buffered;
+        but never the present one."""
+        cdef Flow* f
+        cdef int i
+        for i in range(1, -1, -1):
+            while self.buffered > self.max_buffered and not self.is_busy():
+                f = self.lists[i].oldest
+                if f == present:
+                    f = f.newer
+                if f == NULL:
+                    break
+                self.counts.flows_evicted += 1
+                self.end_flow(f, WHY_LIMIT)
 
     cdef inline void advance(self, Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
         cdef Stream* st = &f.streams[end]
@@ -530,6 +580,7 @@ cdef class Reassembler:
             if st.fronts == NULL:
                 self.counts.no_memory += 1
                 return
+            self.buffered += sizeof(Fronts) + BLOCK_OCTETS
         while n:
             k = <int64_t>n
             for i in range(st.fronts.count):
@@ -586,7 +637,7 @@ cdef class Reassembler:
             st.first += 1
             st.count -= 1
             st.stored -= piece.kept
-            self.buffered -= piece.kept
+            self.buffered -= piece_octets(&piece)
             if after_gap and later(&piece.mark, &latest):
                 latest = piece.mark
             self.hand_on(f, end, piece.octets, piece.kept, piece.size, &latest)
@@ -594,6 +645,8 @@ cdef class Reassembler:
         st.acked_at = 0
         if st.count:
             st.hole_ns = f.last_ns
+        elif st.room > PIECES_KEPT:
+            self.free_pieces(st)
         else:
             st.first = 0
 
@@ -647,11 +700,12 @@ cdef class Reassembler:
                 index[0] -= st.first
                 st.first = 0
             else:
-                grown = <Piece*>realloc(st.pieces, (2 * st.room + 8) * sizeof(Piece))
+                grown = <Piece*>realloc(st.pieces, (2 * st.room + PIECES_KEPT) * sizeof(Piece))
                 if grown == NULL:
                     return False
+                self.buffered += <int64_t>((st.room + PIECES_KEPT) * sizeof(Piece))
                 st.pieces = grown
-                st.room = 2 * st.room + 8
+                st.room = 2 * st.room + PIECES_KEPT
         if kept:
             octets = <uint8_t*>malloc(kept)
             if octets == NULL:
@@ -666,7 +720,7 @@ cdef class Reassembler:
         piece.mark = mark[0]
         st.count += 1
         st.stored += kept
-        self.buffered += kept
+        self.buffered += piece_octets(piece)
         return True
 
     cdef void skip_hole(self, Flow* f, int end, int why) noexcept nogil:
@@ -719,12 +773,19 @@ cdef class Reassembler:
     cdef void free_pieces(self, Stream* st) noexcept nogil:
         cdef int i
         for i in range(st.first, st.first + st.count):
+            self.buffered -= piece_octets(&st.pieces[i])
             free(st.pieces[i].octets)
-        self.buffered -= st.stored
+        self.buffered -= <int64_t>(st.room * sizeof(Piece))
         free(st.pieces)
         st.pieces = NULL
         st.first = st.count = st.room = 0
         st.stored = 0
+
+    cdef void free_fronts(self, Stream* st) noexcept nogil:
+        if st.fronts != NULL:
+            self.buffered -= sizeof(Fronts) + BLOCK_OCTETS
+            free(st.fronts)
+            st.fronts = NULL
 
     cdef void ignore(self, Flow* f) noexcept nogil:
         """For the consumer, in an event: no more octets of this flow."""
@@ -788,6 +849,7 @@ cdef class Reassembler:
                 end[0] = sender_of(self.slots[i].flow, s)
                 if end[0] >= 0:
                     return self.slots[i].flow
+            self.counts.probes += 1
             i = (i + 1) & self.slot_mask
         return NULL
 
@@ -802,14 +864,16 @@ cdef class Reassembler:
         f = self.spare
         if f != NULL:
             self.spare = f.newer
+            self.spare_count -= 1
         else:
             f = <Flow*>malloc(sizeof(Flow))
             if f == NULL:
                 self.counts.no_memory += 1
                 return NULL
         memset(f, 0, sizeof(Flow))
+        self.buffered += flow_octets()
         f.hash = hash
-        f.flow_id = <int64_t>(mix64(hash ^ mix64(<uint64_t>mark.ts_ns)) >> 1)
+        f.flow_id = <int64_t>(mix64(self.flow_hash(s) ^ mix64(<uint64_t>mark.ts_ns)) >> 1)
         f.ip_version = s.ip_version
         f.realm = s.realm
         memcpy(f.address[0], s.src, 16)
@@ -824,6 +888,22 @@ cdef class Reassembler:
         self.counts.flows += 1
         self.link(f)
         return f
+
+    cdef uint64_t flow_hash(self, const Segment* s) noexcept nogil:
+        """The flow hash of a new flow. Flows of different ends do not have the same one by chance: somebody chose their
+        addresses, all of them are in one slice and one partition of a shuffle, and so they are counted."""
+        cdef uint64_t hash = segment_flow_hash(s)
+        cdef uint8_t ends[36]
+        cdef int first = 0 if memcmp(s.src, s.dst, 16) < 0 or (s.src_port < s.dst_port and memcmp(s.src, s.dst, 16) == 0) else 1
+        memcpy(ends + 18 * first, s.src, 16)
+        store_u16(ends + 18 * first + 16, s.src_port)
+        memcpy(ends + 18 * (1 - first), s.dst, 16)
+        store_u16(ends + 18 * (1 - first) + 16, s.dst_port)
+        if hash == self.opened_hash and memcmp(ends, self.opened_ends, 36) != 0:
+            self.counts.equal_hashes += 1
+        self.opened_hash = hash
+        memcpy(self.opened_ends, ends, 36)
+        return hash
 
     cdef inline void put_slot(self, uint64_t hash, Flow* f) noexcept nogil:
         cdef size_t i = hash & self.slot_mask
@@ -866,13 +946,22 @@ cdef class Reassembler:
         self.unlink(f)
         self.free_pieces(&f.streams[0])
         self.free_pieces(&f.streams[1])
-        free(f.streams[0].fronts)
-        free(f.streams[1].fronts)
-        self.on_close(f)
+        self.free_fronts(&f.streams[0])
+        self.free_fronts(&f.streams[1])
         if self.current == f:
             self.current = NULL
-        f.newer = self.spare
-        self.spare = f
+        if self.on_close(f):
+            self.recycle(f)
+
+    cdef inline void recycle(self, Flow* f) noexcept nogil:
+        """`f` is not used any more."""
+        self.buffered -= flow_octets()
+        if self.spare_count < FLOWS_SPARE:
+            f.newer = self.spare
+            self.spare = f
+            self.spare_count += 1
+        else:
+            free(f)
 
     cdef inline void link(self, Flow* f) noexcept nogil:
         cdef FlowList* to = &self.lists[1 if f.closed else 0]
@@ -914,7 +1003,8 @@ cdef class Reassembler:
             "retransmitted_octets": c.retransmitted_octets, "outside_octets": c.outside_octets,
             "out_of_order": c.out_of_order, "gaps": c.gaps, "gap_octets": c.gap_octets,
             "late_starts": c.late_starts, "early_segments": c.early, "replaced_flows": c.replaced, "idle_flows": c.idle,
-            "flows_evicted": c.flows_evicted, "holes_limited": c.limited, "buffered": self.buffered,
+            "flows_evicted": c.flows_evicted, "equal_flow_hashes": c.equal_hashes, "flow_table_probes": c.probes,
+            "holes_limited": c.limited, "buffered": self.buffered, "most_buffered": c.most_buffered,
             "no_memory": c.no_memory,
         }
 
@@ -961,7 +1051,7 @@ cdef class StreamTrace(Reassembler):
         begin_call(&self.busy)
         try:
             with nogil:
-                self.segment(&s, segment_flow_hash(&s), &mark)
+                self.segment(&s, &mark)
         finally:
             self.busy = False
 

@@ -29,11 +29,15 @@ cdef struct RocketmqAskedTable:
     uint32_t room                       # a power of two, or 0
 
 
-cdef struct RocketmqConnection:         # what a capture knows of one connection
+cdef struct RocketmqConnection:         # what a capture knows of one connection: a ProtocolState
+    int64_t held                        # octets of memory, but for the scratches, which are given back after each frame
     RocketmqAskedTable asked[2]         # by the direction of the request
     Text client_id
     RocketmqScratch names, values, properties
     bint begun                          # something the client said has been read: no preface comes any more
+    # a body of stored messages whose rows are not all there: the next one, where it begins, and how many can be read
+    int put_index, put_count            # put_index 0: none
+    size_t put_at
 
 
 # ------------------------------------------------------------------------------------------------ static tables
@@ -200,7 +204,7 @@ cdef RocketmqAsked* rocketmq_asked(RocketmqAskedTable* t, int32_t opaque) noexce
     return row if row.live and row.opaque == opaque else NULL
 
 
-cdef RocketmqAsked* rocketmq_asked_place(RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
+cdef RocketmqAsked* rocketmq_asked_place(RocketmqConnection* c, RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
     """A place for a request; the table grows before an older request loses its own. NULL: out of memory."""
     cdef RocketmqAsked* grown
     cdef RocketmqAsked* row
@@ -218,10 +222,18 @@ cdef RocketmqAsked* rocketmq_asked_place(RocketmqAskedTable* t, int32_t opaque) 
             if t.rows[i].live:
                 grown[<uint32_t>t.rows[i].opaque & (room - 1)] = t.rows[i]
             else:
-                free(t.rows[i].names)
+                rocketmq_forget_names(c, &t.rows[i])
         free(t.rows)
+        c.held += <int64_t>((room - t.room) * sizeof(RocketmqAsked))
         t.rows = grown
         t.room = room
+
+
+cdef void rocketmq_forget_names(RocketmqConnection* c, RocketmqAsked* row) noexcept nogil:
+    if row.names != NULL:
+        c.held -= row.topic_size + row.group_size + BLOCK_OCTETS
+        free(row.names)
+        row.names = NULL
 
 
 cdef void rocketmq_remember(RocketmqConnection* c, int direction, const RocketmqFrame* m,
@@ -231,10 +243,10 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
     cdef Span topic, group
     if m.flag & (ROCKETMQ_RESPONSE | ROCKETMQ_ONEWAY) or not m.has_opaque:
         return
-    row = rocketmq_asked_place(&c.asked[direction], m.opaque)
+    row = rocketmq_asked_place(c, &c.asked[direction], m.opaque)
     if row == NULL:
         return
-    free(row.names)
+    rocketmq_forget_names(c, row)
     memset(row, 0, sizeof(RocketmqAsked))
     row.opaque = m.opaque
     row.code = m.code
@@ -254,6 +266,7 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
         memcpy(row.names + topic.size, group.at, group.size)
     row.topic_size = <uint8_t>topic.size
     row.group_size = <uint8_t>group.size
+    c.held += row.topic_size + row.group_size + BLOCK_OCTETS
 
 
 cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept nogil:
@@ -265,8 +278,10 @@ cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept 
         return
     memcpy(copy, id.at, id.size)
     free(<void*>c.client_id.at)
+    c.held -= text_octets(&c.client_id)
     c.client_id.at = copy
     c.client_id.size = id.size
+    c.held += text_octets(&c.client_id)
 
 
 cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrame* m, const RocketmqText* slots) noexcept nogil:
@@ -521,8 +536,9 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
         rocketmq_put_body(t, row, &x.m.body, <int>sys_flag)
 
 
-cdef void rocketmq_put_messages(MessageTable t, const MessageContext* m, const RocketmqRow* x) noexcept nogil:
-    """A row for each stored message of the body. One that cannot be read ends them."""
+cdef bint rocketmq_put_messages(MessageTable t, const MessageContext* m, const RocketmqRow* x) noexcept nogil:
+    """A row for each stored message of the body. One that cannot be read ends them. False: the table is full before the
+    last row; the next call continues there."""
     cdef const uint8_t* end = x.m.body.at + x.m.body.size
     cdef const uint8_t* p = x.m.body.at
     cdef const uint8_t* begin = x.m.frame
@@ -531,12 +547,18 @@ cdef void rocketmq_put_messages(MessageTable t, const MessageContext* m, const R
     cdef char[256] text
     cdef Fault f
     cdef int64_t row
-    cdef int index = 0, count = 0, n
-    while p < end and rocketmq_read_message(x.m.frame, p, end, count, &message, &f) == OK:
-        count += 1
-        p += message.size
-    p = x.m.body.at
+    cdef int index = x.c.put_index, count = x.c.put_count, n
+    if index:
+        p = begin = x.m.frame + x.c.put_at
+    else:
+        count = 0
+        while p < end and rocketmq_read_message(x.m.frame, p, end, count, &message, &f) == OK:
+            count += 1
+            p += message.size
+        p = x.m.body.at
     while p < end:
+        if index and t.is_full():
+            return rocketmq_stop_at(x, index, count, begin)
         if rocketmq_read_message(x.m.frame, p, end, index, &message, &f) == OK:
             message.size = <uint32_t>(p + message.size - begin)         # with the header, for the first
         else:
@@ -558,11 +580,22 @@ cdef void rocketmq_put_messages(MessageTable t, const MessageContext* m, const R
             t.put_status(row, ROW_MALFORMED, text, n)
         index += 1
     if x.part != NULL and index == count:               # cut off between two messages
+        if index and t.is_full():
+            return rocketmq_stop_at(x, index, count, begin)
         context.byte_offset = m.byte_offset + (end - x.m.frame)
         context.wire_size = 0
         row = t.begin_row(&context)
         rocketmq_put_header(t, row, x)
         t.put_status(row, ROW_PARTIAL, x.part, <int64_t>x.part_size)
+    x.c.put_index = 0
+    return True
+
+
+cdef bint rocketmq_stop_at(const RocketmqRow* x, int index, int count, const uint8_t* at) noexcept nogil:
+    x.c.put_index = index
+    x.c.put_count = count
+    x.c.put_at = <size_t>(at - x.m.frame)
+    return False
 
 
 cdef void rocketmq_put_message(MessageTable t, int64_t row, const RocketmqRow* x, const RocketmqMessage* m) noexcept nogil:
@@ -739,9 +772,20 @@ cdef void rocketmq_learn(void* state, int direction, const uint8_t* p, size_t n)
     if rocketmq_parse(p, n, 0, &m, NULL, &f) == OK:
         rocketmq_slots(&m, NULL, not m.flag & ROCKETMQ_RESPONSE and rocketmq_letters(m.code), slots)
         rocketmq_learn_from(c, &m, slots)
+        rocketmq_drop_scratches(c)
 
 
-cdef void rocketmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
+cdef void rocketmq_drop_scratches(RocketmqConnection* c) noexcept nogil:
+    """Most frames need none; one of a large frame is not kept for the life of the connection."""
+    free(c.names.p)
+    free(c.values.p)
+    free(c.properties.p)
+    memset(&c.names, 0, sizeof(RocketmqScratch))
+    memset(&c.values, 0, sizeof(RocketmqScratch))
+    memset(&c.properties, 0, sizeof(RocketmqScratch))
+
+
+cdef bint rocketmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                        const uint8_t* p, size_t n) noexcept nogil:
     cdef RocketmqFrame frame
     cdef RocketmqFields fields
@@ -755,14 +799,14 @@ cdef void rocketmq_put(MessageTable t, const MessageContext* m, void* state, bin
         c.begun = True
         if rocketmq_preface(p, n, &preface) == YES and preface == n:
             rocketmq_put_preface(t, m, p, n)
-            return
+            return True
     if rocketmq_parse(p, n, 0, &frame, &fields, &f) != OK:
         row = t.begin_row(m)
         put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
         size = fault_text(&ROCKETMQ_TABLES, &f, 0, text, sizeof(text))
         t.put_status(row, ROW_MALFORMED, text, size)
-        return
-    rocketmq_put_rows(t, m, c, &frame, &fields, NULL, 0)
+        return True
+    return rocketmq_put_rows(t, m, c, &frame, &fields, NULL, 0)
 
 
 cdef void rocketmq_put_preface(MessageTable t, const MessageContext* m, const uint8_t* p, size_t n) noexcept nogil:
@@ -776,9 +820,16 @@ cdef void rocketmq_put_preface(MessageTable t, const MessageContext* m, const ui
     rocketmq_put_body(t, row, &octets, 0)
 
 
-cdef void rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrame* frame,
+cdef bint rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrame* frame,
                             const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
-    """The rows of a frame; `part`: why it is not whole, NULL if it is."""
+    """The rows of a frame; `part`: why it is not whole, NULL if it is. False: the table is full before the last row."""
+    cdef bint done = rocketmq_put_frame(t, m, c, frame, fields, part, part_size)
+    rocketmq_drop_scratches(c)
+    return done
+
+
+cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrame* frame,
+                             const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
     cdef RocketmqText[ROCKETMQ_SLOTS] slots
     cdef RocketmqRow x
     cdef int code = frame.code
@@ -799,13 +850,15 @@ cdef void rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqCon
     x.place = rocketmq_place_of(code)
     if frame.body.at != NULL and (rocketmq_stored(x.response, code) and (not x.response or frame.code == 0) or
                                   (x.response and x.asked == NULL and rocketmq_begins_stored(&frame.body))):
-        rocketmq_put_messages(t, m, &x)
+        if not rocketmq_put_messages(t, m, &x):
+            return False
     else:
         rocketmq_put_command(t, m, &x)
     if x.asked != NULL:
         x.asked.live = 0
     elif not x.response:
         rocketmq_remember(c, m.direction, frame, slots)
+    return True
 
 
 cdef bint rocketmq_begins_stored(const Span* body) noexcept nogil:
@@ -817,7 +870,7 @@ cdef bint rocketmq_begins_stored(const Span* body) noexcept nogil:
     return magic == ROCKETMQ_MAGIC_V1 or magic == ROCKETMQ_MAGIC_V2
 
 
-cdef void rocketmq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint rocketmq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                             const char* text, size_t text_size) noexcept nogil:
     """Where the header is there it is read: the frame's length is set to what is there, so the body is what is left."""
     cdef RocketmqFrame frame
@@ -827,15 +880,20 @@ cdef void rocketmq_put_part(MessageTable t, const MessageContext* m, void* state
     if n >= 8 and (load_u32(p + 4) & 0xFFFFFF) <= n - 8:
         store_u32(p, <uint32_t>(n - 4))
         if rocketmq_parse(p, n, 0, &frame, &fields, &f) == OK:
-            rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, &fields, text, text_size)
+            if not rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, &fields, text, text_size):
+                return False
     if t.rows == first:
         row = t.begin_row(m)
         put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
         t.put_status(row, ROW_PARTIAL, text, text_size)
+    return True
 
 
 cdef void* rocketmq_open() noexcept nogil:
-    return calloc(1, sizeof(RocketmqConnection))
+    cdef RocketmqConnection* c = <RocketmqConnection*>calloc(1, sizeof(RocketmqConnection))
+    if c != NULL:
+        c.held = sizeof(RocketmqConnection) + BLOCK_OCTETS
+    return c
 
 
 cdef void rocketmq_close(void* state) noexcept nogil:
@@ -849,9 +907,7 @@ cdef void rocketmq_close(void* state) noexcept nogil:
             free(c.asked[d].rows[i].names)
         free(c.asked[d].rows)
     free(<void*>c.client_id.at)
-    free(c.names.p)
-    free(c.values.p)
-    free(c.properties.p)
+    rocketmq_drop_scratches(c)
     free(c)
 
 

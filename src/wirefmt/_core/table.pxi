@@ -52,6 +52,7 @@ cdef class MessageTable(ColumnSet):
     cdef int64_t rows
     cdef int64_t all_rows                       # since the table was made
     cdef int64_t[4] status_rows                 # ... of each RowStatus
+    cdef int64_t batch_rows, batch_bytes        # a batch with one of them is full
     cdef TableOptions options
 
     def __init__(self, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False,
@@ -65,6 +66,11 @@ cdef class MessageTable(ColumnSet):
         self.options.octets = octets
         self.options.detail = detail and self.cols[<int>T_DETAIL].on
         self.options.max_message = MAX_MESSAGE
+        self.batch_rows = self.batch_bytes = 1 << 62
+
+    cdef inline bint is_full(self) noexcept nogil:
+        """Take the rows before any more are put."""
+        return self.rows >= self.batch_rows or self.tally.octets >= self.batch_bytes
 
     cdef Batch take(self):
         """The rows so far as a Batch."""

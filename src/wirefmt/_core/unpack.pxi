@@ -8,7 +8,7 @@ import zlib
 
 cdef enum:
     UNPACKED_PIECE = 1 << 16        # octets: the most that is unpacked at once
-    UNPACKER_OCTETS = 48 << 10      # what an unpacker counts as stored
+    UNPACKER_OCTETS = 48 << 10      # memory of an unpacker, without the octets that wait in it
     UNPACKED_RATIO = 100            # octets out for one in that no limit stands against
     SNAPPY_CHUNK_MAX = 76490 + 4    # octets of a chunk with 65536 octets in it, checksum included
 
@@ -25,16 +25,27 @@ cdef class Unpacker:
     cdef int64_t skip               # snappy: octets of a chunk that has nothing for us
     cdef bint begun
     cdef int64_t taken, given       # octets in, octets out
+    cdef bytes piece                # what was unpacked last
+    cdef size_t used                # octets of it that are done with
+    cdef int64_t counted            # octets of memory, as of the last count()
 
     def __init__(self, int carrier):
         """Raises ImportError where the library is absent."""
-        self.rest = b""
+        self.rest = self.piece = b""
         if carrier == CARRIER_DEFLATE:
             self.inflate = zlib.decompressobj(-15)
         else:
             from cramjam import snappy
             self.decompress = snappy.decompress
             self.chunks = bytearray()
+
+    cdef int64_t count(self):
+        """How many octets of memory it takes more than at the last count."""
+        cdef int64_t before = self.counted
+        self.counted = UNPACKER_OCTETS + len(self.rest) + len(self.piece)
+        if self.chunks is not None:
+            self.counted += len(self.chunks)
+        return self.counted - before
 
     cdef int feed(self, const uint8_t* p, size_t n) except -1:
         octets = PyBytes_FromStringAndSize(<const char*>p, <Py_ssize_t>n)
@@ -45,9 +56,12 @@ cdef class Unpacker:
             self.chunks += octets
         return 0
 
-    cdef bytes next(self):
-        """Up to UNPACKED_PIECE octets; b"": there are none before more is fed. Raises for what is no such stream."""
+    cdef bint next(self) except -1:
+        """Is there anything at piece[used:]? Up to UNPACKED_PIECE octets; False: not before more is fed. Raises for what is
+        no such stream."""
         cdef bytes out
+        if self.used < <size_t>PyBytes_GET_SIZE(self.piece):
+            return True
         if self.inflate is None:
             out = self.next_chunk()
         else:
@@ -56,7 +70,9 @@ cdef class Unpacker:
             if self.inflate.unused_data:
                 raise ValueError("octets behind its end")
         self.given += len(out)
-        return out
+        self.piece = out
+        self.used = 0
+        return len(out) > 0
 
     cdef bytes next_chunk(self):
         cdef Py_ssize_t size

@@ -194,6 +194,30 @@ def test_a_stream_that_fails_says_why() -> None:
         reader.read_next_batch()
 
 
+def test_a_stream_that_failed_stays_so() -> None:
+    """Consumers hold the octets of the error, in other threads perhaps: it is set once, and nothing follows it."""
+    asked = 0
+
+    class Failing:
+        def __iter__(self) -> Failing:
+            return self
+
+        def __next__(self) -> None:
+            nonlocal asked
+            asked += 1
+            raise ValueError(f"number {asked}")
+
+    class Source:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            return _core.stream_capsule(MQTT_BATCH, Failing())
+
+    reader = pa.RecordBatchReader.from_stream(Source())
+    for _ in range(3):
+        with pytest.raises(OSError, match="number 1"):
+            reader.read_next_batch()
+    assert asked == 1
+
+
 def test_a_stream_takes_only_batches_with_its_columns() -> None:
     """A consumer reads memory by the stream's schema, so a batch of another one must not reach it."""
     for batch in (

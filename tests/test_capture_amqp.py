@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from wire import Tcp, pcap, socket_frame
 
-from wirefmt import capture
+from wirefmt import amqp10, capture
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
 
@@ -218,3 +218,39 @@ def test_amqp_in_a_websocket() -> None:
     frames = [*tcp.open(), *tcp.send(0, request), *tcp.send(1, answer)]
     frames += tcp.send(0, socket_frame(HEADER_10 + attach(0, "/queues/a"), mask=b"abcd"))
     assert [(r["kind"], r["destination"]) for r in rows(frames)] == [("protocol-header", None), ("attach", "/queues/a")]
+
+
+def link(handle: int, address: str) -> bytes:
+    target = amqp10.Target(address=address)
+    return amqp10.Attach(
+        name="l", handle=handle, role=False, initial_delivery_count=0, source=amqp10.Source(), target=target
+    ).encode()
+
+
+def destinations(links: list[bytes], handles: list[int]) -> list[str | None]:
+    """Of a transfer on each of these handles, behind those links."""
+    tcp = Tcp(port=5672)
+    message = amqp10.Message(body=b"x").encode()
+    sent = [amqp10.Transfer(handle=h, delivery_id=i, payload=message).encode() for i, h in enumerate(handles)]
+    found = rows([*tcp.open(), *tcp.send(0, HEADER_10 + b"".join(links + sent))])
+    return [row["destination"] for row in found if row["kind"] == "transfer"]
+
+
+def test_links_beyond_the_limit_have_no_address() -> None:
+    """1024 of a connection are remembered; what is remembered is never another link's."""
+    links = [link(h, f"q{h}") for h in range(1026)]
+    assert destinations(links, [0, 1022, 1023, 1024, 1025]) == ["q0", "q1022", "q1023", None, None]
+    detached = [amqp10.Detach(handle=7, closed=True).encode(), link(1025, "last")]
+    assert destinations([*links[:1024], *detached], [7, 8, 1025]) == [None, "q8", "last"]
+    again = [link(5, "other")]
+    assert destinations([*links[:1024], *again], [4, 5]) == ["q4", "other"]
+
+
+def test_addresses_beyond_the_limit_are_not_remembered() -> None:
+    """1 MiB of a connection."""
+    half = "h" * (1 << 19)
+    assert destinations([link(0, half), link(1, half)], [0, 1]) == [half, half]
+    assert destinations([link(0, half), link(1, half + "x"), link(2, "short")], [0, 1, 2]) == [half, None, "short"]
+    assert destinations([link(0, half), link(1, half), link(2, "x")], [2]) == [None]
+    freed = amqp10.Detach(handle=0, closed=True).encode()
+    assert destinations([link(0, half), link(1, half), freed, link(2, half)], [1, 2]) == [half, half]

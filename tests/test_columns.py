@@ -303,3 +303,17 @@ def test_floats_are_read_back_as_they_were(value: float) -> None:
         shown = dict(row["headers"])["f"]
         assert struct.pack(">f", float(shown)) == struct.pack(">f", narrow)
         assert significant(shown) <= 9
+
+
+@pytest.mark.parametrize(
+    "char", ["\0", "\x7f", "\x80", "\u07ff", "\u0800", "\uffff", "\U00010000", "\U0001f600", "\U0010ffff"]
+)
+def test_characters_are_utf8(char: str) -> None:
+    """RFC 3629, 3: one to four octets."""
+    message = amqp10.Message(
+        application_properties={"c": amqp10.Char(char)}, body=amqp10.AmqpValue([amqp10.Char(char)])
+    )
+    transfer = amqp10.Transfer(handle=0, delivery_id=0, payload=message.encode()).encode()
+    ((row,),) = captured("amqp10", [Case(transfer, 0)])
+    assert dict(row["headers"]) == {"c": char}
+    assert json.loads(row["payload"]) == [char]

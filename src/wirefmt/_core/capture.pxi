@@ -706,6 +706,8 @@ cdef class CaptureDecoder(Reassembler):
         cdef Side* side
         cdef Side whole
         cdef Flow* front
+        if fs == NULL:                                  # there was no memory for it
+            return
         if self.must_wait():
             d = self.defer(DEFERRED_FRONT, f, end, p, n, mark)
             if d != NULL:
@@ -900,7 +902,8 @@ cdef class CaptureDecoder(Reassembler):
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         if side.skipped == 0 and side.missing == 0 and not (side.foreign and fs.sides[1 - end].foreign) \
-                and side.size + n <= (FIRST_KEPT if side.foreign else SEARCH_WINDOW) and self.buffered < self.max_buffered // 4 \
+                and side.size + n <= (FIRST_KEPT if side.foreign else SEARCH_WINDOW) \
+                and (not side.foreign or self.buffered < self.max_buffered // 4) \
                 and self.add_origin(side, side.size, n, mark) and self.append(side, p, n):
             return
         self.pass_over(side, side.size)

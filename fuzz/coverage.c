@@ -4,9 +4,15 @@
  * counted; counts fall into eight classes (1, 2, 3, 4-7, ... 128 and more), and an input is worth keeping when it
  * reaches a class of a pair that none did before. Built and preloaded by fuzz/sanitized.sh.
  *
- * Memory is what AddressSanitizer's allocator gives out; with PYTHONMALLOC=malloc that is Python's objects too. */
+ * Memory is what AddressSanitizer's allocator gives out; with PYTHONMALLOC=malloc that is Python's objects too.
+ *
+ * The stacks of Python's frames are no objects: the interpreter asks mmap for them. LeakSanitizer does not look there, and
+ * takes a float for lost that only a local variable holds. So arenas come from malloc as well. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SIZE (1 << 17)
@@ -18,6 +24,33 @@ static _Atomic int64_t held, most;
 extern int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
                                                      void (*on_free)(const volatile void *));
 extern size_t __sanitizer_get_allocated_size(const volatile void *p);
+
+/* PyObjectArenaAllocator (Python's C API, "Customize pymalloc Arena Allocator"). */
+struct arenas {
+    void *context;
+    void *(*take)(void *, size_t);
+    void (*give)(void *, void *, size_t);
+};
+
+static void *take_arena(void *context, size_t size)
+{
+    (void)context;
+    return calloc(1, size);
+}
+
+static void give_arena(void *context, void *arena, size_t size)
+{
+    (void)context, (void)size;
+    free(arena);
+}
+
+__attribute__((constructor)) static void arenas_from_malloc(void)
+{
+    struct arenas ours = {NULL, take_arena, give_arena};
+    void (*set)(struct arenas *) = (void (*)(struct arenas *))dlsym(RTLD_DEFAULT, "PyObject_SetArenaAllocator");
+    if (set != NULL)                            /* a process of Python */
+        set(&ours);
+}
 
 void __sanitizer_cov_trace_pc(void)
 {

@@ -14,34 +14,35 @@ tree=$root/build/coverage
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
 
-mkdir -p "$tree/src"
-(cd "$root/src" && find wirefmt -type d ! -name __pycache__) | while read -r folder; do mkdir -p "$tree/src/$folder"; done
-(cd "$root/src" && find wirefmt -type f ! -name '*.so' ! -name '*.pyc') | while read -r file; do
-    ln -sfn "$root/src/$file" "$tree/src/$file"
-done
-find "$tree/src" -xtype l -delete    # what is gone from src/
+mkdir -p "$tree"
 find "$tree" -name '*.gcda' -delete
-
 cd "$tree"
-"$python" - <<'PYTHON'
+"$python" - "$root" <<'PYTHON'
 """The core's C code with the lines of its rooms (emit_linenums), so that gcov counts those."""
-import os, subprocess, sysconfig
+import sys
+from pathlib import Path
+
 from Cython.Build import cythonize
 from Cython.Compiler import Options
 from setuptools import Extension
 
+root, package = Path(sys.argv[1]), Path("src/wirefmt")
+sys.path.insert(0, str(root / "tools"))
+
+from extensions import compiled, linked, modules
+
+linked(root / "src" / "wirefmt", package)
 Options.emit_code_comments = False
+pages = modules(package)
 cythonize(
-    [Extension("wirefmt._core", ["src/wirefmt/_core.pyx"], include_dirs=["src/wirefmt/_core"])],
-    include_path=["src/wirefmt"], build_dir="c", emit_linenums=True, quiet=True,
+    [Extension(f"wirefmt.{name}", [str(package / page)]) for name, page in pages.items()],
+    include_path=[str(package)], build_dir="c", emit_linenums=True, quiet=True,
 )
-made, out = "c/src/wirefmt/_core.c", "src/wirefmt/_core" + sysconfig.get_config_var("EXT_SUFFIX")
-if not os.path.exists(out) or os.path.getmtime(out) < os.path.getmtime(made):
-    flags = "-std=gnu11 -fno-strict-aliasing -O0 -g0 -w -fPIC -DWIREFMT_DEBUG=1 -DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION"
-    include = ["-Isrc/wirefmt/_core", "-I" + sysconfig.get_path("include")]
-    compiler = os.environ.get("CC", "gcc")
-    subprocess.run([compiler, *flags.split(), "--coverage", *include, "-c", made, "-o", "core.o"], check=True)
-    subprocess.run([compiler, "-shared", "--coverage", "core.o", "-o", out], check=True)
+for page in pages.values():
+    made = Path("c") / package / page.with_suffix(".c")
+    out = made.with_suffix(".o")
+    if not out.exists() or out.stat().st_mtime < made.stat().st_mtime:
+        compiled(package, page, made, "--coverage")
 PYTHON
 cd "$root"
 export PYTHONPATH="$tree/src:$root/spark"

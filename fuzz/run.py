@@ -148,6 +148,9 @@ def mutate(seed: bytes, r: random.Random, seeds: list[bytes]) -> bytes:
 # ------------------------------------------------------------------------------------------------ the loop
 
 
+clear_type_cache: Callable[[], None] = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
+
+
 class Coverage:
     """coverage.c where it is loaded; else every input counts as nothing new."""
 
@@ -175,13 +178,14 @@ class Coverage:
         """Octets by which every turn leaves more behind."""
         if not self.on:
             return 0
-        return self.least(run, data, TURNS) and self.least(run, data, 4 * TURNS)  # what fills caches ends
+        return self.least(run, data, TURNS) and self.least(run, data, 4 * TURNS)  # lists of free objects fill
 
     def least(self, run: Callable[[bytes], None], data: bytes, turns: int) -> int:
         held = array("q", bytes(8 * turns))  # its numbers are no objects
         for turn in range(turns):
             run(data)
             gc.collect()
+            clear_type_cache()  # it holds names of attributes that are looked up, by their addresses: new ones every turn
             held[turn] = self.held()
         return max(0, min(b - a for a, b in itertools.pairwise(held[1:])))
 

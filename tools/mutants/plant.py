@@ -13,8 +13,8 @@ bits        a constant operand of `&`, `|`, `^` has its lowest set bit cleared o
 number      a constant operand of `+` or `-` is one larger
 free        a call of free() and its like is left out
 
-A site's identifier comes from the room, the function and the text of its line, not from its number: it stays the same when
-code around it moves. Of the sites of each kind a share is planted, by identifier (`SHARE`), so that the choice stays as
+A site's identifier comes from its function and the text of its line, not from its room or number: it stays the same when
+code moves. Of the sites of each kind a share is planted, by identifier (`SHARE`), so that the choice stays as
 well.
 """
 
@@ -24,9 +24,7 @@ import copy
 import hashlib
 import json
 import re
-import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,9 +34,14 @@ from Cython.Compiler.Visitor import TreeVisitor
 from setuptools import Extension
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from extensions import compiled, linked, modules, room_of  # noqa: E402
+
 BUILD = ROOT / "build" / "mutants"
 #: One site of so many is planted.
 SHARE = {"comparison": 40, "condition": 40, "bits": 8, "number": 16, "free": 2}
+PACKAGE = BUILD / "src" / "wirefmt"
 #: Rooms that are written by tools/gen_tables.py.
 GENERATED = re.compile(r"(_table|amqp091_methods|table_columns)\.pxi$")
 FREES = re.compile(r"free|free_\w+|\w+_(clear|drop\w*|free)|PyBuffer_Release|Py_X?DECREF")
@@ -79,6 +82,11 @@ def is_truth(node: Any) -> bool:
     if isinstance(node, ExprNodes.CondExprNode):
         return is_truth(node.true_val) and is_truth(node.false_val)
     return isinstance(node, ExprNodes.PrimaryCmpNode | ExprNodes.NotNode)
+
+
+def truth(node: Any) -> Any:
+    """`not not node`: of C's type, so that both sides of a choice have the same, whatever they compare."""
+    return ExprNodes.NotNode(node.pos, operand=ExprNodes.NotNode(node.pos, operand=node))
 
 
 class Planter(TreeVisitor):
@@ -161,14 +169,14 @@ class Planter(TreeVisitor):
         """The number of a new site; None: it is not among those chosen."""
         source, line, _ = node.pos
         path = str(source.filename)
-        room = Path(path).name
-        if GENERATED.search(path) or "_core" not in path:
+        room = room_of(Path(path).absolute(), PACKAGE)
+        if room is None or GENERATED.search(room):
             return None
         if path not in self.lines:
             self.lines[path] = Path(path).read_text(encoding="utf-8").splitlines()
         text = self.lines[path][line - 1].strip()
         function = ".".join(self.names)
-        key = f"{room} {function} {text} {kind} {change}"
+        key = f"{function} {text} {kind} {change}"
         self.seen[key] = count = self.seen.get(key, 0) + 1
         identifier = hashlib.sha256(f"{key} {count}".encode()).hexdigest()[:8]
         self.all[kind] += 1
@@ -193,14 +201,14 @@ class Planter(TreeVisitor):
         changed = clone(node)
         changed.operator = COMPARISONS[node.operator]
         number = self.number_of(node, "comparison", f"{node.operator} -> {changed.operator}")
-        return node if number is None else self.either(node, changed, number)
+        return node if number is None else self.either(truth(node), truth(changed), number)
 
     def plant_BoolBinopNode(self, node: Any) -> Any:
         if not is_truth(node):
             return node
         changed = clone(node.operand1)
         number = self.number_of(node, "condition", f"without what follows `{node.operator}`")
-        return node if number is None else self.either(node, changed, number)
+        return node if number is None else self.either(truth(node), truth(changed), number)
 
     def constant(self, node: Any, kind: str, values: Any) -> Any:
         for name in ("operand2", "operand1"):
@@ -247,54 +255,39 @@ class Planter(TreeVisitor):
 DECLARATION = '\ncdef extern from "mutant.h" nogil:\n    bint MUTANT(int number)\n'
 
 
-def copy_sources() -> Path:
+def copy_sources() -> None:
     """The package by links; of what is compiled, the roots with MUTANT declared at their ends, so that lines keep."""
-    source, tree = ROOT / "src" / "wirefmt", BUILD / "src" / "wirefmt"
-    tree.mkdir(parents=True, exist_ok=True)
-    for path in sorted(source.rglob("*")):
-        target = tree / path.relative_to(source)
-        if path.is_dir():
-            target.mkdir(parents=True, exist_ok=True)
-        elif path.suffix in (".pyx", ".pxd") and path.stat().st_size:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(path.read_text(encoding="utf-8") + DECLARATION, encoding="utf-8")
-        elif path.suffix not in (".so", ".pyc", ".c"):
-            target.unlink(missing_ok=True)
-            target.symlink_to(path)
-    return tree
+    source = ROOT / "src" / "wirefmt"
+    linked(source, PACKAGE)
+    for path in PACKAGE.rglob("*.p[yx][xd]"):
+        if path.is_symlink() and path.stat().st_size:
+            text = path.read_text(encoding="utf-8")
+            path.unlink()
+            path.write_text(text + DECLARATION, encoding="utf-8")
 
 
 def build() -> list[Site]:
-    tree = copy_sources()
+    """Every extension of the package, the numbers of sites running on from one to the next."""
+    copy_sources()
     planter = Planter()
     create = Pipeline.create_pipeline
     Pipeline.create_pipeline = lambda *args, **options: [planter, *create(*args, **options)]
+    names = modules(PACKAGE)
     try:
         cythonize(
-            [Extension("wirefmt._core", [str(tree / "_core.pyx")], include_dirs=[str(tree / "_core")])],
-            include_path=[str(tree)],
+            [Extension(f"wirefmt.{name}", [str(PACKAGE / page)]) for name, page in names.items()],
+            include_path=[str(PACKAGE)],
             build_dir=str(BUILD / "c"),
             force=True,
             quiet=True,
         )
     finally:
         Pipeline.create_pipeline = create
-    (made,) = (BUILD / "c").rglob("_core.c")
-    out = tree / ("_core" + sysconfig.get_config_var("EXT_SUFFIX"))
-    subprocess.run(
-        [
-            *("gcc", "-std=gnu11", "-fno-strict-aliasing", "-O0", "-g0", "-w", "-fPIC", "-shared"),
-            *(
-                "-DWIREFMT_DEBUG=1",
-                f"-DMUTANTS={len(planter.sites) + 1}",
-                "-DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION",
-            ),
-            *(f"-I{Path(__file__).parent}", f"-I{tree / '_core'}", f"-I{sysconfig.get_path('include')}"),
-            *("-o", str(out), str(made)),
-        ],
-        check=True,
-    )
-    (BUILD / "sites.json").write_text(json.dumps([site._asdict() for site in planter.sites], indent=1))
+    for name, page in names.items():
+        (made,) = (BUILD / "c").rglob(str(PACKAGE.relative_to("/") / page.with_suffix(".c")))
+        compiled(PACKAGE, page, made, f"-I{Path(__file__).parent}", f"-DMUTANTS={len(planter.sites) + 1}")
+    found = {"modules": [f"wirefmt.{name}" for name in names], "sites": [site._asdict() for site in planter.sites]}
+    (BUILD / "sites.json").write_text(json.dumps(found, indent=1))
     print(f"{len(planter.sites)} planted of {sum(planter.all.values())} sites: {planter.all}", file=sys.stderr)
     return planter.sites
 

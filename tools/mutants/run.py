@@ -1,7 +1,7 @@
 """Wake the planted faults of plant.py one at a time, and report those that no test notices.
 
     make mutants                          all of them
-    make mutants MUTANTS="--room amqp10"  those of rooms whose names begin so
+    make mutants MUTANTS="--room amqp10"  those of rooms whose names begin so; "--room other": of those of no protocol
     make mutants MUTANTS="3f0a1b2c"       by identifier; --part N --seed S: N of one protocol or of captures, by chance
 
 One process collects the tests, runs them once with no fault awake, and notes which sites each test reaches (mutant.h). Then
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import importlib
 import json
 import os
 import random
@@ -83,16 +84,15 @@ def files_for(groups: set[str]) -> list[Path]:
 class Runner:
     """A plugin of pytest: the loop over faults in place of the loop over tests."""
 
-    def __init__(self, sites: list[tuple[int, dict[str, Any]]], listed: dict[str, str]) -> None:
+    def __init__(self, modules: list[str], sites: list[tuple[int, dict[str, Any]]], listed: dict[str, str]) -> None:
+        self.modules = modules
         self.sites = sites
         self.listed = listed
         self.survivors: list[tuple[dict[str, Any], str]] = []
         self.noticed_though_listed: list[tuple[dict[str, Any], str]] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        from wirefmt import _core
-
-        self.core = ctypes.CDLL(_core.__file__)
+        self.libraries = [ctypes.CDLL(importlib.import_module(name).__file__) for name in self.modules]
         self.items = session.items
         numbers = [number for number, _ in self.sites]
         reach = self.baseline(session.items, numbers)
@@ -111,17 +111,22 @@ class Runner:
         print(f"{len(self.sites)} faults in {time.monotonic() - began:.0f} s", flush=True)
         return True
 
-    def reached(self) -> Any:
-        size = max(number for number, _ in self.sites) + 1
-        return (ctypes.c_ubyte * size).in_dll(self.core, "wirefmt_reached")
+    def reached(self) -> list[Any]:
+        """Flags of sites, one list for each extension that has them."""
+        found = []
+        for library in self.libraries:
+            size = ctypes.c_int.in_dll(library, "wirefmt_mutants").value
+            found.append((ctypes.c_ubyte * size).in_dll(library, "wirefmt_reached"))
+        return found
 
     def baseline(self, items: list[Any], numbers: list[int]) -> dict[int, list[tuple[float, int]]]:
         """Of each fault the tests that reach its site, as (seconds, place among the items)."""
         reach: dict[int, list[tuple[float, int]]] = {number: [] for number in numbers}
-        flags = self.reached()
+        libraries = self.reached()
         began = time.monotonic()
         for place, item in enumerate(items):
-            ctypes.memset(flags, 0, len(flags))
+            for flags in libraries:
+                ctypes.memset(flags, 0, len(flags))
             start = time.process_time()
             reports = run(item, items[place + 1] if place + 1 < len(items) else None)
             seconds = time.process_time() - start
@@ -131,7 +136,7 @@ class Runner:
                 continue
             if seconds < TEST_S:
                 for number in numbers:
-                    if flags[number]:
+                    if any(flags[number] for flags in libraries):
                         reach[number].append((seconds, place))
         for number, site in self.sites:
             names = {place: items[place].nodeid for _, place in reach[number]}
@@ -168,7 +173,8 @@ class Runner:
         signal.alarm(HANG_S)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        ctypes.c_int.in_dll(self.core, "wirefmt_mutant").value = number
+        for library in self.libraries:
+            ctypes.c_int.in_dll(library, "wirefmt_mutant").value = number
         os.environ["WIREFMT_MUTANT"] = str(number)
         end = time.process_time() + FAULT_S
         for place, (_, index) in enumerate(tests):
@@ -199,13 +205,17 @@ def chosen(options: argparse.Namespace, sites: list[dict[str, Any]]) -> list[tup
     if options.identifiers:
         numbered = [(n, site) for n, site in numbered if site["identifier"] in options.identifiers]
     if options.room is not None:
-        numbered = [(n, site) for n, site in numbered if site["room"].startswith(options.room)]
+        group = "" if options.room == "other" else None
+        numbered = [
+            (n, site) for n, site in numbered
+            if group_of(site["room"]) == group or (group is None and site["room"].startswith(options.room))
+        ]  # fmt: skip
     if options.part:
         r = random.Random(options.seed)
         group = r.choice(list(ROOMS))
         numbered = [(n, site) for n, site in numbered if group_of(site["room"]) == group]
         numbered = sorted(r.sample(numbered, min(options.part, len(numbered))))
-        print(f"seed {options.seed}: {len(numbered)} faults of {group or 'the other'} rooms", flush=True)
+        print(f"seed {options.seed}: {len(numbered)} faults of {group or 'other'} rooms", flush=True)
     return numbered
 
 
@@ -238,12 +248,13 @@ def main() -> int:
         paths = [BUILD / "src", ROOT / "spark", ROOT / "fuzz", ROOT / "tests"]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "WIREFMT_MUTANTS_BUILT": "1"}
         os.execve(sys.executable, [sys.executable, *sys.argv], environment)
-    sites = chosen(options, json.loads((BUILD / "sites.json").read_text()))
+    planted = json.loads((BUILD / "sites.json").read_text())
+    sites = chosen(options, planted["sites"])
     if not sites:
         print("no such fault")
         return 1
     quiet_hypothesis()
-    runner = Runner(sites, explained())
+    runner = Runner(planted["modules"], sites, explained())
     files = files_for({group_of(site["room"]) for _, site in sites})
     arguments = [
         "-q",

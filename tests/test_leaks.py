@@ -58,6 +58,9 @@ def heap() -> int:
     return int(info.uordblks) + int(info.hblkhd)
 
 
+clear_type_cache: Callable[[], None] = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
+
+
 def growth(call: Callable[[], object], shared: tuple[object, ...] = ()) -> dict[str, float]:
     """What each call adds, in shares of the smallest leak: 1 is a leak, less is noise.
 
@@ -72,6 +75,7 @@ def growth(call: Callable[[], object], shared: tuple[object, ...] = ()) -> dict[
             for _ in range(CALLS):
                 call()
             gc.collect()
+            clear_type_cache()  # it holds names of attributes that are looked up, by their addresses
             before = after
             after = [heap(), sys.getallocatedblocks(), *(sys.getrefcount(o) for o in watched)]
     finally:

@@ -51,6 +51,12 @@ def heap() -> int:
     return int(info.uordblks + info.hblkhd)
 
 
+def collect() -> None:
+    """Garbage, and names of attributes that the interpreter keeps by their addresses."""
+    gc.collect()
+    (getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache)()
+
+
 def grown(action: Callable[[int], Any]) -> tuple[float, float, float]:
     """Octets, blocks and references to None that a round leaves behind; the least of several measurements."""
     number = iter(range(1 << 30))
@@ -58,11 +64,11 @@ def grown(action: Callable[[int], Any]) -> tuple[float, float, float]:
         action(next(number))
     least = (1e9, 1e9, 1e9)
     for _ in range(4):
-        gc.collect()
+        collect()
         before = heap(), sys.getallocatedblocks(), sys.getrefcount(None)
         for _ in range(ROUNDS):
             action(next(number))
-        gc.collect()
+        collect()
         after = heap(), sys.getallocatedblocks(), sys.getrefcount(None)
         least = tuple(min(x, (b - a) / ROUNDS) for x, a, b in zip(least, before, after, strict=True))  # type: ignore[assignment]
     return least
@@ -220,24 +226,46 @@ def batches(protocol: str, n: int) -> None:
 STRUCTS = ("mqtt", "nsq", "phpmq", "rocketmq")
 
 
+def answers(protocol: str, n: int) -> bytes:
+    """What the server says: of most protocols the same that a client may say."""
+    if protocol == "mqtt":
+        publish = mqtt.Publish(topic_name=f"to/{n}", payload=b"p" * 100, properties=(("topic_alias", 1 + n % 9),))
+        again = mqtt.Publish(topic_name="", payload=b"p", properties=(("topic_alias", 1 + n % 9),))
+        properties = (("assigned_client_identifier", f"assigned{n}"), ("topic_alias_maximum", 9))
+        return mqtt.Connack(properties=properties).encode() + publish.encode() + again.encode()
+    if protocol == "nsq":
+        held = nsq.MessageFrame(timestamp=n, attempts=1, message_id=b"%016d" % n, body=b"b" * 500)
+        frames = (nsq.Response(b"OK"), nsq.Error(b"E_BAD_TOPIC text%d" % n), held, nsq.Response(b"_heartbeat_"))
+        return b"".join(frame.encode() for frame in frames)
+    if protocol == "phpmq":
+        return phpmq.MessageServerToClient(queue_name=f"q{n}", message_id=f"id{n}", content=b"c" * 600, ttl=n).encode()
+    return opening(protocol, Case(b"", 0)) + b"".join(PROTOCOLS[protocol][1](n))
+
+
 def captures(protocol: str, n: int) -> None:
-    """A connection whose last message is cut, and one with a lost packet."""
+    """A connection whose last messages are cut, and one with a lost packet on each side."""
     _, messages, _ = PROTOCOLS[protocol]
-    octets = b"".join(messages(n))
+    said = (opening(protocol, Case(b"", 0, 5)) + b"".join(messages(n))[:-3], answers(protocol, n)[:-1])
     frames = []
     for number, lost in enumerate((None, 2)):
         tcp = Tcp(PORTS[protocol], client_port=30000 + number)
-        sent = tcp.send(0, opening(protocol, Case(b"", 0, 5)) + octets[:-3], 400)
-        frames += [*tcp.open(), *(f for i, f in enumerate(sent) if i != lost), *tcp.close()]
+        frames += tcp.open()
+        for side, octets in enumerate(said):
+            frames += [f for i, f in enumerate(tcp.send(side, octets, 400)) if i != lost]
+        frames += tcp.close()
     frames += frames[-8:-4]
     data = pcap(frames)
     for columns in (None, ["kind", "payload"]):
-        decoder = CaptureDecoder(columns=columns, decode_as=f"tcp.port=={PORTS[protocol]},{protocol}", octets=True)
+        decoder = CaptureDecoder(
+            columns=columns, decode_as=f"tcp.port=={PORTS[protocol]},{protocol}", octets=True, detail=columns is None
+        )
         decoder.begin_file("x", 0)
-        decoder.feed(data)
+        assert decoder.feed(data) == len(data)
         decoder.end_file()
         decoder.finish()
-        decoder.take(final=True)
+        batch = decoder.take(final=True)
+        assert batch is not None
+        assert batch.num_rows > 5
     unfinished = CaptureDecoder()
     unfinished.begin_file("x", 0)
     unfinished.feed(data[: len(data) // 2])

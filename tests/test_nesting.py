@@ -109,6 +109,25 @@ def test_lists_and_maps_that_are_written() -> None:
         assert depth == LEVELS
 
 
+def within_itself() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize("shape", ["A", "F", "AF"])
+def test_no_depth_exhausts_the_stack_of_a_writer(shape: str) -> None:
+    """Levels are counted as they are written, not when what was written is read back."""
+    deep = list_of(cycle(shape, 200_000))
+    with pytest.raises(EncodeError, match="deeper than 64"):
+        amqp091.FieldTable([("t", deep)])
+    with pytest.raises(EncodeError, match="deeper than 64"):
+        amqp10.encode_value(deep)
+    for write in (lambda v: amqp091.FieldTable([("t", v)]), amqp10.encode_value):
+        with pytest.raises(EncodeError, match="deeper than 64"):
+            write(within_itself())
+
+
 def test_json_of_rocketmq() -> None:
     """Whatever the limit is, it holds for objects and arrays and for both within each other."""
     depths = set()

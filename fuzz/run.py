@@ -264,6 +264,8 @@ def loop(name: str, target: Target, seconds: float, seed: int) -> bool:
     last = Last(CORPUS / name / "last")
     end = time.monotonic() + seconds
     count = 0
+    gc.collect()
+    gc.freeze()  # what is here already is not looked through at every turn
     try:
         while time.monotonic() < end:
             data = inputs.next(r)

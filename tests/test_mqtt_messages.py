@@ -576,3 +576,23 @@ def test_the_tables_of_the_core_are_those_of_spec() -> None:
         [sys.executable, ROOT / "tools" / "gen_tables.py", "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_reserved_connect_flag_is_no_password(version: int) -> None:
+    """Bit 0 of the Connect Flags is reserved (3.1.2.3); LAX passes over it, and the payload is as without it."""
+    octets = bytearray(mqtt.Connect(client_identifier="c", version=version).encode())
+    octets[9] |= 1
+    with pytest.raises(DecodeError):
+        mqtt.decode(bytes(octets), version=version)
+    found = mqtt.decode(bytes(octets), version=version, strictness="lax")
+    assert (found.client_identifier, found.password, found.user_name) == ("c", None, None)
+    assert [note.check for note in found.notes] == ["CONNECT_FLAG_RESERVED"]
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_flags_that_follow_from_fields_are_not_shown(qos: int) -> None:
+    will = mqtt.Will("t", b"", qos=qos, retain=qos == 1)
+    connect = mqtt.Connect(client_identifier="c", will=will, user_name="u", password=b"p", clean_start=qos == 2)
+    assert "connect_flags" not in repr(connect)
+    assert mqtt.decode(connect.encode()) == connect

@@ -296,3 +296,22 @@ def test_bounds_of_numbers_belong_to_them(line: bytes, most: int) -> None:
         nsq.decode(line % smaller, side="client", server=server)
         with pytest.raises(DecodeError):
             nsq.decode(line % (smaller + 1), side="client", server=server)
+
+
+@pytest.mark.parametrize("name", ["NOP", "CLS"])
+def test_a_line_ends_with_or_without_a_carriage_return(name: str) -> None:
+    """nsqd cuts off `\\n`, then one `\\r` before it; anything else behind a name is another name."""
+    plain = nsq.decode(f"{name}\n".encode(), side="client")
+    assert type(nsq.decode(f"{name}\r\n".encode(), side="client")) is type(plain)
+    for other in (f"{name}\rx\n", f"{name}\r\r\n", f"{name}x\n"):
+        with pytest.raises(DecodeError):
+            nsq.decode(other.encode(), side="client")
+        assert type(nsq.decode(other.encode(), side="client", strictness="lax")) is nsq.Command
+
+
+def test_json_is_written_as_go_writes_it() -> None:
+    """encoding/json escapes what HTML and JavaScript would take for their own."""
+    for char in "<>&\u2028\u2029\0\x1f":
+        assert b"\\u%04x" % ord(char) in nsq.Identify(client_id=f"a{char}b").encode()
+    for char in "'\x7f\u2027\u202a=%\u00e9":
+        assert f'"a{char}b"'.encode() in nsq.Identify(client_id=f"a{char}b").encode()

@@ -6,7 +6,7 @@
 
 One process collects the tests, runs them once with no fault awake, and notes which sites each test reaches (mutant.h). Then
 each fault gets a fork of that process, which wakes it and runs the tests that reach its site, the quickest first, until one
-fails. A test that fails, a crash, a hang and running out of memory all count as noticed. The fuzz targets are among the
+fails. What only runs when the package is imported gets a process of its own. A test that fails, a crash, a hang and running out of memory all count as noticed. The fuzz targets are among the
 tests (fuzz/test_targets.py): their seeds and some mutations of them.
 
 survivors.txt lists the faults that nothing can notice or that we decided to let be, each with its reason. The exit status
@@ -21,6 +21,7 @@ import importlib
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -34,28 +35,26 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "mutants"
-#: Rooms by the beginnings of their names, and the tests that are about them. The first that fits counts; "": all others.
+#: Rooms by the beginnings of their names, and the tests that are about them, by words of their paths below tests/. The first
+#: that fits counts; "": all others.
 ROOMS = {
-    "mqtt": ("test_mqtt*", "test_decode_batch*", "test_table*", "test_sniffing*"),
-    "amqp091": ("test_amqp091*", "test_capture_amqp*"),
-    "amqp10": ("test_amqp10*", "test_capture_amqp*"),
-    "rocketmq": ("test_rocketmq*",),
-    "nsq": ("test_nsq*",),
-    "phpmq": ("test_phpmq*", "test_nsq*"),
-    "convert": ("test_convert*",),
-    "": (
-        "test_arrow*", "test_capture*", "test_decode_batch*", "test_mqtt_messages*", "test_nsq_captures*", "test_p*",
-        "test_re*", "test_rocketmq_capture*", "test_sniffing*", "test_split*", "test_table*",
-    ),
-}  # fmt: skip
-ALWAYS = ("test_columns*", "test_leaks_of_texts*", "test_nesting*")
+    "mqtt": "mqtt|decode_batch|test_table|sniffing",
+    "amqp091": "amqp091|capture_amqp",
+    "amqp10": "amqp10|capture_amqp",
+    "rocketmq": "rocketmq",
+    "nsq": "nsq",
+    "phpmq": "phpmq|nsq",
+    "convert": "convert",
+    "": "arrow|batch|capture|mqtt.*messages|nsq.*captures|packets|pcapfile|reassembly|robustness|sniffing|split|test_table",
+}
+ALWAYS = "columns|detail|equality|floats|leaks_of_texts|nesting|secrets|text_of_values"
 #: Tests that take other programs, or that are about something else than the core.
-APART = ("live", "spark", "readme", "packaging", "layout", "stubs", "cli", "tshark", "recorded", "dialects_page")
+APART = "(^|/|_)live|spark|readme|packaging|layout|project|stubs|cli|tshark|recorded|dialects_page"
 TEST_S = 15  # of processor time: a test that takes longer runs for no fault
 FAULT_S = 12  # of processor time and of tests, for one fault
 HANG_S = 300
 #: Tests that tell most run first; of what is freed no other than these tell anything.
-TELLING = ("test_leaks_of_texts", "test_columns", "test_nesting")
+TELLING = ("test_leaks_of_texts", "test_columns", "test_equality", "test_nesting")
 MEMORY = 6 << 30
 
 
@@ -73,11 +72,12 @@ def group_of(room: str) -> str:
     return next(prefix for prefix in ROOMS if room.startswith(prefix))
 
 
-def files_for(groups: set[str]) -> list[Path]:
-    """Of the groups' rooms, and the fuzz targets."""
-    patterns = {pattern for group in groups for pattern in ROOMS[group]} | set(ALWAYS)
-    found = {path for pattern in patterns for path in (ROOT / "tests").glob(pattern) if path.suffix == ".py"}
-    kept = sorted(path for path in found if not any(word in path.name for word in APART))
+def files_for(rooms: set[str]) -> list[Path]:
+    """Of the rooms' groups, and the fuzz targets."""
+    captures = ("capture",) if any("capture" in room for room in rooms) else ()
+    words = re.compile("|".join([*(ROOMS[group] for group in {*map(group_of, rooms)}), *captures, ALWAYS]))
+    paths = {path.relative_to(ROOT / "tests").as_posix(): path for path in (ROOT / "tests").rglob("test_*.py")}
+    kept = [path for name, path in sorted(paths.items()) if words.search(name) and not re.search(APART, name)]
     return [*kept, ROOT / "fuzz" / "test_targets.py"]
 
 
@@ -99,7 +99,7 @@ class Runner:
         began = time.monotonic()
         for count, (number, site) in enumerate(self.sites, 1):
             tests = reach[number]
-            what = self.wake(number, tests) if tests else "not reached"
+            what = self.wake(number, tests) if tests else self.alone(number) if number in self.early else "not reached"
             survived = what.startswith(("survived", "not reached"))
             listed = site["identifier"] in self.listed
             if survived and not listed:
@@ -123,6 +123,7 @@ class Runner:
         """Of each fault the tests that reach its site, as (seconds, place among the items)."""
         reach: dict[int, list[tuple[float, int]]] = {number: [] for number in numbers}
         libraries = self.reached()
+        self.early = {number for number in numbers if any(flags[number] for flags in libraries)}
         began = time.monotonic()
         for place, item in enumerate(items):
             for flags in libraries:
@@ -164,6 +165,18 @@ class Runner:
             return f"noticed, signal {os.WTERMSIG(status)}: {test}"
         code = os.WEXITSTATUS(status)
         return f"survived {len(said)} of {len(tests)} tests" if code == 0 else f"noticed: {test}"
+
+    def alone(self, number: int) -> str:
+        """What becomes of a fault in what runs when the package is imported: in a process of its own."""
+        environment = os.environ | {"WIREFMT_MUTANT": str(number)}
+        files = sorted({item.path for item in self.items}, key=lambda path: (not re.search(ALWAYS, path.name), path))
+        arguments = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:timeout", "-o", "addopts=", "--rootdir", str(ROOT)]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *arguments, *map(str, files)], env=environment, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return "survived all tests, from import on" if done.returncode == 0 else f"noticed: {''.join(failed[:1])}"
 
     def child(self, number: int, tests: list[tuple[float, int]], writer: int) -> int:
         quiet = os.open(os.devnull, os.O_WRONLY)
@@ -255,7 +268,7 @@ def main() -> int:
         return 1
     quiet_hypothesis()
     runner = Runner(planted["modules"], sites, explained())
-    files = files_for({group_of(site["room"]) for _, site in sites})
+    files = files_for({site["room"] for _, site in sites})
     arguments = [
         "-q",
         "-p",

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from columns import Case, opening
+from examples import REFUSED, examples
 from wire import Tcp, pcap
 
 from wirefmt import amqp091, amqp10, convert, mqtt, nsq, phpmq, rocketmq
@@ -223,6 +224,45 @@ def batches(protocol: str, n: int) -> None:
         batch.__arrow_c_array__()
 
 
+#: More octets than a writer has on the stack.
+LARGE = 3000
+KEPT: dict[str, list[tuple[type, dict[str, Any]]]] = {}
+
+
+def large(value: Any, n: int) -> list[Any]:
+    """Values in place of one, of which some can be written and others cannot."""
+    if isinstance(value, str):
+        return ["x" * 250, "x" * LARGE + str(n), "\ud800"]
+    if isinstance(value, bytes | memoryview):
+        return [b"x" * LARGE, memoryview(b"x" * LARGE)]
+    if isinstance(value, tuple) and value:
+        return [value * 200, (*value * 200, object())]
+    return [[("k" * 200, "v" * LARGE)], {"k" * 200: "v" * LARGE}, {"k" * LARGE: object()}, "x" * LARGE, b"x" * LARGE]
+
+
+def constructors(protocol: str, n: int) -> None:
+    """Objects of every class, with a large value in a field each, and with all fields that can be large at once."""
+    if protocol not in KEPT:
+        found = [(cls, one) for cls, made in examples(protocol, 2).items() for one in made]
+        KEPT[protocol] = [(cls, {name: getattr(one, name) for name in cls.__match_args__}) for cls, one in found]
+    for cls, fields in KEPT[protocol]:
+        every = {}
+        for name, value in fields.items():
+            for other in large(value, n):
+                try:
+                    cls(**fields | {name: other})
+                except REFUSED:
+                    continue
+                every.setdefault(name, other)
+        for more in ({}, {name: object() for name in fields}):
+            try:
+                made = cls(**fields | every | more)
+                repr(made), hash(made)
+                made.encode()
+            except REFUSED:
+                continue
+
+
 STRUCTS = ("mqtt", "nsq", "phpmq", "rocketmq")
 
 
@@ -231,8 +271,9 @@ def answers(protocol: str, n: int) -> bytes:
     if protocol == "mqtt":
         publish = mqtt.Publish(topic_name=f"to/{n}", payload=b"p" * 100, properties=(("topic_alias", 1 + n % 9),))
         again = mqtt.Publish(topic_name="", payload=b"p", properties=(("topic_alias", 1 + n % 9),))
+        other = mqtt.Publish(topic_name=f"other/{n}", payload=b"p", properties=(("topic_alias", 1 + n % 9),))
         properties = (("assigned_client_identifier", f"assigned{n}"), ("topic_alias_maximum", 9))
-        return mqtt.Connack(properties=properties).encode() + publish.encode() + again.encode()
+        return mqtt.Connack(properties=properties).encode() + b"".join(p.encode() for p in (publish, again, other))
     if protocol == "nsq":
         held = nsq.MessageFrame(timestamp=n, attempts=1, message_id=b"%016d" % n, body=b"b" * 500)
         frames = (nsq.Response(b"OK"), nsq.Error(b"E_BAD_TOPIC text%d" % n), held, nsq.Response(b"_heartbeat_"))
@@ -271,7 +312,7 @@ def captures(protocol: str, n: int) -> None:
     unfinished.feed(data[: len(data) // 2])
 
 
-@pytest.mark.parametrize("way", [objects, streams, batches, captures], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("way", [objects, streams, batches, captures, constructors], ids=lambda way: way.__name__)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_nothing_is_left(protocol: str, way: Callable[[str, int], None]) -> None:
     octets, blocks, references = grown(lambda n: way(protocol, n))

@@ -1,0 +1,48 @@
+"""Behind a hole the decoder goes on at the next message that can be one, neither earlier nor later."""
+
+from __future__ import annotations
+
+import pytest
+from test_capture import brief, rows
+from wire import Tcp, connack, connect, packet, publish
+
+CLIENT, SERVER = 0, 1
+PING, PONG = packet(0xC0), packet(0xD0)
+
+
+def behind_a_hole(side: int, *segments: bytes) -> list[tuple[object, ...]]:
+    """Rows of what comes behind a lost segment of this side, on a connection of MQTT 3.1.1."""
+    tcp = Tcp()
+    frames = [*tcp.open(), *tcp.send(CLIENT, connect("c", 4)), *tcp.send(SERVER, connack(4))]
+    tcp.send(side, publish("lost", bytes(40)))
+    for octets in segments:
+        frames += tcp.send(side, octets)
+    found = brief(rows(frames + tcp.close()))
+    assert found[:3] == [("ok", "CONNECT", None), ("ok", "CONNACK", None), ("gap", None, None)]
+    return found[3:]
+
+
+@pytest.mark.parametrize("first", [0xD1, 0xB1, 0x92, 0x4F])
+def test_no_packet_begins_with_reserved_flags(first: int) -> None:
+    """[MQTT-2.2.2-2]: flags of PINGRESP, UNSUBACK, SUBACK and PUBACK are 0; as no packet, it is not waited for."""
+    assert behind_a_hole(SERVER, bytes((first, 0x7F)) + PONG * 20) == [("ok", "PINGRESP", None)] * 20
+
+
+@pytest.mark.parametrize("first", [0x80, 0x8A, 0xA0, 0xE1, 0xC1])
+def test_no_packet_of_a_client_begins_with_reserved_flags(first: int) -> None:
+    assert behind_a_hole(CLIENT, bytes((first, 0x7F)) + PING * 20) == [("ok", "PINGREQ", None)] * 20
+
+
+@pytest.mark.parametrize("first", [0x36, 0x37, 0x38, 0x39])
+def test_no_publish_begins_with_flags_that_contradict(first: int) -> None:
+    """[MQTT-3.3.1-4], [MQTT-3.3.1-2]: QoS is not 3, and DUP is 0 at QoS 0."""
+    assert behind_a_hole(CLIENT, bytes((first, 0x7F, 0, 1)) + b"a" + PING * 20) == [("ok", "PINGREQ", None)] * 20
+
+
+@pytest.mark.parametrize("payload", [b"", b"x", bytes(30)])
+@pytest.mark.parametrize("cut", [2, 4, 50, 101, 102, 103])
+def test_a_publish_that_comes_in_pieces(cut: int, payload: bytes) -> None:
+    """Its topic may be all that it has."""
+    octets = publish("a" * 100, payload, version=4)
+    found = behind_a_hole(CLIENT, octets[:cut], octets[cut:], PING * 5)
+    assert found == [("ok", "PUBLISH", "a" * 100), *[("ok", "PINGREQ", None)] * 5]

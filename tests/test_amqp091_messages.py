@@ -14,6 +14,7 @@ from amqp091_vectors import frame
 
 from wirefmt import NEED_DATA, Limits, amqp091
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
+from wirefmt.spec.amqp091 import CLASSES
 
 DELIVER = amqp091.BasicDeliver(channel=3, consumer_tag="c", delivery_tag=9, exchange="e", routing_key="k")
 PUBLISH = amqp091.BasicPublish(channel=3, exchange="e", routing_key="k")
@@ -611,3 +612,30 @@ def test_a_decoder_stays_finished() -> None:
     assert caught.value.offset == len(good)
     with pytest.raises(DecodeError):
         decoder.feed(good)
+
+
+def test_the_channel_of_a_method_is_told_where_it_is() -> None:
+    """general 4.2.3: type, then the channel; methods of connection are on channel 0, and only those."""
+    for octets in (
+        b"\1\0\5" + amqp091.ConnectionCloseOk().encode()[3:],
+        b"\1\0\0" + amqp091.ChannelCloseOk(channel=1).encode()[3:],
+    ):
+        with pytest.raises(DecodeError) as caught:
+            amqp091.decode(octets)
+        assert (caught.value.path, caught.value.offset) == ("channel", 1)
+
+
+def test_no_class_or_method_but_those_of_the_specification() -> None:
+    found = set()
+    for class_id in (*range(130), 255, 256, 65535):
+        for method_id in (*range(130), 255, 256, 65535):
+            payload = class_id.to_bytes(2, "big") + method_id.to_bytes(2, "big")
+            channel = int(class_id != 10)
+            octets = bytes((1, 0, channel)) + len(payload).to_bytes(4, "big") + payload + b"\xce"
+            try:
+                amqp091.decode(octets)
+            except DecodeError as error:
+                if error.path in ("class_id", "method_id"):
+                    continue
+            found.add((class_id, method_id))
+    assert found == {(of.id, method.id) for of in CLASSES for method in of.methods}

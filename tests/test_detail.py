@@ -100,6 +100,13 @@ def v5(packet: Any) -> list[str | None]:
             "id=3 a/# qos=2 no_local retain_as_published retain_handling=2, b qos=0 subscription_identifier=7",
         ),
         (
+            mqtt.Subscribe(
+                packet_identifier=4, version=5,
+                subscriptions=(mqtt.Subscription("a", qos=1, retain_handling=1), mqtt.Subscription("b", no_local=True)),
+            ),
+            "id=4 a qos=1 retain_handling=1, b qos=0 no_local",
+        ),
+        (
             mqtt.Suback(packet_identifier=3, reason_codes=(2, 0x97, 0x80), version=5),
             "id=3 Granted QoS 2, Quota exceeded (0x97), Unspecified error (0x80)",
         ),

@@ -102,7 +102,7 @@ def mqtt_messages(n: int) -> Iterator[bytes]:
     yield mqtt.Unsubscribe(packet_identifier=1, topic_filters=[f"{t}/+"]).encode()
 
 
-TABLE = [("s", "x"), ("d", 1.5), ("t", {"deep": {"deeper": [1, "two"]}}), ("a", [1, [2, {"x": None}]])]
+TABLE = [("long", {"octets": b"\0\xff" * 200, "text": ["t" * 600]}), ("s", "x"), ("d", 1.5), ("t", {"deep": {"deeper": [1, "two"]}}), ("a", [1, [2, {"x": None}]])]
 
 
 def amqp091_messages(n: int) -> Iterator[bytes]:
@@ -227,6 +227,7 @@ def batches(protocol: str, n: int) -> None:
 #: More octets than a writer has on the stack.
 LARGE = 3000
 KEPT: dict[str, list[tuple[type, dict[str, Any]]]] = {}
+BUILT: dict[type, Any] = {}  # large ones, for what they are part of
 
 
 def large(value: Any, n: int) -> list[Any]:
@@ -237,6 +238,8 @@ def large(value: Any, n: int) -> list[Any]:
         return [b"x" * LARGE, memoryview(b"x" * LARGE)]
     if isinstance(value, tuple) and value:
         return [value * 200, (*value * 200, object())]
+    if type(value) in BUILT:
+        return [BUILT[type(value)]]
     return [[("k" * 200, "v" * LARGE)], {"k" * 200: "v" * LARGE}, {"k" * LARGE: object()}, "x" * LARGE, b"x" * LARGE]
 
 
@@ -258,9 +261,18 @@ def constructors(protocol: str, n: int) -> None:
             try:
                 made = cls(**fields | every | more)
                 repr(made), hash(made)
+                BUILT[cls] = made
                 made.encode()
             except REFUSED:
                 continue
+    if protocol == "amqp091":
+        for letter, value in (("S", "x" * LARGE), ("x", b"x" * LARGE), ("F", {"k": "v" * LARGE}), ("A", ["v" * LARGE, 1j])):
+            for make in (amqp091.FieldValue, lambda _, v: amqp091.FieldArray([v]), lambda _, v: amqp091.FieldTable({"k": v})):
+                try:
+                    made = make(letter, value)
+                    repr(made), hash(made)
+                except REFUSED:
+                    continue
 
 
 STRUCTS = ("mqtt", "nsq", "phpmq", "rocketmq")
@@ -286,7 +298,7 @@ def answers(protocol: str, n: int) -> bytes:
 def captures(protocol: str, n: int) -> None:
     """A connection whose last messages are cut, and one with a lost packet on each side."""
     _, messages, _ = PROTOCOLS[protocol]
-    said = (opening(protocol, Case(b"", 0, 5)) + b"".join(messages(n))[:-3], answers(protocol, n)[:-1])
+    said = (opening(protocol, Case(b"", 0, 5)) + b"".join([*messages(n), *messages(n)])[:-3], answers(protocol, n)[:-1])
     frames = []
     for number, lost in enumerate((None, 2)):
         tcp = Tcp(PORTS[protocol], client_port=30000 + number)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import pickle
 import random
 import struct
 import zlib
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -590,3 +592,23 @@ def test_offsets_of_a_pop() -> None:
         for text in ("0 2", "0 2 1;", "0 2 1;0 2 1", "0 2 x", "0 2 1 1"):
             with pytest.raises(DecodeError):
                 read(text)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), Decimal("NaN"), Decimal("Infinity")])
+def test_json_has_no_such_number(value: Any) -> None:
+    """RFC 8259, 6: numbers that are no digits are not permitted."""
+    for held in (value, [value], {"a": value}):
+        with pytest.raises(EncodeError, match="JSON has no number"):
+            rocketmq.encode_json(held)
+
+
+@pytest.mark.parametrize("value", [b"x", object(), 1j])
+def test_json_has_no_such_value(value: Any) -> None:
+    for held in (value, [value], {"a": value}):
+        with pytest.raises(TypeError, match="JSON has no"):
+            rocketmq.encode_json(held)
+
+
+@pytest.mark.parametrize("value", [1.5, 1e300, -0.0, 1e-7, Decimal("1E+5"), 10**30, "\0\u2028\U0001f600", [None], {"a": {"b": 1}}])
+def test_json_is_read_by_a_plain_reader(value: Any) -> None:
+    assert json.loads(rocketmq.encode_json(value)) == (value if not isinstance(value, Decimal) else float(value))

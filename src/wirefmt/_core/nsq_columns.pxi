@@ -286,8 +286,6 @@ cdef void nsq_learn_from(NsqFlow* flow, const NsqUnit* u) noexcept nogil:
     if u.kind == NSQ_SUB:
         nsq_keep_text(flow, &flow.topic, &u.topic)
         nsq_keep_text(flow, &flow.channel, &u.channel)
-    elif u.kind == NSQ_MAGIC:
-        nsq_flow_clear(flow)
 
 
 cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnit* u, NsqFlow* flow) noexcept nogil:

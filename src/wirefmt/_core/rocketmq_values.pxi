@@ -271,10 +271,12 @@ cdef int write_java(Writer w, object value, int how, int depth) except -1:
         return write_ascii(w, "true" if value else "false")
     if isinstance(value, str):
         return write_java_string(w, value, "body")
-    if isinstance(value, (int, Decimal)):
+    if isinstance(value, int):
         return write_ascii(w, str(value))
-    if isinstance(value, float):
-        return write_ascii(w, repr(value))
+    if isinstance(value, (float, Decimal)):
+        if not (value.is_finite() if isinstance(value, Decimal) else value - value == 0):
+            raise EncodeError(f"body: JSON has no number {value}")
+        return write_ascii(w, str(value))
     if isinstance(value, (list, tuple, set, frozenset)):
         w.put_u8(c"[")
         for item in value:
@@ -283,6 +285,8 @@ cdef int write_java(Writer w, object value, int how, int depth) except -1:
             first = False
             write_java(w, item, how, depth + 1)
         return w.put_u8(c"]")
+    if not hasattr(value, "items"):
+        raise TypeError(f"body: JSON has no {type(value).__name__}")
     w.put_u8(c"{")
     members = {str(name): (name, item) for name, item in value.items() if item is not None}
     for text in sorted(members) if how & JAVA_SORTED else java_order(members, 16):
@@ -313,6 +317,8 @@ def rocketmq_encode_json(value, /, *, bint loose=False):
     """A JSON body as the Java code writes one: no blanks, members sorted by name, those that are None left out.
 
     loose: numbers as names are left bare, as name servers do for clients that did not ask for better (7.3).
+
+    Raises EncodeError for NaN, infinities and values nested too deep, TypeError for what is no value of JSON.
     """
     cdef Writer w = Writer.__new__(Writer)
     write_java(w, value, JAVA_SORTED | (JAVA_LOOSE if loose else 0), 0)

@@ -90,3 +90,11 @@ def test_a_second_connect_begins_anew() -> None:
     found = rows("mqtt", (CLIENT, first + named + unnamed), (CLIENT, second + unnamed + named + unnamed))
     assert [row["destination"] for row in found] == [None, "t", "t", None, None, "t", "t"]
     assert [row["client_id"] for row in found] == ["a", "a", "a", "b", "b", "b", "b"]
+
+
+@pytest.mark.parametrize("cut", range(7, 11))
+def test_what_lies_behind_a_cut_method_is_not_read(cut: int) -> None:
+    """The octets of the frame before it may still be where the rest of this one would be."""
+    octets = amqp091.QueueDeclare(channel=5, queue="orders").encode()
+    found = rows("amqp091", (CLIENT, octets[:20]), (CLIENT, octets[20:] + octets[:3]), (CLIENT, octets[3:cut]))
+    assert [(row["kind"], row["status"]) for row in found] == [("queue.declare", "ok"), (None, "partial")]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from examples import MODULES, REFUSED, examples
 
-from wirefmt import amqp091
+from wirefmt import amqp091, amqp10
 
 
 def others(value: Any) -> list[Any]:
@@ -64,3 +65,25 @@ def test_what_is_the_same_in_all_fields_is_the_same(protocol: str) -> None:
                 assert repr(again) == repr(one) or protocol == "rocketmq"  # its header has names in another order
                 compared += 1
     assert compared > 10, compared
+
+
+KINDS: dict[str, Any] = {
+    "symbol": lambda n: amqp10.Symbol(f"s{n}"), "string": lambda n: f"s{n}", "binary": lambda n: b"b%d" % n,
+    "uuid": lambda n: uuid.UUID(int=n << 64 | 5), "decimal32": lambda n: amqp10.Decimal32(n.to_bytes(4, "big")),
+    "decimal64": lambda n: amqp10.Decimal64(n.to_bytes(8, "little")),
+    "decimal128": lambda n: amqp10.Decimal128(bytes(4) + n.to_bytes(4, "big") + bytes(8)),
+    "char": lambda n: amqp10.Char(chr(0x4E00 + n)), "timestamp": amqp10.Timestamp, "double": lambda n: n / 7,
+    "float": lambda n: amqp10.Float(n), "int": lambda n: amqp10.Int(-n), "long": lambda n: -n, "uint": amqp10.UInt,
+    "ulong": amqp10.ULong, "ushort": amqp10.UShort, "short": lambda n: amqp10.Short(-n), "list": lambda n: [n],
+    "map": lambda n: {"k": n}, "array": lambda n: amqp10.Array("uint", [n]),
+    "described": lambda n: amqp10.Described(amqp10.ULong(n), None), "value": lambda n: amqp10.Described(amqp10.ULong(5), n),
+    "composite": lambda n: amqp10.Source(address=f"a{n}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_differs_is_spread_over_hashes(kind: str) -> None:
+    """What is looked up by hash takes linear time."""
+    values = [amqp10.List([KINDS[kind](n)]) for n in range(200)]
+    assert len({hash(value) for value in values}) >= 199  # those of -1 and -2 are the same in Python
+    assert len(set(values)) == 200

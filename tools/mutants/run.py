@@ -10,7 +10,7 @@ fails. What only runs when the package is imported gets a process of its own. A 
 tests (fuzz/test_targets.py): their seeds and some mutations of them.
 
 survivors.txt lists the faults that nothing can notice or that we decided to let be, each with its reason. The exit status
-is 1 if a fault survives that is not in it, or if one in it is noticed.
+is 1 if a fault survives that is not in it, if one in it is noticed, or if one in it is not planted any more.
 """
 
 from __future__ import annotations
@@ -291,7 +291,10 @@ def main() -> int:
             print(f"\n{len(faults)} faults {name}:")
             for site, what in faults:
                 print(f"  {title(site)}: {what}")
-    return 1 if runner.survivors or runner.noticed_though_listed else 0
+    gone = runner.listed.keys() - {site["identifier"] for site in planted["sites"]}
+    if gone:
+        print(f"\nlisted as survivors, but not planted: {', '.join(sorted(gone))}")
+    return 1 if runner.survivors or runner.noticed_though_listed or gone else 0
 
 
 if __name__ == "__main__":

@@ -272,11 +272,11 @@ cdef int write_java(Writer w, object value, int how, int depth) except -1:
     if isinstance(value, str):
         return write_java_string(w, value, "body")
     if isinstance(value, int):
-        return write_ascii(w, str(value))
+        return write_ascii(w, int.__repr__(value))      # not that of a class derived from it
     if isinstance(value, (float, Decimal)):
         if not (value.is_finite() if isinstance(value, Decimal) else value - value == 0):
             raise EncodeError(f"body: JSON has no number {value}")
-        return write_ascii(w, str(value))
+        return write_ascii(w, float.__repr__(value) if isinstance(value, float) else str(value))
     if isinstance(value, (list, tuple, set, frozenset)):
         w.put_u8(c"[")
         for item in value:

@@ -137,6 +137,9 @@ def amqp10_messages(n: int) -> Iterator[bytes]:
     yield amqp10.Transfer(handle=0, delivery_id=2, delivery_tag=b"u", more=True, payload=value[:20]).encode()
     yield amqp10.Transfer(handle=0, payload=value[20:]).encode()
     yield amqp10.Transfer(handle=0, delivery_id=3, delivery_tag=b"v", more=True, payload=message).encode()
+    for handle in (1, 2):
+        yield amqp10.Transfer(handle=handle, delivery_id=3 + handle, delivery_tag=b"w", more=True, payload=message).encode()
+    yield amqp10.End().encode()  # two deliveries end with it
     error = amqp10.Error(condition=f"amqp:internal-error{n}", description=f"text{n}")
     yield amqp10.Detach(handle=0, closed=True, error=error).encode()
 
@@ -266,16 +269,32 @@ def constructors(protocol: str, n: int) -> None:
                 made.encode()
             except REFUSED:
                 continue
-    if protocol == "amqp091":
-        for letter, value in (("S", "x" * LARGE), ("x", b"x" * LARGE), ("F", {"k": "v" * LARGE}), ("A", ["v" * LARGE, 1j])):
-            for make in (amqp091.FieldValue, lambda _, v: amqp091.FieldArray([v]), lambda _, v: amqp091.FieldTable({"k": v})):
-                try:
-                    made = make(letter, value)
-                    repr(made), hash(made)
-                except REFUSED:
-                    continue
+    for make in VALUES.get(protocol, ()):
+        for value in ("x" * LARGE, b"x" * LARGE, ["v" * LARGE, "w"], {"k": "v" * LARGE}, ["v" * LARGE, 1j], {"k": ["v" * LARGE, 1j]}):
+            try:
+                made = make(value)
+                repr(made), hash(made)
+                made.encode()
+            except REFUSED:
+                continue
 
 
+#: Values that hold others, which messages of the vectors hardly have alone.
+VALUES: dict[str, list[Callable[[Any], Any]]] = {
+    "amqp091": [
+        lambda v: amqp091.FieldValue("S", v), lambda v: amqp091.FieldValue("x", v), lambda v: amqp091.FieldValue("F", v),
+        lambda v: amqp091.FieldValue("A", v), lambda v: amqp091.FieldArray([v]), lambda v: amqp091.FieldTable({"k": v}),
+    ],
+    "amqp10": [
+        amqp10.List, amqp10.Map, lambda v: amqp10.List([v]), lambda v: amqp10.Map({"k": v}), amqp10.encode_value,
+        lambda v: amqp10.Array("string", [v, v]), lambda v: amqp10.Array("symbol", v), lambda v: amqp10.Array("list", [v]),
+        lambda v: amqp10.Array("string", [v, 5]), lambda v: amqp10.Described(amqp10.ULong(5), v), amqp10.Data, amqp10.AmqpValue,
+        lambda v: amqp10.Open(container_id="c", offered_capabilities=[amqp10.Symbol(w) for w in v]),
+        lambda v: amqp10.Open(container_id="c", offered_capabilities=[*v, None]), lambda v: amqp10.AmqpSequence([v]),
+        lambda v: amqp10.Open(container_id="c", properties={amqp10.Symbol("k"): v}),
+        lambda v: amqp10.Message(application_properties={"k": v}, body=v), lambda v: amqp10.Message(footer={"k": v}),
+    ],
+}  # fmt: skip
 STRUCTS = ("mqtt", "nsq", "phpmq", "rocketmq")
 
 
@@ -378,3 +397,21 @@ def test_what_is_shared_between_messages_is_held_once() -> None:
         for _ in range(100):
             mqtt.decode(octets, version=message.version).topic_name  # noqa: B018
         assert sys.getrefcount(topic) == before
+
+
+@pytest.mark.skipif(hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled(), reason="nothing is shared without a GIL")
+@pytest.mark.parametrize("size", [1, 2, 53, 54, 55, 300])
+def test_what_streams_repeat_is_one_object(size: int) -> None:
+    """Values of up to 54 octets; longer ones are made anew."""
+    word = ("w%d" % size).ljust(size, "x")[:size]
+    symbol = amqp10.Symbol(word)
+    for octets, read in (
+        (mqtt.Publish(topic_name=word, payload=b"").encode(), lambda o: mqtt.decode(o, version=5).topic_name),
+        (amqp091.BasicPublish(channel=1, exchange=word[:200]).encode(), lambda o: amqp091.decode(o).exchange),
+        (amqp10.encode_value(symbol), lambda o: amqp10.decode_value(o + b"")),
+        (amqp10.encode_value([symbol]), lambda o: amqp10.decode_value(o)[0]),
+        (amqp10.encode_value([word]), lambda o: amqp10.decode_value(o)[0]),
+    ):
+        one, other = read(octets), read(bytes(bytearray(octets)))
+        assert one == other
+        assert (one is other) == (size <= 54), (type(one), size)

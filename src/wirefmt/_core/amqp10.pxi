@@ -107,8 +107,6 @@ cdef int amqp10_parse(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10
     out.note = x.note
     out.note_offset = x.note_offset
     out.note_count = x.note_count
-    if status != OK:
-        f.kind = out.performative.shape
     return status
 
 

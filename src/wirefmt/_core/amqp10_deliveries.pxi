@@ -208,4 +208,3 @@ cdef void amqp10_finish_delivery(Amqp10Deliveries* d, Amqp10Delivery* delivery) 
 
 cdef void amqp10_delivery_fault(Fault* f, int check, int field, int64_t need, int64_t have) noexcept nogil:
     fault(f, amqp10_checks[check].status, check, field, 0, need, have, 0)
-    f.kind = AMQP10_TRANSFER

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-from extensions import room_of  # noqa: E402
+from extensions import room_of
 
 LEAST = 90.0  # per cent of lines; rooms below are marked
 #: Written by tools/gen_tables.py.

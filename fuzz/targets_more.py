@@ -15,7 +15,7 @@ from captures import conversation, packets_of
 from common import rows, same
 from targets_captures import PORTS, decoded, same_rows, streams, tiny_captures
 from targets_objects import ERRORS, Source, value
-from wire import ACK, FIN, SYN, Tcp, connack, connect, pcap, publish
+from wire import ACK, FIN, SYN, Tcp, pcap, publish
 
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
 from wirefmt._core import CaptureDecoder, PcapReader
@@ -92,7 +92,10 @@ def tcp(data: bytes) -> None:
         frames += disorder(found, r, lambda: r.choice(frames) if frames else b"\0" * 60)
     if data[0] & 0x40:
         r.shuffle(frames)
-    options: dict[str, Any] = {"limits": known_limits(data[0] >> 2 & 7), "strictness": ("lax", "strict")[data[1] >> 6 & 1]}
+    options: dict[str, Any] = {
+        "limits": known_limits(data[0] >> 2 & 7),
+        "strictness": ("lax", "strict")[data[1] >> 6 & 1],
+    }
     if data[0] & 0x20:
         options |= {"flows": "across-files", "slice": (r.randrange(2), 2)}
     octets = pcap(frames)
@@ -124,7 +127,9 @@ def twisted(data: bytes) -> None:
     sides: list[list[bytes]] = [[], []]
     for side, octets in said:
         sides[side] += talk.send(side, octets, 1 + data[2] * 8)
-    order = (sides[0] + sides[1], sides[1] + sides[0], sides[0][1:] + sides[1] + sides[0][:1], sides[1])[data[1] >> 1 & 3]
+    order = (sides[0] + sides[1], sides[1] + sides[0], sides[0][1:] + sides[1] + sides[0][:1], sides[1])[
+        data[1] >> 1 & 3
+    ]
     octets = pcap([*opened, *order, *talk.close()] if data[1] & 8 else order)
     options = {"limits": known_limits(data[1] >> 4)}
     whole = decoded(octets, max(1, len(octets)), **options)
@@ -142,9 +147,12 @@ def twisted_seeds() -> Iterator[bytes]:
 def reformed(packets: list[Any], choice: int) -> bytes:
     """As pcap in its other forms: either byte order, Kuznetzov's and IXIA's records, sizes in the wrong order."""
     order = "<>"[choice & 1]
-    magic, ticks, more = ((0xA1B2C3D4, 10**6, 0), (0xA1B23C4D, 10**9, 0), (0xA1B2CD34, 10**6, 8), (0x1C0001AC, 10**9, 0))[
-        choice >> 1 & 3
-    ]
+    magic, ticks, more = (
+        (0xA1B2C3D4, 10**6, 0),
+        (0xA1B23C4D, 10**9, 0),
+        (0xA1B2CD34, 10**6, 8),
+        (0x1C0001AC, 10**9, 0),
+    )[choice >> 1 & 3]
     link_type = packets[0].link_type if packets else 1
     out = [struct.pack(order + "IHHiIII", magic, 543 if choice & 64 else 2, 4, 0, 0, 65535, link_type)]
     if magic == 0x1C0001AC:
@@ -192,7 +200,18 @@ def format_seeds() -> Iterator[bytes]:
     for number, seed in enumerate(tiny_captures()):
         if number % 2 == 0:
             yield bytes((number * 3 % 256, number % 3 * number % 256)) + seed[1:]
-    for magic in ("1f8b08", "28b52ffd", "504b0304", "52415731", "736e6f6f70", "0a0d0d0a", "5254535300", "00050001", "47", "7b"):
+    for magic in (
+        "1f8b08",
+        "28b52ffd",
+        "504b0304",
+        "52415731",
+        "736e6f6f70",
+        "0a0d0d0a",
+        "5254535300",
+        "00050001",
+        "47",
+        "7b",
+    ):
         yield b"\0\0" + bytes.fromhex(magic) + bytes(60)
 
 
@@ -212,13 +231,22 @@ def values(data: bytes) -> None:
         (lambda: amqp10.encode_value(amqp10.List(many)), amqp10.decode_value),
         (lambda: amqp10.encode_value({"k": one, "l": many}), amqp10.decode_value),
         (lambda: amqp10.Message(application_properties={"k": one}, body=one).encode(), amqp10.decode_message),
-        (lambda: amqp10.Open(container_id="c", offered_capabilities=one, properties={"k": one}).encode(), amqp10.decode),
+        (
+            lambda: amqp10.Open(container_id="c", offered_capabilities=one, properties={"k": one}).encode(),
+            amqp10.decode,
+        ),
         (lambda: amqp091.FieldTable({"k": one, "l": many}).encode(), amqp091.FieldTable.decode),
-        (lambda: amqp091.FieldTable([("k", amqp091.FieldValue(chr(s.octet()), one))]).encode(), amqp091.FieldTable.decode),
+        (
+            lambda: amqp091.FieldTable([("k", amqp091.FieldValue(chr(s.octet()), one))]).encode(),
+            amqp091.FieldTable.decode,
+        ),
         (lambda: amqp091.BasicProperties(headers={"k": one}, timestamp=one, priority=one).encode(), None),
         (lambda: amqp091.QueueDeclare(channel=1, queue="q", arguments={"k": one}).encode(), amqp091.decode),
         (lambda: nsq.Identify([("k", one), ("l", many)]).encode(), lambda o: nsq.decode(o, side="client")),
-        (lambda: mqtt.Publish(topic_name="t", payload=one, properties=[("user_property", ("k", one))]).encode(), mqtt.decode),
+        (
+            lambda: mqtt.Publish(topic_name="t", payload=one, properties=[("user_property", ("k", one))]).encode(),
+            mqtt.decode,
+        ),
         (lambda: rocketmq.encode_json(one), rocketmq.decode_json),
         (lambda: rocketmq.encode_properties({"k": one}).encode(), None),
         (lambda: rocketmq.MessageExt(topic="t", body=one, properties={"k": one}).encode(), rocketmq.decode_messages),
@@ -288,7 +316,7 @@ def texts(data: bytes) -> None:
         pass
     try:
         command = rocketmq.RemotingCommand(code=10, opaque=1, ext_fields={"topic": text, "a": "b"}, body=data[1:])
-        signed = rocketmq.sign(command, "key", text or "secret", data[0] & 8 and "token" or None)
+        signed = rocketmq.sign(command, "key", text or "secret", (data[0] & 8 and "token") or None)
         same(rocketmq.signature(signed, text or "secret"), signed.ext_fields["Signature"], "signature")
         same(rocketmq.decode(signed.encode()), signed, "signed")
         repr(rocketmq.send_v1(rocketmq.send_v2(signed.header))) if signed.header is not None else None
@@ -357,7 +385,9 @@ def walk(data: bytes) -> None:
             core_walk.look(core_walk.attempt(make))
         for name, found in list(vars(cls).items()):
             if callable(found) and not isinstance(found, type) and name not in ("__class__", "__init_subclass__"):
-                core_walk.attempt(found, r.choice((*core_walk.ODD, thing)), *r.choices((*core_walk.ODD, thing), k=number % 3))
+                core_walk.attempt(
+                    found, r.choice((*core_walk.ODD, thing)), *r.choices((*core_walk.ODD, thing), k=number % 3)
+                )
     else:
         function = FUNCTIONS[number % len(FUNCTIONS)]
         things = (*core_walk.ODD, thing, r.choice(SAMPLES), data[3:])

@@ -27,7 +27,9 @@ def read(protocol: str, row: dict[str, Any], octets: bytes) -> Iterator[Any]:
     elif row.get("kind") == "stored-message":
         yield from rocketmq.decode_messages(octets)
     elif row.get("kind") == "sequence":
-        yield from module.Assembler(frame_max=0).feed(octets) if protocol == "amqp091" else module.Decoder().feed(octets)
+        yield from (
+            module.Assembler(frame_max=0).feed(octets) if protocol == "amqp091" else module.Decoder().feed(octets)
+        )
     else:
         yield module.decode(octets, **({"version": row["version"]} if protocol == "mqtt" else {}))
 

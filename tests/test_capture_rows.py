@@ -39,17 +39,26 @@ def test_attempts_are_deliveries_counted_from_one(letter: str, count: int) -> No
 
 
 PAYLOADS: dict[str, tuple[int, bytes]] = {
-    "mqtt": (CLIENT, mqtt.Connect(version=4).encode() + mqtt.Publish(topic_name="t", payload=b"abcdef", version=4).encode()),
+    "mqtt": (
+        CLIENT,
+        mqtt.Connect(version=4).encode() + mqtt.Publish(topic_name="t", payload=b"abcdef", version=4).encode(),
+    ),
     "amqp091": (
         CLIENT,
         amqp091.BasicMessage(
             amqp091.BasicPublish(channel=1, routing_key="q"), amqp091.BasicProperties(), b"abcdef", frame_max=11
         ).encode(),
     ),
-    "amqp10": (CLIENT, amqp10.Transfer(handle=0, delivery_id=0, payload=amqp10.Message(body=b"abcdef").encode()).encode()),
+    "amqp10": (
+        CLIENT,
+        amqp10.Transfer(handle=0, delivery_id=0, payload=amqp10.Message(body=b"abcdef").encode()).encode(),
+    ),
     "nsq": (CLIENT, nsq.Publish(topic="t", body=b"abcdef").encode()),
     "phpmq": (CLIENT, phpmq.MessageClientToServer(queue_name="q", content=b"abcdef", ttl=1).encode()),
-    "rocketmq": (CLIENT, rocketmq.RemotingCommand(code=10, opaque=1, ext_fields={"topic": "t"}, body=b"abcdef").encode()),
+    "rocketmq": (
+        CLIENT,
+        rocketmq.RemotingCommand(code=10, opaque=1, ext_fields={"topic": "t"}, body=b"abcdef").encode(),
+    ),
 }
 
 

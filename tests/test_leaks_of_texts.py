@@ -102,7 +102,13 @@ def mqtt_messages(n: int) -> Iterator[bytes]:
     yield mqtt.Unsubscribe(packet_identifier=1, topic_filters=[f"{t}/+"]).encode()
 
 
-TABLE = [("long", {"octets": b"\0\xff" * 200, "text": ["t" * 600]}), ("s", "x"), ("d", 1.5), ("t", {"deep": {"deeper": [1, "two"]}}), ("a", [1, [2, {"x": None}]])]
+TABLE = [
+    ("long", {"octets": b"\0\xff" * 200, "text": ["t" * 600]}),
+    ("s", "x"),
+    ("d", 1.5),
+    ("t", {"deep": {"deeper": [1, "two"]}}),
+    ("a", [1, [2, {"x": None}]]),
+]
 
 
 def amqp091_messages(n: int) -> Iterator[bytes]:
@@ -138,7 +144,9 @@ def amqp10_messages(n: int) -> Iterator[bytes]:
     yield amqp10.Transfer(handle=0, payload=value[20:]).encode()
     yield amqp10.Transfer(handle=0, delivery_id=3, delivery_tag=b"v", more=True, payload=message).encode()
     for handle in (1, 2):
-        yield amqp10.Transfer(handle=handle, delivery_id=3 + handle, delivery_tag=b"w", more=True, payload=message).encode()
+        yield amqp10.Transfer(
+            handle=handle, delivery_id=3 + handle, delivery_tag=b"w", more=True, payload=message
+        ).encode()
     yield amqp10.End().encode()  # two deliveries end with it
     error = amqp10.Error(condition=f"amqp:internal-error{n}", description=f"text{n}")
     yield amqp10.Detach(handle=0, closed=True, error=error).encode()
@@ -270,7 +278,14 @@ def constructors(protocol: str, n: int) -> None:
             except REFUSED:
                 continue
     for make in VALUES.get(protocol, ()):
-        for value in ("x" * LARGE, b"x" * LARGE, ["v" * LARGE, "w"], {"k": "v" * LARGE}, ["v" * LARGE, 1j], {"k": ["v" * LARGE, 1j]}):
+        for value in (
+            "x" * LARGE,
+            b"x" * LARGE,
+            ["v" * LARGE, "w"],
+            {"k": "v" * LARGE},
+            ["v" * LARGE, 1j],
+            {"k": ["v" * LARGE, 1j]},
+        ):
             try:
                 made = make(value)
                 repr(made), hash(made)
@@ -399,7 +414,9 @@ def test_what_is_shared_between_messages_is_held_once() -> None:
         assert sys.getrefcount(topic) == before
 
 
-@pytest.mark.skipif(hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled(), reason="nothing is shared without a GIL")
+@pytest.mark.skipif(
+    hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled(), reason="nothing is shared without a GIL"
+)
 @pytest.mark.parametrize("size", [1, 2, 53, 54, 55, 300])
 def test_what_streams_repeat_is_one_object(size: int) -> None:
     """Values of up to 54 octets; longer ones are made anew."""

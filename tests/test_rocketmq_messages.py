@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wirefmt import amqp10, amqp091, rocketmq
+from wirefmt import amqp091, amqp10, rocketmq
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
 from wirefmt.framing import NEED_DATA, Limits
 from wirefmt.spec import rocketmq as spec
@@ -609,7 +609,9 @@ def test_json_has_no_such_value(value: Any) -> None:
             rocketmq.encode_json(held)
 
 
-@pytest.mark.parametrize("value", [1.5, 1e300, -0.0, 1e-7, Decimal("1E+5"), 10**30, "\0\u2028\U0001f600", [None], {"a": {"b": 1}}])
+@pytest.mark.parametrize(
+    "value", [1.5, 1e300, -0.0, 1e-7, Decimal("1E+5"), 10**30, "\0\u2028\U0001f600", [None], {"a": {"b": 1}}]
+)
 def test_json_is_read_by_a_plain_reader(value: Any) -> None:
     assert json.loads(rocketmq.encode_json(value)) == (value if not isinstance(value, Decimal) else float(value))
 

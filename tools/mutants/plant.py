@@ -283,7 +283,7 @@ def build() -> list[Site]:
         )
     finally:
         Pipeline.create_pipeline = create
-    for name, page in names.items():
+    for page in names.values():
         (made,) = (BUILD / "c").rglob(str(PACKAGE.relative_to("/") / page.with_suffix(".c")))
         compiled(PACKAGE, page, made, f"-I{Path(__file__).parent}", f"-DMUTANTS={len(planter.sites) + 1}")
     found = {"modules": [f"wirefmt.{name}" for name in names], "sites": [site._asdict() for site in planter.sites]}

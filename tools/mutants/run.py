@@ -6,7 +6,8 @@
 
 One process collects the tests, runs them once with no fault awake, and notes which sites each test reaches (mutant.h). Then
 each fault gets a fork of that process, which wakes it and runs the tests that reach its site, the quickest first, until one
-fails. What only runs when the package is imported gets a process of its own. A test that fails, a crash, a hang and running out of memory all count as noticed. The fuzz targets are among the
+fails. What only runs when the package is imported gets a process of its own. A test that fails, a crash, a hang and running out
+of memory all count as noticed. The fuzz targets are among the
 tests (fuzz/test_targets.py): their seeds and some mutations of them.
 
 survivors.txt lists the faults that nothing can notice or that we decided to let be, each with its reason. The exit status
@@ -52,7 +53,8 @@ ALWAYS = "columns|detail|equality|floats|leaks_of_texts|nesting|secrets|text_of_
 APART = "(^|/|_)live|spark|readme|packaging|layout|project|stubs|cli|tshark|recorded|dialects_page"
 TEST_S = 15  # of processor time: a test that takes longer runs for no fault
 FAULT_S = 12  # of processor time and of tests, for one fault
-HANG_S = 300
+HANG_S = 60  # of processor time; WAIT_S of the clock
+WAIT_S = 300
 #: Tests that tell most run first; of what is freed no other than these tell anything.
 TELLING = ("test_leaks_of_texts", "test_columns", "test_equality", "test_nesting")
 MEMORY = 6 << 30
@@ -183,7 +185,8 @@ class Runner:
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(HANG_S)
+        signal.alarm(WAIT_S)
+        resource.setrlimit(resource.RLIMIT_CPU, (HANG_S, HANG_S))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         for library in self.libraries:

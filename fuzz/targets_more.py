@@ -34,8 +34,8 @@ def known_limits(choice: int) -> dict[str, int]:
     return {name: n for name, n in LIMITS[choice % len(LIMITS)].items() if name in CaptureDecoder.LIMITS}
 
 
-def disorder(frames: list[bytes], r: random.Random, more: Callable[[], bytes]) -> list[bytes]:
-    """Lost, doubled, late, overlapping, cut, reset, and from elsewhere."""
+def disorder(frames: list[bytes], r: random.Random, others: list[bytes]) -> list[bytes]:
+    """Lost, doubled, late, overlapping, cut, reset, and of other connections."""
     out = list(frames)
     for _ in range(r.choice((0, 1, 2, 4, 8, 20))):
         if len(out) < 2:
@@ -74,7 +74,7 @@ def disorder(frames: list[bytes], r: random.Random, more: Callable[[], bytes]) -
             struct.pack_into(">H", frame, 16, 41)
             out.insert(j, bytes(frame[:54]) + b"\0")
         else:
-            out.insert(j, more())
+            out.insert(j, r.choice(others) if others else b"\0" * 60)
     return out
 
 
@@ -89,7 +89,7 @@ def tcp(data: bytes) -> None:
         if data[1] & 0x80:
             said += [(r.randrange(2), data[8:])]
         found = conversation(PORTS[protocol], said, r.choice((1, 7, 100, 1448)))[:120]
-        frames += disorder(found, r, lambda: r.choice(frames) if frames else b"\0" * 60)
+        frames += disorder(found, r, frames)
     if data[0] & 0x40:
         r.shuffle(frames)
     options: dict[str, Any] = {

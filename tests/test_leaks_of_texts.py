@@ -420,7 +420,7 @@ def test_what_is_shared_between_messages_is_held_once() -> None:
 @pytest.mark.parametrize("size", [1, 2, 53, 54, 55, 300])
 def test_what_streams_repeat_is_one_object(size: int) -> None:
     """Values of up to 54 octets; longer ones are made anew."""
-    word = ("w%d" % size).ljust(size, "x")[:size]
+    word = f"w{size}".ljust(size, "x")[:size]
     symbol = amqp10.Symbol(word)
     for octets, read in (
         (mqtt.Publish(topic_name=word, payload=b"").encode(), lambda o: mqtt.decode(o, version=5).topic_name),

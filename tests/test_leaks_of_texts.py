@@ -9,17 +9,20 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from columns import Case, opening
 from examples import REFUSED, examples
 from wire import Tcp, pcap
 
-from wirefmt import amqp091, amqp10, convert, mqtt, nsq, phpmq, rocketmq
+from wirefmt import _core, amqp091, amqp10, convert, mqtt, nsq, phpmq, rocketmq
 from wirefmt._core import CaptureDecoder
-from wirefmt.errors import DecodeError
+from wirefmt.convert import dialects
+from wirefmt.errors import DecodeError, WireError
 
 ROUNDS = 40
 
@@ -58,7 +61,7 @@ def collect() -> None:
     (getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache)()
 
 
-def grown(action: Callable[[int], Any], before_that: int = ROUNDS) -> tuple[float, float, float]:
+def grown(action: Callable[[int], Any], before_that: int = ROUNDS, rounds: int = ROUNDS) -> tuple[float, float, float]:
     """Octets, blocks and references to None that a round leaves behind; the least of several measurements."""
     number = iter(range(1 << 30))
     for _ in range(before_that):  # caches fill: they are no leak
@@ -67,11 +70,11 @@ def grown(action: Callable[[int], Any], before_that: int = ROUNDS) -> tuple[floa
     for _ in range(4):
         collect()
         before = heap(), sys.getallocatedblocks(), sys.getrefcount(None)
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             action(next(number))
         collect()
         after = heap(), sys.getallocatedblocks(), sys.getrefcount(None)
-        least = tuple(min(x, (b - a) / ROUNDS) for x, a, b in zip(least, before, after, strict=True))  # type: ignore[assignment]
+        least = tuple(min(x, (b - a) / rounds) for x, a, b in zip(least, before, after, strict=True))  # type: ignore[assignment]
     return least
 
 
@@ -385,6 +388,76 @@ def conversions(n: int) -> None:
 def test_nothing_is_left_of_conversions() -> None:
     octets, blocks, references = grown(conversions, 400)  # its kinds of values are in every slot of what is shared
     assert (octets < 8, blocks < 0.5, references < 0.5) == (True, True, True), (octets, blocks, references)
+
+
+def large_conversions(n: int) -> None:
+    """More entries, texts and octets than a conversion has room for on the stack."""
+    many = {f"name{i}": f"value{i}" * 20 for i in range(150)}
+    message = amqp10.Message(
+        properties=amqp10.Properties(
+            message_id=uuid.UUID(int=n), to=f"/exchanges/x{n}/" + "k%2E" * 60, user_id=b"u" * 900
+        ),
+        message_annotations={amqp10.Symbol(f"x-opt-{i}"): "v" * 90 for i in range(60)},
+        application_properties=many | {"l": None, "u": uuid.UUID(int=n), "s": amqp10.Symbol("s" * 3000), "name1": 1},
+        body=amqp10.AmqpValue([many, {"k": [1, 2.5, amqp10.Decimal128(bytes(16))]}, f"text{n}" * 300]),
+    )
+    headers = [
+        *((f"name{i}", ["v" * 90, {"k": i}]) for i in range(100)),
+        ("x-long", "v" * 4000),
+        (f"n{n}", b"\xff" * 2000),
+    ]
+    content = amqp091.BasicMessage(
+        amqp091.BasicPublish(channel=1, routing_key="k"),
+        amqp091.BasicProperties(headers=[*headers, *headers], message_id="i" * 250, correlation_id="c" * 250),
+        b"b" * 300_000,
+    )
+    properties = [("user_property", (f"name{i}", "v" * 90)) for i in range(150)]
+    packet = mqtt.Publish(
+        topic_name="a/b" * 300, payload=b"p" * 3000, properties=properties, qos=1, packet_identifier=3
+    )
+    for source in (message, content, packet):
+        for to in ("amqp10", "amqp091", "mqtt5"):
+            for dialect in ("documented", "rabbitmq-4.3"):
+                for explain in (False, True):
+                    try:
+                        made = convert.convert(
+                            source,
+                            to=to,
+                            dialect=dialect,
+                            routing_key="k" * 200,
+                            explain=explain,  # type: ignore[arg-type]
+                        )
+                    except WireError:
+                        continue
+                    repr(made.losses), repr(made.wire)
+                    made.wire.frames()
+                    try:
+                        container = convert.Container(
+                            made.wire, exchange="x", routing_key="k", dialect=dialect, now_ms=n
+                        )
+                        container.deliver(to, delivery_count=2)
+                        container.dead_lettered("q", "expired", exchange="", now_ms=1).deliver("amqp091")
+                        convert.Container.from_stream_entry(container.stream_entry(), offset=7, dialect=dialect)
+                    except WireError:
+                        pass
+    wires = [convert.convert(one, to="amqp10", routing_key="k").wire for one in (content, packet)]
+    parts = [*(wire.octets for wire in wires), content.encode(), packet.encode(), content.encode()[:-9]]
+    offsets = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+    for to in range(3):
+        rules = dialects.compile_tables(
+            dialects.tables_of(convert.DIALECTS["documented"]), convert.DIALECTS["documented"]
+        )
+        columns = _core.convert_rows(
+            rules, to, bytes((0, 0, 1, 2, 1)), offsets, b"".join(parts), np.arange(6, dtype=np.int32), b"kkkkk"
+        )
+        for name in ("octets", "rule", "error"):
+            columns[name]
+    convert.Wire.from_frames(content.encode())
+
+
+def test_nothing_is_left_of_large_conversions() -> None:
+    octets, blocks, references = grown(large_conversions, 3, rounds=4)
+    assert (octets < 8, blocks < 0.8, references < 0.8) == (True, True, True), (octets, blocks, references)
 
 
 def test_nothing_is_left_of_topics() -> None:

@@ -6,6 +6,8 @@ import pytest
 from test_capture import brief, rows
 from wire import Tcp, connack, connect, packet, publish
 
+from wirefmt import amqp10
+
 CLIENT, SERVER = 0, 1
 PING, PONG = packet(0xC0), packet(0xD0)
 
@@ -46,3 +48,33 @@ def test_a_publish_that_comes_in_pieces(cut: int, payload: bytes) -> None:
     octets = publish("a" * 100, payload, version=4)
     found = behind_a_hole(CLIENT, octets[:cut], octets[cut:], PING * 5)
     assert found == [("ok", "PUBLISH", "a" * 100), *[("ok", "PINGREQ", None)] * 5]
+
+
+def behind_a_hole_of_amqp(*segments: bytes) -> list[object]:
+    """Kinds of rows of what comes behind a lost segment of a client of AMQP 1.0."""
+    tcp = Tcp(5672)
+    frames = [*tcp.open(), *tcp.send(CLIENT, b"AMQP\0\1\0\0" + amqp10.Open(container_id="c").encode())]
+    tcp.send(CLIENT, amqp10.Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1).encode())
+    for octets in segments:
+        frames += tcp.send(CLIENT, octets)
+    found = [row["kind"] for row in rows(frames + tcp.close())]
+    assert found[:3] == ["protocol-header", "open", None]
+    return found[3:]
+
+
+FLOW = amqp10.Flow(incoming_window=1, next_outgoing_id=0, outgoing_window=1).encode()
+#: The descriptor as a symbol (1.3.2, part 1): the same composite.
+SYMBOLIC = FLOW[8:].replace(b"\0\x53\x13", b"\0\xa3\x0eamqp:flow:list", 1)
+SYMBOLIC = (8 + len(SYMBOLIC)).to_bytes(4, "big") + FLOW[4:8] + SYMBOLIC
+
+
+@pytest.mark.parametrize("cut", range(1, len(SYMBOLIC)))
+def test_a_frame_with_a_symbolic_descriptor_that_comes_in_pieces(cut: int) -> None:
+    assert behind_a_hole_of_amqp(SYMBOLIC[:cut], SYMBOLIC[cut:], FLOW, FLOW) == ["flow"] * 3
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_a_protocol_header_that_comes_in_pieces(cut: int) -> None:
+    octets = b"AMQP\0\1\0\0"
+    opened = amqp10.Open(container_id="c").encode()
+    assert behind_a_hole_of_amqp(octets[:cut], octets[cut:], opened, FLOW) == ["protocol-header", "open", "flow"]

@@ -107,3 +107,13 @@ def test_what_lies_behind_a_cut_method_is_not_read(cut: int) -> None:
     octets = amqp091.QueueDeclare(channel=5, queue="orders").encode()
     found = rows("amqp091", (CLIENT, octets[:20]), (CLIENT, octets[20:] + octets[:3]), (CLIENT, octets[3:cut]))
     assert [(row["kind"], row["status"]) for row in found] == [("queue.declare", "ok"), (None, "partial")]
+
+
+@pytest.mark.parametrize("size", [6, 255, 300])
+def test_a_transfer_that_is_cut_shows_its_data_as_far_as_they_go(size: int) -> None:
+    """A data section (3.2.6) of either width."""
+    body = bytes(i % 251 for i in range(size))
+    octets = amqp10.Transfer(handle=0, delivery_id=0, payload=amqp10.Message(body=body).encode()).encode()
+    for missing in (1, 2, size - 1, size):
+        row = rows("amqp10", (CLIENT, octets[: len(octets) - missing]))[-1]
+        assert (row["kind"], row["status"], row["payload"] or b"") == ("transfer", "partial", body[: size - missing])

@@ -57,6 +57,7 @@ HANG_S = 60  # of processor time; WAIT_S of the clock
 WAIT_S = 300
 #: Tests that tell most run first; of what is freed no other than these tell anything.
 TELLING = ("test_leaks_of_texts", "test_columns", "test_equality", "test_nesting")
+MEMORY_CALL = re.compile(r"free|Py_X?DECREF|PyBuffer_Release")  # others take something out of a list
 MEMORY = 6 << 30
 
 
@@ -143,7 +144,7 @@ class Runner:
                         reach[number].append((seconds, place))
         for number, site in self.sites:
             names = {place: items[place].nodeid for _, place in reach[number]}
-            if site["kind"] == "free":
+            if site["kind"] == "free" and MEMORY_CALL.search(site["change"]):
                 reach[number] = [
                     (s, p) for s, p in reach[number] if "test_leaks" in names[p] or "test_targets" in names[p]
                 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wirefmt import amqp10, convert, mqtt
+from wirefmt import _core, amqp10, convert, mqtt
 from wirefmt.convert import Container, Wire, routing_key_of, topic_of
 
 #: Topic, and its routing key as RabbitMQ's documentation of mqtt.sparkplug has it; without, the dot is a slash on the way back.
@@ -12,6 +12,8 @@ SPARKPLUG = [
     (b"spBv1.0/Group/NBIRTH/edge", b"spBv1___0.Group.NBIRTH.edge"),
     (b"spAv1.0/a", b"spAv1___0.a"),
     (b"spBv12.34/+/b", b"spBv12___34.*.b"),
+    (b"spBv10.90/a", b"spBv10___90.a"),
+    (b"spAv0.09/a", b"spAv0___09.a"),
     (b"spCv1.0/a", None),
     (b"spBv1/0", None),
     (b"spBv.0/a", None),
@@ -117,3 +119,34 @@ def test_frames_that_are_not_whole(cut):
         Wire.from_frames(frames + frames)
     with pytest.raises(DecodeError):
         Wire.from_frames(b"\x08\0\0\0\0\0\0\xce" + frames)
+
+
+@pytest.mark.parametrize(
+    "char", ["a", "\x7f", "\u0080", "\u07ff", "\u0800", "\u6f22", "\uffff", "\U00010000", "\U0001f600", "\U0010ffff"]
+)
+def test_a_character_is_its_utf8(char):
+    """RFC 3629, 3."""
+    message = amqp10.Message(application_properties={"c": amqp10.Char(char)}, body=b"x")
+    made = convert.convert(message, to="mqtt5", routing_key="k")
+    assert made.message.properties == (("user_property", ("c", char)),)
+
+
+ROW = (0, 1, 1, 1, None, 0, 0, 1, 1, None, 0, 0)
+
+
+def test_rules_are_of_what_there_is():
+    assert _core.ConvertRules([ROW], ("",)) is not None
+    for place in (0, 1, 2, 3, 5, 6, 7, 8, 11):
+        for number in (-1, 250):
+            with pytest.raises(ValueError, match="names nothing"):
+                _core.ConvertRules([(*ROW[:place], number, *ROW[place + 1 :])], ("",))
+    with pytest.raises(ValueError, match="names nothing"):
+        _core.ConvertRules([(*ROW[:11], 1)], ("",))
+    assert _core.ConvertRules([(*ROW[:11], 1)], ("", "b")) is not None
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_what_is_acknowledged_is_durable(qos):
+    """RabbitMQ's MQTT plugin: a PUBLISH of QoS 0 is transient, others are persistent."""
+    packet = mqtt.Publish(topic_name="a", payload=b"", qos=qos, packet_identifier=1 if qos else None)
+    assert Container(packet).annotations.durable is (qos > 0)

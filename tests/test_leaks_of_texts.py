@@ -505,3 +505,74 @@ def test_what_streams_repeat_is_one_object(size: int) -> None:
         one, other = read(octets), read(bytes(bytearray(octets)))
         assert one == other
         assert (one is other) == (size <= 54), (type(one), size)
+
+
+def public_calls() -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Whatever takes octets: of every protocol, and of captures."""
+    for protocol, (module, _, options) in PROTOCOLS.items():
+        yield f"{protocol}.decode", lambda b, m=module, o=options: m.decode(b, **o)
+        yield f"{protocol}.decode_batch", lambda b, m=module, o=options: m.decode_batch(b, **o)
+        yield f"{protocol}.feed", lambda b, m=module, o=options: m.Decoder(**o).feed(b)
+        yield f"{protocol}.frame_size", lambda b, m=module: m.frame_size(b)
+    yield "amqp10.decode_value", amqp10.decode_value
+    yield "amqp10.decode_message", amqp10.decode_message
+    yield "amqp10.Transfer", lambda b: amqp10.Transfer(handle=0, payload=b)
+    yield "amqp091.FieldTable.decode", amqp091.FieldTable.decode
+    yield "amqp091.BasicProperties.decode", amqp091.BasicProperties.decode
+    yield "amqp091.Body", lambda b: amqp091.Body(channel=1, payload=b)
+    yield "amqp091.FieldValue", lambda b: amqp091.FieldTable({"k": amqp091.FieldValue("S", b), "l": b})
+    yield "mqtt.Publish", lambda b: mqtt.Publish(topic_name="a", payload=b, properties=(("correlation_data", b),))
+    yield "mqtt.validate_topic_name", mqtt.validate_topic_name
+    yield "nsq.Publish", lambda b: nsq.Publish(topic="a", body=b)
+    yield "phpmq.MessageClientToServer", lambda b: phpmq.MessageClientToServer(queue_name="q", content=b, ttl=1)
+    for name in ("decode_messages", "decode_batch_messages", "decode_properties", "decode_json", "compress"):
+        yield f"rocketmq.{name}", getattr(rocketmq, name)
+    yield "rocketmq.RemotingCommand", lambda b: rocketmq.RemotingCommand(code=1, body=b)
+    yield "convert", lambda b: convert.convert(b, source="mqtt5", to="amqp10")
+    yield "convert, two", lambda b: convert.convert((b, b), source="amqp091", to="amqp10")
+    yield "Wire.from_frames", convert.Wire.from_frames
+    yield "CaptureDecoder.feed", fed_capture
+    yield "feed_segments", lambda b: CaptureDecoder().feed_segments(b)
+    yield "PcapReader", lambda b: _core.PcapReader().feed(b)
+
+
+def fed_capture(octets: Any) -> None:
+    decoder = CaptureDecoder()
+    decoder.begin_file("x", 0)
+    decoder.feed(octets)
+    decoder.end_file()
+
+
+CALLS = dict(public_calls())
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_call_holds_a_buffer(name: str) -> None:
+    """A bytearray can grow again, whether or not its octets were good."""
+    for octets in (
+        b"",
+        b"\0",
+        *mqtt_messages(1),
+        *amqp10_messages(1),
+        *amqp091_messages(1),
+        *rocketmq_messages(1),
+        b"\xff" * 70,
+    ):
+        data = bytearray(octets)
+        try:
+            CALLS[name](data)
+        except REFUSED:
+            pass
+        data += b"more"
+        view = memoryview(bytearray(octets))[:: 1 if len(octets) < 2 else 2]
+        try:
+            CALLS[name](view)
+        except (*REFUSED, BufferError):
+            pass
+        view.release()
+        whole = memoryview(bytes(octets))  # of bytes: read where they are
+        try:
+            CALLS[name](whole)
+        except REFUSED:
+            pass
+        whole.release()

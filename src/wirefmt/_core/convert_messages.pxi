@@ -740,7 +740,7 @@ cdef void convert_keep_flags(Converter* x, const MqttPacket* m) noexcept nogil:
 
 def essentials_of(ConvertRules rules not None, int source, data, bint routed):
     """What a broker notes of a message when it arrives: a dict with those of durable, priority, ttl_ms, timestamp_ms,
-    topic, qos, retain, expiry_s, cc, bcc, exchange, routing_key, received_ms that it says. `routed`: it comes from a stream
+    topic, retain, expiry_s, cc, bcc, exchange, routing_key, received_ms that it says. `routed`: it comes from a stream
     and tells how it was routed. ConversionError: it is refused."""
     cdef bytes a = bytes_of(data)
     cdef const uint8_t* p = begin_of(a)
@@ -878,8 +878,7 @@ cdef dict essentials_of_5(ConvertRules rules, const uint8_t* p, size_t n):
     if m.topic.size == 0:
         raise ConversionError("the topic is an alias, which its connection alone knows", rule="mqtt5:topic-alias")
     out["topic"] = octets_of(m.topic.at, m.topic.size)
-    out["qos"] = m.flags >> 1 & 3
-    out["durable"] = out["qos"] > 0
+    out["durable"] = (m.flags >> 1 & 3) > 0
     out["retain"] = bool(m.flags & 1)
     c = cursor_over(m.properties.at, m.properties.size)
     if m.properties_seen >> MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL & 1:

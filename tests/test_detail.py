@@ -558,6 +558,8 @@ def channel_close(text: str) -> bytes:
         (b"\x1b[31m\x7f", r'"\x1b[31m\x7f"'),
         ("é☃🦉".encode(), "é☃🦉"),
         ("\u0085\u202e\u2028\ufeff\u200b".encode(), r'"\u0085\u202e\u2028\ufeff\u200b"'),
+        ("\u2060\u2066\u206f".encode(), r'"\u2060\u2066\u206f"'),
+        (b"a\x80b\xbf", r'"a\x80b\xbf"'),
         ("\U000e0041".encode(), r'"\U000e0041"'),
         (b"\xff\xc3(\xe2\x82", r'"\xff\xc3(\xe2\x82"'),
         (b"\xed\xa0\x80", r'"\xed\xa0\x80"'),

@@ -24,6 +24,11 @@ from wirefmt._core import CaptureDecoder
 from wirefmt.convert import dialects
 from wirefmt.errors import DecodeError, WireError
 
+try:
+    import pyarrow as pa
+except ImportError:
+    pa = None
+
 ROUNDS = 40
 
 
@@ -236,7 +241,9 @@ def batches(protocol: str, n: int) -> None:
                     batch[name]
                 except TypeError:  # a list, a map or a struct: Arrow's to read
                     pass
-        batch.__arrow_c_array__()
+        batch.__arrow_c_array__(), batch.__arrow_c_stream__(), batch.__arrow_c_schema__()
+        if pa is not None:
+            pa.record_batch(batch), pa.RecordBatchReader.from_stream(batch).read_all()
 
 
 #: More octets than a writer has on the stack.

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import cramjam
 from common import ROOT
-from wire import Tcp, pcap
 
+from lib.wire import Tcp, pcap
 from wirefmt._core import PacketTrace, PcapReader
 
 SHARED = ROOT.parent / "shared"

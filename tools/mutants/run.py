@@ -35,21 +35,26 @@ ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "mutants"
 #: Rooms by the beginnings of their names, and the tests that are about them. The first that fits counts; "": all others.
 ROOMS = {
-    "mqtt": ("test_mqtt*", "test_decode_batch*", "test_table*", "test_sniffing*"),
-    "amqp091": ("test_amqp091*", "test_capture_amqp*"),
-    "amqp10": ("test_amqp10*", "test_capture_amqp*"),
-    "rocketmq": ("test_rocketmq*",),
-    "nsq": ("test_nsq*",),
-    "phpmq": ("test_phpmq*", "test_nsq*"),
-    "convert": ("test_convert*",),
+    "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*"),
+    "amqp091": ("amqp091/*", "capture/test_amqp*"),
+    "amqp10": ("amqp10/*", "capture/test_amqp*"),
+    "rocketmq": ("rocketmq/*",),
+    "nsq": ("nsq/*",),
+    "phpmq": ("phpmq/*", "nsq/*"),
+    "convert": ("convert/*",),
     "": (
-        "test_arrow*", "test_capture*", "test_decode_batch*", "test_mqtt_messages*", "test_nsq_captures*", "test_p*",
-        "test_re*", "test_rocketmq_capture*", "test_sniffing*", "test_split*", "test_table*",
+        "capture/*", "core/test_arrow*", "core/test_table*", "mqtt/test_batch*", "mqtt/test_messages*", "nsq/test_captures*",
+        "phpmq/*", "rocketmq/test_captures*",
     ),
 }  # fmt: skip
-ALWAYS = ("test_columns*", "test_leaks_of_texts*", "test_nesting*")
-#: Tests that take other programs, or that are about something else than the core.
-APART = ("live", "spark", "readme", "packaging", "layout", "stubs", "cli", "tshark", "recorded", "dialects_page")
+ALWAYS = ("core/test_columns*", "core/test_leaks_of_texts*", "core/test_nesting*")
+#: Tests about something else than the core, and those that read every capture.
+APART = (
+    "mqtt/test_captures.py",
+    "convert/test_dialects_page.py",
+    "capture/test_recorded.py",
+    "capture/test_robustness.py",
+)
 TEST_S = 15  # of processor time: a test that takes longer runs for no fault
 FAULT_S = 12  # of processor time and of tests, for one fault
 HANG_S = 300
@@ -75,8 +80,8 @@ def group_of(room: str) -> str:
 def files_for(groups: set[str]) -> list[Path]:
     """Of the groups' rooms, and the fuzz targets."""
     patterns = {pattern for group in groups for pattern in ROOMS[group]} | set(ALWAYS)
-    found = {path for pattern in patterns for path in (ROOT / "tests").glob(pattern) if path.suffix == ".py"}
-    kept = sorted(path for path in found if not any(word in path.name for word in APART))
+    found = {path for pattern in patterns for path in (ROOT / "tests").glob(pattern) if path.match("test_*.py")}
+    kept = sorted(path for path in found if not any(path.match(name) for name in APART))
     return [*kept, ROOT / "fuzz" / "test_targets.py"]
 
 
@@ -252,6 +257,7 @@ def main() -> int:
         "-p",
         "no:timeout",
         "--no-header",
+        "--import-mode=importlib",
         "-o",
         "addopts=",
         "--rootdir",

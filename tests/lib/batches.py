@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from lib.wire import Tcp, pcap
 from wirefmt import capture
 from wirefmt._core import CaptureDecoder
 
@@ -43,3 +44,12 @@ def rows_of(data: bytes, **options: Any) -> tuple[list[dict[str, Any]], dict[str
     batches.append(decoder.take(True))
     rows = [row for batch in batches if batch is not None for row in pa.record_batch(batch).to_pylist()]
     return rows, decoder.stats
+
+
+def talk(*said: tuple[int, bytes], port: int = 4150, size: int = 1448, **options: Any) -> list[dict[str, Any]]:
+    """Rows of one connection on which these octets were sent, in this order."""
+    tcp = Tcp(port=port)
+    frames = tcp.open()
+    for side, octets in said:
+        frames += tcp.send(side, octets, size)
+    return rows_of(pcap(frames + tcp.close()), **options)[0]

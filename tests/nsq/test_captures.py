@@ -1,4 +1,4 @@
-"""NSQ and PHPMQ in captures: sessions of real clients, compressed or not, holes, TLS, bombs."""
+"""NSQ in captures: sessions of real clients, compressed or not, holes, TLS, bombs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from lib.batches import rows_of
+from lib.batches import rows_of, talk
 from lib.nsq_vectors import frame_of, ids, of_kind
-from lib.phpmq_vectors import README
-from lib.phpmq_vectors import of_kind as phpmq_of_kind
 from lib.wire import Tcp, pcap
 from wirefmt import nsq
 
@@ -19,15 +17,6 @@ pyarrow = pytest.importorskip("pyarrow")
 SESSIONS = of_kind("client-session")
 CLIENT, SERVER = 0, 1
 PLAIN_REPLY = b'{"max_rdy_count":2500,"version":"1.3.0","tls_v1":false,"deflate":false,"snappy":false}'
-
-
-def talk(*said: tuple[int, bytes], port: int = 4150, size: int = 1448, **options: Any) -> list[dict[str, Any]]:
-    """Rows of one connection on which these octets were sent, in this order."""
-    tcp = Tcp(port=port)
-    frames = tcp.open()
-    for side, octets in said:
-        frames += tcp.send(side, octets, size)
-    return rows_of(pcap(frames + tcp.close()), **options)[0]
 
 
 def identify(**features: Any) -> bytes:
@@ -244,40 +233,3 @@ def test_errors_say_whether_they_are_fatal() -> None:
         ("E_BAD_PROTOCOL", None, True),
         ("E_NEW", "something", None),
     ]
-
-
-# ---- PHPMQ
-
-
-@pytest.mark.parametrize("size", [1448, 1])
-def test_phpmq_in_a_capture(size: int) -> None:
-    messages = phpmq_of_kind("message")
-    sent = [bytes.fromhex(row["hex"]) for row in messages if row["decoded"]["message_type"] != 3]
-    came = [bytes.fromhex(row["hex"]) for row in messages if row["decoded"]["message_type"] == 3]
-    rows = talk((CLIENT, b"".join(sent)), (SERVER, b"".join(came)), port=9100 + size, size=size)
-    assert {(row["protocol"], row["version"], row["status"], row["error"]) for row in rows} == {
-        ("phpmq", "01", "ok", None)
-    }
-    for side, octets in ((CLIENT, sent), (SERVER, came)):
-        mine = [row for row in rows if row["direction"] == side]
-        assert [row["wire_size"] for row in mine] == [len(o) for o in octets]
-    publishes = [row for row in rows if row["kind"] == "MESSAGE_CLIENT_TO_SERVER"]
-    assert publishes[0]["operation"] == "send"
-    assert {row["ttl_ms"] for row in publishes} == {None, 0, 3_600_000}
-
-
-def test_phpmq_as_the_readme_prints_it() -> None:
-    rows = talk(
-        (CLIENT, "".join(text for name, text in README.items() if "Server" not in name[:13]).encode()), port=9101
-    )
-    assert {row["phpmq"]["line_broken"] for row in rows if row["status"] == "ok"} == {True}
-    assert [row["kind"] for row in rows if row["status"] == "ok"][:2] == ["MESSAGE_CLIENT_TO_SERVER", "CONSUME_REQUEST"]
-
-
-def test_a_phpmq_message_that_is_cut() -> None:
-    octets = bytes.fromhex(phpmq_of_kind("message")[7]["hex"])
-    rows = talk(
-        (CLIENT, octets + b"H0100102P0100000000000000000000000000003FooP0200000000000000000000000000100part"), port=9100
-    )
-    assert rows[-1]["status"] == "partial"
-    assert (rows[-1]["destination"], rows[-1]["payload"]) == ("Foo", b"part")

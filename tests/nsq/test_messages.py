@@ -1,9 +1,7 @@
-"""NSQ and PHPMQ objects: values, octets, columns; what cannot be built; any octets are read or refused."""
+"""NSQ objects: values, octets, columns; what cannot be built; any octets are read or refused."""
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import pytest
@@ -11,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.nsq_vectors import of_kind
-from lib.phpmq_vectors import of_kind as phpmq_of_kind
-from wirefmt import Limits, nsq, phpmq
-from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed
+from lib.values import TEXT, check_value, evaluates, read_or_refused
+from wirefmt import Limits, nsq
+from wirefmt.errors import DecodeError, EncodeError, LimitExceeded
 
 NAME = st.from_regex(r"\A[.a-zA-Z0-9_-]{1,54}(#ephemeral)?\Z")
 # a carriage return before the line feed is the line's end, as nsqd reads it, so an id that ends with one cannot be written
 ID = st.binary(min_size=16, max_size=16).filter(lambda b: not {32, 10} & set(b) and b[-1] != 13)
 BODY = st.binary(min_size=1, max_size=300)
 MS = st.integers(0, 3_600_000)
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -58,60 +55,19 @@ FRAMES = st.one_of(
         body=st.binary(max_size=300),
     ),
 )
-NUMBER = st.integers(-(2**63), 2**63 - 1)
-MESSAGES = st.one_of(
-    st.builds(phpmq.MessageClientToServer, queue_name=TEXT, content=st.binary(), ttl=st.none() | NUMBER),
-    st.builds(phpmq.ConsumeRequest, queue_name=TEXT, message_count=NUMBER),
-    st.builds(
-        phpmq.MessageServerToClient, queue_name=TEXT, content=st.binary(), message_id=TEXT, ttl=st.none() | NUMBER
-    ),
-    st.builds(phpmq.Acknowledgement, queue_name=TEXT, message_id=TEXT),
-    st.builds(phpmq.ReQueue, queue_name=TEXT, message_id=TEXT, ttl=NUMBER),
-    st.builds(phpmq.DeadLetter, queue_name=TEXT, message_id=TEXT),
-    st.builds(
-        phpmq.Message,
-        message_type=st.integers(7, 999),
-        packets=st.lists(st.tuples(st.integers(6, 99), st.binary(max_size=40)), max_size=4, unique_by=lambda p: p[0]),
-    ),
-)
-
-
-def check_value(message: Any, again: Any) -> None:
-    assert again == message
-    assert type(again) is type(message)
-    assert hash(again) == hash(message)
-    for copied in (pickle.loads(pickle.dumps(message)), copy.deepcopy(message), message.detach()):
-        assert copied == message
-        assert copied.encode() == message.encode()
-    for name in type(message).__match_args__:
-        assert getattr(again, name) == getattr(message, name)
-        with pytest.raises(AttributeError):
-            setattr(message, name, None)
-
-
-def evaluates(message: Any) -> None:
-    text = repr(message)
-    if "... " not in text and not isinstance(message, nsq.Auth):
-        assert eval(text, {"nsq": nsq, "phpmq": phpmq}) == message
 
 
 @given(COMMANDS)
 def test_commands(command: Any) -> None:
     check_value(command, nsq.decode(command.encode(), side="client"))
     assert nsq.decode(command.encode(), side="client").notes == ()
-    evaluates(command)
+    evaluates(command, nsq=nsq)
 
 
 @given(FRAMES)
 def test_frames(frame: Any) -> None:
     check_value(frame, nsq.decode(frame.encode(), side="server"))
-    evaluates(frame)
-
-
-@given(MESSAGES)
-def test_phpmq_messages(message: Any) -> None:
-    check_value(message, phpmq.decode(message.encode()))
-    evaluates(message)
+    evaluates(frame, nsq=nsq)
 
 
 @given(st.lists(COMMANDS.filter(lambda c: not isinstance(c, nsq.Magic)), max_size=8), st.integers(1, 50))
@@ -130,27 +86,9 @@ def test_a_stream_however_cut_and_as_columns(commands: list[Any], size: int) -> 
     assert batch["body"].tolist() == [c.body_bytes() if hasattr(c, "body_bytes") else None for c in commands]
 
 
-@given(st.lists(MESSAGES, max_size=6), st.integers(1, 70))
-def test_a_phpmq_stream_however_cut_and_as_columns(messages: list[Any], size: int) -> None:
-    octets = b"".join(m.encode() for m in messages)
-    decoder = phpmq.Decoder()
-    assert [m for i in range(0, len(octets), size) for m in decoder.feed(octets[i : i + size])] == messages
-    decoder.close()
-    batch = phpmq.decode_batch(octets)
-    assert batch["content"].tolist() == [m.content_bytes() for m in messages]
-    assert batch["kind"].tolist() == [m.kind for m in messages]
-
-
 @given(st.binary(max_size=200))
 def test_any_octets_are_read_or_refused(octets: bytes) -> None:
-    for protocol in (nsq, phpmq):
-        for side in ("client", "server"):
-            for strictness in ("strict", "lax"):
-                try:
-                    message = protocol.decode(octets, side=side, strictness=strictness)
-                except DecodeError:
-                    continue
-                assert message.encode() == octets
+    read_or_refused(nsq, octets)
 
 
 def test_what_cannot_be_built() -> None:
@@ -170,8 +108,6 @@ def test_what_cannot_be_built() -> None:
         lambda: nsq.Identify({"x": "\ud800"}),
         lambda: nsq.MessageFrame(timestamp=0, attempts=1, message_id=b"x", body=b""),
         lambda: nsq.Frame(frame_type=2),
-        lambda: phpmq.Message(message_type=1, packets=()),
-        lambda: phpmq.ConsumeRequest(queue_name="q", message_count=1 << 63),
     ):
         with pytest.raises(EncodeError):
             build()
@@ -201,10 +137,6 @@ def test_hostile_sizes() -> None:
             nsq.frame_size(announced, side="server" if announced[0] == 0x7F else "client")
     with pytest.raises(LimitExceeded):
         nsq.decode(b"MPUB t\n\0\0\0\x0e\0\0\0\2\0\0\0\1x\0\0\0\1y", limits=Limits(elements=1))
-    with pytest.raises(LimitExceeded):
-        phpmq.frame_size(b"H0100102P01" + b"9" * 29)
-    with pytest.raises(Malformed):
-        phpmq.frame_size(b"H0100102P01" + b"-" + b"0" * 27 + b"5")
 
 
 def size(n: int) -> bytes:
@@ -276,7 +208,6 @@ def test_go_reads_names_in_any_case_and_the_last_that_is_not_null() -> None:
 def test_every_class_has_been_built() -> None:
     """The vectors are not all of the protocol; the strategies above are."""
     assert {row["decoded"]["name"] for row in of_kind("command")} >= {"PUB", "MPUB", "SUB"}
-    assert {row["decoded"]["message_type"] for row in phpmq_of_kind("message")} >= {1, 2, 3, 4, 5}
 
 
 @pytest.mark.parametrize(

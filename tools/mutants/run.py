@@ -40,7 +40,7 @@ ROOMS = {
     "amqp10": ("amqp10/*", "capture/test_amqp*"),
     "rocketmq": ("rocketmq/*",),
     "nsq": ("nsq/*",),
-    "phpmq": ("phpmq/*", "nsq/*"),
+    "phpmq": ("phpmq/*", "capture/test_sniffing*"),
     "convert": ("convert/*",),
     "": (
         "capture/*", "core/test_arrow*", "core/test_table*", "mqtt/test_batch*", "mqtt/test_messages*", "nsq/test_captures*",

@@ -15,8 +15,8 @@ from wirefmt._rocketmq import SendMessageRequestHeader, SendMessageRequestHeader
 from wirefmt.convert.conversion import Loss, Topics
 from wirefmt.convert.messages import Protocol, Wire
 from wirefmt.framing import Limits, NeedData
-from wirefmt.spec.nsq import ServerOptions
-from wirefmt.spec.rocketmq import ExtraInfo
+from wirefmt.nsq.spec import ServerOptions
+from wirefmt.rocketmq.spec import ExtraInfo
 from wirefmt.strictness import Note, Strictness
 
 # ---- secrets

@@ -20,7 +20,7 @@ from wirefmt._core.cursor cimport (
 from wirefmt._core.status cimport (
     Fault, LIMIT, MALFORMED, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault,
 )
-from wirefmt._core.topics cimport (
+from wirefmt.mqtt.topics cimport (
     TOPIC_OK, TOPIC_SHARE_NAME, check_topic_filter, check_topic_name, is_shared, match_topic, split_share,
 )
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8, is_utf8
@@ -59,148 +59,148 @@ include "_core/detail.pxi"
 
 # ---- protocols, each knowing no other
 # GENERATED from wirefmt/spec/mqtt.py
-include "_core/mqtt_table.pxi"
+include "mqtt/table.pxi"
 # octets -> MqttPacket, nogil
-include "_core/mqtt.pxi"
+include "mqtt/parse.pxi"
 # the fifteen packets as Python objects, encoders
-include "_core/mqtt_messages.pxi"
+include "mqtt/objects.pxi"
 # topic names, filters, matching, the index
-include "_core/mqtt_topics.pxi"
+include "mqtt/topics.pxi"
 # MqttPacket -> columns
-include "_core/mqtt_columns.pxi"
+include "mqtt/rows.pxi"
 # ... -> one line
-include "_core/mqtt_detail.pxi"
+include "mqtt/detail.pxi"
 # GENERATED from wirefmt/spec/amqp091.py
-include "_core/amqp091_table.pxi"
+include "amqp091/table.pxi"
 # AMQP 0.9.1: octets -> Amqp091Frame, field tables, contents of channels, nogil
-include "_core/amqp091.pxi"
+include "amqp091/parse.pxi"
 # field values, tables and arrays as Python objects, both ways
-include "_core/amqp091_values.pxi"
+include "amqp091/values.pxi"
 # frames as Python objects
-include "_core/amqp091_messages.pxi"
+include "amqp091/objects.pxi"
 # GENERATED from wirefmt/spec/amqp091.py: a class a method
-include "_core/amqp091_methods.pxi"
+include "amqp091/methods.pxi"
 # decode, Decoder, Assembler; a method with its content
-include "_core/amqp091_stream.pxi"
+include "amqp091/pending.pxi"
 # field values as text of columns, nogil
-include "_core/amqp091_text.pxi"
+include "amqp091/text.pxi"
 # a row a method, its content folded in: decode_batch
-include "_core/amqp091_columns.pxi"
+include "amqp091/batch.pxi"
 # ... -> rows of the message table
-include "_core/amqp091_rows.pxi"
+include "amqp091/rows.pxi"
 # ... -> one line
-include "_core/amqp091_detail.pxi"
+include "amqp091/detail.pxi"
 # GENERATED from wirefmt/spec/amqp10.py
-include "_core/amqp10_table.pxi"
+include "amqp10/table.pxi"
 # the type system over octets, nogil
-include "_core/amqp10_types.pxi"
+include "amqp10/types.pxi"
 # values -> octets, nogil
-include "_core/amqp10_write.pxi"
+include "amqp10/write.pxi"
 # octets -> Amqp10Frame, Amqp10Message, nogil
-include "_core/amqp10.pxi"
+include "amqp10/parse.pxi"
 # transfers joined to deliveries, nogil
-include "_core/amqp10_deliveries.pxi"
+include "amqp10/pending.pxi"
 # scalars as Python objects
-include "_core/amqp10_scalars.pxi"
+include "amqp10/scalars.pxi"
 # lists, maps, arrays, described values and composites as Python objects
-include "_core/amqp10_values.pxi"
+include "amqp10/values.pxi"
 # performatives, SASL frames, messages as Python objects, encoders
-include "_core/amqp10_messages.pxi"
+include "amqp10/objects.pxi"
 # AMQP 1.0 values as text
-include "_core/amqp10_text.pxi"
+include "amqp10/text.pxi"
 # Amqp10Frame, Amqp10Message -> columns
-include "_core/amqp10_columns.pxi"
+include "amqp10/batch.pxi"
 # ... -> rows of the message table
-include "_core/amqp10_rows.pxi"
+include "amqp10/rows.pxi"
 # ... -> one line
-include "_core/amqp10_detail.pxi"
+include "amqp10/detail.pxi"
 # GENERATED from wirefmt/spec/rocketmq.py
-include "_core/rocketmq_table.pxi"
+include "rocketmq/table.pxi"
 # octets -> RocketmqFrame, stored messages, nogil
-include "_core/rocketmq.pxi"
+include "rocketmq/parse.pxi"
 # texts and JSON as Python values, and as the Java code writes them
-include "_core/rocketmq_values.pxi"
+include "rocketmq/values.pxi"
 # typed headers
-include "_core/rocketmq_headers.pxi"
+include "rocketmq/headers.pxi"
 # stored messages, batches, ids
-include "_core/rocketmq_bodies.pxi"
+include "rocketmq/bodies.pxi"
 # JSON bodies
-include "_core/rocketmq_json.pxi"
+include "rocketmq/json.pxi"
 # RemotingCommand, encoders
-include "_core/rocketmq_messages.pxi"
+include "rocketmq/objects.pxi"
 # RocketmqFrame -> columns
-include "_core/rocketmq_columns.pxi"
+include "rocketmq/batch.pxi"
 # ... -> one line
-include "_core/rocketmq_detail.pxi"
+include "rocketmq/detail.pxi"
 # GENERATED from wirefmt/spec/nsq.py
-include "_core/nsq_table.pxi"
+include "nsq/table.pxi"
 # JSON objects, member by member, nogil
-include "_core/nsq_json.pxi"
+include "nsq/json.pxi"
 # NSQ: octets -> NsqUnit, nogil
-include "_core/nsq.pxi"
+include "nsq/parse.pxi"
 # commands and frames as Python objects, encoders
-include "_core/nsq_messages.pxi"
+include "nsq/objects.pxi"
 # NsqUnit -> columns
-include "_core/nsq_columns.pxi"
+include "nsq/rows.pxi"
 # ... -> one line
-include "_core/nsq_detail.pxi"
+include "nsq/detail.pxi"
 # GENERATED from wirefmt/spec/phpmq.py
-include "_core/phpmq_table.pxi"
+include "phpmq/table.pxi"
 # PHPMQ: octets -> PhpmqMessage, nogil
-include "_core/phpmq.pxi"
+include "phpmq/parse.pxi"
 # the messages as Python objects, encoders
-include "_core/phpmq_messages.pxi"
+include "phpmq/objects.pxi"
 # PhpmqMessage -> columns
-include "_core/phpmq_columns.pxi"
+include "phpmq/rows.pxi"
 # ... -> one line
-include "_core/phpmq_detail.pxi"
+include "phpmq/detail.pxi"
 
 # ---- conversions: the only rooms where two protocols meet
 # rows of rules, compiled
-include "_core/convert_rules.pxi"
+include "convert/rules.pxi"
 # a conversion under way, conditions
-include "_core/convert_state.pxi"
+include "convert/state.pxi"
 # values within headers and maps
-include "_core/convert_values.pxi"
+include "convert/values.pxi"
 # the interpreter of rules
-include "_core/convert.pxi"
+include "convert/interpret.pxi"
 # messages -> rules
-include "_core/convert_read.pxi"
+include "convert/read.pxi"
 # rules -> messages
-include "_core/convert_write.pxi"
+include "convert/write.pxi"
 # octets in, octets out; deliveries
-include "_core/convert_messages.pxi"
+include "convert/objects.pxi"
 # columns in, columns out
-include "_core/convert_rows.pxi"
+include "convert/batch.pxi"
 
 # ---- captures
 # pcap and pcapng blocks -> packet records
-include "_core/pcapfile.pxi"
+include "capture/pcapfile.pxi"
 # link, VLAN, IP, TCP headers, fragments -> segments
-include "_core/packets.pxi"
+include "capture/packets.pxi"
 # captures -> the packets table; where records begin in the midst of a file
-include "_core/scanner.pxi"
+include "capture/scanner.pxi"
 # segments -> octets of each stream direction, in order
-include "_core/reassembly.pxi"
+include "capture/reassembly.pxi"
 # WebSocket frames -> their payload
-include "_core/websocket.pxi"
+include "capture/websocket.pxi"
 # what a capture asks of a protocol
 include "_core/protocol.pxi"
 # compressed streams -> what is in them
-include "_core/unpack.pxi"
+include "capture/unpack.pxi"
 # ... and what each answers
-include "_core/mqtt_capture.pxi"
-include "_core/amqp091_capture.pxi"
-include "_core/amqp10_capture.pxi"
-include "_core/nsq_capture.pxi"
-include "_core/phpmq_capture.pxi"
-include "_core/rocketmq_capture.pxi"
+include "mqtt/probe.pxi"
+include "amqp091/probe.pxi"
+include "amqp10/probe.pxi"
+include "nsq/probe.pxi"
+include "phpmq/probe.pxi"
+include "rocketmq/probe.pxi"
 # a row for each protocol a capture may hold
 include "_core/protocols.pxi"
 # what waits until a full batch has been taken
-include "_core/deferred.pxi"
+include "capture/deferred.pxi"
 # streams -> protocol -> message table
-include "_core/capture.pxi"
+include "capture/decoder.pxi"
 
 # ---- every class of the core: objects are made by constructors only
 include "_core/seal.pxi"

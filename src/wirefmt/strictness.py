@@ -10,7 +10,11 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from wirefmt.spec import amqp091, amqp10, mqtt, nsq, phpmq
+from wirefmt.amqp091 import spec as amqp091
+from wirefmt.amqp10 import spec as amqp10
+from wirefmt.mqtt import spec as mqtt
+from wirefmt.nsq import spec as nsq
+from wirefmt.phpmq import spec as phpmq
 
 
 class Strictness(enum.StrEnum):

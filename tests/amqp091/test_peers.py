@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from wirefmt import amqp091
-from wirefmt.spec import amqp091 as spec
+from wirefmt.amqp091 import spec
 
 METHODS = [(c, m) for c in spec.CLASSES for m in c.methods]
 IDS = [f"{c.name}.{m.name}" for c, m in METHODS]

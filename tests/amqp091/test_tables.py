@@ -1,4 +1,4 @@
-"""The tables of wirefmt.spec.amqp091 against those of pamqp and pika, and against themselves."""
+"""The tables of wirefmt.amqp091.spec against those of pamqp and pika, and against themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wirefmt import amqp091
-from wirefmt.spec import amqp091 as spec
+from wirefmt.amqp091 import spec
 
 METHODS = [(c, m) for c in spec.CLASSES for m in c.methods]
 #: Reserved arguments for which pamqp writes "0"; RabbitMQ and pika leave them empty.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from wirefmt import amqp10
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
 from wirefmt.framing import NEED_DATA, Limits
-from wirefmt.spec import amqp10 as spec
+from wirefmt.amqp10 import spec
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton, the second source of the tables")
 

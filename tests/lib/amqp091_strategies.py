@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from wirefmt import amqp091
-from wirefmt.spec import amqp091 as spec
+from wirefmt.amqp091 import spec
 
 METHODS = [(c, m) for c in spec.CLASSES for m in c.methods]
 

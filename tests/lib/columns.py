@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from lib.wire import START, Tcp, connect, pcap
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
-from wirefmt.spec import rocketmq as rocketmq_spec
+from wirefmt.rocketmq import spec as rocketmq_spec
 from wirefmt.spec import table
 
 HEX_OCTETS = 1024  # octets that are no text: so many are shown

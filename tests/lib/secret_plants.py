@@ -12,10 +12,10 @@ from typing import Any
 
 from lib.wire import Tcp, pcap
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
-from wirefmt.spec import amqp091 as spec091
-from wirefmt.spec import amqp10 as spec10
-from wirefmt.spec import mqtt as spec_mqtt
-from wirefmt.spec import rocketmq as spec_rocketmq
+from wirefmt.amqp091 import spec as spec091
+from wirefmt.amqp10 import spec as spec10
+from wirefmt.mqtt import spec as spec_mqtt
+from wirefmt.rocketmq import spec as spec_rocketmq
 
 MARKER = "q7Zk4"
 OCTETS = MARKER.encode()

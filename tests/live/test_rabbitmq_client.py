@@ -15,7 +15,7 @@ import pytest
 from lib.amqp091_vectors import built, shown
 from lib.rabbitmq import HOST, PASSWORD, USER, Broker
 from wirefmt import amqp091
-from wirefmt.spec import amqp091 as spec
+from wirefmt.amqp091 import spec
 
 pytestmark = pytest.mark.live
 

@@ -9,7 +9,7 @@ import pytest
 from lib.mqtt_vectors import Vector, expected, load
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError
-from wirefmt.spec import mqtt as spec
+from wirefmt.mqtt import spec
 
 pa = pytest.importorskip("pyarrow")
 

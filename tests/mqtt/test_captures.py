@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lib.tshark import captures_of, lines_of, rows_of, same, where_from
-from wirefmt.spec.mqtt import PROPERTIES
+from wirefmt.mqtt.spec import PROPERTIES
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
 

@@ -19,7 +19,7 @@ from lib.mqtt_vectors import Vector, load
 from lib.paths import ROOT
 from wirefmt import NEED_DATA, Limits, mqtt
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
-from wirefmt.spec import mqtt as spec
+from wirefmt.mqtt import spec
 from wirefmt.strictness import LAX, SKIPPABLE, STRICT
 
 VALID = [v for v in load("public") if v.valid]

@@ -17,7 +17,7 @@ from lib.paths import DATA, SHARED, shared
 from lib.rocketmq_vectors import load
 from lib.wire import Tcp, pcap
 from wirefmt import rocketmq
-from wirefmt.spec import rocketmq as spec
+from wirefmt.rocketmq import spec
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
 from wirefmt.capture import CaptureDecoder, read  # noqa: E402

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from wirefmt import rocketmq
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
 from wirefmt.framing import NEED_DATA, Limits
-from wirefmt.spec import rocketmq as spec
+from wirefmt.rocketmq import spec
 from wirefmt.strictness import SKIPPABLE
 
 FORMS = ("JSON", "ROCKETMQ")

@@ -99,7 +99,7 @@ def header_fields(text: str) -> list[tuple[str, str, str]]:
 
 def rocketmq_stub(spec: ModuleType) -> list[str]:
     """The classes that rocketmq_headers.pxi and rocketmq_json.pxi make of HEADERS and BODIES."""
-    lines = ['"""The typed headers and JSON bodies of RocketMQ, which the core makes of wirefmt.spec.rocketmq."""', ""]
+    lines = ['"""The typed headers and JSON bodies of RocketMQ, which the core makes of wirefmt.rocketmq.spec."""', ""]
     lines += ["from collections.abc import Iterable, Mapping", ""]
     lines += ["from wirefmt._core import RocketmqBody, RocketmqHeader"]
     topic = header_fields(spec.TOPIC.removesuffix(spec.RPC))

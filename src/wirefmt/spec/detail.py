@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from .rocketmq import HEADERS, REQUEST_CODES, SEND_MESSAGE_V2_LETTERS
+from wirefmt.rocketmq.spec import HEADERS, REQUEST_CODES, SEND_MESSAGE_V2_LETTERS
 
 # ---- MQTT
 

@@ -8,7 +8,7 @@
 """
 
 from wirefmt import _core
-from wirefmt.spec.rocketmq import ExtraInfo
+from wirefmt.rocketmq.spec import ExtraInfo
 
 AckMessageRequestHeader = _core.AckMessageRequestHeader
 AddBrokerRequestHeader = _core.AddBrokerRequestHeader

@@ -2,7 +2,7 @@
 # contents, which come in frames of their own and interleaved over channels.
 #
 # Uses: amqp091, amqp091_table, amqp091_values, amqp091_messages, octets, faults, message, framer. Included by _core.pyx.
-from wirefmt.spec.amqp091 import BODY_MAX_DEFAULT as AMQP091_BODY_MAX_VALUE, FRAME_MAX_DEFAULT as AMQP091_FRAME_MAX_VALUE
+from wirefmt.amqp091.spec import BODY_MAX_DEFAULT as AMQP091_BODY_MAX_VALUE, FRAME_MAX_DEFAULT as AMQP091_FRAME_MAX_VALUE
 
 
 cdef uint32_t AMQP091_FRAME_MAX_DEFAULT = AMQP091_FRAME_MAX_VALUE

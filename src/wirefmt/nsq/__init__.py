@@ -8,7 +8,7 @@ nsq.Response(data=b'OK')
 """
 
 from wirefmt import _core
-from wirefmt.spec.nsq import ServerOptions
+from wirefmt.nsq.spec import ServerOptions
 
 Auth = _core.NsqAuth
 Close = _core.NsqClose

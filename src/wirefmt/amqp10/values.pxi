@@ -336,7 +336,7 @@ cdef class Amqp10List(Amqp10Sequence):
 cdef class Amqp10Array(Amqp10Sequence):
     """array (1.6.24): values of one type, `Array("uint", [1, 2])`.
 
-    type: a name of spec.amqp10.TYPES, or the name of one constructor (spec.amqp10.CONSTRUCTORS) that all elements are to
+    type: a name of wirefmt.amqp10.spec.TYPES, or the name of one constructor (wirefmt.amqp10.spec.CONSTRUCTORS) that all elements are to
     have: RabbitMQ reads no arrays of smalluint, smallulong, smallint, smalllong, list8, map8 and array8, which are what
     the smallest encoding takes for small values. descriptors: if the elements are described values, what describes each
     of them; `values` are then what is described, and so are the elements on reading.
@@ -742,7 +742,7 @@ cdef class Amqp10CompositeValue:
     """Base of the composite types: performatives, SASL frames, sections, delivery states, sources, targets, errors.
 
     Immutable; keeps the block of octets it was decoded from. An attribute for each field of the specification, in
-    Python's case; None where the field is absent or null (what that means is the default in spec.amqp10.COMPOSITES).
+    Python's case; None where the field is absent or null (what that means is the default in wirefmt.amqp10.spec.COMPOSITES).
     Fields of one integer type are int, those of any type bear it (UInt ...). Two are equal if they are of one class and
     all fields are the same values, types included.
     """

@@ -3,7 +3,7 @@
 #
 # Uses: octets, cursor (Span), table, detail, amqp10, amqp10_types, amqp10_table, amqp10_text, amqp10_columns (names),
 # amqp10_rows (names). Included by _core.pyx.
-from wirefmt.spec.amqp10 import SASL_CODES as AMQP10_SASL_CODE_NAMES
+from wirefmt.amqp10.spec import SASL_CODES as AMQP10_SASL_CODE_NAMES
 from wirefmt.spec.detail import AMQP10 as AMQP10_DETAIL_ROWS, AMQP10_MESSAGE as AMQP10_MESSAGE_ROW
 
 

@@ -2,7 +2,7 @@
 #
 # Uses: be, cursor (Span), table, detail, mqtt, mqtt_table, mqtt_columns (aliases, properties, names). Included by _core.pyx.
 from wirefmt.spec.detail import MQTT as MQTT_DETAIL_ROWS
-from wirefmt.spec.mqtt import CONNACK_RETURN_CODES, REASON_CODES, SUBACK_RETURN_CODES
+from wirefmt.mqtt.spec import CONNACK_RETURN_CODES, REASON_CODES, SUBACK_RETURN_CODES
 
 
 cdef enum MqttDetail:               # fields that are no property; those are their identifier

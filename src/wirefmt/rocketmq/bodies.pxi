@@ -7,7 +7,7 @@
 import socket
 import zlib
 
-from wirefmt.spec.rocketmq import ExtraInfo
+from wirefmt.rocketmq.spec import ExtraInfo
 
 
 cdef enum:

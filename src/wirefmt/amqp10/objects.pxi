@@ -259,14 +259,14 @@ cdef class Amqp10SaslResponse(Amqp10Performative):
 
 @cython.final
 cdef class Amqp10SaslOutcome(Amqp10Performative):
-    """sasl-outcome (5.3.3.5): `code` is a key of spec.amqp10.SASL_CODES."""
+    """sasl-outcome (5.3.3.5): `code` is a key of wirefmt.amqp10.spec.SASL_CODES."""
 
 
 # ------------------------------------------------------------------------------------------------ other composite types
 
 @cython.final
 cdef class Amqp10Error(Amqp10CompositeValue):
-    """error (2.8.14): `condition` is one of spec.amqp10.ERROR_CONDITIONS, or an extension's."""
+    """error (2.8.14): `condition` is one of wirefmt.amqp10.spec.ERROR_CONDITIONS, or an extension's."""
 
 
 @cython.final
@@ -400,7 +400,7 @@ amqp10_add_composite(Amqp10TransactionalState, AMQP10_TRANSACTIONAL_STATE)
 @cython.freelist(16)
 @cython.no_gc
 cdef class Amqp10ProtocolHeader:
-    """A protocol header (2.2): `ProtocolHeader()` is AMQP's, 2 TLS's and 3 SASL's (spec.amqp10.PROTOCOL_IDS)."""
+    """A protocol header (2.2): `ProtocolHeader()` is AMQP's, 2 TLS's and 3 SASL's (wirefmt.amqp10.spec.PROTOCOL_IDS)."""
     cdef bytes octets
 
     __match_args__ = ("protocol_id", "major", "minor", "revision")

@@ -9,7 +9,7 @@
 # rule exists in the version at hand and whether it ends the decoder or, in LAX, leaves a note.
 #
 # Uses: be, status, cursor, varint, utf8, topics, mqtt_table. Included by _core.pyx.
-from wirefmt._core.topics cimport (
+from wirefmt.mqtt.topics cimport (
     TOPIC_EMPTY, TOPIC_MULTI_LEVEL, TOPIC_OK, TOPIC_SHARE, TOPIC_SHARE_NAME, TOPIC_SINGLE_LEVEL,
     check_topic_filter, check_topic_name, is_shared,
 )

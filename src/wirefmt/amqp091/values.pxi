@@ -9,7 +9,7 @@ from datetime import datetime as DATETIME, timedelta as TIMEDELTA, timezone as T
 from decimal import Decimal as DECIMAL
 from collections.abc import Mapping as MAPPING, Sequence as SEQUENCE
 
-from wirefmt.spec.amqp091 import FIELD_TYPES as AMQP091_FIELD_TYPE_ROWS
+from wirefmt.amqp091.spec import FIELD_TYPES as AMQP091_FIELD_TYPE_ROWS
 
 
 cdef enum:

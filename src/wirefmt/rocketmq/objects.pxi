@@ -8,7 +8,7 @@ import base64
 import hashlib
 import hmac
 
-from wirefmt.spec.rocketmq import (
+from wirefmt.rocketmq.spec import (
     CURRENT_VERSION as ROCKETMQ_CURRENT_VERSION,
     LANGUAGES as ROCKETMQ_LANGUAGE_ROWS,
     REQUEST_CODES as ROCKETMQ_CODE_ROWS, RESPONSE_CODES as ROCKETMQ_RESPONSE_ROWS,
@@ -122,7 +122,7 @@ cdef class RocketmqCommand:
     Immutable; equal by value; keeps the block of octets it was decoded from.
 
     `code` is a request code or a response code, as `is_response` says; `opaque` is the request's number, which its
-    response repeats (None: a JSON header without one). `language` is a name of wirefmt.spec.rocketmq.LANGUAGES, or None
+    response repeats (None: a JSON header without one). `language` is a name of wirefmt.rocketmq.spec.LANGUAGES, or None
     if it is none of them. `ext_fields` is a read-only mapping of str to str, None where there is none; in the
     ROCKETMQ header a key or value without octets is None. `serialize_type` is "JSON" or "ROCKETMQ".
 

@@ -2,7 +2,7 @@
 # wirefmt/spec/rocketmq.py.
 #
 # Uses: rocketmq, rocketmq_values, rocketmq_headers (names, numbers), faults, secrets, message. Included by _core.pyx.
-from wirefmt.spec.rocketmq import BODIES as ROCKETMQ_BODY_ROWS
+from wirefmt.rocketmq.spec import BODIES as ROCKETMQ_BODY_ROWS
 
 
 cdef object body_error(str name, str field, object value):
@@ -68,7 +68,7 @@ cdef object plain_value(object value):
 cdef class RocketmqBody:
     """Base of the JSON bodies. Immutable; equal by value. Members are attributes in Python's case; absent ones are None.
 
-    Lists are tuples, maps read-only mappings. `FIELDS` of a class: (member, attribute, type) as in wirefmt.spec.rocketmq.
+    Lists are tuples, maps read-only mappings. `FIELDS` of a class: (member, attribute, type) as in wirefmt.rocketmq.spec.
     """
     cdef tuple items
 

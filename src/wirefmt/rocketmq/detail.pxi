@@ -7,7 +7,7 @@ from wirefmt.spec.detail import (
     ROCKETMQ_REQUEST as ROCKETMQ_REQUEST_ROWS, ROCKETMQ_RESPONSE as ROCKETMQ_RESPONSE_ROWS,
     ROCKETMQ_STORED as ROCKETMQ_STORED_ROW,
 )
-from wirefmt.spec.rocketmq import (
+from wirefmt.rocketmq.spec import (
     RESPONSE_CODES as ROCKETMQ_RESPONSE_NAMES, TRANSACTION_STATES as ROCKETMQ_STATE_NAMES,
 )
 

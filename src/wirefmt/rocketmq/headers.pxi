@@ -2,7 +2,7 @@
 # wirefmt/spec/rocketmq.py, with the fields that it declares and those it inherits.
 #
 # Uses: rocketmq, rocketmq_values, faults, secrets, message. Included by _core.pyx.
-from wirefmt.spec.rocketmq import (
+from wirefmt.rocketmq.spec import (
     HEADERS as ROCKETMQ_HEADER_ROWS, REQUEST_CODES as ROCKETMQ_REQUEST_ROWS, RPC as ROCKETMQ_RPC_FIELDS,
     SEND_MESSAGE_V2_LETTERS as ROCKETMQ_LETTERS, TOPIC as ROCKETMQ_TOPIC_FIELDS,
 )

@@ -10,7 +10,7 @@ from cpython.memoryview cimport PyMemoryView_FromObject
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from wirefmt.spec.nsq import ServerOptions
+from wirefmt.nsq.spec import ServerOptions
 
 
 # ------------------------------------------------------------------------------------------------ JSON -> values

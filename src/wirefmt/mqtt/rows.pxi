@@ -4,8 +4,8 @@
 #
 # Uses: buffers, seed, secrets, arrow, table, mqtt, mqtt_table, mqtt_messages (secret properties), topics (split_share).
 # Included by _core.pyx.
-from wirefmt._core.topics cimport split_share
-from wirefmt.spec.mqtt import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
+from wirefmt.mqtt.topics cimport split_share
+from wirefmt.mqtt.spec import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
 from wirefmt.spec.table import (
     MQTT_BATCH as MQTT_BATCH_COLUMNS, MQTT_FIELDS as MQTT_STRUCT_FIELDS, MQTT_OPERATIONS as MQTT_OPERATION_ROWS,
 )

@@ -13,7 +13,7 @@ import cramjam
 from common import ROOT
 
 from lib.wire import Tcp, pcap
-from wirefmt._core import PacketTrace, PcapReader
+from wirefmt.capture._engine import PacketTrace, PcapReader
 
 SHARED = ROOT.parent / "shared"
 FOLDERS = (ROOT / "tests" / "data", ROOT / "samples", SHARED / "captures" / "live", SHARED / "captures" / "third_party")

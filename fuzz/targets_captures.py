@@ -14,7 +14,7 @@ from common import pyarrow, rows, same
 
 from lib.wire import connack, connect, socket_frame
 from wirefmt import mqtt, nsq, rocketmq
-from wirefmt._core import CaptureDecoder, PacketScanner, find_record
+from wirefmt.capture._engine import CaptureDecoder, PacketScanner, find_record
 from wirefmt.spec.table import COLUMNS
 
 NAMES = [c.name for c in COLUMNS if c.name != "octets"]

@@ -9,8 +9,8 @@ import pytest
 
 from lib.amqp10_vectors import LIMITS, Vector, class_name, load
 from wirefmt import amqp10
-from wirefmt.errors import DecodeError
 from wirefmt.amqp10 import spec
+from wirefmt.errors import DecodeError
 from wirefmt.spec import table
 
 pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (wirefmt[all])")

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wirefmt import amqp10
+from wirefmt.amqp10 import spec
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
 from wirefmt.framing import NEED_DATA, Limits
-from wirefmt.amqp10 import spec
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton, the second source of the tables")
 

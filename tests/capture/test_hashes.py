@@ -16,7 +16,7 @@ import pytest
 from lib.paths import ROOT
 from lib.wire import SYN, pcap
 from wirefmt import capture
-from wirefmt._core import PacketTrace
+from wirefmt.capture._engine import PacketTrace
 
 MASK = (1 << 64) - 1
 FACTOR = 0xD6E8FEB86659FD93

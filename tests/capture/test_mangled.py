@@ -18,7 +18,7 @@ from lib.paths import DATA, ROOT
 from lib.websocket import in_sockets
 from lib.wire import frames_of, pcap
 from wirefmt import capture
-from wirefmt._core import PacketTrace
+from wirefmt.capture._engine import PacketTrace
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
 

@@ -19,7 +19,7 @@ from lib.paths import ROOT
 from lib.websocket import REQUEST, RESPONSE
 from lib.wire import ACK, PSH, SYN, Tcp, connack, connect, packet, pcap, publish, socket_frame
 from wirefmt import capture, nsq, rocketmq
-from wirefmt._core import CaptureDecoder
+from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.spec.table import COLUMNS
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
@@ -435,7 +435,7 @@ GROWTH = """
 import sys
 sys.path[:0] = sys.argv[2:]
 import test_memory as t
-from wirefmt._core import CaptureDecoder
+from wirefmt.capture._engine import CaptureDecoder
 make, flows = t.REMEMBERED[sys.argv[1]]
 def resident():
     with open("/proc/self/statm") as file:

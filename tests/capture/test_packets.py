@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lib.packets import A4, A6, B4, B6, FLOW, PAYLOAD, ethernet, fragments4, fragments6, ip4, ip6, tcp, udp
-from wirefmt._core import PacketScanner, PacketTrace
+from wirefmt.capture._engine import PacketScanner, PacketTrace
 
 
 def parsed(link_type: int, octets: bytes, *, tunnels: bool = False, **how: Any) -> tuple[str, dict[str, Any] | None]:

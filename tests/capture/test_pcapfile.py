@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from wirefmt._core import PcapReader
+from wirefmt.capture._engine import PcapReader
 
 Packet = tuple[int, int, int, int, bytes]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wirefmt._core import StreamTrace
+from wirefmt.capture._engine import StreamTrace
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 CLIENT, SERVER = (0x0A000001, 40000), (0x0A000002, 1883)

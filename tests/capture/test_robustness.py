@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lib.paths import SHARED, shared
-from wirefmt._core import PacketScanner, PacketTrace, PcapReader
+from wirefmt.capture._engine import PacketScanner, PacketTrace, PcapReader
 
 EXPECTED = SHARED / "captures" / "expected" / "robustness"
 MANIFEST = SHARED / "captures" / "MANIFEST.jsonl"

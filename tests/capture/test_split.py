@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from wirefmt._core import PacketScanner, PcapReader
 from wirefmt.capture import split
+from wirefmt.capture._engine import PacketScanner, PcapReader
 
 RAW = 101
 

@@ -30,7 +30,7 @@ from lib.wire import (
     string,
 )
 from wirefmt import capture
-from wirefmt._core import CaptureDecoder
+from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.errors import CaptureError
 from wirefmt.spec.table import COLUMNS
 

@@ -9,13 +9,14 @@ import pytest
 from lib.convert_vectors import VECTORS, cases, octets
 from wirefmt import _core
 from wirefmt.convert import DIALECTS, TABLES, convert, tables_of
+from wirefmt.convert import _engine as convert_engine
 from wirefmt.convert.rules import row as words
 from wirefmt.errors import ConversionError
 
 
 def test_the_core_and_the_rows_use_the_same_words() -> None:
     said = {value for name, value in vars(words).items() if name.isupper() and isinstance(value, str)}
-    assert said == set(_core.CONVERT_WHEN_NAMES) | set(_core.CONVERT_HOW_NAMES)
+    assert said == set(convert_engine.CONVERT_WHEN_NAMES) | set(convert_engine.CONVERT_HOW_NAMES)
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda t: f"{t.source}>{t.target}")

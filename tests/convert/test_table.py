@@ -287,7 +287,7 @@ def seeds() -> list[bytes]:
 def test_columns_that_lie_are_refused():
     rules = table.compiled("documented")
     good = [b"\2", np.array([0, 3], np.int32), b"abc", np.array([0, 0], np.int32), b""]
-    convert_rows = table._core.convert_rows
+    convert_rows = table._engine.convert_rows
     assert convert_rows(rules, 0, *good).num_rows == 1
     for at, value in ((1, [0, 4]), (1, [-1, 3]), (1, [3, 0]), (1, [0]), (3, [0, 1]), (3, [0, 0, 0])):
         wrong = list(good)

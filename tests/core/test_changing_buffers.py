@@ -117,29 +117,29 @@ def scanned(octets: Any) -> None:
 
 
 def read_packets(octets: Any) -> None:
-    _core.PcapReader().feed(octets)
+    capture_engine.PcapReader().feed(octets)
 
 
 def traced(octets: Any) -> None:
-    _core.PacketTrace(tunnels=True).parse(1, octets)
+    capture_engine.PacketTrace(tunnels=True).parse(1, octets)
 
 
 def found(octets: Any) -> None:
-    _core.find_record(HEAD, octets, 10_000, False, 20_000)
+    capture_engine.find_record(HEAD, octets, 10_000, False, 20_000)
 
 
 def ranged(octets: Any) -> None:
-    _core.PacketScanner().begin_file("a", prefix=octets)
+    capture_engine.PacketScanner().begin_file("a", prefix=octets)
 
 
 def converted(octets: Any) -> None:
     offsets = np.array([0, len(octets) // 2, len(octets)], np.int32)
-    _core.convert_rows(compiled("documented"), 0, b"\2\2", offsets, octets, np.zeros(3, np.int32), b"")
+    convert_engine.convert_rows(compiled("documented"), 0, b"\2\2", offsets, octets, np.zeros(3, np.int32), b"")
 
 
 def keyed(octets: Any) -> None:
     """The same buffer as kinds, offsets and keys."""
-    _core.convert_rows(compiled("documented"), 2, octets, octets, b"", octets, octets)
+    convert_engine.convert_rows(compiled("documented"), 2, octets, octets, b"", octets, octets)
 
 
 def fed(decoder: Callable[..., Any], **options: Any) -> Callable[[Any], object]:

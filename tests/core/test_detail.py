@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 from lib.paths import DATA, ROOT
 from lib.wire import Tcp, packet, pcap, string
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
-from wirefmt.spec import detail as spec
+from wirefmt.amqp091 import detail as amqp091_detail
+from wirefmt.amqp10 import detail as amqp10_detail
+from wirefmt.mqtt import detail as mqtt_detail
+from wirefmt.nsq import detail as nsq_detail
+from wirefmt.phpmq import detail as phpmq_detail
+from wirefmt.rocketmq import detail as rocketmq_detail
 from wirefmt.spec import table
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
@@ -480,11 +485,11 @@ def test_detail_is_there_when_asked_for() -> None:
 
 
 def test_every_kind_of_message_has_a_row() -> None:
-    assert spec.MQTT.keys() == table.MQTT_OPERATIONS.keys()
-    assert spec.AMQP091.keys() - {"header"} == table.AMQP091_OPERATIONS.keys()
-    assert spec.AMQP10.keys() == table.AMQP10_OPERATIONS.keys()
-    assert spec.NSQ.keys() - {"", "frame"} == table.NSQ_OPERATIONS.keys() - {"heartbeat"}
-    assert spec.PHPMQ.keys() - {""} == table.PHPMQ_OPERATIONS.keys()
+    assert mqtt_detail.KINDS.keys() == table.MQTT_OPERATIONS.keys()
+    assert amqp091_detail.KINDS.keys() - {"header"} == table.AMQP091_OPERATIONS.keys()
+    assert amqp10_detail.KINDS.keys() == table.AMQP10_OPERATIONS.keys()
+    assert nsq_detail.KINDS.keys() - {"", "frame"} == table.NSQ_OPERATIONS.keys() - {"heartbeat"}
+    assert phpmq_detail.KINDS.keys() - {""} == table.PHPMQ_OPERATIONS.keys()
 
 
 CREDENTIALS = ("user_name", "password", "authentication_data", "response", "new_secret", "challenge", "additional_data",
@@ -492,14 +497,23 @@ CREDENTIALS = ("user_name", "password", "authentication_data", "response", "new_
 
 
 def test_no_row_names_a_credential() -> None:
-    tables = (spec.MQTT, spec.AMQP091, spec.AMQP10, spec.ROCKETMQ_REQUEST, spec.NSQ, spec.PHPMQ)
+    tables = (
+        mqtt_detail.KINDS,
+        amqp091_detail.KINDS,
+        amqp10_detail.KINDS,
+        rocketmq_detail.REQUEST,
+        nsq_detail.KINDS,
+        phpmq_detail.KINDS,
+    )
     words = {w.rstrip("?!").rpartition("=")[2] for rows in tables for row in rows.values() for w in row.split()}
     words |= {
-        w.rstrip("?!").rpartition("=")[2] for row in (spec.AMQP091_CONTENT, spec.AMQP10_MESSAGE) for w in row.split()
+        w.rstrip("?!").rpartition("=")[2]
+        for row in (amqp091_detail.CONTENT, amqp10_detail.MESSAGE)
+        for w in row.split()
     }
     words.discard("response")  # RocketMQ: the response code by name; NSQ: the text of a response
     assert not words & set(CREDENTIALS)
-    assert "response" not in " ".join((*spec.AMQP091.values(), *spec.AMQP10.values()))
+    assert "response" not in " ".join((*amqp091_detail.KINDS.values(), *amqp10_detail.KINDS.values()))
     assert {"client_id", "reply_text", "container_id", "error_code"} <= words  # so that the test sees words
 
 

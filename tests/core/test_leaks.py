@@ -21,6 +21,7 @@ import pytest
 from lib.convert_vectors import octets
 from lib.paths import ROOT, VECTORS
 from wirefmt import _core, amqp091, amqp10, capture, convert, mqtt, nsq, phpmq, rocketmq
+from wirefmt.capture import _engine as capture_engine
 from wirefmt.errors import WireError
 
 CALLS = 32
@@ -335,7 +336,7 @@ def test_captures(name: str) -> None:
         with capture.read(path) as reader:
             assert reader.schema
         data = (gzip.decompress if path.endswith("gz") else bytes)((ROOT / name).read_bytes())
-        packets = _core.PcapReader()
+        packets = capture_engine.PcapReader()
         packets.feed(data), packets.close(), packets.faults
         scanner.feed(data), scanner.end_file()
         while (batch := scanner.take(True)) is not None:

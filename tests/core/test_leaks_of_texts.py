@@ -17,7 +17,7 @@ import pytest
 from lib.columns import Case, opening
 from lib.wire import Tcp, pcap
 from wirefmt import amqp091, amqp10, convert, mqtt, nsq, phpmq, rocketmq
-from wirefmt._core import CaptureDecoder
+from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.errors import DecodeError
 
 ROUNDS = 40

@@ -20,6 +20,8 @@ import pytest
 from lib import core_walk
 from lib.paths import ROOT
 from wirefmt import _core, amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
+from wirefmt.capture import _engine as capture_engine
+from wirefmt.convert import _engine as convert_engine
 from wirefmt.convert import convert
 from wirefmt.errors import DecodeError
 
@@ -119,8 +121,8 @@ def test_methods_keep_their_signatures() -> None:
         lambda: mqtt.decode_batch(mqtt.Pingreq().encode(), version=5)["offset"].base.obj,
         lambda: mqtt.Decoder(version=5), mqtt.TopicIndex, amqp091.Decoder, amqp091.Assembler, amqp10.Decoder,
         amqp10.TransferAssembler, nsq.Decoder, phpmq.Decoder, rocketmq.Decoder, capture.CaptureDecoder, capture.PacketScanner,
-        _core.PcapReader, _core.PacketTrace, _core.StreamTrace, lambda: _core.Field("a", "int8"),
-        lambda: _core.ConvertRules((), ()), lambda: _core.Unpacker(1),
+        capture_engine.PcapReader, capture_engine.PacketTrace, capture_engine.StreamTrace, lambda: _core.Field("a", "int8"),
+        lambda: convert_engine.ConvertRules((), ()), lambda: capture_engine.Unpacker(1),
     ],
 )  # fmt: skip
 def test_what_works_is_not_copied(make: Callable[[], Any]) -> None:
@@ -192,7 +194,7 @@ def fed(octets: bytes) -> Callable[[Any], Any]:
 
 
 def traced(trace: Any) -> list[Any]:
-    packets = _core.PcapReader()
+    packets = capture_engine.PcapReader()
     return [trace.parse(link, octets) for _, _, link, _, octets in packets.feed(CAPTURE)[:200]]
 
 
@@ -214,9 +216,9 @@ WORKERS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], list[Callable[
     "rocketmq": (rocketmq.Decoder, fed(COMMANDS + b"\xff" * 9), [lambda d: d.feed(b""), lambda d: d.close()]),
     "nsq": (nsq.Decoder, fed(FRAMES + b"\xff" * 9), [lambda d: d.feed(b""), lambda d: d.close()]),
     "phpmq": (phpmq.Decoder, fed(MESSAGES + b"?" * 9), [lambda d: d.feed(b""), lambda d: d.close()]),
-    "packets": (_core.PcapReader, lambda r: r.feed(CAPTURE), [lambda r: r.feed(b"")]),
-    "single packets": (_core.PacketTrace, traced, [lambda t: t.parse(1, bytes(60))]),
-    "streams": (_core.StreamTrace, streamed, [lambda t: t.segment_in((3, 1), (4, 2), 16, 1)]),
+    "packets": (capture_engine.PcapReader, lambda r: r.feed(CAPTURE), [lambda r: r.feed(b"")]),
+    "single packets": (capture_engine.PacketTrace, traced, [lambda t: t.parse(1, bytes(60))]),
+    "streams": (capture_engine.StreamTrace, streamed, [lambda t: t.segment_in((3, 1), (4, 2), 16, 1)]),
     "scanner": (capture.PacketScanner, scanned, [lambda s: s.feed(b""), lambda s: s.take()]),
     "capture": (capture.CaptureDecoder, captured, [lambda d: d.finish(), lambda d: d.take()]),
 }  # fmt: skip

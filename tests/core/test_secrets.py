@@ -33,7 +33,7 @@ from lib.secret_plants import (
 )
 from lib.wire import frames_of, pcap
 from wirefmt import amqp091, amqp10, convert, mqtt, nsq, rocketmq
-from wirefmt._core import CaptureDecoder
+from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.convert.messages import wire_of
 from wirefmt.errors import ConversionError, DecodeError
 from wirefmt.secrets import HiddenBytes, HiddenFloat, HiddenInt, HiddenText, is_secret_name

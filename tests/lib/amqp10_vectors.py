@@ -17,8 +17,8 @@ from uuid import UUID
 
 from lib.paths import VECTORS
 from wirefmt import amqp10
-from wirefmt.framing import Limits
 from wirefmt.amqp10 import spec
+from wirefmt.framing import Limits
 
 #: What the vectors were judged with; arrays of elements that take no octets have as many as they say.
 LIMITS = Limits(frame_size=131072, elements=0)

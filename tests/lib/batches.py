@@ -7,7 +7,7 @@ from typing import Any
 
 from lib.wire import Tcp, pcap
 from wirefmt import capture
-from wirefmt._core import CaptureDecoder
+from wirefmt.capture._engine import CaptureDecoder
 
 #: Counts of batches themselves, and of memory: what waits for a full batch to be taken is stored meanwhile.
 OF_BATCHES = {"batches", "most_buffered"}

@@ -2,7 +2,7 @@
 
     cd tests; python -m lib.core_walk constructors | methods | pickles | functions | known
 
-The classes are not listed: they are those that `wirefmt._core` has. Exceptions are answers, but SystemError, which is
+The classes are not listed: they are those of the compiled modules. Exceptions are answers, but SystemError, which is
 what C code raises that broke a rule of the interpreter. The last line says what was walked; core/test_objects.py reads it.
 """
 
@@ -22,8 +22,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lib import amqp091_vectors, amqp10_vectors, mqtt_vectors, nsq_vectors, phpmq_vectors, rocketmq_vectors
-from wirefmt import _core, amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from lib.compiled import compiled
+from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.convert import Container, Wire, convert
+
+#: What the compiled modules have, by name.
+NAMES: dict[str, Any] = {name: thing for module in compiled() for name, thing in vars(module).items()}
 
 COUNTS: Counter[str] = Counter()
 AT = "nothing"
@@ -36,7 +40,7 @@ IMPORTED = ("wirefmt.errors", "wirefmt.framing", "wirefmt.strictness", "wirefmt.
 def classes() -> list[type]:
     """Those of the core, and those that Python made of them, named or not."""
     found = {
-        c for c in vars(_core).values()
+        c for c in NAMES.values()
         if isinstance(c, type) and c.__module__.startswith("wirefmt.") and not c.__module__.startswith(IMPORTED)
     }  # fmt: skip
     new = set(found)
@@ -274,7 +278,7 @@ def changed(value: Any, r: random.Random) -> Any:
 
 
 def restorers() -> dict[str, Callable[..., Any]]:
-    return {name: f for name, f in vars(_core).items() if "restore" in name or "unpickle" in name}
+    return {name: f for name, f in NAMES.items() if "restore" in name or "unpickle" in name}
 
 
 def walk_pickles() -> None:
@@ -316,11 +320,11 @@ def walk_functions() -> None:
     """The functions of the core with any arguments."""
     r = random.Random(2)
     some = samples()
-    functions = [f for f in vars(_core).values() if type(f) is type(_core.topic_matches)]
+    functions = [f for f in NAMES.values() if type(f) is type(NAMES["topic_matches"])]
     global AT
     for function in functions:
         AT = getattr(function, "__name__", repr(function))
-        if function is _core.set_convert_face:  # replaces what the rest needs
+        if function is NAMES["set_convert_face"]:  # replaces what the rest needs
             continue
         words = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
         count = sum(p.kind is not p.KEYWORD_ONLY for p in inspect.signature(function).parameters.values())
@@ -362,13 +366,13 @@ def walk_known() -> None:
         lambda: restore(publish.method, publish.header, b"ab", (3, -1)),
         lambda: restore(publish.method, publish.header, b"", ()),
         lambda: restore(amqp091.BasicAck(channel=1), publish.header, b"ab", ()),
-        lambda: _core.restore_amqp10_composite(frame[8:]).extended_header,
-        lambda: _core.schema_capsule([("a", "list<" * 100_000 + "int8" + ">" * 100_000)]),
-        lambda: _core.ConvertRules([(99, 99, 99, 99, None, 99, 99, 99, 99, None, 0, 0)], ("",)),
-        lambda: _core.ConvertRules([(0, 1, 1, 1, None, 0, 0, 1, 1, None, 0, 7)], ("",)),
-        lambda: _core.PacketScanner(ports=[70_000]),
-        lambda: _core.StreamTrace().segment_in((), (), 0, 0),
-        lambda: _core.find_record(b"", b"", 0, True, 0),
+        lambda: NAMES["restore_amqp10_composite"](frame[8:]).extended_header,
+        lambda: NAMES["schema_capsule"]([("a", "list<" * 100_000 + "int8" + ">" * 100_000)]),
+        lambda: NAMES["ConvertRules"]([(99, 99, 99, 99, None, 99, 99, 99, 99, None, 0, 0)], ("",)),
+        lambda: NAMES["ConvertRules"]([(0, 1, 1, 1, None, 0, 0, 1, 1, None, 0, 7)], ("",)),
+        lambda: NAMES["PacketScanner"](ports=[70_000]),
+        lambda: NAMES["StreamTrace"]().segment_in((), (), 0, 0),
+        lambda: NAMES["find_record"](b"", b"", 0, True, 0),
         lambda: mqtt.Packet.encode(5),  # type: ignore[arg-type]
         lambda: rocketmq.SendMessageRequestHeader.topic.fget(None),  # type: ignore[attr-defined]
         lambda: vars(rocketmq.CommandCustomHeader)["from_ext_fields"].__get__(None, int)({}),

@@ -16,25 +16,6 @@ cdef enum:
     SECRET_SPREAD = 64          # octets that a word in octets of unknown structure may take, separators included
 
 
-cdef inline bint is_secret_name(const uint8_t* p, size_t n) noexcept nogil:
-    """Is an entry of this name secret? Only letters count. Nearly all names are decided by their last two or three."""
-    cdef uint32_t node = 0
-    cdef uint8_t letter
-    if n < SECRET_SHORTEST:
-        return False
-    while n:
-        n -= 1
-        letter = secret_letter[p[n]]
-        if letter == 0:
-            continue
-        node = secret_next[node][letter]
-        if node == 0:
-            return False
-        if secret_end[node] == 2:
-            return True
-    return secret_end[node] != 0
-
-
 cdef bint holds_secret_word(const uint8_t* p, size_t n) noexcept nogil:
     """May octets of unknown structure hold a secret entry: is there a word of a secret name in them?"""
     cdef size_t i, k

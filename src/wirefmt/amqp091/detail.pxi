@@ -1,8 +1,8 @@
-# AMQP 0.9.1 methods and contents -> the column `detail`. Which fields a method has, and their order: wirefmt/spec/detail.py.
+# AMQP 0.9.1 methods and contents -> the column `detail`. Which fields a method has, and their order: detail.py.
 #
 # Uses: secrets, be, octets, cursor (Span), table, detail, amqp091, amqp091_table, amqp091_text, amqp091_rows (names). Included by
 # _core.pyx.
-from wirefmt.spec.detail import AMQP091 as AMQP091_DETAIL_ROWS, AMQP091_CONTENT as AMQP091_CONTENT_ROW
+from wirefmt.amqp091.detail import KINDS as AMQP091_DETAIL_ROWS, CONTENT as AMQP091_CONTENT_ROW
 
 
 cdef enum Amqp091Detail:            # fields that are neither an argument nor a property, and where the others begin
@@ -16,7 +16,7 @@ cdef enum Amqp091Detail:            # fields that are neither an argument nor a 
 
 
 cdef enum:
-    AMQP091_DETAIL_ENTRIES = 16     # at least as many as spec/detail.py names
+    AMQP091_DETAIL_ENTRIES = 16     # at least as many as detail.py names
 
 
 cdef struct Amqp091EntryName:

@@ -569,7 +569,6 @@ cdef Protocol amqp091_protocol():
     cdef Protocol row
     memset(&row, 0, sizeof(Protocol))
     row.name = AMQP091_PROTOCOL_TEXT
-    row.ports = [5672, 5671, 0, 0]                  # AMQP 1.0 has them, too; TLS is seen by its first octets
     row.both_open = True                            # the protocol header, 4.2.2
     row.sniff = amqp091_sniff
     row.frame_size = amqp091_next_size
@@ -582,3 +581,9 @@ cdef Protocol amqp091_protocol():
     row.close = amqp091_close_connection
     row.fault_text = amqp091_fault_text
     return row
+
+
+cdef Protocol AMQP091_PROTOCOL = amqp091_protocol()
+
+#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+PROTOCOL = protocol_capsule(&AMQP091_PROTOCOL)

@@ -663,6 +663,11 @@ class Check(NamedTuple):
     lax: bool = False  # LAX notes it and reads on
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
 
+    @property
+    def specs(self) -> dict[str, str]:
+        """Version -> section."""
+        return {"0-9-1": self.spec}
+
 
 #: Every check of the decoder. Replies are those of RabbitMQ 4.x where it sends one.
 CHECKS: Final[tuple[Check, ...]] = (

@@ -456,10 +456,6 @@ cdef object amqp091_shown_entry(object value, str letter):
     return value if chr(usual) == letter else Amqp091FieldValue(letter, value)
 
 
-cdef inline const uint8_t* begin_of(bytes block) noexcept:
-    return <const uint8_t*>PyBytes_AS_STRING(block)
-
-
 cdef int amqp091_check_table(bytes octets) except -1:
     """Raise what is wrong with the octets of a table."""
     cdef Amqp091Options o

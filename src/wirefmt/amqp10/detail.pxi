@@ -1,10 +1,10 @@
 # AMQP 1.0 frames and messages -> the column `detail`. Which fields a performative has, and their order:
-# wirefmt/spec/detail.py.
+# detail.py.
 #
 # Uses: octets, cursor (Span), table, detail, amqp10, amqp10_types, amqp10_table, amqp10_text, amqp10_columns (names),
 # amqp10_rows (names). Included by _core.pyx.
 from wirefmt.amqp10.spec import SASL_CODES as AMQP10_SASL_CODE_NAMES
-from wirefmt.spec.detail import AMQP10 as AMQP10_DETAIL_ROWS, AMQP10_MESSAGE as AMQP10_MESSAGE_ROW
+from wirefmt.amqp10.detail import KINDS as AMQP10_DETAIL_ROWS, MESSAGE as AMQP10_MESSAGE_ROW
 
 
 cdef enum Amqp10Detail:             # how a field is written, times AMQP10_DETAIL_KIND; plus which field, or the enum below
@@ -25,7 +25,7 @@ cdef enum Amqp10Detail:             # how a field is written, times AMQP10_DETAI
 
 cdef enum:
     AMQP10_DETAIL_KIND = 32
-    AMQP10_DETAIL_ENTRIES = 8       # at least as many as spec/detail.py names
+    AMQP10_DETAIL_ENTRIES = 8       # at least as many as detail.py names
 
 
 cdef enum Amqp10DetailOther:

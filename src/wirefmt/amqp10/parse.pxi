@@ -16,13 +16,6 @@ cdef enum Amqp10Kind:
     AMQP10_KIND_PERFORMATIVE = 3    # SASL's too
 
 
-cdef struct Amqp10Composite:        # views into checked octets
-    const uint8_t* at[AMQP10_FIELDS_MAX]    # by field: its value; NULL: absent or null
-    const uint8_t* begin            # the described value
-    uint32_t count                  # fields written out, nulls too
-    uint8_t shape                   # an Amqp10Shape; 0: none
-
-
 cdef struct Amqp10Frame:            # views into the octets; nothing owned
     const uint8_t* frame
     uint32_t size                   # whole frame, or protocol header
@@ -36,26 +29,6 @@ cdef struct Amqp10Frame:            # views into the octets; nothing owned
     Span payload                    # of a transfer; absent: no octets follow
     int note                        # LAX: the first check that was skipped (a CHECKS row), 0 none
     int64_t note_offset             # where
-    int note_count
-
-
-cdef struct Amqp10Section:
-    const uint8_t* at               # its value, behind the descriptor
-    const uint8_t* end              # where the next section begins
-    uint8_t code                    # AMQP10_SECTION_...; 0: an unknown one that LAX let pass
-
-
-cdef struct Amqp10Message:          # views into the octets; nothing owned
-    const uint8_t* octets
-    uint32_t size
-    # by code - AMQP10_SECTION_FIRST: the value of the first section of its kind; NULL: absent
-    const uint8_t* at[AMQP10_SECTION_LAST - AMQP10_SECTION_FIRST + 1]
-    Amqp10Composite header, properties      # shape 0: absent
-    uint8_t body                    # code of the first body section; 0: none
-    uint32_t body_count             # body sections
-    Span payload                    # of the only data section; absent where the body is anything else
-    int note
-    int64_t note_offset
     int note_count
 
 
@@ -334,14 +307,6 @@ cdef bint amqp10_fits(const Amqp10FieldRow* row, const uint8_t* at, int type) no
 #
 # Each answers False where the field is absent, null or (in LAX) of another type.
 
-cdef inline bint amqp10_field(const Amqp10Composite* c, int i, Amqp10Value* v) noexcept nogil:
-    """Field `i` (AMQP10_OPEN_HOSTNAME ...) of any type."""
-    if c.at[i] == NULL:
-        return False
-    amqp10_read(c.at[i], v)
-    return True
-
-
 cdef inline bint amqp10_field_unsigned(const Amqp10Composite* c, int i, uint64_t* out) noexcept nogil:
     """A field that is a ubyte, ushort, uint or ulong."""
     cdef Amqp10Value v
@@ -356,15 +321,6 @@ cdef inline bint amqp10_field_boolean(const Amqp10Composite* c, int i, bint* out
     if not amqp10_field(c, i, &v) or v.type != AMQP10_BOOLEAN:
         return False
     out[0] = amqp10_unsigned(&v) != 0
-    return True
-
-
-cdef inline bint amqp10_field_timestamp(const Amqp10Composite* c, int i, int64_t* out) noexcept nogil:
-    """Milliseconds since 1970."""
-    cdef Amqp10Value v
-    if not amqp10_field(c, i, &v) or v.type != AMQP10_TIMESTAMP:
-        return False
-    out[0] = amqp10_signed(&v)
     return True
 
 

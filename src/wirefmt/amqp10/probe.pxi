@@ -743,7 +743,6 @@ cdef Protocol amqp10_protocol():
     memset(&row, 0, sizeof(Protocol))
     row.name = AMQP10_PROTOCOL_TEXT
     row.subprotocol = pad_text(b"amqp")             # OASIS AMQP WebSocket Binding, 2.1
-    row.ports = [5672, 5671, 0, 0]                  # 0.9.1 has them, too; TLS is seen by its first octets
     row.both_open = True                            # the protocol header, 2.2
     row.sniff = amqp10_sniff
     row.frame_size = amqp10_next_size
@@ -756,3 +755,9 @@ cdef Protocol amqp10_protocol():
     row.close = amqp10_close_connection
     row.fault_text = amqp10_fault_text
     return row
+
+
+cdef Protocol AMQP10_PROTOCOL = amqp10_protocol()
+
+#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+PROTOCOL = protocol_capsule(&AMQP10_PROTOCOL)

@@ -557,6 +557,11 @@ class Check(NamedTuple):
     lax: bool = False  # LAX notes it and reads on
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
 
+    @property
+    def specs(self) -> dict[str, str]:
+        """Version -> section."""
+        return {"1.0": self.spec}
+
 
 _FRAMING = "amqp:connection:framing-error"
 _LIMIT = "amqp:resource-limit-exceeded"

@@ -12,36 +12,6 @@
 from libc.stdlib cimport qsort
 
 
-cdef struct Amqp10Note:         # LAX: a check that was skipped
-    int check, field, index
-    int64_t offset
-
-
-cdef struct Amqp10Options:      # zero it first; zero means the usual in every field but strict
-    uint8_t strict              # 1 STRICT, 0 LAX
-    uint32_t max_frame_size     # octets; 0: no limit
-    uint32_t max_elements       # of all lists, maps and arrays of one frame or message; 0: no limit
-    Amqp10Note* notes           # where LAX lists what it skipped; NULL: only the first is kept
-    int notes_room
-
-
-cdef struct Amqp10Value:        # a value where it lies; nothing owned
-    const uint8_t* constructor  # its first octet; of an array's element: in the array's head
-    const uint8_t* body         # its content behind size and count. Described: NULL, or where the element's content is
-    const uint8_t* end          # where the next value begins
-    const uint8_t* inner        # array: constructor of its elements; described: constructor of what is described
-    uint32_t size               # octets of `body`; 0 if described
-    uint32_t count              # elements of a list or array; of a map: keys and values
-    uint8_t type                # an Amqp10Type, AMQP10_DESCRIBED too
-    uint8_t code                # the constructor's octet
-
-
-cdef struct Amqp10Items:        # elements still to come
-    const uint8_t* at
-    const uint8_t* constructor  # that all share; NULL: each has its own
-    uint32_t left
-
-
 cdef struct Amqp10Reader:       # what the checking functions hand around
     const Amqp10Options* o
     Fault* f
@@ -250,63 +220,11 @@ cdef const uint8_t* amqp10_check_array(Amqp10Reader* x, uint32_t count, const ui
 
 # ------------------------------------------------------------------------------------------------ reading what was checked
 
-cdef inline const uint8_t* amqp10_skip(const uint8_t* at) noexcept nogil:
-    """Where the next value begins."""
-    if at[0] == 0:
-        at = amqp10_primitive(at)
-    return amqp10_skip_content(at[0], at + 1)
-
-
 cdef const uint8_t* amqp10_primitive(const uint8_t* constructor) noexcept nogil:
     """Past the descriptors of a constructor: its last octet, which says how the content is encoded."""
     while constructor[0] == 0:
         constructor = amqp10_skip(constructor + 1)
     return constructor
-
-
-cdef inline const uint8_t* amqp10_skip_content(uint8_t code, const uint8_t* at) noexcept nogil:
-    cdef const Amqp10ConstructorRow* row = &amqp10_constructors[code]
-    if row.category == AMQP10_CATEGORY_FIXED:
-        return at + row.width
-    return at + 1 + at[0] if row.width == 1 else at + 4 + load_u32(at)
-
-
-cdef inline void amqp10_read(const uint8_t* at, Amqp10Value* v) noexcept nogil:
-    """The value at `at`, which amqp10_check has let pass."""
-    amqp10_read_content(at, NULL, v)
-
-
-cdef inline void amqp10_read_content(const uint8_t* constructor, const uint8_t* at, Amqp10Value* v) noexcept nogil:
-    """The value of a constructor with its content at `at`; NULL: right behind the constructor."""
-    cdef const Amqp10ConstructorRow* row
-    v.constructor = constructor
-    v.code = constructor[0]
-    if v.code == 0:
-        amqp10_read_described(at, v)
-        return
-    if at == NULL:
-        at = constructor + 1
-    row = &amqp10_constructors[v.code]
-    v.type = row.type
-    v.inner = NULL
-    v.count = 0
-    if row.category == AMQP10_CATEGORY_FIXED:
-        v.body = at
-        v.size = row.width
-        v.end = at + row.width
-        return
-    v.size = at[0] if row.width == 1 else load_u32(at)
-    at += row.width
-    v.body = at
-    v.end = at + v.size
-    if row.category != AMQP10_CATEGORY_VARIABLE:
-        v.count = at[0] if row.width == 1 else load_u32(at)
-        v.body = at + row.width
-        v.size -= row.width
-        if row.category == AMQP10_CATEGORY_ARRAY:
-            v.inner = v.body
-            v.body = amqp10_primitive(v.inner) + 1
-            v.size = <uint32_t>(v.end - v.body)
 
 
 cdef void amqp10_read_described(const uint8_t* at, Amqp10Value* v) noexcept nogil:
@@ -325,60 +243,8 @@ cdef inline const uint8_t* amqp10_descriptor(const Amqp10Value* v) noexcept nogi
     return v.constructor + 1
 
 
-cdef inline void amqp10_described(const Amqp10Value* v, Amqp10Value* inner) noexcept nogil:
-    """What a described value describes."""
-    amqp10_read_content(v.inner, v.body, inner)
-
-
-cdef inline Amqp10Items amqp10_items(const Amqp10Value* v) noexcept nogil:
-    """The elements of a list, map (key, value, key ...) or array."""
-    cdef Amqp10Items items
-    items.at = v.body
-    items.constructor = v.inner
-    items.left = v.count
-    return items
-
-
-cdef inline bint amqp10_next(Amqp10Items* items, Amqp10Value* v) noexcept nogil:
-    """The next element; False: there is none."""
-    if items.left == 0:
-        return False
-    items.left -= 1
-    if items.constructor == NULL:
-        amqp10_read_content(items.at, NULL, v)
-    else:
-        amqp10_read_content(items.constructor, items.at, v)
-    items.at = v.end
-    return True
-
-
-cdef inline uint64_t amqp10_unsigned(const Amqp10Value* v) noexcept nogil:
-    """ubyte, ushort, uint, ulong, boolean (0, 1), char; the bits of every other fixed type of at most eight octets."""
-    if v.size == 0:
-        return v.code == AMQP10_CODE_TRUE
-    if v.size == 1:
-        return v.body[0] if v.code != AMQP10_CODE_BOOLEAN else v.body[0] != 0
-    return load_u16(v.body) if v.size == 2 else load_u32(v.body) if v.size == 4 else load_u64(v.body)
-
-
-cdef inline int64_t amqp10_signed(const Amqp10Value* v) noexcept nogil:
-    """byte, short, int, long, timestamp (milliseconds since 1970)."""
-    if v.size == 1:
-        return <int8_t>v.body[0]
-    return (<int16_t>load_u16(v.body) if v.size == 2 else <int32_t>load_u32(v.body) if v.size == 4
-            else <int64_t>load_u64(v.body))
-
-
 cdef inline bint amqp10_is_text(const Amqp10Value* v) noexcept nogil:
     return v.type == AMQP10_STRING or v.type == AMQP10_SYMBOL
-
-
-cdef inline Span amqp10_octets(const Amqp10Value* v) noexcept nogil:
-    """The octets of a binary, string or symbol, and of uuids and decimals."""
-    cdef Span s
-    s.at = v.body
-    s.size = v.size
-    return s
 
 
 # ------------------------------------------------------------------------------------------------ composites

@@ -11,93 +11,7 @@
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, add_u16, add_u32, add_u64, extend_octets
 
 
-cdef enum:
-    AMQP10_HEAD = 9             # the largest: constructor, four octets of size, four of count
-    AMQP10_WIDE = 0x10          # between the constructors with one octet of size and those with four
-
-
 # ------------------------------------------------------------------------------------------------ scalars
-
-cdef inline void amqp10_add_null(Octets* o) noexcept nogil:
-    add_u8(o, AMQP10_CODE_NULL)
-
-
-cdef inline void amqp10_add_boolean(Octets* o, bint v) noexcept nogil:
-    add_u8(o, AMQP10_CODE_TRUE if v else AMQP10_CODE_FALSE)
-
-
-cdef inline void amqp10_add_uint(Octets* o, uint32_t v) noexcept nogil:
-    if v == 0:
-        add_u8(o, AMQP10_CODE_UINT0)
-    elif v < 256:
-        add_u8(o, AMQP10_CODE_SMALLUINT)
-        add_u8(o, <uint8_t>v)
-    else:
-        add_u8(o, AMQP10_CODE_UINT)
-        add_u32(o, v)
-
-
-cdef inline void amqp10_add_ulong(Octets* o, uint64_t v) noexcept nogil:
-    if v == 0:
-        add_u8(o, AMQP10_CODE_ULONG0)
-    elif v < 256:
-        add_u8(o, AMQP10_CODE_SMALLULONG)
-        add_u8(o, <uint8_t>v)
-    else:
-        add_u8(o, AMQP10_CODE_ULONG)
-        add_u64(o, v)
-
-
-cdef inline void amqp10_add_int(Octets* o, int32_t v) noexcept nogil:
-    if -128 <= v < 128:
-        add_u8(o, AMQP10_CODE_SMALLINT)
-        add_u8(o, <uint8_t>v)
-    else:
-        add_u8(o, AMQP10_CODE_INT)
-        add_u32(o, <uint32_t>v)
-
-
-cdef inline void amqp10_add_long(Octets* o, int64_t v) noexcept nogil:
-    if -128 <= v < 128:
-        add_u8(o, AMQP10_CODE_SMALLLONG)
-        add_u8(o, <uint8_t>v)
-    else:
-        add_u8(o, AMQP10_CODE_LONG)
-        add_u64(o, <uint64_t>v)
-
-
-cdef inline void amqp10_add_fixed(Octets* o, uint8_t code, uint64_t bits) noexcept nogil:
-    """Types of one encoding: ubyte, byte, ushort, short, float, char, timestamp, decimals ... as their bits."""
-    cdef int width = amqp10_constructors[code].width
-    add_u8(o, code)
-    if width == 1:
-        add_u8(o, <uint8_t>bits)
-    elif width == 2:
-        add_u16(o, <uint16_t>bits)
-    elif width == 4:
-        add_u32(o, <uint32_t>bits)
-    else:
-        add_u64(o, bits)
-
-
-cdef inline void amqp10_add_wide(Octets* o, uint8_t code, const uint8_t* p) noexcept nogil:
-    """uuid, decimal128: sixteen octets."""
-    add_u8(o, code)
-    add_octets(o, p, 16)
-
-
-cdef inline void amqp10_add_variable(Octets* o, uint8_t code, const uint8_t* p, size_t n) noexcept nogil:
-    """binary, string, symbol, by the constructor of their short form: AMQP10_CODE_VBIN8, _STR8, _SYM8."""
-    if n < 256:
-        add_u8(o, code)
-        add_u8(o, <uint8_t>n)
-    else:
-        add_u8(o, code + AMQP10_WIDE)
-        add_u32(o, <uint32_t>n)
-        if n > <size_t>0xFFFFFFFF:
-            o.failed = True
-    add_octets(o, p, n)
-
 
 cdef inline void amqp10_add_descriptor(Octets* o, uint64_t code) noexcept nogil:
     """What makes the value written next a described one."""
@@ -106,39 +20,6 @@ cdef inline void amqp10_add_descriptor(Octets* o, uint64_t code) noexcept nogil:
 
 
 # ------------------------------------------------------------------------------------------------ lists, maps, arrays
-
-cdef inline size_t amqp10_open(Octets* o) noexcept nogil:
-    """Begin a list, map or array. Of an array, its constructor (with descriptors) is to be written next."""
-    cdef size_t mark = o.size
-    extend_octets(o, AMQP10_HEAD)
-    return mark
-
-
-cdef inline void amqp10_close(Octets* o, size_t mark, uint8_t code, size_t count) noexcept nogil:
-    """End what was opened at `mark`: AMQP10_CODE_LIST8, _MAP8 or _ARRAY8, with `count` elements."""
-    cdef size_t n
-    cdef uint8_t* p
-    if o.failed:
-        return
-    n = o.size - mark - AMQP10_HEAD
-    p = o.at + mark
-    if n < 255 and count < 256:
-        if count == 0 and code == AMQP10_CODE_LIST8:
-            p[0] = AMQP10_CODE_LIST0
-            o.size = mark + 1
-            return
-        p[0] = code
-        p[1] = <uint8_t>(n + 1)
-        p[2] = <uint8_t>count
-        memmove(p + 3, p + AMQP10_HEAD, n)
-        o.size = mark + 3 + n
-        return
-    if n > <size_t>0xFFFFFFFB or count > <size_t>0xFFFFFFFF:
-        o.failed = True
-    p[0] = code + AMQP10_WIDE
-    store_u32(p + 1, <uint32_t>(n + 4))
-    store_u32(p + 5, <uint32_t>count)
-
 
 # ------------------------------------------------------------------------------------------------ values as they are
 
@@ -213,18 +94,6 @@ cdef uint8_t amqp10_narrow_code(int type) noexcept nogil:
     if type == AMQP10_MAP:
         return AMQP10_CODE_MAP8
     return AMQP10_CODE_ARRAY8 if type == AMQP10_ARRAY else 0
-
-
-cdef inline uint8_t amqp10_wide_code(uint8_t narrow) noexcept nogil:
-    if narrow >= 0xA0:
-        return narrow + AMQP10_WIDE
-    if narrow == AMQP10_CODE_SMALLUINT:
-        return AMQP10_CODE_UINT
-    if narrow == AMQP10_CODE_SMALLULONG:
-        return AMQP10_CODE_ULONG
-    if narrow == AMQP10_CODE_SMALLINT:
-        return AMQP10_CODE_INT
-    return AMQP10_CODE_LONG if narrow == AMQP10_CODE_SMALLLONG else narrow
 
 
 cdef void amqp10_add_element(Octets* o, uint8_t code, const Amqp10Value* v) noexcept nogil:

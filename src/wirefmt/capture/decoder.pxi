@@ -9,12 +9,14 @@
 # A batch that is full is handed over at once, also in the midst of a packet: see deferred.pxi. So every event, and every
 # loop that puts rows, stops when the batch is full and is continued by `resume`. Rows do not depend on where that is.
 #
-# Uses: buffers, calls, pcapfile, packets, reassembly, websocket, unpack, protocol, protocols, deferred, table, table_columns,
-# arrow, faults.
-# Included by _core.pyx.
+# Uses: pcapfile, packets, reassembly, websocket, unpack, deferred; of the kernel buffers, calls, table, protocol.
+from importlib import import_module
+
 from wirefmt.errors import suggest
+from wirefmt.protocols import PROTOCOLS as PROTOCOL_ROWS
 
 cdef enum:
+    PROTOCOLS_MAX = 32          # sets of protocols are bits of a uint32_t
     CHAIN = 3                   # faultless frames one behind another that make a boundary certain,
     CHAIN_SPAN = 1 << 16        # if they are more octets than a message could imitate
     FULL_SEGMENT = 536          # octets: RFC 9293 3.7.1, the segment size every host takes; a smaller one ends a write
@@ -45,6 +47,25 @@ cdef struct Origin:             # which packet the octets of a search window cam
     size_t at                   # index of its first octet
     bint ends_write             # messages end where it ends, if they end anywhere
     Mark mark
+
+
+# The rows of the protocols, in the order of the registry: where octets could be of several, the earlier one is asked first.
+cdef Protocol[PROTOCOLS_MAX] protocols
+cdef int PROTOCOLS = 0
+
+
+cdef int load_protocols() except -1:
+    """Ask each protocol's module for its row: all that captures know of a protocol."""
+    global PROTOCOLS
+    for row in PROTOCOL_ROWS:
+        if PROTOCOLS == PROTOCOLS_MAX:
+            raise SystemError("PROTOCOLS_MAX is too small")
+        protocols[PROTOCOLS] = protocol_row(import_module(row.codec).PROTOCOL)[0]
+        PROTOCOLS += 1
+    return 0
+
+
+load_protocols()
 
 
 cdef struct Trial:              # a search, where a window may be of several protocols
@@ -190,16 +211,15 @@ cdef class CaptureDecoder(Reassembler):
 
     cdef set_protocols(self, wanted, decode_as):
         cdef int i
-        names = [row_name(i) for i in range(PROTOCOLS)]
+        names = [row.name for row in PROTOCOL_ROWS]
         for name in wanted or ():
             if name not in names:
                 raise ValueError(f"no protocol {name!r}; {suggest(name, names)}")
         for i in range(PROTOCOLS):
             if wanted is None or names[i] in wanted:
                 self.wanted |= <uint32_t>1 << i
-                for port in protocols[i].ports:
-                    if port:
-                        self.port_rows[port] |= <uint32_t>1 << i
+                for port in PROTOCOL_ROWS[i].ports:
+                    self.port_rows[<uint16_t>port] |= <uint32_t>1 << i
         for rule in (decode_as,) if isinstance(decode_as, str) else decode_as:
             port, name = parse_decode_as(rule, names)
             self.port_forced[<uint16_t>port] = <uint8_t>(names.index(name) + 1)
@@ -2216,10 +2236,6 @@ cdef int looks_like_http(const uint8_t* p, size_t n) noexcept nogil:
     if memcmp(p, b"HTTP/1.1 ", min(n, <size_t>9)) == 0:
         return YES if n >= 9 else MORE
     return NO
-
-
-cdef str row_name(int row):
-    return (<const char*>protocols[row].name.at)[:protocols[row].name.size].decode("ascii")
 
 
 cdef tuple parse_decode_as(rule, names):

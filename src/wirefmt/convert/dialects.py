@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from .. import _core
+from . import _engine
 from .rules import TABLES, Row, Table
 from .rules.row import (
     AMQP_BODY,
@@ -298,7 +298,7 @@ def _overlay(
 
 
 @cache
-def compiled(name: str) -> _core.ConvertRules:
+def compiled(name: str) -> _engine.ConvertRules:
     """The rules of a dialect, as the core runs them. ValueError: there is no such dialect."""
     if name not in DIALECTS:
         raise ValueError(f"dialect {name!r} is not one of {', '.join(DIALECTS)}")
@@ -306,15 +306,15 @@ def compiled(name: str) -> _core.ConvertRules:
     return compile_tables(tables_of(dialect), dialect)
 
 
-def compile_tables(tables: Iterable[Table], dialect: Dialect) -> _core.ConvertRules:
+def compile_tables(tables: Iterable[Table], dialect: Dialect) -> _engine.ConvertRules:
     rows: list[tuple[object, ...]] = []
     ids = [""]
     for table in tables:
-        source, target = (_core.CONVERT_PROTOCOL_NAMES.index(p) for p in (table.source, table.target))
+        source, target = (_engine.CONVERT_PROTOCOL_NAMES.index(p) for p in (table.source, table.target))
         for row in (*table.fields, *table.types):
             ids.append(f"{table.source}>{table.target} {'' if row.section else 'types/'}{row.id}")
             rows += _compile_row(source, target, row, len(ids) - 1)
-    return _core.ConvertRules(
+    return _engine.ConvertRules(
         rows,
         ids,
         valid=dialect.valid,
@@ -332,17 +332,17 @@ def _compile_row(source: int, target: int, row: Row, number: int) -> Iterator[tu
     to_field, name = _place(target, row.to_section, row.to_field) if row.to_section else (0, None)
     to_type = 0
     if row.to_type not in ("", "*") and row.how not in ("FIRST_OF_EACH", "SORTED"):
-        to_type = _core.CONVERT_TYPE_NAMES[target].index(row.to_type)
+        to_type = _engine.CONVERT_TYPE_NAMES[target].index(row.to_type)
     moved = name is not None and key is None and row.field != row.to_field
-    when = _core.CONVERT_WHEN_NAMES.index(row.when)
-    how = _core.CONVERT_HOW_NAMES.index(row.how)
+    when = _engine.CONVERT_WHEN_NAMES.index(row.when)
+    how = _engine.CONVERT_HOW_NAMES.index(row.how)
     for type_ in types_of(source, row.type):
         yield source, target, field, type_, key, when, how, to_field, to_type, name, moved, number
 
 
 def types_of(protocol: int, text: str) -> list[int]:
     """Numbers of the types that a row's column names."""
-    names = _core.CONVERT_TYPE_NAMES[protocol]
+    names = _engine.CONVERT_TYPE_NAMES[protocol]
     special = {"absent": 31, "table.key": 30}
     if text in special:
         return [special[text]]
@@ -354,7 +354,7 @@ def types_of(protocol: int, text: str) -> list[int]:
 
 def _place(protocol: int, section: str, field: str) -> tuple[int, bytes | None]:
     """Field of the core, and the key within it."""
-    names = _core.CONVERT_FIELD_NAMES[protocol]
+    names = _engine.CONVERT_FIELD_NAMES[protocol]
     if section in names:
         return names.index(section), _key_of(field)
     field, bracket, key = field.partition("[")

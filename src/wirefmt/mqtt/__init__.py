@@ -6,36 +6,36 @@
 'a/b'
 """
 
-from wirefmt import _core
+from wirefmt.mqtt import _codec
 
-Auth = _core.MqttAuth
-Connack = _core.MqttConnack
-Connect = _core.MqttConnect
-Decoder = _core.MqttDecoder
-Disconnect = _core.MqttDisconnect
-Packet = _core.MqttMessage
-Pingreq = _core.MqttPingreq
-Pingresp = _core.MqttPingresp
-Puback = _core.MqttPuback
-Pubcomp = _core.MqttPubcomp
-Publish = _core.MqttPublish
-Pubrec = _core.MqttPubrec
-Pubrel = _core.MqttPubrel
-Suback = _core.MqttSuback
-Subscribe = _core.MqttSubscribe
-Subscription = _core.MqttSubscription
-Unsuback = _core.MqttUnsuback
-Unsubscribe = _core.MqttUnsubscribe
-Will = _core.MqttWill
-TopicIndex = _core.TopicIndex
-decode = _core.decode_mqtt
-decode_batch = _core.mqtt_decode_batch
-encode = _core.encode_mqtt
-frame_size = _core.mqtt_size
-matches = _core.topic_matches
-parse_shared = _core.parse_shared
-validate_topic_filter = _core.validate_topic_filter
-validate_topic_name = _core.validate_topic_name
+Auth = _codec.MqttAuth
+Connack = _codec.MqttConnack
+Connect = _codec.MqttConnect
+Decoder = _codec.MqttDecoder
+Disconnect = _codec.MqttDisconnect
+Packet = _codec.MqttMessage
+Pingreq = _codec.MqttPingreq
+Pingresp = _codec.MqttPingresp
+Puback = _codec.MqttPuback
+Pubcomp = _codec.MqttPubcomp
+Publish = _codec.MqttPublish
+Pubrec = _codec.MqttPubrec
+Pubrel = _codec.MqttPubrel
+Suback = _codec.MqttSuback
+Subscribe = _codec.MqttSubscribe
+Subscription = _codec.MqttSubscription
+Unsuback = _codec.MqttUnsuback
+Unsubscribe = _codec.MqttUnsubscribe
+Will = _codec.MqttWill
+TopicIndex = _codec.TopicIndex
+decode = _codec.decode_mqtt
+decode_batch = _codec.mqtt_decode_batch
+encode = _codec.encode_mqtt
+frame_size = _codec.mqtt_size
+matches = _codec.topic_matches
+parse_shared = _codec.parse_shared
+validate_topic_filter = _codec.validate_topic_filter
+validate_topic_name = _codec.validate_topic_name
 
 __all__ = [
     "Auth",

@@ -219,7 +219,7 @@ cdef int known_mqtt_version(object version) except -1:
 
 cdef Writer begin_packet():
     """A writer with room for the fixed header, which close_packet puts right before what was written."""
-    cdef Writer w = Writer.__new__(Writer)
+    cdef Writer w = new_writer()
     w.grow(5)
     return w
 

@@ -237,7 +237,6 @@ cdef Protocol mqtt_protocol():
     memset(&row, 0, sizeof(Protocol))
     row.name = MQTT_PROTOCOL_TEXT
     row.subprotocol = MQTT_PROTOCOL_TEXT
-    row.ports = [1883, 8883, 0, 0]                  # TLS on 8883 is seen by its first octets
     row.sniff = mqtt_sniff
     row.frame_size = mqtt_next_size
     row.plausible = mqtt_plausible
@@ -248,3 +247,9 @@ cdef Protocol mqtt_protocol():
     row.close = mqtt_close
     row.fault_text = mqtt_fault_text
     return row
+
+
+cdef Protocol MQTT_PROTOCOL = mqtt_protocol()
+
+#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+PROTOCOL = protocol_capsule(&MQTT_PROTOCOL)

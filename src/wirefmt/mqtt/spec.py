@@ -276,6 +276,12 @@ class Check(NamedTuple):
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
     return_code: int | None = None  # Connect Return Code a server answers before 5.0
 
+    @property
+    def specs(self) -> dict[str, str]:
+        """Version -> statement or section, of the versions that have the rule."""
+        rows = zip(VERSIONS.values(), (self.v3, self.v4, self.v5), strict=True)
+        return {version: spec for version, spec in rows if spec}
+
 
 #: Every check of the decoder. Rows that no specification backs are limits of the caller's, and name what they guard.
 CHECKS: Final[tuple[Check, ...]] = (

@@ -7,32 +7,32 @@ b'PUB t\\n\\x00\\x00\\x00\\x05hello'
 nsq.Response(data=b'OK')
 """
 
-from wirefmt import _core
+from wirefmt.nsq import _codec
 from wirefmt.nsq.spec import ServerOptions
 
-Auth = _core.NsqAuth
-Close = _core.NsqClose
-Command = _core.NsqCommand
-Decoder = _core.NsqDecoder
-DeferredPublish = _core.NsqDeferredPublish
-Error = _core.NsqError
-Finish = _core.NsqFinish
-Frame = _core.NsqFrame
-Identify = _core.NsqIdentify
-Magic = _core.NsqMagic
-MessageFrame = _core.NsqMessageFrame
-MultiPublish = _core.NsqMultiPublish
-Nop = _core.NsqNop
-Publish = _core.NsqPublish
-Ready = _core.NsqReady
-Requeue = _core.NsqRequeue
-Response = _core.NsqResponse
-Sub = _core.NsqSub
-Touch = _core.NsqTouch
-decode = _core.decode_nsq
-decode_batch = _core.nsq_decode_batch
-encode = _core.encode_nsq
-frame_size = _core.nsq_size
+Auth = _codec.NsqAuth
+Close = _codec.NsqClose
+Command = _codec.NsqCommand
+Decoder = _codec.NsqDecoder
+DeferredPublish = _codec.NsqDeferredPublish
+Error = _codec.NsqError
+Finish = _codec.NsqFinish
+Frame = _codec.NsqFrame
+Identify = _codec.NsqIdentify
+Magic = _codec.NsqMagic
+MessageFrame = _codec.NsqMessageFrame
+MultiPublish = _codec.NsqMultiPublish
+Nop = _codec.NsqNop
+Publish = _codec.NsqPublish
+Ready = _codec.NsqReady
+Requeue = _codec.NsqRequeue
+Response = _codec.NsqResponse
+Sub = _codec.NsqSub
+Touch = _codec.NsqTouch
+decode = _codec.decode_nsq
+decode_batch = _codec.nsq_decode_batch
+encode = _codec.encode_nsq
+frame_size = _codec.nsq_size
 
 __all__ = [
     "Auth",

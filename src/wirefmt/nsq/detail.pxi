@@ -1,8 +1,8 @@
-# NSQ commands and frames -> the column `detail`. Which fields they have, and their order: wirefmt/spec/detail.py.
+# NSQ commands and frames -> the column `detail`. Which fields they have, and their order: detail.py.
 #
 # Uses: cursor (Span), table, detail, nsq, nsq_json, nsq_table, nsq_columns (members, names, the connection). Included by
 # _core.pyx.
-from wirefmt.spec.detail import NSQ as NSQ_DETAIL_ROWS, NSQ_ANSWER as NSQ_ANSWER_ROW
+from wirefmt.nsq.detail import KINDS as NSQ_DETAIL_ROWS, ANSWER as NSQ_ANSWER_ROW
 
 
 cdef enum NsqDetail:                # fields that are no member of a JSON object; those are their field of the nsq struct

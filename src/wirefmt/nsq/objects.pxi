@@ -26,7 +26,7 @@ cdef str nsq_json_text(const Span* raw):
         return ""
     if memchr(p, 0x5C, raw.size) == NULL:
         return PyUnicode_DecodeUTF8(<const char*>p, raw.size, "replace")
-    w = Writer.__new__(Writer)
+    w = new_writer()
     while p < end:
         stop = <const uint8_t*>memchr(p, 0x5C, <size_t>(end - p))
         if stop == NULL:
@@ -184,7 +184,7 @@ cdef int nsq_write_json_text(Writer w, str text) except -1:
 # ------------------------------------------------------------------------------------------------ values -> octets
 
 cdef Writer nsq_begin_line(int kind):
-    cdef Writer w = Writer.__new__(Writer)
+    cdef Writer w = new_writer()
     w.put_octets(<const uint8_t*>nsq_kind_name[kind], strlen(nsq_kind_name[kind]))
     return w
 
@@ -805,7 +805,7 @@ cdef class NsqNop(NsqCommand):
 # ------------------------------------------------------------------------------------------------ frames
 
 cdef bytes nsq_frame_octets(int32_t frame_type, object data):
-    cdef Writer w = Writer.__new__(Writer)
+    cdef Writer w = new_writer()
     w.grow(4)
     w.put_u32(<uint32_t>frame_type)
     w.put_buffer(data, False, "data")
@@ -850,7 +850,7 @@ cdef class NsqResponse(NsqFrame):
         if (data is None) == (members is None):
             raise TypeError("data or members")
         if members is not None:
-            w = Writer.__new__(Writer)
+            w = new_writer()
             nsq_write_json_members(w, members.items() if isinstance(members, Mapping) else members, 0)
             data = nsq_close(w)
         self.settle(nsq_frame_octets(0, data), NSQ_SERVER)
@@ -917,7 +917,7 @@ cdef class NsqMessageFrame(NsqFrame):
     __match_args__ = ("timestamp", "attempts", "message_id", "body")
 
     def __init__(self, *, timestamp, attempts, message_id, body):
-        cdef Writer w = Writer.__new__(Writer)
+        cdef Writer w = new_writer()
         cdef bytes octets = take_block(message_id)
         cdef int64_t when = timestamp
         if PyBytes_GET_SIZE(octets) != NSQ_MESSAGE_ID_SIZE:
@@ -960,14 +960,14 @@ cdef int add_nsq_members() except -1:
     for i, place in enumerate(places):
         NSQ_FRAME_MEMBERS[i].name = names[i]
         NSQ_FRAME_MEMBERS[i].type = T_OBJECT_EX
-        NSQ_FRAME_MEMBERS[i].offset = offset_of(frame, place)
+        NSQ_FRAME_MEMBERS[i].offset = place_in(frame, place)
         NSQ_FRAME_MEMBERS[i].flags = READONLY
         wirefmt_set_attribute(NsqMessageFrame, (<bytes>names[i]).decode("ascii"),
                               PyDescr_NewMember(<PyTypeObject*>NsqMessageFrame, &NSQ_FRAME_MEMBERS[i]))
     return 0
 
 
-cdef Py_ssize_t offset_of(object owner, object value) except -1:
+cdef Py_ssize_t place_in(object owner, object value) except -1:
     """Where an object of the core holds a value that it holds once."""
     cdef Py_ssize_t at = 0
     while (<void**>(<char*><void*>owner + at))[0] != <void*>value:

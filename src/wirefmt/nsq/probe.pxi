@@ -182,7 +182,6 @@ cdef Protocol nsq_protocol():
     cdef Protocol row
     memset(&row, 0, sizeof(Protocol))
     row.name = NSQ_PROTOCOL_TEXT
-    row.ports = [4150, 0, 0, 0]
     row.sniff = nsq_sniff
     row.frame_size = nsq_next_size
     row.plausible = nsq_plausible
@@ -194,3 +193,9 @@ cdef Protocol nsq_protocol():
     row.close = nsq_close_state
     row.fault_text = nsq_fault_text
     return row
+
+
+cdef Protocol NSQ_PROTOCOL = nsq_protocol()
+
+#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+PROTOCOL = protocol_capsule(&NSQ_PROTOCOL)

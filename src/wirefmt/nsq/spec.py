@@ -190,6 +190,11 @@ class Check(NamedTuple):
     lax: bool = False  # LAX notes it and reads on
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
 
+    @property
+    def specs(self) -> dict[str, str]:
+        """Version -> section."""
+        return {"V2": self.spec}
+
 
 CHECKS: Final[tuple[Check, ...]] = (
     # ---- limits of the caller

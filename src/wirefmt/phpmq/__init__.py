@@ -5,20 +5,20 @@
 b'H0100402P0100000000000000000000000000003FooP03000000000000000000000000000017'
 """
 
-from wirefmt import _core
+from wirefmt.phpmq import _codec
 
-Acknowledgement = _core.PhpmqAcknowledgement
-ConsumeRequest = _core.PhpmqConsumeRequest
-DeadLetter = _core.PhpmqDeadLetter
-Decoder = _core.PhpmqDecoder
-Message = _core.PhpmqObject
-MessageClientToServer = _core.PhpmqMessageClientToServer
-MessageServerToClient = _core.PhpmqMessageServerToClient
-ReQueue = _core.PhpmqReQueue
-decode = _core.decode_phpmq
-decode_batch = _core.phpmq_decode_batch
-encode = _core.encode_phpmq
-frame_size = _core.phpmq_size
+Acknowledgement = _codec.PhpmqAcknowledgement
+ConsumeRequest = _codec.PhpmqConsumeRequest
+DeadLetter = _codec.PhpmqDeadLetter
+Decoder = _codec.PhpmqDecoder
+Message = _codec.PhpmqObject
+MessageClientToServer = _codec.PhpmqMessageClientToServer
+MessageServerToClient = _codec.PhpmqMessageServerToClient
+ReQueue = _codec.PhpmqReQueue
+decode = _codec.decode_phpmq
+decode_batch = _codec.phpmq_decode_batch
+encode = _codec.encode_phpmq
+frame_size = _codec.phpmq_size
 
 __all__ = [
     "Acknowledgement",

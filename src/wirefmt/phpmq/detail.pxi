@@ -1,7 +1,7 @@
-# PHPMQ messages -> the column `detail`. Which fields a message has, and their order: wirefmt/spec/detail.py.
+# PHPMQ messages -> the column `detail`. Which fields a message has, and their order: detail.py.
 #
 # Uses: cursor (Span), table, detail, phpmq, phpmq_table, phpmq_columns (types of messages). Included by _core.pyx.
-from wirefmt.spec.detail import PHPMQ as PHPMQ_DETAIL_ROWS
+from wirefmt.phpmq.detail import KINDS as PHPMQ_DETAIL_ROWS
 
 
 cdef enum PhpmqDetail:

@@ -50,7 +50,7 @@ cdef bytes phpmq_number(object value, str field):
 
 cdef bytes phpmq_octets(int type, object packets):
     """A message of (packet type, content) pairs, in this order."""
-    cdef Writer w = Writer.__new__(Writer)
+    cdef Writer w = new_writer()
     cdef bytes header
     count = 0
     w.grow(PHPMQ_MESSAGE_HEADER)

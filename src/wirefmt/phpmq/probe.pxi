@@ -152,3 +152,9 @@ cdef Protocol phpmq_protocol():
     row.close = phpmq_close
     row.fault_text = phpmq_fault_text
     return row
+
+
+cdef Protocol PHPMQ_PROTOCOL = phpmq_protocol()
+
+#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+PROTOCOL = protocol_capsule(&PHPMQ_PROTOCOL)

@@ -75,6 +75,11 @@ class Check(NamedTuple):
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
     reply: None = None
 
+    @property
+    def specs(self) -> dict[str, str]:
+        """Version -> section."""
+        return {"01": self.spec}
+
 
 CHECKS: Final[tuple[Check, ...]] = (
     # ---- limits of the caller

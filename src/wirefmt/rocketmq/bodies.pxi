@@ -327,7 +327,7 @@ cdef class RocketmqMessageExt:
     def __init__(self, *, topic, body=None, properties=None, queue_id=0, queue_offset=0, physical_offset=0, flag=0,
                  sys_flag=0, born_timestamp=0, born_host=("0.0.0.0", 0), store_timestamp=0,
                  store_host=("0.0.0.0", 0), reconsume_times=0, prepared_transaction_offset=0, version=None):
-        cdef Writer w = Writer.__new__(Writer)
+        cdef Writer w = new_writer()
         cdef bytes text = utf8_octets(topic, "topic")
         cdef bytes props = properties_octets(properties)
         cdef bytes octets = b"" if body is None else take_block(body)
@@ -688,7 +688,7 @@ cdef class RocketmqBatchMessage:
 
     def encode(self):
         """The octets of this one item."""
-        cdef Writer w = Writer.__new__(Writer)
+        cdef Writer w = new_writer()
         props = self.properties_string.encode("utf-8")
         whole_number(len(props), 0x7FFF, "properties")
         w.put_u32(<uint32_t>whole_number(22 + len(self.body) + len(props), 0x7FFFFFFF, "body"))

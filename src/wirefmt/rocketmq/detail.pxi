@@ -1,11 +1,11 @@
 # RocketMQ commands and stored messages -> the column `detail`. Which fields they have, and their order:
-# wirefmt/spec/detail.py.
+# detail.py.
 #
 # Uses: cursor (Span), table, detail, rocketmq, rocketmq_table, rocketmq_columns (texts as UTF-8). Included by _core.pyx.
-from wirefmt.spec.detail import (
-    ROCKETMQ_OTHER_REQUEST as ROCKETMQ_OTHER_REQUEST_ROW, ROCKETMQ_OTHER_RESPONSE as ROCKETMQ_OTHER_RESPONSE_ROW,
-    ROCKETMQ_REQUEST as ROCKETMQ_REQUEST_ROWS, ROCKETMQ_RESPONSE as ROCKETMQ_RESPONSE_ROWS,
-    ROCKETMQ_STORED as ROCKETMQ_STORED_ROW,
+from wirefmt.rocketmq.detail import (
+    OTHER_REQUEST as ROCKETMQ_OTHER_REQUEST_ROW, OTHER_RESPONSE as ROCKETMQ_OTHER_RESPONSE_ROW,
+    REQUEST as ROCKETMQ_REQUEST_ROWS, RESPONSE as ROCKETMQ_RESPONSE_ROWS,
+    STORED as ROCKETMQ_STORED_ROW,
 )
 from wirefmt.rocketmq.spec import (
     RESPONSE_CODES as ROCKETMQ_RESPONSE_NAMES, TRANSACTION_STATES as ROCKETMQ_STATE_NAMES,
@@ -30,7 +30,7 @@ cdef enum RocketmqDetail:           # fields that are more than an entry of extF
 
 
 cdef enum:
-    ROCKETMQ_DETAIL_NAMES = 160     # at least as many as spec/detail.py names
+    ROCKETMQ_DETAIL_NAMES = 160     # at least as many as detail.py names
     ROCKETMQ_DETAIL_PROPERTIES = 4
     ROCKETMQ_DETAIL_MOST = 32       # fields of one form
     ROCKETMQ_RESPONSES = 96         # at least as many as have a name

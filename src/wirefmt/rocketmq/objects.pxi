@@ -136,7 +136,7 @@ cdef class RocketmqCommand:
 
     def __init__(self, *, code, flag=0, opaque=0, remark=None, ext_fields=None, header=None, body=b"",
                  language="PYTHON", version=ROCKETMQ_CURRENT_VERSION, serialize_type="JSON"):
-        cdef Writer w = Writer.__new__(Writer)
+        cdef Writer w = new_writer()
         cdef dict fields = command_fields(header, ext_fields)
         cdef size_t header_size
         # the Java code's map has 16 places at first; 256 if a hook has put a field into it before the header class does

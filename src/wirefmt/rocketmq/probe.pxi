@@ -919,7 +919,6 @@ cdef Protocol rocketmq_protocol():
     cdef Protocol row
     memset(&row, 0, sizeof(Protocol))
     row.name = ROCKETMQ_PROTOCOL_TEXT
-    row.ports = [9876, 10911, 10909, 0]
     row.sniff = rocketmq_sniff
     row.frame_size = rocketmq_frame_size_in
     row.plausible = rocketmq_plausible
@@ -930,3 +929,9 @@ cdef Protocol rocketmq_protocol():
     row.close = rocketmq_close
     row.fault_text = rocketmq_fault_text
     return row
+
+
+cdef Protocol ROCKETMQ_PROTOCOL = rocketmq_protocol()
+
+#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+PROTOCOL = protocol_capsule(&ROCKETMQ_PROTOCOL)

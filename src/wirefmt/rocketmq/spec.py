@@ -1298,6 +1298,11 @@ class Check(NamedTuple):
     lax: bool = False
     reply: int | None = None  # response code; None: the connection is closed without one
 
+    @property
+    def specs(self) -> dict[str, str]:
+        """Version -> section."""
+        return {"5": self.spec}
+
 
 SYSTEM_ERROR: Final = 1
 

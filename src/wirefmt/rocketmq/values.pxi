@@ -304,7 +304,7 @@ cdef str java_text(object value):
     cdef Writer w
     if value is None or isinstance(value, str):
         return value
-    w = Writer.__new__(Writer)
+    w = new_writer()
     write_java(w, value, 0, 0)
     return PyUnicode_DecodeUTF8(<const char*>w.p, <Py_ssize_t>w.size, NULL)
 
@@ -314,6 +314,6 @@ def rocketmq_encode_json(value, /, *, bint loose=False):
 
     loose: numbers as names are left bare, as name servers do for clients that did not ask for better (7.3).
     """
-    cdef Writer w = Writer.__new__(Writer)
+    cdef Writer w = new_writer()
     write_java(w, value, JAVA_SORTED | (JAVA_LOOSE if loose else 0), 0)
     return PyBytes_FromStringAndSize(<const char*>w.p, <Py_ssize_t>w.size)

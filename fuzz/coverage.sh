@@ -1,5 +1,5 @@
 #!/bin/sh
-# Which lines of the core's rooms the fuzz targets run: a build with gcov's counters, the seeds and what earlier runs have
+# Which lines of the rooms the fuzz targets run: a build with gcov's counters, the seeds and what earlier runs have
 # kept in fuzz/corpus (each input once), then mutations for as long as is said (seconds; default 60).
 #
 #   fuzz/coverage.sh [SECONDS] [arguments of fuzz/run.py]
@@ -24,24 +24,35 @@ find "$tree" -name '*.gcda' -delete
 
 cd "$tree"
 "$python" - <<'PYTHON'
-"""The core's C code with the lines of its rooms (emit_linenums), so that gcov counts those."""
+"""The C code of the compiled modules with the lines of their rooms (emit_linenums), so that gcov counts those."""
 import os, subprocess, sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from Cython.Build import cythonize
 from Cython.Compiler import Options
 from setuptools import Extension
 
 Options.emit_code_comments = False
+pages = sorted(Path("src").rglob("*.pyx"))
+names = [".".join(page.with_suffix("").parts[1:]) for page in pages]
 cythonize(
-    [Extension("wirefmt._core", ["src/wirefmt/_core.pyx"], include_dirs=["src/wirefmt/_core"])],
-    include_path=["src/wirefmt"], build_dir="c", emit_linenums=True, quiet=True,
+    [Extension(name, [str(page)]) for name, page in zip(names, pages)],
+    include_path=["src"], build_dir="c", emit_linenums=True, quiet=True,
 )
-made, out = "c/src/wirefmt/_core.c", "src/wirefmt/_core" + sysconfig.get_config_var("EXT_SUFFIX")
-if not os.path.exists(out) or os.path.getmtime(out) < os.path.getmtime(made):
-    flags = "-std=gnu11 -fno-strict-aliasing -O0 -g0 -w -fPIC -DWIREFMT_DEBUG=1 -DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION"
-    include = ["-Isrc/wirefmt/_core", "-I" + sysconfig.get_path("include")]
-    compiler = os.environ.get("CC", "gcc")
-    subprocess.run([compiler, *flags.split(), "--coverage", *include, "-c", made, "-o", "core.o"], check=True)
-    subprocess.run([compiler, "-shared", "--coverage", "core.o", "-o", out], check=True)
+flags = "-std=gnu11 -fno-strict-aliasing -O0 -g0 -w -fPIC -DWIREFMT_DEBUG=1 -DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION"
+include = "-I" + sysconfig.get_path("include")
+compiler = os.environ.get("CC", "gcc")
+
+
+def build(name, page):
+    made, out = "c" / page.with_suffix(".c"), page.with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
+    if not out.exists() or out.stat().st_mtime < made.stat().st_mtime:
+        subprocess.run([compiler, *flags.split(), "--coverage", include, "-c", made, "-o", f"{name}.o"], check=True)
+        subprocess.run([compiler, "-shared", "--coverage", f"{name}.o", "-o", out], check=True)
+
+
+with ThreadPoolExecutor(os.cpu_count()) as pool:
+    list(pool.map(build, names, pages))
 PYTHON
 cd "$root"
 export PYTHONPATH="$tree/src:$root/spark"

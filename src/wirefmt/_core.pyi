@@ -1,3 +1,4 @@
+
 """The typed face of the kernel, in the order of its rooms."""
 
 from collections.abc import Iterable, Sequence

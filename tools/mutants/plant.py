@@ -1,6 +1,6 @@
-"""Build the core with planted faults, all in one extension and all asleep: `WIREFMT_MUTANT=17` wakes number 17.
+"""Build the compiled modules with planted faults, all in one build and all asleep: `WIREFMT_MUTANT=17` wakes number 17.
 
-Cython parses the core; before anything else happens to its trees, an expression of a chosen site becomes
+Cython parses the sources; before anything else happens to its trees, an expression of a chosen site becomes
 `changed if MUTANT(17) else original`, and a call that frees becomes `if not MUTANT(17): call`. mutant.h has `MUTANT`;
 it notes besides which sites a run reaches.
 
@@ -23,10 +23,12 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +42,9 @@ BUILD = ROOT / "build" / "mutants"
 #: One site of so many is planted.
 SHARE = {"comparison": 40, "condition": 40, "bits": 8, "number": 16, "free": 2}
 #: Rooms that are written by tools/gen_tables.py.
-GENERATED = re.compile(r"(_table|amqp091_methods|table_columns)\.pxi$")
+GENERATED = re.compile(r"(?<!_core/)table\.pxi$|(columns|methods|_table)\.pxi$")
+#: What stands before the name of a room in the path of its file.
+PACKAGE = "src/wirefmt/"
 FREES = re.compile(r"free|free_\w+|\w+_(clear|drop\w*|free)|PyBuffer_Release|Py_X?DECREF")
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 #: Nodes with a scope of their own: not to be copied.
@@ -88,6 +92,7 @@ class Planter(TreeVisitor):
         super().__init__()
         self.sites: list[Site] = []
         self.seen: dict[str, int] = {}
+        self.numbers: dict[tuple[Any, ...], int | None] = {}  # by place
         self.all: dict[str, int] = dict.fromkeys(SHARE, 0)
         self.lines: dict[str, list[str]] = {}
         self.names: list[str] = []
@@ -161,9 +166,12 @@ class Planter(TreeVisitor):
         """The number of a new site; None: it is not among those chosen."""
         source, line, _ = node.pos
         path = str(source.filename)
-        room = Path(path).name
-        if GENERATED.search(path) or "_core" not in path:
+        if GENERATED.search(path) or PACKAGE not in path:
             return None
+        room = path.rpartition(PACKAGE)[2]
+        place = (room, node.pos[1:], kind, change)
+        if place in self.numbers:  # of a header, which several modules include
+            return self.numbers[place]
         if path not in self.lines:
             self.lines[path] = Path(path).read_text(encoding="utf-8").splitlines()
         text = self.lines[path][line - 1].strip()
@@ -173,8 +181,10 @@ class Planter(TreeVisitor):
         identifier = hashlib.sha256(f"{key} {count}".encode()).hexdigest()[:8]
         self.all[kind] += 1
         if int(identifier, 16) % SHARE[kind]:
+            self.numbers[place] = None
             return None
         self.sites.append(Site(identifier, room, function, line, kind, change, text))
+        self.numbers[place] = len(self.sites)
         return len(self.sites)
 
     def awake(self, pos: Any, number: int) -> Any:
@@ -264,36 +274,34 @@ def copy_sources() -> Path:
     return tree
 
 
+def compile_page(page: Path, sites: int) -> None:
+    """C code to a module beside its page."""
+    (made,) = (BUILD / "c").rglob(str(page.relative_to(BUILD).with_suffix(".c")))
+    out = page.with_name(page.stem + sysconfig.get_config_var("EXT_SUFFIX"))
+    command = ["gcc", "-std=gnu11", "-fno-strict-aliasing", "-O0", "-g0", "-w", "-fPIC", "-shared", "-DWIREFMT_DEBUG=1"]
+    command += [f"-DMUTANTS={sites + 1}", "-DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION"]
+    command += [f"-I{Path(__file__).parent}", f"-I{sysconfig.get_path('include')}", "-o", str(out), str(made)]
+    subprocess.run(command, check=True)
+
+
 def build() -> list[Site]:
     tree = copy_sources()
     planter = Planter()
     create = Pipeline.create_pipeline
     Pipeline.create_pipeline = lambda *args, **options: [planter, *create(*args, **options)]
     try:
+        pages = sorted(tree.rglob("*.pyx"))
         cythonize(
-            [Extension("wirefmt._core", [str(tree / "_core.pyx")], include_dirs=[str(tree / "_core")])],
-            include_path=[str(tree)],
+            [Extension(".".join(page.relative_to(tree.parent).with_suffix("").parts), [str(page)]) for page in pages],
+            include_path=[str(tree.parent)],
             build_dir=str(BUILD / "c"),
             force=True,
             quiet=True,
         )
     finally:
         Pipeline.create_pipeline = create
-    (made,) = (BUILD / "c").rglob("_core.c")
-    out = tree / ("_core" + sysconfig.get_config_var("EXT_SUFFIX"))
-    subprocess.run(
-        [
-            *("gcc", "-std=gnu11", "-fno-strict-aliasing", "-O0", "-g0", "-w", "-fPIC", "-shared"),
-            *(
-                "-DWIREFMT_DEBUG=1",
-                f"-DMUTANTS={len(planter.sites) + 1}",
-                "-DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION",
-            ),
-            *(f"-I{Path(__file__).parent}", f"-I{tree / '_core'}", f"-I{sysconfig.get_path('include')}"),
-            *("-o", str(out), str(made)),
-        ],
-        check=True,
-    )
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda page: compile_page(page, len(planter.sites)), pages))
     (BUILD / "sites.json").write_text(json.dumps([site._asdict() for site in planter.sites], indent=1))
     print(f"{len(planter.sites)} planted of {sum(planter.all.values())} sites: {planter.all}", file=sys.stderr)
     return planter.sites

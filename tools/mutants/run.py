@@ -95,9 +95,7 @@ class Runner:
         self.noticed_though_listed: list[tuple[dict[str, Any], str]] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        from wirefmt import _core
-
-        self.core = ctypes.CDLL(_core.__file__)
+        self.modules = [ctypes.CDLL(str(path)) for path in (BUILD / "src").rglob("*.so")]
         self.items = session.items
         numbers = [number for number, _ in self.sites]
         reach = self.baseline(session.items, numbers)
@@ -116,9 +114,10 @@ class Runner:
         print(f"{len(self.sites)} faults in {time.monotonic() - began:.0f} s", flush=True)
         return True
 
-    def reached(self) -> Any:
+    def reached(self) -> list[Any]:
+        """What mutant.h notes in each module."""
         size = max(number for number, _ in self.sites) + 1
-        return (ctypes.c_ubyte * size).in_dll(self.core, "wirefmt_reached")
+        return [(ctypes.c_ubyte * size).in_dll(module, "wirefmt_reached") for module in self.modules]
 
     def baseline(self, items: list[Any], numbers: list[int]) -> dict[int, list[tuple[float, int]]]:
         """Of each fault the tests that reach its site, as (seconds, place among the items)."""
@@ -126,7 +125,8 @@ class Runner:
         flags = self.reached()
         began = time.monotonic()
         for place, item in enumerate(items):
-            ctypes.memset(flags, 0, len(flags))
+            for module in flags:
+                ctypes.memset(module, 0, len(module))
             start = time.process_time()
             reports = run(item, items[place + 1] if place + 1 < len(items) else None)
             seconds = time.process_time() - start
@@ -136,7 +136,7 @@ class Runner:
                 continue
             if seconds < TEST_S:
                 for number in numbers:
-                    if flags[number]:
+                    if any(module[number] for module in flags):
                         reach[number].append((seconds, place))
         for number, site in self.sites:
             names = {place: items[place].nodeid for _, place in reach[number]}
@@ -173,7 +173,8 @@ class Runner:
         signal.alarm(HANG_S)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        ctypes.c_int.in_dll(self.core, "wirefmt_mutant").value = number
+        for module in self.modules:
+            ctypes.c_int.in_dll(module, "wirefmt_mutant").value = number
         os.environ["WIREFMT_MUTANT"] = str(number)
         end = time.process_time() + FAULT_S
         for place, (_, index) in enumerate(tests):

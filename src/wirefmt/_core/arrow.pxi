@@ -6,8 +6,6 @@
 #
 # A column that no row touches costs nothing per row: puts name their row, and the nulls between two puts are filled in
 # by the later one. What is all null at the end shares one buffer of zeros.
-#
-# Uses: cursor (Span), octets, utf8, secrets. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New

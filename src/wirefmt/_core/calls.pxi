@@ -11,5 +11,3 @@
 #         self.busy = False
 #
 # What runs a caller's code on purpose (taking a buffer, options) does so before begin_call.
-#
-# Uses: nothing. Included by _core.pyx.

@@ -12,8 +12,6 @@
 # A line has at most LINE_MAX octets, the last of them an ellipsis where it was cut. It is UTF-8, and holds no control
 # character whatever the message holds. A value is written as it is where that cannot be mistaken, else between quotes:
 # `\n`, `\"`, `\u202e`, and `\xff` for an octet that is not UTF-8. The work for a line is bounded, however long the values.
-#
-# Uses: arrow, table, table_columns, cursor (Span), utf8, words. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from libc.string cimport strlen
 

@@ -1,6 +1,4 @@
 # Fault -> exception, or text. The only room that raises DecodeError.
-#
-# Uses: status. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from libc.string cimport strlen, strstr
 

@@ -1,6 +1,4 @@
 # One framing loop for any protocol: octets in pieces of any size -> messages, each lying in one immutable block.
-#
-# Uses: status, faults, calls, message. Included by _core.pyx, before the protocols, which say what a frame is.
 
 
 cdef enum:

@@ -2,8 +2,6 @@
 #
 # A message holds the immutable block (bytes) that it was decoded from and decodes from it on first use. Message
 # classes have no common base: a freelist needs a class without one.
-#
-# Uses: words, seed, secrets. Included by _core.pyx.
 from cpython.object cimport PyObject, PyTypeObject, newfunc
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 

@@ -1,6 +1,4 @@
 # What a capture asks of a protocol: how a stream of one is known, framed, and put into the message table.
-#
-# Uses: status, table. Included by _core.pyx.
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 
 cdef const char* PROTOCOL_CAPSULE = "wirefmt.Protocol"

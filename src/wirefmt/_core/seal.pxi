@@ -12,8 +12,6 @@
 # call that sealing does not change; for a class that is looked up there is a Factory (message.pxi).
 #
 # Every module ends with `seal(globals())`.
-#
-# Uses: message.
 cdef extern from *:
     """
     typedef struct {

@@ -1,8 +1,6 @@
 # Which values are secret, and what stands for them where they are shown. The rule is spec/secrets.py.
 #
 # Columns ask is_secret_name() as they put an entry of a map (arrow.pxi), reprs show what hidden() makes of a value.
-#
-# Uses: secrets_table. Included by _core.pyx.
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 
 from types import MappingProxyType

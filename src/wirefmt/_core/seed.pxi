@@ -3,8 +3,6 @@
 #
 # Nothing that a user sees depends on them: flow identifiers, slices and the shuffle use a fixed hash (packets.pxi).
 # `TopicIndex` draws a key of its own for every index.
-#
-# Uses: nothing. Included by _core.pyx.
 import os
 
 cdef uint64_t[HASH_KEYS] HASH_KEY       # odd numbers

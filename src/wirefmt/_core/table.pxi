@@ -1,7 +1,5 @@
 # The message table: one row a protocol message. Here are the columns that every protocol shares; a protocol's columns
 # room fills the rest of the row. Names and types: wirefmt/spec/table.py.
-#
-# Uses: arrow, table_columns. Included by _core.pyx.
 from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
 
 

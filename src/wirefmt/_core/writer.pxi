@@ -1,6 +1,4 @@
 # Growable output for encoders. Lengths that come before what they measure are put in afterwards.
-#
-# Uses: be, varint, faults (EncodeError). Included by _core.pyx.
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact

@@ -2,9 +2,6 @@
 #
 # It stands on amqp091_parse and amqp091_fold, so it says what frames and the Assembler say. Only a body of several
 # frames is copied before it gets to its column.
-#
-# Uses: buffers, arrow, octets, message, amqp091, amqp091_table, amqp091_messages (secret arguments), amqp091_text,
-# amqp091_stream (options). Included by _core.pyx.
 from wirefmt.spec.table import AMQP091_BATCH as AMQP091_BATCH_COLUMNS
 
 

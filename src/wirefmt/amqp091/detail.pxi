@@ -1,7 +1,4 @@
 # AMQP 0.9.1 methods and contents -> the column `detail`. Which fields a method has, and their order: detail.py.
-#
-# Uses: secrets, be, octets, cursor (Span), table, detail, amqp091, amqp091_table, amqp091_text, amqp091_rows (names). Included by
-# _core.pyx.
 from wirefmt.amqp091.detail import KINDS as AMQP091_DETAIL_ROWS, CONTENT as AMQP091_CONTENT_ROW
 
 

@@ -4,8 +4,6 @@
 # There is one form of a frame: its octets. A constructor writes them and reads them back with amqp091_parse, so what
 # can be built is what can be decoded. Objects keep the block (bytes) they lie in and where in it their values begin;
 # strings and tables become objects when they are asked for.
-#
-# Uses: amqp091, amqp091_table, amqp091_values, octets, faults, writer, secrets, message. Included by _core.pyx.
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 

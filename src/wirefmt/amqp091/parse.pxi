@@ -7,8 +7,6 @@
 #
 # Lengths are always checked in full, tables to their last entry. What else is forbidden is a row of CHECKS, which says
 # whether LAX lets it pass with a note.
-#
-# Uses: be, status, cursor, utf8, octets, faults, amqp091_table. Included by _core.pyx.
 from wirefmt._core.octets cimport (
     Octets, add_octets, add_u8, add_u16, add_u32, add_u64, free_octets, extend_octets, octets_over,
 )

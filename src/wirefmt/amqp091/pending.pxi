@@ -1,7 +1,5 @@
 # Streams of AMQP 0.9.1: single frames, a Decoder of frames, and an Assembler that puts methods together with their
 # contents, which come in frames of their own and interleaved over channels.
-#
-# Uses: amqp091, amqp091_table, amqp091_values, amqp091_messages, octets, faults, message, framer. Included by _core.pyx.
 from wirefmt.amqp091.spec import BODY_MAX_DEFAULT as AMQP091_BODY_MAX_VALUE, FRAME_MAX_DEFAULT as AMQP091_FRAME_MAX_VALUE
 
 

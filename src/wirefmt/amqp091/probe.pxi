@@ -7,8 +7,6 @@
 #
 # Behind a hole contents may have lost their method: they are `partial` rows of kind `header` (with properties and body)
 # or `body`. In a direction without a hole such frames are faults of the sender, and their rows `malformed`.
-#
-# Uses: be, status, octets, faults, table, protocol, amqp091, amqp091_rows, amqp091_detail. Included by _core.pyx.
 
 cdef enum:
     AMQP091_CONTENTS_MAX = 256      # contents under way in one direction; the oldest makes room for one more

@@ -2,9 +2,6 @@
 #
 # Which column takes what: arguments and properties by name (AMQP091_COMMON has those of the common columns, the amqp091
 # struct all others); the destination by put_destination; `attempts` from RabbitMQ's header x-delivery-count.
-#
-# Uses: arrow, table, amqp091, amqp091_table, amqp091_messages (secret arguments), amqp091_text, amqp091_columns (names of
-# methods). Included by _core.pyx.
 from wirefmt.spec.table import AMQP091_FIELDS as AMQP091_STRUCT_FIELDS, AMQP091_OPERATIONS as AMQP091_OPERATION_ROWS
 
 

@@ -1,8 +1,6 @@
 # Field values of AMQP 0.9.1 as text, for columns: strings as they are, numbers in digits, tables and arrays as JSON.
 #
 # Octets that are no text are shown in hexadecimal, as in all columns (text_or_hex).
-#
-# Uses: floats, octets, utf8, secrets, arrow, amqp091, amqp091_table. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from wirefmt._core.floats cimport FLOAT_ROOM, write_float
 

@@ -1,7 +1,5 @@
 # Field values of AMQP 0.9.1 as Python objects, both ways: tables and arrays that keep their octets and make objects
 # of what is asked for, and the types that say which letter a value is written with.
-#
-# Uses: be, octets, writer, message, faults, amqp091, amqp091_table. Included by _core.pyx.
 from cpython.dict cimport PyDict_CheckExact, PyDict_Contains, PyDict_SetItem
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_FromDouble
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM

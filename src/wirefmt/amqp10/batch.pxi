@@ -1,9 +1,6 @@
 # AMQP 1.0 frames of one direction -> columns: decode_batch. Transfers are joined, sections of messages decoded.
 #
 # It stands on amqp10_parse, amqp10_join and amqp10_parse_message, so it says what the objects say.
-#
-# Uses: status, cursor, octets, arrow, table_columns, amqp10_table, amqp10_types, amqp10, amqp10_deliveries, amqp10_text,
-# buffers, amqp10_values (take_amqp10_options, secret fields). Included by _core.pyx.
 from wirefmt.spec.table import AMQP10_BATCH as AMQP10_BATCH_COLUMNS
 
 

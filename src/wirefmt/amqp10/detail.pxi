@@ -1,8 +1,5 @@
 # AMQP 1.0 frames and messages -> the column `detail`. Which fields a performative has, and their order:
 # detail.py.
-#
-# Uses: octets, cursor (Span), table, detail, amqp10, amqp10_types, amqp10_table, amqp10_text, amqp10_columns (names),
-# amqp10_rows (names). Included by _core.pyx.
 from wirefmt.amqp10.spec import SASL_CODES as AMQP10_SASL_CODE_NAMES
 from wirefmt.amqp10.detail import KINDS as AMQP10_DETAIL_ROWS, MESSAGE as AMQP10_MESSAGE_ROW
 

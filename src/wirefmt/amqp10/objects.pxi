@@ -3,9 +3,6 @@
 # There is one form of each: its octets. A constructor writes them and reads them back as STRICT does, so what can be
 # built is what can be decoded, and encode() hands out octets that exist. Fields, sections, lists and maps become objects
 # when they are asked for. The classes of composite types get their attributes from the tables (amqp10_add_composite).
-#
-# Uses: be, status, cursor, octets, faults, calls, writer, message, framer, amqp10_table, amqp10_types, amqp10_write, amqp10,
-# amqp10_deliveries, amqp10_scalars and amqp10_values. Included by _core.pyx.
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 

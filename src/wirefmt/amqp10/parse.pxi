@@ -6,8 +6,6 @@
 # One engine reads every composite type: performatives, SASL frames, sections, delivery states, sources and targets are
 # rows of amqp10_shapes, their fields rows of amqp10_fields. What a specification forbids beyond structure is a rule of
 # the CHECKS table; LAX notes those that it may let pass (docs/amqp10.md says who made each necessary).
-#
-# Uses: be, status, cursor, amqp10_table, amqp10_types. Included by _core.pyx.
 
 
 cdef enum Amqp10Kind:

@@ -2,8 +2,6 @@
 #
 # A delivery in one transfer is not copied. Of one in several the first transfer is kept as a frame without its payload,
 # and the payloads are collected; memory and number of unfinished deliveries are bounded by the caller.
-#
-# Uses: be, status, cursor, octets, amqp10_table, amqp10_types, amqp10. Included by _core.pyx.
 
 from wirefmt._core.octets cimport Octets, add_octets, free_octets
 

@@ -10,9 +10,6 @@
 # Behind a hole a delivery may have lost its first transfers. Later ones may repeat its delivery-id, so what tells is that
 # their payload does not begin with a section of a message; such a delivery is a `partial` row without a message. One that
 # stops has the sections that are whole, and what there is of its data.
-#
-# Uses: be, status, octets, seed, faults, table, protocol, amqp10, amqp10_rows, detail,
-# amqp10_detail. Included by _core.pyx.
 
 cdef enum:
     AMQP10_DELIVERIES_MAX = 256     # unfinished in one direction; the oldest makes room for one more

@@ -3,9 +3,6 @@
 #
 # Fields go to columns by name: AMQP10_COMMON has those of the common columns, the amqp10 struct all others. What is made
 # of several octets otherwise (sources, targets, delivery states, errors) is written out below.
-#
-# Uses: octets, arrow, table, amqp10, amqp10_types, amqp10_table, amqp10_values (secret fields), amqp10_text, amqp10_columns
-# (names). Included by _core.pyx.
 from wirefmt.spec.table import AMQP10_FIELDS as AMQP10_STRUCT_FIELDS, AMQP10_OPERATIONS as AMQP10_OPERATION_ROWS
 
 

@@ -3,8 +3,6 @@
 #     null None          boolean bool        long int       the other integers UByte ... Int (subclasses of int)
 #     double float       float Float         char Char      timestamp Timestamp (int, milliseconds since 1970)
 #     binary bytes       string str          symbol Symbol  uuid uuid.UUID      decimals Decimal32 ... (bytes)
-#
-# Uses: octets, faults, writer, message, amqp10_table, amqp10_types, amqp10_write. Included by _core.pyx.
 from cpython.long cimport PyLong_FromLongLong, PyLong_FromUnsignedLongLong
 
 from datetime import datetime, timedelta, timezone

@@ -5,8 +5,6 @@
 # list, map, array or described value is an array of pairs, [[key, value], ...], not an object. And what the head of an array
 # says once is written once: the descriptor of its elements ({"descriptor": ..., "values": [...]}), and elements that take no
 # octets ({"repeat": n, "of": ...}).
-#
-# Uses: be, floats, utf8, octets, cursor, secrets, arrow, amqp10_table, amqp10_types, amqp10. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from wirefmt._core.floats cimport FLOAT_ROOM, write_float
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, extend_octets, free_octets, octets_over

@@ -7,8 +7,6 @@
 # that takes a constructor takes where its content is as well.
 #
 # Nothing here makes Python objects or allocates, but for maps of many keys, which are sorted to find equal ones.
-#
-# Uses: be, status, cursor, utf8, words, amqp10_table. Included by _core.pyx.
 from libc.stdlib cimport qsort
 
 

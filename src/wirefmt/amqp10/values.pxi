@@ -3,9 +3,6 @@
 #
 # List, Map, Array, Described and the composites keep the octets they lie in: what they hold becomes objects when it is
 # asked for, and they are written again as they were. What Python calls list, tuple and dict is taken where values go in.
-#
-# Uses: status, cursor, octets, faults, writer, message, amqp10_table, amqp10_types, amqp10_write, amqp10,
-# amqp10_scalars. Included by _core.pyx.
 from cpython.dict cimport PyDict_GetItemWithError, PyDict_SetItem
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, free_octets, octets_over
 

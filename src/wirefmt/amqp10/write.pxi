@@ -6,8 +6,6 @@
 #     mark = amqp10_open(o); amqp10_add_symbol(o, ...); amqp10_add_uint(o, 5); amqp10_close(o, mark, AMQP10_CODE_MAP8, 2)
 #
 # Running out of memory, and sizes that 32 bits cannot say, make the octets `failed`: ask once, at the end.
-#
-# Uses: be, octets, cursor, amqp10_table, amqp10_types. Included by _core.pyx.
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, add_u16, add_u32, add_u64, extend_octets
 
 

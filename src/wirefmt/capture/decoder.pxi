@@ -8,8 +8,6 @@
 #
 # A batch that is full is handed over at once, also in the midst of a packet: see deferred.pxi. So every event, and every
 # loop that puts rows, stops when the batch is full and is continued by `resume`. Rows do not depend on where that is.
-#
-# Uses: pcapfile, packets, reassembly, websocket, unpack, deferred; of the kernel buffers, calls, table, protocol.
 from importlib import import_module
 
 from wirefmt.errors import suggest

@@ -3,8 +3,6 @@
 # One packet may complete any number of messages: behind a gap that it fills, in a compressed stream, at the end of a
 # flow. When the batch is full, what is left of the packet's work is kept here, in order, and done before the next packet.
 # What waits holds copies of octets of that packet, and octets that were stored out of order: it is bounded as they are.
-#
-# Uses: reassembly (Flow, Mark). Included by _core.pyx.
 
 cdef enum DeferredKind:
     DEFERRED_OCTETS = 0         # the next octets of a direction

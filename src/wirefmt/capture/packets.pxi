@@ -10,8 +10,6 @@
 # also where it says more than the frame had: then the frame was cut when it was captured.
 # Checksums are not looked at: captures of one's own traffic are taken before the card fills them in.
 # Not read: IEEE 802.11, Token Ring, USB, encrypted (ESP) and compressed headers.
-#
-# Uses: be, seed, buffers, calls, pcapfile (PacketRecord). Included by _core.pyx.
 
 cdef extern from "<arpa/inet.h>" nogil:
     const char* inet_ntop(int family, const void* address, char* out, unsigned int room)

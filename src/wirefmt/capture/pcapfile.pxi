@@ -7,8 +7,6 @@
 # A record that cannot be right is a fault, not the end: the parser looks for the next place where records chain on
 # for longer than any packet could imitate them, and goes on there. The same search finds the first record
 # of a byte range (`chain_start`).
-#
-# Uses: be, buffers, calls. Included by _core.pyx.
 from libc.stdint cimport INT64_MAX
 
 from wirefmt.spec.captures import FORMATS as CAPTURE_FORMATS

@@ -22,8 +22,6 @@
 # Memory: `buffered` counts all that flows make us remember, here and in the consumer: a Flow, its stored pieces with what
 # describes them, and whatever the consumer counts to it. Where it passes max_buffered, whoever stores octets gives up
 # first (`store` its gap); if it is still passed when the packet is done, the flows longest silent end (`relieve`).
-#
-# Uses: be, octets, calls, packets. Included by _core.pyx.
 from wirefmt._core.octets cimport BLOCK_OCTETS
 
 cdef enum:

@@ -1,7 +1,5 @@
 # Captures -> the packets table: what one task reads for another to put together. And where records begin in the midst
 # of a file.
-#
-# Uses: buffers, calls, arrow, pcapfile, packets. Included by _core.pyx.
 from wirefmt.spec.packets import COLUMNS as PACKET_TABLE_COLUMNS
 
 

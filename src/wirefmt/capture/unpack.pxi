@@ -2,8 +2,6 @@
 # objects that a direction of a flow holds.
 #
 # Snappy framing format: https://github.com/google/snappy/blob/main/framing_format.txt
-#
-# Uses: protocol (Carrier). Included by _core.pyx.
 import zlib
 
 cdef enum:

@@ -1,7 +1,5 @@
 # WebSocket as a carrier: the handshake's headers and the frames of one direction, payload out. RFC 6455.
 # Knows no protocol. Payload is handed out piece by piece, masked as it lies in the stream; `unmask` copies it.
-#
-# Uses: be. Included by _core.pyx.
 
 cdef enum:
     WS_HEAD_MAX = 14            # octets of a frame's header: 2, 8 of length, 4 of mask

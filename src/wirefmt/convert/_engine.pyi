@@ -1,3 +1,4 @@
+
 """The typed face of the conversions, in the order of its rooms."""
 
 from collections.abc import Callable, Iterable

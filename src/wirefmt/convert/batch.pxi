@@ -1,8 +1,5 @@
 # Conversions of many messages: a column of octets in, a Batch of columns out. And the one form in which a message of
 # AMQP 0.9.1 is a single string of octets: its content header and its body, as frames.
-#
-# Uses: be, status, cursor, varint, octets, buffers, arrow, faults, amqp091, mqtt, mqtt_table, convert_rules, convert_state,
-# convert, convert_read, convert_write, convert_messages. Included by _core.pyx.
 from wirefmt.spec.table import CONVERTED_FIELDS
 
 

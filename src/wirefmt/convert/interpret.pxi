@@ -6,9 +6,6 @@
 # source: six directions are three readers, three writers and tables.
 #
 # Values are views into the message, or into memory that the Converter has until it is closed. No Python object is made.
-#
-# Uses: be, status, cursor, octets, amqp091, amqp10_table, amqp10_types, amqp10, amqp10_write, mqtt_table, convert_rules,
-# convert_state, convert_values. Included by _core.pyx.
 
 
 # ------------------------------------------------------------------------------------------------ rows

@@ -1,8 +1,4 @@
 # Conversions as Python calls: octets in, octets out. What a broker adds on delivery is merged in between reader and writer.
-#
-# Uses: be, cursor, octets, writer, message, faults, amqp091, amqp091_values, amqp10_table, amqp10_types, amqp10,
-# amqp10_write, mqtt, mqtt_table, convert_rules, convert_state, convert_values, convert, convert_read, convert_write.
-# Included by _core.pyx.
 from wirefmt.errors import ConversionError
 
 

@@ -2,9 +2,6 @@
 #
 # What a field's row makes of the order: correlation_id comes before message_id, annotations before properties, and what
 # becomes a header from elsewhere before headers, because RabbitMQ writes them so.
-#
-# Uses: be, status, cursor, varint, amqp091, amqp10_table, amqp10_types, amqp10, mqtt_table, mqtt, convert_rules,
-# convert_state, convert_values, convert. Included by _core.pyx.
 
 
 cdef enum:

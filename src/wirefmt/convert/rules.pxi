@@ -5,8 +5,6 @@
 # chains of their own, by type alone.
 #
 # Names below are the vocabulary of the rows. Their order is that of the enumerations; a test compares the two.
-#
-# Uses: be, status, cursor. Included by _core.pyx.
 
 
 cdef enum ConvertProtocol:

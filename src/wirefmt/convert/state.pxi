@@ -1,6 +1,4 @@
 # What a conversion knows while it is under way; notes; and the conditions of rows.
-#
-# Uses: be, status, cursor, utf8, octets, words, amqp091, amqp10_types, convert_rules. Included by _core.pyx.
 from libc.string cimport memchr, strchr, strlen
 
 

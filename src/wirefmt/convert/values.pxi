@@ -1,8 +1,5 @@
 # Values within headers, annotations and properties, from one protocol's types into another's by the rows of types; as text;
 # and AMQP 1.0 values written anew. Lists and maps go as deep as their protocol's decoder lets them.
-#
-# Uses: be, cursor, utf8, octets, floats, message (is_ascii), amqp091, amqp10_table, amqp10_types, amqp10, amqp10_write,
-# convert_rules, convert_state. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from wirefmt._core.floats cimport SCIENTIFIC_ROOM, write_scientific
 

@@ -1,7 +1,4 @@
 # Writers of conversions: what the rows have put into a Converter, as octets of the target's protocol.
-#
-# Uses: be, cursor, varint, octets, amqp091, amqp10_table, amqp10_types, amqp10, amqp10_write, mqtt_table, convert_rules,
-# convert_state, convert_values. Included by _core.pyx.
 
 
 # ------------------------------------------------------------------------------------------------ keys come once

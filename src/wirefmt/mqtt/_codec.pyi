@@ -1,3 +1,4 @@
+
 """The typed face of the codec of MQTT, in the order of its rooms."""
 
 import sys

@@ -44,8 +44,10 @@ include "parse.pxi"
 include "objects.pxi"
 # topic names, filters, matching, the index
 include "topics.pxi"
-# MqttPacket -> columns
+# MqttPacket -> rows of the message table
 include "rows.pxi"
+# ... decode_batch
+include "batch.pxi"
 # ... -> one line
 include "detail.pxi"
 # what captures ask of it

@@ -1,6 +1,4 @@
 # MQTT packets -> the column `detail`. Which fields a packet has, and their order: detail.py.
-#
-# Uses: be, cursor (Span), table, detail, mqtt, mqtt_table, mqtt_columns (aliases, properties, names). Included by _core.pyx.
 from wirefmt.mqtt.detail import KINDS as MQTT_DETAIL_ROWS
 from wirefmt.mqtt.spec import CONNACK_RETURN_CODES, REASON_CODES, SUBACK_RETURN_CODES
 

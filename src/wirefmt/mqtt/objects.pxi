@@ -3,8 +3,6 @@
 # There is one form of a packet: its octets. A constructor writes them and reads them back with mqtt_parse, so what
 # can be built is what can be decoded, a packet is checked in one place, and encode() hands out octets that exist.
 # Objects keep the block (bytes) they lie in; strings, properties and lists become objects when they are asked for.
-#
-# Uses: mqtt, mqtt_table, faults, writer, secrets, message, framer. Included by _core.pyx.
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.object cimport PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM

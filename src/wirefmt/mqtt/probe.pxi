@@ -1,6 +1,4 @@
 # MQTT in captures: how a stream of it is known, framed, and put into the message table.
-#
-# Uses: be, status, varint, utf8, faults, table, protocol, mqtt, mqtt_columns, mqtt_detail. Included by _core.pyx.
 
 cdef enum:
     MQTT_PART_MAX = 4096        # octets: what is not PUBLISH and claims to be larger is no packet boundary

@@ -1,5 +1,5 @@
 # MQTT topic names and filters as octets: the rules of MQTT 5.0 sections 4.7 and 4.8, MQTT 3.1.1 section 4.7 and
-# MQTT 3.1 appendix A, and matching. Header-only, nogil. Uses: cursor (Span).
+# MQTT 3.1 appendix A, and matching. Header-only, nogil.
 #
 # Nothing here looks at UTF-8 or U+0000: a packet's strings are checked as strings before they are checked as topics.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

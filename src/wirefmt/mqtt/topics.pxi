@@ -2,8 +2,6 @@
 #
 # MQTT 5.0 sections 4.7, 4.8.2 (https://docs.oasis-open.org/mqtt/mqtt/v5.0/mqtt-v5.0.html),
 # MQTT 3.1.1 section 4.7, MQTT 3.1 appendix A. The rules themselves are octet checks in topics.pxd.
-#
-# Uses: topics, utf8. Included by _core.pyx.
 cimport cython
 from cpython.dict cimport PyDict_Next
 from cpython.object cimport PyObject

@@ -1,3 +1,4 @@
+
 """The typed face of the codec of NSQ, in the order of its rooms."""
 
 from collections.abc import Iterable, Mapping

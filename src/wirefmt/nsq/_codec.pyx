@@ -40,8 +40,10 @@ include "json.pxi"
 include "parse.pxi"
 # commands and frames as Python objects, encoders
 include "objects.pxi"
-# NsqUnit -> columns
+# NsqUnit -> rows of the message table
 include "rows.pxi"
+# ... decode_batch
+include "batch.pxi"
 # ... -> one line
 include "detail.pxi"
 # what captures ask of it

@@ -1,7 +1,4 @@
 # NSQ commands and frames -> the column `detail`. Which fields they have, and their order: detail.py.
-#
-# Uses: cursor (Span), table, detail, nsq, nsq_json, nsq_table, nsq_columns (members, names, the connection). Included by
-# _core.pyx.
 from wirefmt.nsq.detail import KINDS as NSQ_DETAIL_ROWS, ANSWER as NSQ_ANSWER_ROW
 
 

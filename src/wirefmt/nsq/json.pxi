@@ -3,8 +3,6 @@
 #
 # What nsqd adds (Go's encoding/json): names match whatever their case, the last of equal names counts, null changes
 # nothing, a number for an integer has neither fraction nor exponent.
-#
-# Uses: cursor (Span), nsq_table. Included by _core.pyx.
 
 cdef enum:
     NSQ_JSON_DEPTH = 64             # arrays and objects within each other

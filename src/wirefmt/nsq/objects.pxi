@@ -3,8 +3,6 @@
 # There is one form of a command or frame: its octets. A constructor writes them and reads them back with nsq_parse, so
 # what can be built is what can be decoded. Objects keep the block (bytes) they lie in; all else becomes Python objects
 # when it is asked for.
-#
-# Uses: nsq, nsq_json, nsq_table, faults, writer, secrets, message, framer. Included by _core.pyx.
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 from collections.abc import Mapping

@@ -9,8 +9,6 @@
 #     4  i32  frame type               16  u16  attempts
 #     8       data                     18  [16] message id
 #                                      34       body
-#
-# Uses: be, status, cursor, faults, nsq_table, nsq_json. Included by _core.pyx.
 from libc.string cimport memchr
 
 

@@ -1,8 +1,6 @@
 # NSQ in captures: how its streams are known, framed, and put into the message table.
 #
 # Behind the answer to IDENTIFY a stream may go on compressed or under TLS; `nsq_carrier` says so, and capture.pxi unpacks.
-#
-# Uses: be, status, faults, table, protocol, nsq, nsq_columns, nsq_detail. Included by _core.pyx.
 
 cdef enum:
     NSQ_SEARCH_MAX = 1 << 18    # octets: the largest frame the search for a boundary waits for

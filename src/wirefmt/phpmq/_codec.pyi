@@ -1,3 +1,4 @@
+
 """The typed face of the codec of PHPMQ, in the order of its rooms."""
 
 from collections.abc import Iterable

@@ -31,8 +31,10 @@ from wirefmt.strictness import Note
 include "parse.pxi"
 # the messages as Python objects, encoders
 include "objects.pxi"
-# PhpmqMessage -> columns
+# PhpmqMessage -> rows of the message table
 include "rows.pxi"
+# ... decode_batch
+include "batch.pxi"
 # ... -> one line
 include "detail.pxi"
 # what captures ask of it

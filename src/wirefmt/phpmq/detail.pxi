@@ -1,6 +1,4 @@
 # PHPMQ messages -> the column `detail`. Which fields a message has, and their order: detail.py.
-#
-# Uses: cursor (Span), table, detail, phpmq, phpmq_table, phpmq_columns (types of messages). Included by _core.pyx.
 from wirefmt.phpmq.detail import KINDS as PHPMQ_DETAIL_ROWS
 
 

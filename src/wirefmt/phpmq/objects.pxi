@@ -3,8 +3,6 @@
 # There is one form of a message: its octets. A constructor writes them and reads them back with phpmq_parse, so what can
 # be built is what can be decoded. Objects keep the block (bytes) they lie in; all else becomes Python objects when it
 # is asked for.
-#
-# Uses: phpmq, phpmq_table, faults, writer, message, framer. Included by _core.pyx.
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 

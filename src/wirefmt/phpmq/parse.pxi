@@ -7,8 +7,6 @@
 #
 # How many packets there are is what the wire says. LAX takes the form with line breaks that the README prints, and
 # numbers as PHP casts them.
-#
-# Uses: status, cursor (Span), faults, phpmq_table. Included by _core.pyx.
 
 cdef enum:
     PHPMQ_LENGTH_MAX = 0xFFFFFFFF   # octets of a message, whatever the caller's limit is

@@ -2,8 +2,6 @@
 #
 # No port is registered, and what runs on the sample configuration's (9100) is nearly always something else: streams are
 # known by their first octets, or by decode_as.
-#
-# Uses: status, faults, table, protocol, phpmq, phpmq_columns, phpmq_detail. Included by _core.pyx.
 
 cdef enum:
     PHPMQ_SEARCH_MAX = 1 << 18  # octets: the largest message the search for a boundary waits for

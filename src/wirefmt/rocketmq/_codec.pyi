@@ -1,3 +1,4 @@
+
 """The typed face of the codec of RocketMQ, in the order of its rooms."""
 
 import sys

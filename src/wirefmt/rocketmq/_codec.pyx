@@ -51,6 +51,8 @@ include "objects.pxi"
 include "batch.pxi"
 # ... -> one line
 include "detail.pxi"
+# RocketmqFrame -> rows of the message table; requests that wait for their response
+include "rows.pxi"
 # what captures ask of it
 include "probe.pxi"
 

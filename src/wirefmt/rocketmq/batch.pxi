@@ -1,8 +1,6 @@
 # RocketMQ frames -> columns: decode_batch for one stream, and what rows of the message table share with it.
 #
 # Both stand on rocketmq_parse, so they say what the objects say.
-#
-# Uses: buffers, secrets, arrow, rocketmq, rocketmq_table, rocketmq_values (texts that are no plain text). Included by _core.pyx.
 from wirefmt.rocketmq.spec import LANGUAGES as ROCKETMQ_LANGUAGE_NAMES
 from wirefmt.spec.table import ROCKETMQ_BATCH as ROCKETMQ_BATCH_COLUMNS
 

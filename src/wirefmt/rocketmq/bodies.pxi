@@ -2,8 +2,6 @@
 # message ids (8); what POP says in texts (6).
 #
 # A stored message is its octets, as in the real reader's order of fields; a constructor writes them and reads them back.
-#
-# Uses: rocketmq, rocketmq_values, rocketmq_headers, faults, writer, secrets, message. Included by _core.pyx.
 import socket
 import zlib
 

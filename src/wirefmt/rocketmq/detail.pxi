@@ -1,7 +1,5 @@
 # RocketMQ commands and stored messages -> the column `detail`. Which fields they have, and their order:
 # detail.py.
-#
-# Uses: cursor (Span), table, detail, rocketmq, rocketmq_table, rocketmq_columns (texts as UTF-8). Included by _core.pyx.
 from wirefmt.rocketmq.detail import (
     OTHER_REQUEST as ROCKETMQ_OTHER_REQUEST_ROW, OTHER_RESPONSE as ROCKETMQ_OTHER_RESPONSE_ROW,
     REQUEST as ROCKETMQ_REQUEST_ROWS, RESPONSE as ROCKETMQ_RESPONSE_ROWS,

@@ -1,7 +1,5 @@
 # RocketMQ's JSON bodies as Python objects: heartbeats, routes, queues to lock (7.3). A class for each row of BODIES in
 # wirefmt/spec/rocketmq.py.
-#
-# Uses: rocketmq, rocketmq_values, rocketmq_headers (names, numbers), faults, secrets, message. Included by _core.pyx.
 from wirefmt.rocketmq.spec import BODIES as ROCKETMQ_BODY_ROWS
 
 

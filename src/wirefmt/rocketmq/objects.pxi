@@ -1,9 +1,6 @@
 # RemotingCommand, RocketMQ's one kind of frame, as a Python object; its encoder in both header forms, and the Decoder.
 #
 # There is one form of a command: its octets. A constructor writes them and reads them back with rocketmq_parse.
-#
-# Uses: rocketmq, rocketmq_values, rocketmq_headers, rocketmq_json, faults, writer, secrets, message, framer. Included by
-# _core.pyx.
 import base64
 import hashlib
 import hmac

@@ -9,8 +9,6 @@
 #   offset 5  3 octets  H: octets of the header
 #   offset 8  H octets  header
 #   then      L - 4 - H body
-#
-# Uses: be, cursor, status, utf8, faults, secrets, message, rocketmq_table. Included by _core.pyx.
 
 cdef enum RocketmqSerializeType:
     ROCKETMQ_JSON = 0

@@ -1,7 +1,5 @@
 # RocketMQ's texts and its JSON as Python values, and Python values as the Java code writes them: fastjson's escapes,
 # members of objects in the order of a Java HashMap.
-#
-# Uses: rocketmq, faults, writer, message. Included by _core.pyx.
 from cpython.memoryview cimport PyMemoryView_FromObject
 from decimal import Decimal
 from types import MappingProxyType

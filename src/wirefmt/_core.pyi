@@ -1,4 +1,3 @@
-
 """The typed face of the kernel, in the order of its rooms."""
 
 from collections.abc import Iterable, Sequence

@@ -6,25 +6,15 @@ A module made of rooms; this page is its table of contents, and a room uses only
 (be, status, cursor, octets, varint, utf8, words, floats). `_core.pxd` is what other modules see.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport (
-    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
-)
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memchr, memcmp, memcpy, memmove, memset
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy, memmove, memset
 
-from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
-from wirefmt._core.cursor cimport (
-    Cursor, Span, cursor_over, left, read_span, read_u8, read_u16,
-)
-from wirefmt._core.status cimport (
-    Fault, LIMIT, MALFORMED, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault,
-)
-from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8, is_utf8
-from wirefmt._core.varint cimport (
-    VARINT_MAX, VARINT_SHORT, VARINT_TOO_LONG, read_varint, store_varint, varint_size,
-)
-from wirefmt._core.words cimport hash_octets, is_ascii, mix, same_octets
+from wirefmt._core.cursor cimport Span
+from wirefmt._core.status cimport Fault, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault
+from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_utf8
+from wirefmt._core.varint cimport VARINT_MAX, store_varint, varint_size
+from wirefmt._core.words cimport is_ascii
 
 # Fault -> exception; the only room that raises DecodeError
 include "_core/faults.pxi"

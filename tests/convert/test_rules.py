@@ -7,7 +7,6 @@ import json
 import pytest
 
 from lib.convert_vectors import VECTORS, cases, octets
-from wirefmt import _core
 from wirefmt.convert import DIALECTS, TABLES, convert, tables_of
 from wirefmt.convert import _engine as convert_engine
 from wirefmt.convert.rules import row as words

@@ -20,7 +20,9 @@ import numpy as np
 import pytest
 
 from lib.wire import Tcp, pcap
-from wirefmt import _core, amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
+from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
+from wirefmt.capture import _engine as capture_engine
+from wirefmt.convert import _engine as convert_engine
 from wirefmt.convert.dialects import compiled
 from wirefmt.errors import WireError
 

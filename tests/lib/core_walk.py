@@ -34,14 +34,15 @@ AT = "nothing"
 
 
 #: Modules of Python's whose classes the core imports; all others are the core's, whatever module they are shown in.
-IMPORTED = ("wirefmt.errors", "wirefmt.framing", "wirefmt.strictness", "wirefmt.spec.")
+IMPORTED = ("wirefmt.errors", "wirefmt.framing", "wirefmt.protocols", "wirefmt.strictness", "wirefmt.spec.")
 
 
 def classes() -> list[type]:
     """Those of the core, and those that Python made of them, named or not."""
     found = {
         c for c in NAMES.values()
-        if isinstance(c, type) and c.__module__.startswith("wirefmt.") and not c.__module__.startswith(IMPORTED)
+        if isinstance(c, type) and c.__module__.startswith("wirefmt.")
+        and not c.__module__.startswith(IMPORTED) and not c.__module__.endswith(".spec")
     }  # fmt: skip
     new = set(found)
     while new:

@@ -1,154 +1,127 @@
-"""The arrows of docs/design.md: a room uses only what stands above it; protocols do not know each other;
-`spec <- _core <- {faces, capture} <- {cli, spark}`; spark/ and the command line use public names only."""
+"""The arrows of docs/design.md that neither the compiler nor the import system keeps: the kernel knows no protocol, protocols
+do not know each other, captures know protocols by the registry alone, every package has rooms of the same names; spark/ and
+the command line use public names only."""
 
 from __future__ import annotations
 
 import ast
 import re
-from functools import cache
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from lib.compiled import NAMES
 from lib.paths import ROOT
+from wirefmt.protocols import PROTOCOLS
 
-PACKAGE = ROOT / "src" / "wirefmt"
-CORE = PACKAGE / "_core"
-
-#: A protocol's rooms begin with its name.
-PROTOCOLS = ("mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq")
-
-
-# ---- rooms of the core
-
-
-def rooms() -> list[str]:
-    """The contents page: included rooms, in order."""
-    return re.findall(r'^include "_core/(\w+)\.pxi"', (PACKAGE / "_core.pyx").read_text(), re.M)
-
-
-def leaves() -> list[str]:
-    return sorted(p.stem for p in CORE.glob("*.pxd") if p.stem != "__init__")
-
-
-@cache
-def text_of(room: str) -> str:
-    path = CORE / f"{room}.pxi"
-    return (path if path.exists() else CORE / f"{room}.pxd").read_text()
+SRC = ROOT / "src"
+PACKAGE = SRC / "wirefmt"
+SHARED = {"wirefmt._core", "wirefmt.errors", "wirefmt.framing", "wirefmt.spec", "wirefmt.strictness"}
+#: Rooms of a codec: every one has the first, and no other names than these.
+EVERY_CODEC = {"table", "columns", "parse", "objects", "rows", "batch", "detail", "probe"}
+SOME_CODECS = {
+    "pending",
+    "values",
+    "text",
+    "types",
+    "scalars",
+    "write",
+    "methods",
+    "headers",
+    "bodies",
+    "json",
+    "topics",
+}
 
 
-def code_of(room: str) -> str:
+def code_of(path: Path) -> str:
     """Without comments, strings and docstrings."""
-    text = re.sub(r'"""(?:.|\n)*?"""', '""', text_of(room))
-    return "\n".join(
-        re.sub(r"#.*", "", re.sub(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", '""', line))
-        for line in text.split("\n")
-    )
+    text = re.sub(r'"""(?:.|\n)*?"""', '""', path.read_text())
+    return re.sub(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|#.*", '""', text)
 
 
-@cache
-def defined_in(room: str) -> frozenset[str]:
-    """Names that a room gives to others: functions, classes, structs, enums and their values, module variables."""
-    code = code_of(room)
-    names = set(re.findall(r"^(?:cpdef|cdef) (?:inline )?(?:[\w.\[\], *]+?[ *])?\**(\w+)\(", code, re.M))
-    names |= set(re.findall(r"^(?:cdef )?(?:class|struct|union|packed struct|enum) (\w+)", code, re.M))
-    names |= set(re.findall(r"^def (\w+)", code, re.M))
-    names |= set(re.findall(r"^ctypedef .*?(\w+)(?:\)\(.*)?$", code, re.M))
-    names |= set(re.findall(r"^(?:cdef [\w ]+\**)?\b(\w+) = ", code, re.M))
-    for block in re.findall(r"^cdef enum[^\n]*:[ \t]*\n((?:[ \t]+[^\n]*\n|\n)+)", code, re.M):
-        names |= set(re.findall(r"^\s+(\w+)", block, re.M))
-    return frozenset(names)
+def sources_of(module: str) -> list[Path]:
+    """The page of a compiled module, its header, its rooms and its header-only leaves."""
+    folder = PACKAGE / "_core" if module == "wirefmt._core" else PACKAGE / module.split(".")[1]
+    pages = SRC / module.replace(".", "/")
+    found = [pages.with_suffix(".pyx"), pages.with_suffix(".pxd"), *folder.glob("*.pxi"), *folder.glob("*.pxd")]
+    return sorted({path for path in found if path.exists() and path.name != "__init__.pxd"})
 
 
-@cache
-def words_of(room: str) -> frozenset[str]:
-    """Identifiers a room uses as names of their own: not members, not the names of its methods."""
-    methods = re.findall(r"^[ \t]+(?:cp?def|def) (?:[^\n(]*[ *])?(\w+)\(", code_of(room), re.M)
-    return frozenset(re.findall(r"(?<![\w.])[A-Za-z_]\w*", code_of(room))) - frozenset(methods)
+def used_by(module: str) -> set[str]:
+    """What of wirefmt a compiled module names in its imports and cimports, as package or module: wirefmt.mqtt, wirefmt._core."""
+    code = "\n".join(map(code_of, sources_of(module)))
+    return {
+        ".".join(name.split(".")[:2]) for name in re.findall(r"^\s*(?:from|import|cimport) (wirefmt[\w.]*)", code, re.M)
+    }
 
 
-def protocol_of(room: str) -> str | None:
-    return next((p for p in PROTOCOLS if room == p or room.startswith(p + "_")), None)
+ALLOWED = {
+    "wirefmt._core": SHARED,
+    **{row.codec: SHARED | {f"wirefmt.{row.name}"} for row in PROTOCOLS},
+    "wirefmt.capture._engine": SHARED | {"wirefmt.protocols"},
+    "wirefmt.convert._engine": SHARED | {"wirefmt.mqtt", "wirefmt.amqp091", "wirefmt.amqp10"},
+}
 
 
-def test_every_file_is_in_the_contents_page() -> None:
-    assert sorted(rooms()) == sorted(p.stem for p in CORE.glob("*.pxi"))
-    page = (PACKAGE / "_core.pyx").read_text()
-    text = page + "".join(text_of(r) for r in rooms() + leaves())
-    for leaf in leaves():
-        assert f"wirefmt._core.{leaf} cimport" in text, f"no room uses the leaf {leaf}"
-    assert len(page.splitlines()) < 240
+@pytest.mark.parametrize("module", NAMES)
+def test_a_compiled_module_uses_only_what_is_below(module: str) -> None:
+    assert "wirefmt._core" in used_by(module), "the check reads nothing"
+    assert used_by(module) <= ALLOWED[module]
 
 
-def test_the_checks_below_see_names() -> None:
-    """So that none of them passes because it reads nothing."""
-    assert {"TopicIndex", "match_topic", "TOPIC_EMPTY", "check_utf8", "Span"} <= set().union(
-        *(defined_in(r) for r in rooms() + leaves())
-    )
-    assert "check_utf8" in words_of("mqtt_topics")
+def test_the_kernel_names_no_protocol() -> None:
+    for path in sources_of("wirefmt._core"):
+        found = re.findall(r"\b\w*(?:mqtt|amqp|rocketmq|nsq)\w*\b", code_of(path), re.I)
+        assert not found, f"{path.name}: {found}"
 
 
-@pytest.mark.parametrize("room", rooms())
-def test_a_room_uses_only_rooms_above_it(room: str) -> None:
-    order = rooms()
-    below = order[order.index(room) + 1 :]
-    above = set().union(defined_in(room), *(defined_in(r) for r in order[: order.index(room)] + leaves()))
-    for other in below:
-        wrong = (words_of(room) & defined_in(other)) - above
-        assert not wrong, f"{room} uses {sorted(wrong)} of {other}, which stands below it"
+def test_every_room_is_on_its_page() -> None:
+    for module in NAMES:
+        pages = "".join(path.read_text() for path in sources_of(module) if path.suffix != ".pxi")
+        listed = [Path(name).stem for name in re.findall(r'^include "([\w/]+\.pxi)"', pages, re.M)]
+        assert sorted(listed) == sorted(p.stem for p in sources_of(module) if p.suffix == ".pxi"), module
 
 
-@pytest.mark.parametrize("room", rooms())
-def test_protocols_do_not_know_each_other(room: str) -> None:
-    mine = protocol_of(room)
-    for other in rooms():
-        theirs = protocol_of(other)
-        if mine and theirs and mine != theirs:
-            assert not words_of(room) & defined_in(other), f"{room} uses {other}"
+@pytest.mark.parametrize("name", [row.name for row in PROTOCOLS])
+def test_packages_have_one_shape(name: str) -> None:
+    rooms = {path.stem for path in (PACKAGE / name).glob("*.pxi")}
+    assert rooms >= EVERY_CODEC, EVERY_CODEC - rooms
+    assert rooms <= EVERY_CODEC | SOME_CODECS, rooms - EVERY_CODEC - SOME_CODECS
+    for file in ("__init__.py", "spec.py", "_codec.pyx", "_codec.pxd", "_codec.pyi"):
+        assert (PACKAGE / name / file).exists(), file
 
 
-@pytest.mark.parametrize("room", [r for r in rooms() if r in ("pcapfile", "packets", "reassembly")])
-def test_captures_know_no_protocol_and_no_column(room: str) -> None:
-    for other in rooms():
-        if protocol_of(other) or other in ("table", "table_columns"):
-            common = words_of(room) & (defined_in(other) - defined_in(room))
-            assert not common, f"{room} uses {sorted(common)} of {other}"
-
-
-@pytest.mark.parametrize("leaf", leaves())
-def test_a_leaf_uses_only_leaves(leaf: str) -> None:
-    used = re.findall(r"from wirefmt\._core\.(\w+) cimport", text_of(leaf))
-    assert set(used) <= set(leaves())
-
-
-@pytest.mark.parametrize("room", rooms() + leaves())
-def test_a_room_says_what_it_uses(room: str) -> None:
-    """`Uses:` in the header comment names rooms and leaves above, and `nothing` where there are none."""
-    text = text_of(room)
-    if text.startswith("# GENERATED") or text.count("\n") <= 1:
-        return
-    header = re.match(r"(?:#[^\n]*\n)+", text)
-    assert header, f"{room} has no header comment"
-    said = re.search(r"Uses: ((?:[^.]|\.(?!\s))+)\.(?:\s|$)", re.sub(r"\n# ?", " ", header[0]))
-    assert said, f"{room} has no `Uses:` line"
-    if said[1].startswith("nothing"):
-        return
-    names = re.findall(r"\w+", re.sub(r"\([^)]*\)", "", said[1]))
-    order = rooms()
-    allowed = set(leaves()) | (set(order[: order.index(room)]) if room in order else set()) | {"and"}
-    assert set(names) <= allowed, f"{room} names {sorted(set(names) - allowed)}"
+@pytest.mark.parametrize("name", [row.name for row in PROTOCOLS])
+def test_a_protocol_is_loaded_alone(name: str) -> None:
+    code = f"import sys, wirefmt.{name}; print(*(m for m in sys.modules if m.startswith('wirefmt')))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    others = {f"wirefmt.{row.name}" for row in PROTOCOLS if row.name != name} | {"wirefmt.capture", "wirefmt.convert"}
+    assert not [m for m in loaded if ".".join(m.split(".")[:2]) in others]
 
 
 def test_only_faults_raises_decode_errors() -> None:
     """faults.pxi turns a Fault into an exception; no other room makes one."""
-    children = ("DecodeError", "Truncated", "Malformed", "LimitExceeded", "Unsupported")
-    for room in rooms():
-        if room != "faults":
-            wrong = re.findall(rf"\braise (?:{'|'.join(children)})\b", code_of(room))
-            assert not wrong, f"{room}: {wrong}"
+    for path in (p for module in NAMES for p in sources_of(module) if p.name != "faults.pxi"):
+        wrong = re.findall(r"\braise (?:DecodeError|Truncated|Malformed|LimitExceeded|Unsupported)\b", code_of(path))
+        assert not wrong, f"{path}: {wrong}"
 
 
-# ---- modules
+def test_bytes_come_in_and_views_go_out_in_one_way() -> None:
+    """What is read is bytes or a copy: only `buffers` (take_block, take_input, input_head) and rooms that write see other
+    buffers. PyBuffer_FillInfo within __getbuffer__ leaks a reference to None, which `fill_view` of _core.pxd lets go first."""
+    rooms = {str(p.relative_to(PACKAGE)): p for module in NAMES for p in sources_of(module)}
+    takers = {name for name, path in rooms.items() if "PyObject_GetBuffer(" in code_of(path)}
+    writers = {"_core/writer.pxi", "amqp091/values.pxi", "amqp10/objects.pxi", "amqp10/scalars.pxi"}
+    assert takers == writers | {"_core/buffers.pxi"}
+    assert [name for name, path in rooms.items() if "PyBuffer_FillInfo(" in path.read_text()] == ["_core.pxd"]
+    for name, path in rooms.items():
+        assert not re.search(r"\b(?:u?int\d+_t|char|double|object)\[:", code_of(path)), f"{name}: a typed memoryview"
+
+
+# ---- modules of Python
 
 
 def modules(folder: Path) -> list[Path]:
@@ -164,63 +137,37 @@ def imports_of(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if node.level:
-                base = list(path.relative_to(PACKAGE.parent).parts[: -node.level]) if PACKAGE in path.parents else ["."]
+                base = list(path.relative_to(SRC).parts[: -node.level]) if PACKAGE in path.parents else ["."]
                 module = ".".join([*base, module] if module else base)
             found |= {f"{module}.{a.name}" for a in node.names}
     return {name for name in found if name == "wirefmt" or name.startswith("wirefmt.")}
 
 
-def floor_of(path: Path) -> str:
-    """Which floor of the house a module of src/wirefmt is on."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
+BELOW = {"_core", "errors", "framing", "spec", "strictness"}
+NAMED = {row.name for row in PROTOCOLS}
 #: floor -> what it may import; a floor may always import itself
-ALLOWED = {
-    "__init__": {"amqp091", "amqp10", "capture", "errors", "framing", "mqtt", "nsq", "phpmq", "rocketmq", "strictness"},
+FLOORS = {
+    "__init__": {"errors", "framing", "strictness"},
     "errors": set[str](),
     "framing": set[str](),
-    "strictness": {"spec"},
+    "strictness": set[str](),
+    "protocols": set[str](),
     "secrets": {"_core"},
     "spec": set[str](),
-    "mqtt": {"_core", "errors", "framing", "spec", "strictness"},
-    "amqp091": {"_core", "errors", "framing", "spec", "strictness"},
-    "rocketmq": {"_core", "errors", "framing", "spec", "strictness"},
-    "amqp10": {"_core", "errors", "framing", "spec", "strictness"},
-    "nsq": {"_core", "errors", "framing", "spec", "strictness"},
-    "phpmq": {"_core", "errors", "framing", "spec", "strictness"},
-    "convert": {"_core", "amqp10", "amqp091", "errors", "mqtt", "spec"},
-    "capture": {"_core", "errors", "framing", "spec", "strictness"},
-    "cli": {
-        "amqp091",
-        "amqp10",
-        "capture",
-        "convert",
-        "errors",
-        "framing",
-        "mqtt",
-        "secrets",
-        "spec",
-        "strictness",
-        "__version__",
-    },
+    **dict.fromkeys(NAMED, BELOW),
+    "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
+    "capture": BELOW | {"protocols"},
+    "cli": (BELOW - {"_core"}) | NAMED | {"capture", "convert", "protocols", "secrets", "__version__"},
 }
 
 
 @pytest.mark.parametrize("path", modules(PACKAGE), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_a_module_imports_only_what_is_below(path: Path) -> None:
-    floor = floor_of(path)
-    assert floor in ALLOWED, f"which floor is {floor} on? Say so in this test and in docs/design.md"
+    floor = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    assert floor in FLOORS, f"which floor is {floor} on? Say so in this test and in docs/design.md"
     for name in imports_of(path):
-        parts = name.split(".")
-        target = parts[1] if len(parts) > 1 else "wirefmt"
-        assert target == floor or target in ALLOWED[floor], f"{path.name} imports {name}"
-
-
-def test_the_core_imports_only_what_is_below() -> None:
-    for room in [*rooms(), *leaves()]:
-        for floor in re.findall(r"^\s*(?:from|import) wirefmt\.(\w+)[\w.]* import", code_of(room), re.M):
-            assert floor in {"errors", "framing", "spec", "strictness"}, f"{room} imports wirefmt.{floor}"
+        target = [*name.split("."), "wirefmt"][1]
+        assert target == floor or target in FLOORS[floor], f"{path.name} imports {name}"
 
 
 @pytest.mark.parametrize(
@@ -233,21 +180,5 @@ def test_upper_floors_use_public_names_only(path: Path) -> None:
 
 
 def test_number_of_modules_seen() -> None:
-    assert len(modules(PACKAGE)) >= 4
-    assert imports_of(PACKAGE / "mqtt.py")
-
-
-def test_views_are_filled_in_one_place() -> None:
-    """PyBuffer_FillInfo within __getbuffer__ leaks a reference to None, which `fill_view` lets go first."""
-    assert [room for room in rooms() if "PyBuffer_FillInfo" in text_of(room)] == ["buffers"]
-
-
-#: Rooms that take a buffer to write what is in it: one copy, nothing is read twice.
-WRITERS = {"writer", "amqp091_values", "amqp10_messages", "amqp10_scalars"}
-
-
-def test_octets_come_in_one_way() -> None:
-    """What is read is bytes or a copy: only `buffers` (take_block, take_input, input_head) and writers see other buffers."""
-    assert {room for room in rooms() if "PyObject_GetBuffer(" in code_of(room)} == WRITERS | {"buffers"}
-    for room in rooms():
-        assert not re.search(r"\b(?:u?int\d+_t|char|double|object)\[:", code_of(room)), f"{room}: a typed memoryview"
+    assert len(modules(PACKAGE)) >= 40
+    assert imports_of(PACKAGE / "mqtt" / "__init__.py")

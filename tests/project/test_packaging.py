@@ -10,6 +10,7 @@ from importlib import metadata
 
 import pytest
 
+from lib.compiled import NAMES
 from lib.paths import ROOT
 
 
@@ -31,12 +32,16 @@ def test_the_wheel_holds_both_packages_and_every_module(installed):
         assert modules <= set(installed), modules - set(installed)
 
 
-def test_the_wheel_holds_the_core_its_stub_and_the_marker(installed):
-    assert sum(name.startswith("wirefmt/_core.") and name.endswith((".so", ".pyd")) for name in installed) == 1
-    assert {"wirefmt/_core.pyi", "wirefmt/py.typed"} <= set(installed)
+def test_the_wheel_holds_compiled_modules_their_stubs_and_the_marker(installed):
+    for name in NAMES:
+        path = name.replace(".", "/")
+        assert sum(file.startswith(path + ".") and file.endswith((".so", ".pyd")) for file in installed) == 1, name
+        assert path + ".pyi" in installed
+    assert sum(file.endswith((".so", ".pyd")) for file in installed) == len(NAMES)
+    assert "wirefmt/py.typed" in installed
 
 
-def test_the_wheel_holds_no_sources_of_the_core(installed):
+def test_the_wheel_holds_no_sources_of_compiled_modules(installed):
     assert not [name for name in installed if name.endswith((".c", ".pyx", ".pxi", ".pxd", ".h"))]
     assert not [name for name in installed if name.startswith(("tests", "bench", "fuzz", "_core/", "wirefmt/_core/"))]
 

@@ -1,4 +1,4 @@
-"""The stub of the core says what the core has, and the generated files are what their tables say."""
+"""The stubs say what the compiled modules have, and the generated files are what their tables say."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import sys
 
 import pytest
 
+from lib.compiled import NAMES
 from lib.paths import ROOT
 
 
-def test_the_stub_says_what_the_core_has():
+def test_the_stubs_say_what_the_compiled_modules_have():
     pytest.importorskip("mypy", reason="mypy is not installed: pip install mypy")
     told = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "wirefmt._core", "--concise",
+        [sys.executable, "-m", "mypy.stubtest", *NAMES, "--concise",
          "--allowlist", ROOT / "tests" / "project" / "stubtest_allowlist.txt"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip

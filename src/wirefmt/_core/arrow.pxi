@@ -304,7 +304,6 @@ cdef enum:
 cdef class Field:
     """Name, Arrow format string and children of one column, from a type as spec/table.py writes it."""
 
-
     def __init__(self, str name not None, str type not None, bint nullable=True):
         if nesting(type) > COLUMN_NESTING_MAX:
             raise ValueError(f"a column type is nested {COLUMN_NESTING_MAX} levels at most")
@@ -431,7 +430,6 @@ cdef class ColumnSet:
 
     Those not chosen are there for the puts, which return at once, and not in the batch. A choice is also an order.
     """
-
 
     def __cinit__(self, *args, **kwargs):
         self.tally = <Tally*>calloc(1, sizeof(Tally))

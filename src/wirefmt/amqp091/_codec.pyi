@@ -1,4 +1,3 @@
-
 """The typed face of the codec of AMQP 0.9.1, in the order of its rooms."""
 
 import sys

@@ -1,4 +1,3 @@
-
 """The typed face of the codec of AMQP 1.0, in the order of its rooms."""
 
 import sys

@@ -13,7 +13,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, CText, Col, ColumnSet, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm,
+    Batch, Col, ColumnSet, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm,
     DetailLine, Factory, FrameDecoder, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KIND_BOOL, KIND_FIXED, LINE_MAX,
     LINE_VALUE, MORE, MessageContext, MessageTable, NO, NOTES_SHOWN, NO_TEXT, OFFSET_MAX, Protocol, ProtocolTables,
     PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef, READONLY, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,

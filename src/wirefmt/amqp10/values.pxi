@@ -333,7 +333,7 @@ cdef class Amqp10List(Amqp10Sequence):
 cdef class Amqp10Array(Amqp10Sequence):
     """array (1.6.24): values of one type, `Array("uint", [1, 2])`.
 
-    type: a name of wirefmt.amqp10.spec.TYPES, or the name of one constructor (wirefmt.amqp10.spec.CONSTRUCTORS) that all elements are to
+    type: a name of wirefmt.amqp10.spec.TYPES, or the name of one constructor (CONSTRUCTORS there) that all elements are to
     have: RabbitMQ reads no arrays of smalluint, smallulong, smallint, smalllong, list8, map8 and array8, which are what
     the smallest encoding takes for small values. descriptors: if the elements are described values, what describes each
     of them; `values` are then what is described, and so are the elements on reading.

@@ -1,4 +1,3 @@
-
 """The typed face of the captures, in the order of its rooms."""
 
 from collections.abc import Iterable, Mapping

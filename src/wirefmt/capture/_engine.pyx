@@ -16,7 +16,7 @@ from wirefmt._core cimport (
     put_octets, put_octets2, put_text, seal, set_bit, take_input,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
-from wirefmt._core.cursor cimport Span, left
+from wirefmt._core.cursor cimport Span
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
 
 import socket

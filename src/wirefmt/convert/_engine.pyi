@@ -1,4 +1,3 @@
-
 """The typed face of the conversions, in the order of its rooms."""
 
 from collections.abc import Callable, Iterable

@@ -11,7 +11,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, CText, Col, ColumnSet, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm,
+    Batch, Col, ColumnSet, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm,
     DetailLine, Factory, FrameDecoder, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, LINE_VALUE, MORE, MessageContext,
     MessageTable, NO, NOTES_SHOWN, OFFSET_MAX, Protocol, ProtocolTables, PyObject_GC_UnTrack, ROW_MALFORMED, ROW_OK,
     ROW_PARTIAL, SECRET_SHOWN_OCTETS, SHARED_OCTETS, STRICT_MODE, SharedSlot, TEXT_PAD, T_CLIENT_ID, T_CODE,

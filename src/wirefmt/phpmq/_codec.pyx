@@ -5,13 +5,13 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, int8_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
 from wirefmt._core cimport (
-    Batch, CText, Col, ColumnSet, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameDecoder, HEX_ROOM,
+    Batch, Col, ColumnSet, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameDecoder, HEX_ROOM,
     Input, MORE, MessageContext, MessageTable, NO, OFFSET_MAX, Protocol, ProtocolState, ProtocolTables, ROW_MALFORMED,
     ROW_OK, ROW_PARTIAL, SERVERS, STRICT_MODE, T_DESTINATION, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PROTOCOL, T_TTL_MS,
     T_VERSION, Text, Writer, YES, bare_object, detail_form, fault_text, field_path, fill_view, is_strict, line_begin,

@@ -1,4 +1,3 @@
-
 """The typed face of the codec of RocketMQ, in the order of its rooms."""
 
 import sys

@@ -9,6 +9,7 @@ import base64
 import bz2
 import contextlib
 import csv
+import gc
 import gzip
 import io
 import json
@@ -42,7 +43,7 @@ from rich.cells import cell_len
 from wirefmt import capture
 from wirefmt.cli.app import run
 from wirefmt.cli.filter import Filter, FilterError
-from wirefmt.cli.output import FORMATS, format_of
+from wirefmt.cli.output import FORMATS, format_of, open_writer
 from wirefmt.cli.summary import BINS, DISTINCT, Histogram, Tally
 from wirefmt.cli.text import cell, octets_for_csv, octets_for_json, printable
 from wirefmt.spec.table import COLUMNS
@@ -741,6 +742,19 @@ def test_sigterm_leaves_no_file(tmp_path):
     wait_for(lambda: list(tmp_path.iterdir()))
     code, _, err = live.end(signal.SIGTERM)
     assert (code, err) == (143, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_a_file_that_is_given_up_leaves_nothing_and_no_traceback(fmt, tmp_path, v5, monkeypatch):
+    unraisable: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    with contextlib.suppress(SystemExit), open_writer(str(tmp_path / "m"), fmt, v5.schema) as writer:
+        writer.write(v5.to_batches()[0])
+        raise SystemExit(143)  # as SIGTERM does
+    del writer
+    gc.collect()
+    assert unraisable == []
     assert list(tmp_path.iterdir()) == []
 
 

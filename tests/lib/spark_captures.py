@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from lib.paths import shared
-
 from wirefmt.spec.table import COLUMNS
 
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from tables.amqp091 import amqp091_methods, amqp091_table
 from tables.amqp10 import amqp10_table
+from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
 from tables.mqtt import mqtt_table
 from tables.nsq import nsq_table
@@ -61,6 +62,7 @@ GENERATED: tuple[Generated, ...] = (
     Generated(CORE / "phpmq_table.pxi", SPEC / "phpmq.py", phpmq_table),
     Generated(CORE / "secrets_table.pxi", SPEC / "secrets.py", secrets_table),
     Generated(ROOT / "docs" / "secrets.md", SPEC / "secrets.py", secrets_page),
+    Generated(CORE / "convert_table.pxi", CORE.parent / "convert" / "vocabulary.py", convert_table),
     Generated(CORE / "table_columns.pxi", SPEC / "table.py", table_columns),
     Generated(ROOT / "docs" / "message-table.md", SPEC / "table.py", table_page),
     Generated(ROOT / "docs" / "dialects.md", CORE.parent / "convert" / "dialects.py", dialects_page, load_dialects),

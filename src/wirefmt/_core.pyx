@@ -156,6 +156,8 @@ include "_core/phpmq_columns.pxi"
 include "_core/phpmq_detail.pxi"
 
 # ---- conversions: the only rooms where two protocols meet
+# GENERATED from wirefmt/convert/vocabulary.py
+include "_core/convert_table.pxi"
 # rows of rules, compiled
 include "_core/convert_rules.pxi"
 # a conversion under way, conditions

@@ -302,9 +302,10 @@ def _rows(dialect: str) -> dict[str, Row]:
 
 
 def _target(row: Row) -> str:
-    from wirefmt.convert.words import HOW, place, word
+    from wirefmt.convert.vocabulary import How
+    from wirefmt.convert.words import place
 
-    how = "" if row.how in ("SAME", "BY_TYPE") else f": {word(HOW, row.how)}"
+    how = "" if row.how in (How.SAME, How.BY_TYPE) else f": {row.how.text}"
     return f"{place(row.to_section, row.to_field) or row.to_type}{how}"
 
 

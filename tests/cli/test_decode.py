@@ -9,6 +9,7 @@ import base64
 import bz2
 import contextlib
 import csv
+import fcntl
 import gc
 import gzip
 import io
@@ -20,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections import Counter
 from datetime import datetime
@@ -670,6 +672,10 @@ class Live:
         self.command.stdin.write(octets)
         self.command.stdin.flush()
 
+    def unread(self) -> int:
+        """Octets of the pipe that the command has not read yet."""
+        return int.from_bytes(fcntl.ioctl(self.command.stdin.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
+
     def end(self, number: int | None = None) -> tuple[int, bytes, bytes]:
         """Exit code, standard output and error; the pipe is still open when the command ends."""
         if number is not None:
@@ -729,13 +735,18 @@ def test_ctrl_c_leaves_a_valid_file_of_what_there_is(name, tmp_path):
 
 
 def test_ctrl_c_ends_a_summary_with_what_was_counted():
-    live = Live("summary", "-", "--json")
     tcp = Tcp()
-    live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
-    time.sleep(2)  # for the command to start; it may count nothing on a machine that is slower
-    code, out, _ = live.end(signal.SIGINT)
-    assert code == 130
-    assert not out or json.loads(out)["messages"] <= 1
+    out = b""
+    for wait in (0.2, 1, 5, 20):  # before it has begun to count, there is nothing to tell
+        live = Live("summary", "-", "--json")
+        live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
+        wait_for(lambda live=live: live.unread() == 0)
+        time.sleep(wait)
+        code, out, _ = live.end(signal.SIGINT)
+        assert code == 130
+        if out:
+            break
+    assert json.loads(out)["messages"] == 1
 
 
 def test_a_second_ctrl_c_breaks_off(tmp_path):

@@ -7,6 +7,7 @@ import copy
 import gc
 import inspect
 import pickle
+import pickletools
 import re
 import subprocess
 import sys
@@ -130,6 +131,18 @@ def test_what_works_is_not_copied(make: Callable[[], Any]) -> None:
     for take in (copy.copy, copy.deepcopy, *(lambda x, p=p: pickle.dumps(x, p) for p in range(6))):
         with pytest.raises(TypeError):
             take(thing)
+
+
+def test_pickles_name_public_modules() -> None:
+    """What a pickle of a message names is of the package of its protocol: private modules may change."""
+    things = core_walk.samples()
+    assert len({type(thing).__module__ for thing in things}) >= 7
+    for thing in things:
+        named = {
+            arg.partition(" ")[0] for op, arg, _ in pickletools.genops(pickle.dumps(thing, 2)) if op.name == "GLOBAL"
+        }
+        private = [name for name in named if name.startswith("wirefmt") and "._" in name]
+        assert not private, f"{type(thing)}: {private}"
 
 
 def test_deliveries_and_conversions_are_pickled() -> None:

@@ -199,8 +199,8 @@ cdef int seal_methods(object cls) except -1:
 
 
 cdef int seal(object space, tuple bases=()) except -1:
-    """Seal the classes of a namespace that are compiled, and the classes that were derived from them. bases: those that classes
-    of other modules are derived from."""
+    """Seal the classes of a module's namespace, and the classes that were derived from them. bases: those that classes of other
+    modules are derived from. The functions that pickles name, restore_..., are of the package, which exports them."""
     cdef list subclasses
     for cls in list(space.values()):
         if not isinstance(cls, type) or cls.__flags__ & Py_TPFLAGS_HEAPTYPE or not cls.__module__.startswith("wirefmt."):
@@ -215,4 +215,7 @@ cdef int seal(object space, tuple bases=()) except -1:
                 subclasses += type.__subclasses__(derived)
     for cls in bases:
         wirefmt_seal_base(cls)
+    for name, function in space.items():
+        if name.startswith("restore_") and type(function) is FUNCTION:
+            function.__module__ = space["__name__"].rpartition(".")[0]
     return 0

@@ -93,6 +93,12 @@ decode_batch = _codec.amqp091_decode_batch
 encode = _codec.encode_amqp091
 frame_size = _codec.amqp091_size
 
+# what pickles name
+restore_amqp091 = _codec.restore_amqp091
+restore_amqp091_content = _codec.restore_amqp091_content
+restore_amqp091_properties = _codec.restore_amqp091_properties
+restore_amqp091_value = _codec.restore_amqp091_value
+
 __all__ = [
     "AccessRequest",
     "AccessRequestOk",

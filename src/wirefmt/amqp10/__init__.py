@@ -80,6 +80,13 @@ encode = _codec.encode_amqp10
 encode_value = _codec.encode_amqp10_value
 frame_size = _codec.amqp10_size
 
+# what pickles name
+restore_amqp10_composite = _codec.restore_amqp10_composite
+restore_amqp10_delivery = _codec.restore_amqp10_delivery
+restore_amqp10_frame = _codec.restore_amqp10_frame
+restore_amqp10_message = _codec.restore_amqp10_message
+restore_amqp10_value = _codec.restore_amqp10_value
+
 __all__ = [
     "Accepted",
     "AmqpSequence",

@@ -1,8 +1,8 @@
 # Conversions between protocols: the interpreter of rules. The only rooms where two protocols meet are the convert rooms.
 #
-# A reader (convert_read.pxi) walks a message of the source's protocol and offers each field to convert_take. It finds the
+# A reader (read.pxi) walks a message of the source's protocol and offers each field to convert_take. It finds the
 # first row whose condition holds and puts what the row makes of the value into a slot, a list or the body of the Converter.
-# A writer (convert_write.pxi) makes octets of the target's protocol out of these. No reader knows a target, no writer a
+# A writer (write.pxi) makes octets of the target's protocol out of these. No reader knows a target, no writer a
 # source: six directions are three readers, three writers and tables.
 #
 # Values are views into the message, or into memory that the Converter has until it is closed. No Python object is made.

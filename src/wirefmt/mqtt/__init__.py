@@ -37,6 +37,9 @@ parse_shared = _codec.parse_shared
 validate_topic_filter = _codec.validate_topic_filter
 validate_topic_name = _codec.validate_topic_name
 
+# what pickles name
+restore_mqtt = _codec.restore_mqtt
+
 __all__ = [
     "Auth",
     "Connack",

@@ -34,6 +34,9 @@ decode_batch = _codec.nsq_decode_batch
 encode = _codec.encode_nsq
 frame_size = _codec.nsq_size
 
+# what pickles name
+restore_nsq = _codec.restore_nsq
+
 __all__ = [
     "Auth",
     "Close",

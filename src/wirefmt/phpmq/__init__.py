@@ -20,6 +20,9 @@ decode_batch = _codec.phpmq_decode_batch
 encode = _codec.encode_phpmq
 frame_size = _codec.phpmq_size
 
+# what pickles name
+restore_phpmq = _codec.restore_phpmq
+
 __all__ = [
     "Acknowledgement",
     "ConsumeRequest",

@@ -202,6 +202,13 @@ sign = _codec.rocketmq_sign
 signature = _codec.rocketmq_signature
 signed_octets = _codec.rocketmq_signed_octets
 
+# what pickles name
+restore_rocketmq = _codec.restore_rocketmq
+restore_rocketmq_body = _codec.restore_rocketmq_body
+restore_rocketmq_header = _codec.restore_rocketmq_header
+restore_rocketmq_item = _codec.restore_rocketmq_item
+restore_rocketmq_message = _codec.restore_rocketmq_message
+
 __all__ = [
     "AckMessageRequestHeader",
     "AddBrokerRequestHeader",

@@ -1,5 +1,5 @@
 # RocketMQ's typed headers: what the texts of extFields mean for a code (section 6). A class for each row of HEADERS in
-# wirefmt/spec/rocketmq.py, with the fields that it declares and those it inherits.
+# wirefmt/rocketmq/spec.py, with the fields that it declares and those it inherits.
 from wirefmt.rocketmq.spec import (
     HEADERS as ROCKETMQ_HEADER_ROWS, REQUEST_CODES as ROCKETMQ_REQUEST_ROWS, RPC as ROCKETMQ_RPC_FIELDS,
     SEND_MESSAGE_V2_LETTERS as ROCKETMQ_LETTERS, TOPIC as ROCKETMQ_TOPIC_FIELDS,

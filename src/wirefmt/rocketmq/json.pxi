@@ -1,5 +1,5 @@
 # RocketMQ's JSON bodies as Python objects: heartbeats, routes, queues to lock (7.3). A class for each row of BODIES in
-# wirefmt/spec/rocketmq.py.
+# wirefmt/rocketmq/spec.py.
 from wirefmt.rocketmq.spec import BODIES as ROCKETMQ_BODY_ROWS
 
 

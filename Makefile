@@ -21,7 +21,7 @@ export PIP_NO_INPUT := 1
 
 LINT = export PATH="$(abspath $(BIN)):$$PATH"; echo lint; \
 	ruff check --quiet . && ruff format --check --quiet . && mypy --no-error-summary && \
-	cython-lint src/wirefmt/_core.pyx src/wirefmt/_core && codespell && python tools/gen_tables.py --check
+	cython-lint src && codespell && python tools/gen_tables.py --check
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,15 +32,15 @@ run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in o
 test: $(DONE)/test  ## linters, then all tests against the installed wheel, whatever the linters said
 	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q; exit $$linters
 
-lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, generated tables (the stub file is checked by a test)
+lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, generated tables (the stubs are checked by a test)
 	@$(LINT)
 
-dev: $(DONE)/test  ## the core built in place without optimisation, and an editable install: for work on wirefmt itself
+dev: $(DONE)/test  ## compiled modules built in place without optimisation, and an editable install: for work on wirefmt itself
 	@printf '[build]\nbuild_base = build/dev\n' > $(VENV)/dev.cfg
 	@WIREFMT_DEBUG=1 DIST_EXTRA_CONFIG=$(abspath $(VENV)/dev.cfg) \
 		$(PIP) install --quiet --no-build-isolation --no-deps --editable .
 	@rm -f $(DONE)/wheel
-	@echo "editable: run $(BIN)/python, $(BIN)/pytest; again 'make dev' after a change of the core"
+	@echo "editable: run $(BIN)/python, $(BIN)/pytest; again 'make dev' after a change of what is compiled"
 
 wheel: $(DONE)/wheel  ## dist/*.whl
 
@@ -50,10 +50,10 @@ sdist: $(DONE)/build  ## dist/*.tar.gz
 fuzz: $(DONE)/test  ## every decoder on mutated octets under sanitizers, for FUZZ_SECONDS (default 600)
 	@PYTHON=$(abspath $(BIN)/python) SECONDS_TO_FUZZ=$${FUZZ_SECONDS:-600} fuzz/sanitized.sh
 
-coverage: $(DONE)/test  ## lines of the core's rooms that the fuzz targets run: all inputs, then FUZZ_SECONDS (default 60)
+coverage: $(DONE)/test  ## lines of the rooms that the fuzz targets run: all inputs, then FUZZ_SECONDS (default 60)
 	@PYTHON=$(abspath $(BIN)/python) fuzz/coverage.sh $${FUZZ_SECONDS:-60}
 
-mutants: $(DONE)/test  ## faults planted in the core, and which of them no test notices (MUTANTS="--room nsq" for some)
+mutants: $(DONE)/test  ## faults planted in what is compiled, and which of them no test notices (MUTANTS="--room nsq" for some)
 	@$(BIN)/python tools/mutants/run.py $(MUTANTS)
 
 bench: $(DONE)/test  ## benchmarks; ratios within one run, printed and in bench/results/
@@ -78,7 +78,7 @@ $(DONE)/wheel: $(DONE)/build $(SOURCES)
 	@echo "building the wheel"
 	@printf '[build]\nbuild_base = build/wheel\n' > $(VENV)/wheel.cfg
 	@rm -rf dist/*.whl
-	@# what was deleted from src/ must not linger in the wheel; the compiled core may stay
+	@# what was deleted from src/ must not linger in the wheel; compiled modules may stay
 	@test ! -d build/wheel || find build/wheel -type f -path '*/lib*' ! -name '*.so' -delete
 	@DIST_EXTRA_CONFIG=$(abspath $(VENV)/wheel.cfg) \
 		$(PIP) wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .

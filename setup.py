@@ -1,4 +1,6 @@
-"""Build the one extension of wirefmt. Metadata is in pyproject.toml.
+"""Build the extensions of wirefmt, in parallel. Metadata is in pyproject.toml.
+
+A change of one module's sources builds that module again; one of `_core.pxd` builds all of them.
 
 Switches, all read from the environment:
 
@@ -9,6 +11,7 @@ WIREFMT_WERROR=1    C warnings are errors (what CI builds)
 """
 
 import os
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
@@ -42,20 +45,32 @@ if TRACE:
 if WERROR:
     compile_args += ["-Werror"]
 
-setup(
-    ext_modules=cythonize(
-        [
-            Extension(
-                "wirefmt._core",
-                ["src/wirefmt/_core.pyx"],
-                include_dirs=["src/wirefmt/_core"],
-                extra_compile_args=compile_args,
-                extra_link_args=link_args,
-                define_macros=macros,
-            )
-        ],
-        include_path=["src/wirefmt"],
-        compiler_directives=directives,
-        build_dir="build/cython",
+#: The kernel, a codec for each protocol, conversions, captures: every page of rooms is a module.
+MODULES = sorted(Path("src").rglob("*.pyx"))
+WORKERS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def extensions() -> list[Extension]:
+    return [
+        Extension(
+            ".".join(page.with_suffix("").parts[1:]),
+            [page.as_posix()],
+            extra_compile_args=compile_args,
+            extra_link_args=link_args,
+            define_macros=macros,
+        )
+        for page in MODULES
+    ]
+
+
+if __name__ == "__main__":  # processes that Cython starts may import this file
+    setup(
+        ext_modules=cythonize(
+            extensions(),
+            include_path=["src"],
+            compiler_directives=directives,
+            build_dir="build/cython",
+            nthreads=WORKERS,
+        ),
+        options={"build_ext": {"parallel": WORKERS}},
     )
-)

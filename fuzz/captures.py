@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import cramjam
 from common import ROOT
-from wire import Tcp, pcap
 
-from wirefmt._core import PacketTrace, PcapReader
+from lib.wire import Tcp, pcap
+from wirefmt.capture._engine import PacketTrace, PcapReader
 
 SHARED = ROOT.parent / "shared"
 FOLDERS = (ROOT / "tests" / "data", ROOT / "samples", SHARED / "captures" / "live", SHARED / "captures" / "third_party")

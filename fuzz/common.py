@@ -12,8 +12,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(1, str(ROOT / "tests"))
 
-from columns import Case, agree, batch_row_of, captured, row_of, sparse  # noqa: E402
-
+from lib.columns import Case, agree, batch_row_of, captured, row_of, sparse  # noqa: E402
 from wirefmt.errors import DecodeError  # noqa: E402
 
 try:

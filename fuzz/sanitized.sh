@@ -3,7 +3,7 @@
 # with it (by default the fuzz targets for a minute).
 #
 #   fuzz/sanitized.sh                                    python fuzz/run.py --seconds 60
-#   fuzz/sanitized.sh python -m pytest tests/test_mqtt_topics.py
+#   fuzz/sanitized.sh python -m pytest tests/mqtt/test_topics.py
 #
 # PYTHON names the interpreter (default: python3); it needs Cython and setuptools and what the command needs.
 # Everything goes to build/sanitized; the sources there are links, so that an old build is brought up to date.

@@ -11,10 +11,10 @@ from typing import Any
 import cramjam
 from captures import capture_of, conversation, layered, packets_of, pcapng, sample_captures, written
 from common import pyarrow, rows, same
-from wire import connack, connect, socket_frame
 
+from lib.wire import connack, connect, socket_frame
 from wirefmt import mqtt, nsq, rocketmq
-from wirefmt._core import CaptureDecoder, PacketScanner, find_record
+from wirefmt.capture._engine import CaptureDecoder, PacketScanner, find_record
 from wirefmt.spec.table import COLUMNS
 
 NAMES = [c.name for c in COLUMNS if c.name != "octets"]

@@ -9,7 +9,7 @@ import numpy as np
 from common import rows, same
 
 from wirefmt import amqp091, amqp10, convert, mqtt
-from wirefmt._core import convert_rows
+from wirefmt.convert._engine import convert_rows
 from wirefmt.convert.dialects import compiled
 from wirefmt.errors import ConversionError, DecodeError
 

@@ -10,15 +10,15 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import core_walk
 from captures import conversation, packets_of
 from common import rows, same
 from targets_captures import PORTS, decoded, same_rows, streams, tiny_captures
 from targets_objects import ERRORS, Source, value
-from wire import ACK, FIN, SYN, Tcp, pcap, publish
 
+from lib import core_walk
+from lib.wire import ACK, FIN, SYN, Tcp, pcap, publish
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
-from wirefmt._core import CaptureDecoder, PcapReader
+from wirefmt.capture._engine import CaptureDecoder, PcapReader
 from wirefmt.errors import DecodeError
 
 # ------------------------------------------------------------------------------------------------ disorder and limits
@@ -354,8 +354,8 @@ def text_seeds() -> Iterator[bytes]:
 # ------------------------------------------------------------------------------------------------ whatever Python can do
 
 FUNCTIONS = [
-    f for f in vars(core_walk._core).values()
-    if type(f) is type(core_walk._core.topic_matches) and f is not core_walk._core.set_convert_face
+    f for f in core_walk.NAMES.values()
+    if type(f) is type(core_walk.NAMES["topic_matches"]) and f is not core_walk.NAMES["set_convert_face"]
 ]  # fmt: skip
 SAMPLES: list[Any] = []
 

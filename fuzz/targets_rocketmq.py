@@ -7,11 +7,11 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from columns import is_plain_command
 from common import Case, check_columns, feed, rows, same
 
+from lib.columns import is_plain_command
 from wirefmt import rocketmq
-from wirefmt._core import CaptureDecoder
+from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.errors import DecodeError, EncodeError
 from wirefmt.framing import Limits
 

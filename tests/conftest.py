@@ -6,9 +6,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import proxy as recording
 import pytest
-import rabbitmq as node
+
+from lib import proxy as recording
+from lib import rabbitmq as node
 
 
 @pytest.fixture(scope="session")

@@ -20,21 +20,23 @@ from typing import NamedTuple
 
 from tables.amqp091 import amqp091_methods, amqp091_table
 from tables.amqp10 import amqp10_table
+from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
 from tables.mqtt import mqtt_table
 from tables.nsq import nsq_table
 from tables.phpmq import phpmq_table
 from tables.rocketmq import rocketmq_stub, rocketmq_table
 from tables.secrets import secrets_page, secrets_table
-from tables.table import table_columns, table_page
+from tables.table import PREFIXES, protocol_columns, table_columns, table_page
 
 ROOT = Path(__file__).resolve().parent.parent
-SPEC = ROOT / "src" / "wirefmt" / "spec"
-CORE = ROOT / "src" / "wirefmt" / "_core"
+PACKAGE = ROOT / "src" / "wirefmt"
+SPEC = PACKAGE / "spec"
+CORE = PACKAGE / "_core"
 
 
 def load(path: Path) -> ModuleType:
-    found = importlib.util.spec_from_file_location(f"wirefmt_spec_{path.stem}", path)
+    found = importlib.util.spec_from_file_location(f"wirefmt_spec_{path.parent.name}_{path.stem}", path)
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
@@ -51,19 +53,21 @@ class Generated(NamedTuple):
 
 
 GENERATED: tuple[Generated, ...] = (
-    Generated(CORE / "mqtt_table.pxi", SPEC / "mqtt.py", mqtt_table),
-    Generated(CORE / "amqp091_table.pxi", SPEC / "amqp091.py", amqp091_table),
-    Generated(CORE / "amqp091_methods.pxi", SPEC / "amqp091.py", amqp091_methods),
-    Generated(CORE / "amqp10_table.pxi", SPEC / "amqp10.py", amqp10_table),
-    Generated(CORE / "rocketmq_table.pxi", SPEC / "rocketmq.py", rocketmq_table),
-    Generated(CORE.parent / "_rocketmq.pyi", SPEC / "rocketmq.py", rocketmq_stub),
-    Generated(CORE / "nsq_table.pxi", SPEC / "nsq.py", nsq_table),
-    Generated(CORE / "phpmq_table.pxi", SPEC / "phpmq.py", phpmq_table),
+    Generated(PACKAGE / "mqtt/table.pxi", PACKAGE / "mqtt/spec.py", mqtt_table),
+    Generated(PACKAGE / "amqp091/table.pxi", PACKAGE / "amqp091/spec.py", amqp091_table),
+    Generated(PACKAGE / "amqp091/methods.pxi", PACKAGE / "amqp091/spec.py", amqp091_methods),
+    Generated(PACKAGE / "amqp10/table.pxi", PACKAGE / "amqp10/spec.py", amqp10_table),
+    Generated(PACKAGE / "rocketmq/table.pxi", PACKAGE / "rocketmq/spec.py", rocketmq_table),
+    Generated(PACKAGE / "rocketmq/_classes.pyi", PACKAGE / "rocketmq/spec.py", rocketmq_stub),
+    Generated(PACKAGE / "nsq/table.pxi", PACKAGE / "nsq/spec.py", nsq_table),
+    Generated(PACKAGE / "phpmq/table.pxi", PACKAGE / "phpmq/spec.py", phpmq_table),
+    *(Generated(PACKAGE / name / "columns.pxi", SPEC / "table.py", protocol_columns(name)) for name in PREFIXES),
     Generated(CORE / "secrets_table.pxi", SPEC / "secrets.py", secrets_table),
     Generated(ROOT / "docs" / "secrets.md", SPEC / "secrets.py", secrets_page),
+    Generated(PACKAGE / "convert/table.pxi", PACKAGE / "convert/vocabulary.py", convert_table),
     Generated(CORE / "table_columns.pxi", SPEC / "table.py", table_columns),
     Generated(ROOT / "docs" / "message-table.md", SPEC / "table.py", table_page),
-    Generated(ROOT / "docs" / "dialects.md", CORE.parent / "convert" / "dialects.py", dialects_page, load_dialects),
+    Generated(ROOT / "docs" / "dialects.md", PACKAGE / "convert" / "dialects.py", dialects_page, load_dialects),
 )
 
 

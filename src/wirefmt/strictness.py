@@ -1,16 +1,14 @@
-"""How much a decoder forgives, and the list of what LAX does.
+"""How much a decoder forgives.
 
 STRICT enforces every rule of the specification that octets can break; it is the default on connections. LAX reads
 what can be framed and keeps a note of each rule it let pass; it is the default on captures. Memory safety, lengths,
-UTF-8 and limits are the same in both: there is no unchecked level.
+UTF-8 and limits are the same in both: there is no unchecked level. `wirefmt.protocols.skippable()` lists the rules.
 """
 
 from __future__ import annotations
 
 import enum
 from typing import Final, NamedTuple
-
-from wirefmt.spec import amqp091, amqp10, mqtt, nsq, phpmq
 
 
 class Strictness(enum.StrEnum):
@@ -30,47 +28,3 @@ class Note(NamedTuple):
     offset: int  # octets from the start of the message
     reason: str  # what is wrong, in words
     spec: str  # statement id or section
-
-
-class Skippable(NamedTuple):
-    protocol: str
-    check: str
-    text: str
-    specs: dict[str, str]  # version -> statement id or section
-
-
-def _mqtt() -> tuple[Skippable, ...]:
-    return tuple(
-        Skippable(
-            "mqtt",
-            check.name,
-            check.text,
-            {
-                name: spec
-                for name, spec in zip(mqtt.VERSIONS.values(), (check.v3, check.v4, check.v5), strict=True)
-                if spec
-            },
-        )
-        for check in mqtt.CHECKS
-        if check.lax
-    )
-
-
-def _amqp091() -> tuple[Skippable, ...]:
-    return tuple(Skippable("amqp091", c.name, c.text, {"0-9-1": c.spec}) for c in amqp091.CHECKS if c.lax)
-
-
-def _amqp10() -> tuple[Skippable, ...]:
-    return tuple(Skippable("amqp10", c.name, c.text, {"1.0": c.spec}) for c in amqp10.CHECKS if c.lax)
-
-
-def _nsq() -> tuple[Skippable, ...]:
-    return tuple(Skippable("nsq", c.name, c.text, {"V2": c.spec}) for c in nsq.CHECKS if c.lax)
-
-
-def _phpmq() -> tuple[Skippable, ...]:
-    return tuple(Skippable("phpmq", c.name, c.text, {"01": c.spec}) for c in phpmq.CHECKS if c.lax)
-
-
-#: Every check that LAX may skip. Who made it necessary, where known: the protocols' pages in docs/.
-SKIPPABLE: Final[tuple[Skippable, ...]] = _mqtt() + _amqp091() + _amqp10() + _nsq() + _phpmq()

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 int wirefmt_mutant;                             /* 0: none */
-int wirefmt_mutants = MUTANTS;                  /* how many numbers there are */
 unsigned char wirefmt_reached[MUTANTS];
 
 __attribute__((constructor)) static void wirefmt_choose_mutant(void)

@@ -1,6 +1,6 @@
-"""Build the core with planted faults, all in one extension and all asleep: `WIREFMT_MUTANT=17` wakes number 17.
+"""Build the compiled modules with planted faults, all in one build and all asleep: `WIREFMT_MUTANT=17` wakes number 17.
 
-Cython parses the core; before anything else happens to its trees, an expression of a chosen site becomes
+Cython parses the sources; before anything else happens to its trees, an expression of a chosen site becomes
 `changed if MUTANT(17) else original`, and a call that frees becomes `if not MUTANT(17): call`. mutant.h has `MUTANT`;
 it notes besides which sites a run reaches.
 
@@ -23,8 +23,12 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import os
 import re
+import subprocess
 import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,16 +38,13 @@ from Cython.Compiler.Visitor import TreeVisitor
 from setuptools import Extension
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from extensions import compiled, linked, modules, room_of  # noqa: E402
-
 BUILD = ROOT / "build" / "mutants"
 #: One site of so many is planted.
 SHARE = {"comparison": 40, "condition": 40, "bits": 8, "number": 16, "free": 2}
-PACKAGE = BUILD / "src" / "wirefmt"
 #: Rooms that are written by tools/gen_tables.py.
-GENERATED = re.compile(r"(_table|amqp091_methods|table_columns)\.pxi$")
+GENERATED = re.compile(r"(?<!_core/)table\.pxi$|(columns|methods|_table)\.pxi$")
+#: What stands before the name of a room in the path of its file.
+PACKAGE = "src/wirefmt/"
 FREES = re.compile(r"free|free_\w+|\w+_(clear|drop\w*|free)|PyBuffer_Release|Py_X?DECREF")
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 #: Nodes with a scope of their own: not to be copied.
@@ -96,6 +97,7 @@ class Planter(TreeVisitor):
         super().__init__()
         self.sites: list[Site] = []
         self.seen: dict[str, int] = {}
+        self.numbers: dict[tuple[Any, ...], int | None] = {}  # by place
         self.all: dict[str, int] = dict.fromkeys(SHARE, 0)
         self.lines: dict[str, list[str]] = {}
         self.names: list[str] = []
@@ -169,9 +171,12 @@ class Planter(TreeVisitor):
         """The number of a new site; None: it is not among those chosen."""
         source, line, _ = node.pos
         path = str(source.filename)
-        room = room_of(Path(path).absolute(), PACKAGE)
-        if room is None or GENERATED.search(room):
+        if GENERATED.search(path) or PACKAGE not in path:
             return None
+        room = path.rpartition(PACKAGE)[2]
+        place = (room, node.pos[1:], kind, change)
+        if place in self.numbers:  # of a header, which several modules include
+            return self.numbers[place]
         if path not in self.lines:
             self.lines[path] = Path(path).read_text(encoding="utf-8").splitlines()
         text = self.lines[path][line - 1].strip()
@@ -181,8 +186,10 @@ class Planter(TreeVisitor):
         identifier = hashlib.sha256(f"{key} {count}".encode()).hexdigest()[:8]
         self.all[kind] += 1
         if int(identifier, 16) % SHARE[kind]:
+            self.numbers[place] = None
             return None
         self.sites.append(Site(identifier, room, function, line, kind, change, text))
+        self.numbers[place] = len(self.sites)
         return len(self.sites)
 
     def awake(self, pos: Any, number: int) -> Any:
@@ -255,39 +262,52 @@ class Planter(TreeVisitor):
 DECLARATION = '\ncdef extern from "mutant.h" nogil:\n    bint MUTANT(int number)\n'
 
 
-def copy_sources() -> None:
+def copy_sources() -> Path:
     """The package by links; of what is compiled, the roots with MUTANT declared at their ends, so that lines keep."""
-    source = ROOT / "src" / "wirefmt"
-    linked(source, PACKAGE)
-    for path in PACKAGE.rglob("*.p[yx][xd]"):
-        if path.is_symlink() and path.stat().st_size:
-            text = path.read_text(encoding="utf-8")
-            path.unlink()
-            path.write_text(text + DECLARATION, encoding="utf-8")
+    source, tree = ROOT / "src" / "wirefmt", BUILD / "src" / "wirefmt"
+    tree.mkdir(parents=True, exist_ok=True)
+    for path in sorted(source.rglob("*")):
+        target = tree / path.relative_to(source)
+        if path.is_dir():
+            target.mkdir(parents=True, exist_ok=True)
+        elif path.suffix in (".pyx", ".pxd") and path.stat().st_size:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(path.read_text(encoding="utf-8") + DECLARATION, encoding="utf-8")
+        elif path.suffix not in (".so", ".pyc", ".c"):
+            target.unlink(missing_ok=True)
+            target.symlink_to(path)
+    return tree
+
+
+def compile_page(page: Path, sites: int) -> None:
+    """C code to a module beside its page."""
+    (made,) = (BUILD / "c").rglob(str(page.relative_to(BUILD).with_suffix(".c")))
+    out = page.with_name(page.stem + sysconfig.get_config_var("EXT_SUFFIX"))
+    command = ["gcc", "-std=gnu11", "-fno-strict-aliasing", "-O0", "-g0", "-w", "-fPIC", "-shared", "-DWIREFMT_DEBUG=1"]
+    command += [f"-DMUTANTS={sites + 1}", "-DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION"]
+    command += [f"-I{Path(__file__).parent}", f"-I{sysconfig.get_path('include')}", "-o", str(out), str(made)]
+    subprocess.run(command, check=True)
 
 
 def build() -> list[Site]:
-    """Every extension of the package, the numbers of sites running on from one to the next."""
-    copy_sources()
+    tree = copy_sources()
     planter = Planter()
     create = Pipeline.create_pipeline
     Pipeline.create_pipeline = lambda *args, **options: [planter, *create(*args, **options)]
-    names = modules(PACKAGE)
     try:
+        pages = sorted(tree.rglob("*.pyx"))
         cythonize(
-            [Extension(f"wirefmt.{name}", [str(PACKAGE / page)]) for name, page in names.items()],
-            include_path=[str(PACKAGE)],
+            [Extension(".".join(page.relative_to(tree.parent).with_suffix("").parts), [str(page)]) for page in pages],
+            include_path=[str(tree.parent)],
             build_dir=str(BUILD / "c"),
             force=True,
             quiet=True,
         )
     finally:
         Pipeline.create_pipeline = create
-    for page in names.values():
-        (made,) = (BUILD / "c").rglob(str(PACKAGE.relative_to("/") / page.with_suffix(".c")))
-        compiled(PACKAGE, page, made, f"-I{Path(__file__).parent}", f"-DMUTANTS={len(planter.sites) + 1}")
-    found = {"modules": [f"wirefmt.{name}" for name in names], "sites": [site._asdict() for site in planter.sites]}
-    (BUILD / "sites.json").write_text(json.dumps(found, indent=1))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda page: compile_page(page, len(planter.sites)), pages))
+    (BUILD / "sites.json").write_text(json.dumps([site._asdict() for site in planter.sites], indent=1))
     print(f"{len(planter.sites)} planted of {sum(planter.all.values())} sites: {planter.all}", file=sys.stderr)
     return planter.sites
 

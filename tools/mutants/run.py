@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import importlib
 import json
 import os
 import random
@@ -36,21 +35,31 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "mutants"
-#: Rooms by the beginnings of their names, and the tests that are about them, by words of their paths below tests/. The first
-#: that fits counts; "": all others.
+#: Rooms by the beginnings of their names, and the tests that are about them. The first that fits counts; "": all others.
 ROOMS = {
-    "mqtt": "mqtt|decode_batch|test_table|sniffing",
-    "amqp091": "amqp091|capture_amqp",
-    "amqp10": "amqp10|capture_amqp",
-    "rocketmq": "rocketmq",
-    "nsq": "nsq",
-    "phpmq": "phpmq|nsq",
-    "convert": "convert",
-    "": "arrow|batch|capture|mqtt.*messages|nsq.*captures|packets|pcapfile|reassembly|robustness|sniffing|split|test_table",
-}
-ALWAYS = "columns|detail|equality|floats|leaks_of_texts|nesting|secrets|text_of_values"
-#: Tests that take other programs, or that are about something else than the core.
-APART = "(^|/|_)live|spark|readme|packaging|layout|project|stubs|cli|tshark|recorded|dialects_page"
+    "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*"),
+    "amqp091": ("amqp091/*", "capture/test_amqp*"),
+    "amqp10": ("amqp10/*", "capture/test_amqp*"),
+    "rocketmq": ("rocketmq/*",),
+    "nsq": ("nsq/*",),
+    "phpmq": ("phpmq/*", "capture/test_sniffing*"),
+    "convert": ("convert/*",),
+    "": (
+        "capture/*", "core/test_arrow*", "core/test_table*", "mqtt/test_batch*", "mqtt/test_messages*", "nsq/test_captures*",
+        "phpmq/*", "rocketmq/test_captures*",
+    ),
+}  # fmt: skip
+ALWAYS = (
+    "core/test_columns*", "core/test_detail*", "core/test_equality*", "core/test_floats*", "core/test_leaks_of_texts*",
+    "core/test_nesting*", "core/test_secrets*", "core/test_text_of_values*",
+)  # fmt: skip
+#: Tests about something else than the core, and those that read every capture.
+APART = (
+    "mqtt/test_captures.py",
+    "convert/test_dialects_page.py",
+    "capture/test_recorded.py",
+    "capture/test_robustness.py",
+)
 TEST_S = 15  # of processor time: a test that takes longer runs for no fault
 FAULT_S = 12  # of processor time and of tests, for one fault
 HANG_S = 60  # of processor time; WAIT_S of the clock
@@ -77,25 +86,25 @@ def group_of(room: str) -> str:
 
 def files_for(rooms: set[str]) -> list[Path]:
     """Of the rooms' groups, and the fuzz targets."""
-    captures = ("capture",) if any("capture" in room for room in rooms) else ()
-    words = re.compile("|".join([*(ROOMS[group] for group in {*map(group_of, rooms)}), *captures, ALWAYS]))
-    paths = {path.relative_to(ROOT / "tests").as_posix(): path for path in (ROOT / "tests").rglob("test_*.py")}
-    kept = [path for name, path in sorted(paths.items()) if words.search(name) and not re.search(APART, name)]
+    patterns = {pattern for room in rooms for pattern in ROOMS[group_of(room)]} | set(ALWAYS)
+    if any("capture" in room for room in rooms):
+        patterns.add("capture/*")
+    found = {path for pattern in patterns for path in (ROOT / "tests").glob(pattern) if path.match("test_*.py")}
+    kept = sorted(path for path in found if not any(path.match(name) for name in APART))
     return [*kept, ROOT / "fuzz" / "test_targets.py"]
 
 
 class Runner:
     """A plugin of pytest: the loop over faults in place of the loop over tests."""
 
-    def __init__(self, modules: list[str], sites: list[tuple[int, dict[str, Any]]], listed: dict[str, str]) -> None:
-        self.modules = modules
+    def __init__(self, sites: list[tuple[int, dict[str, Any]]], listed: dict[str, str]) -> None:
         self.sites = sites
         self.listed = listed
         self.survivors: list[tuple[dict[str, Any], str]] = []
         self.noticed_though_listed: list[tuple[dict[str, Any], str]] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        self.libraries = [ctypes.CDLL(importlib.import_module(name).__file__) for name in self.modules]
+        self.modules = [ctypes.CDLL(str(path)) for path in (BUILD / "src").rglob("*.so")]
         self.items = session.items
         numbers = [number for number, _ in self.sites]
         reach = self.baseline(session.items, numbers)
@@ -115,22 +124,19 @@ class Runner:
         return True
 
     def reached(self) -> list[Any]:
-        """Flags of sites, one list for each extension that has them."""
-        found = []
-        for library in self.libraries:
-            size = ctypes.c_int.in_dll(library, "wirefmt_mutants").value
-            found.append((ctypes.c_ubyte * size).in_dll(library, "wirefmt_reached"))
-        return found
+        """What mutant.h notes in each module."""
+        size = max(number for number, _ in self.sites) + 1
+        return [(ctypes.c_ubyte * size).in_dll(module, "wirefmt_reached") for module in self.modules]
 
     def baseline(self, items: list[Any], numbers: list[int]) -> dict[int, list[tuple[float, int]]]:
         """Of each fault the tests that reach its site, as (seconds, place among the items)."""
         reach: dict[int, list[tuple[float, int]]] = {number: [] for number in numbers}
-        libraries = self.reached()
-        self.early = {number for number in numbers if any(flags[number] for flags in libraries)}
+        flags = self.reached()
+        self.early = {number for number in numbers if any(module[number] for module in flags)}
         began = time.monotonic()
         for place, item in enumerate(items):
-            for flags in libraries:
-                ctypes.memset(flags, 0, len(flags))
+            for module in flags:
+                ctypes.memset(module, 0, len(module))
             start = time.process_time()
             reports = run(item, items[place + 1] if place + 1 < len(items) else None)
             seconds = time.process_time() - start
@@ -140,7 +146,7 @@ class Runner:
                 continue
             if seconds < TEST_S:
                 for number in numbers:
-                    if any(flags[number] for flags in libraries):
+                    if any(module[number] for module in flags):
                         reach[number].append((seconds, place))
         for number, site in self.sites:
             names = {place: items[place].nodeid for _, place in reach[number]}
@@ -172,8 +178,20 @@ class Runner:
     def alone(self, number: int) -> str:
         """What becomes of a fault in what runs when the package is imported: in a process of its own."""
         environment = os.environ | {"WIREFMT_MUTANT": str(number)}
-        files = sorted({item.path for item in self.items}, key=lambda path: (not re.search(ALWAYS, path.name), path))
-        arguments = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:timeout", "-o", "addopts=", "--rootdir", str(ROOT)]
+        files = sorted({item.path for item in self.items}, key=lambda path: (path.parent.name != "core", path))
+        arguments = [
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:timeout",
+            "-o",
+            "addopts=",
+            "--rootdir",
+            str(ROOT),
+            "--import-mode=importlib",
+        ]
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *arguments, *map(str, files)], env=environment, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, check=False,
@@ -190,8 +208,8 @@ class Runner:
         resource.setrlimit(resource.RLIMIT_CPU, (HANG_S, HANG_S))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        for library in self.libraries:
-            ctypes.c_int.in_dll(library, "wirefmt_mutant").value = number
+        for module in self.modules:
+            ctypes.c_int.in_dll(module, "wirefmt_mutant").value = number
         os.environ["WIREFMT_MUTANT"] = str(number)
         end = time.process_time() + FAULT_S
         for place, (_, index) in enumerate(tests):
@@ -266,12 +284,12 @@ def main() -> int:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "WIREFMT_MUTANTS_BUILT": "1"}
         os.execve(sys.executable, [sys.executable, *sys.argv], environment)
     planted = json.loads((BUILD / "sites.json").read_text())
-    sites = chosen(options, planted["sites"])
+    sites = chosen(options, planted)
     if not sites:
         print("no such fault")
         return 1
     quiet_hypothesis()
-    runner = Runner(planted["modules"], sites, explained())
+    runner = Runner(sites, explained())
     files = files_for({site["room"] for _, site in sites})
     arguments = [
         "-q",
@@ -280,6 +298,7 @@ def main() -> int:
         "-p",
         "no:timeout",
         "--no-header",
+        "--import-mode=importlib",
         "-o",
         "addopts=",
         "--rootdir",
@@ -295,7 +314,7 @@ def main() -> int:
             print(f"\n{len(faults)} faults {name}:")
             for site, what in faults:
                 print(f"  {title(site)}: {what}")
-    gone = runner.listed.keys() - {site["identifier"] for site in planted["sites"]}
+    gone = runner.listed.keys() - {site["identifier"] for site in planted}
     if gone:
         print(f"\nlisted as survivors, but not planted: {', '.join(sorted(gone))}")
     return 1 if runner.survivors or runner.noticed_though_listed or gone else 0

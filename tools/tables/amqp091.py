@@ -1,4 +1,4 @@
-"""_core/amqp091_table.pxi from spec/amqp091.py."""
+"""amqp091/table.pxi from amqp091/spec.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""_core/amqp10_table.pxi from spec/amqp10.py."""
+"""amqp10/table.pxi from amqp10/spec.py."""
 
 from __future__ import annotations
 

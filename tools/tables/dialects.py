@@ -28,10 +28,10 @@ def load_dialects(path: Path) -> ModuleType:
     """convert/dialects.py without the compiled core, which only running the rules needs."""
     package = ModuleType("wirefmt_unbuilt")
     package.__path__ = [str(path.parent.parent)]
-    package._core = ModuleType("wirefmt_unbuilt._core")  # type: ignore[attr-defined]
     convert = ModuleType("wirefmt_unbuilt.convert")
     convert.__path__ = [str(path.parent)]
-    sys.modules |= {m.__name__: m for m in (package, package._core, convert)}
+    convert._engine = ModuleType("wirefmt_unbuilt.convert._engine")  # type: ignore[attr-defined]
+    sys.modules |= {m.__name__: m for m in (package, convert, convert._engine)}
     importlib.import_module("wirefmt_unbuilt.convert.words")
     return importlib.import_module("wirefmt_unbuilt.convert.dialects")
 

@@ -1,4 +1,4 @@
-"""_core/mqtt_table.pxi from spec/mqtt.py."""
+"""mqtt/table.pxi from mqtt/spec.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""_core/nsq_table.pxi from spec/nsq.py."""
+"""nsq/table.pxi from nsq/spec.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""_core/phpmq_table.pxi from spec/phpmq.py."""
+"""phpmq/table.pxi from phpmq/spec.py."""
 
 from __future__ import annotations
 

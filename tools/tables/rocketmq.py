@@ -98,10 +98,10 @@ def header_fields(text: str) -> list[tuple[str, str, str]]:
 
 
 def rocketmq_stub(spec: ModuleType) -> list[str]:
-    """The classes that rocketmq_headers.pxi and rocketmq_json.pxi make of HEADERS and BODIES."""
-    lines = ['"""The typed headers and JSON bodies of RocketMQ, which the core makes of wirefmt.spec.rocketmq."""', ""]
+    """The classes that headers.pxi and json.pxi make of HEADERS and BODIES."""
+    lines = ['"""The typed headers and JSON bodies of RocketMQ, which the codec makes of wirefmt.rocketmq.spec."""', ""]
     lines += ["from collections.abc import Iterable, Mapping", ""]
-    lines += ["from wirefmt._core import RocketmqBody, RocketmqHeader"]
+    lines += ["from wirefmt.rocketmq._codec import RocketmqBody, RocketmqHeader"]
     topic = header_fields(spec.TOPIC.removesuffix(spec.RPC))
     rpc = header_fields(spec.RPC)
     lines += stub_class("RpcRequestHeader", "RocketmqHeader", rpc, [])

@@ -1,34 +1,46 @@
-"""_core/table_columns.pxi and docs/message-table.md from spec/table.py."""
+"""_core/table_columns.pxi, columns.pxi of the protocols and docs/message-table.md from spec/table.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 
 from tables.text import enum
 
+#: Letters before the numbers of a protocol's columns: of its struct in the message table, of its decode_batch.
+PREFIXES = {
+    "mqtt": ("M", "B"),
+    "amqp091": ("A9", "A9B"),
+    "amqp10": ("A10", "A10B"),
+    "rocketmq": ("RM", "RB"),
+    "nsq": ("NSQ_F", "NSQ_B"),
+    "phpmq": ("PHPMQ_F", "PHPMQ_B"),
+}
+
+
+def numbers(name: str, prefix: str, columns: Iterable[tuple[str, str, str]]) -> list[str]:
+    return enum(name, ((f"{prefix}_{c[0].upper()}", i) for i, c in enumerate(columns)))
+
 
 def table_columns(spec: ModuleType) -> list[str]:
-    """Numbers of the columns: T_ the message table's, M_ those of its MQTT struct, B_ those of MQTT's decode_batch; for
-    other protocols the same with letters of the protocol before: RM_, RB_;
-    NSQ_F_, NSQ_B_, PHPMQ_F_, PHPMQ_B_."""
-    lines = []
-    for name, prefix, columns in (
-        ("TableColumn", "T", spec.COLUMNS),
-        ("MqttTableField", "M", spec.MQTT_FIELDS),
-        ("MqttBatchColumn", "B", spec.MQTT_BATCH),
-        ("Amqp091TableField", "A9", spec.AMQP091_FIELDS),
-        ("Amqp091BatchColumn", "A9B", spec.AMQP091_BATCH),
-        ("Amqp10TableField", "A10", spec.AMQP10_FIELDS),
-        ("Amqp10BatchColumn", "A10B", spec.AMQP10_BATCH),
-        ("RocketmqTableField", "RM", spec.ROCKETMQ_FIELDS),
-        ("RocketmqBatchColumn", "RB", spec.ROCKETMQ_BATCH),
-        ("NsqTableField", "NSQ_F", spec.NSQ_FIELDS),
-        ("NsqBatchColumn", "NSQ_B", spec.NSQ_BATCH),
-        ("PhpmqTableField", "PHPMQ_F", spec.PHPMQ_FIELDS),
-        ("PhpmqBatchColumn", "PHPMQ_B", spec.PHPMQ_BATCH),
-    ):
-        lines += enum(name, ((f"{prefix}_{c.name.upper()}", i) for i, c in enumerate(columns)))
+    """Numbers of the message table's columns that all protocols share, T_."""
+    shared = [(f"T_{c.name.upper()}", i) for i, c in enumerate(spec.COLUMNS) if not c.type.startswith("struct<")]
+    return enum("TableColumn", shared)
+
+
+def protocol_columns(protocol: str) -> Callable[[ModuleType], list[str]]:
+    """Numbers of a protocol's column of the message table, of that column's fields, and of the columns of decode_batch."""
+
+    def lines(spec: ModuleType) -> list[str]:
+        at = next(i for i, c in enumerate(spec.COLUMNS) if c.name == protocol)
+        field, batch = PREFIXES[protocol]
+        title, upper = protocol.capitalize(), protocol.upper()
+        return [
+            *enum(f"{title}TableColumn", [(f"T_{upper}", at)]),
+            *numbers(f"{title}TableField", field, getattr(spec, f"{upper}_FIELDS")),
+            *numbers(f"{title}BatchColumn", batch, getattr(spec, f"{upper}_BATCH")),
+        ]
+
     return lines
 
 

@@ -6,8 +6,6 @@
 #
 # A column that no row touches costs nothing per row: puts name their row, and the nulls between two puts are filled in
 # by the later one. What is all null at the end shares one buffer of zeros.
-#
-# Uses: cursor (Span), octets, utf8, secrets. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
@@ -148,19 +146,11 @@ cdef extern from *:
     #endif
         return p;
     }
-    /* memcpy, without a call for the short strings that columns are full of: two copies that may overlap */
-    static inline void wirefmt_copy(unsigned char *to, const unsigned char *from, size_t n) {
-        if (n > 32) memcpy(to, from, n);
-        else if (n >= 16) { memcpy(to, from, 16); memcpy(to + n - 16, from + n - 16, 16); }
-        else if (n >= 8) { memcpy(to, from, 8); memcpy(to + n - 8, from + n - 8, 8); }
-        else if (n >= 4) { memcpy(to, from, 4); memcpy(to + n - 4, from + n - 4, 4); }
-        else if (n) { to[0] = from[0]; to[n >> 1] = from[n >> 1]; to[n - 1] = from[n - 1]; }
-    }
     """
     void* resize_octets "wirefmt_resize"(void* p, size_t old, size_t size) noexcept nogil
     void release_octets "wirefmt_release"(void* p, size_t size) noexcept nogil
     size_t octets_room "wirefmt_room"(size_t size) noexcept nogil
-    void copy_octets "wirefmt_copy"(uint8_t* to, const uint8_t* at, size_t n) noexcept nogil
+
 
 cdef extern from "Python.h":
     int Py_IsInitialized() noexcept nogil
@@ -168,50 +158,9 @@ cdef extern from "Python.h":
 
 # ------------------------------------------------------------------------------------------------ building a column
 
-cdef enum ColumnKind:
-    KIND_BOOL = 0
-    KIND_FIXED = 1              # `width` octets
-    KIND_OCTETS = 2             # string, binary
-    KIND_LIST = 3               # list, map
-    KIND_STRUCT = 4
-
-cdef enum:
-    FIRST_ROOM = 1024           # rows
-    FIRST_OCTETS = 16384
-    OFFSET_MAX = 0x7FFFFFFF     # 32-bit offsets: octets (or children) of one column of a batch
-    ELEMENT_OCTETS = 8          # what an element of a list counts apart from its octets: an empty one takes memory, too
-
-
-cdef struct Tally:              # shared by the columns of a set
-    bint exposed                # secrets are shown (secrets.pxi)
-    bint no_memory
-    bint full                   # a column would pass OFFSET_MAX: the value was left null
-    int64_t octets              # of strings, binaries and list elements so far: where a batch is cut
-
-
-cdef struct Col:
-    uint8_t kind, on, width
-    int64_t rows                # filled, nulls included
-    int64_t room                # rows there is room for
-    int64_t nulls
-    uint8_t* validity           # bits; NULL until the first null
-    uint8_t* data               # values, bits, or octets
-    int64_t used, size          # octets in `data`, for KIND_OCTETS
-    int32_t* offsets            # room + 1, for KIND_OCTETS and KIND_LIST
-    int64_t first_room          # rows and octets to begin with: what the batch before had
-    int64_t first_size
-    int children_count
-    Col* children
-    Tally* tally
-
-
 cdef inline size_t data_size(const Col* c, int64_t room) noexcept nogil:
     """Octets of `data` for so many rows, unless it is KIND_OCTETS."""
     return <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3)
-
-
-cdef inline void set_bit(uint8_t* bits, int64_t i) noexcept nogil:
-    bits[i >> 3] |= <uint8_t>(1 << (i & 7))
 
 
 cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
@@ -284,41 +233,6 @@ cdef bint reach_row(Col* c, int64_t row) noexcept nogil:
     return True
 
 
-cdef inline bint at_row(Col* c, int64_t row) noexcept nogil:
-    """Make `row` the next one to fill. False: the column is off, or there is no memory."""
-    if row != c.rows or row >= c.room:      # a column that is off has no room
-        return reach_row(c, row)
-    if c.validity != NULL:
-        set_bit(c.validity, row)
-    c.rows = row + 1
-    return True
-
-
-cdef inline void put_i64(Col* c, int64_t row, int64_t v) noexcept nogil:
-    if at_row(c, row):
-        (<int64_t*>c.data)[row] = v
-
-
-cdef inline void put_i32(Col* c, int64_t row, int32_t v) noexcept nogil:
-    if at_row(c, row):
-        (<int32_t*>c.data)[row] = v
-
-
-cdef inline void put_i16(Col* c, int64_t row, int16_t v) noexcept nogil:
-    if at_row(c, row):
-        (<int16_t*>c.data)[row] = v
-
-
-cdef inline void put_i8(Col* c, int64_t row, int8_t v) noexcept nogil:
-    if at_row(c, row):
-        (<int8_t*>c.data)[row] = v
-
-
-cdef inline void put_bool(Col* c, int64_t row, bint v) noexcept nogil:
-    if at_row(c, row) and v:
-        set_bit(c.data, row)
-
-
 cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
     cdef int64_t size = max(2 * c.size, c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
     cdef void* p
@@ -342,48 +256,6 @@ cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil:
             and (octets <= c.size - c.used or c.kind != KIND_OCTETS or grow_octets(c, octets)))
 
 
-cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
-    """A string (valid UTF-8, the caller has seen to it) or a binary."""
-    if not c.on or (n > c.size - c.used and not grow_octets(c, n)) or not at_row(c, row):
-        return
-    copy_octets(c.data + c.used, p, <size_t>n)
-    c.used += n
-    c.tally.octets += n
-    c.offsets[row + 1] = <int32_t>c.used
-
-
-cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n,
-                             const uint8_t* q, int64_t m) noexcept nogil:
-    """A binary of two parts."""
-    if not c.on or (n + m > c.size - c.used and not grow_octets(c, n + m)) or not at_row(c, row):
-        return
-    memcpy(c.data + c.used, p, <size_t>n)
-    memcpy(c.data + c.used + n, q, <size_t>m)
-    c.used += n + m
-    c.tally.octets += n + m
-    c.offsets[row + 1] = <int32_t>c.used
-
-
-cdef struct Text:               # octets of our own that many rows repeat, with TEXT_PAD readable ones behind them
-    const uint8_t* at
-    int64_t size
-
-
-cdef enum:
-    TEXT_PAD = 32
-
-
-cdef inline void put_text(Col* c, int64_t row, const Text* t) noexcept nogil:
-    """put_octets for short texts: copies a fixed number of octets, of which the next put overwrites the surplus."""
-    if t.size > TEXT_PAD or c.size - c.used < TEXT_PAD:
-        put_octets(c, row, t.at, t.size)
-    elif at_row(c, row):
-        memcpy(c.data + c.used, t.at, TEXT_PAD)
-        c.used += t.size
-        c.tally.octets += t.size
-        c.offsets[row + 1] = <int32_t>c.used
-
-
 cdef Text pad_text(bytes octets):
     """A Text that lives for ever: for tables of names."""
     cdef Text t
@@ -396,24 +268,8 @@ cdef Text pad_text(bytes octets):
     return t
 
 
-cdef inline int64_t text_octets(const Text* t) noexcept nogil:
-    """Memory of a Text that is allocated with its TEXT_PAD and not empty; else 0."""
-    return t.size + TEXT_PAD + BLOCK_OCTETS if t.size else 0
-
-
 cdef Text NO_TEXT = pad_text(b"")
 cdef Text SECRET_SHOWN_TEXT = pad_text(SECRET_SHOWN_OCTETS)       # in place of a secret
-
-
-cdef inline void put_span(Col* c, int64_t row, const Span* s) noexcept nogil:
-    """put_octets, but an absent span leaves the row null."""
-    if s.at != NULL:
-        put_octets(c, row, s.at, s.size)
-
-
-cdef enum:
-    HEX_OCTETS = 1024           # octets that are no text: how many of them are shown where a column has text
-    HEX_ROOM = 2 * HEX_OCTETS + 32
 
 
 cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil:
@@ -439,65 +295,6 @@ cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept 
     return 2 * n + <uint32_t>snprintf(<char*>room + 2 * n, <size_t>HEX_ROOM - 2 * n, "... (%u of %u octets)", n, size)
 
 
-cdef inline void put_struct(Col* c, int64_t row) noexcept nogil:
-    """The row is not null. Its fields are put to the children at the same row."""
-    at_row(c, row)
-
-
-cdef inline int64_t open_list(Col* c, int64_t row) noexcept nogil:
-    """Begin the row's list: put the elements to `c.children` from the row answered on, then close_list. -1: no list."""
-    if not at_row(c, row):
-        return -1
-    c.offsets[row + 1] = c.offsets[row]
-    return c.offsets[row]
-
-
-cdef inline void close_list(Col* c, int64_t child_rows) noexcept nogil:
-    """`child_rows`: all rows of the child, those of earlier lists included."""
-    if child_rows > OFFSET_MAX:
-        c.tally.full = True
-    elif c.on and c.rows:
-        c.tally.octets += ELEMENT_OCTETS * (child_rows - c.offsets[c.rows])
-        c.offsets[c.rows] = <int32_t>child_rows
-
-
-cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn,
-                         const uint8_t* v, int64_t vn) noexcept nogil:
-    """One more entry of the row's map; a key may come again."""
-    cdef Col* entries = c.children
-    cdef int64_t at
-    if not c.on:
-        return
-    if c.rows == row + 1:
-        at = c.offsets[c.rows]
-    else:
-        at = open_list(c, row)
-        if at < 0:
-            return
-    put_struct(entries, at)
-    put_octets(&entries.children[0], at, k, kn)
-    if not c.tally.exposed and is_secret_name(k, <size_t>kn):
-        put_octets(&entries.children[1], at, SECRET_SHOWN_TEXT.at, SECRET_SHOWN_TEXT.size)
-    else:
-        put_octets(&entries.children[1], at, v, vn)
-    close_list(c, at + 1)
-
-
-cdef inline void put_secret_entry(Col* c, int64_t row, const uint8_t* k, int64_t kn,
-                                  const uint8_t* v, int64_t vn) noexcept nogil:
-    """put_map of a value that is secret whatever its name."""
-    if c.tally.exposed:
-        put_map(c, row, k, kn, v, vn)
-    else:
-        put_map(c, row, k, kn, SECRET_SHOWN_TEXT.at, SECRET_SHOWN_TEXT.size)
-
-
-cdef inline void put_secret(Col* c, int64_t row, const Span* value) noexcept nogil:
-    """put_span of a secret: null unless secrets are shown."""
-    if c.tally.exposed:
-        put_span(c, row, value)
-
-
 # ------------------------------------------------------------------------------------------------ types
 
 cdef enum:
@@ -506,12 +303,6 @@ cdef enum:
 
 cdef class Field:
     """Name, Arrow format string and children of one column, from a type as spec/table.py writes it."""
-
-    cdef readonly str name, type
-    cdef bytes name_octets, format
-    cdef readonly bint nullable
-    cdef uint8_t kind, width
-    cdef list children
 
     def __init__(self, str name not None, str type not None, bint nullable=True):
         if nesting(type) > COLUMN_NESTING_MAX:
@@ -640,11 +431,6 @@ cdef class ColumnSet:
     Those not chosen are there for the puts, which return at once, and not in the batch. A choice is also an order.
     """
 
-    cdef Col* cols              # one for each row of the table of columns, chosen or not
-    cdef int n
-    cdef Tally* tally
-    cdef list fields, chosen    # all; indices of the chosen ones
-
     def __cinit__(self, *args, **kwargs):
         self.tally = <Tally*>calloc(1, sizeof(Tally))
         if self.tally == NULL:
@@ -726,13 +512,7 @@ cdef class Batch:
     str, bytes or None for strings and binaries. What is handed out keeps the batch alive; nothing is copied.
     """
 
-    cdef Col* cols
-    cdef int n
-    cdef uint8_t* zeros
-    cdef Field field
-    cdef readonly int64_t num_rows
     #: Octets at the end of the input that are no whole frame (decode_batch only; else 0).
-    cdef readonly int64_t rest
 
     def __init__(self):
         raise TypeError("a Batch is made by a decoder")

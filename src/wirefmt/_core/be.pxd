@@ -1,5 +1,5 @@
 # Big-endian loads and stores. The caller has checked that the octets are there.
-# Header-only, nogil. Uses: nothing.
+# Header-only, nogil.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 

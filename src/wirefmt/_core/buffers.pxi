@@ -4,14 +4,8 @@
 # threads and processes may write to a bytearray, an array or shared memory at any time, all the more while the GIL is
 # released. So what a public function reads is bytes, a copy, or a view of bytes: take_block, take_input and input_head are the
 # only ways in. That a view is read-only says nothing about the buffer behind it: only bytes never change.
-#
-# Uses: writer (its buffer functions). Included by _core.pyx.
 from cpython.bytes cimport PyBytes_Check, PyBytes_CheckExact
 from cpython.object cimport PyObject
-
-
-cdef enum:
-    INPUT_HEAD = 16             # bytes that input_head copies: more than any frame needs to tell its size
 
 
 cdef extern from "Python.h":
@@ -24,9 +18,6 @@ cdef extern from "Python.h":
 @cython.no_gc
 cdef class Input:
     """Bytes that do not change as long as it lives."""
-    cdef bytes held
-    cdef const uint8_t* at
-    cdef Py_ssize_t size
 
 
 cdef Input take_input(object data):
@@ -69,15 +60,3 @@ cdef bytes take_block(object data):
         return PyBytes_FromStringAndSize(<const char*>view.buf, view.len)
     finally:
         PyBuffer_Release(&view)
-
-
-cdef extern from *:
-    """
-    /* A read-only view for __getbuffer__. Cython begins that with a reference to None in view->obj, which
-       PyBuffer_FillInfo would overwrite and so leak. */
-    static int wirefmt_fill_view(Py_buffer *view, PyObject *owner, const void *at, Py_ssize_t size, int flags) {
-        Py_CLEAR(view->obj);
-        return PyBuffer_FillInfo(view, owner, (void *)at, size, 1, flags);
-    }
-    """
-    int fill_view "wirefmt_fill_view"(Py_buffer* view, object owner, const void* at, Py_ssize_t size, int flags) except -1

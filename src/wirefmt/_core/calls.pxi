@@ -11,12 +11,3 @@
 #         self.busy = False
 #
 # What runs a caller's code on purpose (taking a buffer, options) does so before begin_call.
-#
-# Uses: nothing. Included by _core.pyx.
-
-
-cdef inline int begin_call(bint* busy) except -1:
-    if busy[0]:
-        raise RuntimeError("the object is in use: a call in another thread, or around this one, has not returned")
-    busy[0] = True
-    return 0

@@ -1,4 +1,4 @@
-# A bounded reader over octets: compare, then load. Header-only, nogil. Uses: be.
+# A bounded reader over octets: compare, then load. Header-only, nogil.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from wirefmt._core.be cimport load_u16, load_u32
 

@@ -1,39 +1,19 @@
 # The column `detail`: a message in one line of text. Here are the line and how a field gets into it; a protocol's detail
-# room knows the fields. Which fields a kind of message has, and their order: wirefmt/spec/detail.py.
+# room knows the fields. Which fields a kind of message has, and their order: detail.py of its package.
+#
+# A row is a text of words with spaces between them. A word is a field: `queue` is written as `queue=orders`, `key=routing_key`
+# is written as `key=...`, and `=reply_text` is written without a label. With `?` behind it a field is left out where it is zero
+# or empty. A flag is its label alone, and is written only where it is set; with `!` behind it, it is written as true or false. A
+# field that the message does not have is left out.
+#
+# No field here holds a credential: user names, passwords, SASL data, authentication data and secrets of any kind are not fields
+# that a row can name.
 #
 # A line has at most LINE_MAX octets, the last of them an ellipsis where it was cut. It is UTF-8, and holds no control
 # character whatever the message holds. A value is written as it is where that cannot be mistaken, else between quotes:
 # `\n`, `\"`, `\u202e`, and `\xff` for an octet that is not UTF-8. The work for a line is bounded, however long the values.
-#
-# Uses: arrow, table, table_columns, cursor (Span), utf8, words. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from libc.string cimport strlen
-
-
-cdef enum:
-    LINE_MAX = 200                  # octets
-    LINE_CUT = 197                  # ... before the ellipsis of a line that is cut
-    LINE_VALUE = 100                # octets of a value that is a name; texts for people may fill the line
-    LINE_HEX = 16                   # octets of a binary value that are written
-    DETAIL_FIELDS = 2048            # of all kinds of messages
-
-
-cdef struct DetailLine:
-    int size
-    int safe                        # where it may be cut: at most LINE_CUT, not inside a character or an escape
-    bint cut
-    uint8_t[LINE_MAX] at
-
-
-cdef struct DetailField:
-    Text label                      # with its `=`; size 0: the value stands without one
-    int16_t what                    # which field, in the protocol's numbers
-    uint8_t some                    # it is left out where it is zero or empty
-    uint8_t both                    # a flag that is written where it is false, too
-
-
-cdef struct DetailForm:             # the fields of one kind of message, rows of DETAIL_FIELD
-    int first, count
 
 
 cdef DetailField[DETAIL_FIELDS] DETAIL_FIELD
@@ -42,7 +22,7 @@ cdef dict detail_labels = {}        # label -> row of DETAIL_FIELD that has it
 
 
 cdef int detail_form(str words, dict fields, DetailForm* form) except -1:
-    """The form that a row of wirefmt/spec/detail.py describes. fields: name -> number; KeyError for any other name."""
+    """The form that a row of a detail.py describes. fields: name -> number; KeyError for any other name."""
     global detail_field_count
     cdef DetailField* f
     form.first = detail_field_count
@@ -66,48 +46,6 @@ cdef int detail_form(str words, dict fields, DetailForm* form) except -1:
 
 # ------------------------------------------------------------------------------------------------ the line
 
-cdef inline void line_begin(DetailLine* l) noexcept nogil:
-    l.size = l.safe = 0
-    l.cut = False
-
-
-cdef inline void line_piece(DetailLine* l, const void* p, int n) noexcept nogil:
-    """Octets that stay together: a character, an escape."""
-    if l.cut:
-        return
-    if n > LINE_MAX - l.size:
-        memcpy(l.at + l.safe, b"\xe2\x80\xa6", 3)
-        l.size = l.safe + 3
-        l.cut = True
-        return
-    memcpy(l.at + l.size, p, <size_t>n)
-    l.size += n
-    if l.size <= LINE_CUT:
-        l.safe = l.size
-
-
-cdef inline void line_ascii(DetailLine* l, const uint8_t* p, int64_t n) noexcept nogil:
-    """Octets that are ASCII and need no escape: our own words."""
-    cdef int64_t i
-    if not l.cut and n <= LINE_CUT - l.size:
-        memcpy(l.at + l.size, p, <size_t>n)
-        l.size += <int>n
-        l.safe = l.size
-        return
-    for i in range(n):
-        line_piece(l, p + i, 1)
-
-
-cdef inline void line_words(DetailLine* l, const char* text) noexcept nogil:
-    line_ascii(l, <const uint8_t*>text, <int64_t>strlen(text))
-
-
-cdef inline void line_space(DetailLine* l) noexcept nogil:
-    """Between two fields."""
-    if l.size:
-        line_piece(l, b" ", 1)
-
-
 cdef void line_field(DetailLine* l, const DetailField* f) noexcept nogil:
     """What stands before a field's value."""
     line_space(l)
@@ -126,10 +64,6 @@ cdef void line_digits(DetailLine* l, bint negative, uint64_t v) noexcept nogil:
     cdef char[24] text
     line_ascii(l, <const uint8_t*>text, snprintf(text, sizeof(text), "%s%llu", <const char*>(b"-" if negative else b""),
                                                  <unsigned long long>v))
-
-
-cdef inline void line_signed(DetailLine* l, const DetailField* f, int64_t v) noexcept nogil:
-    line_number(l, f, v < 0, <uint64_t>0 - <uint64_t>v if v < 0 else <uint64_t>v)
 
 
 cdef void line_flag(DetailLine* l, const DetailField* f, bint set_) noexcept nogil:
@@ -151,16 +85,6 @@ cdef void line_name(DetailLine* l, const DetailField* f, const Text* name) noexc
 
 
 # ------------------------------------------------------------------------------------------------ values
-
-cdef inline void line_text(DetailLine* l, const DetailField* f, const Span* s) noexcept nogil:
-    """A field that is a name, as far as LINE_VALUE octets. Absent: it is left out."""
-    line_value(l, f, s, LINE_VALUE)
-
-
-cdef inline void line_prose(DetailLine* l, const DetailField* f, const Span* s) noexcept nogil:
-    """A field that is a text for people, as much of it as the line takes."""
-    line_value(l, f, s, LINE_MAX)
-
 
 cdef void line_value(DetailLine* l, const DetailField* f, const Span* s, int most) noexcept nogil:
     if s.at == NULL or (s.size == 0 and f.some):
@@ -275,16 +199,3 @@ cdef void line_octets(DetailLine* l, const Span* s) noexcept nogil:
         line_piece(l, digits, 2)
     if s.size > LINE_HEX:
         line_piece(l, b"\xe2\x80\xa6", 3)
-
-
-cdef inline Span span_of(const uint8_t* at, size_t size) noexcept nogil:
-    cdef Span s
-    s.at = at
-    s.size = <uint32_t>min(size, <size_t>0xFFFFFFFF)
-    return s
-
-
-cdef inline void put_line(MessageTable t, int64_t row, const DetailLine* l) noexcept nogil:
-    """The row's `detail`; null where there is nothing to say."""
-    if l.size:
-        put_octets(t.cols + T_DETAIL, row, l.at, l.size)

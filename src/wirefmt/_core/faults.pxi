@@ -1,22 +1,8 @@
 # Fault -> exception, or text. The only room that raises DecodeError.
-#
-# Uses: status. Included by _core.pyx.
 from libc.stdio cimport snprintf
 from libc.string cimport strlen, strstr
 
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
-
-
-ctypedef const char* CText
-
-
-cdef struct ProtocolTables:     # what a protocol knows of its checks and fields; C strings that live for ever
-    const char* name
-    const CText* text                                       # by check: what is wrong
-    const CText* path                                       # by field: `subscriptions[].topic_filter`
-    const char* (*spec_of)(const Fault* f) noexcept nogil   # statement or section
-    int (*reply_to)(const Fault* f) noexcept nogil          # what a receiver answers; -1: nothing
-    const CText* replies                                    # NULL: the number is the answer; else the number's text is
 
 
 cdef tuple FAULT_CLASSES = (DecodeError, DecodeError, Truncated, Malformed, LimitExceeded, Unsupported)

@@ -6,7 +6,7 @@
 # "How to print floating-point numbers accurately", 1990; R. G. Burger and R. K. Dybvig, "Printing floating-point numbers quickly
 # and accurately", 1996.
 #
-# Header-only, nogil. Uses: nothing.
+# Header-only, nogil.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 

@@ -1,6 +1,4 @@
 # One framing loop for any protocol: octets in pieces of any size -> messages, each lying in one immutable block.
-#
-# Uses: status, faults, calls, message. Included by _core.pyx, before the protocols, which say what a frame is.
 
 
 cdef enum:
@@ -16,13 +14,6 @@ cdef class FrameDecoder:
     Frames that lie within one piece are decoded where they lie, and messages share the piece. A frame that does not
     is collected first: every octet is moved at most twice, however small the pieces.
     """
-    cdef const ProtocolTables* tables
-    cdef uint8_t* kept          # a frame of which more is to come
-    cdef size_t kept_size, kept_room
-    cdef size_t frame_octets    # of that frame; 0: not known yet
-    cdef int64_t begin          # octets of the stream before it
-    cdef object error           # what ended this decoder
-    cdef bint busy
 
     def __init__(self):
         raise TypeError("a Decoder is of a protocol")

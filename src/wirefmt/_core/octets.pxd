@@ -1,5 +1,5 @@
 # Growable octets for writers that hold no GIL. Without memory they fail and stay failed: ask once, at the end.
-# Header-only, nogil. Uses: be.
+# Header-only, nogil.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy

@@ -11,7 +11,7 @@
 # The core itself makes objects without their constructors: `X.__new__(X)` of a class known at compile time is a direct
 # call that sealing does not change; for a class that is looked up there is a Factory (message.pxi).
 #
-# Uses: message. Included by _core.pyx, last: it seals the classes of all rooms.
+# Every module ends with `seal(globals())`.
 cdef extern from *:
     """
     typedef struct {
@@ -51,6 +51,39 @@ cdef extern from *:
         return made;
     }
 
+    /* `tp_new` of a class that classes of other modules are derived from: their own `tp_new` calls it to allocate. Asked for an
+       object of the class itself, or of a Python class derived from it, it is wirefmt_new. Python cannot ask it for an object
+       of a class derived elsewhere: `B.__new__(D)` is refused where the two have not the same tp_new. */
+    #define WIREFMT_BASES 4
+    static PyTypeObject *wirefmt_bases[WIREFMT_BASES];
+    static int wirefmt_base_count = 0;
+
+    static PyObject *wirefmt_new_of(int i, PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+        const PyTypeObject *of = type;
+        while (of->tp_flags & Py_TPFLAGS_HEAPTYPE)
+            of = of->tp_base;
+        if (of == wirefmt_bases[i])
+            return wirefmt_new(type, args, kwargs);
+        return wirefmt_class_at(wirefmt_bases[i])->make(type, args, kwargs);
+    }
+    static PyObject *wirefmt_new_0(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(0, t, a, k); }
+    static PyObject *wirefmt_new_1(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(1, t, a, k); }
+    static PyObject *wirefmt_new_2(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(2, t, a, k); }
+    static PyObject *wirefmt_new_3(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(3, t, a, k); }
+
+    /* A class that has been sealed is one that other modules derive from. */
+    static int wirefmt_seal_base(PyObject *cls) {
+        static const newfunc slots[WIREFMT_BASES] = {wirefmt_new_0, wirefmt_new_1, wirefmt_new_2, wirefmt_new_3};
+        if (wirefmt_base_count == WIREFMT_BASES) {
+            PyErr_SetString(PyExc_SystemError, "WIREFMT_BASES is too small");
+            return -1;
+        }
+        wirefmt_bases[wirefmt_base_count] = (PyTypeObject *)cls;
+        ((PyTypeObject *)cls)->tp_new = slots[wirefmt_base_count++];
+        PyType_Modified((PyTypeObject *)cls);
+        return 0;
+    }
+
     static int wirefmt_filled(PyObject *self, PyObject *args, PyObject *kwargs) {
         (void)self, (void)args, (void)kwargs;
         return 0;
@@ -79,6 +112,8 @@ cdef extern from *:
         sealed->type = type;
         sealed->make = type->tp_new;
         sealed->fill = type->tp_init == PyBaseObject_Type.tp_init ? NULL : type->tp_init;
+        if (sealed->fill == wirefmt_filled)     /* inherited from a class of another module, which is sealed */
+            sealed->fill = wirefmt_class_at(type->tp_base)->fill;
         type->tp_new = wirefmt_new;
         type->tp_init = wirefmt_filled;
         PyType_Modified(type);
@@ -114,6 +149,7 @@ cdef extern from *:
     }
     """
     int wirefmt_seal_constructor(object cls, object init_of_object) except -1
+    int wirefmt_seal_base(object cls) except -1
     void wirefmt_seal_subclass(object cls) noexcept
     object wirefmt_method_of(object cls, object function, const char* doc, bint of_class)
     enum: Py_TPFLAGS_HEAPTYPE
@@ -162,8 +198,9 @@ cdef int seal_methods(object cls) except -1:
     return 0
 
 
-cdef int seal(object space) except -1:
-    """Seal the classes of a namespace that are of the core, and the classes that were derived from them."""
+cdef int seal(object space, tuple bases=()) except -1:
+    """Seal the classes of a module's namespace, and the classes that were derived from them. bases: those that classes of other
+    modules are derived from. The functions that pickles name, restore_..., are of the package, which exports them."""
     cdef list subclasses
     for cls in list(space.values()):
         if not isinstance(cls, type) or cls.__flags__ & Py_TPFLAGS_HEAPTYPE or not cls.__module__.startswith("wirefmt."):
@@ -176,7 +213,9 @@ cdef int seal(object space) except -1:
             if derived.__flags__ & Py_TPFLAGS_HEAPTYPE:
                 wirefmt_seal_subclass(derived)
                 subclasses += type.__subclasses__(derived)
+    for cls in bases:
+        wirefmt_seal_base(cls)
+    for name, function in space.items():
+        if name.startswith("restore_") and type(function) is FUNCTION:
+            function.__module__ = space["__name__"].rpartition(".")[0]
     return 0
-
-
-seal(globals())

@@ -1,8 +1,6 @@
 # Which values are secret, and what stands for them where they are shown. The rule is spec/secrets.py.
 #
 # Columns ask is_secret_name() as they put an entry of a map (arrow.pxi), reprs show what hidden() makes of a value.
-#
-# Uses: secrets_table. Included by _core.pyx.
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 
 from types import MappingProxyType
@@ -14,25 +12,6 @@ from wirefmt.spec.secrets import FIELDS as SECRET_FIELD_ROWS, SHOWN as SECRET_SH
 
 cdef enum:
     SECRET_SPREAD = 64          # octets that a word in octets of unknown structure may take, separators included
-
-
-cdef inline bint is_secret_name(const uint8_t* p, size_t n) noexcept nogil:
-    """Is an entry of this name secret? Only letters count. Nearly all names are decided by their last two or three."""
-    cdef uint32_t node = 0
-    cdef uint8_t letter
-    if n < SECRET_SHORTEST:
-        return False
-    while n:
-        n -= 1
-        letter = secret_letter[p[n]]
-        if letter == 0:
-            continue
-        node = secret_next[node][letter]
-        if node == 0:
-            return False
-        if secret_end[node] == 2:
-            return True
-    return secret_end[node] != 0
 
 
 cdef bint holds_secret_word(const uint8_t* p, size_t n) noexcept nogil:

@@ -1,4 +1,4 @@
-# What a decoder answers, and where and why it stopped. Header-only, nogil. Uses: nothing.
+# What a decoder answers, and where and why it stopped. Header-only, nogil.
 from libc.stdint cimport int64_t
 
 

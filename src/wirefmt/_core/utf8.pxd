@@ -1,5 +1,5 @@
 # UTF-8 as RFC 3629 has it: no overlong form, no surrogate, nothing above U+10FFFF.
-# NUL is reported apart, for the protocols that forbid it. Header-only, nogil. Uses: nothing.
+# NUL is reported apart, for the protocols that forbid it. Header-only, nogil.
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy
 

@@ -1,4 +1,4 @@
-# MQTT variable byte integer, MQTT 5.0 section 1.5.5, MQTT 3.1 section 2.1. Header-only, nogil. Uses: nothing.
+# MQTT variable byte integer, MQTT 5.0 section 1.5.5, MQTT 3.1 section 2.1. Header-only, nogil.
 from libc.stdint cimport uint8_t, uint32_t
 
 cdef enum:

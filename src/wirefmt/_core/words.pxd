@@ -1,5 +1,5 @@
 # Short runs of octets taken eight at a time: all ASCII? the same? their hash. Where fewer than eight are left, the last word
-# overlaps the one before, so that no octet is looked at alone. Header-only, nogil. Uses: nothing.
+# overlaps the one before, so that no octet is looked at alone. Header-only, nogil.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 

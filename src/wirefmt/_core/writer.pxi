@@ -1,6 +1,4 @@
 # Growable output for encoders. Lengths that come before what they measure are put in afterwards.
-#
-# Uses: be, varint, faults (EncodeError). Included by _core.pyx.
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
@@ -8,17 +6,10 @@ from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 
 
-cdef enum:
-    WRITER_START = 248
-
-
 @cython.final
 @cython.no_gc
 cdef class Writer:
     """Octets being written. The first WRITER_START of them need no allocation."""
-    cdef uint8_t* p
-    cdef size_t size, room
-    cdef uint8_t start[WRITER_START]
 
     def __cinit__(self):
         self.p = self.start
@@ -28,43 +19,16 @@ cdef class Writer:
         if self.p != self.start:
             free(self.p)
 
-    cdef uint8_t* grow(self, size_t n) except NULL:
-        """`n` octets more; where they begin."""
-        cdef size_t room
-        cdef uint8_t* p
-        if n > self.room - self.size:
-            room = max(self.room * 2, self.size + n)
-            p = <uint8_t*>realloc(NULL if self.p == self.start else self.p, room)
-            if p == NULL:
-                raise MemoryError
-            if self.p == self.start:
-                memcpy(p, self.start, self.size)
-            self.p = p
-            self.room = room
-        p = self.p + self.size
-        self.size += n
-        return p
-
-    cdef int put_u8(self, uint8_t v) except -1:
-        self.grow(1)[0] = v
-        return 0
-
-    cdef int put_u16(self, uint16_t v) except -1:
-        store_u16(self.grow(2), v)
-        return 0
-
-    cdef int put_u32(self, uint32_t v) except -1:
-        store_u32(self.grow(4), v)
-        return 0
-
-    cdef int put_varint(self, uint32_t v) except -1:
-        store_varint(self.grow(<size_t>varint_size(v)), v)
-        return 0
-
-    cdef int put_octets(self, const uint8_t* p, size_t n) except -1:
-        cdef uint8_t* to = self.grow(n)
-        if n:
-            memcpy(to, p, n)
+    cdef int enlarge(self, size_t n) except -1:
+        """Room for `n` octets more, for which there is none."""
+        cdef size_t room = max(self.room * 2, self.size + n)
+        cdef uint8_t* p = <uint8_t*>realloc(NULL if self.p == self.start else self.p, room)
+        if p == NULL:
+            raise MemoryError
+        if self.p == self.start:
+            memcpy(p, self.start, self.size)
+        self.p = p
+        self.room = room
         return 0
 
     cdef int put_buffer(self, object data, bint sized, str field) except -1:
@@ -92,10 +56,8 @@ cdef class Writer:
         self.put_size16(size, field)
         return self.put_octets(<const uint8_t*>p, <size_t>size)
 
-    cdef int put_size16(self, Py_ssize_t size, str field) except -1:
-        if size > 65535:
-            raise EncodeError(f"{field}: {size} octets, 65535 are the most")
-        return self.put_u16(<uint16_t>size)
+    cdef int refuse_size16(self, Py_ssize_t size, str field) except -1:
+        raise EncodeError(f"{field}: {size} octets, 65535 are the most")
 
     cdef int insert_varint(self, size_t at) except -1:
         """Put the number of octets from `at` on before them."""
@@ -108,6 +70,10 @@ cdef class Writer:
         memmove(self.p + at + used, self.p + at, n)
         store_varint(self.p + at, <uint32_t>n)
         return 0
+
+
+cdef Writer new_writer():
+    return Writer.__new__(Writer)
 
 
 cdef int64_t whole_number(object value, int64_t top, str field) except -1:

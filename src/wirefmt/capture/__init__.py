@@ -1,6 +1,6 @@
 """Packet captures to the message table: `read` streams batches, `files` finds captures."""
 
-from wirefmt._core import CaptureDecoder, PacketScanner
+from wirefmt.capture._engine import CaptureDecoder, PacketScanner
 from wirefmt.capture.reader import Reader, Schema, decode_source, read
 
 __all__ = ["CaptureDecoder", "PacketScanner", "Reader", "Schema", "decode_source", "read"]

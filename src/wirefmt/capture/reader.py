@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from wirefmt._core import Batch, CaptureDecoder, schema_capsule, stream_capsule
+from wirefmt._core import Batch, schema_capsule, stream_capsule
+from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source, find
 from wirefmt.errors import CaptureError
 from wirefmt.spec.table import COLUMNS, Column

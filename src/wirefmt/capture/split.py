@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from wirefmt import _core
+from wirefmt.capture import _engine
 from wirefmt.errors import CaptureError
 
 #: Octets looked at before and after a split: each is more than the largest packet and its record header.
@@ -113,7 +113,7 @@ def count_frames(source: Source, piece: Range) -> Count:
     """Read a range to count its packets, and IP fragments among them."""
     with _opened(source) as file:
         true = resolve(file, piece)
-        scanner = _core.PacketScanner(columns=())
+        scanner = _engine.PacketScanner(columns=())
         scanner.begin_file("", 0, prefix=true.prefix, offset=true.begin)
         for chunk in read_range(file, true):
             scanner.feed(chunk)
@@ -185,7 +185,7 @@ def _record_at(file: BinaryIO, size: int, prefix: bytes, split: int) -> int:
     while True:
         window = _read_at(file, begin, split - begin + reach)
         last = begin + len(window) >= size
-        found: int = _core.find_record(prefix, window, begin, last, split)
+        found: int = _engine.find_record(prefix, window, begin, last, split)
         if found >= 0:
             return found
         reach *= 2  # damaged octets around the split: look further

@@ -76,7 +76,7 @@ def _amqp091(table: pa.Table) -> Iterator[tuple[Failure, int]]:
 def _amqp10(table: pa.Table) -> Iterator[tuple[Failure, int]]:
     import pyarrow.compute as pc
 
-    from wirefmt.spec.amqp10 import SASL_CODES
+    from wirefmt.amqp10.spec import SASL_CODES
 
     error, state = pc.field("amqp10", "error_condition"), pc.field("amqp10", "state")
     login = (pc.field("kind") == "sasl-outcome") & (pc.field("code") > 0)
@@ -97,7 +97,7 @@ def _nsq(table: pa.Table) -> Iterator[tuple[Failure, int]]:
 def _rocketmq(table: pa.Table) -> Iterator[tuple[Failure, int]]:
     import pyarrow.compute as pc
 
-    from wirefmt.spec.rocketmq import FLAG_RESPONSE, RESPONSE_CODES
+    from wirefmt.rocketmq.spec import FLAG_RESPONSE, RESPONSE_CODES
 
     answer = pc.bit_wise_and(pc.field("rocketmq", "flag"), pc.scalar(FLAG_RESPONSE)) == FLAG_RESPONSE
     failed = answer & (pc.field("code") != 0) & ~pc.field("code").isin(list(_NOTHING_YET))
@@ -124,7 +124,7 @@ def _counted(table: pa.Table, condition: Any, keys: list[str]) -> Iterator[tuple
 @cache
 def _reason(version: str | None, kind: str, code: int) -> str:
     """The name of a reason code, or of a return code before 5.0."""
-    from wirefmt.spec.mqtt import CONNACK_RETURN_CODES, REASON_CODES, SUBACK_RETURN_CODES
+    from wirefmt.mqtt.spec import CONNACK_RETURN_CODES, REASON_CODES, SUBACK_RETURN_CODES
 
     if version != "5.0":
         return (CONNACK_RETURN_CODES if kind == "CONNACK" else SUBACK_RETURN_CODES[4]).get(code, "")

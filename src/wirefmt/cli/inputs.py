@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import rich_click as click
 
+from wirefmt.protocols import PROTOCOLS
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -61,7 +63,7 @@ def capture_options(command: Command) -> Command:
             "protocols",
             multiple=True,
             metavar="NAME",
-            help="Only this protocol: mqtt, amqp091, amqp10, rocketmq, nsq or phpmq. May be given several times.",
+            help=f"Only this protocol: {', '.join(row.name for row in PROTOCOLS)}. May be given several times.",
             panel="Captures",
         ),
         click.argument("files", nargs=-1, required=True, metavar="FILES..."),

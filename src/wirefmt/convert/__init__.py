@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from ._engine import restore_conversion as restore_conversion  # pickles name it
 from .container import Container, Death
 from .conversion import Conversion, Loss, Topics, convert, routing_key_of, topic_of
 from .dialects import DIALECTS, Change, Dialect, tables_of

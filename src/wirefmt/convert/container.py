@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from .. import _core
+from . import _engine
 from .conversion import Conversion, Topics, check_lossless, routing_key_of, topic_of
 from .dialects import DIALECTS, compiled
 from .messages import Protocol, wire_of
@@ -141,7 +141,7 @@ class Container:
         key = ("to", protocol, explain)
         if key not in self._cache:
             if protocol == self.protocol:
-                self._cache[key] = _core.unconverted(self.wire)
+                self._cache[key] = _engine.unconverted(self.wire)
             else:
                 self._cache[key] = self._convert(protocol, None, explain)
         if lossless:
@@ -296,8 +296,8 @@ class Container:
 
     def _essence(self) -> dict[str, object]:
         if self._essentials is None:
-            self._essentials = _core.essentials_of(
-                compiled(self.dialect), _core.protocol_number(self.protocol), self.wire.octets, self._stream
+            self._essentials = _engine.essentials_of(
+                compiled(self.dialect), _engine.protocol_number(self.protocol), self.wire.octets, self._stream
             )
         return self._essentials
 
@@ -310,12 +310,12 @@ class Container:
         waited_ms: int,
         *,
         published: bool = False,
-    ) -> _core.Delivery:
+    ) -> _engine.Delivery:
         known = self.annotations
         said = self._essence()
         expiry = _int(said.get("expiry_s"))
         ttl = known.ttl_ms if known.ttl_ms is not None else -1
-        return _core.Delivery(
+        return _engine.Delivery(
             durable=-1 if known.durable is None else int(known.durable),
             priority=-1 if known.priority is None else known.priority,
             ttl_ms=ttl,
@@ -356,12 +356,12 @@ class Container:
         return topic
 
     def _convert(
-        self, protocol: Protocol, delivery: _core.Delivery | None, explain: bool, packet_identifier: int = 1
+        self, protocol: Protocol, delivery: _engine.Delivery | None, explain: bool, packet_identifier: int = 1
     ) -> Conversion:
         topic = b""
         if protocol == "mqtt5":
             topic = self._topic()
-        return _core.convert_wire(
+        return _engine.convert_wire(
             self.wire,
             to=protocol,
             dialect=self.dialect,

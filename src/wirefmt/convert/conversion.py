@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .. import _core
+from . import _engine
 from .dialects import compiled
 from .messages import Wire, wire_of
 
-Conversion = _core.Conversion
-convert = _core.convert_message
-check_lossless = _core.check_lossless
-topic_of = _core.topic_of
-routing_key_of = _core.routing_key_of
+Conversion = _engine.Conversion
+convert = _engine.convert_message
+check_lossless = _engine.check_lossless
+topic_of = _engine.topic_of
+routing_key_of = _engine.routing_key_of
 
 What = Literal["taken", "dropped", "narrowed", "moved"]
 Topics = Literal["translated", "sparkplug", "unchanged"]
@@ -48,4 +48,4 @@ class Loss:
         return f"{self.field or 'value'}{key} {self.what}: {self.reason}{rule}"
 
 
-_core.set_convert_face(wire=Wire, loss=Loss, wire_of=wire_of, rules_of=compiled)
+_engine.set_convert_face(wire=Wire, loss=Loss, wire_of=wire_of, rules_of=compiled)

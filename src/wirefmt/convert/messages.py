@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from .. import _core, amqp091, amqp10, mqtt
+from .. import amqp091, amqp10, mqtt
+from . import _engine
 
 Protocol = Literal["amqp10", "amqp091", "mqtt5"]
 
@@ -29,13 +30,13 @@ class Wire:
     @staticmethod
     def from_frames(octets: bytes) -> Wire:
         """Of AMQP 0.9.1: a content header frame and the body frames, perhaps behind their method's. DecodeError: they are not."""
-        return Wire("amqp091", *_core.split_content(octets))
+        return Wire("amqp091", *_engine.split_content(octets))
 
     def frames(self, channel: int = 1) -> bytes:
         """Content header and body of AMQP 0.9.1 as frames; other protocols' octets as they are."""
         if self.protocol != "amqp091":
             return self.octets
-        return _core.join_content(self.octets, self.body or b"", channel=channel)
+        return _engine.join_content(self.octets, self.body or b"", channel=channel)
 
     def message(self) -> object:
         """The message as an object of its protocol."""
@@ -66,7 +67,7 @@ def wire_of(message: object, protocol: str | None = None) -> Wire:
         return Wire("amqp091", octets, bytes(body))
     if protocol is None:
         raise TypeError(f"of {type(message).__name__} the protocol must be said")
-    _core.protocol_number(protocol)
+    _engine.protocol_number(protocol)
     octets = bytes(message)  # type: ignore[call-overload]
     return Wire(protocol, octets, b"" if protocol == "amqp091" else None)  # type: ignore[arg-type]
 

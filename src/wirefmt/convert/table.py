@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _core
 from ..spec.table import CONVERTED, CONVERTED_FIELDS
+from . import _engine
 from .conversion import Topics, topic_of
 from .dialects import compiled
 from .messages import Protocol
@@ -83,7 +84,7 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 class _Run:
     def __init__(self, to: Protocol, dialect: str, mqtt_exchange: str, topics: Topics, percent_encoding: bool) -> None:
-        self.target = _core.protocol_number(to)
+        self.target = _engine.protocol_number(to)
         self.rules = compiled(dialect)
         self.exchange = mqtt_exchange.encode()
         self.topics = topics
@@ -101,7 +102,7 @@ class _Run:
             key_offsets, keys = _buffers(_keys(batch, kinds))
         else:
             key_offsets, keys = np.zeros(len(octets) + 1, np.int32), b""
-        made = _core.convert_rows(
+        made = _engine.convert_rows(
             self.rules, self.target, kinds, offsets, data, key_offsets, keys,
             exchange=self.exchange, topics=self.topics, percent_encoding=self.percent_encoding,
         )  # fmt: skip
@@ -122,9 +123,9 @@ def _kinds(batch: pa.RecordBatch) -> Any:
     kinds = np.full(batch.num_rows, _NO_MESSAGE, np.uint8)
     mqtt = rows(pc.equal(protocol, "mqtt"))
     kinds[mqtt] = _OLD_MQTT
-    kinds[mqtt & rows(pc.equal(batch.column("version"), "5.0"))] = _core.protocol_number("mqtt5")
+    kinds[mqtt & rows(pc.equal(batch.column("version"), "5.0"))] = _engine.protocol_number("mqtt5")
     for name in ("amqp091", "amqp10"):
-        kinds[rows(pc.equal(protocol, name))] = _core.protocol_number(name)
+        kinds[rows(pc.equal(protocol, name))] = _engine.protocol_number(name)
     kinds[rows(batch.column("octets").is_null())] = _NO_MESSAGE
     return kinds
 
@@ -134,7 +135,7 @@ def _keys(batch: pa.RecordBatch, kinds: Any) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not (kinds == _core.protocol_number("amqp10")).any():
+    if not (kinds == _engine.protocol_number("amqp10")).any():
         return pc.fill_null(batch.column("routing_key"), "")
     addresses = batch.column("destination").dictionary_encode()
     known = pa.array(

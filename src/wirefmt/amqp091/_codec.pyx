@@ -1,0 +1,65 @@
+# cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
+# cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
+"""The compiled codec of AMQP 0.9.1. Its rooms, each using only what stands above it."""
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
+from cpython.number cimport PyIndex_Check, PyNumber_Index
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcmp, memcpy, memset, strlen
+
+from wirefmt._core cimport (
+    Batch, CText, Col, ColumnSet, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameDecoder, HEX_ROOM,
+    HIDDEN_OCTETS, INPUT_HEAD, Input, LINE_VALUE, MORE, MessageContext, MessageTable, NO, NO_MESSAGE, OFFSET_MAX,
+    Protocol, ProtocolTables, PyDescr_NewGetSet, PyGetSetDef, PyObject_GC_UnTrack, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
+    SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot,
+    TEXT_PAD, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS,
+    T_KIND, T_MESSAGE_ID, T_OCTETS, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY,
+    T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, YES, ascii_text, bare_object, close_list,
+    detail_form, factory_of, fault_text, field_path, fill_view, hidden, input_head, is_held, is_secret_name,
+    is_strict, line_ascii, line_begin, line_digits, line_field, line_flag, line_name, line_number, line_octets,
+    line_piece, line_prose, line_space, line_string, line_text, name_class, octets_of, open_list, pad_text,
+    protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_line, put_map, put_octets, put_secret, put_span,
+    put_struct, put_text, raise_fault, reserve, seal, secret_fields, share, shared_slot, shown_octets, span_of,
+    take_block, take_input, text_octets, text_or_hex, whole_number, wirefmt_set_attribute,
+)
+from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16
+from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left
+from wirefmt._core.octets cimport BLOCK_OCTETS
+from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
+from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_utf8
+from wirefmt._core.words cimport is_ascii
+
+from wirefmt._core import secret_name
+from wirefmt.errors import EncodeError
+from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
+from wirefmt.strictness import Note
+
+# AMQP 0.9.1: octets -> Amqp091Frame, field tables, contents of channels, nogil
+include "parse.pxi"
+# field values, tables and arrays as Python objects, both ways
+include "values.pxi"
+# frames as Python objects
+include "objects.pxi"
+# GENERATED from wirefmt/spec/amqp091.py: a class a method
+include "methods.pxi"
+# decode, Decoder, Assembler; a method with its content
+include "pending.pxi"
+# field values as text of columns, nogil
+include "text.pxi"
+# a row a method, its content folded in: decode_batch
+include "batch.pxi"
+# ... -> rows of the message table
+include "rows.pxi"
+# ... -> one line
+include "detail.pxi"
+# what captures ask of it
+include "probe.pxi"
+
+# objects are made by constructors only
+seal(globals())

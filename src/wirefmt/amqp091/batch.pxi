@@ -1,0 +1,338 @@
+# AMQP 0.9.1 -> columns: decode_batch for one direction of a stream. One row is one method with its content folded in.
+#
+# It stands on amqp091_parse and amqp091_fold, so it says what frames and the Assembler say. Only a body of several
+# frames is copied before it gets to its column.
+from wirefmt.spec.table import AMQP091_BATCH as AMQP091_BATCH_COLUMNS
+
+
+cdef Text[AMQP091_METHOD_COUNT] AMQP091_KIND_TEXT
+cdef Text AMQP091_HEARTBEAT_TEXT = pad_text(b"heartbeat")
+cdef Text AMQP091_PROTOCOL_HEADER_TEXT = pad_text(b"protocol-header")
+#: Columns of arguments that have one of their own, by Amqp091ArgumentName; -1: it goes into the map `arguments`.
+cdef int8_t[AMQP091_ARGUMENT_NAME_COUNT] AMQP091_ARGUMENT_COLUMN
+#: Columns of properties, by Amqp091Property.
+cdef int8_t[AMQP091_PROPERTY_COUNT] AMQP091_PROPERTY_COLUMN
+
+
+cdef int fill_amqp091_columns() except -1:
+    cdef list names = [column.name for column in AMQP091_BATCH_COLUMNS]
+    cdef int i
+    for i in range(1, AMQP091_METHOD_COUNT):
+        AMQP091_KIND_TEXT[i] = pad_text(amqp091_methods[i].name)
+    own = ("exchange", "routing_key", "queue", "consumer_tag", "delivery_tag", "redelivered", "reply_code", "reply_text")
+    for i in range(AMQP091_ARGUMENT_NAME_COUNT):
+        name = AMQP091_ARGUMENT_NAMES[i]
+        AMQP091_ARGUMENT_COLUMN[i] = <int8_t>names.index(name) if name in own else -1
+    for i in range(AMQP091_PROPERTY_COUNT):
+        AMQP091_PROPERTY_COLUMN[i] = <int8_t>names.index(AMQP091_PROPERTY_NAMES[i])
+    return 0
+
+
+fill_amqp091_columns()
+
+
+cdef struct Amqp091Kept:            # a content under way on one channel
+    Amqp091Channel state
+    int64_t offset, size            # of its method; octets of its frames
+    Amqp091Frame method, header     # views into the input
+    Octets body                     # of several frames
+
+
+cdef struct Amqp091KeptPage:
+    Amqp091Kept* kept[256]
+
+
+cdef class Amqp091Batch(ColumnSet):
+    """The columns of decode_batch under construction."""
+
+    cdef bint body
+    cdef uint64_t body_max
+    cdef Amqp091KeptPage* pages[256]        # by channel
+    cdef bint starved                       # no memory for a content
+
+    def __dealloc__(self):
+        cdef int i, j
+        for i in range(256):
+            if self.pages[i] == NULL:
+                continue
+            for j in range(256):
+                if self.pages[i].kept[j] != NULL:
+                    free_octets(&self.pages[i].kept[j].body)
+                    free(self.pages[i].kept[j])
+            free(self.pages[i])
+
+    cdef inline Amqp091Kept* kept_on(self, uint16_t channel) noexcept nogil:
+        """The channel's content; NULL without memory."""
+        cdef Amqp091KeptPage* page = self.pages[channel >> 8]
+        if page == NULL:
+            page = <Amqp091KeptPage*>calloc(1, sizeof(Amqp091KeptPage))
+            if page == NULL:
+                self.starved = True
+                return NULL
+            self.pages[channel >> 8] = page
+        if page.kept[channel & 255] == NULL:
+            page.kept[channel & 255] = <Amqp091Kept*>calloc(1, sizeof(Amqp091Kept))
+            if page.kept[channel & 255] == NULL:
+                self.starved = True
+        return page.kept[channel & 255]
+
+    # ---- rows
+
+    cdef inline void put_method(self, int64_t row, int64_t offset, int64_t size, const Amqp091Frame* m) noexcept nogil:
+        cdef Col* c = self.cols
+        put_i64(c + A9B_OFFSET, row, offset)
+        put_i64(c + A9B_SIZE, row, size)
+        put_i32(c + A9B_CHANNEL, row, m.channel)
+        if m.type == AMQP091_FRAME_METHOD:
+            put_text(c + A9B_KIND, row, &AMQP091_KIND_TEXT[m.method])
+            self.put_arguments(row, m)
+        elif m.type == AMQP091_FRAME_HEARTBEAT:
+            put_text(c + A9B_KIND, row, &AMQP091_HEARTBEAT_TEXT)
+        elif m.type == AMQP091_PROTOCOL_HEADER:
+            put_text(c + A9B_KIND, row, &AMQP091_PROTOCOL_HEADER_TEXT)
+
+    cdef inline void put_arguments(self, int64_t row, const Amqp091Frame* m) noexcept nogil:
+        cdef const Amqp091MethodRow* method = &amqp091_methods[m.method]
+        cdef const Amqp091ArgumentRow* a
+        cdef const uint8_t* p
+        cdef Span s
+        cdef Col* c
+        cdef int i
+        for i in range(method.first, method.first + method.count):
+            a = &amqp091_arguments[i]
+            p = m.frame + m.value[a.slot]
+            if AMQP091_ARGUMENT_COLUMN[a.name] < 0:
+                self.put_argument(row, a, p)
+                continue
+            c = self.cols + AMQP091_ARGUMENT_COLUMN[a.name]
+            if a.type == AMQP091_SHORTSTR:
+                s = amqp091_shortstr_at(p)
+                amqp091_put_text(c, row, &s)
+            elif a.type == AMQP091_BIT:
+                put_bool(c, row, p[0] >> a.bit & 1)
+            elif a.type == AMQP091_LONGLONG:
+                put_i64(c, row, <int64_t>load_u64(p))
+            else:
+                put_i32(c, row, load_u16(p))
+
+    cdef void put_argument(self, int64_t row, const Amqp091ArgumentRow* a, const uint8_t* p) noexcept nogil:
+        """An argument that has no column of its own, as an entry of the map."""
+        cdef Col* map = self.cols + A9B_ARGUMENTS
+        cdef Span name
+        cdef Amqp091Entry e
+        if not map.on:
+            return
+        name.at = <const uint8_t*>amqp091_argument_name[a.name]
+        name.size = <uint32_t>strlen(amqp091_argument_name[a.name])
+        amqp091_argument_entry(a, p, &e)
+        if AMQP091_ARGUMENT_SECRET[a.name] and not map.tally.exposed:
+            e.at = SECRET_SHOWN_TEXT.at
+            e.size = <uint32_t>SECRET_SHOWN_TEXT.size
+        if e.letter == c"t":
+            put_map(map, row, name.at, name.size, <const uint8_t*>(b"true" if p[0] >> a.bit & 1 else b"false"),
+                    4 if p[0] >> a.bit & 1 else 5)
+        else:
+            amqp091_put_entry(map, row, &name, &e)
+
+    cdef inline void put_header(self, int64_t row, const Amqp091Frame* h) noexcept nogil:
+        cdef Col* c
+        cdef const uint8_t* p
+        cdef Span s
+        cdef int i
+        put_i64(self.cols + A9B_BODY_SIZE, row, <int64_t>min(h.body_size, <uint64_t>0x7FFFFFFFFFFFFFFF))
+        for i in range(AMQP091_PROPERTY_COUNT):
+            p = amqp091_property(&h.properties, i)
+            if p == NULL:
+                continue
+            c = self.cols + AMQP091_PROPERTY_COLUMN[i]
+            if amqp091_properties[i].type == AMQP091_SHORTSTR:
+                s = amqp091_shortstr_at(p)
+                amqp091_put_text(c, row, &s)
+            elif amqp091_properties[i].type == AMQP091_TABLE:
+                amqp091_put_table(c, row, p)
+            elif amqp091_properties[i].type == AMQP091_OCTET:
+                put_i16(c, row, p[0])
+            else:
+                put_i64(c, row, <int64_t>load_u64(p))
+
+    cdef inline void put_body(self, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
+        if self.body:
+            put_octets(self.cols + A9B_BODY, row, p if n else <const uint8_t*>b"", n)
+
+    cdef void put_partial(self, int64_t row, const Amqp091Kept* k, const Fault* f, int64_t at) noexcept nogil:
+        """A content that was not completed: what there is of it, and why."""
+        self.put_method(row, k.offset, k.size, &k.method)
+        if k.state.stage == AMQP091_AWAITS_BODY:
+            self.put_header(row, &k.header)
+            self.put_body(row, k.body.at, <int64_t>k.body.size)
+        self.put_fault(row, f, at)
+
+    cdef void put_error(self, int64_t row, int64_t at, int64_t size, const Fault* f) noexcept nogil:
+        put_i64(self.cols + A9B_OFFSET, row, at)
+        put_i64(self.cols + A9B_SIZE, row, size)
+        self.put_fault(row, f, at)
+
+    cdef void put_fault(self, int64_t row, const Fault* f, int64_t at) noexcept nogil:
+        cdef char[256] text
+        cdef int n = fault_text(&AMQP091_TABLES, f, at, text, sizeof(text))
+        put_octets(self.cols + A9B_ERROR, row, <const uint8_t*>text, n)
+
+    # ---- frames
+
+    cdef inline bint put_frame(self, int64_t at, const Amqp091Frame* m, int64_t* rows) noexcept nogil:
+        """A frame of a stream. False: out of memory."""
+        cdef Amqp091Kept* k = NULL
+        cdef Amqp091Channel before
+        cdef Fault f
+        cdef int fold = AMQP091_ALONE
+        if m.type != AMQP091_FRAME_HEARTBEAT and m.type != AMQP091_PROTOCOL_HEADER:
+            k = self.kept_on(m.channel)
+            if k == NULL:
+                return False
+            before = k.state
+            fold = amqp091_fold(&k.state, m, self.body_max, &f)
+        if fold == AMQP091_UNEXPECTED and before.stage != AMQP091_IDLE:
+            k.state = before                # what was under way ends here; the frame may begin something new
+            self.put_partial(rows[0], k, &f, at)
+            rows[0] += 1
+            k.body.size = 0
+            memset(&k.state, 0, sizeof(k.state))
+            if m.type != AMQP091_FRAME_METHOD:
+                return True
+            fold = amqp091_fold(&k.state, m, self.body_max, &f)
+        if fold == AMQP091_ALONE:
+            self.put_method(rows[0], at, m.size, m)
+            rows[0] += 1
+        elif fold == AMQP091_UNEXPECTED:
+            self.put_error(rows[0], at, m.size, &f)
+            rows[0] += 1
+        else:
+            self.keep(k, at, m, fold, rows)
+        return not k.body.failed if k != NULL else True
+
+    cdef inline void keep(self, Amqp091Kept* k, int64_t at, const Amqp091Frame* m, int fold, int64_t* rows) noexcept nogil:
+        """A frame of a content; its row if that completes it."""
+        cdef Span body
+        body.at = NULL
+        body.size = 0
+        if fold == AMQP091_BEGINS:
+            k.method = m[0]
+            k.offset = at
+            k.size = m.size
+            return
+        k.size += m.size
+        if m.type == AMQP091_FRAME_HEADER:
+            k.header = m[0]
+        elif fold == AMQP091_COMPLETES and k.body.size == 0:
+            body = m.payload
+        else:
+            add_octets(&k.body, m.payload.at, m.payload.size)
+        if fold != AMQP091_COMPLETES:
+            return
+        self.put_method(rows[0], k.offset, k.size, &k.method)
+        self.put_header(rows[0], &k.header)
+        if k.body.size:
+            self.put_body(rows[0], k.body.at, <int64_t>k.body.size)
+        else:
+            self.put_body(rows[0], body.at, body.size)
+        k.body.size = 0
+        rows[0] += 1
+
+    cdef int64_t run(self, const uint8_t* data, int64_t size, const Amqp091Options* o, int64_t* rows) noexcept nogil:
+        """Decode all whole frames; octets used. -1: out of memory."""
+        cdef int64_t at = 0
+        cdef size_t n = 0
+        cdef Amqp091Frame m
+        cdef Fault f
+        cdef int status
+        if self.body:
+            reserve(self.cols + A9B_BODY, 0, min(size, <int64_t>OFFSET_MAX))
+        while at < size:
+            status = amqp091_frame_size(data + at, <size_t>(size - at), o.frame_max, o.strict, &n, &f)
+            if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
+                break
+            if status != OK:                            # no telling where the next frame begins
+                self.put_error(rows[0], at, size - at, &f)
+                rows[0] += 1
+                at = size
+                break
+            if amqp091_parse(data + at, n, o, &m, &f) != OK:
+                self.put_error(rows[0], at, <int64_t>n, &f)
+                rows[0] += 1
+            elif not self.put_frame(at, &m, rows):
+                return -1
+            at += <int64_t>n
+        self.put_unfinished(at, rows)
+        return at
+
+    cdef void put_unfinished(self, int64_t at, int64_t* rows) noexcept nogil:
+        """Contents that the input does not complete, by channel."""
+        cdef Amqp091Kept* k
+        cdef Fault f
+        cdef int i, j
+        for i in range(256):
+            if self.pages[i] == NULL:
+                continue
+            for j in range(256):
+                k = self.pages[i].kept[j]
+                if k != NULL and k.state.stage != AMQP091_IDLE:
+                    amqp091_fault(&f, AMQP091_CHECK_CONTENT_UNFINISHED, AMQP091_FIELD_PAYLOAD, 0,
+                                  <int64_t>k.state.body_size, <int64_t>k.state.body_have, 0)
+                    self.put_partial(rows[0], k, &f, at)
+                    rows[0] += 1
+
+
+cdef inline void amqp091_argument_entry(const Amqp091ArgumentRow* a, const uint8_t* p, Amqp091Entry* e) noexcept nogil:
+    """An argument as if it were an entry of a table, so that one function makes text of both."""
+    e.at = p
+    e.size = 0
+    if a.type == AMQP091_SHORTSTR:
+        e.letter = c"S"
+        e.at = p + 1
+        e.size = p[0]
+    elif a.type == AMQP091_LONGSTR or a.type == AMQP091_TABLE:
+        e.letter = c"S" if a.type == AMQP091_LONGSTR else c"F"
+        e.at = p + 4
+        e.size = load_u32(p)
+    elif a.type == AMQP091_BIT:
+        e.letter = c"t"
+    else:
+        e.letter = (c"B" if a.type == AMQP091_OCTET else c"u" if a.type == AMQP091_SHORT else
+                    c"i" if a.type == AMQP091_LONG else c"T")
+
+
+def amqp091_decode_batch(data, *, side=None, strictness="lax", columns=None, bint body=True,
+                         bint expose_credentials=False, frame_max=0, channel_max=0, body_max=AMQP091_BODY_MAX_VALUE,
+                         limits=None):
+    """Decode a buffer of frames of one direction, one behind another, to columns at once.
+
+    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. columns:
+    names to keep, in order (wirefmt.spec.table.AMQP091_BATCH has all). body=False leaves bodies out. Secrets
+    (docs/secrets.md) are `***` unless expose_credentials. side, strictness, frame_max, channel_max, limits: as in
+    decode(), but for frame_max, which is not limited unless told. body_max: octets of a body at most.
+
+    Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
+    column would pass 2 GiB.
+
+    Returns a Batch of one row a method, with its content folded in, in the order they are complete; heartbeats and
+    protocol headers have rows too. A frame that cannot be read, or that its channel does not expect, is a row with
+    `error`, which says field, offset in `data` and reason; so is a content that is not completed, with the fields there
+    are. Only where a frame's size cannot be is the rest of `data` one such row. Octets of a last frame that is not whole
+    are no row: `batch.rest` counts them.
+    """
+    cdef Input octets = take_input(data)
+    cdef Amqp091Options o
+    cdef Amqp091Batch columns_set = Amqp091Batch(AMQP091_BATCH_COLUMNS, columns)
+    cdef Batch batch
+    cdef int64_t used = 0, rows = 0
+    take_amqp091_options(&o, side, strictness, frame_max, channel_max, limits)
+    columns_set.body = body
+    columns_set.expose(expose_credentials)
+    columns_set.body_max = <uint64_t>whole_number(body_max, 0x7FFFFFFFFFFFFFFF, "body_max")
+    with nogil:
+        used = columns_set.run(octets.at, octets.size, &o, &rows)
+    if used < 0:
+        raise MemoryError
+    batch = columns_set.finish(rows)
+    batch.rest = octets.size - used
+    return batch

@@ -1,0 +1,660 @@
+# The frames of AMQP 0.9.1 as Python objects: what all share, content headers, bodies, heartbeats, protocol headers.
+# The classes of the methods are generated (amqp091_methods).
+#
+# There is one form of a frame: its octets. A constructor writes them and reads them back with amqp091_parse, so what
+# can be built is what can be decoded. Objects keep the block (bytes) they lie in and where in it their values begin;
+# strings and tables become objects when they are asked for.
+from cpython.memoryview cimport PyMemoryView_FromObject
+
+
+cdef enum:
+    AMQP091_NOTES_SHOWN = 64
+
+
+cdef frozenset AMQP091_SECRETS = frozenset([field for _, field in secret_fields("amqp091")])     # arguments
+
+
+cdef tuple c_names(const CText* names, int count):
+    return tuple([names[i].decode("ascii") for i in range(count)])
+
+
+cdef tuple AMQP091_ARGUMENT_NAMES = c_names(amqp091_argument_name, AMQP091_ARGUMENT_NAME_COUNT)
+cdef tuple AMQP091_PROPERTY_NAMES = c_names(amqp091_property_name, AMQP091_PROPERTY_COUNT)
+cdef uint8_t[AMQP091_ARGUMENT_NAME_COUNT] AMQP091_ARGUMENT_SECRET       # by Amqp091ArgumentName
+
+
+cdef int fill_amqp091_secrets() except -1:
+    cdef int i
+    for i in range(AMQP091_ARGUMENT_NAME_COUNT):
+        AMQP091_ARGUMENT_SECRET[i] = AMQP091_ARGUMENT_NAMES[i] in AMQP091_SECRETS
+    return 0
+
+
+fill_amqp091_secrets()
+
+
+# ------------------------------------------------------------------------------------------------ values of frames
+
+cdef inline object amqp091_typed_value(const uint8_t* p, int type):
+    """The value of an argument or property at `p`, but for bits and tables."""
+    if type == AMQP091_SHORTSTR:
+        return text_or_octets(p + 1, p[0])
+    if type == AMQP091_OCTET:
+        return p[0]
+    if type == AMQP091_SHORT:
+        return load_u16(p)
+    if type == AMQP091_LONG:
+        return load_u32(p)
+    if type == AMQP091_LONGSTR:
+        return octets_of(p + 4, load_u32(p))
+    return load_u64(p)                      # longlong, timestamp
+
+
+cdef int amqp091_write_argument(Octets* o, int type, object value, str name) except -1:
+    """An argument or property of any type but bit."""
+    if type == AMQP091_SHORTSTR:
+        return amqp091_write_shortstr(o, value, name)
+    if type == AMQP091_LONGSTR:
+        return amqp091_write_longstr(o, value, name)
+    if type == AMQP091_TABLE:
+        return amqp091_write_table(o, () if value is None else value, name, 0)
+    if type == AMQP091_OCTET:
+        add_u8(o, <uint8_t>whole_number(value, 0xFF, name))
+    elif type == AMQP091_SHORT:
+        add_u16(o, <uint16_t>whole_number(value, 0xFFFF, name))
+    elif type == AMQP091_LONG:
+        add_u32(o, <uint32_t>whole_number(value, 0xFFFFFFFF, name))
+    else:
+        if type == AMQP091_TIMESTAMP and isinstance(value, DATETIME):
+            value = seconds_of(value)
+        amqp091_write_u64(o, value, name)
+    return 0
+
+
+cdef int amqp091_write_u64(Octets* o, object value, str name) except -1:
+    if not PyIndex_Check(value):
+        raise TypeError(f"{name} is an int, not {type(value).__name__}")
+    number = PyNumber_Index(value)
+    if not 0 <= number <= 0xFFFFFFFFFFFFFFFF:
+        raise EncodeError(f"{name}: {number} is not within 0 and {0xFFFFFFFFFFFFFFFF}")
+    add_u64(o, <uint64_t>number)
+    return 0
+
+
+cdef str shown_value_of(str name, object value):
+    if name in AMQP091_SECRETS:
+        return repr(SECRET_SHOWN_OCTETS)
+    if name == "payload" or name == "body":
+        return shown_octets(value)
+    return repr(value)
+
+
+cdef str shown_arguments(object message, tuple defaults):
+    """Constructor arguments that are not what they would be anyway."""
+    cdef list out = []
+    for name, default in zip(type(message).__match_args__, defaults):
+        value = getattr(message, name)
+        if default is None and value is None or default is not None and value == default:
+            continue
+        out.append(f"{name}={shown_value_of(name, value)}")
+    return ", ".join(out)
+
+
+# ------------------------------------------------------------------------------------------------ properties
+
+cdef int write_properties_of(Octets* o, PyObject** values) except -1:
+    """Property flags and values; None: the property is not there."""
+    cdef size_t at = o.size
+    cdef uint16_t flags = 0
+    cdef int i
+    add_u16(o, 0)
+    for i in range(AMQP091_PROPERTY_COUNT):
+        if <object>values[i] is not None:
+            flags |= amqp091_properties[i].flag
+            amqp091_write_argument(o, amqp091_properties[i].type, <object>values[i], <str>AMQP091_PROPERTY_NAMES[i])
+    if not o.failed:
+        store_u16(o.at + at, flags)
+    return 0
+
+
+@cython.final
+@cython.freelist(512)
+@cython.no_gc
+cdef class Amqp091BasicProperties:
+    """The properties of a content of class basic (reference 1.8.1): None where a property is not there.
+
+    `headers` is a FieldTable, `timestamp` an int of seconds since 1970 (a constructor takes a datetime as well),
+    `delivery_mode` and `priority` are ints, the others are str, or bytes where they are not UTF-8.
+    """
+    cdef bytes block
+    cdef Amqp091Properties p
+    cdef object cached          # headers
+
+    def __init__(self, *, content_type=None, content_encoding=None, headers=None, delivery_mode=None, priority=None,
+                 correlation_id=None, reply_to=None, expiration=None, message_id=None, timestamp=None, type=None,
+                 user_id=None, app_id=None, cluster_id=None):
+        cdef Octets o
+        cdef uint8_t[WRITE_START] start
+        cdef Fault f
+        cdef PyObject* values[AMQP091_PROPERTY_COUNT]
+        values[:] = [
+            <PyObject*>content_type, <PyObject*>content_encoding, <PyObject*>headers, <PyObject*>delivery_mode,
+            <PyObject*>priority, <PyObject*>correlation_id, <PyObject*>reply_to, <PyObject*>expiration,
+            <PyObject*>message_id, <PyObject*>timestamp, <PyObject*>type, <PyObject*>user_id, <PyObject*>app_id,
+            <PyObject*>cluster_id]
+        o = octets_over(start, WRITE_START)
+        try:
+            write_properties_of(&o, values)
+            octets = taken_octets(&o)
+        finally:
+            free_octets(&o)
+        if self.read(octets, True, &f) != OK:
+            raise amqp091_encode_error(&f)
+
+    cdef int read(self, bytes octets, bint strict, Fault* f) except -1:
+        """Be the properties that are exactly these octets. A Status."""
+        cdef Amqp091Options o
+        cdef int status
+        memset(&o, 0, sizeof(o))
+        o.strict = strict
+        status = amqp091_parse_properties(begin_of(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &self.p, f)
+        if status == OK:
+            self.block = octets
+        return status
+
+    @classmethod
+    def decode(cls, data, /):
+        """The properties that are exactly these octets: property flags, then the values. Raises DecodeError."""
+        cdef Amqp091BasicProperties made = Amqp091BasicProperties.__new__(Amqp091BasicProperties)
+        cdef Fault f
+        if made.read(take_block(data), True, &f) != OK:
+            raise_fault(&AMQP091_TABLES, &f, 0)
+        return made
+
+    def encode(self):
+        """Property flags, then the values."""
+        return octets_of(self.p.at, self.p.size)
+
+    cdef tuple all_values(self):
+        return tuple([getattr(self, name) for name in AMQP091_PROPERTY_NAMES])
+
+    def __eq__(self, other):
+        cdef Amqp091BasicProperties that
+        if not isinstance(other, Amqp091BasicProperties):
+            return NotImplemented
+        that = <Amqp091BasicProperties>other
+        if self.p.size == that.p.size and memcmp(self.p.at, that.p.at, self.p.size) == 0:
+            return True
+        return self.all_values() == that.all_values()
+
+    def __hash__(self):
+        return hash(self.all_values())
+
+    def __repr__(self):
+        return f"amqp091.BasicProperties({shown_arguments(self, (None,) * AMQP091_PROPERTY_COUNT)})"
+
+    def __reduce__(self):
+        return restore_amqp091_properties, (self.encode(),)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+cdef object get_property(object properties, void* closure):
+    """Getter of all properties: `closure` is which."""
+    cdef Amqp091BasicProperties self = <Amqp091BasicProperties>properties
+    cdef int i = <int><size_t>closure
+    cdef const uint8_t* p = amqp091_property(&self.p, i)
+    if p == NULL:
+        return None
+    if i == AMQP091_PROPERTY_CORRELATION_ID or i == AMQP091_PROPERTY_MESSAGE_ID:
+        return unique_text_or_octets(p + 1, p[0])
+    if i != AMQP091_PROPERTY_HEADERS:
+        return amqp091_typed_value(p, amqp091_properties[i].type)
+    if self.cached is None:
+        self.cached = amqp091_table_at(self.block, p)
+    return self.cached
+
+
+cdef PyGetSetDef[AMQP091_PROPERTY_COUNT] AMQP091_PROPERTY_GETTERS
+
+
+cdef int give_properties() except -1:
+    """Make the properties attributes of BasicProperties."""
+    cdef int i
+    for i in range(AMQP091_PROPERTY_COUNT):
+        AMQP091_PROPERTY_GETTERS[i].name = amqp091_property_name[i]
+        AMQP091_PROPERTY_GETTERS[i].get = get_property
+        AMQP091_PROPERTY_GETTERS[i].closure = <void*><size_t>i
+        wirefmt_set_attribute(Amqp091BasicProperties, AMQP091_PROPERTY_NAMES[i],
+                              PyDescr_NewGetSet(<PyTypeObject*>Amqp091BasicProperties, &AMQP091_PROPERTY_GETTERS[i]))
+    wirefmt_set_attribute(Amqp091BasicProperties, "__match_args__", AMQP091_PROPERTY_NAMES)
+    return 0
+
+
+give_properties()
+
+
+def restore_amqp091_properties(bytes octets not None):
+    """Unpickle properties."""
+    cdef Amqp091BasicProperties made = Amqp091BasicProperties.__new__(Amqp091BasicProperties)
+    cdef Fault f
+    if made.read(octets, False, &f) != OK:
+        raise_fault(&AMQP091_TABLES, &f, 0)
+    return made
+
+
+cdef inline Amqp091BasicProperties properties_at(bytes block, const Amqp091Properties* p):
+    cdef Amqp091BasicProperties made = Amqp091BasicProperties.__new__(Amqp091BasicProperties)
+    made.block = block
+    made.p = p[0]
+    return made
+
+
+# ------------------------------------------------------------------------------------------------ frames
+
+@cython.freelist(512)
+@cython.no_gc
+cdef class Amqp091Message:
+    """Base of all frames. Immutable; equal by value; keeps the block of octets it was decoded from.
+
+    Attributes of every frame: `channel`, `notes` (rules that LAX let pass).
+    """
+    cdef bytes block
+    cdef const uint8_t* frame
+    cdef uint32_t size
+    cdef uint16_t channel_
+    cdef uint8_t method_        # row of amqp091_methods
+    cdef uint8_t noted          # LAX let something pass
+    cdef int8_t side            # as given to the decoder
+    cdef uint32_t[AMQP091_SLOTS] value          # of a method: as Amqp091Frame.value
+    cdef object cached          # table of a method, properties of a content header, once asked for
+
+    def __init__(self):
+        raise TypeError("a frame is built by its own class")
+
+    # ---- octets
+
+    @property
+    def channel(self):
+        return self.channel_
+
+    def encode(self):
+        """The octets of the frame: those it was decoded from, or those its constructor wrote."""
+        if self.size == PyBytes_GET_SIZE(self.block):
+            return self.block
+        return octets_of(self.frame, self.size)
+
+    def detach(self):
+        """An equal frame that holds only its own octets, not the block (a large read, say) it lies in."""
+        if self.size == PyBytes_GET_SIZE(self.block):
+            return self
+        return read_amqp091(octets_of(self.frame, self.size), self.side, self.noted)
+
+    @property
+    def notes(self):
+        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found."""
+        cdef Amqp091Options o
+        cdef Amqp091Frame m
+        cdef Fault f
+        cdef Amqp091Note[AMQP091_NOTES_SHOWN] found
+        cdef int i
+        if not self.noted:
+            return ()
+        plain_amqp091_options(&o, self.side, False)
+        o.notes = found
+        o.notes_room = AMQP091_NOTES_SHOWN
+        amqp091_parse(self.frame, self.size, &o, &m, &f)
+        return tuple([
+            Note(amqp091_check_name[found[i].check].decode("ascii"),
+                 field_path(&AMQP091_TABLES, found[i].field, found[i].index), found[i].offset,
+                 amqp091_check_text[found[i].check].decode("utf-8"),
+                 amqp091_check_spec[found[i].check].decode("ascii"))
+            for i in range(min(m.note_count, AMQP091_NOTES_SHOWN))])
+
+    # ---- value
+
+    cdef tuple all_values(self):
+        return tuple([getattr(self, name) for name in type(self).__match_args__])
+
+    def __eq__(self, other):
+        cdef Amqp091Message that
+        if type(self) is not type(other):
+            return NotImplemented
+        that = <Amqp091Message>other
+        if self.size == that.size and (self.frame == that.frame or memcmp(self.frame, that.frame, self.size) == 0):
+            return True
+        return self.all_values() == that.all_values()
+
+    def __hash__(self):
+        return hash(self.all_values())
+
+    def __repr__(self):
+        return f"amqp091.{type(self).__name__}({shown_arguments(self, (None,) * len(type(self).__match_args__))})"
+
+    def __reduce__(self):
+        return restore_amqp091, (self.encode(), self.side, self.noted)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    # ---- for the classes below
+
+    cdef int parsed(self, Amqp091Frame* m) except -1:
+        """Read the frame again, for fields that are not kept at hand."""
+        cdef Amqp091Options o
+        cdef Fault f
+        plain_amqp091_options(&o, -1, False)
+        if amqp091_parse(self.frame, self.size, &o, m, &f) != OK:
+            raise_fault(&AMQP091_TABLES, &f, 0)
+        return 0
+
+    cdef int settle(self, Octets* written) except -1:
+        """Take the octets a constructor wrote, if they are a frame that STRICT takes."""
+        cdef Amqp091Options o
+        cdef Amqp091Frame m
+        cdef Fault f
+        cdef bytes octets
+        if written.size > AMQP091_FRAME_TOP:
+            raise EncodeError(f"a frame of {written.size} octets, {AMQP091_FRAME_TOP} are the most")
+        octets = taken_octets(written)
+        plain_amqp091_options(&o, -1, True)
+        if amqp091_parse(begin_of(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
+            raise amqp091_encode_error(&f)
+        hold_amqp091(self, octets, &m, -1)
+        return 0
+
+
+cdef inline void hold_amqp091(Amqp091Message self, bytes block, const Amqp091Frame* m, int side) noexcept:
+    """Keep of a parsed frame what its getters need at hand."""
+    self.block = block
+    self.frame = m.frame
+    self.size = m.size
+    self.channel_ = m.channel
+    self.method_ = m.method
+    self.noted = m.note_count != 0
+    self.side = <int8_t>side
+    if m.type == AMQP091_FRAME_METHOD:
+        memcpy(self.value, m.value, sizeof(self.value))
+
+
+cdef void plain_amqp091_options(Amqp091Options* o, int side, bint strict) noexcept nogil:
+    memset(o, 0, sizeof(Amqp091Options))
+    o.side = <int8_t>side
+    o.strict = strict
+
+
+cdef object read_amqp091(bytes octets, int side, bint noted):
+    """The frame that is exactly these octets, which were one before."""
+    cdef Amqp091Options o
+    cdef Amqp091Frame m
+    cdef Fault f
+    plain_amqp091_options(&o, side, not noted)
+    if amqp091_parse(begin_of(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
+        raise_fault(&AMQP091_TABLES, &f, 0)
+    return make_amqp091(octets, &m, side)
+
+
+def restore_amqp091(bytes octets not None, int side, bint noted):
+    """Unpickle a frame."""
+    if not -1 <= side <= 1:
+        raise ValueError(f"no side {side}")
+    return read_amqp091(octets, side, noted)
+
+
+cdef class Amqp091Method(Amqp091Message):
+    """Base of all methods (general 4.2.4). `name` is as "basic.get-ok", `ids` as (60, 71); arguments are attributes.
+
+    Bits are bool, short strings str, or bytes where they are not UTF-8; long strings are bytes, tables FieldTable.
+    A repr shows no secrets.
+    """
+
+    @property
+    def ids(self):
+        """Class and method identifier."""
+        return amqp091_methods[self.method_].class_id, amqp091_methods[self.method_].method_id
+
+    @property
+    def name(self):
+        return amqp091_methods[self.method_].name.decode("ascii")
+
+    @property
+    def has_content(self):
+        """Whether a content header and a body follow."""
+        return amqp091_methods[self.method_].content != 0
+
+    @property
+    def synchronous(self):
+        """Whether the peer answers with a method of its own."""
+        return amqp091_methods[self.method_].synchronous != 0
+
+    cdef int build(self, int method, object channel, PyObject** values) except -1:
+        """Be the method with these arguments, in their order."""
+        cdef const Amqp091MethodRow* row = &amqp091_methods[method]
+        cdef const Amqp091ArgumentRow* a
+        cdef Octets o
+        cdef uint8_t[WRITE_START] start
+        cdef size_t opened
+        cdef int i, bits = 0
+        o = octets_over(start, WRITE_START)
+        try:
+            opened = amqp091_open_frame(&o, AMQP091_FRAME_METHOD, <uint16_t>whole_number(channel, 0xFFFF, "channel"))
+            add_u16(&o, row.class_id)
+            add_u16(&o, row.method_id)
+            for i in range(row.count):
+                a = &amqp091_arguments[row.first + i]
+                if a.type != AMQP091_BIT:
+                    amqp091_write_argument(&o, a.type, <object>values[i], <str>AMQP091_ARGUMENT_NAMES[a.name])
+                    continue
+                bits = (bits if a.bit else 0) | (1 if <object>values[i] else 0) << a.bit
+                if i + 1 == row.count or amqp091_arguments[row.first + i + 1].slot != a.slot:
+                    add_u8(&o, <uint8_t>bits)
+            amqp091_close_frame(&o, opened)
+            self.settle(&o)
+        finally:
+            free_octets(&o)
+        return 0
+
+
+cdef object get_argument(object method, void* closure):
+    """Getter of all arguments: `closure` is the row of amqp091_arguments."""
+    cdef Amqp091Method self = <Amqp091Method>method
+    cdef const Amqp091ArgumentRow* a = <const Amqp091ArgumentRow*>closure
+    cdef const uint8_t* p
+    p = self.frame + self.value[a.slot]
+    if a.type == AMQP091_BIT:
+        return (p[0] >> a.bit & 1) != 0
+    if a.type != AMQP091_TABLE:
+        return amqp091_typed_value(p, a.type)
+    if self.cached is None:
+        self.cached = amqp091_table_at(self.block, p)
+    return self.cached
+
+
+cdef PyGetSetDef[AMQP091_ARGUMENT_COUNT] AMQP091_ARGUMENT_GETTERS
+
+
+cdef int give_arguments(object cls, int method) except -1:
+    """Make the arguments of a method attributes of its class."""
+    cdef const Amqp091MethodRow* row = &amqp091_methods[method]
+    cdef int i
+    for i in range(row.first, row.first + row.count):
+        AMQP091_ARGUMENT_GETTERS[i].name = amqp091_argument_name[amqp091_arguments[i].name]
+        AMQP091_ARGUMENT_GETTERS[i].get = get_argument
+        AMQP091_ARGUMENT_GETTERS[i].closure = <void*>&amqp091_arguments[i]
+        wirefmt_set_attribute(cls, AMQP091_ARGUMENT_NAMES[amqp091_arguments[i].name],
+                              PyDescr_NewGetSet(<PyTypeObject*>cls, &AMQP091_ARGUMENT_GETTERS[i]))
+    return 0
+
+
+cdef Factory[AMQP091_METHOD_COUNT] AMQP091_METHOD_FACTORIES        # by row of amqp091_methods
+
+
+cdef int add_method_class(int method, object cls, const char* name) except -1:
+    """Take a class of amqp091_methods.pxi as that of a method: its attributes, and the name that users see."""
+    AMQP091_METHOD_FACTORIES[method] = factory_of(cls)
+    name_class(cls, name)
+    return give_arguments(cls, method)
+
+
+@cython.final
+cdef class Amqp091ContentHeader(Amqp091Message):
+    """A content header (general 4.2.6.1): how large the body will be, and the properties."""
+    __match_args__ = ("channel", "body_size", "properties")
+
+    def __init__(self, *, channel, body_size=0, Amqp091BasicProperties properties=None):
+        cdef Octets o
+        cdef uint8_t[WRITE_START] start
+        cdef size_t opened
+        o = octets_over(start, WRITE_START)
+        try:
+            opened = amqp091_open_frame(&o, AMQP091_FRAME_HEADER, <uint16_t>whole_number(channel, 0xFFFF, "channel"))
+            add_u16(&o, AMQP091_CLASS_BASIC)
+            add_u16(&o, 0)                  # weight
+            amqp091_write_u64(&o, body_size, "body_size")
+            write_known_properties(&o, properties)
+            amqp091_close_frame(&o, opened)
+            self.settle(&o)
+        finally:
+            free_octets(&o)
+
+    @property
+    def class_id(self):
+        return load_u16(self.frame + 7)
+
+    @property
+    def weight(self):
+        """Always 0 but for what LAX let pass."""
+        return load_u16(self.frame + 9)
+
+    @property
+    def body_size(self):
+        return load_u64(self.frame + 11)
+
+    @property
+    def properties(self):
+        return self.properties_object()
+
+    cdef Amqp091BasicProperties properties_object(self):
+        cdef Amqp091Options o
+        cdef Amqp091Properties p
+        cdef Fault f
+        if self.cached is None:
+            plain_amqp091_options(&o, -1, False)
+            if amqp091_parse_properties(self.frame + 19, self.size - 20, &o, &p, &f) != OK:
+                raise_fault(&AMQP091_TABLES, &f, 0)
+            self.cached = properties_at(self.block, &p)
+        return <Amqp091BasicProperties>self.cached
+
+
+cdef int write_known_properties(Octets* o, Amqp091BasicProperties properties) except -1:
+    if properties is None:
+        add_u16(o, 0)
+    else:
+        add_octets(o, properties.p.at, properties.p.size)
+    return 0
+
+
+@cython.final
+cdef class Amqp091Body(Amqp091Message):
+    """A content body (general 4.2.6.2). A buffer too: that of its payload.
+
+    `payload` is a read-only memoryview into the octets the frame was decoded from; `payload_bytes()` copies it.
+    """
+    __match_args__ = ("channel", "payload")
+
+    def __init__(self, *, channel, payload):
+        cdef Octets o
+        cdef uint8_t[WRITE_START] start
+        o = octets_over(start, WRITE_START)
+        try:
+            add_u8(&o, AMQP091_FRAME_BODY)
+            add_u16(&o, <uint16_t>whole_number(channel, 0xFFFF, "channel"))
+            amqp091_write_longstr(&o, payload, "payload")
+            add_u8(&o, AMQP091_FRAME_END)
+            self.settle(&o)
+        finally:
+            free_octets(&o)
+
+    cdef tuple all_values(self):
+        return (self.channel_, self.payload_bytes())
+
+    @property
+    def payload(self):
+        return PyMemoryView_FromObject(self)
+
+    def payload_bytes(self):
+        """The payload, copied."""
+        return octets_of(self.frame + 7, self.size - AMQP091_OVERHEAD)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        fill_view(view, self, self.frame + 7, self.size - AMQP091_OVERHEAD, flags)
+
+
+@cython.final
+cdef class Amqp091Heartbeat(Amqp091Message):
+    """A heartbeat (general 4.2.7)."""
+    __match_args__ = ()
+
+    def __init__(self):
+        cdef Octets o
+        cdef uint8_t[WRITE_START] start
+        o = octets_over(start, WRITE_START)
+        amqp091_close_frame(&o, amqp091_open_frame(&o, AMQP091_FRAME_HEARTBEAT, 0))
+        self.settle(&o)
+
+
+@cython.final
+cdef class Amqp091ProtocolHeader(Amqp091Message):
+    """What a client sends first, and what a server that speaks another version answers (general 4.2.2).
+
+    `octets` are the four behind "AMQP": 0, 0, 9, 1. LAX reads those of other versions too.
+    """
+    __match_args__ = ("octets",)
+
+    def __init__(self, octets=b"\0\0\x09\x01"):
+        cdef Octets o
+        cdef uint8_t[WRITE_START] start
+        cdef bytes four = take_block(octets)
+        if len(four) != 4:
+            raise EncodeError(f"octets: a protocol header has four behind \"AMQP\", not {len(four)}")
+        o = octets_over(start, WRITE_START)
+        add_octets(&o, <const uint8_t*>b"AMQP", 4)
+        add_octets(&o, begin_of(four), 4)
+        self.settle(&o)
+
+    @property
+    def octets(self):
+        return octets_of(self.frame + 4, 4)
+
+
+name_class(Amqp091Message, b"wirefmt.amqp091.Frame")
+name_class(Amqp091Method, b"wirefmt.amqp091.Method")
+name_class(Amqp091BasicProperties, b"wirefmt.amqp091.BasicProperties")
+name_class(Amqp091ContentHeader, b"wirefmt.amqp091.ContentHeader")
+name_class(Amqp091Body, b"wirefmt.amqp091.Body")
+name_class(Amqp091Heartbeat, b"wirefmt.amqp091.Heartbeat")
+name_class(Amqp091ProtocolHeader, b"wirefmt.amqp091.ProtocolHeader")
+
+
+cdef inline object make_amqp091(bytes block, const Amqp091Frame* m, int side):
+    """The object of a parsed frame that lies in `block`."""
+    cdef Amqp091Message message
+    if m.type == AMQP091_FRAME_METHOD:
+        message = <Amqp091Message>bare_object(&AMQP091_METHOD_FACTORIES[m.method])
+    elif m.type == AMQP091_FRAME_BODY:
+        message = Amqp091Body.__new__(Amqp091Body)
+    elif m.type == AMQP091_FRAME_HEADER:
+        message = Amqp091ContentHeader.__new__(Amqp091ContentHeader)
+    elif m.type == AMQP091_FRAME_HEARTBEAT:
+        message = Amqp091Heartbeat.__new__(Amqp091Heartbeat)
+    else:
+        message = Amqp091ProtocolHeader.__new__(Amqp091ProtocolHeader)
+    hold_amqp091(message, block, m, side)
+    return message

@@ -1,0 +1,213 @@
+# Field values of AMQP 0.9.1 as text, for columns: strings as they are, numbers in digits, tables and arrays as JSON.
+#
+# Octets that are no text are shown in hexadecimal, as in all columns (text_or_hex).
+from libc.stdio cimport snprintf
+from wirefmt._core.floats cimport FLOAT_ROOM, write_float
+
+
+cdef void amqp091_put_text(Col* c, int64_t row, const Span* s) noexcept nogil:
+    """A string column. An absent span leaves the row null."""
+    cdef uint8_t[HEX_ROOM] room
+    cdef Span shown
+    if c.on and s.at != NULL:
+        text_or_hex(s, room, &shown)
+        put_octets(c, row, shown.at, shown.size)
+
+
+cdef void amqp091_add_plain(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:
+    """A string as text."""
+    cdef uint8_t[HEX_ROOM] room
+    cdef Span octets, shown
+    octets.at = p
+    octets.size = size
+    text_or_hex(&octets, room, &shown)
+    add_octets(o, shown.at, shown.size)
+
+
+cdef void amqp091_put_entry(Col* map, int64_t row, const Span* name, const Amqp091Entry* e) noexcept nogil:
+    """An entry of a table as an entry of the row's map."""
+    cdef Octets o
+    cdef uint8_t[512] start
+    cdef size_t named, bad = 0
+    if not map.on:
+        return
+    if e.letter == c"S" and check_utf8(name.at, name.size, &bad) == UTF8_OK and \
+            check_utf8(e.at, e.size, &bad) == UTF8_OK:
+        put_map(map, row, name.at, name.size, e.at, e.size)
+        return
+    o = octets_over(start, sizeof(start))
+    o.hides = not map.tally.exposed
+    amqp091_add_plain(&o, name.at, name.size)
+    named = o.size
+    if not amqp091_add_hidden(&o, name, False):
+        amqp091_add_text(&o, e)
+    if o.failed:
+        map.tally.no_memory = True
+    else:
+        put_map(map, row, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
+    free_octets(&o)
+
+
+cdef void amqp091_put_table(Col* map, int64_t row, const uint8_t* p) noexcept nogil:
+    """The table whose length is at `p`, as the row's map: names and texts, in order, repeats kept."""
+    cdef Amqp091Entry e
+    cdef Cursor c
+    cdef int64_t entries
+    if not map.on:
+        return
+    entries = open_list(map, row)           # an empty table is an empty map, not null
+    if entries >= 0:
+        close_list(map, entries)
+    c = amqp091_entries(p)
+    while amqp091_next_entry(&c, True, &e):
+        amqp091_put_entry(map, row, &e.name, &e)
+
+
+cdef void amqp091_add_text(Octets* o, const Amqp091Entry* e) noexcept nogil:
+    """A value as the text of a column: void is empty, octets (x) are hex."""
+    if e.letter == c"S":
+        amqp091_add_plain(o, e.at, e.size)
+    elif e.letter == c"x":
+        amqp091_add_hex(o, e.at, e.size)
+    elif e.letter != c"V":
+        amqp091_add_json(o, e)
+
+
+cdef void amqp091_add_json(Octets* o, const Amqp091Entry* e) noexcept nogil:
+    """A value as JSON: octets (x) are a string of hex, NaN and infinities strings. Nested as deep as the parser lets be."""
+    if e.letter == c"S":
+        amqp091_add_string(o, e.at, e.size)
+    elif e.letter == c"F" or e.letter == c"A":
+        amqp091_add_members(o, e.at - 4, e.letter == c"F")
+    elif e.letter == c"x":
+        add_u8(o, c'"')
+        amqp091_add_hex(o, e.at, e.size)
+        add_u8(o, c'"')
+    elif e.letter == c"V":
+        add_octets(o, <const uint8_t*>b"null", 4)
+    elif e.letter == c"t":
+        add_octets(o, <const uint8_t*>(b"true" if e.at[0] else b"false"), 4 if e.at[0] else 5)
+    elif e.letter == c"D":
+        amqp091_add_decimal(o, e.at[0], load_u32(e.at + 1))
+    elif e.letter == c"d" or e.letter == c"f":
+        amqp091_add_float(o, e)
+    else:
+        amqp091_add_integer(o, e)
+
+
+cdef void amqp091_add_members(Octets* o, const uint8_t* p, bint named) noexcept nogil:
+    """The table or array whose length is at `p`."""
+    cdef Cursor c = amqp091_entries(p)
+    cdef Amqp091Entry e
+    cdef bint first = True
+    add_u8(o, c"{" if named else c"[")
+    while amqp091_next_entry(&c, named, &e):
+        if not first:
+            add_u8(o, c",")
+        first = False
+        if named:
+            amqp091_add_string(o, e.name.at, e.name.size)
+            add_u8(o, c":")
+        if not amqp091_add_hidden(o, &e.name, True):
+            amqp091_add_json(o, &e)
+    add_u8(o, c"}" if named else c"]")
+
+
+cdef inline bint amqp091_add_hidden(Octets* o, const Span* name, bint quoted) noexcept nogil:
+    """Write what stands for a secret, if the entry of this name is one and to be hidden."""
+    if not o.hides or name.at == NULL or not is_secret_name(name.at, name.size):
+        return False
+    if quoted:
+        add_u8(o, c'"')
+    add_octets(o, SECRET_SHOWN_TEXT.at, <size_t>SECRET_SHOWN_TEXT.size)
+    if quoted:
+        add_u8(o, c'"')
+    return True
+
+
+cdef bint amqp091_holds_secret(const uint8_t* p, bint named) noexcept nogil:
+    """Is an entry of the table or array whose length is at `p` secret, or one of those within?"""
+    cdef Cursor c = amqp091_entries(p)
+    cdef Amqp091Entry e
+    while amqp091_next_entry(&c, named, &e):
+        if named and is_secret_name(e.name.at, e.name.size):
+            return True
+        if (e.letter == c"F" or e.letter == c"A") and amqp091_holds_secret(e.at - 4, e.letter == c"F"):
+            return True
+    return False
+
+
+cdef void amqp091_add_string(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:
+    """A JSON string."""
+    cdef uint8_t[HEX_ROOM] room
+    cdef char[8] escaped
+    cdef uint32_t i, begin = 0
+    cdef Span octets, s
+    octets.at = p
+    octets.size = size
+    text_or_hex(&octets, room, &s)
+    add_u8(o, c'"')
+    for i in range(s.size):
+        if s.at[i] < 0x20 or s.at[i] == c'"' or s.at[i] == c"\\":
+            add_octets(o, s.at + begin, i - begin)
+            begin = i + 1
+            if s.at[i] < 0x20:
+                snprintf(escaped, sizeof(escaped), "\\u%04x", <unsigned int>s.at[i])
+                add_octets(o, <const uint8_t*>escaped, 6)
+            else:
+                add_u8(o, c"\\")
+                add_u8(o, s.at[i])
+    add_octets(o, s.at + begin, s.size - begin)
+    add_u8(o, c'"')
+
+
+cdef void amqp091_add_hex(Octets* o, const uint8_t* p, size_t size) noexcept nogil:
+    cdef const uint8_t* digits = <const uint8_t*>b"0123456789abcdef"
+    cdef uint8_t* to = extend_octets(o, 2 * size)
+    cdef size_t i
+    if to != NULL:
+        for i in range(size):
+            to[2 * i] = digits[p[i] >> 4]
+            to[2 * i + 1] = digits[p[i] & 15]
+
+
+cdef void amqp091_add_integer(Octets* o, const Amqp091Entry* e) noexcept nogil:
+    """b B s u I i l L T in digits."""
+    cdef char[24] text
+    cdef int64_t v = 0
+    cdef int n
+    if e.letter == c"T":
+        n = snprintf(text, sizeof(text), "%llu", <unsigned long long>load_u64(e.at))
+    else:
+        if e.letter == c"b":
+            v = <int8_t>e.at[0]
+        elif e.letter == c"B":
+            v = e.at[0]
+        elif e.letter == c"s":
+            v = <int16_t>load_u16(e.at)
+        elif e.letter == c"u":
+            v = load_u16(e.at)
+        elif e.letter == c"I":
+            v = <int32_t>load_u32(e.at)
+        elif e.letter == c"i":
+            v = load_u32(e.at)
+        else:
+            v = <int64_t>load_u64(e.at)
+        n = snprintf(text, sizeof(text), "%lld", <long long>v)
+    add_octets(o, <const uint8_t*>text, <size_t>n)
+
+
+cdef void amqp091_add_decimal(Octets* o, int scale, uint32_t unscaled) noexcept nogil:
+    """`unscaled` with `scale` decimals, none left out."""
+    cdef char[272] text
+    cdef int n = snprintf(text, sizeof(text), "%0*u", scale + 1, <unsigned int>unscaled)
+    add_octets(o, <const uint8_t*>text, <size_t>(n - scale))
+    if scale:
+        add_u8(o, c".")
+        add_octets(o, <const uint8_t*>text + n - scale, <size_t>scale)
+
+
+cdef void amqp091_add_float(Octets* o, const Amqp091Entry* e) noexcept nogil:
+    cdef uint8_t[FLOAT_ROOM] text
+    cdef bint wide = e.letter == c"d"
+    add_octets(o, text, <size_t>write_float(load_u64(e.at) if wide else load_u32(e.at), wide, text))

@@ -1,0 +1,70 @@
+# cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
+# cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
+"""The compiled codec of AMQP 1.0. Its rooms, each using only what stands above it."""
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.number cimport PyIndex_Check, PyNumber_Index
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
+from libc.stdint cimport int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memchr, memcmp, memcpy, memset, strlen
+
+from wirefmt._core cimport (
+    Batch, Col, ColumnSet, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm,
+    DetailLine, Factory, FrameDecoder, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KIND_BOOL, KIND_FIXED, LINE_MAX,
+    LINE_VALUE, MORE, MessageContext, MessageTable, NO, NOTES_SHOWN, NO_TEXT, OFFSET_MAX, Protocol, ProtocolTables,
+    PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef, READONLY, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
+    SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot,
+    TEXT_PAD, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS,
+    T_KIND, T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS,
+    T_VERSION, Text, WIREFMT_SHARES_VALUES, WRITER_START, YES, ascii_text, bare_object, begin_call, close_list,
+    detail_form, factory_of, fault_text, field_path, fill_view, hex_text, hidden, input_head, is_held, is_secret_name,
+    is_strict, keyed_place, line_ascii, line_begin, line_binary, line_digits, line_field, line_flag, line_name,
+    line_number, line_piece, line_signed, line_space, line_string, line_text, line_words, name_class, octets_of,
+    open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_line, put_map, put_octets,
+    put_secret_entry, put_struct, put_text, raise_fault, reserve, seal, secret_fields, set_factories, share,
+    shared_slot, shared_text, shown_encoded, shown_entry, shown_octets, span_of, take_block, take_input, text_octets,
+    whole_number, wirefmt_set_attribute,
+)
+from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
+from wirefmt._core.cursor cimport Span, left
+from wirefmt._core.octets cimport BLOCK_OCTETS, Octets, add_octets, add_u8, free_octets, octets_over
+from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
+from wirefmt._core.utf8 cimport UTF8_NUL, UTF8_OK, check_utf8, is_utf8
+from wirefmt._core.words cimport hash_octets, is_ascii, mix
+
+from wirefmt.errors import EncodeError
+from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
+from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
+from wirefmt.strictness import Note
+
+# the type system over octets, nogil
+include "types.pxi"
+# values -> octets, nogil
+include "write.pxi"
+# octets -> Amqp10Frame, Amqp10Message, nogil
+include "parse.pxi"
+# transfers joined to deliveries, nogil
+include "pending.pxi"
+# scalars as Python objects
+include "scalars.pxi"
+# lists, maps, arrays, described values and composites as Python objects
+include "values.pxi"
+# performatives, SASL frames, messages as Python objects, encoders
+include "objects.pxi"
+# AMQP 1.0 values as text
+include "text.pxi"
+# Amqp10Frame, Amqp10Message -> columns
+include "batch.pxi"
+# ... -> rows of the message table
+include "rows.pxi"
+# ... -> one line
+include "detail.pxi"
+# what captures ask of it
+include "probe.pxi"
+
+# objects are made by constructors only
+seal(globals())

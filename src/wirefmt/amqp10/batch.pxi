@@ -1,0 +1,284 @@
+# AMQP 1.0 frames of one direction -> columns: decode_batch. Transfers are joined, sections of messages decoded.
+#
+# It stands on amqp10_parse, amqp10_join and amqp10_parse_message, so it says what the objects say.
+from wirefmt.spec.table import AMQP10_BATCH as AMQP10_BATCH_COLUMNS
+
+
+cdef Text[AMQP10_SHAPES] AMQP10_KIND_TEXT           # by shape
+cdef Text AMQP10_PROTOCOL_HEADER_TEXT = pad_text(b"protocol-header")
+cdef Text AMQP10_EMPTY_TEXT = pad_text(b"empty")
+cdef const char* AMQP10_ABORTED_TEXT = "delivery was aborted"
+cdef Text[3] AMQP10_BODY_TEXT                       # by code - AMQP10_SECTION_DATA
+cdef int[AMQP10_FIELDS_MAX] AMQP10_TRANSFER_COLUMN  # field of transfer -> column of its own; -1: an entry of `fields`
+
+
+cdef int fill_amqp10_tables() except -1:
+    cdef int i
+    for i in range(1, AMQP10_SHAPES):
+        AMQP10_KIND_TEXT[i] = pad_text(amqp10_shape_name[i])
+    for i, name in enumerate((b"data", b"amqp-sequence", b"amqp-value")):
+        AMQP10_BODY_TEXT[i] = pad_text(name)
+    for i in range(AMQP10_FIELDS_MAX):
+        AMQP10_TRANSFER_COLUMN[i] = -1
+    for i in range(AMQP10_TRANSFER_HANDLE, AMQP10_TRANSFER_SETTLED + 1):
+        AMQP10_TRANSFER_COLUMN[i] = A10B_HANDLE + i
+    return 0
+
+
+fill_amqp10_tables()
+
+
+cdef class Amqp10Batch(ColumnSet):
+    """The columns of decode_batch under construction."""
+
+    cdef bint payload
+    cdef Amqp10Options options
+    cdef Amqp10Deliveries deliveries
+
+    def __dealloc__(self):
+        amqp10_drop_deliveries(&self.deliveries)
+
+    # ---- rows
+
+    cdef void put_frame(self, int64_t row, int64_t offset, int64_t size, const Amqp10Frame* f) noexcept nogil:
+        cdef Col* c = self.cols
+        put_i64(c + A10B_OFFSET, row, offset)
+        put_i64(c + A10B_SIZE, row, size)
+        if f.kind == AMQP10_KIND_PROTOCOL_HEADER:
+            put_text(c + A10B_KIND, row, &AMQP10_PROTOCOL_HEADER_TEXT)
+            return
+        put_i32(c + A10B_CHANNEL, row, f.channel)
+        if f.kind == AMQP10_KIND_EMPTY:
+            put_text(c + A10B_KIND, row, &AMQP10_EMPTY_TEXT)
+            return
+        put_text(c + A10B_KIND, row, &AMQP10_KIND_TEXT[f.performative.shape])
+        self.put_fields(row, &f.performative)
+
+    cdef void put_fields(self, int64_t row, const Amqp10Composite* p) noexcept nogil:
+        """Fields of a performative: those of a transfer that matter most in columns, all others in a map."""
+        cdef const Amqp10ShapeRow* shape = &amqp10_shapes[p.shape]
+        cdef Amqp10Value v
+        cdef Amqp10Value name
+        cdef Col* map = self.cols + A10B_FIELDS
+        cdef int i
+        memset(&name, 0, sizeof(Amqp10Value))
+        name.type = AMQP10_SYMBOL
+        for i in range(shape.count):
+            if p.at[i] == NULL:
+                continue
+            amqp10_read(p.at[i], &v)
+            if p.shape == AMQP10_TRANSFER and AMQP10_TRANSFER_COLUMN[i] >= 0:
+                self.put_field(row, AMQP10_TRANSFER_COLUMN[i], &v)
+            elif map.on:
+                name.body = <const uint8_t*>amqp10_field_name[shape.first + i]
+                name.size = <uint32_t>strlen(amqp10_field_name[shape.first + i])
+                if AMQP10_SECRET[p.shape][i] and not map.tally.exposed:
+                    put_secret_entry(map, row, name.body, name.size, NULL, 0)
+                else:
+                    amqp10_put_entry(map, row, &name, &v)
+
+    cdef void put_field(self, int64_t row, int column, const Amqp10Value* v) noexcept nogil:
+        """A value in a column of its own; null if it is of a type (LAX) that the column has no place for."""
+        cdef Col* c = self.cols + column
+        if not c.on or v.type == AMQP10_NULL:
+            return
+        if c.kind == KIND_BOOL:
+            if v.type == AMQP10_BOOLEAN:
+                put_bool(c, row, amqp10_unsigned(v) != 0)
+        elif c.kind == KIND_FIXED:
+            if c.width == 2 and v.type == AMQP10_UBYTE:
+                put_i16(c, row, v.body[0])
+            elif c.width == 8 and (AMQP10_UBYTE <= v.type <= AMQP10_ULONG or v.type == AMQP10_TIMESTAMP):
+                put_i64(c, row, <int64_t>amqp10_unsigned(v))
+        elif column != A10B_USER_ID and column != A10B_DELIVERY_TAG:
+            amqp10_put_text(c, row, v)
+        elif AMQP10_BINARY <= v.type <= AMQP10_SYMBOL:
+            put_octets(c, row, v.body, v.size)
+
+    cdef void put_message(self, int64_t row, int64_t offset, const uint8_t* p, size_t n) noexcept nogil:
+        cdef Amqp10Message m
+        cdef Fault f
+        cdef Col* c = self.cols
+        if amqp10_parse_message(p, n, &self.options, &m, &f) != OK:
+            self.put_fault(row, &f, offset)
+            return
+        self.put_composite(row, A10B_DURABLE, &m.header)
+        self.put_composite(row, A10B_MESSAGE_ID, &m.properties)
+        self.put_section(row, A10B_DELIVERY_ANNOTATIONS, &m, AMQP10_SECTION_DELIVERY_ANNOTATIONS)
+        self.put_section(row, A10B_MESSAGE_ANNOTATIONS, &m, AMQP10_SECTION_MESSAGE_ANNOTATIONS)
+        self.put_section(row, A10B_APPLICATION_PROPERTIES, &m, AMQP10_SECTION_APPLICATION_PROPERTIES)
+        self.put_section(row, A10B_FOOTER, &m, AMQP10_SECTION_FOOTER)
+        if m.body == 0:
+            return
+        put_text(c + A10B_BODY_TYPE, row, &AMQP10_BODY_TEXT[m.body - AMQP10_SECTION_DATA])
+        put_i32(c + A10B_BODY_SECTIONS, row, <int32_t>m.body_count)
+        if not self.payload:
+            return
+        if m.payload.at != NULL:
+            put_octets(c + A10B_BODY, row, m.payload.at, m.payload.size)
+        else:
+            self.put_body(row, &m)
+
+    cdef void put_composite(self, int64_t row, int first, const Amqp10Composite* section) noexcept nogil:
+        """Header or properties: the columns are in the order of its fields."""
+        cdef Amqp10Value v
+        cdef int i
+        if section.shape == 0:
+            return
+        for i in range(amqp10_shapes[section.shape].count):
+            if section.at[i] != NULL:
+                amqp10_read(section.at[i], &v)
+                self.put_field(row, first + i, &v)
+
+    cdef inline void put_section(self, int64_t row, int column, const Amqp10Message* m, int code) noexcept nogil:
+        if m.at[code - AMQP10_SECTION_FIRST] != NULL:
+            amqp10_put_entries(self.cols + column, row, m.at[code - AMQP10_SECTION_FIRST])
+
+    cdef void put_body(self, int64_t row, const Amqp10Message* m) noexcept nogil:
+        """A body that is not one data section: several joined; of others their text, sequences one a line."""
+        cdef Octets o
+        cdef const uint8_t* at = m.octets
+        cdef Amqp10Section section
+        cdef Amqp10Value v
+        cdef bint first = True
+        memset(&o, 0, sizeof(Octets))
+        while amqp10_next_section(&at, m.octets + m.size, &section):
+            if section.code < AMQP10_SECTION_DATA or section.code > AMQP10_SECTION_AMQP_VALUE:
+                continue
+            amqp10_read(section.at, &v)
+            if section.code == AMQP10_SECTION_DATA or v.type == AMQP10_BINARY:
+                add_octets(&o, v.body, v.size)
+                continue
+            if not first:
+                add_u8(&o, c"\n")
+            first = False
+            amqp10_add_text(&o, &v)
+        amqp10_put_written(self.cols + A10B_BODY, row, &o)
+
+    cdef void put_fault(self, int64_t row, const Fault* f, int64_t at) noexcept nogil:
+        cdef char[256] text
+        cdef int n = fault_text(&AMQP10_TABLES, f, at, text, sizeof(text))
+        put_octets(self.cols + A10B_ERROR, row, <const uint8_t*>text, n)
+
+    cdef void put_text_error(self, int64_t row, const char* text) noexcept nogil:
+        put_octets(self.cols + A10B_ERROR, row, <const uint8_t*>text, <int64_t>strlen(text))
+
+    cdef void put_error(self, int64_t row, int64_t at, int64_t size, const Fault* f) noexcept nogil:
+        put_i64(self.cols + A10B_OFFSET, row, at)
+        put_i64(self.cols + A10B_SIZE, row, size)
+        self.put_fault(row, f, at)
+
+    # ---- deliveries
+
+    cdef void put_delivery(self, int64_t row, const Amqp10Delivery* d, int64_t size, const char* error) noexcept nogil:
+        """A delivery in several transfers; `error`: why it is not complete, NULL if it is."""
+        cdef Amqp10Frame first
+        cdef Fault f
+        if amqp10_parse(d.first.at, d.first.size, &self.options, &first, &f) != OK:
+            self.put_error(row, d.mark[0], size, &f)
+            return
+        self.put_frame(row, d.mark[0], size, &first)
+        put_i32(self.cols + A10B_TRANSFERS, row, <int32_t>d.transfers)
+        if d.settled:
+            put_bool(self.cols + A10B_SETTLED, row, True)
+        if error != NULL:
+            self.put_text_error(row, error)
+        else:
+            self.put_message(row, d.mark[0], d.payload.at, d.payload.size)
+
+    cdef int64_t take(self, int64_t row, int64_t at, const Amqp10Frame* frame) noexcept nogil:
+        """One frame of the stream; the number of rows after it."""
+        cdef Amqp10Delivery* kept = NULL
+        cdef Fault f
+        cdef int answer = AMQP10_JOIN_OTHER
+        if frame.kind == AMQP10_KIND_PERFORMATIVE:
+            answer = amqp10_join(&self.deliveries, frame, self.options.strict, &kept, &f)
+        if answer == AMQP10_JOIN_PART:
+            if kept.transfers == 1:
+                kept.mark[0] = at
+            kept.mark[1] += frame.size
+            return row
+        if answer == AMQP10_JOIN_FAULT:
+            self.put_error(row, at, frame.size, &f)
+            return row + 1
+        if answer == AMQP10_JOIN_LAST:
+            self.put_delivery(row, &self.deliveries.done, self.deliveries.done.mark[1] + frame.size, NULL)
+            return row + 1
+        if answer == AMQP10_JOIN_ABORTED and self.deliveries.done.transfers:
+            self.put_delivery(row, &self.deliveries.done, self.deliveries.done.mark[1] + frame.size, AMQP10_ABORTED_TEXT)
+            return row + 1
+        self.put_frame(row, at, frame.size, frame)
+        if frame.performative.shape == AMQP10_TRANSFER:
+            put_i32(self.cols + A10B_TRANSFERS, row, 1)
+        if answer == AMQP10_JOIN_ABORTED:
+            self.put_text_error(row, AMQP10_ABORTED_TEXT)
+        elif answer == AMQP10_JOIN_WHOLE:
+            self.put_message(row, at + frame.size - frame.payload.size, frame.payload.at, frame.payload.size)
+        return row + 1
+
+    cdef int64_t run(self, const uint8_t* data, int64_t size, int64_t* rows) noexcept nogil:
+        """Decode all whole frames; octets used."""
+        cdef int64_t at = 0, row = 0
+        cdef size_t n = 0
+        cdef Amqp10Frame frame
+        cdef Fault f
+        cdef uint32_t i
+        cdef int status
+        if self.payload:
+            reserve(self.cols + A10B_BODY, 0, min(size, <int64_t>OFFSET_MAX))
+        while at < size:
+            status = amqp10_frame_size(data + at, <size_t>(size - at), self.options.max_frame_size, &n, &f)
+            if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
+                break
+            if status != OK:                            # no telling where the next frame begins
+                self.put_error(row, at, size - at, &f)
+                row += 1
+                at = size
+                break
+            status = amqp10_parse(data + at, n, &self.options, &frame, &f)
+            if status == OK:
+                row = self.take(row, at, &frame)
+            else:
+                self.put_error(row, at, <int64_t>n, &f)
+                row += 1
+            at += <int64_t>n
+        for i in range(self.deliveries.count):
+            self.put_delivery(row, &self.deliveries.unfinished[i], self.deliveries.unfinished[i].mark[1],
+                              "input ends inside the delivery")
+            row += 1
+        rows[0] = row
+        return at
+
+
+def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bint expose_credentials=False,
+                        limits=None):
+    """Decode a buffer of frames of one direction, one behind another, to columns at once.
+
+    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. columns:
+    names to keep, in order (wirefmt.spec.table.AMQP10_BATCH has all). payload=False leaves bodies out. Secrets
+    (docs/secrets.md) are *** unless expose_credentials. limits: wirefmt.framing.Limits; `frame_size` also bounds
+    what is kept of unfinished deliveries.
+
+    Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
+    column would pass 2 GiB.
+
+    Returns a Batch of one row a protocol header or frame; transfers of one delivery are one row, in the place of the last.
+    A frame that cannot be read is a row with `error`, which says field, offset and reason; so are a message that cannot be
+    read, a delivery that was aborted, and, after all others, one that `data` does not complete. Only where a frame's
+    length cannot be read is the rest of `data` one such row. Octets of a last frame that is not whole are no row:
+    `batch.rest` counts them.
+    """
+    cdef Input octets = take_input(data)
+    cdef Amqp10Batch columns_set = Amqp10Batch(AMQP10_BATCH_COLUMNS, columns)
+    cdef Batch batch
+    cdef int64_t used = 0, rows = 0
+    take_amqp10_options(&columns_set.options, strictness, limits)
+    columns_set.deliveries.max_octets = columns_set.options.max_frame_size
+    columns_set.deliveries.max_count = AMQP10_MAX_DELIVERIES
+    columns_set.payload = payload
+    columns_set.expose(expose_credentials)
+    with nogil:
+        used = columns_set.run(octets.at, octets.size, &rows)
+    batch = columns_set.finish(rows)
+    batch.rest = octets.size - used
+    return batch

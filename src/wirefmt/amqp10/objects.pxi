@@ -1,0 +1,1169 @@
+# AMQP 1.0 frames, composite types and messages as Python objects, and the Decoder.
+#
+# There is one form of each: its octets. A constructor writes them and reads them back as STRICT does, so what can be
+# built is what can be decoded, and encode() hands out octets that exist. Fields, sections, lists and maps become objects
+# when they are asked for. The classes of composite types get their attributes from the tables (amqp10_add_composite).
+from cpython.memoryview cimport PyMemoryView_FromObject
+
+
+# ------------------------------------------------------------------------------------------------ performatives
+
+cdef class Amqp10Performative(Amqp10CompositeValue):
+    """Base of the nine performatives (2.7) and the five SASL frames (5.3.3): a composite type in a frame of its own.
+
+    Besides its fields each takes and has `channel` (0 to 65535; of SASL frames ignored) and `extended_header` (octets
+    between the frame header and the performative, which nobody defines: b"").
+    """
+    __match_args__ = ("channel",)
+
+    def __init__(self, *, channel=0, extended_header=b"", **fields):
+        self.build(fields, channel, extended_header, b"")
+
+    cdef int build(self, dict fields, object channel, object extended_header, object payload) except -1:
+        cdef uint8_t start[WRITER_START]
+        cdef Octets o = octets_over(start, WRITER_START)
+        cdef Amqp10Options options
+        cdef Amqp10Frame frame
+        cdef Fault f
+        cdef bytes octets
+        cdef int shape = self.check_new()
+        try:
+            amqp10_put_frame_header(&o, amqp10_shapes[shape].provides & AMQP10_PROVIDES_SASL_FRAME != 0, channel,
+                             extended_header)
+            amqp10_put_fields(&o, shape, fields)
+            amqp10_put_buffer(&o, payload)
+            octets = amqp10_close_frame(&o)
+        finally:
+            free_octets(&o)
+        amqp10_strict_options(&options)
+        if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options, &frame,
+                        &f) != OK:
+            raise amqp10_encode_error(&f)
+        amqp10_hold_frame(self, octets, &frame, True)
+        return 0
+
+    @property
+    def channel(self):
+        return self.channel_
+
+    @property
+    def extended_header(self):
+        return octets_of(self.frame + 8, self.frame[4] * 4 - 8)
+
+    @property
+    def notes(self):
+        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found; NOTES_SHOWN at most."""
+        cdef Amqp10Note found[NOTES_SHOWN]
+        cdef Amqp10Options o
+        cdef Amqp10Frame frame
+        cdef Fault f
+        if not self.noted:
+            return ()
+        amqp10_lax_options(&o, found)
+        amqp10_parse(self.frame, self.frame_size, &o, &frame, &f)
+        return amqp10_notes(found, frame.note_count)
+
+    def detach(self):
+        """An equal frame that holds only its own octets, not the block (a large read, say) it lies in."""
+        if self.frame_size == PyBytes_GET_SIZE(self.block):
+            return self
+        return restore_amqp10_frame(self.encode(), self.strict)
+
+    def __eq__(self, other):
+        cdef Amqp10Performative that
+        if type(self) is not type(other):
+            return NotImplemented
+        that = <Amqp10Performative>other
+        if self.frame_size == that.frame_size and memcmp(self.frame, that.frame, self.frame_size) == 0:
+            return True
+        return (self.same(that) and self.channel_ == that.channel_ and self.extended_header == that.extended_header and
+                self.payload_span.size == that.payload_span.size and
+                (self.payload_span.size == 0 or
+                 memcmp(self.payload_span.at, that.payload_span.at, self.payload_span.size) == 0))
+
+    def __hash__(self):
+        return hash((Amqp10CompositeValue.__hash__(self), self.channel_, self.payload_span.size))
+
+    def __reduce__(self):
+        return restore_amqp10_frame, (self.encode(), bool(self.strict))
+
+    cdef list shown(self):
+        out = Amqp10CompositeValue.shown(self)
+        if self.channel_:
+            out.append(f"channel={self.channel_}")
+        if self.extended_header:
+            out.append(f"extended_header={shown_octets(self.extended_header)}")
+        return out
+
+
+cdef void amqp10_hold_frame(Amqp10Performative self, bytes block, const Amqp10Frame* frame, bint strict) noexcept:
+    self.block = block
+    self.begin = frame.performative.begin
+    self.shape = frame.performative.shape
+    self.frame = frame.frame
+    self.frame_size = frame.size
+    self.channel_ = frame.channel
+    self.noted = frame.note_count != 0
+    self.strict = strict
+    self.payload_span = frame.payload
+
+
+cdef void amqp10_lax_options(Amqp10Options* o, Amqp10Note* found) noexcept nogil:
+    memset(o, 0, sizeof(Amqp10Options))
+    o.notes = found
+    o.notes_room = NOTES_SHOWN
+
+
+cdef tuple amqp10_notes(const Amqp10Note* found, int count):
+    cdef int i
+    out = []
+    for i in range(min(count, NOTES_SHOWN)):
+        out.append(Note(
+            amqp10_check_name[found[i].check].decode("ascii"),
+            field_path(&AMQP10_TABLES, found[i].field, found[i].index), found[i].offset,
+            amqp10_check_text[found[i].check].decode("utf-8"), amqp10_check_spec[found[i].check].decode("ascii")))
+    return tuple(out)
+
+
+cdef int amqp10_put_frame_header(Octets* o, bint sasl, object channel, object extended_header) except -1:
+    """SIZE is put in when the frame is closed."""
+    cdef bytes extended = take_block(extended_header)
+    cdef Py_ssize_t words = PyBytes_GET_SIZE(extended) // 4
+    if PyBytes_GET_SIZE(extended) % 4 or words > 253:
+        raise EncodeError("extended_header: a multiple of four octets, at most 1012 [2.3.1]")
+    add_u32(o, 0)
+    add_u8(o, <uint8_t>(words + 2))
+    add_u8(o, sasl)
+    add_u16(o, <uint16_t>whole_number(channel, 0xFFFF, "channel"))
+    add_octets(o, <const uint8_t*>PyBytes_AS_STRING(extended), <size_t>PyBytes_GET_SIZE(extended))
+    return 0
+
+
+cdef int amqp10_put_buffer(Octets* o, object data) except -1:
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    add_octets(o, <const uint8_t*>view.buf, <size_t>view.len)
+    PyBuffer_Release(&view)
+    return 0
+
+
+cdef bytes amqp10_close_frame(Octets* o):
+    if o.size > 0xFFFFFFFF:
+        raise EncodeError(f"a frame of {o.size} octets, 4294967295 are the most [2.3.1]")
+    if not o.failed:
+        store_u32(o.at, <uint32_t>o.size)
+    return amqp10_written_octets(o)
+
+
+@cython.final
+cdef class Amqp10Open(Amqp10Performative):
+    """open (2.7.1): negotiates a connection. `idle_time_out` is in milliseconds."""
+
+
+@cython.final
+cdef class Amqp10Begin(Amqp10Performative):
+    """begin (2.7.2): a session on a channel."""
+
+
+@cython.final
+cdef class Amqp10Attach(Amqp10Performative):
+    """attach (2.7.3): a link to a session. `role` is False for a sender, True for a receiver; `source` a Source, `target`
+    a Target or Coordinator."""
+
+
+@cython.final
+cdef class Amqp10Flow(Amqp10Performative):
+    """flow (2.7.4): credit and windows."""
+
+
+@cython.final
+cdef class Amqp10Transfer(Amqp10Performative):
+    """transfer (2.7.5): a message, or a part of one. A buffer too: that of its payload.
+
+    Besides its fields it takes and has `payload`: a read-only memoryview into the octets it was decoded from;
+    `payload_bytes()` copies it. `message` reads it, if the transfer is a delivery in itself: TransferAssembler joins others.
+    """
+    __match_args__ = ("payload", "channel")
+
+    def __init__(self, *, channel=0, extended_header=b"", payload=b"", **fields):
+        self.build(fields, channel, extended_header, payload.encode() if isinstance(payload, Amqp10AnnotatedMessage)
+                   else payload)
+
+    @property
+    def payload(self):
+        return PyMemoryView_FromObject(self)
+
+    def payload_bytes(self):
+        """The payload, copied."""
+        return octets_of(self.payload_span.at, self.payload_span.size)
+
+    @property
+    def message(self):
+        """The Message in the payload, read as strictly as the transfer was. Raises DecodeError for a payload that is no
+        message, or a part of one."""
+        return amqp10_read_message(self.block, self.payload_span.at if self.payload_span.at != NULL else self.frame,
+                            self.payload_span.size, self.strict, 0)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        fill_view(view, self, self.payload_span.at if self.payload_span.size else self.frame, self.payload_span.size, flags)
+
+    cdef list shown(self):
+        out = Amqp10Performative.shown(self)
+        if self.payload_span.size:
+            out.append(f"payload={shown_encoded(self.payload)}")
+        return out
+
+
+@cython.final
+cdef class Amqp10Disposition(Amqp10Performative):
+    """disposition (2.7.6): the state of deliveries `first` to `last`."""
+
+
+@cython.final
+cdef class Amqp10Detach(Amqp10Performative):
+    """detach (2.7.7)."""
+
+
+@cython.final
+cdef class Amqp10End(Amqp10Performative):
+    """end (2.7.8): of a session."""
+
+
+@cython.final
+cdef class Amqp10Close(Amqp10Performative):
+    """close (2.7.9): of a connection."""
+
+
+@cython.final
+cdef class Amqp10SaslMechanisms(Amqp10Performative):
+    """sasl-mechanisms (5.3.3.1): `sasl_server_mechanisms` is one symbol, or several."""
+
+
+@cython.final
+cdef class Amqp10SaslInit(Amqp10Performative):
+    """sasl-init (5.3.3.2). A repr shows no initial response."""
+
+
+@cython.final
+cdef class Amqp10SaslChallenge(Amqp10Performative):
+    """sasl-challenge (5.3.3.3)."""
+
+
+@cython.final
+cdef class Amqp10SaslResponse(Amqp10Performative):
+    """sasl-response (5.3.3.4). A repr does not show it."""
+
+
+@cython.final
+cdef class Amqp10SaslOutcome(Amqp10Performative):
+    """sasl-outcome (5.3.3.5): `code` is a key of wirefmt.amqp10.spec.SASL_CODES."""
+
+
+# ------------------------------------------------------------------------------------------------ other composite types
+
+@cython.final
+cdef class Amqp10Error(Amqp10CompositeValue):
+    """error (2.8.14): `condition` is one of wirefmt.amqp10.spec.ERROR_CONDITIONS, or an extension's."""
+
+
+@cython.final
+cdef class Amqp10Header(Amqp10CompositeValue):
+    """The header section (3.2.1). `ttl` is in milliseconds."""
+
+
+@cython.final
+cdef class Amqp10Properties(Amqp10CompositeValue):
+    """The properties section (3.2.4). Times are milliseconds since 1970."""
+
+
+@cython.final
+cdef class Amqp10Received(Amqp10CompositeValue):
+    """received (3.4.1): how far a delivery came."""
+
+
+@cython.final
+cdef class Amqp10Accepted(Amqp10CompositeValue):
+    """accepted (3.4.2)."""
+
+
+@cython.final
+cdef class Amqp10Rejected(Amqp10CompositeValue):
+    """rejected (3.4.3)."""
+
+
+@cython.final
+cdef class Amqp10Released(Amqp10CompositeValue):
+    """released (3.4.4)."""
+
+
+@cython.final
+cdef class Amqp10Modified(Amqp10CompositeValue):
+    """modified (3.4.5)."""
+
+
+@cython.final
+cdef class Amqp10Source(Amqp10CompositeValue):
+    """source (3.5.3). `timeout` is in seconds."""
+
+
+@cython.final
+cdef class Amqp10Target(Amqp10CompositeValue):
+    """target (3.5.4). `timeout` is in seconds."""
+
+
+@cython.final
+cdef class Amqp10DeleteOnClose(Amqp10CompositeValue):
+    """delete-on-close (3.5.10), a lifetime policy."""
+
+
+@cython.final
+cdef class Amqp10DeleteOnNoLinks(Amqp10CompositeValue):
+    """delete-on-no-links (3.5.11)."""
+
+
+@cython.final
+cdef class Amqp10DeleteOnNoMessages(Amqp10CompositeValue):
+    """delete-on-no-messages (3.5.12)."""
+
+
+@cython.final
+cdef class Amqp10DeleteOnNoLinksOrMessages(Amqp10CompositeValue):
+    """delete-on-no-links-or-messages (3.5.13)."""
+
+
+@cython.final
+cdef class Amqp10Coordinator(Amqp10CompositeValue):
+    """coordinator (4.5.1): the target of a link that controls transactions."""
+
+
+@cython.final
+cdef class Amqp10Declare(Amqp10CompositeValue):
+    """declare (4.5.2): the value of a message to a coordinator."""
+
+
+@cython.final
+cdef class Amqp10Discharge(Amqp10CompositeValue):
+    """discharge (4.5.3): the value of a message to a coordinator."""
+
+
+@cython.final
+cdef class Amqp10Declared(Amqp10CompositeValue):
+    """declared (4.5.5)."""
+
+
+@cython.final
+cdef class Amqp10TransactionalState(Amqp10CompositeValue):
+    """transactional-state (4.5.8)."""
+
+
+amqp10_add_composite(Amqp10Open, AMQP10_OPEN)
+amqp10_add_composite(Amqp10Begin, AMQP10_BEGIN)
+amqp10_add_composite(Amqp10Attach, AMQP10_ATTACH)
+amqp10_add_composite(Amqp10Flow, AMQP10_FLOW)
+amqp10_add_composite(Amqp10Transfer, AMQP10_TRANSFER)
+amqp10_add_composite(Amqp10Disposition, AMQP10_DISPOSITION)
+amqp10_add_composite(Amqp10Detach, AMQP10_DETACH)
+amqp10_add_composite(Amqp10End, AMQP10_END)
+amqp10_add_composite(Amqp10Close, AMQP10_CLOSE)
+amqp10_add_composite(Amqp10SaslMechanisms, AMQP10_SASL_MECHANISMS)
+amqp10_add_composite(Amqp10SaslInit, AMQP10_SASL_INIT)
+amqp10_add_composite(Amqp10SaslChallenge, AMQP10_SASL_CHALLENGE)
+amqp10_add_composite(Amqp10SaslResponse, AMQP10_SASL_RESPONSE)
+amqp10_add_composite(Amqp10SaslOutcome, AMQP10_SASL_OUTCOME)
+amqp10_add_composite(Amqp10Error, AMQP10_ERROR)
+amqp10_add_composite(Amqp10Header, AMQP10_HEADER)
+amqp10_add_composite(Amqp10Properties, AMQP10_PROPERTIES)
+amqp10_add_composite(Amqp10Received, AMQP10_RECEIVED)
+amqp10_add_composite(Amqp10Accepted, AMQP10_ACCEPTED)
+amqp10_add_composite(Amqp10Rejected, AMQP10_REJECTED)
+amqp10_add_composite(Amqp10Released, AMQP10_RELEASED)
+amqp10_add_composite(Amqp10Modified, AMQP10_MODIFIED)
+amqp10_add_composite(Amqp10Source, AMQP10_SOURCE)
+amqp10_add_composite(Amqp10Target, AMQP10_TARGET)
+amqp10_add_composite(Amqp10DeleteOnClose, AMQP10_DELETE_ON_CLOSE)
+amqp10_add_composite(Amqp10DeleteOnNoLinks, AMQP10_DELETE_ON_NO_LINKS)
+amqp10_add_composite(Amqp10DeleteOnNoMessages, AMQP10_DELETE_ON_NO_MESSAGES)
+amqp10_add_composite(Amqp10DeleteOnNoLinksOrMessages, AMQP10_DELETE_ON_NO_LINKS_OR_MESSAGES)
+amqp10_add_composite(Amqp10Coordinator, AMQP10_COORDINATOR)
+amqp10_add_composite(Amqp10Declare, AMQP10_DECLARE)
+amqp10_add_composite(Amqp10Discharge, AMQP10_DISCHARGE)
+amqp10_add_composite(Amqp10Declared, AMQP10_DECLARED)
+amqp10_add_composite(Amqp10TransactionalState, AMQP10_TRANSACTIONAL_STATE)
+
+
+# ------------------------------------------------------------------------------------------------ frames without fields
+
+@cython.final
+@cython.freelist(16)
+@cython.no_gc
+cdef class Amqp10ProtocolHeader:
+    """A protocol header (2.2): `ProtocolHeader()` is AMQP's, 2 TLS's and 3 SASL's (wirefmt.amqp10.spec.PROTOCOL_IDS)."""
+    cdef bytes octets
+
+    __match_args__ = ("protocol_id", "major", "minor", "revision")
+
+    def __init__(self, protocol_id=0, major=1, minor=0, revision=0):
+        self.octets = b"AMQP" + bytes([
+            whole_number(protocol_id, 255, "protocol_id"), whole_number(major, 255, "major"),
+            whole_number(minor, 255, "minor"), whole_number(revision, 255, "revision")])
+
+    @property
+    def protocol_id(self):
+        return self.octets[4]
+
+    @property
+    def major(self):
+        return self.octets[5]
+
+    @property
+    def minor(self):
+        return self.octets[6]
+
+    @property
+    def revision(self):
+        return self.octets[7]
+
+    @property
+    def notes(self):
+        """What LAX let pass: a tuple of Note."""
+        cdef Amqp10Note found[NOTES_SHOWN]
+        cdef Amqp10Options o
+        cdef Amqp10Frame frame
+        cdef Fault f
+        amqp10_lax_options(&o, found)
+        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), 8, &o, &frame, &f)
+        return amqp10_notes(found, frame.note_count)
+
+    def encode(self):
+        return self.octets
+
+    def __eq__(self, other):
+        if not isinstance(other, Amqp10ProtocolHeader):
+            return NotImplemented
+        return self.octets == (<Amqp10ProtocolHeader>other).octets
+
+    def __hash__(self):
+        return hash(self.octets)
+
+    def __repr__(self):
+        return f"amqp10.ProtocolHeader({', '.join(str(n) for n in self.octets[4:])})"
+
+    def __reduce__(self):
+        return Amqp10ProtocolHeader, tuple(self.octets[4:])
+
+
+@cython.final
+@cython.freelist(16)
+@cython.no_gc
+cdef class Amqp10EmptyFrame:
+    """A frame without a body (2.4.1): nothing but a sign of life. `type` is 0, or in LAX 1 (SASL)."""
+    cdef bytes octets
+
+    __match_args__ = ("channel", "extended_header", "type")
+
+    def __init__(self, channel=0, extended_header=b"", type=0):
+        cdef Octets o
+        memset(&o, 0, sizeof(Octets))
+        try:
+            amqp10_put_frame_header(&o, whole_number(type, 1, "type") != 0, channel, extended_header)
+            self.octets = amqp10_close_frame(&o)
+        finally:
+            free_octets(&o)
+
+    @property
+    def channel(self):
+        return load_u16(<const uint8_t*>PyBytes_AS_STRING(self.octets) + 6)
+
+    @property
+    def extended_header(self):
+        return self.octets[8:]
+
+    @property
+    def type(self):
+        return self.octets[5]
+
+    @property
+    def notes(self):
+        """What LAX let pass: a tuple of Note."""
+        cdef Amqp10Note found[NOTES_SHOWN]
+        cdef Amqp10Options o
+        cdef Amqp10Frame frame
+        cdef Fault f
+        amqp10_lax_options(&o, found)
+        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), <size_t>PyBytes_GET_SIZE(self.octets), &o, &frame, &f)
+        return amqp10_notes(found, frame.note_count)
+
+    def encode(self):
+        return self.octets
+
+    def __eq__(self, other):
+        if not isinstance(other, Amqp10EmptyFrame):
+            return NotImplemented
+        return self.octets == (<Amqp10EmptyFrame>other).octets
+
+    def __hash__(self):
+        return hash(self.octets)
+
+    def __repr__(self):
+        return f"amqp10.EmptyFrame({self.channel}, {self.extended_header!r}, {self.type})"
+
+    def __reduce__(self):
+        return Amqp10EmptyFrame, (self.channel, self.extended_header, self.type)
+
+
+# ------------------------------------------------------------------------------------------------ sections of the body
+
+@cython.final
+cdef class Amqp10Data(Amqp10Held):
+    """A data section (3.2.6): `Data(b"octets")`. A buffer: that of its octets."""
+    __match_args__ = ("payload",)
+
+    def __init__(self, payload, /):
+        cdef Octets o
+        memset(&o, 0, sizeof(Octets))
+        try:
+            amqp10_put_binary(&o, payload)
+            self.settle(&o, AMQP10_BINARY)
+        finally:
+            free_octets(&o)
+
+    @property
+    def payload(self):
+        """The octets, a read-only memoryview."""
+        return PyMemoryView_FromObject(self)
+
+    def __len__(self):
+        return self.v.size
+
+    def __bytes__(self):
+        return octets_of(self.v.body, self.v.size)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        fill_view(view, self, self.v.body, self.v.size, flags)
+
+    def __eq__(self, other):
+        if not isinstance(other, Amqp10Data):
+            return NotImplemented
+        return self.same(<Amqp10Held>other)
+
+    def __hash__(self):
+        return hash(bytes(self))
+
+    def __repr__(self):
+        return f"amqp10.Data({shown_octets(self.payload)})"
+
+    def __reduce__(self):
+        return Amqp10Data, (bytes(self),)
+
+
+@cython.final
+cdef class Amqp10AmqpSequence(Amqp10Held):
+    """An amqp-sequence section (3.2.7): `AmqpSequence([1, "a"])`. `items` is a List."""
+    __match_args__ = ("items",)
+
+    def __init__(self, items, /):
+        cdef Amqp10List of = items if isinstance(items, Amqp10List) else Amqp10List(items)
+        self.block = of.block
+        self.v = of.v
+
+    @property
+    def items(self):
+        if self.cached is None:
+            self.cached = amqp10_value_of(self.block, &self.v, False)
+        return self.cached
+
+    def __eq__(self, other):
+        if not isinstance(other, Amqp10AmqpSequence):
+            return NotImplemented
+        return self.same(<Amqp10Held>other)
+
+    def __hash__(self):
+        return hash(self.items)
+
+    def __repr__(self):
+        return f"amqp10.AmqpSequence({list(self.items)!r})"
+
+    def __reduce__(self):
+        return Amqp10AmqpSequence, (self.items,)
+
+
+@cython.final
+cdef class Amqp10AmqpValue(Amqp10Held):
+    """The amqp-value section (3.2.8): `AmqpValue("text")`, of any type."""
+    __match_args__ = ("value",)
+
+    def __init__(self, value, /):
+        cdef Amqp10Value v
+        cdef bytes octets = encode_amqp10_value(value)
+        restore_amqp10_value(octets)
+        amqp10_read(<const uint8_t*>PyBytes_AS_STRING(octets), &v)
+        amqp10_hold_value(self, octets, &v)
+
+    @property
+    def value(self):
+        if self.cached is None:
+            self.cached = amqp10_value_of(self.block, &self.v, False)
+        return self.cached
+
+    def __eq__(self, other):
+        if not isinstance(other, Amqp10AmqpValue):
+            return NotImplemented
+        return self.same(<Amqp10Held>other)
+
+    def __hash__(self):
+        return amqp10_hash_of((self.value,))
+
+    def __repr__(self):
+        return f"amqp10.AmqpValue({self.value!r})"
+
+    def __reduce__(self):
+        return Amqp10AmqpValue, (self.value,)
+
+
+cdef tuple AMQP10_BODY_CLASSES = (Amqp10Data, Amqp10AmqpSequence, Amqp10AmqpValue)        # by code - AMQP10_SECTION_DATA
+cdef Factory[3] AMQP10_BODY_FACTORIES
+set_factories(AMQP10_BODY_FACTORIES, AMQP10_BODY_CLASSES)
+
+
+# ------------------------------------------------------------------------------------------------ messages
+
+@cython.final
+@cython.freelist(256)
+@cython.no_gc
+cdef class Amqp10AnnotatedMessage:
+    """A message with all its sections (3.2).
+
+    header: Header or None. delivery_annotations, message_annotations, footer: Map or None; a constructor takes dicts and
+    makes symbols of keys that are str, ulongs of those that are int. properties: Properties or None.
+    application_properties: Map or None. body: a tuple of Data, of AmqpSequence, or of one AmqpValue; a constructor takes
+    one of them, several, or octets for one Data. `payload` is the octets of the only Data.
+    """
+    cdef bytes block
+    cdef Amqp10Message m        # views into the block
+    cdef object header_, delivery_annotations_, message_annotations_, properties_, application_properties_, body_, footer_
+
+    __match_args__ = ("header", "delivery_annotations", "message_annotations", "properties", "application_properties",
+                      "body", "footer")
+
+    def __init__(self, *, Amqp10Header header=None, delivery_annotations=None, message_annotations=None,
+                 Amqp10Properties properties=None, application_properties=None, body, footer=None):
+        cdef uint8_t start[1024]
+        cdef Octets o = octets_over(start, sizeof(start))
+        cdef Amqp10Options options
+        cdef Fault f
+        cdef bytes octets
+        try:
+            if header is not None:
+                amqp10_put_composite(&o, header)
+            amqp10_put_annotations(&o, AMQP10_SECTION_DELIVERY_ANNOTATIONS, delivery_annotations)
+            amqp10_put_annotations(&o, AMQP10_SECTION_MESSAGE_ANNOTATIONS, message_annotations)
+            if properties is not None:
+                amqp10_put_composite(&o, properties)
+            if application_properties is not None:
+                amqp10_add_descriptor(&o, AMQP10_SECTION_APPLICATION_PROPERTIES)
+                amqp10_put_value(&o, application_properties, 0)
+            amqp10_put_body(&o, body)
+            amqp10_put_annotations(&o, AMQP10_SECTION_FOOTER, footer)
+            octets = amqp10_written_octets(&o)
+        finally:
+            free_octets(&o)
+        amqp10_strict_options(&options)
+        if amqp10_parse_message(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options,
+                                &self.m, &f) != OK:
+            raise amqp10_encode_error(&f)
+        self.block = octets
+
+    @staticmethod
+    def decode(data, /, *, strictness=STRICT_MODE, limits=None):
+        """Decode exactly one message: the payload of a transfer, or of all transfers of a delivery joined."""
+        return decode_amqp10_message(data, strictness=strictness, limits=limits)
+
+    def encode(self):
+        """The octets: those it was decoded from, or the smallest if it was built (what was decoded stays as it was)."""
+        if self.m.size == PyBytes_GET_SIZE(self.block):
+            return self.block
+        return octets_of(self.m.octets, self.m.size)
+
+    def detach(self):
+        """An equal message that holds only its own octets, not the block (a large read, say) it lies in."""
+        if self.encode() is self.block:
+            return self
+        return restore_amqp10_message(self.encode())
+
+    @property
+    def header(self):
+        if self.header_ is None and self.m.header.shape:
+            self.header_ = amqp10_composite_of(self.block, self.m.header.begin, AMQP10_HEADER)
+        return self.header_
+
+    @property
+    def delivery_annotations(self):
+        if self.delivery_annotations_ is None:
+            self.delivery_annotations_ = self.section(AMQP10_SECTION_DELIVERY_ANNOTATIONS)
+        return self.delivery_annotations_
+
+    @property
+    def message_annotations(self):
+        if self.message_annotations_ is None:
+            self.message_annotations_ = self.section(AMQP10_SECTION_MESSAGE_ANNOTATIONS)
+        return self.message_annotations_
+
+    @property
+    def properties(self):
+        if self.properties_ is None and self.m.properties.shape:
+            self.properties_ = amqp10_composite_of(self.block, self.m.properties.begin, AMQP10_PROPERTIES)
+        return self.properties_
+
+    @property
+    def application_properties(self):
+        if self.application_properties_ is None:
+            self.application_properties_ = self.section(AMQP10_SECTION_APPLICATION_PROPERTIES)
+        return self.application_properties_
+
+    @property
+    def body(self):
+        if self.body_ is None:
+            self.body_ = self.read_body()
+        return self.body_
+
+    @property
+    def footer(self):
+        if self.footer_ is None:
+            self.footer_ = self.section(AMQP10_SECTION_FOOTER)
+        return self.footer_
+
+    @property
+    def payload(self):
+        """The octets of the only Data of the body, a read-only memoryview; None where the body is anything else."""
+        if self.m.payload.at == NULL:
+            return None
+        return PyMemoryView_FromObject(self)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        if self.m.payload.at == NULL:
+            raise BufferError("the body is not one Data")
+        fill_view(view, self, self.m.payload.at, self.m.payload.size, flags)
+
+    @property
+    def notes(self):
+        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found; NOTES_SHOWN at most."""
+        cdef Amqp10Note found[NOTES_SHOWN]
+        cdef Amqp10Options o
+        cdef Amqp10Message m
+        cdef Fault f
+        if self.m.note_count == 0:
+            return ()
+        amqp10_lax_options(&o, found)
+        amqp10_parse_message(self.m.octets, self.m.size, &o, &m, &f)
+        return amqp10_notes(found, m.note_count)
+
+    def __eq__(self, other):
+        cdef Amqp10AnnotatedMessage that
+        if not isinstance(other, Amqp10AnnotatedMessage):
+            return NotImplemented
+        that = <Amqp10AnnotatedMessage>other
+        if self.m.size == that.m.size and (self.m.size == 0 or memcmp(self.m.octets, that.m.octets, self.m.size) == 0):
+            return True
+        return self.values() == that.values()
+
+    def __hash__(self):
+        return hash(self.values())
+
+    def __repr__(self):
+        shown = [f"{name}={value!r}" for name, value in zip(self.__match_args__, self.values()) if value is not None]
+        return f"amqp10.Message({', '.join(shown)})"
+
+    def __reduce__(self):
+        return restore_amqp10_message, (self.encode(),)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    cdef tuple values(self):
+        return (self.header, self.delivery_annotations, self.message_annotations, self.properties,
+                self.application_properties, self.body, self.footer)
+
+    cdef object section(self, int code):
+        cdef Amqp10Value v
+        cdef const uint8_t* at = self.m.at[code - AMQP10_SECTION_FIRST]
+        if at == NULL:
+            return None
+        amqp10_read(at, &v)
+        return amqp10_hold_value(Amqp10Map.__new__(Amqp10Map), self.block, &v)
+
+    cdef tuple read_body(self):
+        cdef const uint8_t* at = self.m.octets
+        cdef const uint8_t* end = at + self.m.size
+        cdef Amqp10Section section
+        cdef Amqp10Value v
+        cdef Amqp10Held held
+        cdef list out = []
+        if self.m.body_count == 0:
+            return ()
+        while amqp10_next_section(&at, end, &section):
+            if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
+                amqp10_read(section.at, &v)
+                held = <Amqp10Held>bare_object(&AMQP10_BODY_FACTORIES[section.code - AMQP10_SECTION_DATA])
+                out.append(amqp10_hold_value(held, self.block, &v))
+        return tuple(out)
+
+
+cdef int amqp10_put_annotations(Octets* o, int code, object annotations) except -1:
+    """A section of annotations, or the footer: keys are symbols or ulongs (3.2.10)."""
+    cdef size_t mark, count = 0
+    if annotations is None:
+        return 0
+    amqp10_add_descriptor(o, <uint64_t>code)
+    if isinstance(annotations, Amqp10Map):
+        return amqp10_put_value(o, annotations, 0)
+    mark = amqp10_open(o)
+    for key, value in annotations.items() if hasattr(annotations, "items") else annotations:
+        if isinstance(key, str):
+            amqp10_put_symbol(o, key)
+        else:
+            amqp10_put_scalar(o, AMQP10_ULONG, key)
+        amqp10_put_value(o, value, 1)
+        count += 2
+    amqp10_close(o, mark, AMQP10_CODE_MAP8, count)
+    return 0
+
+
+cdef int amqp10_put_body(Octets* o, object body) except -1:
+    if isinstance(body, Amqp10Held):
+        amqp10_put_section(o, body)
+    elif isinstance(body, (tuple, list)):
+        for section in body:
+            amqp10_put_section(o, section)
+    else:
+        amqp10_add_descriptor(o, AMQP10_SECTION_DATA)
+        amqp10_put_binary(o, body)
+    return 0
+
+
+cdef int amqp10_put_section(Octets* o, object section) except -1:
+    if type(section) not in AMQP10_BODY_CLASSES:
+        raise TypeError(f"body: Data, AmqpSequence and AmqpValue, not {type(section).__name__}")
+    amqp10_add_descriptor(o, <uint64_t>(AMQP10_SECTION_DATA + AMQP10_BODY_CLASSES.index(type(section))))
+    amqp10_add_value(o, &(<Amqp10Held>section).v)
+    return 0
+
+
+cdef object amqp10_read_message(bytes block, const uint8_t* p, size_t n, bint strict, uint32_t max_elements):
+    """The message of octets that lie in `block`."""
+    cdef Amqp10AnnotatedMessage message = Amqp10AnnotatedMessage.__new__(Amqp10AnnotatedMessage)
+    cdef Amqp10Options o
+    cdef Fault f
+    memset(&o, 0, sizeof(Amqp10Options))
+    o.strict = strict
+    o.max_elements = max_elements
+    if amqp10_parse_message(p, n, &o, &message.m, &f) != OK:
+        raise_fault(&AMQP10_TABLES, &f, 0)
+    message.block = block
+    return message
+
+
+# ------------------------------------------------------------------------------------------------ decode, encode
+
+cdef object amqp10_frame_of(bytes block, const Amqp10Frame* frame, bint strict):
+    """The object of a frame that was parsed `strict` or not, and lies in `block`."""
+    cdef Amqp10Performative performative
+    cdef Amqp10ProtocolHeader header
+    cdef Amqp10EmptyFrame empty
+    if frame.kind == AMQP10_KIND_PERFORMATIVE:
+        performative = <Amqp10Performative>bare_object(&AMQP10_COMPOSITE_FACTORIES[frame.performative.shape])
+        amqp10_hold_frame(performative, block, frame, strict)
+        return performative
+    if frame.kind == AMQP10_KIND_EMPTY:
+        empty = Amqp10EmptyFrame.__new__(Amqp10EmptyFrame)
+        empty.octets = octets_of(frame.frame, frame.size)
+        return empty
+    header = Amqp10ProtocolHeader.__new__(Amqp10ProtocolHeader)
+    header.octets = octets_of(frame.frame, frame.size)
+    return header
+
+
+def decode_amqp10(data, /, *, strictness=STRICT_MODE, limits=None):
+    """Decode exactly one frame or protocol header (2.2, 2.3); every octet is used.
+
+    data: any contiguous buffer; bytes are kept, anything else is copied once. strictness: "strict" or "lax".
+    limits: wirefmt.framing.Limits.
+
+    Returns a ProtocolHeader, an EmptyFrame, a performative or a SASL frame. Raises DecodeError, a Truncated one if
+    octets are missing.
+    """
+    cdef Amqp10Options o
+    cdef Amqp10Frame frame
+    cdef Fault f
+    cdef bytes block = take_block(data)
+    take_amqp10_options(&o, strictness, limits)
+    if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), &o, &frame, &f) != OK:
+        raise_fault(&AMQP10_TABLES, &f, 0)
+    return amqp10_frame_of(block, &frame, o.strict)
+
+
+def decode_amqp10_message(data, /, *, strictness=STRICT_MODE, limits=None):
+    """Decode exactly one message (3.2): the payload of a transfer, or of all transfers of a delivery joined.
+
+    data, strictness: as in decode(). limits: `elements` counts those of all lists, maps and arrays. Raises DecodeError.
+    """
+    cdef Amqp10Options o
+    cdef bytes block = take_block(data)
+    take_amqp10_options(&o, strictness, limits)
+    return amqp10_read_message(block, <const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), o.strict,
+                        o.max_elements)
+
+
+def amqp10_size(data, /, *, limits=None):
+    """Octets of the frame or protocol header that `data` begins with, or NEED_DATA, from as few octets as possible.
+
+    Raises DecodeError where no frame can begin so, and LimitExceeded where it would be too large.
+    """
+    cdef uint8_t head[INPUT_HEAD]
+    cdef size_t n = input_head(data, head)
+    cdef Fault f
+    cdef size_t size = 0
+    cdef int status
+    cdef uint32_t limit = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
+    status = amqp10_frame_size(head, n, limit, &size, &f)
+    if status == OK:
+        return size
+    if status == NEED_DATA:
+        return NEED_DATA_VALUE
+    raise_fault(&AMQP10_TABLES, &f, 0)
+
+
+def encode_amqp10(message, /):
+    """The octets of a frame, message or composite, as `message.encode()`."""
+    if not isinstance(message, (Amqp10CompositeValue, Amqp10AnnotatedMessage, Amqp10ProtocolHeader, Amqp10EmptyFrame)):
+        raise TypeError(f"{type(message).__name__} is no frame, composite or message; encode_value() is for values")
+    return message.encode()
+
+
+def restore_amqp10_frame(bytes octets not None, bint strict):
+    """Unpickle a performative that was built, or decoded `strict` or not."""
+    cdef Amqp10Options o
+    cdef Amqp10Frame frame
+    cdef Fault f
+    memset(&o, 0, sizeof(Amqp10Options))
+    o.strict = strict
+    if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &frame, &f) != OK:
+        raise_fault(&AMQP10_TABLES, &f, 0)
+    return amqp10_frame_of(octets, &frame, strict)
+
+
+def restore_amqp10_message(bytes octets not None):
+    """Unpickle a message."""
+    return decode_amqp10_message(octets, strictness="lax", limits=Limits(0, 0))
+
+
+@cython.final
+cdef class Amqp10Decoder(FrameDecoder):
+    """Octets of one direction of a connection -> frames and protocol headers.
+
+    strictness, limits: as in decode(). Deliveries in several transfers: TransferAssembler.
+    """
+    cdef Amqp10Options options
+
+    def __init__(self, *, strictness=STRICT_MODE, limits=None):
+        self.tables = &AMQP10_TABLES
+        take_amqp10_options(&self.options, strictness, limits)
+
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
+        cdef int status = amqp10_frame_size(p, n, self.options.max_frame_size, size, f)
+        # DOFF and TYPE are looked at before a frame is waited for: what is none is refused at once
+        return NEED_DATA if status == OK and n < 6 else status
+
+    cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
+        cdef Amqp10Frame frame
+        if amqp10_parse(p, n, &self.options, &frame, f) != OK:
+            return None
+        return amqp10_frame_of(block, &frame, self.options.strict)
+
+
+# ------------------------------------------------------------------------------------------------ deliveries
+
+@cython.final
+@cython.freelist(64)
+@cython.no_gc
+cdef class Amqp10DeliveryValue:
+    """A delivery (2.6.12): the transfers of one message, joined.
+
+    `transfer` is the first of them, which has delivery-id, delivery-tag and message-format; `settled` says whether any of
+    them settled it; `transfers` is their number. `payload` (read-only memoryview) is that of all, `message` reads it.
+    """
+    cdef readonly Amqp10Transfer transfer
+    cdef readonly int transfers
+    cdef readonly bint settled
+    cdef bytes joined           # None: the transfer's own payload
+    cdef bint strict
+    cdef uint32_t max_elements
+
+    def __init__(self):
+        raise TypeError("a Delivery comes from a TransferAssembler")
+
+    @property
+    def payload(self):
+        return self.transfer.payload if self.joined is None else memoryview(self.joined)
+
+    @property
+    def message(self):
+        """The Message. Raises DecodeError."""
+        cdef Amqp10Transfer transfer = self.transfer
+        if self.joined is not None:
+            return amqp10_read_message(self.joined, <const uint8_t*>PyBytes_AS_STRING(self.joined),
+                                <size_t>PyBytes_GET_SIZE(self.joined), self.strict, self.max_elements)
+        return amqp10_read_message(transfer.block, transfer.payload_span.at if transfer.payload_span.size else transfer.frame,
+                            transfer.payload_span.size, self.strict, self.max_elements)
+
+    def __reduce__(self):
+        return restore_amqp10_delivery, (self.transfer, self.joined, self.transfers, self.settled, self.strict,
+                                         self.max_elements)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __repr__(self):
+        return f"<amqp10.Delivery in {self.transfers} transfers, {len(self.payload)} octets, {self.transfer!r}>"
+
+
+def restore_amqp10_delivery(Amqp10Transfer transfer not None, bytes joined, int transfers, bint settled, bint strict,
+                            uint32_t max_elements):
+    """Unpickle a delivery."""
+    cdef Amqp10DeliveryValue made = Amqp10DeliveryValue.__new__(Amqp10DeliveryValue)
+    made.transfer = transfer
+    made.joined = joined
+    made.transfers = transfers
+    made.settled = settled
+    made.strict = strict
+    made.max_elements = max_elements
+    return made
+
+
+@cython.final
+cdef class Amqp10TransferAssembler:
+    """Joins the transfers of a delivery, per link (2.6.14), for the frames of one direction of a connection.
+
+    >>> assembler = TransferAssembler()
+    >>> deliveries = [d for frame in decoder.feed(octets) if (d := assembler.receive(frame)) is not None]
+
+    strictness: STRICT holds later transfers against the first (2.7.5). limits: `frame_size` bounds the octets kept of
+    all unfinished deliveries, of which there are 1024 at most.
+    """
+    cdef Amqp10Deliveries deliveries
+    cdef Amqp10Options options
+    cdef bint busy
+
+    def __init__(self, *, strictness=STRICT_MODE, limits=None):
+        take_amqp10_options(&self.options, strictness, limits)
+        self.deliveries.max_octets = self.options.max_frame_size
+        self.deliveries.max_count = AMQP10_MAX_DELIVERIES
+
+    def __dealloc__(self):
+        amqp10_drop_deliveries(&self.deliveries)
+
+    @property
+    def unfinished(self):
+        """Deliveries of which more is to come."""
+        return self.deliveries.count
+
+    def receive(self, frame, /):
+        """Take the next frame of any kind. The Delivery it completes, or None.
+
+        An aborted delivery is dropped; detach, end and close drop those of their link, session, connection. Raises
+        DecodeError: delivery-id, delivery-tag or message-format contradict the first transfer's, or a limit is passed;
+        RuntimeError: a call has not returned.
+        """
+        if not isinstance(frame, Amqp10Performative):
+            return None
+        begin_call(&self.busy)
+        try:
+            return self.join(<Amqp10Performative>frame)
+        finally:
+            self.busy = False
+
+    cdef object join(self, Amqp10Performative performative):
+        cdef Amqp10Frame f
+        cdef Amqp10Delivery* kept
+        cdef Fault fault_
+        cdef int answer
+        memset(&f, 0, sizeof(Amqp10Frame))
+        f.frame = performative.frame
+        f.size = performative.frame_size
+        f.channel = performative.channel_
+        f.payload = performative.payload_span
+        amqp10_open_composite(performative.begin, &f.performative)
+        answer = amqp10_join(&self.deliveries, &f, self.options.strict, &kept, &fault_)
+        if answer == AMQP10_JOIN_FAULT:
+            raise_fault(&AMQP10_TABLES, &fault_, 0)
+        if answer == AMQP10_JOIN_WHOLE:
+            return self.delivery_of(<Amqp10Transfer>performative, None)
+        if answer != AMQP10_JOIN_LAST:
+            return None
+        return self.delivery_of(
+            restore_amqp10_frame(amqp10_written_octets(&self.deliveries.done.first), False),
+            amqp10_written_octets(&self.deliveries.done.payload))
+
+    cdef object delivery_of(self, Amqp10Transfer transfer, bytes joined):
+        cdef Amqp10DeliveryValue delivery = Amqp10DeliveryValue.__new__(Amqp10DeliveryValue)
+        delivery.transfer = transfer
+        delivery.joined = joined
+        delivery.transfers = 1 if joined is None else <int>self.deliveries.done.transfers
+        delivery.settled = bool(transfer.settled) if joined is None else self.deliveries.done.settled
+        delivery.strict = self.options.strict
+        delivery.max_elements = self.options.max_elements
+        return delivery
+
+
+# ------------------------------------------------------------------------------------------------ names
+
+name_class(Amqp10Held, b"wirefmt.amqp10.Value")
+name_class(Amqp10CompositeValue, b"wirefmt.amqp10.Composite")
+name_class(Amqp10Performative, b"wirefmt.amqp10.Performative")
+name_class(Amqp10Open, b"wirefmt.amqp10.Open")
+name_class(Amqp10Begin, b"wirefmt.amqp10.Begin")
+name_class(Amqp10Attach, b"wirefmt.amqp10.Attach")
+name_class(Amqp10Flow, b"wirefmt.amqp10.Flow")
+name_class(Amqp10Transfer, b"wirefmt.amqp10.Transfer")
+name_class(Amqp10Disposition, b"wirefmt.amqp10.Disposition")
+name_class(Amqp10Detach, b"wirefmt.amqp10.Detach")
+name_class(Amqp10End, b"wirefmt.amqp10.End")
+name_class(Amqp10Close, b"wirefmt.amqp10.Close")
+name_class(Amqp10SaslMechanisms, b"wirefmt.amqp10.SaslMechanisms")
+name_class(Amqp10SaslInit, b"wirefmt.amqp10.SaslInit")
+name_class(Amqp10SaslChallenge, b"wirefmt.amqp10.SaslChallenge")
+name_class(Amqp10SaslResponse, b"wirefmt.amqp10.SaslResponse")
+name_class(Amqp10SaslOutcome, b"wirefmt.amqp10.SaslOutcome")
+name_class(Amqp10Error, b"wirefmt.amqp10.Error")
+name_class(Amqp10Header, b"wirefmt.amqp10.Header")
+name_class(Amqp10Properties, b"wirefmt.amqp10.Properties")
+name_class(Amqp10Received, b"wirefmt.amqp10.Received")
+name_class(Amqp10Accepted, b"wirefmt.amqp10.Accepted")
+name_class(Amqp10Rejected, b"wirefmt.amqp10.Rejected")
+name_class(Amqp10Released, b"wirefmt.amqp10.Released")
+name_class(Amqp10Modified, b"wirefmt.amqp10.Modified")
+name_class(Amqp10Source, b"wirefmt.amqp10.Source")
+name_class(Amqp10Target, b"wirefmt.amqp10.Target")
+name_class(Amqp10DeleteOnClose, b"wirefmt.amqp10.DeleteOnClose")
+name_class(Amqp10DeleteOnNoLinks, b"wirefmt.amqp10.DeleteOnNoLinks")
+name_class(Amqp10DeleteOnNoMessages, b"wirefmt.amqp10.DeleteOnNoMessages")
+name_class(Amqp10DeleteOnNoLinksOrMessages, b"wirefmt.amqp10.DeleteOnNoLinksOrMessages")
+name_class(Amqp10Coordinator, b"wirefmt.amqp10.Coordinator")
+name_class(Amqp10Declare, b"wirefmt.amqp10.Declare")
+name_class(Amqp10Discharge, b"wirefmt.amqp10.Discharge")
+name_class(Amqp10Declared, b"wirefmt.amqp10.Declared")
+name_class(Amqp10TransactionalState, b"wirefmt.amqp10.TransactionalState")
+name_class(Amqp10ProtocolHeader, b"wirefmt.amqp10.ProtocolHeader")
+name_class(Amqp10EmptyFrame, b"wirefmt.amqp10.EmptyFrame")
+name_class(Amqp10Data, b"wirefmt.amqp10.Data")
+name_class(Amqp10AmqpSequence, b"wirefmt.amqp10.AmqpSequence")
+name_class(Amqp10AmqpValue, b"wirefmt.amqp10.AmqpValue")
+name_class(Amqp10AnnotatedMessage, b"wirefmt.amqp10.Message")
+name_class(Amqp10Decoder, b"wirefmt.amqp10.Decoder")
+name_class(Amqp10TransferAssembler, b"wirefmt.amqp10.TransferAssembler")
+name_class(Amqp10DeliveryValue, b"wirefmt.amqp10.Delivery")

@@ -1,0 +1,760 @@
+# AMQP 1.0 in captures: how a stream of it is known, framed, and put into the message table.
+#
+# Transfers of one delivery are kept by their link (channel and handle) until the last one is there, then they are one row.
+# Links are known from attach: a row's destination is the address of the broker's end of its link, or else the
+# message's `to`. What is kept is bounded: AMQP10_DELIVERIES_MAX unfinished deliveries a direction, of each the first
+# transfer's performative and `max_message` octets; AMQP10_LINKS_MAX links a connection, whose addresses are
+# AMQP10_ADDRESSES_MAX octets; and `max_buffered` octets for all connections, which the capture watches over. What a limit
+# ends is a `partial` row; a link without room has no destination.
+#
+# Behind a hole a delivery may have lost its first transfers. Later ones may repeat its delivery-id, so what tells is that
+# their payload does not begin with a section of a message; such a delivery is a `partial` row without a message. One that
+# stops has the sections that are whole, and what there is of its data.
+
+cdef enum:
+    AMQP10_DELIVERIES_MAX = 256     # unfinished in one direction; the oldest makes room for one more
+    AMQP10_LINKS_MAX = 1024
+    AMQP10_ADDRESSES_MAX = 1 << 20
+    AMQP10_SEARCH_MAX = 1 << 18     # octets: the largest frame the search for a boundary waits for
+    AMQP10_PART_MAX = 1 << 16       # octets: what is no transfer and claims to be larger is no frame boundary
+    AMQP10_FRAME_SIZE_MAX = 1 << 30     # octets: what claims to be larger is no frame, whatever the peers agreed on
+    AMQP10_LINK_BUCKETS = 16
+
+
+cdef uint64_t AMQP10_WHOLE_KEY = 0xFFFFFFFFFFFFFFFFU        # of a link
+cdef uint64_t AMQP10_KEY_OF_CHANNEL = 0xFFFFFFFF00000000U   # all but its handle
+
+
+cdef struct Amqp10Unfinished:       # a delivery under way
+    Amqp10Unfinished* next          # begun later
+    Amqp10Unfinished* before
+    uint16_t channel
+    uint32_t handle
+    MessageContext m                # of the first frame, with the time of the last and the size of all
+    Octets first                    # the first transfer without its payload, a frame of its own
+    Octets payload
+    uint64_t size                   # of the payload, with what was not kept
+    int32_t transfers
+    bint lacks_first                # it began before the capture, or in a hole
+    bint settled
+    int note                        # LAX: the first check that was skipped
+    int64_t note_offset
+
+
+cdef struct Amqp10Unfinisheds:      # of one direction, by age
+    Amqp10Unfinished* first
+    Amqp10Unfinished* last
+    int count
+    bint lost                       # there is a hole somewhere before: transfers may be missing
+
+
+cdef struct Amqp10Link:             # what an attach said
+    Amqp10Link* next
+    uint64_t key                    # direction of the attach, channel, handle
+    uint32_t size
+    uint8_t* address                # as UTF-8
+    size_t room                     # octets allocated at `address`
+
+
+cdef struct Amqp10Connection:       # what a capture knows of one connection: a ProtocolState
+    int64_t held                    # octets of memory: all of this
+    Text client_id                  # the client's container-id
+    uint32_t frame_max[2]           # by direction of the frames: what the receiver takes; 0: not known
+    Amqp10Unfinisheds unfinished[2]  # by direction
+    Amqp10Link* links[AMQP10_LINK_BUCKETS]
+    int link_count
+    int64_t link_octets
+
+
+# ------------------------------------------------------------------------------------------------ frames
+
+cdef int amqp10_sniff(const uint8_t* p, size_t n) noexcept nogil:
+    """A protocol header of 1.0 (2.2): AMQP, TLS or SASL."""
+    if memcmp(p, b"AMQP", min(n, <size_t>4)) != 0:
+        return NO
+    if n > 4 and (p[4] == 1 or p[4] > 3):
+        return NO
+    if n < 8:
+        return MORE
+    return YES if p[5] == 1 and p[6] == 0 and p[7] == 0 else NO
+
+
+cdef int amqp10_next_size(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
+                          Fault* f) noexcept nogil:
+    cdef uint32_t most = (<Amqp10Connection*>state).frame_max[direction] if state != NULL else 0
+    return amqp10_frame_size(p, n, limit if limit else most if most else AMQP10_FRAME_SIZE_MAX, size, f)
+
+
+cdef inline void amqp10_options(Amqp10Options* o, bint strict) noexcept nogil:
+    memset(o, 0, sizeof(Amqp10Options))
+    o.strict = strict
+
+
+cdef int amqp10_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+    """A frame without any fault, of a kind that this side may send."""
+    cdef Amqp10Options o
+    cdef Amqp10Frame m
+    cdef Fault f
+    cdef int status = amqp10_next_size(state, direction, p, n, 0, size, &f)
+    if status == NEED_DATA:
+        size[0] = 8
+        return MORE if n == 0 or p[0] == 0 or p[0] == c"A" else NO
+    if status != OK or size[0] > AMQP10_SEARCH_MAX:
+        return NO
+    if size[0] > n:
+        return MORE if amqp10_may_begin(p, n, size[0], direction) else NO
+    if p[0] != c"A" and not amqp10_may_begin(p, n, size[0], direction):
+        return NO
+    amqp10_options(&o, True)
+    if amqp10_parse(p, size[0], &o, &m, &f) != OK:
+        return NO
+    return YES if m.kind != AMQP10_KIND_PROTOCOL_HEADER or (m.major == 1 and m.minor == 0) else NO
+
+
+cdef bint amqp10_may_begin(const uint8_t* p, size_t n, size_t size, int direction) noexcept nogil:
+    """Could p[:n] be the beginning of a frame of `size` octets? Its descriptor must be one of the few that begin one."""
+    cdef size_t at
+    cdef int code
+    if n < 6 or p[0] == c"A":
+        return True
+    at = <size_t>p[4] * 4
+    if size == at:                          # empty
+        return size == 8 and p[5] == 0
+    if n < at + 3:
+        return size <= AMQP10_PART_MAX or n < at
+    if p[at] != 0:
+        return False
+    if p[at + 1] == AMQP10_CODE_SMALLULONG:
+        code = p[at + 2]
+    elif p[at + 1] == AMQP10_CODE_ULONG:
+        if n < at + 10:
+            return size <= AMQP10_PART_MAX
+        code = p[at + 9] if load_u64(p + at + 2) < 0x100 else 0
+    else:                                   # a symbolic descriptor
+        return p[at + 1] == AMQP10_CODE_SYM8 and size <= AMQP10_PART_MAX
+    if code >= 128 or amqp10_shape_of_code[code] == 0:
+        return False
+    code = amqp10_shape_of_code[code]
+    if code != AMQP10_TRANSFER and size > AMQP10_PART_MAX:
+        return False
+    if p[5] == 0:
+        return AMQP10_OPEN <= code <= AMQP10_CLOSE
+    if code == AMQP10_SASL_INIT or code == AMQP10_SASL_RESPONSE:
+        return direction == 0
+    return direction == 1 and AMQP10_SASL_MECHANISMS <= code <= AMQP10_SASL_OUTCOME
+
+
+cdef void amqp10_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
+    """It is behind a hole: whatever this direction had begun is gone, and its beginnings may be missing."""
+    (<Amqp10Connection*>state).unfinished[direction].lost = True
+
+
+# ------------------------------------------------------------------------------------------------ links
+
+cdef inline uint64_t amqp10_link_key(int direction, uint16_t channel, uint64_t handle) noexcept nogil:
+    return <uint64_t>direction << 48 | <uint64_t>channel << 32 | <uint32_t>handle
+
+
+cdef inline int amqp10_link_bucket(uint64_t key) noexcept nogil:
+    return <int>keyed_place(key, AMQP10_LINK_BUCKETS)
+
+
+cdef inline int64_t amqp10_link_octets(const Amqp10Link* link) noexcept nogil:
+    """Memory of a link."""
+    return <int64_t>(sizeof(Amqp10Link) + link.room + 2 * BLOCK_OCTETS)
+
+
+cdef const Amqp10Link* amqp10_find_link(const Amqp10Connection* c, uint64_t key) noexcept nogil:
+    """NULL: never attached, or forgotten."""
+    cdef const Amqp10Link* link = c.links[amqp10_link_bucket(key)]
+    while link != NULL and link.key != key:
+        link = link.next
+    return link
+
+
+cdef void amqp10_forget_links(Amqp10Connection* c, uint64_t key, uint64_t mask) noexcept nogil:
+    """Links whose key is `key` in the bits of `mask`."""
+    cdef Amqp10Link** at
+    cdef Amqp10Link* link
+    cdef int i
+    for i in range(AMQP10_LINK_BUCKETS):
+        if mask == AMQP10_WHOLE_KEY and i != amqp10_link_bucket(key):
+            continue
+        at = &c.links[i]
+        while at[0] != NULL:
+            link = at[0]
+            if (link.key ^ key) & mask:
+                at = &link.next
+                continue
+            at[0] = link.next
+            c.link_count -= 1
+            c.link_octets -= link.size
+            c.held -= amqp10_link_octets(link)
+            free(link.address)
+            free(link)
+
+
+cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10Frame* f) noexcept nogil:
+    """Keep the address of the broker's end: a client's sender has it as target, its receiver as source; a server's the
+    other way round."""
+    cdef const Amqp10Composite* p = &f.performative
+    cdef Amqp10Composite terminus
+    cdef Amqp10Value v
+    cdef Amqp10Link* link
+    cdef Octets o
+    cdef uint64_t handle = 0, key
+    cdef bint role = False
+    cdef int field
+    amqp10_field_unsigned(p, AMQP10_ATTACH_HANDLE, &handle)
+    amqp10_field_boolean(p, AMQP10_ATTACH_ROLE, &role)
+    key = amqp10_link_key(direction, f.channel, handle)
+    amqp10_forget_links(c, key, AMQP10_WHOLE_KEY)
+    field = AMQP10_ATTACH_SOURCE if <bint>(direction == 0) == role else AMQP10_ATTACH_TARGET
+    if p.at[field] == NULL or not amqp10_open_composite(p.at[field], &terminus) or \
+            (terminus.shape != AMQP10_SOURCE and terminus.shape != AMQP10_TARGET) or \
+            not amqp10_field(&terminus, AMQP10_SOURCE_ADDRESS, &v) or c.link_count >= AMQP10_LINKS_MAX:
+        return
+    memset(&o, 0, sizeof(o))
+    amqp10_add_text(&o, &v)
+    if o.failed or o.size == 0 or <int64_t>o.size > AMQP10_ADDRESSES_MAX - c.link_octets:
+        free_octets(&o)
+        return
+    link = <Amqp10Link*>calloc(1, sizeof(Amqp10Link))
+    if link == NULL:
+        free_octets(&o)
+        return
+    link.key = key
+    link.address = o.at
+    link.size = <uint32_t>o.size
+    link.room = o.room
+    link.next = c.links[amqp10_link_bucket(key)]
+    c.links[amqp10_link_bucket(key)] = link
+    c.link_count += 1
+    c.link_octets += <int64_t>o.size
+    c.held += amqp10_link_octets(link)
+
+
+cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10Frame* f, int direction) noexcept nogil:
+    """The link that a frame names by its handle; NULL: it names none, or one that is not known."""
+    cdef const Amqp10Composite* p = &f.performative
+    cdef uint64_t handle = 0
+    cdef int field
+    if p.shape == AMQP10_TRANSFER:
+        field = AMQP10_TRANSFER_HANDLE
+    elif p.shape == AMQP10_ATTACH:
+        field = AMQP10_ATTACH_HANDLE
+    elif p.shape == AMQP10_FLOW:
+        field = AMQP10_FLOW_HANDLE
+    elif p.shape == AMQP10_DETACH:
+        field = AMQP10_DETACH_HANDLE
+    else:
+        return NULL
+    if not amqp10_field_unsigned(p, field, &handle):
+        return NULL
+    return amqp10_find_link(c, amqp10_link_key(direction, f.channel, handle))
+
+
+cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10Frame* f) noexcept nogil:
+    """The client's name; the largest frame that the other side may send."""
+    cdef Amqp10Value v
+    cdef Octets o
+    cdef uint64_t size = 0
+    if amqp10_field_unsigned(&f.performative, AMQP10_OPEN_MAX_FRAME_SIZE, &size) and 512 <= size <= AMQP10_FRAME_SIZE_MAX:
+        c.frame_max[1 - direction] = <uint32_t>size
+    if direction == 1 or not amqp10_field(&f.performative, AMQP10_OPEN_CONTAINER_ID, &v):
+        return
+    memset(&o, 0, sizeof(o))
+    amqp10_add_text(&o, &v)
+    extend_octets(&o, TEXT_PAD)
+    if o.failed:
+        free_octets(&o)
+        return
+    memset(o.at + o.size - <size_t>TEXT_PAD, 0, TEXT_PAD)
+    free(<void*>c.client_id.at)
+    c.held -= text_octets(&c.client_id)
+    c.client_id.at = o.at
+    c.client_id.size = <int64_t>o.size - TEXT_PAD
+    c.held += text_octets(&c.client_id)
+
+
+# ------------------------------------------------------------------------------------------------ rows
+
+cdef void amqp10_put_frame(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10Frame* f,
+                           int direction) noexcept nogil:
+    """A frame's columns, with what the connection knows."""
+    cdef const Amqp10Link* link = amqp10_link_of(c, f, direction)
+    amqp10_put_row(t, row, f, direction)
+    if c.client_id.size:
+        put_text(t.cols + T_CLIENT_ID, row, &c.client_id)
+    if link != NULL:
+        put_octets(t.cols + T_DESTINATION, row, link.address, link.size)
+
+
+cdef void amqp10_put_line(MessageTable t, int64_t row, const Amqp10Connection* c, const Amqp10Frame* f, int direction,
+                          const uint8_t* p, size_t n, int transfers) noexcept nogil:
+    """A frame's `detail`; of a transfer with the delivery's payload p[:n] and how many transfers it came in."""
+    cdef const Amqp10Link* link = amqp10_link_of(c, f, direction)
+    cdef Span address = span_of(link.address, link.size) if link != NULL else span_of(NULL, 0)
+    amqp10_put_detail(t, row, f, &address, p, n, transfers)
+
+
+cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Frame* f, const uint8_t* p, size_t n, int64_t base,
+                            bint strict, char* text, size_t room, int* size) noexcept nogil:
+    """The payload of a delivery: a RowStatus; with `text` where there is something to say. `base`: octets before it."""
+    cdef Amqp10Options o
+    cdef Amqp10Message m
+    cdef Fault fault
+    cdef Amqp10Value v
+    cdef uint64_t format = 0
+    size[0] = 0
+    amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format)
+    if format:                              # not of this specification: 2.7.5, 3.2.16
+        t.put_payload(row, p, <int64_t>n)
+        return ROW_OK
+    amqp10_options(&o, strict)
+    if amqp10_parse_message(p, n, &o, &m, &fault) != OK:
+        size[0] = fault_text(&AMQP10_TABLES, &fault, base, text, room)
+        return ROW_MALFORMED
+    amqp10_put_sections(t, row, &m)
+    amqp10_put_payload(t, row, &m)
+    if n and t.hides_octets() and amqp10_secret_message(&m):
+        size[0] = snprintf(text, room, "%s", HIDDEN_OCTETS)
+    elif n:
+        t.put_message(row, p, n)
+    if m.properties.shape and amqp10_field(&m.properties, AMQP10_PROPERTIES_TO, &v):
+        amqp10_put_text(t.cols + T_DESTINATION, row, &v)            # unless the link has told
+    if m.note:
+        size[0] = snprintf(text, room, "%s at offset %lld", amqp10_check_text[m.note], <long long>(base + m.note_offset))
+        size[0] = min(size[0], <int>room - 1)
+    return ROW_OK
+
+
+cdef void amqp10_put_some(MessageTable t, int64_t row, const Amqp10Frame* f, const uint8_t* p, size_t n) noexcept nogil:
+    """The beginning of a message: the sections that are whole, and what there is of a data section behind them."""
+    cdef Amqp10Options o
+    cdef Amqp10Reader x
+    cdef Amqp10Message m
+    cdef Fault fault
+    cdef uint64_t format = 0
+    cdef const uint8_t* at = p
+    cdef const uint8_t* after
+    cdef size_t used, left_
+    amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format)
+    if format:
+        t.put_payload(row, p, <int64_t>n)
+        return
+    amqp10_options(&o, False)
+    amqp10_begin(&x, p, &o, &fault)
+    after = amqp10_check(&x, at, p + n, 0) if n else NULL
+    while after != NULL and after < p + n:
+        at = after
+        after = amqp10_check(&x, at, p + n, 0)
+    if after != NULL:
+        at = after
+    used = <size_t>(at - p)
+    left_ = n - used
+    if used and amqp10_parse_message(p, used, &o, &m, &fault) == OK:
+        amqp10_put_sections(t, row, &m)
+        if m.body:
+            amqp10_put_payload(t, row, &m)
+            return
+    if left_ > 5 and at[0] == 0 and at[1] == AMQP10_CODE_SMALLULONG and at[2] == AMQP10_SECTION_DATA:
+        if at[3] == AMQP10_CODE_VBIN8:
+            t.put_payload(row, at + 5, <int64_t>left_ - 5)
+        elif at[3] == AMQP10_CODE_VBIN32 and left_ > 8:
+            t.put_payload(row, at + 8, <int64_t>left_ - 8)
+
+
+cdef void amqp10_put_alone(MessageTable t, const MessageContext* m, Amqp10Connection* c, const Amqp10Frame* f,
+                           bint strict) noexcept nogil:
+    """The row of a frame that is a message in itself."""
+    cdef Col* fields = t.cols[<int>T_AMQP10].children
+    cdef int64_t row = t.begin_row(m)
+    cdef char text[256]
+    cdef int size = 0
+    cdef int status = ROW_OK
+    cdef bint aborted = False
+    amqp10_put_frame(t, row, c, f, m.direction)
+    if t.options.detail:
+        amqp10_put_line(t, row, c, f, m.direction, f.payload.at, f.payload.size, 1)
+    if f.performative.shape == AMQP10_TRANSFER:
+        put_i32(fields + A10_TRANSFERS, row, 1)
+        amqp10_field_boolean(&f.performative, AMQP10_TRANSFER_ABORTED, &aborted)
+        if not aborted:
+            status = amqp10_put_delivery_message(t, row, f, f.payload.at, f.payload.size, <int64_t>(f.size - f.payload.size),
+                                        strict, text, sizeof(text), &size)
+            if status == ROW_MALFORMED and c.unfinished[m.direction].lost:
+                status = ROW_PARTIAL                    # perhaps the last of a delivery, with its delivery-id repeated
+    if f.note and not size:
+        size = snprintf(text, sizeof(text), "%s at offset %lld", amqp10_check_text[f.note], <long long>f.note_offset)
+        size = min(size, <int>sizeof(text) - 1)
+    t.put_status(row, status, text if size else NULL, size)
+
+
+# ------------------------------------------------------------------------------------------------ deliveries under way
+
+cdef Amqp10Unfinished* amqp10_delivery_of(Amqp10Unfinisheds* d, uint16_t channel, uint32_t handle) noexcept nogil:
+    """The delivery under way on a link; NULL: none."""
+    cdef Amqp10Unfinished* k = d.last
+    while k != NULL and not (k.channel == channel and k.handle == handle):
+        k = k.before
+    return k
+
+
+cdef inline int64_t amqp10_delivery_octets(const Amqp10Unfinished* k) noexcept nogil:
+    """Memory of a delivery under way."""
+    return <int64_t>(sizeof(Amqp10Unfinished) + k.first.room + k.payload.room + 3 * BLOCK_OCTETS)
+
+
+cdef Amqp10Unfinished* amqp10_new_delivery(MessageTable t, Amqp10Connection* c, Amqp10Unfinisheds* d,
+                                           const MessageContext* m, const Amqp10Frame* f, uint32_t handle) noexcept nogil:
+    """A new delivery; the oldest ends if there are too many. NULL without memory."""
+    cdef Amqp10Unfinished* k
+    cdef size_t size = f.size - f.payload.size
+    if d.count >= AMQP10_DELIVERIES_MAX:
+        amqp10_put_unfinished(t, c, d, d.first, b"limit", 5)
+        d.lost = True
+    k = <Amqp10Unfinished*>calloc(1, sizeof(Amqp10Unfinished))
+    if k == NULL:
+        t.tally.no_memory = True
+        return NULL
+    add_octets(&k.first, f.frame, size)
+    if not k.first.failed:
+        store_u32(k.first.at, <uint32_t>size)
+    c.held += amqp10_delivery_octets(k)
+    k.before = d.last
+    if d.last != NULL:
+        d.last.next = k
+    else:
+        d.first = k
+    d.last = k
+    d.count += 1
+    k.channel = f.channel
+    k.handle = handle
+    k.m = m[0]
+    k.m.wire_size = 0
+    return k
+
+
+cdef void amqp10_end_delivery(Amqp10Connection* c, Amqp10Unfinisheds* d, Amqp10Unfinished* k) noexcept nogil:
+    if k.before != NULL:
+        k.before.next = k.next
+    else:
+        d.first = k.next
+    if k.next != NULL:
+        k.next.before = k.before
+    else:
+        d.last = k.before
+    d.count -= 1
+    c.held -= amqp10_delivery_octets(k)
+    amqp10_free_delivery(k)
+
+
+cdef void amqp10_free_delivery(Amqp10Unfinished* k) noexcept nogil:
+    free_octets(&k.first)
+    free_octets(&k.payload)
+    free(k)
+
+
+cdef void amqp10_add_transfer(MessageTable t, Amqp10Connection* c, Amqp10Unfinished* k, const MessageContext* m,
+                              const Amqp10Frame* f) noexcept nogil:
+    """Another transfer: its payload, as much as the limit allows, and the delivery's time and size with it."""
+    cdef MessageContext first = k.m
+    cdef bint settled = False
+    cdef size_t n = f.payload.size
+    amqp10_field_boolean(&f.performative, AMQP10_TRANSFER_SETTLED, &settled)
+    k.settled = k.settled or settled
+    if f.note and not k.note:
+        k.note = f.note
+        k.note_offset = first.wire_size + f.note_offset
+    k.m = m[0]
+    k.m.ts_first_ns = first.ts_first_ns
+    k.m.byte_offset = first.byte_offset
+    k.m.wire_size = first.wire_size + m.wire_size
+    k.transfers += 1
+    k.size += n
+    if k.payload.size >= t.options.max_message or k.lacks_first:
+        return
+    n = min(n, <size_t>t.options.max_message - k.payload.size)
+    c.held -= amqp10_delivery_octets(k)
+    add_octets(&k.payload, f.payload.at, n)
+    if k.payload.failed:
+        t.tally.no_memory = True
+    c.held += amqp10_delivery_octets(k)
+
+
+cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10Unfinished* k, Amqp10Frame* f,
+                           bint more, bint aborted) noexcept nogil:
+    """The columns of a delivery in several transfers, but for its message. False: there is no first transfer."""
+    cdef Amqp10Options o
+    cdef Fault fault
+    cdef Col* fields = t.cols[<int>T_AMQP10].children
+    if k.settled:                           # the first put counts: what later transfers say goes before what the first says
+        put_bool(fields + A10_SETTLED, row, True)
+    if aborted:
+        put_bool(fields + A10_ABORTED, row, True)
+    put_bool(fields + A10_MORE, row, more)
+    put_i32(fields + A10_TRANSFERS, row, k.transfers)
+    amqp10_options(&o, False)
+    if k.first.failed or amqp10_parse(k.first.at, k.first.size, &o, f, &fault) != OK:
+        return False
+    if k.lacks_first:                       # channel and handle it has, like every transfer
+        f.performative.at[<int>AMQP10_TRANSFER_DELIVERY_ID] = NULL
+    amqp10_put_frame(t, row, c, f, k.m.direction)
+    if t.options.detail:
+        amqp10_put_line(t, row, c, f, k.m.direction, NULL if k.lacks_first else k.payload.at, k.payload.size, k.transfers)
+    return not k.lacks_first
+
+
+cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Unfinisheds* d, Amqp10Unfinished* k,
+                                const char* text, size_t text_size) noexcept nogil:
+    """The `partial` row of a delivery that is not complete, and is gone then."""
+    cdef Amqp10Frame f
+    cdef char said[256]
+    cdef int64_t row = t.begin_row(&k.m)
+    cdef int size
+    if amqp10_put_first(t, row, c, k, &f, True, False):
+        amqp10_put_some(t, row, &f, k.payload.at, k.payload.size)
+        size = snprintf(said, sizeof(said), "%.*s: %llu octets of a message of unknown size read", <int>text_size, text,
+                        <unsigned long long>k.size)
+    else:
+        size = snprintf(said, sizeof(said), "%.*s: a delivery whose first transfer was not captured", <int>text_size, text)
+    t.put_status(row, ROW_PARTIAL, said, min(size, <int>sizeof(said) - 1))
+    amqp10_end_delivery(c, d, k)
+
+
+cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Unfinisheds* d, Amqp10Unfinished* k, bint aborted,
+                            bint strict) noexcept nogil:
+    """The row of a delivery whose last transfer is there, and that is gone then."""
+    cdef Amqp10Frame f
+    cdef char text[256]
+    cdef int64_t row = t.begin_row(&k.m)
+    cdef int status = ROW_OK
+    cdef int size = 0
+    if not amqp10_put_first(t, row, c, k, &f, False, aborted):
+        status = ROW_PARTIAL
+        size = snprintf(text, sizeof(text), "a delivery whose first transfer was not captured")
+    elif k.size > k.payload.size:
+        status = ROW_PARTIAL
+        amqp10_put_some(t, row, &f, k.payload.at, k.payload.size)
+        size = snprintf(text, sizeof(text), "limit: %zu of %llu octets of the message kept", k.payload.size,
+                        <unsigned long long>k.size)
+    elif not aborted:
+        status = amqp10_put_delivery_message(t, row, &f, k.payload.at, k.payload.size, 0, strict, text, sizeof(text), &size)
+        if status == ROW_MALFORMED and d.lost:          # later transfers may repeat the delivery-id
+            status = ROW_PARTIAL
+    if k.note and not size:
+        size = snprintf(text, sizeof(text), "%s at offset %lld", amqp10_check_text[k.note], <long long>k.note_offset)
+    t.put_status(row, status, text if size else NULL, min(size, <int>sizeof(text) - 1))
+    amqp10_end_delivery(c, d, k)
+
+
+cdef void amqp10_take_transfer(MessageTable t, const MessageContext* m, Amqp10Connection* c, const Amqp10Frame* f,
+                               bint strict) noexcept nogil:
+    """2.6.14: a delivery ends with a transfer without `more`, or with `aborted` at once."""
+    cdef Amqp10Unfinisheds* d = &c.unfinished[m.direction]
+    cdef Amqp10Unfinished* k
+    cdef const Amqp10Composite* p = &f.performative
+    cdef uint64_t handle = 0, id = 0
+    cdef bint more = False, aborted = False, continues
+    cdef bint named = amqp10_field_unsigned(p, AMQP10_TRANSFER_DELIVERY_ID, &id)
+    amqp10_field_unsigned(p, AMQP10_TRANSFER_HANDLE, &handle)
+    amqp10_field_boolean(p, AMQP10_TRANSFER_MORE, &more)
+    amqp10_field_boolean(p, AMQP10_TRANSFER_ABORTED, &aborted)
+    k = amqp10_delivery_of(d, f.channel, <uint32_t>handle)
+    if k != NULL and named and not amqp10_is_delivery(k, id):
+        amqp10_put_unfinished(t, c, d, k, b"another delivery began", 22)
+        k = NULL
+    if k == NULL:
+        continues = d.lost and not (named and amqp10_begins_message(f))
+        if not more and not continues:
+            amqp10_put_alone(t, m, c, f, strict)
+            return
+        k = amqp10_new_delivery(t, c, d, m, f, <uint32_t>handle)
+        if k == NULL:
+            return
+        k.lacks_first = continues
+    amqp10_add_transfer(t, c, k, m, f)
+    if aborted or not more:
+        amqp10_put_joined(t, c, d, k, aborted, strict)
+
+
+cdef bint amqp10_begins_message(const Amqp10Frame* f) noexcept nogil:
+    """Could the payload be the first of its delivery? There is none, it is of another format, or a section begins it."""
+    cdef const uint8_t* p = f.payload.at
+    cdef uint64_t format = 0
+    if f.payload.size < 3 or (amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format) and format):
+        return True
+    if p[0] != 0:
+        return False
+    if p[1] == AMQP10_CODE_SMALLULONG:
+        return AMQP10_SECTION_FIRST <= p[2] <= AMQP10_SECTION_LAST
+    return p[1] == AMQP10_CODE_ULONG or p[1] == AMQP10_CODE_SYM8 or p[1] == AMQP10_CODE_SYM32
+
+
+cdef bint amqp10_is_delivery(const Amqp10Unfinished* k, uint64_t id) noexcept nogil:
+    """A transfer that repeats the delivery-id continues the delivery; one with another begins the next."""
+    cdef Amqp10Options o
+    cdef Amqp10Frame first
+    cdef Fault f
+    cdef uint64_t known = 0
+    amqp10_options(&o, False)
+    return (not k.first.failed and amqp10_parse(k.first.at, k.first.size, &o, &first, &f) == OK and
+            amqp10_field_unsigned(&first.performative, AMQP10_TRANSFER_DELIVERY_ID, &known) and known == id)
+
+
+cdef bint amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direction, const Amqp10Frame* f) noexcept nogil:
+    """detach, end, close: nothing more comes on these links from this side. False: the table is full, call again."""
+    cdef Amqp10Unfinisheds* d = &c.unfinished[direction]
+    cdef Amqp10Unfinished* k = d.first
+    cdef Amqp10Unfinished* next
+    cdef int shape = f.performative.shape
+    cdef uint64_t handle = 0
+    amqp10_field_unsigned(&f.performative, AMQP10_DETACH_HANDLE, &handle)
+    while k != NULL:
+        next = k.next
+        if shape == AMQP10_CLOSE or (k.channel == f.channel and (shape == AMQP10_END or k.handle == handle)):
+            if t.is_full():
+                return False
+            amqp10_put_unfinished(t, c, d, k, amqp10_shape_name[shape], strlen(amqp10_shape_name[shape]))
+        k = next
+    return True
+
+
+# ------------------------------------------------------------------------------------------------ what a capture asks
+
+cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint strict,
+                     const uint8_t* p, size_t n) noexcept nogil:
+    cdef Amqp10Connection* c = <Amqp10Connection*>state
+    cdef Amqp10Options o
+    cdef Amqp10Frame f
+    cdef Fault fault
+    cdef uint64_t handle = 0
+    cdef int64_t row
+    cdef int shape, size
+    cdef char text[256]
+    amqp10_options(&o, strict)
+    if amqp10_parse(p, n, &o, &f, &fault) != OK:
+        row = t.begin_row(m)
+        amqp10_put_kind(t, row, &f, m.direction)
+        size = fault_text(&AMQP10_TABLES, &fault, 0, text, sizeof(text))
+        t.put_status(row, ROW_MALFORMED, text, size)
+        return True
+    shape = f.performative.shape
+    if shape == AMQP10_TRANSFER:
+        amqp10_take_transfer(t, m, c, &f, strict)
+        return True
+    if shape == AMQP10_OPEN:
+        amqp10_learn_open(c, m.direction, &f)
+    elif shape == AMQP10_ATTACH:
+        amqp10_attach_link(c, m.direction, &f)
+    elif AMQP10_DETACH <= shape <= AMQP10_CLOSE and not amqp10_close_deliveries(t, c, m.direction, &f):
+        return False
+    amqp10_put_alone(t, m, c, &f, strict)
+    if shape == AMQP10_DETACH and amqp10_field_unsigned(&f.performative, AMQP10_DETACH_HANDLE, &handle):
+        amqp10_forget_links(c, amqp10_link_key(m.direction, f.channel, handle), AMQP10_WHOLE_KEY)
+    elif shape == AMQP10_END and c.link_count:
+        amqp10_forget_links(c, amqp10_link_key(m.direction, f.channel, 0), AMQP10_KEY_OF_CHANNEL)
+    return True
+
+
+cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+                          const char* text, size_t text_size) noexcept nogil:
+    """A transfer is read as far as it goes: its size is set to what is there, so that the payload is what is left of it."""
+    cdef Amqp10Connection* c = <Amqp10Connection*>state
+    cdef Amqp10Unfinisheds* d = &c.unfinished[m.direction]
+    cdef Amqp10Unfinished* k
+    cdef Amqp10Options o
+    cdef Amqp10Frame f
+    cdef Fault fault
+    cdef uint64_t handle = 0
+    cdef int64_t row
+    cdef bint whole = False
+    memset(&f, 0, sizeof(f))
+    if n >= 8 and p[0] != c"A":
+        store_u32(p, <uint32_t>n)
+        amqp10_options(&o, False)
+        whole = amqp10_parse(p, n, &o, &f, &fault) == OK and f.performative.shape == AMQP10_TRANSFER
+    if not whole:
+        row = t.begin_row(m)
+        amqp10_put_kind(t, row, &f, m.direction)
+        t.put_status(row, ROW_PARTIAL, text, <int64_t>text_size)
+        return True
+    amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_HANDLE, &handle)
+    k = amqp10_delivery_of(d, f.channel, <uint32_t>handle)
+    if k == NULL:
+        row = t.begin_row(m)
+        amqp10_put_frame(t, row, c, &f, m.direction)
+        if t.options.detail:
+            amqp10_put_line(t, row, c, &f, m.direction, f.payload.at, f.payload.size, 1)
+        put_i32(t.cols[<int>T_AMQP10].children + A10_TRANSFERS, row, 1)
+        amqp10_put_some(t, row, &f, f.payload.at, f.payload.size)
+        t.put_status(row, ROW_PARTIAL, text, <int64_t>text_size)
+    else:
+        amqp10_add_transfer(t, c, k, m, &f)
+        amqp10_put_unfinished(t, c, d, k, text, text_size)
+    d.lost = True                           # more transfers of it may follow
+    return True
+
+
+cdef bint amqp10_flush(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil:
+    cdef Amqp10Connection* c = <Amqp10Connection*>state
+    cdef Amqp10Unfinisheds* d = &c.unfinished[direction]
+    d.lost = True
+    while d.first != NULL:
+        if t.is_full():
+            return False
+        amqp10_put_unfinished(t, c, d, d.first, text, text_size)
+    return True
+
+
+cdef void* amqp10_open_connection() noexcept nogil:
+    cdef Amqp10Connection* c = <Amqp10Connection*>calloc(1, sizeof(Amqp10Connection))
+    if c != NULL:
+        c.held = sizeof(Amqp10Connection) + BLOCK_OCTETS
+    return c
+
+
+cdef void amqp10_close_connection(void* state) noexcept nogil:
+    cdef Amqp10Connection* c = <Amqp10Connection*>state
+    cdef Amqp10Unfinished* k
+    cdef int d
+    if c == NULL:
+        return
+    for d in range(2):
+        while c.unfinished[d].first != NULL:
+            k = c.unfinished[d].first
+            c.unfinished[d].first = k.next
+            amqp10_free_delivery(k)
+    amqp10_forget_links(c, 0, 0)
+    free(<void*>c.client_id.at)
+    free(c)
+
+
+cdef int amqp10_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
+    return fault_text(&AMQP10_TABLES, f, offset, out, room)
+
+
+cdef Protocol amqp10_protocol():
+    cdef Protocol row
+    memset(&row, 0, sizeof(Protocol))
+    row.name = AMQP10_PROTOCOL_TEXT
+    row.subprotocol = pad_text(b"amqp")             # OASIS AMQP WebSocket Binding, 2.1
+    row.both_open = True                            # the protocol header, 2.2
+    row.sniff = amqp10_sniff
+    row.frame_size = amqp10_next_size
+    row.plausible = amqp10_plausible
+    row.learn = amqp10_learn
+    row.put = amqp10_put
+    row.put_part = amqp10_put_part
+    row.flush = amqp10_flush
+    row.open = amqp10_open_connection
+    row.close = amqp10_close_connection
+    row.fault_text = amqp10_fault_text
+    return row
+
+
+cdef Protocol AMQP10_PROTOCOL = amqp10_protocol()
+
+#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+PROTOCOL = protocol_capsule(&AMQP10_PROTOCOL)

@@ -1,0 +1,356 @@
+# AMQP 1.0 frames and messages -> rows of the message table. One row is one performative; of a transfer, with the sections
+# of its message.
+#
+# Fields go to columns by name: AMQP10_COMMON has those of the common columns, the amqp10 struct all others. What is made
+# of several octets otherwise (sources, targets, delivery states, errors) is written out below.
+from wirefmt.spec.table import AMQP10_FIELDS as AMQP10_STRUCT_FIELDS, AMQP10_OPERATIONS as AMQP10_OPERATION_ROWS
+
+
+cdef enum Amqp10Form:               # how a field gets to its column
+    AMQP10_FORM_NONE = 0            # it does not: written apart, or not there
+    AMQP10_FORM_BOOLEAN
+    AMQP10_FORM_I8
+    AMQP10_FORM_I16
+    AMQP10_FORM_I32
+    AMQP10_FORM_I64
+    AMQP10_FORM_TEXT
+    AMQP10_FORM_BINARY
+    AMQP10_FORM_LIST
+    AMQP10_FORM_MAP
+
+
+cdef enum:
+    AMQP10_FIELD_ROWS = 160         # at least rows of amqp10_fields
+
+
+cdef struct Amqp10Place:
+    uint8_t form, common_form       # an Amqp10Form of each
+    int16_t field                   # of the struct
+    int16_t common                  # column of the table
+
+
+# Fields that are columns of their own; delivery_id and first are fields of the struct as well.
+cdef dict AMQP10_COMMON = {
+    ("transfer", "delivery_id"): T_SEQUENCE, ("disposition", "first"): T_SEQUENCE, ("sasl-outcome", "code"): T_CODE,
+    ("header", "ttl"): T_TTL_MS, ("properties", "message_id"): T_MESSAGE_ID,
+    ("properties", "correlation_id"): T_CORRELATION_ID, ("properties", "reply_to"): T_REPLY_TO,
+    ("properties", "content_type"): T_CONTENT_TYPE,
+}
+# Fields with a column in the struct that a type alone does not fill.
+cdef tuple AMQP10_APART = ("role", "source", "target", "state", "error")
+cdef dict AMQP10_FORMS = {
+    "boolean": AMQP10_FORM_BOOLEAN, "int16": AMQP10_FORM_I16, "int32": AMQP10_FORM_I32,
+    "int64": AMQP10_FORM_I64, "string": AMQP10_FORM_TEXT, "binary": AMQP10_FORM_BINARY,
+    "list<string>": AMQP10_FORM_LIST, "map<string,string>": AMQP10_FORM_MAP,
+}
+
+cdef Text AMQP10_PROTOCOL_TEXT = pad_text(b"amqp10")
+cdef Text AMQP10_VERSION_TEXT = pad_text(b"1.0")
+cdef Text AMQP10_CONNECT_TEXT = pad_text(AMQP10_OPERATION_ROWS["protocol-header"][0].encode())
+cdef Text AMQP10_PING_TEXT = pad_text(AMQP10_OPERATION_ROWS["empty"][0].encode())
+cdef Text[2] AMQP10_ROLE_TEXT       # 2.8.1: false, true
+cdef Text[AMQP10_SHAPES][2] AMQP10_OPERATION_TEXT       # by shape and direction
+cdef Amqp10Place[AMQP10_FIELD_ROWS] AMQP10_PLACES       # by row of amqp10_fields
+
+
+cdef int fill_amqp10_rows() except -1:
+    cdef dict fields = {column.name: i for i, column in enumerate(AMQP10_STRUCT_FIELDS)}
+    cdef dict forms = {column.name: AMQP10_FORMS[column.type] for column in AMQP10_STRUCT_FIELDS}
+    cdef dict common_forms = {column.name: AMQP10_FORMS.get(column.type, AMQP10_FORM_NONE) for column in TABLE_COLUMNS}
+    cdef int i, k
+    cdef Amqp10Place* place
+    AMQP10_ROLE_TEXT[0] = pad_text(b"sender")
+    AMQP10_ROLE_TEXT[1] = pad_text(b"receiver")
+    fields["sasl_server_mechanisms"] = fields["mechanisms"]
+    forms["sasl_server_mechanisms"] = forms["mechanisms"]
+    for i in range(1, AMQP10_SHAPES):
+        shape = (<bytes>amqp10_shape_name[i]).decode("ascii")
+        if shape not in AMQP10_OPERATION_ROWS and shape not in ("header", "properties"):
+            continue
+        for k in range(2):
+            AMQP10_OPERATION_TEXT[i][k] = pad_text(AMQP10_OPERATION_ROWS.get(shape, ("", ""))[k].encode())
+        for k in range(amqp10_shapes[i].first, amqp10_shapes[i].first + amqp10_shapes[i].count):
+            if k >= AMQP10_FIELD_ROWS:
+                raise IndexError("AMQP10_FIELD_ROWS is too small")
+            name = (<bytes>amqp10_field_name[k]).decode("ascii")
+            place = &AMQP10_PLACES[k]
+            place.common = <int16_t>AMQP10_COMMON.get((shape, name), -1)
+            if place.common >= 0:
+                place.common_form = <uint8_t>common_forms[TABLE_COLUMNS[place.common].name]
+            if name in fields and name not in AMQP10_APART:
+                place.field = <int16_t>fields[name]
+                place.form = <uint8_t>forms[name]
+    return 0
+
+
+fill_amqp10_rows()
+
+
+# ------------------------------------------------------------------------------------------------ fields
+
+cdef void amqp10_put_as(Col* c, int64_t row, int form, const Amqp10Value* v) noexcept nogil:
+    """A value in a column; null if it is of a type (LAX) that the column has no place for."""
+    cdef bint whole = AMQP10_UBYTE <= v.type <= AMQP10_ULONG
+    if form == AMQP10_FORM_TEXT:
+        amqp10_put_text(c, row, v)
+    elif form == AMQP10_FORM_BOOLEAN:
+        if v.type == AMQP10_BOOLEAN:
+            put_bool(c, row, amqp10_unsigned(v) != 0)
+    elif form == AMQP10_FORM_I64:
+        if whole or v.type == AMQP10_TIMESTAMP:
+            put_i64(c, row, <int64_t>amqp10_unsigned(v))
+    elif form == AMQP10_FORM_I32:
+        if v.type == AMQP10_UBYTE or v.type == AMQP10_USHORT:
+            put_i32(c, row, <int32_t>amqp10_unsigned(v))
+    elif form == AMQP10_FORM_I16:
+        if v.type == AMQP10_UBYTE:
+            put_i16(c, row, v.body[0])
+    elif form == AMQP10_FORM_BINARY:
+        if AMQP10_BINARY <= v.type <= AMQP10_SYMBOL:
+            put_octets(c, row, v.body, v.size)
+    elif form == AMQP10_FORM_LIST:
+        amqp10_put_symbols_of(c, row, v)
+    elif form == AMQP10_FORM_MAP and v.type == AMQP10_MAP:
+        amqp10_put_entries(c, row, v.constructor)
+
+
+cdef void amqp10_put_symbols_of(Col* c, int64_t row, const Amqp10Value* v) noexcept nogil:
+    """A field that may be one symbol or an array of them (1.4), in a list."""
+    cdef Amqp10Items items
+    cdef Amqp10Value item
+    cdef int64_t at
+    if v.type != AMQP10_ARRAY and v.type != AMQP10_SYMBOL:
+        return
+    at = open_list(c, row)
+    if at < 0:
+        return
+    if v.type == AMQP10_SYMBOL:
+        amqp10_put_text(c.children, at, v)
+        at += 1
+    elif v.size:                            # else its elements take no octets, so they are no symbols
+        items = amqp10_items(v)
+        while amqp10_next(&items, &item):
+            amqp10_put_text(c.children, at, &item)
+            at += 1
+    close_list(c, at)
+
+
+cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10Composite* p) noexcept nogil:
+    """The fields of a performative or section that go to a column as they are."""
+    cdef const Amqp10ShapeRow* shape = &amqp10_shapes[p.shape]
+    cdef const Amqp10Place* place
+    cdef Col* fields = t.cols[<int>T_AMQP10].children
+    cdef Amqp10Value v
+    cdef int i
+    for i in range(shape.count):
+        if p.at[i] == NULL:
+            continue
+        place = &AMQP10_PLACES[shape.first + i]
+        amqp10_read(p.at[i], &v)
+        if place.common_form:
+            amqp10_put_as(t.cols + place.common, row, place.common_form, &v)
+        if place.form and (t.tally.exposed or not AMQP10_SECRET[p.shape][i]):
+            amqp10_put_as(fields + place.field, row, place.form, &v)
+
+
+cdef void amqp10_add_named(Octets* o, const uint8_t* at, bint typed) noexcept nogil:
+    """A value as JSON; of a known composite type its fields that are there, by name, behind its type if `typed`. Composites
+    lie in composites no deeper than the parser lets values be nested."""
+    cdef Amqp10Composite c
+    cdef Amqp10Value v
+    cdef bint first = not typed
+    cdef int i
+    if at[0] != 0 or not amqp10_open_composite(at, &c):
+        amqp10_read(at, &v)
+        amqp10_add_json(o, &v)
+        return
+    add_u8(o, c"{")
+    if typed:
+        amqp10_add_member(o, "type", True)
+        add_u8(o, c'"')
+        add_octets(o, <const uint8_t*>amqp10_shape_name[c.shape], strlen(amqp10_shape_name[c.shape]))
+        add_u8(o, c'"')
+    for i in range(amqp10_shapes[c.shape].count):
+        if c.at[i] == NULL:
+            continue
+        amqp10_add_member(o, amqp10_field_name[amqp10_shapes[c.shape].first + i], first)
+        first = False
+        if o.hides and AMQP10_SECRET[c.shape][i]:
+            amqp10_add_hidden(o)
+        else:
+            amqp10_add_named(o, c.at[i], True)
+    add_u8(o, c"}")
+
+
+cdef void amqp10_add_member(Octets* o, const char* name, bint first) noexcept nogil:
+    if not first:
+        add_u8(o, c",")
+    add_u8(o, c'"')
+    add_octets(o, <const uint8_t*>name, strlen(name))
+    add_octets(o, <const uint8_t*>b'":', 2)
+
+
+cdef void amqp10_put_json(Col* c, int64_t row, const uint8_t* at, bint typed) noexcept nogil:
+    cdef Octets o
+    cdef uint8_t[512] start
+    if not c.on or at == NULL:
+        return
+    o = octets_over(start, sizeof(start))
+    o.hides = not c.tally.exposed
+    amqp10_add_named(&o, at, typed)
+    amqp10_put_written(c, row, &o)
+
+
+cdef void amqp10_put_role(Col* fields, int64_t row, const Amqp10Composite* p, int i) noexcept nogil:
+    cdef bint role = False
+    if amqp10_field_boolean(p, i, &role):
+        put_text(fields + A10_ROLE, row, &AMQP10_ROLE_TEXT[role])
+
+
+cdef void amqp10_put_address(Col* c, int64_t row, const uint8_t* terminus) noexcept nogil:
+    cdef Amqp10Composite composite
+    cdef Amqp10Value v
+    if terminus != NULL and amqp10_open_composite(terminus, &composite) and \
+            (composite.shape == AMQP10_SOURCE or composite.shape == AMQP10_TARGET) and \
+            amqp10_field(&composite, AMQP10_SOURCE_ADDRESS, &v):
+        amqp10_put_text(c, row, &v)
+
+
+cdef void amqp10_put_error(Col* fields, int64_t row, const uint8_t* at) noexcept nogil:
+    cdef Amqp10Composite e
+    cdef Amqp10Value v
+    if at == NULL or not amqp10_open_composite(at, &e) or e.shape != AMQP10_ERROR:
+        return
+    if amqp10_field(&e, AMQP10_ERROR_CONDITION, &v):
+        amqp10_put_text(fields + A10_ERROR_CONDITION, row, &v)
+    if amqp10_field(&e, AMQP10_ERROR_DESCRIPTION, &v):
+        amqp10_put_text(fields + A10_ERROR_DESCRIPTION, row, &v)
+    if amqp10_field(&e, AMQP10_ERROR_INFO, &v) and v.type == AMQP10_MAP:
+        amqp10_put_entries(fields + A10_ERROR_INFO, row, v.constructor)
+
+
+cdef void amqp10_put_state(Col* fields, int64_t row, const uint8_t* at) noexcept nogil:
+    """A delivery state: its name, its fields; the error of a rejected one."""
+    cdef Amqp10Composite s
+    cdef int i
+    if at == NULL:
+        return
+    if not amqp10_open_composite(at, &s):
+        amqp10_put_json(fields + A10_STATE_FIELDS, row, at, True)
+        return
+    put_text(fields + A10_STATE, row, &AMQP10_KIND_TEXT[s.shape])
+    for i in range(amqp10_shapes[s.shape].count):
+        if s.at[i] != NULL:
+            amqp10_put_json(fields + A10_STATE_FIELDS, row, at, False)
+            break
+    if s.shape == AMQP10_REJECTED:
+        amqp10_put_error(fields, row, s.at[<int>AMQP10_REJECTED_ERROR])
+
+
+# ------------------------------------------------------------------------------------------------ frames
+
+cdef void amqp10_put_kind(MessageTable t, int64_t row, const Amqp10Frame* f, int direction) noexcept nogil:
+    """What a frame is, as far as it could be read."""
+    cdef Col* c = t.cols
+    cdef int shape = f.performative.shape
+    put_text(c + T_PROTOCOL, row, &AMQP10_PROTOCOL_TEXT)
+    put_text(c + T_VERSION, row, &AMQP10_VERSION_TEXT)
+    if f.kind == AMQP10_KIND_PROTOCOL_HEADER:
+        put_text(c + T_KIND, row, &AMQP10_PROTOCOL_HEADER_TEXT)
+        put_text(c + T_OPERATION, row, &AMQP10_CONNECT_TEXT)
+        return
+    if f.type == 0:
+        put_i32(c + T_CHANNEL, row, f.channel)
+    if shape:
+        put_text(c + T_KIND, row, &AMQP10_KIND_TEXT[shape])
+        put_text(c + T_OPERATION, row, &AMQP10_OPERATION_TEXT[shape][direction])
+    elif f.kind == AMQP10_KIND_EMPTY:
+        put_text(c + T_KIND, row, &AMQP10_EMPTY_TEXT)
+        put_text(c + T_OPERATION, row, &AMQP10_PING_TEXT)
+
+
+cdef void amqp10_put_row(MessageTable t, int64_t row, const Amqp10Frame* f, int direction) noexcept nogil:
+    """Fill AMQP's part of a row that begin_row began, but for the message. Status and error are the caller's."""
+    cdef Col* fields = t.cols[<int>T_AMQP10].children
+    cdef const Amqp10Composite* p = &f.performative
+    amqp10_put_kind(t, row, f, direction)
+    put_struct(t.cols + T_AMQP10, row)
+    if f.kind == AMQP10_KIND_PROTOCOL_HEADER:
+        put_i16(fields + A10_PROTOCOL_ID, row, f.protocol_id)
+        put_i16(fields + A10_VERSION_MAJOR, row, f.major)
+        put_i16(fields + A10_VERSION_MINOR, row, f.minor)
+        put_i16(fields + A10_VERSION_REVISION, row, f.revision)
+    if p.shape == 0:
+        return
+    amqp10_put_composite_fields(t, row, p)
+    if p.shape == AMQP10_ATTACH:
+        amqp10_put_role(fields, row, p, AMQP10_ATTACH_ROLE)
+        amqp10_put_address(fields + A10_SOURCE_ADDRESS, row, p.at[<int>AMQP10_ATTACH_SOURCE])
+        amqp10_put_address(fields + A10_TARGET_ADDRESS, row, p.at[<int>AMQP10_ATTACH_TARGET])
+        amqp10_put_json(fields + A10_SOURCE, row, p.at[<int>AMQP10_ATTACH_SOURCE], False)
+        amqp10_put_json(fields + A10_TARGET, row, p.at[<int>AMQP10_ATTACH_TARGET], True)
+    elif p.shape == AMQP10_TRANSFER:
+        amqp10_put_state(fields, row, p.at[<int>AMQP10_TRANSFER_STATE])
+    elif p.shape == AMQP10_DISPOSITION:
+        amqp10_put_role(fields, row, p, AMQP10_DISPOSITION_ROLE)
+        amqp10_put_state(fields, row, p.at[<int>AMQP10_DISPOSITION_STATE])
+    elif p.shape == AMQP10_DETACH:
+        amqp10_put_error(fields, row, p.at[<int>AMQP10_DETACH_ERROR])
+    elif p.shape == AMQP10_END or p.shape == AMQP10_CLOSE:
+        amqp10_put_error(fields, row, p.at[<int>AMQP10_END_ERROR])
+
+
+# ------------------------------------------------------------------------------------------------ messages
+
+cdef void amqp10_put_sections(MessageTable t, int64_t row, const Amqp10Message* m) noexcept nogil:
+    """All sections of a message but its body."""
+    cdef Col* fields = t.cols[<int>T_AMQP10].children
+    cdef uint64_t count = 0
+    if m.header.shape:
+        amqp10_put_composite_fields(t, row, &m.header)
+        if amqp10_field_unsigned(&m.header, AMQP10_HEADER_DELIVERY_COUNT, &count) and count < 0x7FFFFFFF:
+            put_bool(t.cols + T_REDELIVERED, row, count > 0)
+            put_i32(t.cols + T_ATTEMPTS, row, <int32_t>count + 1)
+    if m.properties.shape:
+        amqp10_put_composite_fields(t, row, &m.properties)
+    amqp10_put_map_section(fields + A10_DELIVERY_ANNOTATIONS, row, m, AMQP10_SECTION_DELIVERY_ANNOTATIONS)
+    amqp10_put_map_section(fields + A10_MESSAGE_ANNOTATIONS, row, m, AMQP10_SECTION_MESSAGE_ANNOTATIONS)
+    amqp10_put_map_section(t.cols + T_HEADERS, row, m, AMQP10_SECTION_APPLICATION_PROPERTIES)
+    amqp10_put_map_section(fields + A10_FOOTER, row, m, AMQP10_SECTION_FOOTER)
+
+
+cdef inline void amqp10_put_map_section(Col* map, int64_t row, const Amqp10Message* m, int code) noexcept nogil:
+    if m.at[code - AMQP10_SECTION_FIRST] != NULL:
+        amqp10_put_entries(map, row, m.at[code - AMQP10_SECTION_FIRST])
+
+
+cdef void amqp10_put_payload(MessageTable t, int64_t row, const Amqp10Message* m) noexcept nogil:
+    """The body as payload: data sections joined, a value's text or octets, sequences as JSON, one a line."""
+    cdef Col* fields = t.cols[<int>T_AMQP10].children
+    cdef const uint8_t* at = m.octets
+    cdef Amqp10Section section
+    cdef Amqp10Value v
+    cdef Octets o
+    if m.body == 0:
+        return
+    put_text(fields + A10_BODY, row, &AMQP10_BODY_TEXT[m.body - AMQP10_SECTION_DATA])
+    put_i32(fields + A10_BODY_SECTIONS, row, <int32_t>m.body_count)
+    if m.payload.at != NULL:
+        t.put_payload(row, m.payload.at, m.payload.size)
+        return
+    memset(&o, 0, sizeof(o))
+    while amqp10_next_section(&at, m.octets + m.size, &section):
+        if section.code < AMQP10_SECTION_DATA or section.code > AMQP10_SECTION_AMQP_VALUE:
+            continue
+        amqp10_read(section.at, &v)
+        if section.code == AMQP10_SECTION_DATA or v.type == AMQP10_BINARY:
+            add_octets(&o, v.body, v.size)
+            continue
+        if o.size:
+            add_u8(&o, c"\n")
+        amqp10_add_text(&o, &v)
+    if o.failed:
+        t.tally.no_memory = True
+    else:
+        t.put_payload(row, <const uint8_t*>o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
+    free_octets(&o)

@@ -1,0 +1,361 @@
+# AMQP 1.0 values as text, for columns: strings and symbols as they are, numbers in digits, lists, maps, arrays and
+# described values as JSON. Octets that are no text (binaries, and strings that only LAX lets pass) are in hexadecimal.
+#
+# The text of a value takes at most 48 times the octets of the value. So no text is quoted twice: a map with a key that is a
+# list, map, array or described value is an array of pairs, [[key, value], ...], not an object. And what the head of an array
+# says once is written once: the descriptor of its elements ({"descriptor": ..., "values": [...]}), and elements that take no
+# octets ({"repeat": n, "of": ...}).
+from libc.stdio cimport snprintf
+from wirefmt._core.floats cimport FLOAT_ROOM, write_float
+from wirefmt._core.octets cimport Octets, add_octets, add_u8, extend_octets, free_octets, octets_over
+
+
+cdef enum:
+    AMQP10_SHOWN_REPEATS = 16       # more elements that take no octets are counted, not written out
+
+
+# ------------------------------------------------------------------------------------------------ columns
+
+cdef void amqp10_put_text(Col* c, int64_t row, const Amqp10Value* v) noexcept nogil:
+    """A value in a string column."""
+    cdef Octets o
+    cdef uint8_t[512] start
+    if not c.on:
+        return
+    if amqp10_is_text(v) and is_ascii(v.body, v.size):
+        put_octets(c, row, v.body, v.size)
+        return
+    o = octets_over(start, sizeof(start))
+    o.hides = not c.tally.exposed
+    amqp10_add_text(&o, v)
+    amqp10_put_written(c, row, &o)
+
+
+cdef void amqp10_put_written(Col* c, int64_t row, Octets* o) noexcept nogil:
+    """Text that was written, which is freed. Without memory for it the batch fails."""
+    if o.failed:
+        c.tally.no_memory = True
+    else:
+        put_octets(c, row, o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
+    free_octets(o)
+
+
+cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10Value* key, const Amqp10Value* v) noexcept nogil:
+    """An entry of the row's map<string,string>; a value that is null is empty."""
+    cdef Octets o
+    cdef uint8_t[512] start
+    cdef size_t named
+    if not map.on:
+        return
+    if amqp10_is_text(key) and amqp10_is_text(v) and is_ascii(key.body, key.size) and \
+            is_ascii(v.body, v.size):
+        put_map(map, row, key.body, key.size, v.body, v.size)
+        return
+    o = octets_over(start, sizeof(start))
+    o.hides = not map.tally.exposed
+    amqp10_add_text(&o, key)
+    named = o.size
+    if o.hides and amqp10_is_secret_key(key):
+        add_octets(&o, SECRET_SHOWN_TEXT.at, <size_t>SECRET_SHOWN_TEXT.size)
+    else:
+        amqp10_add_text(&o, v)
+    if o.failed:
+        map.tally.no_memory = True
+    else:
+        put_map(map, row, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
+    free_octets(&o)
+
+
+cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept nogil:
+    """The (checked) map at `at` as the row's map, in order; an empty one is an empty map, not null."""
+    cdef Amqp10Value v, key
+    cdef Amqp10Items items
+    cdef int64_t entries
+    if not map.on:
+        return
+    amqp10_read(at, &v)
+    entries = open_list(map, row)
+    if entries >= 0:
+        close_list(map, entries)
+    items = amqp10_items(&v)
+    while amqp10_next(&items, &key) and amqp10_next(&items, &v):
+        amqp10_put_entry(map, row, &key, &v)
+
+
+# ------------------------------------------------------------------------------------------------ text
+
+cdef void amqp10_add_text(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """A value as text that stands for itself: null is empty."""
+    if amqp10_is_text(v):
+        amqp10_add_octets_text(o, v.body, v.size, True)
+    elif v.type == AMQP10_BINARY:
+        amqp10_add_octets_text(o, v.body, v.size, False)
+    elif AMQP10_DECIMAL32 <= v.type <= AMQP10_DECIMAL128:
+        amqp10_add_hex(o, v.body, v.size)
+    elif v.type == AMQP10_UUID:
+        amqp10_add_uuid(o, v.body)
+    elif v.type == AMQP10_CHAR:
+        amqp10_add_char(o, <uint32_t>amqp10_unsigned(v))
+    elif v.type != AMQP10_NULL:
+        amqp10_add_json(o, v)
+
+
+cdef void amqp10_add_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """A value as JSON. Nested as deep as the parser lets be."""
+    if v.type >= AMQP10_LIST:
+        amqp10_add_compound_json(o, v)
+    elif v.type == AMQP10_NULL:
+        add_octets(o, <const uint8_t*>b"null", 4)
+    elif v.type == AMQP10_BOOLEAN:
+        add_octets(o, <const uint8_t*>(b"true" if amqp10_unsigned(v) else b"false"), 4 if amqp10_unsigned(v) else 5)
+    elif v.type == AMQP10_FLOAT or v.type == AMQP10_DOUBLE:
+        amqp10_add_float(o, v)
+    elif AMQP10_UBYTE <= v.type <= AMQP10_LONG or v.type == AMQP10_TIMESTAMP:
+        amqp10_add_integer(o, v)
+    else:
+        amqp10_add_quoted(o, v)
+
+
+cdef void amqp10_add_compound_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+    cdef Amqp10Value item
+    if v.type == AMQP10_ARRAY:
+        amqp10_add_array_json(o, v)
+    elif v.type == AMQP10_MAP:
+        amqp10_add_map_json(o, v)
+    elif v.type == AMQP10_DESCRIBED:
+        add_octets(o, <const uint8_t*>b'{"descriptor":', 14)
+        amqp10_read(amqp10_descriptor(v), &item)
+        amqp10_add_json(o, &item)
+        add_octets(o, <const uint8_t*>b',"value":', 9)
+        amqp10_described(v, &item)
+        amqp10_add_json(o, &item)
+        add_u8(o, c"}")
+    else:
+        amqp10_add_elements_json(o, v)
+
+
+cdef void amqp10_add_elements_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """The elements of a list or array."""
+    cdef Amqp10Items items = amqp10_items(v)
+    cdef Amqp10Value item
+    cdef bint first = True
+    add_u8(o, c"[")
+    while amqp10_next(&items, &item):
+        if not first:
+            add_u8(o, c",")
+        first = False
+        amqp10_add_json(o, &item)
+    add_u8(o, c"]")
+
+
+cdef void amqp10_add_array_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+    cdef Amqp10Value item = v[0]
+    cdef Amqp10Items items
+    if v.inner[0] == 0:                     # one descriptor for all elements
+        add_octets(o, <const uint8_t*>b'{"descriptor":', 14)
+        amqp10_read(v.inner + 1, &item)
+        amqp10_add_json(o, &item)
+        add_octets(o, <const uint8_t*>b',"values":', 10)
+        item = v[0]
+        item.inner = amqp10_skip(v.inner + 1)
+        amqp10_add_array_json(o, &item)
+        add_u8(o, c"}")
+    elif v.size == 0 and v.count > AMQP10_SHOWN_REPEATS:
+        items = amqp10_items(v)
+        amqp10_next(&items, &item)
+        add_octets(o, <const uint8_t*>b'{"repeat":', 10)
+        amqp10_add_digits(o, False, v.count)
+        add_octets(o, <const uint8_t*>b',"of":', 6)
+        amqp10_add_json(o, &item)
+        add_u8(o, c"}")
+    else:
+        amqp10_add_elements_json(o, v)
+
+
+cdef void amqp10_add_map_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """An object, if all keys are scalars; else an array of pairs."""
+    cdef Amqp10Items items = amqp10_items(v)
+    cdef Amqp10Value key, item
+    cdef bint pairs = False, first = True
+    while amqp10_next(&items, &key) and amqp10_next(&items, &item):
+        pairs = pairs or key.type >= AMQP10_LIST
+    items = amqp10_items(v)
+    add_u8(o, c"[" if pairs else c"{")
+    while amqp10_next(&items, &key) and amqp10_next(&items, &item):
+        if not first:
+            add_u8(o, c",")
+        first = False
+        if pairs:
+            add_u8(o, c"[")
+            amqp10_add_json(o, &key)
+            add_u8(o, c",")
+        else:
+            amqp10_add_quoted(o, &key)
+            add_u8(o, c":")
+        if o.hides and amqp10_is_secret_key(&key):
+            amqp10_add_hidden(o)
+        else:
+            amqp10_add_json(o, &item)
+        if pairs:
+            add_u8(o, c"]")
+    add_u8(o, c"]" if pairs else c"}")
+
+
+cdef inline bint amqp10_is_secret_key(const Amqp10Value* key) noexcept nogil:
+    return amqp10_is_text(key) and is_secret_name(key.body, key.size)
+
+
+cdef bint amqp10_holds_secret(const Amqp10Value* v) noexcept nogil:
+    """Is an entry of a map in the (checked) value secret?"""
+    cdef Amqp10Items items
+    cdef Amqp10Value item
+    cdef bint key = True
+    if v.type == AMQP10_DESCRIBED:
+        amqp10_described(v, &item)
+        return amqp10_holds_secret(&item)
+    if v.type < AMQP10_LIST or v.size == 0:
+        return False
+    items = amqp10_items(v)
+    while amqp10_next(&items, &item):
+        if v.type == AMQP10_MAP and key and amqp10_is_secret_key(&item):
+            return True
+        key = not key
+        if item.type >= AMQP10_LIST and amqp10_holds_secret(&item):
+            return True
+    return False
+
+
+cdef bint amqp10_secret_message(const Amqp10Message* m) noexcept nogil:
+    """Does a message hold a secret outside its body?"""
+    cdef const uint8_t* at
+    cdef Amqp10Value v
+    cdef int code
+    for code in range(AMQP10_SECTION_FIRST, AMQP10_SECTION_FIRST + 9):
+        at = m.at[code - AMQP10_SECTION_FIRST]
+        if at != NULL and (code < AMQP10_SECTION_DATA or code > AMQP10_SECTION_AMQP_VALUE):
+            amqp10_read(at, &v)
+            if amqp10_holds_secret(&v):
+                return True
+    return False
+
+
+cdef void amqp10_add_hidden(Octets* o) noexcept nogil:
+    """What stands for a secret, in JSON."""
+    add_u8(o, c'"')
+    add_octets(o, SECRET_SHOWN_TEXT.at, <size_t>SECRET_SHOWN_TEXT.size)
+    add_u8(o, c'"')
+
+
+cdef void amqp10_add_quoted(Octets* o, const Amqp10Value* v) noexcept nogil:
+    """The text of a scalar as a JSON string."""
+    cdef uint8_t[512] start
+    cdef Octets text = octets_over(start, sizeof(start))
+    text.hides = o.hides
+    amqp10_add_text(&text, v)
+    amqp10_add_json_string(o, &text)
+    free_octets(&text)
+
+
+cdef void amqp10_add_json_string(Octets* o, const Octets* text) noexcept nogil:
+    """A JSON string of UTF-8."""
+    cdef char[8] escaped
+    cdef const uint8_t* p = text.at
+    cdef size_t i, begin = 0
+    if text.failed:
+        o.failed = True
+        return
+    add_u8(o, c'"')
+    for i in range(text.size):
+        if p[i] < 0x20 or p[i] == c'"' or p[i] == c"\\":
+            add_octets(o, p + begin, i - begin)
+            begin = i + 1
+            if p[i] < 0x20:
+                snprintf(escaped, sizeof(escaped), "\\u%04x", <unsigned int>p[i])
+                add_octets(o, <const uint8_t*>escaped, 6)
+            else:
+                add_u8(o, c"\\")
+                add_u8(o, p[i])
+    if text.size > begin:
+        add_octets(o, p + begin, text.size - begin)
+    add_u8(o, c'"')
+
+
+cdef void amqp10_add_octets_text(Octets* o, const uint8_t* p, size_t n, bint nul) noexcept nogil:
+    """Octets as they are if they are text (U+0000 is if `nul`), else hex_text of them."""
+    cdef uint8_t[HEX_ROOM] room
+    cdef size_t bad = 0, at = 0
+    cdef int found = check_utf8(p, n, &bad)
+    while found == UTF8_NUL and nul:
+        at += bad + 1
+        found = check_utf8(p + at, n - at, &bad)
+    if found == UTF8_OK:
+        add_octets(o, p, n)
+    else:
+        add_octets(o, room, hex_text(p, <uint32_t>n, room))
+
+
+cdef void amqp10_add_char(Octets* o, uint32_t c) noexcept nogil:
+    """As UTF-8; a surrogate (LAX) has none."""
+    if 0xD800 <= c < 0xE000:
+        c = 0xFFFD
+    if c < 0x80:
+        add_u8(o, <uint8_t>c)
+        return
+    if c < 0x800:
+        add_u8(o, <uint8_t>(0xC0 | c >> 6))
+    else:
+        if c < 0x10000:
+            add_u8(o, <uint8_t>(0xE0 | c >> 12))
+        else:
+            add_u8(o, <uint8_t>(0xF0 | c >> 18))
+            add_u8(o, <uint8_t>(0x80 | c >> 12 & 63))
+        add_u8(o, <uint8_t>(0x80 | c >> 6 & 63))
+    add_u8(o, <uint8_t>(0x80 | c & 63))
+
+
+cdef void amqp10_add_hex(Octets* o, const uint8_t* p, size_t size) noexcept nogil:
+    cdef const uint8_t* digits = <const uint8_t*>b"0123456789abcdef"
+    cdef uint8_t* to = extend_octets(o, 2 * size)
+    cdef size_t i
+    if to != NULL:
+        for i in range(size):
+            to[2 * i] = digits[p[i] >> 4]
+            to[2 * i + 1] = digits[p[i] & 15]
+
+
+cdef void amqp10_add_uuid(Octets* o, const uint8_t* p) noexcept nogil:
+    """8-4-4-4-12, as RFC 4122 writes it."""
+    cdef int i
+    for i in range(16):
+        if i == 4 or i == 6 or i == 8 or i == 10:
+            add_u8(o, c"-")
+        amqp10_add_hex(o, p + i, 1)
+
+
+cdef void amqp10_add_integer(Octets* o, const Amqp10Value* v) noexcept nogil:
+    cdef int64_t number
+    if AMQP10_BYTE <= v.type <= AMQP10_LONG or v.type == AMQP10_TIMESTAMP:
+        number = amqp10_signed(v)
+        amqp10_add_digits(o, number < 0, <uint64_t>0 - <uint64_t>number if number < 0 else <uint64_t>number)
+    else:
+        amqp10_add_digits(o, False, amqp10_unsigned(v))
+
+
+cdef void amqp10_add_digits(Octets* o, bint negative, uint64_t v) noexcept nogil:
+    cdef uint8_t[24] text
+    cdef int i = 24
+    while True:
+        i -= 1
+        text[i] = <uint8_t>(c"0" + v % 10)
+        v //= 10
+        if v == 0:
+            break
+    if negative:
+        i -= 1
+        text[i] = c"-"
+    add_octets(o, text + i, <size_t>(24 - i))
+
+
+cdef void amqp10_add_float(Octets* o, const Amqp10Value* v) noexcept nogil:
+    cdef uint8_t[FLOAT_ROOM] text
+    add_octets(o, text, <size_t>write_float(amqp10_unsigned(v), v.type == AMQP10_DOUBLE, text))

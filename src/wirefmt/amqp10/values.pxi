@@ -1,0 +1,1035 @@
+# AMQP 1.0 values as Python objects, and Python objects as AMQP 1.0 values: lists, maps, arrays, described values and
+# composites. Scalars: amqp10_scalars.
+#
+# List, Map, Array, Described and the composites keep the octets they lie in: what they hold becomes objects when it is
+# asked for, and they are written again as they were. What Python calls list, tuple and dict is taken where values go in.
+from cpython.dict cimport PyDict_GetItemWithError, PyDict_SetItem
+from wirefmt._core.octets cimport Octets, add_octets, add_u8, free_octets, octets_over
+
+cdef extern from *:
+    dict __Pyx_PyDict_NewPresized(Py_ssize_t n)     # Cython's own: with room for n entries
+
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+
+# ------------------------------------------------------------------------------------------------ octets -> objects
+
+cdef object amqp10_value_of(bytes block, const Amqp10Value* v, bint plain):
+    """The object of a (checked) value that lies in `block`. `plain`: its type is known beforehand, so that integers
+    need not bear theirs."""
+    cdef int type = v.type
+    if type == AMQP10_STRING:
+        return amqp10_string_of(v.body, v.size)
+    if type == AMQP10_NULL:
+        return None
+    if type == AMQP10_BOOLEAN:
+        return amqp10_unsigned(v) != 0
+    if type == AMQP10_SYMBOL:
+        return amqp10_symbol_of(v.body, v.size)
+    if type == AMQP10_BINARY:
+        return octets_of(v.body, v.size)
+    if type == AMQP10_LONG or (plain and (AMQP10_BYTE <= type <= AMQP10_INT or type == AMQP10_TIMESTAMP)):
+        return PyLong_FromLongLong(amqp10_signed(v))
+    if plain and AMQP10_UBYTE <= type <= AMQP10_ULONG:
+        return PyLong_FromUnsignedLongLong(amqp10_unsigned(v))
+    if type == AMQP10_DOUBLE:
+        return amqp10_double_of(amqp10_unsigned(v))
+    if type == AMQP10_LIST:
+        return amqp10_hold_value(Amqp10List.__new__(Amqp10List), block, v)
+    if type == AMQP10_MAP:
+        return amqp10_hold_value(Amqp10Map.__new__(Amqp10Map), block, v)
+    if type == AMQP10_ARRAY:
+        return amqp10_hold_value(Amqp10Array.__new__(Amqp10Array), block, v)
+    if type == AMQP10_DESCRIBED:
+        return amqp10_described_of(block, v)
+    if type == AMQP10_UUID:
+        return amqp10_uuid_of(v.body)
+    return amqp10_shared_scalar(v)
+
+
+cdef object amqp10_described_of(bytes block, const Amqp10Value* v):
+    """A composite's class where the value is one, in every rule of STRICT; else a Described."""
+    cdef Amqp10Reader x
+    cdef Amqp10Options o
+    cdef Fault f
+    cdef bint irregular = False
+    cdef int shape = 0
+    if v.body == NULL:
+        shape = amqp10_shape_of(amqp10_descriptor(v), &irregular)
+    if shape:
+        amqp10_strict_options(&o)
+        amqp10_begin(&x, v.constructor, &o, &f)
+        if amqp10_take_composite(&x, v.constructor, v.end, 0, AMQP10_VALUES_PROVIDE, True, NULL) != NULL:
+            return amqp10_composite_of(block, v.constructor, shape)
+    return amqp10_hold_value(Amqp10Described.__new__(Amqp10Described), block, v)
+
+
+cdef enum:
+    AMQP10_VALUES_PROVIDE = (AMQP10_COMPOSITES_PROVIDE | AMQP10_PROVIDES_LIFETIME_POLICY |
+                             AMQP10_PROVIDES_TRANSACTION)
+
+
+# ------------------------------------------------------------------------------------------------ objects -> octets
+
+cdef int amqp10_put_value(Octets* o, object value, int depth) except -1:
+    """Write a Python object as the AMQP value it stands for, in the smallest encoding; values that were decoded, in the
+    encoding they have."""
+    cdef object kind = type(value)
+    if depth > AMQP10_NESTING_MAX:
+        raise EncodeError(f"values lie within each other deeper than {AMQP10_NESTING_MAX} levels [1.6]")
+    if kind is str:
+        amqp10_put_string(o, value)
+    elif kind is int:
+        amqp10_put_long(o, value)
+    elif value is None:
+        amqp10_add_null(o)
+    elif kind is bool:
+        amqp10_add_boolean(o, value is True)
+    elif kind is bytes:
+        amqp10_add_variable(o, AMQP10_CODE_VBIN8, <const uint8_t*>PyBytes_AS_STRING(value),
+                            <size_t>PyBytes_GET_SIZE(value))
+    elif kind is float:
+        amqp10_put_double(o, value)
+    elif kind in AMQP10_TYPE_OF_CLASS:
+        amqp10_put_scalar(o, AMQP10_TYPE_OF_CLASS[kind], value)
+    elif isinstance(value, Amqp10Held):
+        amqp10_add_value(o, &(<Amqp10Held>value).v)
+    elif isinstance(value, Amqp10CompositeValue):
+        amqp10_put_composite(o, <Amqp10CompositeValue>value)
+    elif kind is list or kind is tuple:
+        amqp10_put_list(o, value, depth)
+    elif kind is dict:
+        amqp10_put_map(o, value.items(), depth)
+    else:
+        amqp10_put_other(o, value, depth)
+    return 0
+
+
+cdef int amqp10_put_other(Octets* o, object value, int depth) except -1:
+    """Objects that are asked what they are like."""
+    if isinstance(value, UUID):
+        amqp10_add_sized(o, AMQP10_CODE_UUID, value.bytes, 16)
+    elif isinstance(value, datetime):
+        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>int(Amqp10Timestamp(amqp10_milliseconds(value))))
+    elif isinstance(value, str):
+        amqp10_put_string(o, value)
+    elif isinstance(value, float):
+        amqp10_put_double(o, value)
+    elif isinstance(value, (list, tuple)):
+        amqp10_put_list(o, value, depth)
+    elif hasattr(value, "items"):
+        amqp10_put_map(o, value.items(), depth)
+    elif PyIndex_Check(value):
+        amqp10_put_long(o, PyNumber_Index(value))
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        amqp10_put_binary(o, value)
+    else:
+        raise TypeError(f"no AMQP 1.0 type stands for {type(value).__name__}")
+    return 0
+
+
+cdef int amqp10_put_list(Octets* o, object items, int depth) except -1:
+    cdef size_t mark = amqp10_open(o)
+    cdef size_t count = 0
+    for item in items:
+        amqp10_put_value(o, item, depth + 1)
+        count += 1
+    amqp10_close(o, mark, AMQP10_CODE_LIST8, count)
+    return 0
+
+
+cdef int amqp10_put_map(Octets* o, object pairs, int depth) except -1:
+    cdef size_t mark = amqp10_open(o)
+    cdef size_t count = 0
+    for key, item in pairs:
+        amqp10_put_value(o, key, depth + 1)
+        amqp10_put_value(o, item, depth + 1)
+        count += 2
+    amqp10_close(o, mark, AMQP10_CODE_MAP8, count)
+    return 0
+
+
+cdef int amqp10_put_symbols(Octets* o, object names) except -1:
+    """A field that is `multiple`: one symbol, or an array of them."""
+    cdef Octets written
+    cdef size_t mark
+    cdef Py_ssize_t count = 0
+    if isinstance(names, str):
+        return amqp10_put_symbol(o, names)
+    memset(&written, 0, sizeof(Octets))
+    try:
+        for name in names:
+            amqp10_put_symbol(&written, name)
+            count += 1
+        mark = amqp10_open(o)
+        if count:
+            amqp10_add_elements(o, &written, amqp10_common_code(&written))
+        else:
+            add_u8(o, AMQP10_CODE_SYM8)
+        amqp10_close(o, mark, AMQP10_CODE_ARRAY8, <size_t>count)
+        if written.failed:
+            o.failed = True
+    finally:
+        free_octets(&written)
+    return 0
+
+
+cdef bytes amqp10_written_octets(const Octets* o):
+    if o.failed:
+        raise MemoryError
+    return PyBytes_FromStringAndSize(<const char*>o.at, <Py_ssize_t>o.size)
+
+
+# ------------------------------------------------------------------------------------------------ lists, maps, arrays
+
+@cython.freelist(256)
+@cython.no_gc
+cdef class Amqp10Held:
+    """Base of List, Map, Array and Described: a value within the octets it was decoded from. Immutable.
+
+    Two of them are equal if they are the same AMQP value, types included, however encoded. `encode()` gives the octets
+    of the value; those it was decoded from, or the smallest if it was built.
+    """
+    cdef bytes block
+    cdef Amqp10Value v
+    cdef object cached
+    cdef bint secret            # it lies under a secret name
+
+    def __init__(self):
+        raise TypeError("a value is built by its own class")
+
+    def encode(self):
+        cdef Octets o
+        memset(&o, 0, sizeof(Octets))
+        amqp10_add_value(&o, &self.v)
+        try:
+            return amqp10_written_octets(&o)
+        finally:
+            free_octets(&o)
+
+    def __reduce__(self):
+        return restore_amqp10_value, (self.encode(),)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    cdef int settle(self, Octets* o, int type) except -1:
+        """Take the octets that a constructor wrote, if they are a value of STRICT's."""
+        cdef Amqp10Options options
+        cdef Fault f
+        cdef bytes octets
+        octets = amqp10_written_octets(o)
+        amqp10_strict_options(&options)
+        if amqp10_parse_value(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options,
+                              &f) != OK:
+            raise amqp10_encode_error(&f)
+        amqp10_read(<const uint8_t*>PyBytes_AS_STRING(octets), &self.v)
+        if self.v.type != type:
+            raise EncodeError(f"{amqp10_type_name[self.v.type].decode('ascii')} where "
+                              f"{amqp10_type_name[type].decode('ascii')} was to be")
+        self.block = octets
+        return 0
+
+    cdef bint same(self, Amqp10Held other):
+        return amqp10_compare(&self.v, &other.v) == 0
+
+
+cdef inline object amqp10_hold_value(Amqp10Held held, bytes block, const Amqp10Value* v):
+    held.block = block
+    held.v = v[0]
+    return held
+
+
+cdef void amqp10_strict_options(Amqp10Options* o) noexcept nogil:
+    memset(o, 0, sizeof(Amqp10Options))
+    o.strict = 1
+
+
+cdef object amqp10_encode_error(const Fault* f):
+    cdef char text[256]
+    return EncodeError(text[:fault_text(&AMQP10_TABLES, f, 0, text, sizeof(text))].decode("utf-8"))
+
+
+cdef class Amqp10Sequence(Amqp10Held):
+    """What List and Array share: they are read as tuples are, and equal tuples and lists of equal elements."""
+
+    cdef tuple items(self):
+        cdef Amqp10Items items
+        cdef Amqp10Value v
+        cdef list out
+        if self.cached is None:
+            items = self.elements()
+            out = []
+            while amqp10_next(&items, &v):
+                out.append(amqp10_value_of(self.block, &v, False))
+            self.cached = tuple(out)
+        return <tuple>self.cached
+
+    cdef Amqp10Items elements(self) noexcept:
+        cdef Amqp10Items items = amqp10_items(&self.v)
+        if items.constructor != NULL:
+            items.constructor = amqp10_primitive(items.constructor)
+        return items
+
+    def __len__(self):
+        return self.v.count
+
+    def __iter__(self):
+        return iter(self.items())
+
+    def __getitem__(self, index):
+        return self.items()[index]
+
+    def __contains__(self, value):
+        return value in self.items()
+
+    def index(self, value, *bounds):
+        """As a tuple's."""
+        return self.items().index(value, *bounds)
+
+    def count(self, value):
+        """As a tuple's."""
+        return self.items().count(value)
+
+    def __eq__(self, other):
+        if isinstance(other, Amqp10Sequence):
+            return type(self) is type(other) and self.same(<Amqp10Held>other)
+        if not isinstance(other, (tuple, list)):
+            return NotImplemented
+        return self.v.count == len(other) and self.items() == tuple(other)
+
+    def __hash__(self):
+        return amqp10_hash_of(self.items())
+
+
+cdef Py_hash_t amqp10_hash_of(tuple items) except? -1:
+    """That of the tuple; but NaN, which has another hash each time, is a part of equal values."""
+    return hash(tuple([None if isinstance(item, float) and item != item else item for item in items]))
+
+
+@cython.final
+cdef class Amqp10List(Amqp10Sequence):
+    """list (1.6.22): `List([1, "a", None])`. Reads as a tuple does."""
+
+    def __init__(self, items=(), /):
+        cdef uint8_t start[WRITER_START]
+        cdef Octets o = octets_over(start, WRITER_START)
+        try:
+            amqp10_put_list(&o, items, 0)
+            self.settle(&o, AMQP10_LIST)
+        finally:
+            free_octets(&o)
+
+    def __repr__(self):
+        return f"amqp10.List({[SECRET_SHOWN] if self.secret else list(self.items())!r})"
+
+
+@cython.final
+cdef class Amqp10Array(Amqp10Sequence):
+    """array (1.6.24): values of one type, `Array("uint", [1, 2])`.
+
+    type: a name of wirefmt.amqp10.spec.TYPES, or the name of one constructor (CONSTRUCTORS there) that all elements are to
+    have: RabbitMQ reads no arrays of smalluint, smallulong, smallint, smalllong, list8, map8 and array8, which are what
+    the smallest encoding takes for small values. descriptors: if the elements are described values, what describes each
+    of them; `values` are then what is described, and so are the elements on reading.
+    Elements that take no octets (null, true, uint0 ...) may be any number: `Array.repeat`.
+    """
+
+    def __init__(self, type, values=(), /, *, descriptors=()):
+        cdef uint8_t start[WRITER_START]
+        cdef Octets o = octets_over(start, WRITER_START)
+        try:
+            amqp10_put_array(&o, type, values, descriptors)
+            self.settle(&o, AMQP10_ARRAY)
+        finally:
+            free_octets(&o)
+
+    @staticmethod
+    def repeat(value, count, /):
+        """An array of `count` times the same None, True, False, UInt(0), ULong(0) or empty list, in five octets more."""
+        cdef Octets o
+        cdef Amqp10Array array = Amqp10Array.__new__(Amqp10Array)
+        cdef size_t mark
+        memset(&o, 0, sizeof(Octets))
+        try:
+            mark = amqp10_open(&o)
+            amqp10_put_value(&o, value, 0)
+            if o.size != mark + AMQP10_HEAD + 1:
+                raise EncodeError(f"{value!r} takes octets: such an array has it as often as its values say [1.6.24]")
+            amqp10_close(&o, mark, AMQP10_CODE_ARRAY8, <size_t>whole_number(count, 0xFFFFFFFF, "count"))
+            array.settle(&o, AMQP10_ARRAY)
+        finally:
+            free_octets(&o)
+        return array
+
+    @property
+    def type(self):
+        """Name of the elements' type: "uint"."""
+        return amqp10_type_name[amqp10_constructors[amqp10_primitive(self.v.inner)[0]].type].decode("ascii")
+
+    @property
+    def constructor(self):
+        """The octet that says how elements are encoded: 0x52 for smalluint."""
+        return amqp10_primitive(self.v.inner)[0]
+
+    @property
+    def descriptors(self):
+        """What describes each element, outermost first; () if they are not described."""
+        cdef const uint8_t* at
+        cdef Amqp10Value v
+        cdef list out = []
+        at = self.v.inner
+        while at[0] == 0:
+            amqp10_read(at + 1, &v)
+            out.append(amqp10_value_of(self.block, &v, False))
+            at = v.end
+        return tuple(out)
+
+    def __hash__(self):
+        # more than can be: an equal tuple is not to be expected
+        return <Py_hash_t>(amqp10_hash(&self.v, 0) >> 1) if self.v.count > 1_000_000 else amqp10_hash_of(self.items())
+
+    def __eq__(self, other):
+        # None is as good as None: comparing does not make the elements
+        return Amqp10Sequence.__eq__(self, other)
+
+    def __iter__(self):
+        return iter(self.items()) if self.v.count <= 1_000_000 else self.walk()
+
+    def __getitem__(self, index):
+        if self.v.size or not PyIndex_Check(index):
+            return self.items()[index]
+        number = PyNumber_Index(index)
+        if not -<int64_t>self.v.count <= number < <int64_t>self.v.count:
+            raise IndexError("array index out of range")
+        return next(self.walk())
+
+    def walk(self):
+        """The elements, one at a time: none is kept."""
+        cdef Amqp10Items items
+        cdef Amqp10Value v
+        items = self.elements()
+        while amqp10_next(&items, &v):
+            yield amqp10_value_of(self.block, &v, False)
+
+    def __repr__(self):
+        if self.secret:
+            return f"amqp10.Array('string', {[SECRET_SHOWN]!r})"
+        descriptors = self.descriptors
+        said = f", descriptors={descriptors!r}" if descriptors else ""
+        if self.v.count > 1 and self.v.size == 0 and not descriptors:
+            return f"amqp10.Array.repeat({next(self.walk())!r}, {self.v.count})"
+        return f"amqp10.Array({self.type!r}, {list(self.items())!r}{said})"
+
+
+cdef int amqp10_put_array(Octets* o, object name, object values, object descriptors) except -1:
+    cdef size_t mark = amqp10_open(o)
+    cdef int type, code = 0
+    cdef Octets written
+    cdef size_t count = 0
+    if name in AMQP10_TYPE_OF_NAME:
+        type = AMQP10_TYPE_OF_NAME[name]
+    elif name in AMQP10_CODE_OF_NAME:
+        code = AMQP10_CODE_OF_NAME[name]
+        type = amqp10_constructors[code].type
+    else:
+        raise EncodeError(f"{name!r} is neither a type nor a constructor [1.6]")
+    for descriptor in descriptors:
+        add_u8(o, 0)
+        amqp10_put_value(o, descriptor, 1)
+    memset(&written, 0, sizeof(Octets))
+    try:
+        for value in values:
+            amqp10_put_typed(&written, type, value)
+            count += 1
+        amqp10_put_elements(o, type, <uint8_t>code, &written, count)
+    finally:
+        free_octets(&written)
+    amqp10_close(o, mark, AMQP10_CODE_ARRAY8, count)
+    return 0
+
+
+cdef int amqp10_put_elements(Octets* o, int type, uint8_t code, const Octets* written, size_t count) except -1:
+    """The constructor `code` (0: the smallest that serves) and the contents of values that were written."""
+    cdef const uint8_t* at = written.at
+    cdef const uint8_t* end = at + written.size
+    cdef Amqp10Value v
+    cdef uint8_t needed = 0
+    if written.failed:
+        raise MemoryError
+    while at < end:
+        amqp10_read(at, &v)
+        if v.type != type:
+            raise EncodeError(f"{amqp10_type_name[v.type].decode('ascii')} in an array of "
+                              f"{amqp10_type_name[type].decode('ascii')} [1.6.24]")
+        needed = amqp10_element_code(&v, needed)
+        at = v.end
+    if code == 0:
+        code = needed if count else amqp10_code_of_type(type)
+    elif amqp10_constructors[code].zero:
+        if count and not amqp10_all_are(written, code):
+            raise EncodeError("elements differ from what the constructor says [1.6.24]")
+    elif count and code != needed and code != amqp10_wide_code(needed):
+        raise EncodeError("elements do not fit the constructor [1.6.24]")
+    amqp10_add_elements(o, written, code)
+    return 0
+
+
+cdef bint amqp10_all_are(const Octets* written, uint8_t code) noexcept nogil:
+    cdef size_t i
+    for i in range(written.size):
+        if written.at[i] != code:
+            return False
+    return True
+
+
+cdef uint8_t amqp10_code_of_type(int type) noexcept nogil:
+    """The narrowest constructor of a type whose elements take octets, but for null."""
+    cdef int code
+    cdef uint8_t narrow = amqp10_narrow_code(type)
+    if narrow:
+        return narrow
+    for code in range(256):
+        if amqp10_constructors[code].category and amqp10_constructors[code].type == type:
+            break
+    return <uint8_t>code
+
+
+cdef int amqp10_put_typed(Octets* o, int type, object value) except -1:
+    """A Python object as a value of a type that is known: 1 may be a uint."""
+    if AMQP10_UBYTE <= type <= AMQP10_INT or type == AMQP10_TIMESTAMP or type == AMQP10_FLOAT or type == AMQP10_SYMBOL:
+        return amqp10_put_scalar(o, type, value)
+    if type == AMQP10_CHAR:
+        return amqp10_put_scalar(o, type, Amqp10Char(value))
+    if AMQP10_DECIMAL32 <= type <= AMQP10_DECIMAL128:
+        return amqp10_put_scalar(o, type, AMQP10_SCALARS[type](value))
+    if type == AMQP10_BINARY:
+        return amqp10_put_binary(o, value)
+    if type == AMQP10_DOUBLE:
+        return amqp10_put_double(o, value)
+    return amqp10_put_value(o, value, 1)
+
+
+@cython.final
+cdef class Amqp10Map(Amqp10Held):
+    """map (1.6.23): `Map({"a": 1})` or `Map([("a", 1)])`. Reads as a dict does, and equals dicts of equal entries.
+
+    Entries keep their order, which is part of the value. `pairs` has them all: keys that Python takes for equal (UInt(1)
+    and ULong(1)) are one for a dict, and LAX lets equal keys pass; the last counts.
+    """
+
+    def __init__(self, entries=(), /):
+        cdef uint8_t start[WRITER_START]
+        cdef Octets o = octets_over(start, WRITER_START)
+        try:
+            amqp10_put_map(&o, entries.items() if hasattr(entries, "items") else entries, 0)
+            self.settle(&o, AMQP10_MAP)
+        finally:
+            free_octets(&o)
+
+    cdef dict entries(self):
+        cdef Amqp10Items items
+        cdef Amqp10Value v
+        cdef dict out
+        if self.cached is None:
+            items = amqp10_items(&self.v)
+            out = __Pyx_PyDict_NewPresized(items.left >> 1)
+            while amqp10_next(&items, &v):
+                key = amqp10_value_of(self.block, &v, False)
+                PyDict_SetItem(out, key, amqp10_entry_value(self.block, &items, &v))
+            self.cached = out
+        return <dict>self.cached
+
+    @property
+    def pairs(self):
+        """All entries as a tuple of (key, value)."""
+        cdef Amqp10Items items
+        cdef Amqp10Value v
+        cdef list out = []
+        items = amqp10_items(&self.v)
+        while amqp10_next(&items, &v):
+            key = amqp10_value_of(self.block, &v, False)
+            out.append((key, amqp10_entry_value(self.block, &items, &v)))
+        return tuple(out)
+
+    def __len__(self):
+        return len(self.entries())
+
+    def __iter__(self):
+        return iter(self.entries())
+
+    def __contains__(self, key):
+        return key in self.entries()
+
+    def __getitem__(self, key):
+        return self.entries()[key]
+
+    def get(self, key, default=None, /):
+        """As a dict's."""
+        return self.entries().get(key, default)
+
+    def keys(self):
+        """As a dict's."""
+        return MappingProxyType(self.entries()).keys()
+
+    def values(self):
+        """As a dict's."""
+        return MappingProxyType(self.entries()).values()
+
+    def items(self):
+        """As a dict's."""
+        return self.entries().items()
+
+    def __eq__(self, other):
+        if isinstance(other, Amqp10Map):
+            return self.same(<Amqp10Held>other)
+        if not isinstance(other, dict):
+            return NotImplemented
+        return self.entries() == other
+
+    def __hash__(self):
+        return hash(tuple([amqp10_hash_of(pair) for pair in self.pairs]))
+
+    def __repr__(self):
+        if self.secret:
+            return f"amqp10.Map({ {SECRET_SHOWN: SECRET_SHOWN}!r})"
+        pairs = [(key, shown_entry(key, value)) for key, value in self.pairs]
+        return f"amqp10.Map({dict(pairs) if len(pairs) == len(self.entries()) else pairs!r})"
+
+
+cdef object amqp10_entry_value(bytes block, Amqp10Items* items, Amqp10Value* v):
+    """The value of a map's entry whose key is `v`, which becomes the value."""
+    cdef bint secret = amqp10_is_text(v) and is_secret_name(v.body, v.size)
+    amqp10_next(items, v)
+    value = amqp10_value_of(block, v, False)
+    if not secret:
+        return value
+    if isinstance(value, Amqp10Held):
+        (<Amqp10Held>value).secret = True
+    return hidden(value)
+
+
+@cython.final
+cdef class Amqp10Described(Amqp10Held):
+    """A described value (1.3.2): `Described(Symbol("com.example:x"), 1)`."""
+    __match_args__ = ("descriptor", "value")
+
+    def __init__(self, descriptor, value, /):
+        cdef uint8_t start[WRITER_START]
+        cdef Octets o = octets_over(start, WRITER_START)
+        try:
+            add_u8(&o, 0)
+            amqp10_put_value(&o, descriptor, 1)
+            amqp10_put_value(&o, value, 1)
+            self.settle(&o, AMQP10_DESCRIBED)
+        finally:
+            free_octets(&o)
+
+    @property
+    def descriptor(self):
+        cdef Amqp10Value v
+        amqp10_read(amqp10_descriptor(&self.v), &v)
+        return amqp10_value_of(self.block, &v, False)
+
+    @property
+    def value(self):
+        cdef Amqp10Value v
+        if self.cached is None:
+            amqp10_described(&self.v, &v)
+            self.cached = amqp10_value_of(self.block, &v, False)
+        return self.cached
+
+    def __eq__(self, other):
+        if not isinstance(other, Amqp10Described):
+            return NotImplemented
+        return self.same(<Amqp10Held>other)
+
+    def __hash__(self):
+        return amqp10_hash_of((self.descriptor, self.value))
+
+    def __repr__(self):
+        return f"amqp10.Described({self.descriptor!r}, {SECRET_SHOWN if self.secret else self.value!r})"
+
+
+Sequence.register(Amqp10Sequence)
+Mapping.register(Amqp10Map)
+
+name_class(Amqp10List, b"wirefmt.amqp10.List")
+name_class(Amqp10Array, b"wirefmt.amqp10.Array")
+name_class(Amqp10Map, b"wirefmt.amqp10.Map")
+name_class(Amqp10Described, b"wirefmt.amqp10.Described")
+
+
+# ------------------------------------------------------------------------------------------------ composites
+
+cdef Factory[AMQP10_SHAPES] AMQP10_COMPOSITE_FACTORIES     # by shape; filled where the classes stand
+cdef dict AMQP10_SHAPE_OF_CLASS = {}
+cdef list AMQP10_FIELD_NAMES = [
+    amqp10_field_name[i].decode("ascii")
+    for i in range(amqp10_shapes[AMQP10_SHAPES - 1].first + amqp10_shapes[AMQP10_SHAPES - 1].count)
+]
+cdef uint8_t[AMQP10_SHAPES][AMQP10_FIELDS_MAX] AMQP10_SECRET       # by shape and field: is it secret?
+
+
+cdef int fill_amqp10_secrets() except -1:
+    cdef int shape, i
+    for shape in range(1, AMQP10_SHAPES):
+        for i in range(amqp10_shapes[shape].count):
+            row = (amqp10_shape_name[shape].decode("ascii"), AMQP10_FIELD_NAMES[amqp10_shapes[shape].first + i])
+            AMQP10_SECRET[shape][i] = row in AMQP10_SECRET_ROWS
+    return 0
+
+
+cdef frozenset AMQP10_SECRET_ROWS = secret_fields("amqp10")
+fill_amqp10_secrets()
+cdef PyGetSetDef* AMQP10_FIELD_GETTERS = <PyGetSetDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyGetSetDef))
+cdef PyMemberDef* AMQP10_FIELD_MEMBERS = <PyMemberDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyMemberDef))
+
+
+cdef int amqp10_add_composite(object cls, int shape) except -1:
+    """Give the class of a composite type its attributes: one for each field, and __match_args__.
+
+    Frames are mostly routed by a field or two: theirs are getters, and become objects when one is asked for. The others
+    exist because somebody asked for them: their fields are members, which Python reads without a call."""
+    cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
+    cdef PyObject** first = (<Amqp10CompositeValue>AMQP10_ANY_COMPOSITE).fields
+    cdef bint is_frame = row.provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME) != 0
+    cdef PyGetSetDef* getter
+    cdef PyMemberDef* member
+    cdef int i
+    if AMQP10_FIELD_GETTERS == NULL or AMQP10_FIELD_MEMBERS == NULL:
+        raise MemoryError
+    for i in range(row.count):
+        if is_frame:
+            getter = &AMQP10_FIELD_GETTERS[row.first + i]
+            getter.name = amqp10_field_name[row.first + i]
+            getter.get = amqp10_get_field
+            getter.closure = <void*><size_t>i
+            attribute = PyDescr_NewGetSet(<PyTypeObject*>cls, getter)
+        else:
+            member = &AMQP10_FIELD_MEMBERS[row.first + i]
+            member.name = amqp10_field_name[row.first + i]
+            member.type = T_OBJECT_EX
+            member.offset = <Py_ssize_t>(<size_t>&first[i] - <size_t><void*>AMQP10_ANY_COMPOSITE)
+            member.flags = READONLY
+            attribute = PyDescr_NewMember(<PyTypeObject*>cls, member)
+        wirefmt_set_attribute(cls, AMQP10_FIELD_NAMES[row.first + i], attribute)
+    names = AMQP10_FIELD_NAMES[row.first:row.first + row.count]
+    wirefmt_set_attribute(cls, "__match_args__", tuple(names + list(getattr(cls, "__match_args__", ()))))
+    AMQP10_COMPOSITE_FACTORIES[shape] = factory_of(cls)
+    AMQP10_SHAPE_OF_CLASS[cls] = shape
+    return 0
+
+
+cdef object amqp10_get_field(object self, void* closure):
+    cdef Amqp10CompositeValue composite = <Amqp10CompositeValue>self
+    if not composite.decoded:
+        composite.decode_fields()
+    return <object>composite.fields[<size_t>closure]
+
+
+@cython.freelist(256)
+@cython.no_gc
+cdef class Amqp10CompositeValue:
+    """Base of the composite types: performatives, SASL frames, sections, delivery states, sources, targets, errors.
+
+    Immutable; keeps the block of octets it was decoded from. An attribute for each field of the specification, in
+    Python's case; None where the field is absent or null (what that means is the default in wirefmt.amqp10.spec.COMPOSITES).
+    Fields of one integer type are int, those of any type bear it (UInt ...). Two are equal if they are of one class and
+    all fields are the same values, types included.
+    """
+    cdef bytes block
+    cdef const uint8_t* begin   # the described value
+    cdef const uint8_t* frame   # of performatives; NULL: none
+    cdef uint32_t frame_size
+    cdef uint16_t channel_
+    cdef uint8_t shape
+    cdef uint8_t noted          # LAX let something pass
+    cdef uint8_t strict         # of performatives: decoded STRICT, or built
+    cdef uint8_t decoded        # `fields` are there: of a frame not before one is asked for
+    cdef Span payload_span
+    cdef PyObject* fields[AMQP10_FIELDS_MAX]    # owned
+
+    def __init__(self, **fields):
+        cdef uint8_t start[WRITER_START]
+        cdef Octets o = octets_over(start, WRITER_START)
+        cdef Amqp10Options options
+        cdef Amqp10Reader x
+        cdef Fault f
+        cdef bytes octets
+        cdef int shape = self.check_new()
+        try:
+            amqp10_put_fields(&o, shape, fields)
+            octets = amqp10_written_octets(&o)
+        finally:
+            free_octets(&o)
+        amqp10_strict_options(&options)
+        amqp10_begin(&x, <const uint8_t*>PyBytes_AS_STRING(octets), &options, &f)
+        if amqp10_take_composite(&x, x.base, x.base + PyBytes_GET_SIZE(octets), 0, 0xFFFF, True, NULL) == NULL:
+            raise amqp10_encode_error(&f)
+        self.block = octets
+        self.begin = x.base
+        self.shape = <uint8_t>shape
+        self.decode_fields()
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(amqp10_shapes[self.shape].count):
+            Py_XDECREF(self.fields[i])
+
+    @property
+    def descriptor(self):
+        """As it is written: a ULong, or a Symbol."""
+        cdef Amqp10Value v
+        amqp10_read(self.begin + 1, &v)
+        return amqp10_value_of(self.block, &v, False)
+
+    @property
+    def value(self):
+        """The fields as they are written, a List: nulls at the end too."""
+        cdef Amqp10Value v
+        self.read_list(&v)
+        value = amqp10_value_of(self.block, &v, False)
+        if memchr(AMQP10_SECRET[self.shape], 1, AMQP10_FIELDS_MAX) != NULL:
+            (<Amqp10Held?>value).secret = True
+        return value
+
+    def encode(self):
+        """The octets: those it was decoded from, or the smallest if it was built. Of a performative the whole frame."""
+        if self.frame != NULL:
+            return self.part(self.frame, self.frame_size)
+        return self.part(self.begin, <size_t>(amqp10_skip(self.begin) - self.begin))
+
+    def __eq__(self, other):
+        if type(self) is not type(other):
+            return NotImplemented
+        return self.same(<Amqp10CompositeValue>other)
+
+    def __hash__(self):
+        cdef Amqp10Value v
+        amqp10_read(self.begin, &v)
+        return <Py_hash_t>(amqp10_hash(&v, 0) >> 1)
+
+    def __repr__(self):
+        return f"amqp10.{type(self).__name__}({', '.join(self.shown())})"
+
+    def __reduce__(self):
+        return restore_amqp10_composite, (self.encode(),)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    # ---- for the classes below
+
+    cdef int check_new(self) except -1:
+        shape = AMQP10_SHAPE_OF_CLASS.get(type(self))
+        if shape is None:
+            raise TypeError("a composite is built by its own class")
+        return shape
+
+    cdef bytes part(self, const uint8_t* p, size_t n):
+        if p == <const uint8_t*>PyBytes_AS_STRING(self.block) and n == <size_t>PyBytes_GET_SIZE(self.block):
+            return self.block
+        return PyBytes_FromStringAndSize(<const char*>p, <Py_ssize_t>n)
+
+    cdef void read_list(self, Amqp10Value* v) noexcept:
+        amqp10_read(amqp10_skip(self.begin + 1), v)
+
+    cdef int decode_fields(self) except -1:
+        cdef const Amqp10ShapeRow* shape = &amqp10_shapes[self.shape]
+        cdef Amqp10Items items
+        cdef Amqp10Value v
+        cdef int i
+        self.read_list(&v)
+        items = amqp10_items(&v)
+        for i in range(shape.count):
+            value = None
+            if amqp10_next(&items, &v):
+                value = amqp10_field_of(self.block, &amqp10_fields[shape.first + i], &v)
+            if self.fields[i] == NULL:          # else another thread was here in the meantime
+                Py_INCREF(value)
+                self.fields[i] = <PyObject*>value
+        self.decoded = 1
+        return 0
+
+    cdef bint same(self, Amqp10CompositeValue other):
+        cdef Amqp10Value a, b
+        amqp10_read(self.begin, &a)
+        amqp10_read(other.begin, &b)
+        return amqp10_compare(&a, &b) == 0
+
+    cdef list shown(self):
+        """Constructor arguments, in the order of the specification; absent ones are left out."""
+        if not self.decoded:
+            self.decode_fields()
+        values = [<object>self.fields[i] for i in range(amqp10_shapes[self.shape].count)]
+        first = amqp10_shapes[self.shape].first
+        return [f"{AMQP10_FIELD_NAMES[first + i]}={amqp10_shown_field(self.shape, i, value)}"
+                for i, value in enumerate(values) if value is not None]
+
+
+cdef object AMQP10_ANY_COMPOSITE = Amqp10CompositeValue.__new__(Amqp10CompositeValue)      # where members are in any
+
+
+cdef str amqp10_shown_field(int shape, int i, object value):
+    """A repr shows no secrets, and few octets of anything."""
+    if AMQP10_SECRET[shape][i]:
+        return repr(SECRET_SHOWN_OCTETS)
+    return shown_octets(value) if isinstance(value, bytes) else repr(value)
+
+
+cdef object amqp10_field_of(bytes block, const Amqp10FieldRow* row, const Amqp10Value* v):
+    """The object of a field. What LAX let pass bears its type."""
+    cdef bint irregular = False
+    cdef int shape = 0
+    if v.type == AMQP10_DESCRIBED and row.requires & AMQP10_COMPOSITES_PROVIDE:
+        shape = amqp10_shape_of(amqp10_descriptor(v), &irregular)
+        if amqp10_shapes[shape].provides & row.requires:
+            return amqp10_composite_of(block, v.constructor, shape)
+    return amqp10_value_of(block, v, v.type == row.type)
+
+
+cdef object amqp10_composite_of(bytes block, const uint8_t* begin, int shape):
+    """The object of a (checked) described list that lies in `block`."""
+    cdef Amqp10CompositeValue composite = <Amqp10CompositeValue>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
+    composite.block = block
+    composite.begin = begin
+    composite.shape = <uint8_t>shape
+    composite.decode_fields()
+    return composite
+
+
+cdef int amqp10_put_composite(Octets* o, Amqp10CompositeValue composite) except -1:
+    add_octets(o, composite.begin, <size_t>(amqp10_skip(composite.begin) - composite.begin))
+    return 0
+
+
+cdef int amqp10_put_fields(Octets* o, int shape, dict fields) except -1:
+    """A composite of the values given by name: nulls at the end are left out. `fields` is used up."""
+    cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
+    cdef size_t mark, last
+    cdef int i, count = 0, found = 0
+    amqp10_add_descriptor(o, row.code)
+    mark = amqp10_open(o)
+    last = o.size
+    for i in range(row.count):
+        found_value = PyDict_GetItemWithError(fields, AMQP10_FIELD_NAMES[row.first + i])
+        if found_value == NULL:
+            amqp10_add_null(o)
+            continue
+        found += 1
+        if <object>found_value is None:
+            amqp10_add_null(o)
+            continue
+        amqp10_put_field(o, &amqp10_fields[row.first + i], <object>found_value, AMQP10_FIELD_NAMES[row.first + i])
+        last = o.size
+        count = i + 1
+    if found != len(fields):
+        known = AMQP10_FIELD_NAMES[row.first:row.first + row.count]
+        wrong = ", ".join(name for name in fields if name not in known)
+        raise TypeError(f"{amqp10_shape_class[shape].decode('ascii')} has no field {wrong}")
+    o.size = last
+    amqp10_close(o, mark, AMQP10_CODE_LIST8, <size_t>count)
+    return 0
+
+
+cdef int amqp10_put_field(Octets* o, const Amqp10FieldRow* row, object value, str name) except -1:
+    """A value for a field: where the field's type is known, plain objects of Python do."""
+    try:
+        if row.multiple:
+            if isinstance(value, Amqp10Array):
+                amqp10_put_value(o, value, 0)
+            else:
+                amqp10_put_symbols(o, value)
+        elif row.type == AMQP10_STRING or row.type == AMQP10_BOOLEAN:
+            amqp10_put_value(o, value, 0)              # parsing tells if it is one
+        elif row.type == AMQP10_MAP or row.type == AMQP10_ANY:
+            if row.requires & AMQP10_PROVIDES_MESSAGE_ID and type(value) is int:
+                value = Amqp10ULong(value)      # the only integer that an identifier may be
+            amqp10_put_value(o, value, 0)
+        else:
+            amqp10_put_typed(o, row.type, value)
+    except EncodeError as error:
+        raise EncodeError(f"{name}: {error}") from None
+    except (TypeError, BufferError) as error:
+        raise TypeError(f"{name}: {error}") from None
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------ single values
+
+def decode_amqp10_value(data, /, *, strictness=STRICT_MODE, limits=None):
+    """Decode exactly one value (part 1, 1.2); every octet is used.
+
+    data: any contiguous buffer; bytes are kept, anything else is copied once. strictness: "strict" or "lax".
+    limits: wirefmt.framing.Limits; `elements` counts those of all lists, maps and arrays.
+
+    Returns what the table at the head of docs/amqp10.md says. Raises DecodeError.
+    """
+    cdef Amqp10Options o
+    cdef Amqp10Value v
+    cdef Fault f
+    cdef bytes block = take_block(data)
+    cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(block)
+    take_amqp10_options(&o, strictness, limits)
+    if amqp10_parse_value(p, <size_t>PyBytes_GET_SIZE(block), &o, &f) != OK:
+        raise_fault(&AMQP10_TABLES, &f, 0)
+    amqp10_read(p, &v)
+    return amqp10_value_of(block, &v, False)
+
+
+def encode_amqp10_value(value, /):
+    """The octets of a value, in the smallest encoding; what was decoded keeps the encoding it has.
+
+    Raises EncodeError for what AMQP 1.0 cannot say, TypeError for objects that stand for no type.
+    """
+    cdef uint8_t start[WRITER_START]
+    cdef Octets o = octets_over(start, WRITER_START)
+    try:
+        amqp10_put_value(&o, value, 0)
+        return amqp10_written_octets(&o)
+    finally:
+        free_octets(&o)
+
+
+cdef int take_amqp10_options(Amqp10Options* o, object strictness, object limits) except -1:
+    memset(o, 0, sizeof(Amqp10Options))
+    o.strict = is_strict(strictness)
+    o.max_frame_size = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
+    o.max_elements = DEFAULT_ELEMENTS if limits is None else limits.elements
+    return 0
+
+
+def restore_amqp10_value(bytes octets not None):
+    """Unpickle a value, one that only LAX reads too."""
+    cdef Amqp10Options o
+    cdef Amqp10Value v
+    cdef Fault f
+    memset(&o, 0, sizeof(Amqp10Options))
+    if amqp10_parse_value(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &f) != OK:
+        raise_fault(&AMQP10_TABLES, &f, 0)
+    amqp10_read(<const uint8_t*>PyBytes_AS_STRING(octets), &v)
+    return amqp10_value_of(octets, &v, False)
+
+
+def restore_amqp10_composite(bytes octets not None):
+    """Unpickle a composite that is no frame."""
+    cdef Amqp10Options o
+    cdef Amqp10Reader x
+    cdef Amqp10Composite c
+    cdef Fault f
+    memset(&o, 0, sizeof(Amqp10Options))
+    amqp10_begin(&x, <const uint8_t*>PyBytes_AS_STRING(octets), &o, &f)
+    if amqp10_take_composite(&x, x.base, x.base + PyBytes_GET_SIZE(octets), 0, 0xFFFF, True, &c) == NULL:
+        raise_fault(&AMQP10_TABLES, &f, 0)
+    if amqp10_shapes[c.shape].provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME):
+        raise ValueError("a frame's octets begin with its header")
+    return amqp10_composite_of(octets, x.base, c.shape)

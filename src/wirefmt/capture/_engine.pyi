@@ -1,0 +1,121 @@
+"""The typed face of the captures, in the order of its rooms."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from typing_extensions import Buffer, disjoint_base
+
+from wirefmt._core import Batch, ColumnSet
+
+# ---- reassembly
+
+@disjoint_base
+class StreamTrace:
+    events: list[tuple[Any, ...]]
+    def __init__(
+        self,
+        *,
+        max_flows: int = ...,
+        max_buffered: int = ...,
+        max_out_of_order: int = ...,
+        idle_seconds: int = ...,
+    ) -> None: ...
+    def segment_in(
+        self,
+        source: tuple[int, int],
+        destination: tuple[int, int],
+        flags: int,
+        seq: int,
+        ack: int = 0,
+        payload: bytes = b"",
+        *,
+        size: int | None = None,
+        ts_ns: int = 0,
+        frame_no: int = 0,
+        capture: int = 0,
+        realm: int = 0,
+    ) -> None: ...
+    def finish(self) -> None: ...
+    @property
+    def stats(self) -> dict[str, int]: ...
+
+# ---- pcapfile
+
+@disjoint_base
+class PcapReader:
+    faults: list[tuple[int, str]]
+    def __init__(self) -> None: ...
+    def feed(self, chunk: Buffer) -> list[tuple[int, int, int, int, bytes]]: ...
+    def close(self) -> list[tuple[int, int, int, int, bytes]]: ...
+
+# ---- packets
+
+@disjoint_base
+class PacketTrace:
+    def __init__(self, *, tunnels: bool = False, fragments: bool = True) -> None: ...
+    def parse(
+        self, link_type: int, packet: Buffer, *, original_size: int | None = None, ts_ns: int = 0
+    ) -> tuple[str, dict[str, Any] | None]: ...
+
+# ---- scanner
+@disjoint_base
+class PacketScanner(ColumnSet):
+    def __init__(
+        self,
+        *,
+        tunnels: bool = False,
+        columns: Iterable[str] | None = None,
+        ports: Iterable[int] = (),
+        batch_rows: int = 16384,
+        batch_bytes: int = ...,
+    ) -> None: ...
+    def begin_file(
+        self, name: str, index: int = 0, *, prefix: Buffer = b"", offset: int = 0, first_frame: int = 1
+    ) -> None: ...
+    def feed(self, chunk: Buffer) -> None: ...
+    def end_file(self) -> None: ...
+    def take(self, final: bool = False) -> Batch | None: ...
+    @property
+    def stats(self) -> dict[str, int]: ...
+
+def find_record(prefix: Buffer, window: Buffer, base: int, last: bool, split: int) -> int: ...
+
+# ---- decoder
+
+@disjoint_base
+class CaptureDecoder:
+    LIMITS: ClassVar[dict[str, int]]
+    def __init__(
+        self,
+        *,
+        protocols: Iterable[str] | None = None,
+        decode_as: str | Iterable[str] = (),
+        columns: Iterable[str] | None = None,
+        payload: bool = True,
+        payload_max: int | None = None,
+        expose_credentials: bool = False,
+        strictness: str = "lax",
+        batch_rows: int = 16384,
+        batch_bytes: int = ...,
+        flows: str = "in-file",
+        tunnels: bool = False,
+        slice: tuple[int, int] = (0, 1),
+        limits: Mapping[str, int] | None = None,
+        octets: bool = False,
+        detail: bool = False,
+    ) -> None: ...
+    def begin_file(self, name: str, index: int = 0) -> None: ...
+    def feed(self, chunk: Buffer) -> int: ...
+    def end_file(self) -> bool: ...
+    def finish(self) -> bool: ...
+    def feed_segments(self, rows: Buffer) -> int: ...
+    def report(self, text: str) -> None: ...
+    def take(self, final: bool = False) -> Batch | None: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def stats(self) -> dict[str, Any]: ...
+    @property
+    def fault(self) -> str | None: ...
+    @property
+    def not_a_capture(self) -> bool: ...

@@ -1,0 +1,42 @@
+# cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
+# cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
+"""Captures, compiled: packets to streams to rows of the message table. It knows protocols by the rows of the registry."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
+from libc.stdint cimport int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memmove, memset, strlen
+
+from wirefmt._core cimport (
+    CARRIER_DEFLATE, CARRIER_TLS, Col, ColumnSet, HASH_KEY, Input, MAX_MESSAGE, MORE, MessageContext, MessageTable,
+    NO, NO_TEXT, Protocol, ProtocolState, ROW_GAP, ROW_MALFORMED, ROW_PARTIAL, SERVERS, TEXT_PAD, T_BYTE_OFFSET,
+    T_CAPTURE, T_FRAME_NO, T_PROTOCOL, Text, YES, begin_call, protocol_row, put_bool, put_i16, put_i32, put_i64,
+    put_octets, put_octets2, put_text, seal, set_bit, take_input,
+)
+from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
+from wirefmt._core.cursor cimport Span
+from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
+
+import socket
+
+# pcap and pcapng blocks -> packet records
+include "pcapfile.pxi"
+# link, VLAN, IP, TCP headers, fragments -> segments
+include "packets.pxi"
+# captures -> the packets table; where records begin in the midst of a file
+include "scanner.pxi"
+# segments -> octets of each stream direction, in order
+include "reassembly.pxi"
+# WebSocket frames -> their payload
+include "websocket.pxi"
+# compressed streams -> what is in them
+include "unpack.pxi"
+# what waits until a full batch has been taken
+include "deferred.pxi"
+# streams -> protocol -> message table
+include "decoder.pxi"
+
+# objects are made by constructors only
+seal(globals())

@@ -1,0 +1,77 @@
+# Work of a capture that waits until a full batch has been taken.
+#
+# One packet may complete any number of messages: behind a gap that it fills, in a compressed stream, at the end of a
+# flow. When the batch is full, what is left of the packet's work is kept here, in order, and done before the next packet.
+# What waits holds copies of octets of that packet, and octets that were stored out of order: it is bounded as they are.
+
+cdef enum DeferredKind:
+    DEFERRED_OCTETS = 0         # the next octets of a direction
+    DEFERRED_GAP                # a gap of the stream: on_gap
+    DEFERRED_FRONT              # octets from before the beginning of a direction: on_front; `n`: their offset
+    DEFERRED_CROSS              # a gap of the protocol's stream: cross
+    DEFERRED_LOSE               # a gap of a WebSocket's frames: lose_socket
+    DEFERRED_END                # a direction ends: on_end
+    DEFERRED_CLOSE              # the flow has left the table: free its state, recycle it
+    DEFERRED_PENDING            # the pending octets are a whole frame, or no frame: settle_frame
+    DEFERRED_GIVE_UP            # the pending frame exceeds a limit: give_up_frame
+    DEFERRED_LOOK               # the search window: look; `flag`: final
+    DEFERRED_DECIDED            # the search window, the protocol is known now: read_decided; `flag`: final
+    DEFERRED_FLUSH              # messages that have begun, in both directions, for a limit: flush_for_limit; `n`: its rows
+    DEFERRED_REPORT             # a row about the capture file; `octets` are its text, `n` the offset in the file
+
+
+cdef struct Deferred:
+    Deferred* next
+    Flow* flow                  # NULL: DEFERRED_REPORT
+    uint8_t kind                # a DeferredKind
+    int8_t end
+    int why                     # a Why
+    bint flag
+    int64_t n                   # octets of a gap, offset, rows
+    Mark mark
+    size_t size                 # of `octets`
+    uint8_t* octets             # behind this struct, in the same block
+
+
+cdef struct DeferredList:
+    Deferred* first
+    Deferred** place            # where the next one is inserted: behind those that the work at hand has deferred
+
+
+cdef Deferred* new_deferred(int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+    """With a copy of the octets; NULL without memory."""
+    cdef Deferred* d = <Deferred*>malloc(sizeof(Deferred) + n)
+    if d == NULL:
+        return NULL
+    memset(d, 0, sizeof(Deferred))
+    d.kind = <uint8_t>kind
+    d.flow = f
+    d.end = <int8_t>end
+    if mark != NULL:
+        d.mark = mark[0]
+    d.size = n
+    d.octets = <uint8_t*>d + sizeof(Deferred)
+    if n:
+        memcpy(d.octets, p, n)
+    return d
+
+
+cdef inline void insert_deferred(DeferredList* waiting, Deferred* d) noexcept nogil:
+    d.next = waiting.place[0]
+    waiting.place[0] = d
+    waiting.place = &d.next
+
+
+cdef inline Deferred* next_deferred(DeferredList* waiting) noexcept nogil:
+    """Take the first out; what its work defers is inserted in its place. NULL: nothing waits."""
+    cdef Deferred* d = waiting.first
+    if d != NULL:
+        waiting.first = d.next
+    waiting.place = &waiting.first
+    return d
+
+
+cdef inline void last_place(DeferredList* waiting) noexcept nogil:
+    """What is deferred now comes behind all that waits."""
+    while waiting.place[0] != NULL:
+        waiting.place = &waiting.place[0].next

@@ -1,0 +1,858 @@
+# Capture files: octets in, packet records out. A push parser: the caller owns the octets, records lie in them.
+#
+# pcap: draft-ietf-opsawg-pcap (file header section 4, packet record section 5), and the older variants of its magic number.
+# pcapng: draft-ietf-opsawg-pcapng (blocks section 3, Section Header 4.1, Interface Description 4.2,
+# Enhanced Packet 4.3, Simple Packet 4.4, the obsolete Packet Block appendix A).
+#
+# A record that cannot be right is a fault, not the end: the parser looks for the next place where records chain on
+# for longer than any packet could imitate them, and goes on there. The same search finds the first record
+# of a byte range (`chain_start`).
+from libc.stdint cimport INT64_MAX
+
+from wirefmt.spec.captures import FORMATS as CAPTURE_FORMATS
+
+cdef enum:
+    MAX_RECORD = 262144             # octets of one packet: libpcap's largest snapshot length
+    MAX_BLOCK = MAX_RECORD + 65536  # of a pcapng block that is read; options may follow the packet
+    MAX_SKIPPED_BLOCK = 16777216    # of a pcapng block of another type; it is passed over as it comes
+    MAX_INTERFACES = 65536          # of a pcapng section
+    MAX_FAULTS = 1000               # of one file that are reported; the rest are passed over in silence
+    CHAIN_SURVIVES = 255            # a chain that goes on behind the octets looked at
+    CHAIN_AT_END = 3                # at a file's end: two records, or three of which the last is cut
+    CHAIN_WINDOW = 2 * MAX_BLOCK    # octets looked at together when searching for records
+    LONG_HEADER = 24                # octets of Kuznetzov's record header; others have 16
+    PCAP_MAX_NEED = 1048576         # next_record never waits for more than this: see CHAIN_WINDOW
+    FORMAT_WINDOW = 4096            # octets looked at to say what a file is that is not read
+    FORMATS_MAX = 64                # rows of wirefmt/spec/captures.py
+
+cdef enum Read:
+    READ_RECORD = 0
+    READ_NEED = 1
+    READ_FAULT = 2
+    READ_END = 3
+
+cdef enum CaptureReason:
+    CAPTURE_OK = 0
+    CAPTURE_NOT_A_CAPTURE
+    CAPTURE_EMPTY
+    CAPTURE_CUT_HEADER
+    CAPTURE_CUT_RECORD
+    CAPTURE_BAD_RECORD
+    CAPTURE_ZEROS
+    CAPTURE_BLOCK_LENGTH
+    CAPTURE_BLOCK_TRAILER
+    CAPTURE_BAD_BYTE_ORDER
+    CAPTURE_BAD_VERSION
+    CAPTURE_BAD_INTERFACE
+    CAPTURE_BAD_PACKET_BLOCK
+    CAPTURE_TOO_MANY_INTERFACES
+    CAPTURE_FORMAT              # and on: a format that is not read, by row of wirefmt/spec/captures.py
+
+cdef struct PacketRecord:
+    int64_t ts_ns               # since 1970; 0 where the file does not say
+    int64_t frame_no            # from 1
+    const uint8_t* data
+    uint32_t captured_size
+    uint32_t original_size
+    uint16_t link_type
+
+cdef struct CaptureFault:
+    int reason                  # a CaptureReason
+    int64_t offset              # in the file
+    int64_t frame_no            # frames read before it
+
+cdef struct Interface:          # pcapng: what its packets need to know
+    int64_t offset_ns           # if_tsoffset
+    uint64_t multiply           # time units to nanoseconds; 0: divide instead
+    uint64_t divide             # 0: binary resolution, `shift`
+    uint32_t snap_length
+    uint16_t link_type
+    uint8_t shift
+
+# A section's blocks, by type (pcapng section 11.1); all other types are passed over
+cdef enum:
+    BLOCK_INTERFACE = 1
+    BLOCK_PACKET = 2
+    BLOCK_SIMPLE_PACKET = 3
+    BLOCK_ENHANCED_PACKET = 6
+    BLOCK_SECTION = 0x0A0D0D0A
+    BYTE_ORDER_MAGIC = 0x1A2B3C4D
+
+cdef enum Stage:
+    STAGE_MAGIC                 # nothing read yet
+    STAGE_PCAP                  # records of a pcap file
+    STAGE_PCAPNG                # blocks of a pcapng file
+    STAGE_SEARCH                # after a fault: looking for the next records
+    STAGE_END
+
+
+cdef inline const char* capture_fault_text(int reason) noexcept nogil:
+    if reason == CAPTURE_NOT_A_CAPTURE:
+        return b"not a packet capture: unknown magic number"
+    if reason == CAPTURE_EMPTY:
+        return b"empty file"
+    if reason == CAPTURE_CUT_HEADER:
+        return b"file ends inside its header"
+    if reason == CAPTURE_CUT_RECORD:
+        return b"file ends inside a record"
+    if reason == CAPTURE_BAD_RECORD:
+        return b"implausible record header"
+    if reason == CAPTURE_ZEROS:
+        return b"zeros where a record should be"
+    if reason == CAPTURE_BLOCK_LENGTH:
+        return b"implausible block length"
+    if reason == CAPTURE_BLOCK_TRAILER:
+        return b"block length at its end differs from the one at its start"
+    if reason == CAPTURE_BAD_BYTE_ORDER:
+        return b"unknown byte-order magic"
+    if reason == CAPTURE_BAD_VERSION:
+        return b"unknown version of the file format"
+    if reason == CAPTURE_BAD_INTERFACE:
+        return b"packet of an interface that was not described"
+    if reason == CAPTURE_BAD_PACKET_BLOCK:
+        return b"packet does not fit in its block"
+    if reason == CAPTURE_TOO_MANY_INTERFACES:
+        return b"too many interfaces"
+    if CAPTURE_FORMAT <= reason < CAPTURE_FORMAT + format_count:
+        return formats[reason - CAPTURE_FORMAT].text
+    return b"?"
+
+
+# ------------------------------------------------------------------------------------------------ formats that are not read
+
+ctypedef bint (*Heuristic)(const uint8_t* p, size_t n, bint last) noexcept nogil
+
+cdef struct UnreadFormat:
+    const char* magic
+    size_t size
+    int at                      # -1: anywhere in the first 64 octets
+    const char* text
+    Heuristic looks_like        # NULL: the magic decides
+
+cdef UnreadFormat[FORMATS_MAX] formats
+cdef int format_count = 0
+
+
+cdef bint looks_like_erf(const uint8_t* p, size_t n, bint last) noexcept nogil:
+    """Endace ERF: time (8, little-endian, seconds in the upper half), type (1), flags (1), record length (2), lost (2),
+    wire length (2). Two records at least, a day apart at most, or one that is the whole file."""
+    cdef size_t at = 0
+    cdef size_t size
+    cdef uint32_t seconds, before = 0
+    cdef int count = 0
+    while n - at >= 16:
+        seconds = load_u32_as(p + at + 4, False)
+        size = load_u16(p + at + 10)
+        if not 1 <= p[at + 8] & 0x7F <= 48 or size < 16:
+            return False
+        if count and (seconds - before + 86400) > 2 * 86400:     # wraps: far apart either way
+            return False
+        before = seconds
+        count += 1
+        if size > n - at:
+            break
+        at += size
+    return count >= 2 or (last and count == 1 and at == n)
+
+
+cdef bint looks_like_time(const uint8_t* p, size_t year) noexcept nogil:
+    """CommView's: year (2, little-endian), month, day, hours, minutes, seconds."""
+    return (1995 <= load_u16_as(p + year, False) < 2100 and 1 <= p[year + 2] <= 12 and 1 <= p[year + 3] <= 31
+            and p[year + 4] < 24 and p[year + 5] < 60 and p[year + 6] < 61)
+
+
+cdef bint looks_like_commview(const uint8_t* p, size_t n, bint last) noexcept nogil:
+    """NCF: length (2), length in the source (2), version 0 (1), a time behind an octet."""
+    return n >= 24 and load_u16(p) == load_u16(p + 2) != 0 and p[4] == 0 and looks_like_time(p, 5)
+
+
+cdef bint looks_like_commview_x(const uint8_t* p, size_t n, bint last) noexcept nogil:
+    """NCFX: length (4), then a time."""
+    return n >= 24 and 0 < load_u32_as(p, False) <= MAX_RECORD and looks_like_time(p, 4)
+
+
+cdef tuple HEURISTICS = ("an Endace ERF capture", "a CommView capture", "a CommView capture (.ncfx)")
+cdef list format_octets = []    # keeps the octets of `formats` alive
+
+
+cdef int set_formats() except -1:
+    cdef UnreadFormat* f
+    cdef bytes text
+    cdef Heuristic[3] functions = [looks_like_erf, looks_like_commview, looks_like_commview_x]
+    global format_count
+    if len(CAPTURE_FORMATS) > FORMATS_MAX:
+        raise ImportError("wirefmt.spec.captures has more rows than the core has room for")
+    for row in CAPTURE_FORMATS:
+        f = &formats[format_count]
+        text = f"this is {row.name}; {row.remedy}".encode("ascii")
+        format_octets.append((row.magic, text))
+        f.magic = PyBytes_AS_STRING(row.magic)
+        f.size = len(row.magic)
+        f.at = row.at
+        f.text = PyBytes_AS_STRING(text)
+        f.looks_like = functions[HEURISTICS.index(row.name)] if not row.magic else NULL
+        format_count += 1
+
+set_formats()
+
+
+cdef int unread_format(const uint8_t* p, size_t n, bint last) noexcept nogil:
+    """The CaptureReason of a file that begins with these octets: its format, or CAPTURE_NOT_A_CAPTURE."""
+    cdef const UnreadFormat* f
+    cdef size_t at, end
+    cdef int i
+    for i in range(format_count):
+        f = &formats[i]
+        if f.looks_like != NULL:
+            if f.looks_like(p, n, last):
+                return CAPTURE_FORMAT + i
+            continue
+        at = <size_t>(f.at if f.at > 0 else 0)
+        end = 64 if f.at < 0 else at + 1
+        while at < end and at + f.size <= n:
+            if memcmp(p + at, f.magic, f.size) == 0:
+                return CAPTURE_FORMAT + i
+            at += 1
+    return CAPTURE_NOT_A_CAPTURE
+
+
+cdef inline uint32_t load_u32_as(const uint8_t* p, bint big) noexcept nogil:
+    """In the byte order of the file; compilers make one load of it."""
+    if big:
+        return load_u32(p)
+    return p[0] | (<uint32_t>p[1] << 8) | (<uint32_t>p[2] << 16) | (<uint32_t>p[3] << 24)
+
+
+cdef inline uint16_t load_u16_as(const uint8_t* p, bint big) noexcept nogil:
+    return load_u16(p) if big else <uint16_t>(p[0] | (<uint32_t>p[1] << 8))
+
+
+cdef inline int64_t saturated(uint64_t seconds, uint64_t rest_ns) noexcept nogil:
+    """Seconds and nanoseconds as nanoseconds; beyond the year 2262: the largest."""
+    if seconds > <uint64_t>9223372035LL:
+        return INT64_MAX
+    return <int64_t>(seconds * 1000000000 + rest_ns)
+
+
+cdef int64_t interface_time(const Interface* i, uint64_t ticks) noexcept nogil:
+    cdef int64_t t
+    cdef uint64_t rest
+    if i.multiply:
+        t = INT64_MAX if ticks > <uint64_t>INT64_MAX / i.multiply else <int64_t>(ticks * i.multiply)
+    elif i.divide:
+        t = <int64_t>(ticks / i.divide)
+    else:                       # binary: 2**-shift seconds
+        rest = ticks if i.shift >= 64 else ticks & ((<uint64_t>1 << i.shift) - 1)
+        if i.shift > 32:
+            rest = 0 if i.shift - 32 >= 64 else rest >> (i.shift - 32)
+            rest = (rest * 1000000000) >> 32
+        else:
+            rest = (rest * 1000000000) >> i.shift
+        t = saturated(0 if i.shift >= 64 else ticks >> i.shift, rest)
+    if i.offset_ns > 0 and t > INT64_MAX - i.offset_ns:
+        return INT64_MAX
+    return t + i.offset_ns
+
+
+cdef void set_resolution(Interface* i, uint8_t tsresol) noexcept nogil:
+    """if_tsresol, section 4.2: 10**-n, or 2**-n when the top bit is set."""
+    cdef int n
+    cdef int k
+    i.multiply = i.divide = 0
+    i.shift = 0
+    if tsresol & 0x80:
+        i.shift = tsresol & 0x7F
+        return
+    n = tsresol
+    if n <= 9:
+        i.multiply = 1
+        for k in range(9 - n):
+            i.multiply *= 10
+    elif n <= 28:
+        i.divide = 1
+        for k in range(n - 9):
+            i.divide *= 10
+    else:
+        i.shift = 127               # all that 64 bits can count is less than a nanosecond
+
+
+cdef struct ChainRule:          # what a plausible record looks like
+    bint blocks                 # pcapng
+    bint big
+    bint swapped_lengths        # pcap before version 2.3
+    uint8_t header_size         # pcap: of a record
+    uint32_t fraction_limit     # pcap: units in a second
+
+
+cdef inline size_t chain_next(const ChainRule* c, const uint8_t* p, size_t n) noexcept nogil:
+    """Octets of the plausible record at `p`, of which `n` octets are there (a header's worth at least); 0: there is none.
+
+    Stricter than reading is: a place to resume must look right in every field.
+    """
+    cdef uint32_t kind, size, captured, original
+    if c.blocks:
+        kind = load_u32_as(p, c.big)
+        size = load_u32_as(p + 4, c.big)
+        if kind == BLOCK_SECTION:           # may change the byte order
+            if load_u32(p + 8) == BYTE_ORDER_MAGIC:
+                size = load_u32(p + 4)
+            elif load_u32_as(p + 8, False) == BYTE_ORDER_MAGIC:
+                size = load_u32_as(p + 4, False)
+            else:
+                return 0
+        elif kind == 0 or (kind > 0xFF and not kind & 0x80000000U and kind != 0xBAD and kind != 0x40000BAD):
+            return 0
+        if size < 12 or size & 3 or size > MAX_BLOCK:
+            return 0
+        if size <= n and memcmp(p + 4, p + size - 4, 4) != 0:
+            return 0
+        return size
+    captured = load_u32_as(p + 8, c.big)
+    original = load_u32_as(p + 12, c.big)
+    if c.swapped_lengths:
+        size = captured
+        captured = original
+        original = size
+    if (captured == 0 or captured > MAX_RECORD or captured > original or original > 0x1000000
+            or load_u32_as(p + 4, c.big) >= c.fraction_limit):
+        return 0
+    return c.header_size + captured
+
+
+cdef int64_t chain_start(const ChainRule* c, const uint8_t* p, size_t n, bint last, uint8_t* alive, int64_t base) noexcept nogil:
+    """Where the first true record of `p[:n]` begins, or -1.
+
+    A record is true if the records after it chain on over more octets than one packet can have: octets inside a packet
+    that look like records chain on only to the packet's end. `last`: the file ends at `p + n`, where the chain may end too.
+    `alive` has room for `n` octets; `base` is the file offset of `p`: pcapng blocks lie on multiples of four.
+
+    Linear: from the end to the start, one octet for each offset says how long the chain from there is.
+    """
+    cdef size_t least = 12 if c.blocks else c.header_size
+    cdef size_t step, at, following, span
+    cdef int64_t found = -1
+    if n < least:
+        return -1
+    span = MAX_BLOCK if c.blocks else MAX_RECORD + c.header_size
+    at = n
+    while at > 0:
+        at -= 1
+        alive[at] = 0
+        if n - at < least or (c.blocks and (base + <int64_t>at) & 3):
+            continue
+        step = chain_next(c, p + at, n - at)
+        if step == 0:
+            continue
+        following = at + step       # both below 2**32: cannot wrap
+        if following < n and n - following >= least:
+            alive[at] = alive[following] + (0 < alive[following] < CHAIN_SURVIVES)
+        elif not last:
+            alive[at] = CHAIN_SURVIVES
+        else:                           # a record that ends with the file says more than one that is cut
+            alive[at] = 2 if following == n else 1
+        if alive[at] >= CHAIN_AT_END if last else alive[at] == CHAIN_SURVIVES and n - at > span:
+            found = <int64_t>at
+    return found
+
+
+cdef class PcapFile:
+    """Parser of one capture file, or of a range of one. C only; `PcapReader` is its Python face."""
+    cdef CaptureFault fault
+    cdef int64_t frames             # the number of the last record given
+    cdef int64_t offset             # in the file, of the first octet not used
+    cdef int64_t faults             # also those beyond MAX_FAULTS
+    cdef Interface* interfaces
+    cdef uint32_t interface_count, interface_room
+    cdef ChainRule rule
+    cdef uint64_t skip              # octets of a large block still to pass over
+    cdef uint32_t to_ns             # pcap: nanoseconds in a unit
+    cdef uint16_t link_type         # pcap
+    cdef uint8_t stage
+    cdef bint unsure                # pcap: of the size of record headers
+    cdef bint foreign               # pcapng: in a section of a version that is not known; its blocks are passed over
+    cdef uint8_t* alive             # room of chain_start
+
+    def __cinit__(self):
+        self.begin(0, 1)
+
+    def __dealloc__(self):
+        free(self.interfaces)
+        free(self.alive)
+
+    cdef void begin(self, int64_t offset, int64_t first_frame) noexcept nogil:
+        """A new file begins. For a range of one: feed the octets that say its format first, then call `jump`."""
+        self.stage = STAGE_MAGIC
+        self.offset = offset
+        self.frames = first_frame - 1
+        self.faults = 0
+        self.interface_count = 0
+        self.skip = 0
+        self.unsure = self.foreign = False
+        memset(&self.fault, 0, sizeof(CaptureFault))
+
+    cdef void jump(self, int64_t offset, int64_t first_frame) noexcept nogil:
+        """What follows lies at `offset`; the file's format stays as read."""
+        self.offset = offset
+        self.frames = first_frame - 1
+
+    cdef int next_record(self, const uint8_t* p, size_t n, bint last, size_t* used, PacketRecord* out) noexcept nogil:
+        """The next record of `p[:n]`: a Read. `last`: nothing follows `p[:n]`. `used`: octets that are done with."""
+        cdef size_t at = 0
+        cdef size_t step
+        cdef int answer
+        while True:
+            step = 0
+            if self.stage == STAGE_PCAP:
+                answer = self.pcap_record(p + at, n - at, last, &step, out)
+            elif self.stage == STAGE_PCAPNG:
+                answer = self.pcapng_block(p + at, n - at, last, &step, out)
+            elif self.stage == STAGE_SEARCH:
+                answer = self.search(p + at, n - at, last, &step)
+            elif self.stage == STAGE_MAGIC:
+                answer = self.file_header(p + at, n - at, last, &step)
+            else:
+                used[0] = at
+                return READ_END
+            at += step
+            self.offset += <int64_t>step
+            if answer < 0:              # nothing for the caller in that
+                continue
+            if answer == READ_FAULT:
+                self.faults += 1
+                if self.faults > MAX_FAULTS:
+                    continue
+            used[0] = at
+            return answer
+
+    cdef int failed(self, int reason, int stage) noexcept nogil:
+        self.fault.reason = reason
+        self.fault.offset = self.offset
+        self.fault.frame_no = self.frames
+        self.stage = <uint8_t>stage
+        return READ_FAULT
+
+    cdef int file_header(self, const uint8_t* p, size_t n, bint last, size_t* used) noexcept nogil:
+        cdef uint32_t magic
+        cdef bint big
+        if n < 4:
+            if not last:
+                return READ_NEED
+            return self.failed(CAPTURE_EMPTY if n == 0 else CAPTURE_CUT_HEADER, STAGE_END)
+        magic = load_u32(p)
+        if magic == BLOCK_SECTION:
+            self.rule.blocks = True
+            self.stage = STAGE_PCAPNG
+            return -1
+        self.rule.blocks = False
+        for big in (True, False):
+            magic = load_u32_as(p, big)
+            self.rule.big = big
+            if magic == 0xA1B2C3D4U:                             # microseconds
+                self.unsure = True
+                return self.pcap_header(p, n, last, used, 1000, 16, 24)
+            if magic == 0xA1B23C4DU:                             # nanoseconds
+                return self.pcap_header(p, n, last, used, 1, 16, 24)
+            if magic == 0xA1B2CD34U:                             # Kuznetzov's: eight more octets a record
+                return self.pcap_header(p, n, last, used, 1000, LONG_HEADER, 24)
+            if magic == 0x1C0001AC or magic == 0x1C0001AB:      # IXIA's: nanoseconds, four more octets of header
+                return self.pcap_header(p, n, last, used, 1, 16, 28)
+        if n < FORMAT_WINDOW and not last:
+            return READ_NEED
+        return self.failed(unread_format(p, min(n, <size_t>FORMAT_WINDOW), last and n <= FORMAT_WINDOW), STAGE_END)
+
+    cdef int pcap_header(self, const uint8_t* p, size_t n, bint last, size_t* used,
+                         uint32_t to_ns, uint8_t record_header, size_t size) noexcept nogil:
+        cdef uint16_t major, minor
+        if n < size:
+            return self.failed(CAPTURE_CUT_HEADER, STAGE_END) if last else READ_NEED
+        major = load_u16_as(p + 4, self.rule.big)
+        minor = load_u16_as(p + 6, self.rule.big)
+        if major > 2 and major != 543:                  # 543: some Digital Unix systems
+            return self.failed(CAPTURE_BAD_VERSION, STAGE_END)
+        # time zone, accuracy and snapshot length are not used: the last is often untrue
+        self.link_type = self.narrow_link_type(load_u32_as(p + 20, self.rule.big) & 0x03FFFFFF)
+        self.rule.swapped_lengths = (major == 2 and minor < 3) or major == 543
+        self.rule.header_size = record_header
+        self.rule.fraction_limit = 1000000 if to_ns == 1000 else 1000000000
+        self.to_ns = to_ns
+        self.stage = STAGE_PCAP
+        used[0] = size
+        return -1
+
+    cdef uint16_t narrow_link_type(self, uint32_t link_type) noexcept nogil:
+        return <uint16_t>(link_type if link_type < 0xFFFF else 0xFFFF)
+
+    cdef int pcap_record(self, const uint8_t* p, size_t n, bint last, size_t* used, PacketRecord* out) noexcept nogil:
+        cdef bint big = self.rule.big
+        cdef size_t header = self.rule.header_size
+        cdef uint32_t captured, original, seconds, fraction, other
+        if n < header:
+            if not last:
+                return READ_NEED
+            if n == 0:
+                self.stage = STAGE_END
+                return READ_END
+            used[0] = n
+            return self.failed(CAPTURE_CUT_RECORD, STAGE_END)
+        seconds = load_u32_as(p, big)
+        fraction = load_u32_as(p + 4, big)
+        captured = load_u32_as(p + 8, big)
+        original = load_u32_as(p + 12, big)
+        if self.rule.swapped_lengths:
+            other = captured
+            captured = original
+            original = other
+        if captured > MAX_RECORD:
+            return self.failed(CAPTURE_BAD_RECORD, STAGE_SEARCH)
+        if (captured | original | seconds | fraction) == 0:
+            return self.failed(CAPTURE_ZEROS, STAGE_SEARCH)
+        if captured > original and fraction >= self.rule.fraction_limit:
+            return self.failed(CAPTURE_BAD_RECORD, STAGE_SEARCH)
+        if self.unsure:
+            if not last and n < 2 * LONG_HEADER + captured:
+                return READ_NEED
+            self.unsure = False
+            self.settle_header(p, n, captured)
+            header = self.rule.header_size
+        if n - header < captured or n < header:
+            if not last:
+                return READ_NEED
+            # a damaged length may point past the end of the file, with sound records behind it
+            return self.failed(CAPTURE_CUT_RECORD, STAGE_SEARCH)
+        self.frames += 1
+        out.ts_ns = <int64_t>seconds * 1000000000 + <int64_t>fraction * self.to_ns
+        out.frame_no = self.frames
+        out.data = p + header
+        out.captured_size = captured
+        out.original_size = original
+        out.link_type = self.link_type
+        used[0] = header + captured
+        return READ_RECORD
+
+    cdef void settle_header(self, const uint8_t* p, size_t n, uint32_t captured) noexcept nogil:
+        """The libpcap of Red Hat 6.1 wrote Kuznetzov's records under the common magic number: see where the second
+        record is."""
+        cdef ChainRule long_rule = self.rule
+        cdef size_t short_end = self.rule.header_size + captured
+        cdef size_t long_end = LONG_HEADER + <size_t>captured
+        long_rule.header_size = LONG_HEADER
+        if long_end > n:
+            return
+        if n - short_end >= self.rule.header_size and chain_next(&self.rule, p + short_end, n - short_end):
+            return
+        if n - long_end >= LONG_HEADER and chain_next(&long_rule, p + long_end, n - long_end):
+            self.rule.header_size = LONG_HEADER
+
+    cdef int search(self, const uint8_t* p, size_t n, bint last, size_t* used) noexcept nogil:
+        """Pass over octets until records chain on again. The octet after the fault is the first candidate."""
+        cdef int64_t found
+        cdef size_t window = n if n < CHAIN_WINDOW else CHAIN_WINDOW
+        cdef size_t passed
+        cdef bint at_end = last and n <= CHAIN_WINDOW
+        if n <= CHAIN_WINDOW and not last:      # one octet more than the window: answers must not depend on chunks
+            return READ_NEED
+        if self.alive == NULL:
+            self.alive = <uint8_t*>malloc(CHAIN_WINDOW)
+        if self.alive == NULL or n == 0:
+            used[0] = n
+            self.stage = STAGE_END
+            return -1
+        found = chain_start(&self.rule, p + 1, window - 1, at_end, self.alive, self.offset + 1)
+        if found >= 0:
+            used[0] = 1 + <size_t>found
+            self.stage = STAGE_PCAPNG if self.rule.blocks else STAGE_PCAP
+        elif at_end:
+            used[0] = n
+            self.stage = STAGE_END
+        else:
+            passed = window - MAX_BLOCK - 32       # what lies behind was seen too near the window's end to be judged
+            used[0] = passed
+        return -1
+
+    cdef int pcapng_block(self, const uint8_t* p, size_t n, bint last, size_t* used, PacketRecord* out) noexcept nogil:
+        cdef uint32_t kind, size
+        if self.skip:
+            used[0] = n if n < self.skip else <size_t>self.skip
+            self.skip -= used[0]
+            if self.skip == 0:
+                return -1
+            return self.failed(CAPTURE_CUT_RECORD, STAGE_END) if last else READ_NEED
+        if n < 12:
+            if not last:
+                return READ_NEED
+            if n == 0:
+                self.stage = STAGE_END
+                return READ_END
+            used[0] = n
+            return self.failed(CAPTURE_CUT_RECORD, STAGE_END)
+        kind = load_u32_as(p, self.rule.big)
+        if kind == BLOCK_SECTION:
+            if load_u32(p + 8) == BYTE_ORDER_MAGIC:
+                self.rule.big = True
+            elif load_u32_as(p + 8, False) == BYTE_ORDER_MAGIC:
+                self.rule.big = False
+            else:
+                return self.failed(CAPTURE_BAD_BYTE_ORDER, STAGE_SEARCH)
+        size = load_u32_as(p + 4, self.rule.big)
+        if size < 12 or size & 3 or size > MAX_SKIPPED_BLOCK:
+            return self.failed(CAPTURE_BLOCK_LENGTH, STAGE_SEARCH)
+        if size > MAX_BLOCK:
+            if kind == BLOCK_SECTION or kind <= BLOCK_ENHANCED_PACKET:
+                return self.failed(CAPTURE_BLOCK_LENGTH, STAGE_SEARCH)
+            self.skip = size
+            return -1
+        if n < size:
+            return self.failed(CAPTURE_CUT_RECORD, STAGE_SEARCH) if last else READ_NEED
+        if load_u32_as(p + size - 4, self.rule.big) != size:
+            return self.failed(CAPTURE_BLOCK_TRAILER, STAGE_SEARCH)
+        return self.whole_block(kind, p + 8, size - 12, used, size, out)
+
+    cdef int whole_block(self, uint32_t kind, const uint8_t* body, size_t n, size_t* used, size_t size,
+                         PacketRecord* out) noexcept nogil:
+        """A block whose lengths agree. A fault within it leaves the place of the next block known."""
+        cdef int reason = CAPTURE_OK
+        cdef uint32_t interface
+        used[0] = size
+        if self.foreign and kind != BLOCK_SECTION:
+            return -1
+        if kind == BLOCK_ENHANCED_PACKET or kind == BLOCK_PACKET:
+            if n < 20:
+                return self.failed(CAPTURE_BAD_PACKET_BLOCK, STAGE_PCAPNG)
+            if kind == BLOCK_ENHANCED_PACKET:
+                interface = load_u32_as(body, self.rule.big)
+            else:
+                interface = load_u16_as(body, self.rule.big)        # drops count follows
+            reason = self.packet(body + 20, n - 20, interface, load_u32_as(body + 12, self.rule.big),
+                                 load_u32_as(body + 16, self.rule.big), out)
+            if reason == CAPTURE_OK:
+                out.ts_ns = interface_time(
+                    &self.interfaces[interface],
+                    (<uint64_t>load_u32_as(body + 4, self.rule.big) << 32) | load_u32_as(body + 8, self.rule.big))
+                return READ_RECORD
+        elif kind == BLOCK_SIMPLE_PACKET:
+            reason = self.simple_packet(body, n, out)
+            if reason == CAPTURE_OK:
+                return READ_RECORD
+        elif kind == BLOCK_INTERFACE:
+            reason = self.interface_description(body, n)
+        elif kind == BLOCK_SECTION:
+            # section length and options are not used
+            self.interface_count = 0
+            self.foreign = n < 16 or load_u16_as(body + 4, self.rule.big) != 1
+            if self.foreign:
+                reason = CAPTURE_BAD_VERSION
+        return self.failed(reason, STAGE_PCAPNG) if reason else -1
+
+    cdef int packet(self, const uint8_t* data, size_t room, uint32_t interface, uint32_t captured, uint32_t original,
+                    PacketRecord* out) noexcept nogil:
+        if interface >= self.interface_count:
+            return CAPTURE_BAD_INTERFACE
+        if captured > room or captured > MAX_RECORD:
+            return CAPTURE_BAD_PACKET_BLOCK
+        self.frames += 1
+        out.frame_no = self.frames
+        out.data = data
+        out.captured_size = captured
+        out.original_size = original
+        out.link_type = self.interfaces[interface].link_type
+        return CAPTURE_OK
+
+    cdef int simple_packet(self, const uint8_t* body, size_t n, PacketRecord* out) noexcept nogil:
+        """Section 4.4: interface 0, no time; captured is the least of original, snapshot length and the block's room."""
+        cdef uint32_t original, captured
+        if n < 4:
+            return CAPTURE_BAD_PACKET_BLOCK
+        if self.interface_count == 0:
+            return CAPTURE_BAD_INTERFACE
+        original = captured = load_u32_as(body, self.rule.big)
+        if self.interfaces[0].snap_length and captured > self.interfaces[0].snap_length:
+            captured = self.interfaces[0].snap_length
+        if captured > n - 4:
+            captured = <uint32_t>(n - 4)
+        out.ts_ns = 0
+        return self.packet(body + 4, n - 4, 0, captured, original, out)
+
+    cdef int interface_description(self, const uint8_t* body, size_t n) noexcept nogil:
+        cdef Interface* i
+        cdef Interface* grown
+        cdef uint32_t room
+        cdef uint16_t code, size
+        cdef size_t at = 8
+        cdef int64_t seconds
+        if n < 8:
+            return CAPTURE_BAD_PACKET_BLOCK
+        if self.interface_count == MAX_INTERFACES:
+            return CAPTURE_TOO_MANY_INTERFACES
+        if self.interface_count == self.interface_room:
+            room = self.interface_room * 2 if self.interface_room else 4
+            grown = <Interface*>realloc(self.interfaces, room * sizeof(Interface))
+            if grown == NULL:
+                return CAPTURE_TOO_MANY_INTERFACES
+            self.interfaces = grown
+            self.interface_room = room
+        i = &self.interfaces[self.interface_count]
+        self.interface_count += 1
+        memset(i, 0, sizeof(Interface))
+        i.link_type = load_u16_as(body, self.rule.big)
+        i.snap_length = load_u32_as(body + 4, self.rule.big)
+        set_resolution(i, 6)
+        while n - at >= 4:                      # options, section 3.5
+            code = load_u16_as(body + at, self.rule.big)
+            size = load_u16_as(body + at + 2, self.rule.big)
+            at += 4
+            if code == 0 or size > n - at:
+                break
+            if code == 9 and size >= 1:         # if_tsresol
+                set_resolution(i, body[at])
+            elif code == 14 and size >= 8:      # if_tsoffset, seconds
+                if self.rule.big:
+                    seconds = <int64_t>load_u64(body + at)
+                else:
+                    seconds = <int64_t>((<uint64_t>load_u32_as(body + at + 4, False) << 32)
+                                        | load_u32_as(body + at, False))
+                if seconds > 9223372035LL:
+                    seconds = 9223372035LL
+                elif seconds < -9223372035LL:
+                    seconds = -9223372035LL
+                i.offset_ns = seconds * 1000000000
+            at += (size + 3) & ~3
+            if at > n:
+                break
+        return CAPTURE_OK
+
+
+cdef class RecordFeed:
+    """Chunks of any size over a PcapFile: keeps the partial record between them.
+
+    Records are read in place; only octets of a record that two chunks share are copied.
+    """
+    cdef PcapFile file
+    cdef const uint8_t* chunk
+    cdef size_t size, at            # of the chunk
+    cdef uint8_t* kept              # octets of earlier chunks not yet used, then some of this chunk
+    cdef size_t kept_size, kept_room, kept_at
+    cdef size_t borrowed            # of kept: octets that are also chunk[:borrowed]
+    cdef bint last
+
+    def __cinit__(self):
+        self.file = PcapFile.__new__(PcapFile)
+
+    def __dealloc__(self):
+        free(self.kept)
+
+    cdef void begin(self, int64_t offset, int64_t first_frame) noexcept nogil:
+        self.file.begin(offset, first_frame)
+        self.kept_size = self.kept_at = self.borrowed = self.size = self.at = 0
+        self.last = False
+
+    cdef void give(self, const uint8_t* p, size_t n, bint last) noexcept nogil:
+        """The next chunk; it must stay in place until `next` answered READ_NEED or READ_END."""
+        self.chunk = p
+        self.size = n
+        self.at = 0
+        self.borrowed = 0
+        self.last = last
+
+    cdef int next(self, PacketRecord* out) noexcept nogil:
+        """A Read, as PcapFile.next_record; -1: out of memory."""
+        cdef size_t used, take
+        cdef int answer
+        while self.kept_size:
+            answer = self.file.next_record(self.kept + self.kept_at, self.kept_size - self.kept_at,
+                                           self.last and self.borrowed == self.size, &used, out)
+            self.kept_at += used
+            if self.kept_at >= self.kept_size - self.borrowed:
+                # the octets of earlier chunks are used up: on in the chunk itself
+                self.at = self.kept_at - (self.kept_size - self.borrowed)
+                self.kept_size = self.kept_at = self.borrowed = 0
+                if answer == READ_NEED:
+                    break
+                return answer
+            if answer != READ_NEED:
+                return answer
+            if self.borrowed == self.size:
+                self.at = self.size
+                return READ_NEED
+            take = self.size - self.borrowed
+            if take > 65536:
+                take = 65536
+            if not self.keep(self.chunk + self.borrowed, take):
+                return -1
+            self.borrowed += take
+        answer = self.file.next_record(self.chunk + self.at, self.size - self.at, self.last, &used, out)
+        self.at += used
+        if answer == READ_NEED and self.at < self.size:
+            if not self.keep(self.chunk + self.at, self.size - self.at):
+                return -1
+            self.at = self.size
+            self.borrowed = 0
+        return answer
+
+    cdef bint keep(self, const uint8_t* p, size_t n) noexcept nogil:
+        cdef uint8_t* grown
+        cdef size_t room
+        if self.kept_at:
+            memmove(self.kept, self.kept + self.kept_at, self.kept_size - self.kept_at)
+            self.kept_size -= self.kept_at
+            self.kept_at = 0
+        if n > self.kept_room - self.kept_size:
+            room = 2 * (self.kept_size + n)
+            grown = <uint8_t*>realloc(self.kept, room)
+            if grown == NULL:
+                return False
+            self.kept = grown
+            self.kept_room = room
+        memcpy(self.kept + self.kept_size, p, n)
+        self.kept_size += n
+        return True
+
+
+cdef class PcapReader:
+    """Packets of one capture file, whatever they hold: pcap and pcapng, fed in chunks of any size.
+
+    Each packet is a tuple (frame_no, ts_ns, link_type, original_size, octets). `faults` lists what could not be read, as
+    (offset in the file, reason). For whole files use wirefmt.capture.read; this is for looking at packets.
+    """
+    cdef RecordFeed records
+    cdef readonly list faults
+    cdef bint busy
+
+    def __init__(self):
+        self.records = RecordFeed.__new__(RecordFeed)
+        self.records.begin(0, 1)
+        self.faults = []
+
+    def feed(self, chunk):
+        """The packets that are whole with these octets, any contiguous buffer."""
+        cdef Input octets = take_input(chunk)
+        return self.read(octets.at, <size_t>octets.size, False)
+
+    def close(self):
+        """The file is over: packets that only its end made sure of."""
+        cdef uint8_t nothing = 0
+        return self.read(&nothing, 0, True)
+
+    cdef list read(self, const uint8_t* p, size_t n, bint last):
+        cdef list found = []
+        begin_call(&self.busy)
+        try:
+            self.read_all(p, n, last, found)
+        finally:
+            self.busy = False
+        return found
+
+    cdef int read_all(self, const uint8_t* p, size_t n, bint last, list found) except -1:
+        cdef PacketRecord r
+        cdef CaptureFault* f = &self.records.file.fault
+        cdef int answer
+        self.records.give(p, n, last)
+        while True:
+            answer = self.records.next(&r)
+            if answer == READ_RECORD:
+                found.append((r.frame_no, r.ts_ns, r.link_type, r.original_size, r.data[:r.captured_size]))
+            elif answer == READ_FAULT:
+                self.faults.append((f.offset, (<bytes>capture_fault_text(f.reason)).decode("ascii")))
+            elif answer < 0:
+                raise MemoryError("no memory for a record between two chunks")
+            else:
+                return 0

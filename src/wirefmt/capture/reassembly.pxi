@@ -1,0 +1,1094 @@
+# TCP stream reassembly: segments in; the octets of each direction in order, holes and ends out.
+# RFC 9293 (TCP), RFC 7413 (data in a SYN), RFC 1122 4.2.3.6 (keep-alives).
+# Knows no protocol and no column: who wants the octets inherits Reassembler and overrides its events.
+#
+# Every rule looks at the packets of one flow alone, so that flows can be dealt out to tasks in any way. The exceptions
+# are the two global limits, max_flows and max_buffered; what they cost is counted.
+#
+# - A flow is two (address, port) ends and a realm. It begins with a SYN or with payload; other packets open none.
+# - The first copy of an octet counts: retransmissions, overlaps, keep-alives and the second copy of a packet seen at
+#   two taps are trimmed away. A cut packet (snapshot length) leaves a hole of known size at once.
+# - A stream whose SYN was not captured begins with the first octet before which the other side is known to have all: an
+#   acknowledgement says so. Until there is one, octets are stored and put in order, for REORDER_PACKETS packets of the flow
+#   or REORDER_NS. What comes even later from before that beginning is handed on as a stretch of its own (on_front).
+# - Octets in order are handed on where they lie in the packet. Only octets that came before their turn are stored.
+# - A hole is given up when the other side acknowledged what lies behind it and REORDER_PACKETS packets of the flow or
+#   REORDER_NS went by since (captures may show an acknowledgement before its data), after HOLE_NS without an
+#   acknowledgement, when max_out_of_order or MAX_PIECES is passed, or when the flow ends.
+# - Another connection on the same ends begins with a SYN of another initial sequence number (or of the same, a second
+#   after the end), with packets whose sequence and acknowledgement numbers are both further off than WINDOW, LINGER_NS
+#   after both sides ended (FIN) or one reset (RST), and after idle_ns without a packet.
+#
+# Memory: `buffered` counts all that flows make us remember, here and in the consumer: a Flow, its stored pieces with what
+# describes them, and whatever the consumer counts to it. Where it passes max_buffered, whoever stores octets gives up
+# first (`store` its gap); if it is still passed when the packet is done, the flows longest silent end (`relieve`).
+from wirefmt._core.octets cimport BLOCK_OCTETS
+
+cdef enum:
+    WINDOW = 1 << 26            # octets: no TCP window in use is larger
+    MAX_PIECES = 1024           # stored pieces a direction
+    FRONTS = 8                  # stretches from before the beginning of a stream
+    REORDER_PACKETS = 32
+    SWEEP = 4                   # idle flows looked at per packet
+    PIECES_KEPT = 8             # room for pieces that a direction keeps when none is stored
+    FLOWS_SPARE = 1024          # freed flows that are kept for the next ones
+
+cdef int64_t SECOND = 1000000000
+cdef int64_t REORDER_NS = SECOND
+cdef int64_t HOLE_NS = 30 * SECOND
+cdef int64_t LINGER_NS = 240 * SECOND       # RFC 9293 3.4.2: twice the maximum segment lifetime
+cdef int64_t SWEEP_NS = 60 * SECOND         # packets may be this much out of order in time before a sweep is visible
+
+cdef enum Why:                  # why a hole was given up, or why a stream ended
+    WHY_LOST = 0                # acknowledged by the receiver, never captured
+    WHY_CUT                     # cut by the snapshot length
+    WHY_TIMEOUT                 # nothing filled it in time
+    WHY_LIMIT                   # max_out_of_order, max_buffered or max_flows
+    WHY_FIN                     # this side said FIN
+    WHY_RESET
+    WHY_REPLACED                # another connection on the same ends
+    WHY_IDLE
+    WHY_CAPTURE_END
+
+
+cdef struct Mark:               # the packet that brought an octet
+    int64_t ts_ns
+    int64_t frame_no
+    int32_t capture             # number of the capture file
+    bint push                   # PSH: its sender had no more to send for now
+
+
+cdef struct Piece:              # octets that came before their turn
+    int64_t at                  # stream offset of the first
+    uint32_t size               # octets of the stream: kept + cut
+    uint32_t kept
+    uint8_t* octets
+    Mark mark
+
+
+cdef struct Fronts:             # stretches before offset 0 that were handed on
+    int count
+    int64_t[FRONTS] begin
+    int64_t[FRONTS] end
+
+
+cdef struct Stream:             # what one end of a flow sends; offsets count from the first octet after the SYN
+    bint started                # `next_seq` is known
+    bint syn                    # by a SYN: offset 0 is the first octet of the stream
+    bint anchored               # by a SYN or by the other side's acknowledgement of one
+    bint undecided              # where it begins: nothing was handed on, offsets count from its first packet
+    bint ended
+    bint has_ack
+    uint32_t isn
+    uint32_t next_seq
+    uint32_t ack                # the last one this end sent
+    int64_t next                # offset of the next octet to hand on
+    int64_t fin                 # offset of the FIN; -1: none seen
+    int64_t acked               # by the other end, highest offset
+    int64_t hole_ns             # time of the first piece behind the present hole
+    int64_t acked_at            # flow.packets when the hole was seen acknowledged, 0: not; while undecided: at the start
+    int64_t acked_ns, acked_to
+    Fronts* fronts              # NULL: none
+    int64_t stored              # octets in pieces
+    Piece* pieces               # disjoint, in order: pieces[first] ... pieces[first + count - 1]
+    int first, count, room
+
+
+cdef struct Flow:
+    uint64_t hash               # segment_table_hash
+    int64_t flow_id             # positive; from the ends and the first packet's time
+    uint8_t ip_version
+    int8_t client               # which end; -1: not known
+    bint closed                 # FIN from both ends, or RST
+    bint reset
+    bint ignored                # the consumer wants no octets of it
+    uint8_t address[2][16]
+    uint16_t port[2]
+    uint32_t realm
+    int64_t packets
+    int64_t last_ns
+    Mark last
+    Stream streams[2]
+    Flow* older                 # list by last packet, one for open flows and one for closed ones
+    Flow* newer
+    void* state                 # the consumer's
+
+
+cdef struct Slot:
+    uint64_t hash
+    Flow* flow                  # NULL: empty
+
+
+cdef struct FlowList:
+    Flow* oldest
+    Flow* newest
+
+
+cdef struct ReassemblyCounts:
+    int64_t flows, segments, octets
+    int64_t without_flow        # segments that neither belong to a flow nor open one
+    int64_t retransmitted       # segments that brought nothing new
+    int64_t overlapping         # segments trimmed at the front
+    int64_t out_of_order        # segments stored
+    int64_t gaps, gap_octets
+    int64_t late_starts         # streams that began before the capture
+    int64_t early               # segments from before the beginning of such a stream
+    int64_t replaced            # connections ended by another one on the same ends
+    int64_t idle                # flows ended by idle_ns
+    int64_t flows_evicted       # max_flows, max_buffered
+    int64_t equal_hashes        # flows whose flow hash, not their ends, is that of the flow opened before
+    int64_t probes              # slots of other flows that were passed over in the table
+    int64_t limited             # holes given up for max_out_of_order, MAX_PIECES or max_buffered
+    int64_t most_buffered       # behind any packet, before flows were ended for it
+    int64_t no_memory
+    # payload octets that were captured and not handed on
+    int64_t retransmitted_octets        # that were there before
+    int64_t outside_octets      # behind a FIN, in a RST, of keep-alives, in segments without a flow
+
+
+cdef inline int32_t seq_diff(uint32_t a, uint32_t b) noexcept nogil:
+    """a - b on the circle of sequence numbers, RFC 9293 3.4."""
+    return <int32_t>(a - b)
+
+
+cdef inline bint beyond_window(int32_t difference) noexcept nogil:
+    return difference > WINDOW or difference < -WINDOW
+
+
+cdef inline uint64_t mix64(uint64_t h) noexcept nogil:
+    h ^= h >> 33
+    h *= <uint64_t>0xFF51AFD7ED558CCD
+    h ^= h >> 33
+    h *= <uint64_t>0xC4CEB9FE1A85EC53
+    return h ^ (h >> 33)
+
+
+cdef inline bint has_all_before(const Stream* receiver, uint32_t seq) noexcept nogil:
+    """Has this end acknowledged every octet before `seq` of the other one?"""
+    cdef int32_t d = seq_diff(receiver.ack, seq)
+    return receiver.has_ack and 0 <= d <= WINDOW
+
+
+cdef bint add_front(Fronts* fronts, int64_t at, int64_t n) noexcept nogil:
+    """False: there is no room for one more."""
+    cdef int i
+    for i in range(fronts.count):
+        if fronts.begin[i] == at + n:
+            fronts.begin[i] = at
+            return True
+        if fronts.end[i] == at:
+            fronts.end[i] = at + n
+            return True
+    if fronts.count == FRONTS:
+        return False
+    fronts.begin[fronts.count] = at
+    fronts.end[fronts.count] = at + n
+    fronts.count += 1
+    return True
+
+
+cdef inline int64_t flow_octets() noexcept nogil:
+    """Memory of a flow, with its part of a table that has just grown."""
+    return <int64_t>(sizeof(Flow) + BLOCK_OCTETS + 4 * sizeof(Slot))
+
+
+cdef inline int64_t piece_octets(const Piece* piece) noexcept nogil:
+    """Memory of a stored piece, apart from the array it is in."""
+    return <int64_t>piece.kept + BLOCK_OCTETS if piece.kept else 0
+
+
+cdef inline bint later(const Mark* a, const Mark* b) noexcept nogil:
+    return a.capture > b.capture or (a.capture == b.capture and a.frame_no > b.frame_no)
+
+
+cdef inline int sender_of(const Flow* f, const Segment* s) noexcept nogil:
+    """Which end of `f` sent `s`; -1: it is not of this flow."""
+    if f.realm != s.realm or f.ip_version != s.ip_version:
+        return -1
+    if (f.port[0] == s.src_port and f.port[1] == s.dst_port
+            and memcmp(f.address[0], s.src, 16) == 0 and memcmp(f.address[1], s.dst, 16) == 0):
+        return 0
+    if (f.port[1] == s.src_port and f.port[0] == s.dst_port
+            and memcmp(f.address[1], s.src, 16) == 0 and memcmp(f.address[0], s.dst, 16) == 0):
+        return 1
+    return -1
+
+
+cdef class Reassembler:
+    """The flow table and the rules. A subclass gets the events; none of them may touch the table."""
+
+    cdef Slot* slots
+    cdef size_t slot_mask, flow_count
+    cdef Flow* current                  # of the last segment: most captures have runs
+    cdef Flow* spare                    # freed flows, linked by `newer`
+    cdef int spare_count
+    cdef FlowList lists[2]              # open, closed
+    cdef int64_t now_ns                 # latest packet time seen
+    cdef ReassemblyCounts counts
+    cdef uint64_t opened_hash           # segment_flow_hash of the flow that was opened last, and its ends
+    cdef uint8_t opened_ends[36]
+    cdef int64_t buffered               # octets of memory that flows take, here and in the consumer
+    cdef size_t max_flows
+    cdef int64_t max_buffered, max_out_of_order, idle_ns
+
+    def __cinit__(self, *args, **kwargs):
+        self.slot_mask = 1023
+        self.slots = <Slot*>calloc(self.slot_mask + 1, sizeof(Slot))
+        if self.slots == NULL:
+            raise MemoryError
+        self.max_flows = 1 << 18
+        self.max_buffered = 256 << 20
+        self.max_out_of_order = 4 << 20
+        self.idle_ns = 3 * 3600 * SECOND
+        self.now_ns = -0x7FFFFFFFFFFFFFFF
+
+    def __dealloc__(self):
+        self.drop_flows()
+        free(self.slots)
+        cdef Flow* f = self.spare
+        cdef Flow* following
+        while f != NULL:
+            following = f.newer
+            free(f)
+            f = following
+
+    # ---- events -----------------------------------------------------------------------------------------------
+
+    cdef int on_flow(self, Flow* f) noexcept nogil:
+        """A flow begins and no SYN says which end is the client: answer it, or -1."""
+        return -1
+
+    cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """The next `n` octets of what `end` sends. They are the caller's and gone on return."""
+
+    cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        """`n` octets are missing here."""
+
+    cdef void on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """`n` octets at the negative offset `at`: from before the first octet that was handed on."""
+
+    cdef void on_ignored(self, Flow* f, int packets, int64_t n) noexcept nogil:
+        """Packets of a flow that the consumer wants no octets of, and payload octets that were captured of it."""
+
+    cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
+        """`end` sends no more (at most once a stream, and only for streams that started)."""
+
+    cdef bint on_close(self, Flow* f) noexcept nogil:
+        """The flow leaves the table: free f.state. Writes nothing. False: `f` is still needed; `recycle` it later."""
+        return True
+
+    cdef bint is_busy(self) noexcept nogil:
+        """The consumer cannot free a flow at once: none is ended for max_buffered now, but behind the next packet."""
+        return False
+
+    # ---- one segment ------------------------------------------------------------------------------------------
+
+    cdef void segment(self, const Segment* s, const Mark* mark) noexcept nogil:
+        cdef int end
+        cdef uint64_t hash = 0
+        cdef Flow* f = self.current
+        self.counts.segments += 1
+        if mark.ts_ns > self.now_ns:
+            self.now_ns = mark.ts_ns
+            self.sweep()
+            f = self.current
+        end = sender_of(f, s) if f != NULL else -1
+        if end < 0:
+            hash = segment_table_hash(s)
+            f = self.lookup(s, hash, &end)
+        if f != NULL and self.is_another(f, end, s, mark):
+            self.counts.replaced += 1
+            hash = f.hash
+            self.end_flow(f, WHY_REPLACED)
+            f = NULL
+        if f == NULL:
+            if not (s.flags & TCP_SYN or s.size) or s.flags & TCP_RST:
+                self.counts.without_flow += 1
+                self.counts.outside_octets += s.captured
+                return
+            f = self.open_flow(s, hash, mark)
+            if f == NULL:
+                return
+            end = 0
+        self.current = f
+        f.packets += 1
+        f.last = mark[0]
+        if mark.ts_ns > f.last_ns:
+            f.last_ns = mark.ts_ns
+        self.touch(f)
+        self.advance(f, end, s, mark)
+        if self.buffered > self.counts.most_buffered:
+            self.counts.most_buffered = self.buffered
+        if self.buffered > self.max_buffered:
+            self.relieve(f)
+
+    cdef void relieve(self, const Flow* present) noexcept nogil:
+        """End flows, closed ones first and of these the one longest silent, until what is stored is within max_buffered;
+        but never the present one."""
+        cdef Flow* f
+        cdef int i
+        for i in range(1, -1, -1):
+            while self.buffered > self.max_buffered and not self.is_busy():
+                f = self.lists[i].oldest
+                if f == present:
+                    f = f.newer
+                if f == NULL:
+                    break
+                self.counts.flows_evicted += 1
+                self.end_flow(f, WHY_LIMIT)
+
+    cdef inline void advance(self, Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
+        cdef Stream* st = &f.streams[end]
+        cdef Stream* other = &f.streams[1 - end]
+        cdef uint32_t seq = s.seq
+        cdef bint ignored = f.ignored
+        if s.flags & TCP_SYN:
+            self.take_syn(f, end, s)
+            seq += 1                                    # the SYN itself takes one number
+        if s.flags & TCP_ACK and not s.flags & TCP_RST:
+            self.take_ack(f, end, s)
+        if st.undecided or other.undecided:
+            self.settle(f)
+        if f.ignored:
+            self.on_ignored(f, ignored, s.captured)
+            if s.flags & TCP_RST:
+                self.close(f)
+            elif s.flags & TCP_FIN:
+                st.ended = True
+                if other.ended:
+                    self.close(f)
+            return
+        if s.size and not s.flags & TCP_RST:            # what a RST carries is no data, RFC 9293 3.5.3
+            if not st.started:
+                st.started = True
+                st.next_seq = seq
+                self.counts.late_starts += 1
+                if not has_all_before(other, seq):
+                    st.undecided = True
+                    st.acked_at = f.packets
+            self.place(f, end, st.next + seq_diff(seq, st.next_seq), s.payload, s.captured, s.size, mark)
+        else:
+            self.counts.outside_octets += s.captured
+        if s.flags & TCP_FIN and st.started and st.fin < 0:
+            st.fin = st.next + seq_diff(seq + s.size, st.next_seq)
+        if st.count:
+            self.check_hole(f, end)
+        if other.count:
+            self.check_hole(f, 1 - end)
+        if st.fin >= 0:
+            self.check_fin(f, end)
+        if s.flags & TCP_RST and not f.closed and st.started and not beyond_window(seq_diff(s.seq, st.next_seq)):
+            f.reset = True
+            self.close(f)
+
+    cdef inline void check_fin(self, Flow* f, int end) noexcept nogil:
+        """Is the stream there up to its FIN?"""
+        cdef Stream* st = &f.streams[end]
+        if 0 <= st.fin <= st.next and not st.ended and not st.undecided:
+            self.end_stream(f, end, WHY_FIN)
+            if f.streams[1 - end].ended:
+                self.close(f)
+
+    cdef bint is_another(self, Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
+        """Does this segment begin another connection on the ends of `f`?"""
+        cdef Stream* st = &f.streams[end]
+        cdef Stream* other = &f.streams[1 - end]
+        cdef int64_t silence = elapsed_ns(f.last_ns, mark.ts_ns)
+        cdef int32_t d
+        if silence > self.idle_ns or (f.closed and silence > LINGER_NS):
+            return s.size > 0 or s.flags & TCP_SYN
+        if s.flags & TCP_SYN:
+            if st.syn:                                  # sent again, or both sides said FIN and begin anew
+                return st.isn != s.seq or (f.closed and silence > SECOND)
+            if st.started:                              # its SYN, late, or another's?
+                d = seq_diff(st.next_seq - <uint32_t>st.next, s.seq + 1)
+                return d < 0 or d > WINDOW
+            if other.has_ack and not s.flags & TCP_ACK:
+                d = seq_diff(other.ack, s.seq + 1)
+                return d < 0 or d > WINDOW
+            if s.flags & TCP_ACK and other.syn:
+                return beyond_window(seq_diff(s.ack, other.isn + 1))
+            return False
+        if not s.size or not st.started or s.flags & TCP_RST:
+            return False
+        if not beyond_window(seq_diff(s.seq, st.next_seq)):
+            return False
+        return not st.has_ack or not s.flags & TCP_ACK or beyond_window(seq_diff(s.ack, st.ack))
+
+    cdef void take_syn(self, Flow* f, int end, const Segment* s) noexcept nogil:
+        cdef Stream* st = &f.streams[end]
+        cdef Stream* other = &f.streams[1 - end]
+        if st.syn:
+            return                                      # sent again
+        st.syn = True
+        st.isn = s.seq
+        f.client = <int8_t>(1 - end if s.flags & TCP_ACK else end)
+        if not st.started or st.next == 0:              # nothing handed on: count from here
+            self.anchor(f, end, s.seq + 1)
+        if s.flags & TCP_ACK and (not other.started or other.undecided):
+            self.anchor(f, 1 - end, s.ack)              # its SYN was not captured, but it is acknowledged
+
+    cdef void anchor(self, Flow* f, int end, uint32_t seq) noexcept nogil:
+        """The stream begins with `seq`, that is certain."""
+        cdef Stream* st = &f.streams[end]
+        if st.started and st.count and seq_diff(st.next_seq + <uint32_t>st.pieces[st.first].at, seq) < 0:
+            return                                      # octets from before it: it is not
+        self.count_from(f, end, seq)
+        st.started = True
+        st.anchored = True
+        if st.undecided:
+            self.release(f, end)
+
+    cdef void count_from(self, Flow* f, int end, uint32_t seq) noexcept nogil:
+        """Nothing was handed on: offset 0 is `seq`."""
+        cdef Stream* st = &f.streams[end]
+        cdef const Stream* receiver = &f.streams[1 - end]
+        cdef int64_t shift = seq_diff(st.next_seq, seq) if st.started else 0
+        cdef int i
+        for i in range(st.first, st.first + st.count):
+            st.pieces[i].at += shift
+        if st.fin >= 0:
+            st.fin += shift
+        st.next_seq = seq
+        st.acked = seq_diff(receiver.ack, seq) if has_all_before(receiver, seq) else 0
+
+    cdef void settle(self, Flow* f) noexcept nogil:
+        """Streams of which it was not known where they begin: is it now?"""
+        cdef Stream* st
+        cdef int end
+        for end in range(2):
+            st = &f.streams[end]
+            if st.undecided and (
+                    not st.count
+                    or has_all_before(&f.streams[1 - end], st.next_seq + <uint32_t>st.pieces[st.first].at)
+                    or f.packets - st.acked_at >= REORDER_PACKETS
+                    or elapsed_ns(st.hole_ns, f.last_ns) >= REORDER_NS):
+                self.release(f, end)
+
+    cdef void release(self, Flow* f, int end) noexcept nogil:
+        """It begins with what there is of it."""
+        cdef Stream* st = &f.streams[end]
+        cdef Mark mark
+        st.undecided = False
+        st.acked_at = 0
+        if not st.count:
+            return
+        if not st.anchored:
+            self.count_from(f, end, st.next_seq + <uint32_t>st.pieces[st.first].at)
+        mark = st.pieces[st.first].mark
+        self.drain(f, end, &mark, True)
+        self.check_fin(f, end)
+
+    cdef inline void take_ack(self, Flow* f, int end, const Segment* s) noexcept nogil:
+        cdef Stream* st = &f.streams[end]
+        cdef Stream* other = &f.streams[1 - end]
+        cdef int32_t d
+        st.ack = s.ack
+        st.has_ack = True
+        if not other.started:
+            if st.syn and not s.flags & TCP_SYN:        # the SYN-ACK was not captured, but this answers it
+                self.anchor(f, 1 - end, s.ack)
+            return
+        d = seq_diff(s.ack, other.next_seq)
+        if d > 0 and d <= WINDOW and other.next + d > other.acked:
+            other.acked = other.next + d
+
+    # ---- placing octets in their stream -------------------------------------------------------------------------
+
+    cdef void place(self, Flow* f, int end, int64_t at, const uint8_t* p, uint32_t kept, uint32_t size,
+                    const Mark* mark) noexcept nogil:
+        """`size` octets belong at `at`; the first `kept` of them are at `p`, the rest was cut."""
+        cdef Stream* st = &f.streams[end]
+        cdef int64_t behind, n
+        cdef uint32_t k
+        if st.ended:
+            self.counts.retransmitted += 1
+            self.counts.retransmitted_octets += kept
+            return
+        if st.fin >= 0 and at + size > st.fin:
+            if at >= st.fin:
+                self.counts.outside_octets += kept
+                return
+            size = <uint32_t>(st.fin - at)
+            if kept > size:
+                self.counts.outside_octets += kept - size
+                kept = size
+        if st.undecided:
+            self.store(f, end, at, p, kept, size, mark)
+            return
+        behind = st.next - at
+        if behind > 0:
+            if at < 0 and not st.anchored:
+                n = min(<int64_t>kept, -at)
+                self.place_front(f, end, at, p, <size_t>n, mark)
+                p += n
+                at += n
+                kept -= <uint32_t>n
+                size -= <uint32_t>n
+                behind -= n
+                if size == 0:
+                    return
+            if behind >= size:
+                self.counts.retransmitted += 1
+                self.counts.retransmitted_octets += kept
+                return
+            self.counts.overlapping += 1
+        while True:
+            if behind > 0:                              # the first copy counts
+                n = min(<int64_t>kept, behind)
+                self.counts.retransmitted_octets += n
+                if behind >= size:
+                    return
+                p += n
+                kept -= <uint32_t>n
+                size -= <uint32_t>behind
+                at = st.next
+            elif behind < 0:
+                self.counts.out_of_order += 1
+                self.store(f, end, at, p, kept, size, mark)
+                return
+            n = size
+            if st.count and st.pieces[st.first].at - at < n:
+                n = st.pieces[st.first].at - at
+            k = min(kept, <uint32_t>n)
+            self.hand_on(f, end, p, k, <uint32_t>n, mark)
+            p += k
+            kept -= k
+            size -= <uint32_t>n
+            at += n
+            if not st.count:
+                return
+            self.drain(f, end, mark, False)
+            if size == 0:
+                return
+            behind = st.next - at
+
+    cdef void place_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Octets from before the beginning, those of them that were not there yet. The keep-alive of a silent stream
+        repeats one octet: that is none."""
+        cdef Stream* st = &f.streams[end]
+        cdef int64_t k
+        cdef int i
+        self.counts.early += 1
+        if n < 2:
+            self.counts.outside_octets += <int64_t>n
+            return
+        if st.fronts == NULL:
+            st.fronts = <Fronts*>calloc(1, sizeof(Fronts))
+            if st.fronts == NULL:
+                self.counts.no_memory += 1
+                return
+            self.buffered += sizeof(Fronts) + BLOCK_OCTETS
+        while n:
+            k = <int64_t>n
+            for i in range(st.fronts.count):
+                if st.fronts.begin[i] <= at < st.fronts.end[i]:
+                    k = min(<int64_t>n, st.fronts.end[i] - at)
+                    self.counts.retransmitted_octets += k
+                    break
+                if at < st.fronts.begin[i]:
+                    k = min(k, st.fronts.begin[i] - at)
+            else:
+                if add_front(st.fronts, at, k):
+                    self.counts.octets += k
+                    if f.ignored:
+                        self.on_ignored(f, 0, k)
+                    else:
+                        self.on_front(f, end, at, p, <size_t>k, mark)
+                else:
+                    self.counts.outside_octets += k
+            at += k
+            p += k
+            n -= <size_t>k
+
+    cdef inline void hand_on(self, Flow* f, int end, const uint8_t* p, uint32_t kept, uint32_t size,
+                             const Mark* mark) noexcept nogil:
+        cdef Stream* st = &f.streams[end]
+        st.next += kept
+        st.next_seq += kept
+        self.counts.octets += kept
+        if kept and not f.ignored:
+            self.on_octets(f, end, p, kept, mark)
+        elif kept:
+            self.on_ignored(f, 0, kept)
+        if size > kept:
+            self.give_up(f, end, size - kept, WHY_CUT, mark)
+
+    cdef void give_up(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        cdef Stream* st = &f.streams[end]
+        st.next += n
+        st.next_seq += <uint32_t>n
+        st.acked_at = 0
+        self.counts.gaps += 1
+        self.counts.gap_octets += n
+        if not f.ignored:
+            self.on_gap(f, end, n, why, mark)
+
+    cdef void drain(self, Flow* f, int end, const Mark* mark, bint after_gap) noexcept nogil:
+        """Hand on the pieces whose turn has come. A filled hole completes them with the packet that filled it; what
+        follows a hole that was given up is as late as its own latest packet."""
+        cdef Stream* st = &f.streams[end]
+        cdef Mark latest = mark[0]
+        cdef Piece piece
+        while st.count and st.pieces[st.first].at == st.next:
+            piece = st.pieces[st.first]
+            st.first += 1
+            st.count -= 1
+            st.stored -= piece.kept
+            self.buffered -= piece_octets(&piece)
+            if after_gap and later(&piece.mark, &latest):
+                latest = piece.mark
+            self.hand_on(f, end, piece.octets, piece.kept, piece.size, &latest)
+            free(piece.octets)
+        st.acked_at = 0
+        if st.count:
+            st.hole_ns = f.last_ns
+        elif st.room > PIECES_KEPT:
+            self.free_pieces(st)
+        else:
+            st.first = 0
+
+    cdef void store(self, Flow* f, int end, int64_t at, const uint8_t* p, uint32_t kept, uint32_t size,
+                    const Mark* mark) noexcept nogil:
+        """Keep what no stored piece covers."""
+        cdef Stream* st = &f.streams[end]
+        cdef int low = st.first
+        cdef int high = st.first + st.count
+        cdef int middle
+        cdef int64_t n
+        cdef uint32_t k
+        if not st.count:
+            st.hole_ns = f.last_ns
+        while low < high:                               # the first piece that ends behind `at`
+            middle = (low + high) // 2
+            if st.pieces[middle].at + st.pieces[middle].size > at:
+                high = middle
+            else:
+                low = middle + 1
+        while size:
+            if low < st.first + st.count and st.pieces[low].at <= at:
+                n = min(<int64_t>size, st.pieces[low].at + st.pieces[low].size - at)
+                self.counts.retransmitted_octets += min(<int64_t>kept, n)
+            else:
+                n = size
+                if low < st.first + st.count:
+                    n = min(n, st.pieces[low].at - at)
+                if not self.insert(st, &low, at, p, min(kept, <uint32_t>n), <uint32_t>n, mark):
+                    self.counts.no_memory += 1
+                    return
+            k = min(kept, <uint32_t>n)
+            p += k
+            kept -= k
+            size -= <uint32_t>n
+            at += n
+            low += 1
+        while st.count and (st.stored > self.max_out_of_order or st.count > MAX_PIECES
+                            or self.buffered > self.max_buffered):
+            self.counts.limited += 1
+            self.skip_hole(f, end, WHY_LIMIT)
+
+    cdef bint insert(self, Stream* st, int* index, int64_t at, const uint8_t* p, uint32_t kept, uint32_t size,
+                     const Mark* mark) noexcept nogil:
+        cdef Piece* piece
+        cdef Piece* grown
+        cdef uint8_t* octets = NULL
+        if st.first + st.count == st.room:
+            if st.first:
+                memmove(st.pieces, st.pieces + st.first, st.count * sizeof(Piece))
+                index[0] -= st.first
+                st.first = 0
+            else:
+                grown = <Piece*>realloc(st.pieces, (2 * st.room + PIECES_KEPT) * sizeof(Piece))
+                if grown == NULL:
+                    return False
+                self.buffered += <int64_t>((st.room + PIECES_KEPT) * sizeof(Piece))
+                st.pieces = grown
+                st.room = 2 * st.room + PIECES_KEPT
+        if kept:
+            octets = <uint8_t*>malloc(kept)
+            if octets == NULL:
+                return False
+            memcpy(octets, p, kept)
+        piece = st.pieces + index[0]
+        memmove(piece + 1, piece, (st.first + st.count - index[0]) * sizeof(Piece))
+        piece.at = at
+        piece.size = size
+        piece.kept = kept
+        piece.octets = octets
+        piece.mark = mark[0]
+        st.count += 1
+        st.stored += kept
+        self.buffered += piece_octets(piece)
+        return True
+
+    cdef void skip_hole(self, Flow* f, int end, int why) noexcept nogil:
+        """Give up the hole before the first stored piece and hand on what follows it."""
+        cdef Stream* st = &f.streams[end]
+        cdef Mark mark = st.pieces[st.first].mark
+        if st.undecided:
+            self.release(f, end)
+            return
+        self.give_up(f, end, st.pieces[st.first].at - st.next, why, &mark)
+        self.drain(f, end, &mark, True)
+
+    cdef void check_hole(self, Flow* f, int end) noexcept nogil:
+        cdef Stream* st = &f.streams[end]
+        if st.undecided:
+            return
+        if st.acked >= st.pieces[st.first].at:
+            if not st.acked_at:
+                st.acked_at = f.packets
+                st.acked_ns = f.last_ns
+            elif f.packets - st.acked_at >= REORDER_PACKETS or elapsed_ns(st.acked_ns, f.last_ns) >= REORDER_NS:
+                st.acked_to = st.acked
+                while st.count and st.pieces[st.first].at <= st.acked_to:
+                    self.skip_hole(f, end, WHY_LOST)
+        elif elapsed_ns(st.hole_ns, f.last_ns) >= HOLE_NS:
+            self.skip_hole(f, end, WHY_TIMEOUT)
+
+    # ---- ends ---------------------------------------------------------------------------------------------------
+
+    cdef void end_stream(self, Flow* f, int end, int why) noexcept nogil:
+        """Hand on all there is, then say that it was all."""
+        cdef Stream* st = &f.streams[end]
+        cdef int64_t missing
+        if st.ended or not st.started:
+            return
+        if not f.ignored:
+            while st.count:
+                self.skip_hole(f, end, WHY_LOST if st.acked >= st.pieces[st.first].at else why)
+            if st.ended:                                # it began, and ended, with what was stored
+                return
+            # one octet more acknowledged than seen is the number of a FIN that was not captured
+            missing = st.fin - st.next if st.fin >= 0 else st.acked - st.next - 1
+            if missing > 0:
+                self.give_up(f, end, missing + (st.fin < 0), WHY_LOST, &f.last)
+        self.free_pieces(st)
+        st.ended = True
+        if not f.ignored:
+            self.on_end(f, end, why)
+
+    cdef void free_pieces(self, Stream* st) noexcept nogil:
+        cdef int i
+        for i in range(st.first, st.first + st.count):
+            self.buffered -= piece_octets(&st.pieces[i])
+            free(st.pieces[i].octets)
+        self.buffered -= <int64_t>(st.room * sizeof(Piece))
+        free(st.pieces)
+        st.pieces = NULL
+        st.first = st.count = st.room = 0
+        st.stored = 0
+
+    cdef void free_fronts(self, Stream* st) noexcept nogil:
+        if st.fronts != NULL:
+            self.buffered -= sizeof(Fronts) + BLOCK_OCTETS
+            free(st.fronts)
+            st.fronts = NULL
+
+    cdef void ignore(self, Flow* f) noexcept nogil:
+        """For the consumer, in an event: no more octets of this flow."""
+        cdef int end
+        f.ignored = True
+        for end in range(2):
+            self.on_ignored(f, 0, f.streams[end].stored)
+            self.free_pieces(&f.streams[end])
+
+    cdef void end_flow(self, Flow* f, int why) noexcept nogil:
+        """The streams end and the flow leaves the table."""
+        if f.reset:
+            why = WHY_RESET
+        cdef int first = f.client if f.client >= 0 else 0
+        cdef int end
+        for end in range(2):
+            if f.streams[end].undecided:
+                self.release(f, end)
+        self.end_stream(f, first, why)
+        self.end_stream(f, 1 - first, why)
+        self.remove(f)
+
+    cdef bint end_some(self, int count, int why) noexcept nogil:
+        """End up to `count` flows, the one longest silent first. True: none is left."""
+        cdef int i
+        for i in range(count):
+            if self.lists[1].oldest != NULL:
+                self.end_flow(self.lists[1].oldest, why)
+            elif self.lists[0].oldest != NULL:
+                self.end_flow(self.lists[0].oldest, why)
+            else:
+                return True
+        return self.flow_count == 0
+
+    cdef void sweep(self) noexcept nogil:
+        """Flows whose next packet would begin another one anyway need not be kept."""
+        cdef int i
+        cdef Flow* f
+        for i in range(SWEEP):
+            f = self.lists[1].oldest
+            if f == NULL or elapsed_ns(f.last_ns, self.now_ns) <= LINGER_NS + SWEEP_NS:
+                f = self.lists[0].oldest
+                if f == NULL or elapsed_ns(f.last_ns, self.now_ns) - SWEEP_NS <= self.idle_ns:
+                    return
+                self.counts.idle += 1
+            self.end_flow(f, WHY_IDLE)
+
+    cdef void drop_flows(self) noexcept nogil:
+        """Forget all flows; only on_close is called."""
+        cdef int i
+        for i in range(2):
+            while self.lists[i].oldest != NULL:
+                self.remove(self.lists[i].oldest)
+
+    # ---- the table ----------------------------------------------------------------------------------------------
+
+    cdef Flow* lookup(self, const Segment* s, uint64_t hash, int* end) noexcept nogil:
+        cdef size_t i = hash & self.slot_mask
+        while self.slots[i].flow != NULL:
+            if self.slots[i].hash == hash:
+                end[0] = sender_of(self.slots[i].flow, s)
+                if end[0] >= 0:
+                    return self.slots[i].flow
+            self.counts.probes += 1
+            i = (i + 1) & self.slot_mask
+        return NULL
+
+    cdef Flow* open_flow(self, const Segment* s, uint64_t hash, const Mark* mark) noexcept nogil:
+        cdef Flow* f
+        if self.flow_count >= self.max_flows:
+            self.counts.flows_evicted += 1
+            self.end_flow(self.lists[1].oldest if self.lists[1].oldest != NULL else self.lists[0].oldest, WHY_LIMIT)
+        if 2 * self.flow_count > self.slot_mask and not self.grow():
+            self.counts.no_memory += 1
+            return NULL
+        f = self.spare
+        if f != NULL:
+            self.spare = f.newer
+            self.spare_count -= 1
+        else:
+            f = <Flow*>malloc(sizeof(Flow))
+            if f == NULL:
+                self.counts.no_memory += 1
+                return NULL
+        memset(f, 0, sizeof(Flow))
+        self.buffered += flow_octets()
+        f.hash = hash
+        f.flow_id = <int64_t>(mix64(self.flow_hash(s) ^ mix64(<uint64_t>mark.ts_ns)) >> 1)
+        f.ip_version = s.ip_version
+        f.realm = s.realm
+        memcpy(f.address[0], s.src, 16)
+        memcpy(f.address[1], s.dst, 16)
+        f.port[0] = s.src_port
+        f.port[1] = s.dst_port
+        f.last_ns = mark.ts_ns
+        f.streams[0].fin = f.streams[1].fin = -1
+        f.client = <int8_t>(-1 if s.flags & TCP_SYN else self.on_flow(f))
+        self.put_slot(hash, f)
+        self.flow_count += 1
+        self.counts.flows += 1
+        self.link(f)
+        return f
+
+    cdef uint64_t flow_hash(self, const Segment* s) noexcept nogil:
+        """The flow hash of a new flow. Flows of different ends do not have the same one by chance: somebody chose their
+        addresses, all of them are in one slice and one partition of a shuffle, and so they are counted."""
+        cdef uint64_t hash = segment_flow_hash(s)
+        cdef uint8_t ends[36]
+        cdef int first = 0 if memcmp(s.src, s.dst, 16) < 0 or (s.src_port < s.dst_port and memcmp(s.src, s.dst, 16) == 0) else 1
+        memcpy(ends + 18 * first, s.src, 16)
+        store_u16(ends + 18 * first + 16, s.src_port)
+        memcpy(ends + 18 * (1 - first), s.dst, 16)
+        store_u16(ends + 18 * (1 - first) + 16, s.dst_port)
+        if hash == self.opened_hash and memcmp(ends, self.opened_ends, 36) != 0:
+            self.counts.equal_hashes += 1
+        self.opened_hash = hash
+        memcpy(self.opened_ends, ends, 36)
+        return hash
+
+    cdef inline void put_slot(self, uint64_t hash, Flow* f) noexcept nogil:
+        cdef size_t i = hash & self.slot_mask
+        while self.slots[i].flow != NULL:
+            i = (i + 1) & self.slot_mask
+        self.slots[i].hash = hash
+        self.slots[i].flow = f
+
+    cdef bint grow(self) noexcept nogil:
+        cdef Slot* old = self.slots
+        cdef size_t size = self.slot_mask + 1
+        cdef size_t i
+        cdef Slot* slots = <Slot*>calloc(2 * size, sizeof(Slot))
+        if slots == NULL:
+            return False
+        self.slots = slots
+        self.slot_mask = 2 * size - 1
+        for i in range(size):
+            if old[i].flow != NULL:
+                self.put_slot(old[i].hash, old[i].flow)
+        free(old)
+        return True
+
+    cdef void remove(self, Flow* f) noexcept nogil:
+        cdef size_t i = f.hash & self.slot_mask
+        cdef size_t hole, home
+        while self.slots[i].flow != f:
+            i = (i + 1) & self.slot_mask
+        hole = i
+        while True:                                     # linear probing: close the hole from behind
+            i = (i + 1) & self.slot_mask
+            if self.slots[i].flow == NULL:
+                break
+            home = self.slots[i].hash & self.slot_mask
+            if ((i - home) & self.slot_mask) >= ((i - hole) & self.slot_mask):
+                self.slots[hole] = self.slots[i]
+                hole = i
+        self.slots[hole].flow = NULL
+        self.flow_count -= 1
+        self.unlink(f)
+        self.free_pieces(&f.streams[0])
+        self.free_pieces(&f.streams[1])
+        self.free_fronts(&f.streams[0])
+        self.free_fronts(&f.streams[1])
+        if self.current == f:
+            self.current = NULL
+        if self.on_close(f):
+            self.recycle(f)
+
+    cdef inline void recycle(self, Flow* f) noexcept nogil:
+        """`f` is not used any more."""
+        self.buffered -= flow_octets()
+        if self.spare_count < FLOWS_SPARE:
+            f.newer = self.spare
+            self.spare = f
+            self.spare_count += 1
+        else:
+            free(f)
+
+    cdef inline void link(self, Flow* f) noexcept nogil:
+        cdef FlowList* to = &self.lists[1 if f.closed else 0]
+        f.newer = NULL
+        f.older = to.newest
+        if to.newest != NULL:
+            to.newest.newer = f
+        else:
+            to.oldest = f
+        to.newest = f
+
+    cdef inline void unlink(self, Flow* f) noexcept nogil:
+        cdef FlowList* of = &self.lists[1 if f.closed else 0]
+        if f.older != NULL:
+            f.older.newer = f.newer
+        else:
+            of.oldest = f.newer
+        if f.newer != NULL:
+            f.newer.older = f.older
+        else:
+            of.newest = f.older
+
+    cdef inline void touch(self, Flow* f) noexcept nogil:
+        if f.newer != NULL:
+            self.unlink(f)
+            self.link(f)
+
+    cdef void close(self, Flow* f) noexcept nogil:
+        if not f.closed:
+            self.unlink(f)
+            f.closed = True
+            self.link(f)
+
+    cdef dict reassembly_stats(self):
+        cdef ReassemblyCounts c = self.counts
+        return {
+            "flows": c.flows, "open_flows": self.flow_count, "segments": c.segments, "octets": c.octets,
+            "segments_without_flow": c.without_flow, "retransmitted": c.retransmitted, "overlapping": c.overlapping,
+            "retransmitted_octets": c.retransmitted_octets, "outside_octets": c.outside_octets,
+            "out_of_order": c.out_of_order, "gaps": c.gaps, "gap_octets": c.gap_octets,
+            "late_starts": c.late_starts, "early_segments": c.early, "replaced_flows": c.replaced, "idle_flows": c.idle,
+            "flows_evicted": c.flows_evicted, "equal_flow_hashes": c.equal_hashes, "flow_table_probes": c.probes,
+            "holes_limited": c.limited, "buffered": self.buffered, "most_buffered": c.most_buffered,
+            "no_memory": c.no_memory,
+        }
+
+
+cdef class StreamTrace(Reassembler):
+    """Segments in, events out: the reassembly on its own, for tests and for looking at a capture.
+
+    `events` is a list of ("octets", end, bytes, frame_no), ("front", end, offset, bytes), ("gap", end, size, why) and
+    ("end", end, why, flow_id); `end` is "client" or "server", or the port number of the end where that is not known.
+    """
+
+    cdef readonly list events
+    cdef bint busy
+
+    def __init__(self, *, max_flows=1 << 18, max_buffered=256 << 20, max_out_of_order=4 << 20, idle_seconds=3 * 3600):
+        self.events = []
+        self.max_flows = max_flows
+        self.max_buffered = max_buffered
+        self.max_out_of_order = max_out_of_order
+        self.idle_ns = idle_seconds * SECOND
+
+    def segment_in(self, source, destination, int flags, seq, ack=0, bytes payload=b"", *, size=None,
+                   int64_t ts_ns=0, int64_t frame_no=0, int32_t capture=0, uint32_t realm=0):
+        """`source`, `destination`: (address number, port). `size`: octets before the snapshot length cut them."""
+        cdef Segment s
+        cdef Mark mark
+        memset(&s, 0, sizeof(Segment))
+        s.ip_version = 4
+        s.flags = <uint8_t>flags
+        store_u32(s.src, source[0])
+        store_u32(s.dst, destination[0])
+        s.src_port = source[1]
+        s.dst_port = destination[1]
+        s.seq = seq & 0xFFFFFFFF
+        s.ack = ack & 0xFFFFFFFF
+        s.realm = realm
+        s.payload = <const uint8_t*>PyBytes_AS_STRING(payload)
+        s.captured = <uint32_t>len(payload)
+        s.size = s.captured if size is None else size
+        mark.ts_ns = ts_ns
+        mark.frame_no = frame_no
+        mark.capture = capture
+        mark.push = flags & TCP_PSH != 0
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                self.segment(&s, &mark)
+        finally:
+            self.busy = False
+
+    def finish(self):
+        """End all flows."""
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                while not self.end_some(1024, WHY_CAPTURE_END):
+                    pass
+        finally:
+            self.busy = False
+
+    @property
+    def stats(self):
+        return self.reassembly_stats()
+
+    cdef object end_name(self, Flow* f, int end):
+        if f.client < 0:
+            return f.port[end]
+        return "client" if end == f.client else "server"
+
+    cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        with gil:
+            self.events.append(("octets", self.end_name(f, end), (<const char*>p)[:n], mark.frame_no))
+
+    cdef void on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        with gil:
+            self.events.append(("front", self.end_name(f, end), at, (<const char*>p)[:n]))
+
+    cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        with gil:
+            self.events.append(("gap", self.end_name(f, end), n, WHY_NAMES[why]))
+
+    cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
+        with gil:
+            self.events.append(("end", self.end_name(f, end), WHY_NAMES[why], f.flow_id))
+
+
+cdef tuple WHY_NAMES = (
+    "lost", "cut", "timeout", "limit", "fin", "reset", "replaced", "idle", "capture end",
+)

@@ -1,0 +1,107 @@
+# Compressed streams -> what is in them, a piece at a time. Such streams are rare: zlib and cramjam do the work, as Python
+# objects that a direction of a flow holds.
+#
+# Snappy framing format: https://github.com/google/snappy/blob/main/framing_format.txt
+import zlib
+
+cdef enum:
+    UNPACKED_PIECE = 1 << 16        # octets: the most that is unpacked at once
+    UNPACKER_OCTETS = 48 << 10      # memory of an unpacker, without the octets that wait in it
+    UNPACKED_RATIO = 100            # octets out for one in that no limit stands against
+    SNAPPY_CHUNK_MAX = 76490 + 4    # octets of a chunk with 65536 octets in it, checksum included
+
+
+cdef bytes SNAPPY_IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
+
+
+cdef class Unpacker:
+    """One direction of a compressed stream."""
+    cdef object inflate             # zlib's; None: snappy
+    cdef object decompress          # cramjam's
+    cdef bytes rest                 # deflate: octets that wait
+    cdef bytearray chunks           # snappy: octets that wait
+    cdef int64_t skip               # snappy: octets of a chunk that has nothing for us
+    cdef bint begun
+    cdef int64_t taken, given       # octets in, octets out
+    cdef bytes piece                # what was unpacked last
+    cdef size_t used                # octets of it that are done with
+    cdef int64_t counted            # octets of memory, as of the last count()
+
+    def __init__(self, int carrier):
+        """Raises ImportError where the library is absent."""
+        self.rest = self.piece = b""
+        if carrier == CARRIER_DEFLATE:
+            self.inflate = zlib.decompressobj(-15)
+        else:
+            from cramjam import snappy
+            self.decompress = snappy.decompress
+            self.chunks = bytearray()
+
+    cdef int64_t count(self):
+        """How many octets of memory it takes more than at the last count."""
+        cdef int64_t before = self.counted
+        self.counted = UNPACKER_OCTETS + len(self.rest) + len(self.piece)
+        if self.chunks is not None:
+            self.counted += len(self.chunks)
+        return self.counted - before
+
+    cdef int feed(self, const uint8_t* p, size_t n) except -1:
+        octets = PyBytes_FromStringAndSize(<const char*>p, <Py_ssize_t>n)
+        self.taken += <int64_t>n
+        if self.inflate is not None:
+            self.rest = octets
+        else:
+            self.chunks += octets
+        return 0
+
+    cdef bint next(self) except -1:
+        """Is there anything at piece[used:]? Up to UNPACKED_PIECE octets; False: not before more is fed. Raises for what is
+        no such stream."""
+        cdef bytes out
+        if self.used < <size_t>PyBytes_GET_SIZE(self.piece):
+            return True
+        if self.inflate is None:
+            out = self.next_chunk()
+        else:
+            out = self.inflate.decompress(self.rest, UNPACKED_PIECE)
+            self.rest = self.inflate.unconsumed_tail
+            if self.inflate.unused_data:
+                raise ValueError("octets behind its end")
+        self.given += len(out)
+        self.piece = out
+        self.used = 0
+        return len(out) > 0
+
+    cdef bytes next_chunk(self):
+        cdef Py_ssize_t size
+        cdef int type
+        cdef bytes out = b""
+        while not out:
+            if self.skip:
+                size = min(<Py_ssize_t>self.skip, len(self.chunks))
+                del self.chunks[:size]
+                self.skip -= size
+            if len(self.chunks) < 4:
+                break
+            type = self.chunks[0]
+            size = int.from_bytes(self.chunks[1:4], "little")
+            if 0x80 <= type < 0xFF:                     # padding, and chunks that may be passed over
+                self.skip = 4 + size
+                continue
+            if type != 0xFF and type > 1:
+                raise ValueError(f"chunk type {type}")
+            if size > SNAPPY_CHUNK_MAX or (type == 0xFF and size != 6):
+                raise ValueError(f"a chunk of {size} octets")
+            if len(self.chunks) < 4 + size:
+                break
+            chunk = bytes(self.chunks[:4 + size])
+            del self.chunks[:4 + size]
+            if type == 0xFF:
+                if chunk != SNAPPY_IDENTIFIER:
+                    raise ValueError("not the stream identifier")
+                self.begun = True
+            elif not self.begun:
+                raise ValueError("no stream identifier")
+            else:
+                out = bytes(self.decompress(SNAPPY_IDENTIFIER + chunk))
+        return out

@@ -1,0 +1,396 @@
+"""The typed face of the codec of MQTT, in the order of its rooms."""
+
+import sys
+from collections.abc import Hashable, Iterable
+from types import GenericAlias
+from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, final
+
+from typing_extensions import Buffer, disjoint_base
+
+from wirefmt._core import Batch, FrameDecoder
+from wirefmt.framing import Limits, NeedData
+from wirefmt.strictness import Note, Strictness
+
+# ---- objects
+_Properties: TypeAlias = Iterable[tuple[str, Any]]
+_Form: TypeAlias = Literal["short", "reason_only", "full"]
+_Side: TypeAlias = Literal["client", "server"]
+
+@final
+class MqttSubscription:
+    __match_args__ = ("topic_filter", "qos", "no_local", "retain_as_published", "retain_handling")
+    topic_filter: Final[str]
+    qos: Final[int]
+    no_local: Final[bool]
+    retain_as_published: Final[bool]
+    retain_handling: Final[int]
+    def __init__(
+        self,
+        topic_filter: str,
+        qos: int = 0,
+        no_local: bool = False,
+        retain_as_published: bool = False,
+        retain_handling: int = 0,
+    ) -> None: ...
+    def __hash__(self) -> int: ...
+
+@final
+class MqttWill:
+    __match_args__ = ("topic", "payload", "qos", "retain", "properties")
+    topic: Final[str]
+    payload: Final[bytes]
+    qos: Final[int]
+    retain: Final[bool]
+    properties: Final[tuple[tuple[str, Any], ...]]
+    def __init__(
+        self, topic: str, payload: Buffer = b"", qos: int = 0, retain: bool = False, properties: _Properties = ()
+    ) -> None: ...
+    def __hash__(self) -> int: ...
+
+@disjoint_base
+class MqttMessage:
+    @property
+    def version(self) -> Literal[3, 4, 5]: ...
+    @property
+    def flags(self) -> int: ...
+    @property
+    def remaining_length(self) -> int: ...
+    @property
+    def notes(self) -> tuple[Note, ...]: ...
+    def encode(self) -> bytes: ...
+    def detach(self) -> Self: ...
+    def __hash__(self) -> int: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, memo: Any) -> Self: ...
+
+@final
+class MqttConnect(MqttMessage):
+    __match_args__ = (
+        "connect_flags",
+        "clean_start",
+        "keep_alive",
+        "properties",
+        "client_identifier",
+        "will",
+        "user_name",
+        "password",
+        "version",
+    )
+    def __init__(
+        self,
+        *,
+        client_identifier: str = "",
+        clean_start: bool = True,
+        keep_alive: int = 0,
+        will: MqttWill | None = None,
+        user_name: str | None = None,
+        password: Buffer | None = None,
+        properties: _Properties = (),
+        connect_flags: int | None = None,
+        version: int = 5,
+    ) -> None: ...
+    @property
+    def protocol_name(self) -> str: ...
+    @property
+    def protocol_version(self) -> int: ...
+    @property
+    def connect_flags(self) -> int: ...
+    @property
+    def clean_start(self) -> bool: ...
+    @property
+    def clean_session(self) -> bool: ...
+    @property
+    def keep_alive(self) -> int: ...
+    @property
+    def client_identifier(self) -> str: ...
+    @property
+    def will(self) -> MqttWill | None: ...
+    @property
+    def user_name(self) -> str | None: ...
+    @property
+    def password(self) -> bytes | None: ...
+    @property
+    def properties(self) -> tuple[tuple[str, Any], ...]: ...
+
+@final
+class MqttConnack(MqttMessage):
+    __match_args__ = ("session_present", "reason_code", "properties", "version")
+    def __init__(
+        self, *, session_present: bool = False, reason_code: int = 0, properties: _Properties = (), version: int = 5
+    ) -> None: ...
+    @property
+    def session_present(self) -> bool | None: ...
+    @property
+    def reason_code(self) -> int: ...
+    @property
+    def return_code(self) -> int: ...
+    @property
+    def properties(self) -> tuple[tuple[str, Any], ...]: ...
+
+@final
+class MqttPublish(MqttMessage):
+    __match_args__ = ("dup", "qos", "retain", "topic_name", "packet_identifier", "properties", "payload", "version")
+    def __init__(
+        self,
+        *,
+        topic_name: str,
+        payload: Buffer = b"",
+        qos: int = 0,
+        retain: bool = False,
+        dup: bool = False,
+        packet_identifier: int | None = None,
+        properties: _Properties = (),
+        version: int = 5,
+    ) -> None: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+
+    @property
+    def dup(self) -> bool: ...
+    @property
+    def qos(self) -> int: ...
+    @property
+    def retain(self) -> bool: ...
+    @property
+    def topic_name(self) -> str: ...
+    @property
+    def packet_identifier(self) -> int | None: ...
+    @property
+    def properties(self) -> tuple[tuple[str, Any], ...]: ...
+    @property
+    def payload(self) -> memoryview: ...
+    def payload_bytes(self) -> bytes: ...
+
+class MqttAcknowledgement(MqttMessage):
+    @property
+    def packet_identifier(self) -> int: ...
+    @property
+    def reason_code(self) -> int | None: ...
+    @property
+    def properties(self) -> tuple[tuple[str, Any], ...]: ...
+    @property
+    def form(self) -> _Form | None: ...
+
+@final
+class MqttPuback(MqttAcknowledgement):
+    __match_args__ = ("packet_identifier", "reason_code", "properties", "form", "version")
+    def __init__(
+        self,
+        *,
+        packet_identifier: int,
+        reason_code: int | None = None,
+        properties: _Properties = (),
+        form: _Form | None = None,
+        version: int = 5,
+    ) -> None: ...
+
+@final
+class MqttPubrec(MqttAcknowledgement):
+    __match_args__ = ("packet_identifier", "reason_code", "properties", "form", "version")
+    def __init__(
+        self,
+        *,
+        packet_identifier: int,
+        reason_code: int | None = None,
+        properties: _Properties = (),
+        form: _Form | None = None,
+        version: int = 5,
+    ) -> None: ...
+
+@final
+class MqttPubrel(MqttAcknowledgement):
+    __match_args__ = ("dup", "packet_identifier", "reason_code", "properties", "form", "version")
+    def __init__(
+        self,
+        *,
+        packet_identifier: int,
+        reason_code: int | None = None,
+        properties: _Properties = (),
+        form: _Form | None = None,
+        dup: bool = False,
+        version: int = 5,
+    ) -> None: ...
+    @property
+    def dup(self) -> bool: ...
+
+@final
+class MqttPubcomp(MqttAcknowledgement):
+    __match_args__ = ("packet_identifier", "reason_code", "properties", "form", "version")
+    def __init__(
+        self,
+        *,
+        packet_identifier: int,
+        reason_code: int | None = None,
+        properties: _Properties = (),
+        form: _Form | None = None,
+        version: int = 5,
+    ) -> None: ...
+
+@final
+class MqttSubscribe(MqttMessage):
+    __match_args__ = ("dup", "packet_identifier", "properties", "subscriptions", "version")
+    def __init__(
+        self,
+        *,
+        packet_identifier: int,
+        subscriptions: Iterable[MqttSubscription],
+        properties: _Properties = (),
+        dup: bool = False,
+        version: int = 5,
+    ) -> None: ...
+    @property
+    def dup(self) -> bool: ...
+    @property
+    def packet_identifier(self) -> int: ...
+    @property
+    def properties(self) -> tuple[tuple[str, Any], ...]: ...
+    @property
+    def subscriptions(self) -> tuple[MqttSubscription, ...]: ...
+
+class MqttCodes(MqttMessage):
+    __match_args__ = ("packet_identifier", "properties", "reason_codes", "version")
+    @property
+    def packet_identifier(self) -> int: ...
+    @property
+    def properties(self) -> tuple[tuple[str, Any], ...]: ...
+    @property
+    def reason_codes(self) -> tuple[int, ...]: ...
+
+@final
+class MqttSuback(MqttCodes):
+    def __init__(
+        self, *, packet_identifier: int, reason_codes: Iterable[int], properties: _Properties = (), version: int = 5
+    ) -> None: ...
+    @property
+    def return_codes(self) -> tuple[int, ...]: ...
+
+@final
+class MqttUnsubscribe(MqttMessage):
+    __match_args__ = ("dup", "packet_identifier", "properties", "topic_filters", "version")
+    def __init__(
+        self,
+        *,
+        packet_identifier: int,
+        topic_filters: Iterable[str],
+        properties: _Properties = (),
+        dup: bool = False,
+        version: int = 5,
+    ) -> None: ...
+    @property
+    def dup(self) -> bool: ...
+    @property
+    def packet_identifier(self) -> int: ...
+    @property
+    def properties(self) -> tuple[tuple[str, Any], ...]: ...
+    @property
+    def topic_filters(self) -> tuple[str, ...]: ...
+
+@final
+class MqttUnsuback(MqttCodes):
+    def __init__(
+        self,
+        *,
+        packet_identifier: int,
+        reason_codes: Iterable[int] = (),
+        properties: _Properties = (),
+        version: int = 5,
+    ) -> None: ...
+
+@final
+class MqttPingreq(MqttMessage):
+    __match_args__ = ("version",)
+    def __init__(self, *, version: int = 5) -> None: ...
+
+@final
+class MqttPingresp(MqttMessage):
+    __match_args__ = ("version",)
+    def __init__(self, *, version: int = 5) -> None: ...
+
+class MqttReason(MqttMessage):
+    __match_args__ = ("reason_code", "properties", "form", "version")
+    @property
+    def reason_code(self) -> int | None: ...
+    @property
+    def properties(self) -> tuple[tuple[str, Any], ...]: ...
+    @property
+    def form(self) -> _Form | None: ...
+
+@final
+class MqttDisconnect(MqttReason):
+    def __init__(
+        self,
+        *,
+        reason_code: int | None = None,
+        properties: _Properties = (),
+        form: _Form | None = None,
+        version: int = 5,
+    ) -> None: ...
+
+@final
+class MqttAuth(MqttReason):
+    def __init__(
+        self,
+        *,
+        reason_code: int | None = None,
+        properties: _Properties = (),
+        form: _Form | None = None,
+        version: int = 5,
+    ) -> None: ...
+
+@final
+class MqttDecoder(FrameDecoder):
+    def __init__(
+        self,
+        *,
+        version: int | None = None,
+        side: _Side | None = None,
+        strictness: Strictness | str = Strictness.STRICT,
+        limits: Limits | None = None,
+    ) -> None: ...
+    @property
+    def version(self) -> Literal[3, 4, 5] | None: ...
+    def feed(self, data: Buffer, /) -> list[MqttMessage]: ...
+
+def mqtt_decode_batch(
+    data: Buffer,
+    *,
+    version: int | None = None,
+    side: _Side | None = None,
+    strictness: Strictness | str = "lax",
+    columns: Iterable[str] | None = None,
+    payload: bool = True,
+    expose_credentials: bool = False,
+    limits: Limits | None = None,
+) -> Batch: ...
+def decode_mqtt(
+    data: Buffer,
+    *,
+    version: int | None = None,
+    side: _Side | None = None,
+    strictness: Strictness | str = Strictness.STRICT,
+    limits: Limits | None = None,
+) -> MqttMessage: ...
+def mqtt_size(data: Buffer, *, limits: Limits | None = None) -> int | Literal[NeedData.NEED_DATA]: ...
+def encode_mqtt(message: MqttMessage, /) -> bytes: ...
+def restore_mqtt(octets: bytes, version: int, side: int, noted: bool) -> MqttMessage: ...
+
+# ---- topics
+_Value = TypeVar("_Value", bound=Hashable)
+
+def validate_topic_name(topic: str | Buffer, version: int = 5) -> None: ...
+def validate_topic_filter(filter: str | Buffer, version: int = 5) -> None: ...
+def parse_shared(filter: str | Buffer, version: int = 5) -> tuple[str, str] | None: ...
+def topic_matches(filter: str | Buffer, topic: str | Buffer, version: int = 5) -> bool: ...
+
+@final
+class TopicIndex(Generic[_Value]):
+    @property
+    def version(self) -> int: ...
+    def __init__(self, version: int = 5) -> None: ...
+    def __len__(self) -> int: ...
+    def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
+    def add(self, filter: str | Buffer, value: _Value) -> bool: ...
+    def discard(self, filter: str | Buffer, value: _Value) -> bool: ...
+    def match(self, topic: str | Buffer) -> list[_Value]: ...
+
+PROTOCOL: object

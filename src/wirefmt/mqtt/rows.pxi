@@ -1,0 +1,448 @@
+# MQTT packets -> columns: rows of the message table, and decode_batch for one stream.
+#
+# Both stand on mqtt_parse, so they say what the packet objects say.
+from wirefmt.mqtt.topics cimport split_share
+from wirefmt.mqtt.spec import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
+from wirefmt.spec.table import (
+    MQTT_BATCH as MQTT_BATCH_COLUMNS, MQTT_FIELDS as MQTT_STRUCT_FIELDS, MQTT_OPERATIONS as MQTT_OPERATION_ROWS,
+)
+
+
+cdef enum:
+    ALIAS_OCTETS_MAX = 1 << 20      # for the aliases of one direction and their topics; more are not remembered
+    ALIAS_OCTETS = 64               # what an alias counts apart from its topic: up to 2.7 rows of 16, and a block
+
+
+cdef struct MqttAlias:
+    uint8_t* topic
+    uint32_t size                   # of the topic; 0: it could not be kept
+    uint32_t alias                  # 0: a free place
+
+
+cdef struct MqttAliases:            # Topic Aliases of one direction (5.0, 3.3.2.3.4)
+    MqttAlias* rows                 # a hash table: the first alias may be 65535
+    uint32_t room, count            # room: a power of two, or 0
+    int64_t octets                  # of ALIAS_OCTETS_MAX
+
+
+cdef struct MqttFlow:               # what one TCP connection has told us
+    int64_t held                    # octets of memory: client identifier and aliases, and what the owner adds
+    uint8_t version                 # 0: not known yet
+    Text client_id
+    MqttAliases aliases[2]          # by direction
+
+
+cdef void mqtt_flow_clear(MqttFlow* flow) noexcept nogil:
+    """Free what the flow holds; it is as new then."""
+    cdef int64_t held = flow.held - text_octets(&flow.client_id)
+    cdef uint32_t i
+    cdef int d
+    free(<void*>flow.client_id.at)
+    for d in range(2):
+        held -= flow.aliases[d].octets
+        for i in range(flow.aliases[d].room):
+            free(flow.aliases[d].rows[i].topic)
+        free(flow.aliases[d].rows)
+    memset(flow, 0, sizeof(MqttFlow))
+    flow.held = held
+
+
+cdef void learn_client_id(MqttFlow* flow, const Span* id) noexcept nogil:
+    cdef uint8_t* copy
+    if id.at == NULL or id.size == 0:
+        return
+    copy = <uint8_t*>calloc(1, id.size + TEXT_PAD)
+    if copy == NULL:
+        return
+    memcpy(copy, id.at, id.size)
+    free(<void*>flow.client_id.at)
+    flow.held -= text_octets(&flow.client_id)
+    flow.client_id.at = copy
+    flow.client_id.size = id.size
+    flow.held += text_octets(&flow.client_id)
+
+
+cdef MqttAlias* place_of(MqttAlias* rows, uint32_t room, uint32_t alias) noexcept nogil:
+    """The alias' row, or the free one where it belongs. There is a free one always."""
+    cdef uint32_t at = keyed_place(alias, room)
+    while rows[at].alias != 0 and rows[at].alias != alias:
+        at = (at + 1) & (room - 1)
+    return &rows[at]
+
+
+cdef MqttAlias* find_alias(const MqttAliases* a, uint32_t alias) noexcept nogil:
+    """NULL: never learned."""
+    cdef MqttAlias* row
+    if a.room == 0 or alias == 0:
+        return NULL
+    row = place_of(a.rows, a.room, alias)
+    return row if row.alias else NULL
+
+
+cdef MqttAlias* add_alias(MqttAliases* a, uint32_t alias) noexcept nogil:
+    """A row for a new alias. NULL: no memory for it."""
+    cdef MqttAlias* grown
+    cdef MqttAlias* row
+    cdef uint32_t i, room = max(2 * a.room, <uint32_t>8)
+    if 4 * a.count >= 3 * a.room:
+        grown = <MqttAlias*>calloc(room, sizeof(MqttAlias))
+        if grown == NULL:
+            return NULL
+        for i in range(a.room):
+            if a.rows[i].alias:
+                place_of(grown, room, a.rows[i].alias)[0] = a.rows[i]
+        free(a.rows)
+        a.rows = grown
+        a.room = room
+    row = place_of(a.rows, a.room, alias)
+    row.alias = alias
+    a.count += 1
+    a.octets += ALIAS_OCTETS
+    return row
+
+
+cdef void learn_alias(MqttAliases* a, uint32_t alias, const Span* topic) noexcept nogil:
+    cdef MqttAlias* row = find_alias(a, alias)
+    if row == NULL:
+        if alias == 0 or ALIAS_OCTETS > ALIAS_OCTETS_MAX - a.octets:    # 0: a fault that LAX passes over
+            return
+        row = add_alias(a, alias)
+        if row == NULL:
+            return
+    elif row.size == topic.size and memcmp(row.topic, topic.at, topic.size) == 0:
+        return
+    a.octets -= row.size                # its old topic is over, whether or not the new one can be kept
+    free(row.topic)
+    row.topic = NULL
+    row.size = 0
+    if topic.size > ALIAS_OCTETS_MAX - a.octets:
+        return
+    row.topic = <uint8_t*>malloc(topic.size)
+    if row.topic == NULL:
+        return
+    memcpy(row.topic, topic.at, topic.size)
+    row.size = topic.size
+    a.octets += topic.size
+
+
+# ------------------------------------------------------------------------------------------------ static tables
+
+cdef Text[16] MQTT_KIND_TEXT
+cdef Text[16][2] MQTT_OPERATION_TEXT
+cdef Text[6] MQTT_VERSION_TEXT
+cdef Text MQTT_PROTOCOL_TEXT = pad_text(b"mqtt")
+cdef int[64] MQTT_PROPERTY_FIELD        # property -> field of the mqtt struct; -1: a column of its own
+cdef Text[64] MQTT_PROPERTY_TEXT
+
+
+cdef int fill_mqtt_tables() except -1:
+    cdef int i, d
+    cdef dict fields = {c.name: k for k, c in enumerate(MQTT_STRUCT_FIELDS)}
+    for i in range(16):
+        name = mqtt_packet_name[i].decode("ascii")
+        MQTT_KIND_TEXT[i] = pad_text(name.encode())
+        for d in range(2):
+            MQTT_OPERATION_TEXT[i][d] = pad_text((MQTT_OPERATION_ROWS[name][d] if name else "").encode())
+    for i in range(64):
+        MQTT_PROPERTY_FIELD[i] = -1
+    for row in MQTT_PROPERTY_ROWS:
+        MQTT_PROPERTY_TEXT[<int>row.identifier] = pad_text(row.name.encode())
+        # the struct has a list where a property repeats: its name is a plural
+        for name in (row.name, row.name + "s", row.name.replace("identifiers_", "identifier_")):
+            if name in fields:
+                MQTT_PROPERTY_FIELD[<int>row.identifier] = fields[name]
+    for i, name in MQTT_VERSION_NAMES.items():
+        MQTT_VERSION_TEXT[i] = pad_text(name.encode())
+    return 0
+
+
+fill_mqtt_tables()
+
+
+# ------------------------------------------------------------------------------------------------ properties
+
+cdef struct MqttSink:               # where properties go; a NULL column is not wanted
+    Col* fields                     # of the mqtt struct
+    Col* headers                    # User Properties
+    Col* content_type
+    Col* reply_to
+    Col* correlation_id
+    Col* ttl_ms
+
+
+cdef struct MqttProperty:
+    uint32_t identifier
+    uint32_t number                 # of the integer types
+    Span name                       # of a User Property
+    Span value                      # of strings, binaries, User Properties
+
+
+cdef inline const uint8_t* next_property(const uint8_t* p, MqttProperty* out) noexcept nogil:
+    """Read one property of an area that mqtt_parse has found good; where the next one begins."""
+    cdef int type
+    p += read_varint(p, 4, &out.identifier)
+    type = mqtt_properties[out.identifier].type
+    out.value.at = NULL
+    if type == MQTT_BYTE:
+        out.number = p[0]
+        return p + 1
+    if type == MQTT_TWO:
+        out.number = load_u16(p)
+        return p + 2
+    if type == MQTT_FOUR:
+        out.number = load_u32(p)
+        return p + 4
+    if type == MQTT_VARINT:
+        return p + read_varint(p, 4, &out.number)
+    if type == MQTT_PAIR:
+        out.name.size = load_u16(p)
+        out.name.at = p + 2
+        p += 2 + out.name.size
+    out.value.size = load_u16(p)
+    out.value.at = p + 2
+    return p + 2 + out.value.size
+
+
+cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) noexcept nogil:
+    cdef const uint8_t* p = area.at
+    cdef const uint8_t* end = p + area.size
+    cdef MqttProperty v
+    cdef Col* field
+    cdef int64_t child
+    cdef uint8_t[HEX_ROOM] hex
+    cdef Span text
+    cdef int type
+    while p < end:
+        p = next_property(p, &v)
+        if v.identifier == MQTT_PROPERTY_USER_PROPERTY:
+            put_map(sink.headers, row, v.name.at, v.name.size, v.value.at, v.value.size)
+            continue
+        if v.identifier == MQTT_PROPERTY_CONTENT_TYPE:
+            put_span(sink.content_type, row, &v.value)
+            continue
+        if v.identifier == MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL and sink.ttl_ms != NULL:
+            put_i64(sink.ttl_ms, row, <int64_t>v.number * 1000)
+        elif v.identifier == MQTT_PROPERTY_RESPONSE_TOPIC and sink.reply_to != NULL:
+            put_span(sink.reply_to, row, &v.value)
+        elif v.identifier == MQTT_PROPERTY_CORRELATION_DATA and sink.correlation_id != NULL:
+            text_or_hex(&v.value, hex, &text)
+            put_span(sink.correlation_id, row, &text)
+        field = sink.fields + MQTT_PROPERTY_FIELD[v.identifier]
+        type = mqtt_properties[v.identifier].type
+        if type == MQTT_BYTE:
+            put_i16(field, row, <int16_t>v.number)
+        elif type == MQTT_TWO:
+            put_i32(field, row, <int32_t>v.number)
+        elif type == MQTT_FOUR:
+            put_i64(field, row, v.number)
+        elif type == MQTT_VARINT:
+            child = field.offsets[field.rows] if field.on and field.rows == row + 1 else open_list(field, row)
+            if child >= 0:
+                put_i32(field.children, child, <int32_t>v.number)
+                close_list(field, child + 1)
+        elif MQTT_PROPERTY_SECRET[v.identifier]:
+            put_secret(field, row, &v.value)
+        else:
+            put_span(field, row, &v.value)
+
+
+cdef bint holds_secret_property(const Span* area) noexcept nogil:
+    """Is a property of the area secret?"""
+    cdef const uint8_t* p = area.at
+    cdef const uint8_t* end = p + area.size
+    cdef MqttProperty v
+    while p < end:
+        p = next_property(p, &v)
+        if MQTT_PROPERTY_SECRET[v.identifier] or (v.identifier == MQTT_PROPERTY_USER_PROPERTY and
+                                                  is_secret_name(v.name.at, v.name.size)):
+            return True
+    return False
+
+
+cdef void put_will_properties(Col* m, int64_t row, const Span* area) noexcept nogil:
+    """Will properties as text by name; User Properties among them under their own names. The delay has a column as well."""
+    cdef Col* map = m + M_WILL_PROPERTIES
+    cdef const uint8_t* p = area.at
+    cdef const uint8_t* end = p + area.size
+    cdef MqttProperty v
+    cdef uint8_t[HEX_ROOM] room
+    while p < end:
+        p = next_property(p, &v)
+        if v.identifier != MQTT_PROPERTY_USER_PROPERTY:
+            v.name.at = MQTT_PROPERTY_TEXT[v.identifier].at
+            v.name.size = <uint32_t>MQTT_PROPERTY_TEXT[v.identifier].size
+        if v.value.at == NULL:
+            v.value.size = <uint32_t>snprintf(<char*>room, sizeof(room), "%u", v.number)
+            v.value.at = room
+            if v.identifier == MQTT_PROPERTY_WILL_DELAY_INTERVAL:
+                put_i64(m + M_WILL_DELAY_INTERVAL, row, v.number)
+        elif mqtt_properties[v.identifier].type == MQTT_BINARY:
+            text_or_hex(&v.value, room, &v.value)
+        put_map(map, row, v.name.at, v.name.size, v.value.at, v.value.size)
+
+
+# ------------------------------------------------------------------------------------------------ the mqtt struct
+
+cdef void put_connect(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
+    put_span(m + M_PROTOCOL_NAME, row, &p.protocol_name)
+    put_i16(m + M_PROTOCOL_LEVEL, row, p.protocol_level)
+    put_i16(m + M_CONNECT_FLAGS, row, p.connect_flags)
+    put_bool(m + M_CLEAN_START, row, p.connect_flags & 2)
+    put_i32(m + M_KEEP_ALIVE, row, p.keep_alive)
+    if p.connect_flags & 4:
+        put_span(m + M_WILL_TOPIC, row, &p.will_topic)
+        put_span(m + M_WILL_PAYLOAD, row, &p.will_payload)
+        put_i16(m + M_WILL_QOS, row, p.connect_flags >> 3 & 3)
+        put_bool(m + M_WILL_RETAIN, row, p.connect_flags & 0x20)
+        if p.will_properties.size:
+            put_will_properties(m, row, &p.will_properties)
+    put_span(m + M_USER_NAME, row, &p.user_name)
+    put_secret(m + M_PASSWORD, row, &p.password)
+
+
+cdef void put_filters(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
+    """Topic filters, and the options octet behind each one of SUBSCRIBE."""
+    cdef bint options = p.type == MQTT_SUBSCRIBE
+    cdef Col* filters = m + M_TOPIC_FILTERS
+    cdef Col* octets = m + M_SUBSCRIPTION_OPTIONS
+    cdef int64_t at = open_list(filters, row)
+    cdef int64_t option_at = open_list(octets, row) if options else -1
+    cdef const uint8_t* c = p.list.at
+    cdef uint32_t i, n
+    for i in range(p.list_count):
+        n = load_u16(c)
+        if at >= 0:
+            put_octets(filters.children, at + i, c + 2, n)
+        c += 2 + n
+        if options:
+            if option_at >= 0:
+                put_i16(octets.children, option_at + i, c[0])
+            c += 1
+    if at >= 0:
+        close_list(filters, at + p.list_count)
+    if option_at >= 0:
+        close_list(octets, option_at + p.list_count)
+
+
+cdef void put_codes(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
+    cdef Col* codes = m + M_REASON_CODES
+    cdef int64_t at = open_list(codes, row)
+    cdef uint32_t i
+    if at < 0:
+        return
+    for i in range(p.list_count):
+        put_i16(codes.children, at + i, p.list.at[i])
+    close_list(codes, at + p.list_count)
+
+
+cdef inline void put_mqtt(Col* mqtt, int64_t row, const MqttPacket* p, const MqttSink* sink) noexcept nogil:
+    """The mqtt struct of a row, but for flags of PUBLISH that have columns of their own."""
+    cdef Col* m = mqtt.children
+    if p.type == MQTT_CONNECT:
+        put_connect(m, row, p)
+    elif p.type == MQTT_CONNACK:
+        if p.version >= 4:                              # 3.1: the octet is reserved
+            put_bool(m + M_SESSION_PRESENT, row, p.acknowledge_flags & 1)
+    elif p.type == MQTT_SUBSCRIBE or p.type == MQTT_UNSUBSCRIBE:
+        put_filters(m, row, p)
+    elif p.list.at != NULL:
+        put_codes(m, row, p)
+    if p.properties.size:
+        put_properties(sink, row, &p.properties)
+
+
+# ------------------------------------------------------------------------------------------------ the message table
+
+cdef inline bint has_dup(const MqttPacket* p) noexcept nogil:
+    """Does the DUP bit mean anything here? In PUBLISH; in 3.1 in the three others that are sent again."""
+    return p.type == MQTT_PUBLISH or (p.version == 3 and (
+        p.type == MQTT_PUBREL or p.type == MQTT_SUBSCRIBE or p.type == MQTT_UNSUBSCRIBE))
+
+
+cdef void put_destination(Col* c, int64_t row, const MqttPacket* p, MqttFlow* flow, int direction) noexcept nogil:
+    """PUBLISH: the topic, a Topic Alias resolved if its topic was seen. SUBSCRIBE, UNSUBSCRIBE: the first filter."""
+    cdef MqttAliases* aliases
+    cdef MqttAlias* known
+    cdef Span name, filter
+    cdef MqttProperty v
+    cdef const uint8_t* at
+    cdef size_t bad = 0
+    if p.type == MQTT_PUBLISH:
+        if p.topic.size:
+            put_span(c + T_DESTINATION, row, &p.topic)
+        if not p.properties_seen >> MQTT_PROPERTY_TOPIC_ALIAS & 1:
+            return
+        aliases = &flow.aliases[direction]
+        at = p.properties.at
+        v.identifier = v.number = 0
+        while v.identifier != MQTT_PROPERTY_TOPIC_ALIAS:
+            at = next_property(at, &v)
+        if p.topic.size:
+            flow.held -= aliases.octets
+            learn_alias(aliases, v.number, &p.topic)
+            flow.held += aliases.octets
+        else:
+            known = find_alias(aliases, v.number)
+            if known != NULL and known.size:
+                put_octets(c + T_DESTINATION, row, known.topic, known.size)
+    elif p.list_count and (p.type == MQTT_SUBSCRIBE or p.type == MQTT_UNSUBSCRIBE):
+        filter.at = p.list.at + 2
+        filter.size = load_u16(p.list.at)
+        if is_shared(filter.at, filter.size, p.version) and \
+                split_share(filter.at, filter.size, &name, &filter, &bad) == TOPIC_OK:
+            put_span(c + T_CONSUMER_GROUP, row, &name)
+        put_span(c + T_DESTINATION, row, &filter)
+
+
+cdef void learn_from(MqttFlow* flow, const MqttPacket* p) noexcept nogil:
+    cdef MqttProperty v
+    cdef const uint8_t* at
+    if p.type == MQTT_CONNECT:
+        mqtt_flow_clear(flow)
+        flow.version = p.version
+        learn_client_id(flow, &p.client_identifier)
+    elif p.type == MQTT_CONNACK and p.properties_seen >> MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER & 1:
+        at = p.properties.at
+        v.identifier = 0
+        while v.identifier != MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER:
+            at = next_property(at, &v)
+        learn_client_id(flow, &v.value)
+
+
+cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacket* p, MqttFlow* flow, int direction) noexcept nogil:
+    """Fill MQTT's part of a row that begin_row began. Status and error are the caller's."""
+    cdef Col* c = t.cols
+    cdef Col* m
+    cdef MqttSink sink
+    if p.type == MQTT_CONNECT or p.type == MQTT_CONNACK:
+        learn_from(flow, p)
+    put_text(c + T_PROTOCOL, row, &MQTT_PROTOCOL_TEXT)
+    put_text(c + T_VERSION, row, &MQTT_VERSION_TEXT[p.version])
+    put_text(c + T_KIND, row, &MQTT_KIND_TEXT[p.type])
+    put_text(c + T_OPERATION, row, &MQTT_OPERATION_TEXT[p.type][direction])
+    if flow.client_id.size:
+        put_text(c + T_CLIENT_ID, row, &flow.client_id)
+    put_destination(c, row, p, flow, direction)
+    if p.has_packet_identifier:
+        put_i64(c + T_SEQUENCE, row, p.packet_identifier)
+    if p.has_reason_code:
+        put_i32(c + T_CODE, row, p.reason_code)
+    put_struct(c + T_MQTT, row)
+    m = c[<int>T_MQTT].children
+    put_i16(m + M_FLAGS, row, p.flags)
+    if has_dup(p):
+        put_bool(c + T_REDELIVERED, row, p.flags & 8)
+        put_bool(m + M_DUP, row, p.flags & 8)
+    if p.type == MQTT_PUBLISH:
+        put_i8(c + T_QOS, row, p.flags >> 1 & 3)
+        put_bool(m + M_RETAIN, row, p.flags & 1)
+        t.put_payload(row, p.payload.at, p.payload.size)
+        if p.properties.size == 0:
+            return
+    sink.fields = m
+    sink.headers = c + T_HEADERS
+    sink.content_type = c + T_CONTENT_TYPE
+    sink.reply_to = c + T_REPLY_TO
+    sink.correlation_id = c + T_CORRELATION_ID
+    sink.ttl_ms = c + T_TTL_MS
+    put_mqtt(c + T_MQTT, row, p, &sink)

@@ -1,0 +1,199 @@
+# NSQ in captures: how its streams are known, framed, and put into the message table.
+#
+# Behind the answer to IDENTIFY a stream may go on compressed or under TLS; `nsq_carrier` says so, and capture.pxi unpacks.
+
+cdef enum:
+    NSQ_SEARCH_MAX = 1 << 18    # octets: the largest frame the search for a boundary waits for
+    NSQ_SHORT_MAX = 1 << 14     # octets: responses and errors that claim to be larger are no boundary
+
+
+cdef struct NsqConnection:      # what a capture knows of one connection: a ProtocolState, flow.held is first
+    NsqFlow flow
+    bint begun                  # the client's magic, or something behind it, has been read
+
+
+cdef inline void nsq_options(NsqOptions* o, NsqConnection* c, bint strict, int direction) noexcept nogil:
+    nsq_plain_options(o, direction, strict)
+    if c != NULL and c.begun:
+        o.magic = NSQ_MAGIC_BEFORE
+
+
+cdef int nsq_sniff(const uint8_t* p, size_t n) noexcept nogil:
+    """The magic; and what follows, if anything does, begins as a command."""
+    if memcmp(p, b"  V2", min(n, <size_t>4)) != 0:
+        return NO
+    if n < 4:
+        return MORE
+    return YES if n == 4 or nsq_may_be_command(p + 4, n - 4) else NO
+
+
+cdef bint nsq_may_be_command(const uint8_t* p, size_t n) noexcept nogil:
+    """Could these be the first octets of a command that nsqd knows?"""
+    cdef int kind
+    cdef size_t size
+    for kind in range(NSQ_IDENTIFY, NSQ_NOP + 1):
+        size = nsq_commands[kind].name_size
+        if memcmp(p, nsq_kind_name[kind], min(n, size)) == 0 and (
+                n <= size or p[size] == 0x20 or p[size] == 0x0A or p[size] == 0x0D):
+            return True
+    return False
+
+
+cdef int nsq_next_size(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
+                       Fault* f) noexcept nogil:
+    cdef NsqOptions o
+    nsq_options(&o, <NsqConnection*>state, 0, direction)
+    o.max_frame_size = limit
+    return nsq_frame_size(p, n, &o, size, f)
+
+
+cdef int nsq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+    """A command that nsqd takes; a frame as nsqd sends them."""
+    cdef NsqOptions o
+    cdef NsqUnit u
+    cdef Fault f
+    cdef int status
+    nsq_options(&o, <NsqConnection*>state, 1, direction)
+    o.max_frame_size = NSQ_SEARCH_MAX
+    status = nsq_frame_size(p, n, &o, size, &f)
+    if status == NEED_DATA:
+        size[0] = n + 1
+        return MORE if n == 0 or direction == NSQ_SERVER or nsq_may_begin(p, n, &o) else NO
+    if status != OK or (direction == NSQ_SERVER and not nsq_is_usual(p, n, size[0])):
+        return NO
+    if size[0] > n:
+        return MORE
+    return YES if nsq_parse(p, size[0], &o, &u, &f) == OK else NO
+
+
+cdef inline bint nsq_may_begin(const uint8_t* p, size_t n, const NsqOptions* o) noexcept nogil:
+    return nsq_may_be_command(p, n) or (o.magic != NSQ_MAGIC_BEFORE and p[0] == 0x20)
+
+
+cdef bint nsq_is_usual(const uint8_t* p, size_t n, size_t size) noexcept nogil:
+    """A frame of one of the three types, as far as it is there: answers are text, message ids hexadecimal digits."""
+    cdef size_t i
+    if n < 8:
+        return True
+    if p[4] or p[5] or p[6] or p[7] > 2 or (p[7] < 2 and size > NSQ_SHORT_MAX) or (
+            p[7] == 2 and size < 8 + NSQ_MESSAGE_HEADER_SIZE):
+        return False
+    if p[7] == 1:
+        return memcmp(p + 8, b"E_", min(n - 8, min(size - 8, <size_t>2))) == 0 and size > 10
+    if p[7] == 0:
+        return n == 8 or p[8] == c"O" or p[8] == c"C" or p[8] == c"_" or p[8] == c"{"
+    for i in range(18, min(n, <size_t>34)):
+        if nsq_hex_digit(p[i]) < 0:
+            return False
+    return True
+
+
+cdef void nsq_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
+    """What comes behind a hole needs nothing that was said later."""
+
+
+cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil:
+    cdef NsqConnection* c = <NsqConnection*>state
+    cdef NsqOptions o
+    cdef NsqUnit u
+    cdef Fault f
+    cdef char text[256]
+    cdef int size
+    cdef int64_t row = t.begin_row(m)
+    nsq_options(&o, c, strict, m.direction)
+    if m.direction == NSQ_CLIENT:
+        c.begun = True
+    if nsq_parse(p, n, &o, &u, &f) != OK:
+        size = fault_text(&NSQ_TABLES, &f, 0, text, sizeof(text))
+        nsq_put_kind(t, row, f.kind)
+        t.put_status(row, ROW_MALFORMED, text, size)
+        return True
+    nsq_put_row(t, row, &u, &c.flow)
+    if t.options.detail:
+        nsq_put_detail(t, row, &u, &c.flow)
+    if u.note:
+        size = snprintf(text, sizeof(text), "%s at offset %lld", nsq_check_text[u.note], <long long>u.note_offset)
+        t.put_status(row, ROW_OK, text, min(size, <int>sizeof(text) - 1))
+    else:
+        t.put_status(row, ROW_OK, NULL, 0)
+    return True
+
+
+cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+                       const char* text, size_t text_size) noexcept nogil:
+    """A message is read as far as it goes: its size is set to what is there, so that the body is what is left of it."""
+    cdef NsqConnection* c = <NsqConnection*>state
+    cdef NsqOptions o
+    cdef NsqUnit u
+    cdef Fault f
+    cdef size_t head = 0
+    cdef int kind = NSQ_FRAME
+    cdef int64_t row = t.begin_row(m)
+    nsq_options(&o, c, 0, m.direction)
+    if m.direction == NSQ_SERVER:
+        if n >= 8 + NSQ_MESSAGE_HEADER_SIZE and load_u32(p + 4) == 2:
+            kind = NSQ_MESSAGE
+            store_u32(p, <uint32_t>(n - 4))
+        elif n >= 8 and load_u32(p + 4) < 3:
+            kind = NSQ_RESPONSE + <int>load_u32(p + 4)
+    elif nsq_line_size(p, n, &head, &f) == OK:
+        kind = nsq_kind_of(p, head)
+        if (kind == NSQ_PUB or kind == NSQ_DPUB) and n - head >= 4:
+            store_u32(p + head, <uint32_t>(n - head - 4))
+    else:
+        kind = NSQ_COMMAND
+    if (kind == NSQ_MESSAGE or kind == NSQ_PUB or kind == NSQ_DPUB) and nsq_parse(p, n, &o, &u, &f) == OK:
+        nsq_put_row(t, row, &u, &c.flow)
+        if t.options.detail:
+            nsq_put_detail(t, row, &u, &c.flow)
+    else:
+        nsq_put_kind(t, row, kind)
+    t.put_status(row, ROW_PARTIAL, text, text_size)
+    return True
+
+
+cdef int nsq_carrier(void* state) noexcept nogil:
+    """What carries the octets behind those that were put."""
+    cdef NsqFlow* flow = &(<NsqConnection*>state).flow
+    return (CARRIER_TLS if flow.tls else CARRIER_DEFLATE if flow.compression == NSQ_DEFLATE else
+            CARRIER_SNAPPY if flow.compression == NSQ_SNAPPY else CARRIER_PLAIN)
+
+
+cdef void* nsq_open() noexcept nogil:
+    cdef NsqConnection* c = <NsqConnection*>calloc(1, sizeof(NsqConnection))
+    if c != NULL:
+        c.flow.held = sizeof(NsqConnection) + BLOCK_OCTETS
+    return c
+
+
+cdef void nsq_close_state(void* state) noexcept nogil:
+    if state != NULL:
+        nsq_flow_clear(&(<NsqConnection*>state).flow)
+        free(state)
+
+
+cdef int nsq_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
+    return fault_text(&NSQ_TABLES, f, offset, out, room)
+
+
+cdef Protocol nsq_protocol():
+    cdef Protocol row
+    memset(&row, 0, sizeof(Protocol))
+    row.name = NSQ_PROTOCOL_TEXT
+    row.sniff = nsq_sniff
+    row.frame_size = nsq_next_size
+    row.plausible = nsq_plausible
+    row.learn = nsq_learn
+    row.put = nsq_put
+    row.put_part = nsq_put_part
+    row.carrier = nsq_carrier
+    row.open = nsq_open
+    row.close = nsq_close_state
+    row.fault_text = nsq_fault_text
+    return row
+
+
+cdef Protocol NSQ_PROTOCOL = nsq_protocol()
+
+#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+PROTOCOL = protocol_capsule(&NSQ_PROTOCOL)

@@ -1,0 +1,114 @@
+"""The typed face of the codec of PHPMQ, in the order of its rooms."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal, Self, SupportsIndex, TypeAlias, final
+
+from typing_extensions import Buffer, disjoint_base
+
+from wirefmt._core import Batch, FrameDecoder
+from wirefmt.framing import Limits, NeedData
+from wirefmt.strictness import Note, Strictness
+
+_Side: TypeAlias = Literal["client", "server"]
+
+# ---- objects
+@disjoint_base
+class PhpmqObject:
+    __match_args__: ClassVar[tuple[str, ...]]
+    def __init__(self, *, message_type: SupportsIndex, packets: Iterable[tuple[SupportsIndex, Buffer]]) -> None: ...
+    def encode(self) -> bytes: ...
+    def detach(self) -> Self: ...
+    @property
+    def notes(self) -> tuple[Note, ...]: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def message_type(self) -> int: ...
+    @property
+    def packets(self) -> tuple[tuple[int, bytes], ...]: ...
+    def content_bytes(self) -> bytes | None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, memo: object) -> Self: ...
+
+class PhpmqQueued(PhpmqObject):
+    @property
+    def queue_name(self) -> str | None: ...
+
+class PhpmqCarrier(PhpmqQueued):
+    @property
+    def content(self) -> memoryview | None: ...
+    @property
+    def ttl(self) -> int | None: ...
+
+@final
+class PhpmqMessageClientToServer(PhpmqCarrier):
+    def __init__(self, *, queue_name: str, content: Buffer, ttl: SupportsIndex | None = 0) -> None: ...
+
+@final
+class PhpmqConsumeRequest(PhpmqQueued):
+    def __init__(self, *, queue_name: str, message_count: SupportsIndex) -> None: ...
+    @property
+    def message_count(self) -> int | None: ...
+
+@final
+class PhpmqMessageServerToClient(PhpmqCarrier):
+    def __init__(self, *, queue_name: str, content: Buffer, message_id: str, ttl: SupportsIndex | None) -> None: ...
+    @property
+    def message_id(self) -> str | None: ...
+
+class PhpmqAnswer(PhpmqQueued):
+    @property
+    def message_id(self) -> str | None: ...
+
+@final
+class PhpmqAcknowledgement(PhpmqAnswer):
+    def __init__(self, *, queue_name: str, message_id: str) -> None: ...
+
+@final
+class PhpmqReQueue(PhpmqAnswer):
+    def __init__(self, *, queue_name: str, message_id: str, ttl: SupportsIndex | None) -> None: ...
+    @property
+    def ttl(self) -> int | None: ...
+
+@final
+class PhpmqDeadLetter(PhpmqAnswer):
+    def __init__(self, *, queue_name: str, message_id: str) -> None: ...
+
+@final
+class PhpmqDecoder(FrameDecoder):
+    def __init__(
+        self,
+        *,
+        side: _Side | None = None,
+        strictness: Strictness | str = Strictness.STRICT,
+        limits: Limits | None = None,
+    ) -> None: ...
+    def feed(self, data: Buffer, /) -> list[PhpmqObject]: ...
+
+def decode_phpmq(
+    data: Buffer,
+    *,
+    side: _Side | None = None,
+    strictness: Strictness | str = Strictness.STRICT,
+    limits: Limits | None = None,
+) -> PhpmqObject: ...
+def phpmq_size(
+    data: Buffer, *, strictness: Strictness | str = Strictness.STRICT, limits: Limits | None = None
+) -> int | NeedData: ...
+def encode_phpmq(message: PhpmqObject, /, *, profile: Literal["present", "early"] | None = None) -> bytes: ...
+def restore_phpmq(octets: bytes, noted: bool) -> PhpmqObject: ...
+def phpmq_decode_batch(
+    data: Buffer,
+    *,
+    side: _Side | None = None,
+    strictness: Strictness | str = "lax",
+    columns: Iterable[str] | None = None,
+    payload: bool = True,
+    limits: Limits | None = None,
+) -> Batch: ...
+
+PROTOCOL: object

@@ -1,0 +1,519 @@
+# PHPMQ's six messages as Python objects, their encoders, and the Decoder.
+#
+# There is one form of a message: its octets. A constructor writes them and reads them back with phpmq_parse, so what can
+# be built is what can be decoded. Objects keep the block (bytes) they lie in; all else becomes Python objects when it
+# is asked for.
+from cpython.memoryview cimport PyMemoryView_FromObject
+
+
+cdef tuple PHPMQ_PROFILES = ("present", "early")
+
+
+# ------------------------------------------------------------------------------------------------ values -> octets
+
+cdef int phpmq_write_packet(Writer w, int type, object content, str field) except -1:
+    """A packet's header, and the octets of a buffer."""
+    cdef size_t at = w.size
+    cdef size_t n
+    cdef int i
+    w.grow(PHPMQ_PACKET_HEADER)
+    w.put_buffer(content, False, field)
+    n = w.size - at - PHPMQ_PACKET_HEADER
+    w.p[at] = c"P"
+    w.p[at + 1] = <uint8_t>(48 + type // 10)
+    w.p[at + 2] = <uint8_t>(48 + type % 10)
+    for i in range(PHPMQ_PACKET_HEADER - 1, 2, -1):
+        w.p[at + <size_t>i] = <uint8_t>(48 + n % 10)
+        n //= 10
+    return 0
+
+
+cdef bytes phpmq_text(object value, str field):
+    if not isinstance(value, str):
+        raise TypeError(f"{field} is a str, not {type(value).__name__}")
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise EncodeError(f"{field}: a surrogate has no UTF-8 form") from None
+
+
+cdef bytes phpmq_number(object value, str field):
+    if not PyIndex_Check(value):
+        raise TypeError(f"{field} is an int, not {type(value).__name__}")
+    number = PyNumber_Index(value)
+    if not -0x8000000000000000 <= number <= 0x7FFFFFFFFFFFFFFF:
+        raise EncodeError(f"{field}: {number} is not a number of 64 bits")
+    return b"%d" % number
+
+
+cdef bytes phpmq_octets(int type, object packets):
+    """A message of (packet type, content) pairs, in this order."""
+    cdef Writer w = new_writer()
+    cdef bytes header
+    count = 0
+    w.grow(PHPMQ_MESSAGE_HEADER)
+    for kind, content in packets:
+        kind = whole_number(kind, 99, "packets")
+        phpmq_write_packet(w, kind, content, "packets")
+        count += 1
+    if count > 99:
+        raise EncodeError(f"packets: {count}, 99 are the most")
+    header = b"H01%03d%02d" % (type, count)
+    memcpy(w.p, PyBytes_AS_STRING(header), PHPMQ_MESSAGE_HEADER)
+    return PyBytes_FromStringAndSize(<const char*>w.p, <Py_ssize_t>w.size)
+
+
+# ------------------------------------------------------------------------------------------------ messages
+
+cdef enum:
+    PHPMQ_NOTES_SHOWN = 64
+
+
+@cython.freelist(256)
+@cython.no_gc
+cdef class PhpmqObject:
+    """A message. Of this class itself: one of a type that is not known; the six known ones have classes of their own.
+
+    Immutable; equal by value; keeps the block of octets it was decoded from. `message_type` and `version` are numbers;
+    `packets` are all (packet type, bytes) in their order; `notes` the rules that LAX let pass.
+    """
+    cdef bytes block
+    cdef const uint8_t* frame
+    cdef uint32_t size
+    cdef uint8_t noted          # LAX let something pass
+    cdef Span content_span
+
+    __match_args__ = ("message_type", "packets")
+
+    def __init__(self, *, message_type, packets):
+        cdef int number = <int>whole_number(message_type, 999, "message_type")
+        if 0 < number < PHPMQ_MESSAGE_TYPES:
+            raise EncodeError(f"message_type: {number} has a class of its own")
+        self.settle(phpmq_octets(number, packets))
+
+    # ---- octets
+
+    def encode(self):
+        """The octets: those it was decoded from, or those the library writes if it was built."""
+        if self.size == PyBytes_GET_SIZE(self.block):
+            return self.block
+        return octets_of(self.frame, self.size)
+
+    def detach(self):
+        """An equal message that holds only its own octets, not the block (a large read, say) it lies in."""
+        if self.size == PyBytes_GET_SIZE(self.block):
+            return self
+        return restore_phpmq(self.encode(), self.noted)
+
+    @property
+    def notes(self):
+        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found; PHPMQ_NOTES_SHOWN at most."""
+        cdef PhpmqOptions o
+        cdef PhpmqMessage m
+        cdef Fault f
+        cdef PhpmqNote found[PHPMQ_NOTES_SHOWN]
+        cdef int i
+        if not self.noted:
+            return ()
+        phpmq_plain_options(&o, -1, 0)
+        o.notes = found
+        o.notes_room = PHPMQ_NOTES_SHOWN
+        phpmq_parse(self.frame, self.size, &o, &m, &f)
+        return tuple([
+            Note(phpmq_check_name[found[i].check].decode("ascii"),
+                 field_path(&PHPMQ_TABLES, found[i].field, found[i].index), found[i].offset,
+                 phpmq_check_text[found[i].check].decode("utf-8"), phpmq_check_spec[found[i].check].decode("ascii"))
+            for i in range(min(m.note_count, PHPMQ_NOTES_SHOWN))
+        ])
+
+    # ---- values
+
+    @property
+    def kind(self):
+        cdef PhpmqMessage m
+        self.parsed(&m)
+        return phpmq_message_name[m.type if 0 < m.type < PHPMQ_MESSAGE_TYPES else 0].decode("ascii")
+
+    @property
+    def version(self):
+        cdef PhpmqMessage m
+        self.parsed(&m)
+        return m.version
+
+    @property
+    def message_type(self):
+        cdef PhpmqMessage m
+        self.parsed(&m)
+        return m.type
+
+    @property
+    def packets(self):
+        cdef PhpmqMessage m
+        cdef PhpmqReader x
+        cdef PhpmqOptions o
+        cdef PhpmqPacket packet
+        cdef Fault f
+        cdef list out = []
+        self.parsed(&m)
+        phpmq_plain_options(&o, -1, 0)
+        phpmq_begin(&x, &o, &m, &f, self.size)
+        x.at = m.packets
+        for i in range(m.packet_count):
+            phpmq_read_packet(&x, i, &packet)
+            out.append((packet.type, octets_of(packet.content.at, packet.content.size)))
+        return tuple(out)
+
+    cdef str text(self, int type):
+        """A packet as text; octets that are no UTF-8 are escaped as os.fsdecode does."""
+        cdef PhpmqMessage m
+        self.parsed(&m)
+        if m.content[type].at == NULL:
+            return None
+        return PyUnicode_DecodeUTF8(<const char*>m.content[type].at, m.content[type].size, "surrogateescape")
+
+    cdef object ttl_or_none(self):
+        cdef PhpmqMessage m
+        self.parsed(&m)
+        return m.ttl if m.has_ttl else None
+
+    cdef tuple values(self):
+        return tuple([self.content_bytes() if name == "content" else getattr(self, name)
+                      for name in type(self).__match_args__])
+
+    cdef object content_bytes_of(self):
+        return octets_of(self.content_span.at, self.content_span.size) if self.content_span.at != NULL else None
+
+    def __eq__(self, other):
+        cdef PhpmqObject that
+        if type(self) is not type(other):
+            return NotImplemented
+        that = <PhpmqObject>other
+        if self.size == that.size and (self.frame == that.frame or memcmp(self.frame, that.frame, self.size) == 0):
+            return True
+        return self.values() == that.values()
+
+    def __hash__(self):
+        return hash((type(self), self.values()))
+
+    def __repr__(self):
+        fields = [f"{name}={phpmq_shown(name, getattr(self, name))}" for name in type(self).__match_args__]
+        return f"phpmq.{type(self).__name__}({', '.join(fields)})"
+
+    def __reduce__(self):
+        return restore_phpmq, (self.encode(), self.noted)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    # ---- for the classes below
+
+    cdef int parsed(self, PhpmqMessage* m) except -1:
+        cdef PhpmqOptions o
+        cdef Fault f
+        phpmq_plain_options(&o, -1, 0)
+        if phpmq_parse(self.frame, self.size, &o, m, &f) != OK:
+            raise_fault(&PHPMQ_TABLES, &f, 0)
+        return 0
+
+    cdef int settle(self, bytes octets) except -1:
+        """Take the octets a constructor wrote, if STRICT takes them."""
+        cdef PhpmqOptions o
+        cdef PhpmqMessage m
+        cdef Fault f
+        cdef char text[256]
+        phpmq_plain_options(&o, -1, 1)
+        if phpmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
+            raise EncodeError(text[:fault_text(&PHPMQ_TABLES, &f, 0, text, sizeof(text))].decode("utf-8"))
+        phpmq_hold(self, octets, &m)
+        return 0
+
+    def content_bytes(self):
+        """The content, copied; None where there is none."""
+        return self.content_bytes_of()
+
+
+cdef str phpmq_shown(str name, object value):
+    if name == "content" and value is not None:
+        return shown_octets(value)
+    if name == "packets":
+        shown = [f"({number}, {shown_octets(content)})" for number, content in value]
+        return f"({', '.join(shown)}{',' if len(shown) == 1 else ''})"
+    return repr(value)
+
+
+cdef inline void phpmq_hold(PhpmqObject self, bytes block, const PhpmqMessage* m) noexcept:
+    self.block = block
+    self.frame = m.frame
+    self.size = m.size
+    self.noted = m.note_count != 0
+    self.content_span = m.content[<int>PHPMQ_PACKET_CONTENT]
+
+
+cdef class PhpmqQueued(PhpmqObject):
+    """What the six known messages share: the queue's name."""
+
+    @property
+    def queue_name(self):
+        return self.text(PHPMQ_PACKET_QUEUE_NAME)
+
+
+cdef class PhpmqCarrier(PhpmqQueued):
+    """What the two messages with a content share. A buffer too: that of the content.
+
+    `content` is a read-only memoryview into the octets it was decoded from; `content_bytes()` copies it. `ttl` is in
+    seconds; None: the early form, which has none.
+    """
+
+    @property
+    def content(self):
+        return PyMemoryView_FromObject(self) if self.content_span.at != NULL else None
+
+    @property
+    def ttl(self):
+        return self.ttl_or_none()
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        fill_view(view, self, self.content_span.at, self.content_span.size, flags)
+
+
+cdef list phpmq_with_ttl(list packets, object ttl):
+    if ttl is not None:
+        packets.append((PHPMQ_PACKET_TTL, phpmq_number(ttl, "ttl")))
+    return packets
+
+
+@cython.final
+cdef class PhpmqMessageClientToServer(PhpmqCarrier):
+    """Type 001: a client's message for a queue."""
+    __match_args__ = ("queue_name", "content", "ttl")
+
+    def __init__(self, *, queue_name, content, ttl=0):
+        self.settle(phpmq_octets(PHPMQ_MESSAGE_CLIENT_TO_SERVER, phpmq_with_ttl([
+            (PHPMQ_PACKET_QUEUE_NAME, phpmq_text(queue_name, "queue_name")),
+            (PHPMQ_PACKET_CONTENT, content),
+        ], ttl)))
+
+
+@cython.final
+cdef class PhpmqConsumeRequest(PhpmqQueued):
+    """Type 002: a client takes up to `message_count` messages that it has not acknowledged."""
+    __match_args__ = ("queue_name", "message_count")
+
+    def __init__(self, *, queue_name, message_count):
+        self.settle(phpmq_octets(PHPMQ_CONSUME_REQUEST, [
+            (PHPMQ_PACKET_QUEUE_NAME, phpmq_text(queue_name, "queue_name")),
+            (PHPMQ_PACKET_MESSAGE_COUNT, phpmq_number(message_count, "message_count")),
+        ]))
+
+    @property
+    def message_count(self):
+        cdef PhpmqMessage m
+        self.parsed(&m)
+        return m.message_count if m.has_count else None
+
+
+@cython.final
+cdef class PhpmqMessageServerToClient(PhpmqCarrier):
+    """Type 003: a message on its way to a client."""
+    __match_args__ = ("queue_name", "content", "message_id", "ttl")
+
+    def __init__(self, *, queue_name, content, message_id, ttl):
+        self.settle(phpmq_octets(PHPMQ_MESSAGE_SERVER_TO_CLIENT, phpmq_with_ttl([
+            (PHPMQ_PACKET_QUEUE_NAME, phpmq_text(queue_name, "queue_name")),
+            (PHPMQ_PACKET_CONTENT, content),
+            (PHPMQ_PACKET_MESSAGE_ID, phpmq_text(message_id, "message_id")),
+        ], ttl)))
+
+    @property
+    def message_id(self):
+        return self.text(PHPMQ_PACKET_MESSAGE_ID)
+
+
+cdef class PhpmqAnswer(PhpmqQueued):
+    """What the messages about a message share: its id."""
+    __match_args__ = ("queue_name", "message_id")
+
+    cdef int build(self, int type, object queue_name, object message_id, object ttl) except -1:
+        return self.settle(phpmq_octets(type, phpmq_with_ttl([
+            (PHPMQ_PACKET_QUEUE_NAME, phpmq_text(queue_name, "queue_name")),
+            (PHPMQ_PACKET_MESSAGE_ID, phpmq_text(message_id, "message_id")),
+        ], ttl)))
+
+    @property
+    def message_id(self):
+        return self.text(PHPMQ_PACKET_MESSAGE_ID)
+
+
+@cython.final
+cdef class PhpmqAcknowledgement(PhpmqAnswer):
+    """Type 004: the message was processed."""
+
+    def __init__(self, *, queue_name, message_id):
+        self.build(PHPMQ_ACKNOWLEDGEMENT, queue_name, message_id, None)
+
+
+@cython.final
+cdef class PhpmqReQueue(PhpmqAnswer):
+    """Type 005: the message goes to the end of its queue, with a new TTL in seconds."""
+    __match_args__ = ("queue_name", "message_id", "ttl")
+
+    def __init__(self, *, queue_name, message_id, ttl):
+        self.build(PHPMQ_REQUEUE, queue_name, message_id, ttl)
+
+    @property
+    def ttl(self):
+        return self.ttl_or_none()
+
+
+@cython.final
+cdef class PhpmqDeadLetter(PhpmqAnswer):
+    """Type 006: the message is taken off its queue, whatever its TTL."""
+
+    def __init__(self, *, queue_name, message_id):
+        self.build(PHPMQ_DEAD_LETTER, queue_name, message_id, None)
+
+
+cdef Factory[PHPMQ_MESSAGE_TYPES] PHPMQ_FACTORIES      # by message type
+set_factories(PHPMQ_FACTORIES, (
+    PhpmqObject, PhpmqMessageClientToServer, PhpmqConsumeRequest, PhpmqMessageServerToClient, PhpmqAcknowledgement,
+    PhpmqReQueue, PhpmqDeadLetter,
+))
+
+name_class(PhpmqObject, b"wirefmt.phpmq.Message")
+name_class(PhpmqMessageClientToServer, b"wirefmt.phpmq.MessageClientToServer")
+name_class(PhpmqConsumeRequest, b"wirefmt.phpmq.ConsumeRequest")
+name_class(PhpmqMessageServerToClient, b"wirefmt.phpmq.MessageServerToClient")
+name_class(PhpmqAcknowledgement, b"wirefmt.phpmq.Acknowledgement")
+name_class(PhpmqReQueue, b"wirefmt.phpmq.ReQueue")
+name_class(PhpmqDeadLetter, b"wirefmt.phpmq.DeadLetter")
+name_class(PhpmqDecoder, b"wirefmt.phpmq.Decoder")
+
+
+cdef inline object make_phpmq(bytes block, const PhpmqMessage* m):
+    cdef PhpmqObject message = <PhpmqObject>bare_object(&PHPMQ_FACTORIES[m.type if 0 < m.type < PHPMQ_MESSAGE_TYPES else 0])
+    phpmq_hold(message, block, m)
+    return message
+
+
+# ------------------------------------------------------------------------------------------------ decode, encode
+
+cdef object PHPMQ_LIMITS = Limits()
+
+
+cdef void phpmq_plain_options(PhpmqOptions* o, int side, bint strict) noexcept nogil:
+    memset(o, 0, sizeof(PhpmqOptions))
+    o.side = <int8_t>side
+    o.strict = strict
+
+
+cdef int phpmq_take_options(PhpmqOptions* o, object side, object strictness, object limits) except -1:
+    """Options of decode() and Decoder as C."""
+    if side is not None and side != "client" and side != "server":
+        raise ValueError(f"side is 'client', 'server' or None, not {side!r}")
+    phpmq_plain_options(o, -1 if side is None else side == "server", is_strict(strictness))
+    o.max_frame_size = PHPMQ_LIMITS.frame_size if limits is None else limits.frame_size
+    return 0
+
+
+def decode_phpmq(data, *, side=None, strictness=STRICT_MODE, limits=None):
+    """Decode exactly one message; every octet is used.
+
+    data: any contiguous buffer; bytes are kept, anything else is copied once.
+    side: who sent it, "client" or "server"; None: not known, and the sender is not checked.
+    strictness: "strict" or "lax" (wirefmt.strictness); LAX takes line breaks between the parts and numbers as PHP casts
+    them. limits: wirefmt.framing.Limits.
+
+    Returns the message. Raises DecodeError, a Truncated one if octets are missing.
+    """
+    cdef PhpmqOptions o
+    cdef PhpmqMessage m
+    cdef Fault f
+    cdef bytes block = take_block(data)
+    phpmq_take_options(&o, side, strictness, limits)
+    if phpmq_parse(<const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), &o, &m, &f) != OK:
+        raise_fault(&PHPMQ_TABLES, &f, 0)
+    return make_phpmq(block, &m)
+
+
+def phpmq_size(data, *, strictness=STRICT_MODE, limits=None):
+    """Octets of the message that `data` begins with, or NEED_DATA before its last packet header is there.
+
+    Raises DecodeError where no message can begin so, and LimitExceeded where it would be too large.
+    """
+    cdef Input octets = take_input(data)
+    cdef PhpmqOptions o
+    cdef Fault f
+    cdef size_t size = 0
+    cdef int status
+    phpmq_take_options(&o, None, strictness, limits)
+    status = phpmq_frame_size(octets.at, <size_t>octets.size, &o, &size, &f)
+    if status == OK:
+        return size
+    if status == NEED_DATA:
+        return NEED_DATA_VALUE
+    raise_fault(&PHPMQ_TABLES, &f, 0)
+
+
+def encode_phpmq(PhpmqObject message not None, /, *, profile=None):
+    """The octets of a message. profile: None, those it has; "present", with a TTL (0 where it has none), as the README and
+    the library's present form are; "early", without one, as the existing PHP server and client speak.
+
+    Raises EncodeError for a message that the profile does not have.
+    """
+    cdef PhpmqMessage m
+    if profile is None:
+        return message.encode()
+    if profile not in PHPMQ_PROFILES:
+        raise ValueError(f"profile is 'present' or 'early', not {profile!r}")
+    message.parsed(&m)
+    if not 0 < m.type < PHPMQ_MESSAGE_TYPES:
+        raise EncodeError(f"no profile has message type {m.type}")
+    wanted = phpmq_messages[m.type].early if profile == "early" else phpmq_messages[m.type].packets
+    if not wanted:
+        raise EncodeError(f"the early form has no {message.kind}")
+    packets = dict(reversed(message.packets))
+    packets.setdefault(PHPMQ_PACKET_TTL, b"0")
+    missing = [number for number in range(PHPMQ_PACKET_TYPES) if wanted >> number & 1 and number not in packets]
+    if missing:
+        raise EncodeError(f"{message.kind} has no packet {missing[0]:02}")
+    return phpmq_octets(<int>m.type, [(number, packets[number]) for number in range(PHPMQ_PACKET_TYPES) if wanted >> number & 1])
+
+
+def restore_phpmq(bytes octets not None, bint noted):
+    """Unpickle a message."""
+    cdef PhpmqOptions o
+    cdef PhpmqMessage m
+    cdef Fault f
+    phpmq_plain_options(&o, -1, not noted)
+    if phpmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
+        raise_fault(&PHPMQ_TABLES, &f, 0)
+    return make_phpmq(octets, &m)
+
+
+@cython.final
+cdef class PhpmqDecoder(FrameDecoder):
+    """Octets of one direction of a connection -> messages. Options: as in decode()."""
+    cdef PhpmqOptions options
+
+    def __init__(self, *, side=None, strictness=STRICT_MODE, limits=None):
+        self.tables = &PHPMQ_TABLES
+        phpmq_take_options(&self.options, side, strictness, limits)
+
+    cdef int check_end(self) except -1:
+        """LAX: the stream may end with line breaks."""
+        cdef size_t i = 0
+        while not self.options.strict and i < self.kept_size and (self.kept[i] == 0x0A or self.kept[i] == 0x0D):
+            i += 1
+        if self.kept_size and i == self.kept_size and self.error is None:
+            return 0
+        return FrameDecoder.check_end(self)
+
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
+        return phpmq_frame_size(p, n, &self.options, size, f)
+
+    cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
+        cdef PhpmqMessage m
+        return make_phpmq(block, &m) if phpmq_parse(p, n, &self.options, &m, f) == OK else None

@@ -1,0 +1,158 @@
+# PHPMQ in captures: how its streams are known, framed, and put into the message table.
+#
+# No port is registered, and what runs on the sample configuration's (9100) is nearly always something else: streams are
+# known by their first octets, or by decode_as.
+
+cdef enum:
+    PHPMQ_SEARCH_MAX = 1 << 18  # octets: the largest message the search for a boundary waits for
+
+
+cdef int phpmq_sniff(const uint8_t* p, size_t n) noexcept nogil:
+    """A message header of version 01 and of a known type, and a packet header behind it, line breaks or none."""
+    cdef size_t i, at = 8
+    if memcmp(p, b"H0100", min(n, <size_t>5)) != 0 or (n > 5 and not c"1" <= p[5] < 48 + PHPMQ_MESSAGE_TYPES):
+        return NO
+    for i in range(6, min(n, <size_t>8)):
+        if not c"0" <= p[i] <= c"9":
+            return NO
+    if at < n and p[at] == 0x0D:
+        at += 1
+    if at < n and p[at] == 0x0A:
+        at += 1
+    if at < n and p[at] != c"P":
+        return NO
+    for i in range(at + 1, min(n, at + PHPMQ_PACKET_HEADER)):
+        if not c"0" <= p[i] <= c"9":
+            return NO
+    if n < at + PHPMQ_PACKET_HEADER:
+        return MORE
+    return SERVERS if phpmq_messages[p[5] - 48].sender == 1 else YES
+
+
+cdef int phpmq_next_size(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
+                         Fault* f) noexcept nogil:
+    cdef PhpmqOptions o
+    phpmq_plain_options(&o, direction, 0)
+    o.max_frame_size = limit
+    return phpmq_frame_size(p, n, &o, size, f)
+
+
+cdef int phpmq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+    """A message without any fault, sent by the side that may send it."""
+    cdef PhpmqOptions o
+    cdef PhpmqMessage m
+    cdef Fault f
+    cdef int status
+    phpmq_plain_options(&o, direction, 1)
+    o.max_frame_size = PHPMQ_SEARCH_MAX
+    status = phpmq_frame_size(p, n, &o, size, &f)
+    if status == NEED_DATA:
+        size[0] = max(size[0], n + 1)
+        return MORE
+    if status == OK and size[0] > n:
+        return MORE
+    return YES if status == OK and phpmq_parse(p, size[0], &o, &m, &f) == OK and phpmq_row_of(&m) else NO
+
+
+cdef void phpmq_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
+    """Messages stand alone."""
+
+
+cdef bint phpmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
+                    const uint8_t* p, size_t n) noexcept nogil:
+    cdef PhpmqOptions o
+    cdef PhpmqMessage message
+    cdef Fault f
+    cdef char text[256]
+    cdef int size
+    cdef int64_t row = t.begin_row(m)
+    phpmq_plain_options(&o, m.direction, strict)
+    if phpmq_parse(p, n, &o, &message, &f) != OK:
+        size = fault_text(&PHPMQ_TABLES, &f, 0, text, sizeof(text))
+        put_text(t.cols + T_PROTOCOL, row, &PHPMQ_PROTOCOL_TEXT)
+        t.put_status(row, ROW_MALFORMED, text, size)
+        return True
+    phpmq_put_row(t, row, &message)
+    if t.options.detail:
+        phpmq_put_detail(t, row, &message)
+    if message.note:
+        size = snprintf(text, sizeof(text), "%s at offset %lld", phpmq_check_text[message.note],
+                        <long long>message.note_offset)
+        t.put_status(row, ROW_OK, text, min(size, <int>sizeof(text) - 1))
+    else:
+        t.put_status(row, ROW_OK, NULL, 0)
+    return True
+
+
+cdef bint phpmq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+                         const char* text, size_t text_size) noexcept nogil:
+    """Packets that are whole are read, and of the one that is not the octets that are there."""
+    cdef PhpmqOptions o
+    cdef PhpmqMessage message
+    cdef PhpmqReader x
+    cdef PhpmqPacket packet
+    cdef Fault f
+    cdef const uint8_t* at
+    cdef uint32_t i
+    cdef int64_t row = t.begin_row(m)
+    cdef int status
+    phpmq_plain_options(&o, m.direction, 0)
+    memset(&message, 0, sizeof(message))
+    message.frame = p
+    phpmq_begin(&x, &o, &message, &f, n)
+    status = phpmq_read_header(&x)
+    for i in range(message.packet_count if status == OK else 0):
+        at = x.at
+        status = phpmq_read_packet(&x, <int>i, &packet)
+        if status == NEED_DATA and x.at - at >= PHPMQ_PACKET_HEADER:      # its header is there
+            packet.content.at = x.at
+            packet.content.size = <uint32_t>(x.end - x.at)
+            phpmq_keep_packet(&x, <int>i, &packet)
+        if status != OK:
+            break
+        phpmq_keep_packet(&x, <int>i, &packet)
+    if message.packets != NULL:
+        phpmq_put_row(t, row, &message)
+        if t.options.detail:
+            phpmq_put_detail(t, row, &message)
+    else:
+        put_text(t.cols + T_PROTOCOL, row, &PHPMQ_PROTOCOL_TEXT)
+    t.put_status(row, ROW_PARTIAL, text, text_size)
+    return True
+
+
+cdef void* phpmq_open() noexcept nogil:
+    cdef ProtocolState* c = <ProtocolState*>calloc(1, sizeof(ProtocolState))    # nothing is known of a connection
+    if c != NULL:
+        c.held = sizeof(ProtocolState) + BLOCK_OCTETS
+    return c
+
+
+cdef void phpmq_close(void* state) noexcept nogil:
+    free(state)
+
+
+cdef int phpmq_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
+    return fault_text(&PHPMQ_TABLES, f, offset, out, room)
+
+
+cdef Protocol phpmq_protocol():
+    cdef Protocol row
+    memset(&row, 0, sizeof(Protocol))
+    row.name = PHPMQ_PROTOCOL_TEXT
+    row.sniff = phpmq_sniff
+    row.frame_size = phpmq_next_size
+    row.plausible = phpmq_plausible
+    row.learn = phpmq_learn
+    row.put = phpmq_put
+    row.put_part = phpmq_put_part
+    row.open = phpmq_open
+    row.close = phpmq_close
+    row.fault_text = phpmq_fault_text
+    return row
+
+
+cdef Protocol PHPMQ_PROTOCOL = phpmq_protocol()
+
+#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+PROTOCOL = protocol_capsule(&PHPMQ_PROTOCOL)

@@ -1,0 +1,53 @@
+"""The protocols, a row each. What lists protocols reads these rows: captures, the command line, the generator, tests.
+
+A row says where a protocol's parts are; none is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import Final, NamedTuple
+
+
+class Protocol(NamedTuple):
+    name: str  # in the column `protocol`; the package is wirefmt.NAME
+    title: str
+    ports: tuple[int, ...]  # of TCP, for captures. TLS on them is seen by its first bytes
+
+    @property
+    def codec(self) -> str:
+        """The compiled module. Its PROTOCOL is what captures ask of the protocol."""
+        return f"wirefmt.{self.name}._codec"
+
+    def spec(self) -> ModuleType:
+        """Names and numbers of the specification. CHECKS are the rules that a decoder checks."""
+        return import_module(f"wirefmt.{self.name}.spec")
+
+
+#: Where protocols share a port and bytes could be of several, captures ask the earlier row first.
+PROTOCOLS: Final[tuple[Protocol, ...]] = (
+    Protocol("mqtt", "MQTT", (1883, 8883)),
+    Protocol("amqp091", "AMQP 0.9.1", (5672, 5671)),
+    Protocol("amqp10", "AMQP 1.0", (5672, 5671)),
+    Protocol("rocketmq", "RocketMQ", (9876, 10911, 10909)),
+    Protocol("nsq", "NSQ", (4150,)),
+    Protocol("phpmq", "PHPMQ", ()),
+)
+
+
+class Skippable(NamedTuple):
+    protocol: str
+    check: str
+    text: str
+    specs: dict[str, str]  # version -> statement id or section
+
+
+def skippable() -> tuple[Skippable, ...]:
+    """Every check that LAX may skip. Who made it necessary, where known: the protocols' pages in docs/."""
+    return tuple(
+        Skippable(row.name, check.name, check.text, check.specs)
+        for row in PROTOCOLS
+        for check in row.spec().CHECKS
+        if check.lax
+    )

@@ -1,0 +1,60 @@
+# cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
+# cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
+"""The compiled codec of RocketMQ's remoting protocol. Its rooms, each using only what stands above it."""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.number cimport PyIndex_Check, PyNumber_Index
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memchr, memcmp, memcpy, memset, strlen
+
+from wirefmt._core cimport (
+    Batch, CText, Col, ColumnSet, DETAIL_FIELD, DetailField, DetailForm, DetailLine, FAULT_CLASSES, Factory,
+    FrameDecoder, INPUT_HEAD, Input, MORE, MessageContext, MessageTable, NO, OFFSET_MAX, Protocol, ProtocolTables,
+    ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE, TEXT_PAD, T_ATTEMPTS,
+    T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID,
+    T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, Writer,
+    YES, ascii_text, bare_subclass, close_list, detail_form, factory_of, fault_text, fill_view, hidden,
+    holds_secret_member, holds_secret_word, input_head, is_secret_name, is_secret_text, is_strict, line_begin,
+    line_digits, line_name, line_number, line_piece, line_prose, line_signed, line_text, line_words, make_fault,
+    name_class, new_writer, open_list, pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_map,
+    put_octets, put_span, put_struct, put_text, raise_fault, reserve, seal, shared_text, shown_entry, shown_octets,
+    span_of, take_block, take_input, text_octets, whole_number,
+)
+from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
+from wirefmt._core.cursor cimport Span
+from wirefmt._core.octets cimport BLOCK_OCTETS
+from wirefmt._core.status cimport Fault, LIMIT, MALFORMED, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault
+from wirefmt._core.utf8 cimport is_utf8
+from wirefmt._core.words cimport is_ascii
+
+from wirefmt._core import secret_name
+from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Unsupported
+from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
+from wirefmt.rocketmq.spec import REQUEST_CODES as ROCKETMQ_REQUEST_ROWS, RESPONSE_CODES as ROCKETMQ_RESPONSE_ROWS
+
+# octets -> RocketmqFrame, stored messages, nogil
+include "parse.pxi"
+# texts and JSON as Python values, and as the Java code writes them
+include "values.pxi"
+# typed headers
+include "headers.pxi"
+# stored messages, batches, ids
+include "bodies.pxi"
+# JSON bodies
+include "json.pxi"
+# RemotingCommand, encoders
+include "objects.pxi"
+# RocketmqFrame -> columns
+include "batch.pxi"
+# ... -> one line
+include "detail.pxi"
+# RocketmqFrame -> rows of the message table; requests that wait for their response
+include "rows.pxi"
+# what captures ask of it
+include "probe.pxi"
+
+# objects are made by constructors only
+seal(globals())

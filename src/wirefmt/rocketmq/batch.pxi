@@ -1,0 +1,240 @@
+# RocketMQ frames -> columns: decode_batch for one stream, and what rows of the message table share with it.
+#
+# Both stand on rocketmq_parse, so they say what the objects say.
+from wirefmt.rocketmq.spec import LANGUAGES as ROCKETMQ_LANGUAGE_NAMES
+from wirefmt.spec.table import ROCKETMQ_BATCH as ROCKETMQ_BATCH_COLUMNS
+
+
+cdef struct RocketmqScratch:        # where texts are unescaped; grows, and is its owner's to free
+    uint8_t* p
+    size_t room
+    bint failed                     # there was no memory for a text
+
+
+cdef Text[2] ROCKETMQ_SERIALIZE_TEXT
+cdef Text[ROCKETMQ_LANGUAGES] ROCKETMQ_LANGUAGE_TEXT
+
+
+cdef int fill_rocketmq_names() except -1:
+    cdef int i
+    ROCKETMQ_SERIALIZE_TEXT[0] = pad_text(b"JSON")
+    ROCKETMQ_SERIALIZE_TEXT[1] = pad_text(b"ROCKETMQ")
+    for i in range(ROCKETMQ_LANGUAGES):
+        ROCKETMQ_LANGUAGE_TEXT[i] = pad_text(ROCKETMQ_LANGUAGE_NAMES[i].encode())
+    return 0
+
+
+fill_rocketmq_names()
+
+
+# ------------------------------------------------------------------------------------------------ texts as UTF-8
+
+cdef bint rocketmq_reserve(RocketmqScratch* scratch, size_t n) noexcept nogil:
+    cdef void* p
+    if n <= scratch.room:
+        return True
+    n = max(n, 2 * scratch.room, <size_t>4096)
+    p = realloc(scratch.p, n)
+    if p == NULL:
+        scratch.failed = True
+        return False
+    scratch.p = <uint8_t*>p
+    scratch.room = n
+    return True
+
+
+cdef inline bint rocketmq_plain(const RocketmqText* t, RocketmqScratch* scratch, Span* out) noexcept nogil:
+    """A text as valid UTF-8: where it lies, or in `scratch`, which the next one overwrites. False: null."""
+    if t.form == ROCKETMQ_OCTETS and is_ascii(t.at, t.size):
+        out.at = t.at
+        out.size = t.size
+        return True
+    return rocketmq_make_plain(t, scratch, out)
+
+
+cdef bint rocketmq_make_plain(const RocketmqText* t, RocketmqScratch* scratch, Span* out) noexcept nogil:
+    """rocketmq_plain for texts that may not stand as they are."""
+    cdef size_t bad = 0
+    if t.form == ROCKETMQ_NULL:
+        return False
+    if t.form == ROCKETMQ_VALUE:
+        return rocketmq_java_plain(t, scratch, out)
+    out.at = t.at
+    out.size = t.size
+    if t.form == ROCKETMQ_ESCAPED:
+        if not rocketmq_reserve(scratch, t.size):
+            return False
+        out.size = <uint32_t>rocketmq_unescape(t.at, t.size, scratch.p)
+        out.at = scratch.p
+    if is_ascii(out.at, out.size) or is_utf8(out.at, out.size, &bad):
+        return True
+    return rocketmq_replace(scratch, out)
+
+
+cdef bint rocketmq_replace(RocketmqScratch* scratch, Span* out) noexcept with gil:
+    """Ill-formed UTF-8: what Python makes of it. It is rare."""
+    try:
+        octets = PyUnicode_DecodeUTF8(<const char*>out.at, out.size, "replace").encode("utf-8")
+        return rocketmq_keep(octets, scratch, out)
+    except Exception:
+        return False
+
+
+cdef bint rocketmq_java_plain(const RocketmqText* t, RocketmqScratch* scratch, Span* out) noexcept with gil:
+    """A JSON value that is no string: the text that the object has. It is rare."""
+    try:
+        return rocketmq_keep(rocketmq_text(t).encode("utf-8"), scratch, out)
+    except Exception:
+        return False
+
+
+cdef bint rocketmq_keep(bytes octets, RocketmqScratch* scratch, Span* out) except -1:
+    cdef size_t n = <size_t>PyBytes_GET_SIZE(octets)
+    if not rocketmq_reserve(scratch, n):
+        return False
+    memcpy(scratch.p, PyBytes_AS_STRING(octets), n)
+    out.at = scratch.p
+    out.size = <uint32_t>n
+    return True
+
+
+cdef inline void rocketmq_put_text(Col* c, int64_t row, const RocketmqText* t, RocketmqScratch* scratch) noexcept nogil:
+    cdef Span plain
+    if c.on and rocketmq_plain(t, scratch, &plain):
+        put_octets(c, row, plain.at, plain.size)
+    elif scratch.failed:
+        c.tally.no_memory = True
+
+
+cdef inline void rocketmq_put_field(Col* c, int64_t row, int code, const Span* name, Span* text) noexcept nogil:
+    """An entry of extFields in a map. A properties string with a secret in it is hidden; `text` is what is shown then."""
+    if not c.tally.exposed and rocketmq_secret_field(code, name.at, name.size, text.at, text.size):
+        text.at = SECRET_SHOWN_TEXT.at
+        text.size = <uint32_t>SECRET_SHOWN_TEXT.size
+    put_map(c, row, name.at, name.size, text.at, text.size)
+
+
+# ------------------------------------------------------------------------------------------------ decode_batch
+
+cdef class RocketmqBatch(ColumnSet):
+    """The columns of decode_batch under construction."""
+
+    cdef bint body
+    cdef RocketmqScratch names, values
+
+    def __dealloc__(self):
+        free(self.names.p)
+        free(self.values.p)
+
+    cdef void put(self, int64_t row, int64_t offset, const RocketmqFrame* m, const RocketmqFields* fields) noexcept nogil:
+        cdef Col* c = self.cols
+        put_i64(c + RB_OFFSET, row, offset)
+        put_i32(c + RB_SIZE, row, <int32_t>m.size)
+        put_i32(c + RB_CODE, row, m.code)
+        put_i32(c + RB_FLAG, row, m.flag)
+        if m.has_opaque:
+            put_i32(c + RB_OPAQUE, row, m.opaque)
+        if m.language >= 0:
+            put_text(c + RB_LANGUAGE, row, &ROCKETMQ_LANGUAGE_TEXT[m.language])
+        put_i32(c + RB_VERSION, row, m.version)
+        put_text(c + RB_SERIALIZE_TYPE, row, &ROCKETMQ_SERIALIZE_TEXT[m.serialize_type])
+        if m.remark.form != ROCKETMQ_NULL:
+            rocketmq_put_text(c + RB_REMARK, row, &m.remark, &self.values)
+        if m.ext.at != NULL and (c[<int>RB_EXT_FIELDS].on or c[<int>RB_TOPIC].on or c[<int>RB_PROPERTIES].on):
+            self.put_fields(row, m, fields)
+        if self.body and m.body.at != NULL and (self.tally.exposed or not rocketmq_secret_body(m)):
+            put_octets(c + RB_BODY, row, m.body.at, m.body.size)
+
+    cdef void put_fields(self, int64_t row, const RocketmqFrame* m, const RocketmqFields* fields) noexcept nogil:
+        """ext_fields, and what has a column of its own among them."""
+        cdef Col* c = self.cols
+        cdef RocketmqWalk walk
+        cdef RocketmqText key, value
+        cdef Span name, text
+        cdef bint letters = rocketmq_letters(m.code)
+        cdef int64_t entries = open_list(c + RB_EXT_FIELDS, row)        # an empty map is none that is null
+        if entries >= 0:
+            close_list(c + RB_EXT_FIELDS, entries)
+        rocketmq_walk(&walk, m, fields)
+        while rocketmq_step(&walk, &key, &value):
+            if not rocketmq_plain(&key, &self.names, &name) or not rocketmq_plain(&value, &self.values, &text):
+                if self.names.failed or self.values.failed:
+                    self.tally.no_memory = True
+                continue
+            rocketmq_put_field(c + RB_EXT_FIELDS, row, m.code, &name, &text)
+            if name.size == 1 and letters:
+                if name.at[0] == c"b":
+                    put_span(c + RB_TOPIC, row, &text)
+                elif name.at[0] == c"i":
+                    put_span(c + RB_PROPERTIES, row, &text)
+            elif name.size == 5 and not letters and memcmp(name.at, b"topic", 5) == 0:
+                put_span(c + RB_TOPIC, row, &text)
+            elif name.size == 10 and not letters and memcmp(name.at, b"properties", 10) == 0:
+                put_span(c + RB_PROPERTIES, row, &text)
+
+    cdef int64_t run(self, const uint8_t* data, int64_t size, uint32_t frame_size, uint32_t elements,
+                     int64_t* rows) noexcept nogil:
+        """Decode all whole frames; octets used."""
+        cdef int64_t at = 0, row = 0
+        cdef size_t n = 0
+        cdef RocketmqFrame m
+        cdef RocketmqFields fields
+        cdef Fault f
+        cdef int status = OK
+        if self.body:
+            reserve(self.cols + RB_BODY, 0, min(size, <int64_t>OFFSET_MAX))
+        while at < size:
+            status = rocketmq_frame_size(data + at, <size_t>(size - at), frame_size, &n, &f)
+            if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
+                break
+            if status != OK:                            # no telling where the next frame begins
+                self.put_error(row, at, size - at, &f)
+                row += 1
+                at = size
+                break
+            if rocketmq_parse(data + at, n, elements, &m, &fields, &f) == OK:
+                self.put(row, at, &m, &fields)
+            else:
+                self.put_error(row, at, <int64_t>n, &f)
+            row += 1
+            at += <int64_t>n
+        rows[0] = row
+        return at
+
+    cdef void put_error(self, int64_t row, int64_t at, int64_t size, const Fault* f) noexcept nogil:
+        cdef char[256] text
+        cdef int n = fault_text(&ROCKETMQ_TABLES, f, at, text, sizeof(text))
+        put_i64(self.cols + RB_OFFSET, row, at)
+        put_i32(self.cols + RB_SIZE, row, <int32_t>min(size, <int64_t>0x7FFFFFFF))
+        put_octets(self.cols + RB_ERROR, row, <const uint8_t*>text, n)
+
+
+def rocketmq_decode_batch(data, *, strictness="lax", columns=None, bint body=True, bint expose_credentials=False,
+                          limits=None):
+    """Decode a buffer of frames, one behind another, to columns at once.
+
+    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. columns:
+    names to keep, in order (wirefmt.spec.table.ROCKETMQ_BATCH has all). body=False leaves bodies out. Secrets
+    (docs/secrets.md) are hidden unless expose_credentials. strictness: a frame has no rule that LAX lets pass.
+
+    Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
+    column would pass 2 GiB.
+
+    Returns a Batch of one row a frame. A frame that cannot be read is a row with `error`, which says field, offset in
+    `data` and reason; the next frame follows all the same. Only where a frame's length cannot be is the rest of `data`
+    one such row. Octets of a last frame that is not whole are no row: `batch.rest` counts them.
+    """
+    cdef Input octets = take_input(data)
+    cdef RocketmqBatch columns_set = RocketmqBatch(ROCKETMQ_BATCH_COLUMNS, columns)
+    cdef Batch batch
+    cdef int64_t used = 0, rows = 0
+    cdef uint32_t frame_size = 0, elements = 0
+    is_strict(strictness)
+    rocketmq_limits(limits, &frame_size, &elements)
+    columns_set.body = body
+    columns_set.expose(expose_credentials)
+    with nogil:
+        used = columns_set.run(octets.at, octets.size, frame_size, elements, &rows)
+    batch = columns_set.finish(rows)
+    batch.rest = octets.size - used
+    return batch

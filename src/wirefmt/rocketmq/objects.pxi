@@ -1,0 +1,519 @@
+# RemotingCommand, RocketMQ's one kind of frame, as a Python object; its encoder in both header forms, and the Decoder.
+#
+# There is one form of a command: its octets. A constructor writes them and reads them back with rocketmq_parse.
+import base64
+import hashlib
+import hmac
+
+from wirefmt.rocketmq.spec import (
+    CURRENT_VERSION as ROCKETMQ_CURRENT_VERSION,
+    LANGUAGES as ROCKETMQ_LANGUAGE_ROWS,
+    REQUEST_CODES as ROCKETMQ_CODE_ROWS, RESPONSE_CODES as ROCKETMQ_RESPONSE_ROWS,
+)
+
+
+cdef extern from *:
+    dict presized_dict "__Pyx_PyDict_NewPresized"(Py_ssize_t size)      # Cython's own, which knows each Python's way
+    object PyDictProxy_New(object mapping)                              # types.MappingProxyType
+
+
+cdef dict ROCKETMQ_LANGUAGE_NUMBERS = {name: number for number, name in ROCKETMQ_LANGUAGE_ROWS.items()}
+cdef dict ROCKETMQ_REQUEST_NAMES = {row.code: row.name for row in ROCKETMQ_CODE_ROWS}
+cdef tuple ROCKETMQ_SERIALIZE_NAMES = ("JSON", "ROCKETMQ")
+cdef object NO_FIELDS = MappingProxyType({})
+
+
+# ------------------------------------------------------------------------------------------------ values -> octets
+
+cdef int write_json_command(Writer w, object code, object language, object version, object opaque, object flag,
+                            object remark, dict fields, uint32_t room) except -1:
+    """Section 2: members in the order of their names, those that are None left out."""
+    cdef bint first = True
+    write_ascii(w, f'{{"code":{number32(code, "code")}')
+    if fields is not None:
+        write_ascii(w, ',"extFields":{')
+        for name in java_order(fields, room):
+            if not first:
+                w.put_u8(c",")
+            first = False
+            write_java_string(w, name, "ext_fields")
+            w.put_u8(c":")
+            write_java_string(w, fields[name], "ext_fields")
+        w.put_u8(c"}")
+    write_ascii(w, f',"flag":{number32(flag, "flag")}')
+    if language is not None:
+        write_ascii(w, f',"language":"{known_language(language)}"')
+    if opaque is not None:
+        write_ascii(w, f',"opaque":{number32(opaque, "opaque")}')
+    if remark is not None:
+        write_ascii(w, ',"remark":')
+        write_java_string(w, remark, "remark")
+    return write_ascii(w, f',"serializeTypeCurrentRPC":"JSON","version":{number32(version, "version")}}}')
+
+
+cdef int write_binary_command(Writer w, object code, object language, object version, object opaque, object flag,
+                              object remark, dict fields, object first, uint32_t room) except -1:
+    """Section 3. `first`: fields that stand before the others, in their order."""
+    cdef size_t at
+    cdef bytes text
+    if language is None:
+        raise EncodeError("language: the ROCKETMQ header has no place for None")
+    if opaque is None:
+        raise EncodeError("opaque: the ROCKETMQ header has no place for None")
+    w.put_u16(<uint16_t><int16_t>signed_number(code, 16, "code of the ROCKETMQ header"))
+    w.put_u8(<uint8_t>ROCKETMQ_LANGUAGE_NUMBERS[known_language(language)])
+    w.put_u16(<uint16_t><int16_t>signed_number(version, 16, "version of the ROCKETMQ header"))
+    w.put_u32(<uint32_t>number32(opaque, "opaque"))
+    w.put_u32(<uint32_t>number32(flag, "flag"))
+    text = utf8_octets("" if remark is None else remark, "remark")
+    w.put_u32(<uint32_t>len(text))
+    w.put_octets(<const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
+    at = w.size
+    w.put_u32(0)
+    if fields:
+        others = [name for name in fields if name not in first]
+        for name in [*first, *java_order(others, room)]:
+            text = utf8_octets(name, "ext_fields")
+            w.put_u16(<uint16_t>whole_number(len(text), 0x7FFF, "ext_fields"))
+            w.put_octets(<const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
+            text = utf8_octets(fields[name], "ext_fields")
+            w.put_u32(<uint32_t>len(text))
+            w.put_octets(<const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
+        store_u32(w.p + at, <uint32_t>(w.size - at - 4))
+    return 0
+
+
+cdef str known_language(object language):
+    if language not in ROCKETMQ_LANGUAGE_NUMBERS:
+        raise EncodeError(f"language: {language!r} is none of {', '.join(ROCKETMQ_LANGUAGE_NUMBERS)}")
+    return language
+
+
+cdef dict command_fields(object header, object ext_fields):
+    """extFields of a typed header and of a mapping; None: there are none, as opposed to an empty map."""
+    cdef dict out
+    if header is None and ext_fields is None:
+        return None
+    out = {}
+    if header is not None:
+        # inherited fields are put into the map first, which shows where two fall to one place of it
+        values = header.ext_fields()
+        out = {name: values[name] for name in (*header.INHERITED, *values) if name in values}
+    if ext_fields is not None:
+        for name, value in ext_fields.items():
+            if not isinstance(name, str) or not isinstance(value, (str, type(None))):
+                raise TypeError("ext_fields: names and values are str")
+            if value is not None:
+                out[name] = value
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ the command
+
+@cython.final
+@cython.freelist(512)
+@cython.no_gc
+cdef class RocketmqCommand:
+    """A frame of the remoting protocol: a request, or the response to one. A buffer too: that of its body.
+
+    Immutable; equal by value; keeps the block of octets it was decoded from.
+
+    `code` is a request code or a response code, as `is_response` says; `opaque` is the request's number, which its
+    response repeats (None: a JSON header without one). `language` is a name of wirefmt.rocketmq.spec.LANGUAGES, or None
+    if it is none of them. `ext_fields` is a read-only mapping of str to str, None where there is none; in the
+    ROCKETMQ header a key or value without octets is None. `serialize_type` is "JSON" or "ROCKETMQ".
+
+    A constructor takes the fields of the header as `header` (a typed header), as `ext_fields` (a mapping), or both.
+    """
+    cdef bytes block
+    cdef RocketmqFrame m
+    cdef object cached_fields
+
+    __match_args__ = ("code", "flag", "opaque", "remark", "ext_fields", "body", "language", "version", "serialize_type")
+
+    def __init__(self, *, code, flag=0, opaque=0, remark=None, ext_fields=None, header=None, body=b"",
+                 language="PYTHON", version=ROCKETMQ_CURRENT_VERSION, serialize_type="JSON"):
+        cdef Writer w = new_writer()
+        cdef dict fields = command_fields(header, ext_fields)
+        cdef size_t header_size
+        # the Java code's map has 16 places at first; 256 if a hook has put a field into it before the header class does
+        cdef uint32_t room = 16 if ext_fields is None or header is None else 256
+        if serialize_type not in ROCKETMQ_SERIALIZE_NAMES:
+            raise EncodeError(f"serialize_type is 'JSON' or 'ROCKETMQ', not {serialize_type!r}")
+        w.put_u32(0)
+        w.put_u32(0)
+        if serialize_type == "JSON":
+            write_json_command(w, code, language, version, opaque, flag, remark, fields, room)
+        else:
+            first = list(header.ext_fields()) if header is not None and header.FAST else []
+            write_binary_command(w, code, language, version, opaque, flag, remark, fields, first, room)
+        header_size = w.size - 8
+        if header_size > 0xFFFFFF:
+            raise EncodeError(f"a header of {header_size} octets, {0xFFFFFF} are the most")
+        if body is not None:
+            w.put_buffer(body, False, "body")
+        if w.size > ROCKETMQ_FRAME_MAX:
+            raise EncodeError(f"a frame of {w.size} octets, {ROCKETMQ_FRAME_MAX} are the most")
+        store_u32(w.p, <uint32_t>(w.size - 4))
+        store_u32(w.p + 4, <uint32_t>header_size)
+        w.p[4] = ROCKETMQ_JSON if serialize_type == "JSON" else ROCKETMQ_BINARY
+        self.settle(PyBytes_FromStringAndSize(<const char*>w.p, <Py_ssize_t>w.size))
+
+    cdef int settle(self, bytes octets) except -1:
+        cdef Fault f
+        if rocketmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), 0, &self.m, NULL,
+                          &f) != OK:
+            raise rocketmq_encode_error(&f)
+        self.block = octets
+        return 0
+
+    # ---- the header
+
+    @property
+    def code(self):
+        return self.m.code
+
+    @property
+    def flag(self):
+        return self.m.flag
+
+    @property
+    def opaque(self):
+        return self.m.opaque if self.m.has_opaque else None
+
+    @property
+    def version(self):
+        return self.m.version
+
+    @property
+    def language(self):
+        return ROCKETMQ_LANGUAGE_ROWS.get(self.m.language)
+
+    @property
+    def serialize_type(self):
+        return ROCKETMQ_SERIALIZE_NAMES[self.m.serialize_type]
+
+    @property
+    def remark(self):
+        return rocketmq_text(&self.m.remark)
+
+    @property
+    def ext_fields(self):
+        if self.cached_fields is None and self.m.ext.at != NULL:
+            self.cached_fields = PyDictProxy_New(rocketmq_fields(&self.m))
+        return self.cached_fields
+
+    @property
+    def is_response(self):
+        return bool(self.m.flag & ROCKETMQ_RESPONSE)
+
+    @property
+    def is_oneway(self):
+        return bool(self.m.flag & ROCKETMQ_ONEWAY)
+
+    @property
+    def name(self):
+        """SEND_MESSAGE_V2, PULL_NOT_FOUND ...: the name of the code, None if it has none."""
+        return (ROCKETMQ_RESPONSE_ROWS if self.is_response else ROCKETMQ_REQUEST_NAMES).get(self.m.code)
+
+    # ---- what the fields and the body mean
+
+    @property
+    def header(self):
+        """A request's typed header, as the real reader takes it: what is missing or no number is None.
+
+        None where the code has no header class, and for responses: these do not say what they respond to (see
+        decode_header).
+        """
+        if self.m.flag & ROCKETMQ_RESPONSE or self.m.code not in ROCKETMQ_REQUEST_HEADERS:
+            return None
+        return ROCKETMQ_REQUEST_HEADERS[self.m.code].from_ext_fields(self.ext_fields, strictness="lax")
+
+    def decode_header(self, header_class=None, *, request=None, strictness=STRICT_MODE):
+        """The typed header: of the class given, or of the code; of a response, of the `request` code it belongs to.
+
+        Raises DecodeError, in STRICT, where a required field is missing or a value is not of its type; ValueError
+        where the class is not known.
+        """
+        if header_class is None:
+            if self.m.flag & ROCKETMQ_RESPONSE:
+                header_class = ROCKETMQ_RESPONSE_HEADERS.get(request)
+            else:
+                header_class = ROCKETMQ_REQUEST_HEADERS.get(self.m.code)
+            if header_class is None:
+                raise ValueError(f"no header class is known for code {self.m.code}, request {request}")
+        return header_class.from_ext_fields(self.ext_fields, strictness=strictness)
+
+    def decode_body(self, *, request=None, **options):
+        """What the body holds: a tuple of MessageExt or Message, a JSON body's object, or bytes where none is known.
+
+        request: of a response, the code of the request it belongs to. options: of decode_messages. Raises DecodeError.
+        """
+        cdef int code = self.m.code
+        response = bool(self.m.flag & ROCKETMQ_RESPONSE)
+        if response:
+            if request is None or code != 0:
+                return self.body_bytes()
+            code = request
+        if code in (ROCKETMQ_STORED_RESPONSES if response else ROCKETMQ_STORED_REQUESTS):
+            return rocketmq_decode_messages(self.body_bytes() or b"", **options)
+        if code == 320 and not response:
+            return rocketmq_decode_batch_messages(self.body_bytes() or b"")
+        body_class = (ROCKETMQ_RESPONSE_BODIES if response else ROCKETMQ_REQUEST_BODIES).get(code)
+        return self.body_bytes() if body_class is None else body_class.decode(self.body_bytes() or b"")
+
+    @property
+    def body(self):
+        """A read-only memoryview; None if there is no octet of it."""
+        return None if self.m.body.at == NULL else PyMemoryView_FromObject(self)
+
+    def body_bytes(self):
+        """The body, copied; None if there is no octet of it."""
+        if self.m.body.at == NULL:
+            return None
+        return PyBytes_FromStringAndSize(<const char*>self.m.body.at, self.m.body.size)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        fill_view(view, self, self.m.body.at if self.m.body.at != NULL else <const uint8_t*>b"", self.m.body.size, flags)
+
+    # ---- octets and value
+
+    def encode(self):
+        """The octets: those it was decoded from, or those of a constructor, as the Java code would write them."""
+        if self.m.size == PyBytes_GET_SIZE(self.block):
+            return self.block
+        return PyBytes_FromStringAndSize(<const char*>self.m.frame, self.m.size)
+
+    def detach(self):
+        """An equal command that holds only its own octets, not the block it lies in."""
+        return self if self.m.size == PyBytes_GET_SIZE(self.block) else restore_rocketmq(self.encode())
+
+    cdef tuple values(self):
+        return (self.m.code, self.m.flag, self.opaque, self.remark, self.ext_fields, self.body_bytes(), self.m.language,
+                self.m.version, self.m.serialize_type)
+
+    def __eq__(self, other):
+        cdef RocketmqCommand that
+        if not isinstance(other, RocketmqCommand):
+            return NotImplemented
+        that = <RocketmqCommand>other
+        if self.m.size == that.m.size and (self.m.frame == that.m.frame or
+                                           memcmp(self.m.frame, that.m.frame, self.m.size) == 0):
+            return True
+        return self.values() == that.values()
+
+    def __hash__(self):
+        fields = self.ext_fields
+        return hash((self.m.code, self.m.flag, self.opaque, self.remark,
+                     None if fields is None else frozenset(fields.items()), self.body_bytes()))
+
+    def __repr__(self):
+        shown = [f"code={self.code}"]
+        if self.flag:
+            shown.append(f"flag={self.flag}")
+        shown.append(f"opaque={self.opaque}")
+        if self.remark is not None:
+            shown.append(f"remark={self.remark!r}")
+        if self.ext_fields is not None:
+            shown.append(f"ext_fields={dict(self.ext_fields)!r}")
+        if rocketmq_secret_body(&self.m):
+            shown.append(f"body={SECRET_SHOWN_OCTETS!r}")
+        elif self.m.body.at != NULL:
+            shown.append(f"body={shown_octets(self.body)}")
+        shown.append(f"language={self.language!r}, version={self.version}, serialize_type={self.serialize_type!r}")
+        return f"rocketmq.RemotingCommand({', '.join(shown)})"
+
+    def __reduce__(self):
+        return restore_rocketmq, (self.encode(),)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+name_class(RocketmqCommand, b"wirefmt.rocketmq.RemotingCommand")
+
+#: Codes whose body is stored messages (7.1): of the response to them, and of the request itself.
+cdef frozenset ROCKETMQ_STORED_RESPONSES = frozenset((11, 12, 33, 361, 200050, 200052))
+cdef frozenset ROCKETMQ_STORED_REQUESTS = frozenset((39, 309))
+
+
+cdef dict rocketmq_fields(const RocketmqFrame* m):
+    """extFields; of a key that comes twice the last value counts."""
+    cdef const uint8_t* at = m.ext.at
+    cdef RocketmqText key, value
+    cdef dict out = presized_dict(min(m.ext_count, <uint32_t>ROCKETMQ_FIELDS_KEPT))
+    while True:
+        at = rocketmq_next_field(m, at, &key, &value)
+        if at == NULL:
+            return out
+        if rocketmq_hides(m.code, &key, &value):
+            out[rocketmq_text(&key)] = hidden(rocketmq_text(&value))
+        elif m.ascii and key.form == ROCKETMQ_OCTETS and value.form == ROCKETMQ_OCTETS:
+            out[shared_text(key.at, key.size)] = rocketmq_ascii(&value)
+        else:
+            out[rocketmq_text(&key)] = rocketmq_text(&value)
+
+
+cdef inline bint rocketmq_hides(int code, const RocketmqText* key, const RocketmqText* value) except -1:
+    """Is a field secret?"""
+    if key.form != ROCKETMQ_OCTETS or value.form != ROCKETMQ_OCTETS:
+        return rocketmq_hides_written(code, key, value)
+    return is_secret_name(key.at, key.size) or rocketmq_secret_field(code, key.at, key.size, value.at, value.size)
+
+
+cdef bint rocketmq_hides_written(int code, const RocketmqText* key, const RocketmqText* value) except -1:
+    """... whose name or value is null, has escapes or is no JSON string."""
+    name, text = rocketmq_text(key), rocketmq_text(value)
+    if name is None or text is None:
+        return False
+    return is_secret_text(name) or rocketmq_hides_octets(code, name.encode("utf-8", "replace"), text.encode("utf-8", "replace"))
+
+
+cdef bint rocketmq_hides_octets(int code, bytes name, bytes text) except -1:
+    return rocketmq_secret_field(code, <const uint8_t*>PyBytes_AS_STRING(name), <size_t>PyBytes_GET_SIZE(name),
+                                 <const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
+
+
+cdef inline str rocketmq_ascii(const RocketmqText* t):
+    """Topics, groups and flags repeat themselves; long numbers are times and offsets, and do not."""
+    if t.size > 8 and c"0" <= t.at[0] <= c"9":
+        return ascii_text(t.at, t.size)
+    return shared_text(t.at, t.size)
+
+
+cdef inline RocketmqCommand make_command(bytes block, const RocketmqFrame* m):
+    cdef RocketmqCommand command = RocketmqCommand.__new__(RocketmqCommand)
+    command.block = block
+    command.m = m[0]
+    return command
+
+
+# ------------------------------------------------------------------------------------------------ ACL (section 11)
+
+def rocketmq_signed_octets(RocketmqCommand command not None, /):
+    """What an ACL signature is over: the values of extFields but Signature, in the order of their keys, and the body."""
+    fields = command.ext_fields or NO_FIELDS
+    names = sorted([name for name in fields if name is not None and name != "Signature"],
+                   key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+    text = "".join([fields[name] for name in names if fields[name] is not None])
+    return text.encode("utf-8", "replace") + (command.body_bytes() or b"")
+
+
+def rocketmq_sign(RocketmqCommand command not None, /, *, access_key, secret_key, security_token=None):
+    """The command with AccessKey, SecurityToken (if given) and Signature: HMAC-SHA1 of `rocketmq_signed_octets`."""
+    fields = dict(command.ext_fields or {})
+    fields.pop("Signature", None)
+    fields["AccessKey"] = access_key
+    if security_token is not None:
+        fields["SecurityToken"] = security_token
+    order = [name for name in (command.header.ext_fields() if command.header is not None and command.header.FAST else ())]
+    unsigned = with_fields(command, fields, order)
+    fields["Signature"] = rocketmq_signature(unsigned, secret_key)
+    return with_fields(command, fields, order)
+
+
+def rocketmq_signature(RocketmqCommand command not None, secret_key, /):
+    """The signature that a command should have under a secret key."""
+    digest = hmac.new(secret_key.encode("utf-8"), rocketmq_signed_octets(command), hashlib.sha1).digest()
+    return base64.b64encode(digest).decode("ascii")
+
+
+cdef RocketmqCommand with_fields(RocketmqCommand command, dict fields, list order):
+    header = command.header if order else None
+    return RocketmqCommand(code=command.code, flag=command.flag, opaque=command.opaque, remark=command.remark, header=header,
+                           ext_fields=fields, body=command.body_bytes(), language=command.language,
+                           version=command.version, serialize_type=command.serialize_type)
+
+
+# ------------------------------------------------------------------------------------------------ decode, encode
+
+cdef int rocketmq_limits(object limits, uint32_t* frame_size, uint32_t* elements) except -1:
+    """None: the protocol's own limit of a frame."""
+    frame_size[0] = ROCKETMQ_FRAME_MAX if limits is None or limits.frame_size == 0 else limits.frame_size
+    elements[0] = DEFAULT_ROCKETMQ_ELEMENTS if limits is None else limits.elements
+    return 0
+
+
+def decode_rocketmq(data, *, strictness=STRICT_MODE, limits=None):
+    """Decode exactly one frame; every octet is used.
+
+    data: any contiguous buffer; bytes are kept, anything else is copied once. strictness: a frame has no rule that LAX
+    lets pass. limits: wirefmt.framing.Limits; None: frames of 16 MiB at most, as real peers have it.
+
+    Returns a RemotingCommand. Raises DecodeError, a Truncated one if octets are missing.
+    """
+    cdef bytes block = take_block(data)
+    cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(block)
+    cdef size_t n = <size_t>PyBytes_GET_SIZE(block), size = 0
+    cdef RocketmqFrame m
+    cdef Fault f
+    cdef uint32_t frame_size = 0, elements = 0
+    cdef int status
+    is_strict(strictness)
+    rocketmq_limits(limits, &frame_size, &elements)
+    status = rocketmq_frame_size(p, n, frame_size, &size, &f)
+    if status <= NEED_DATA:
+        status = rocketmq_parse(p, n, elements, &m, NULL, &f)
+    if status != OK:
+        raise_fault(&ROCKETMQ_TABLES, &f, 0)
+    return make_command(block, &m)
+
+
+def rocketmq_size(data, *, limits=None):
+    """Octets of the frame that `data` begins with, its length word included, or NEED_DATA before there are four.
+
+    Raises DecodeError where no frame can begin so: LimitExceeded over 16 MiB, or what `limits` says.
+    """
+    cdef uint8_t head[INPUT_HEAD]
+    cdef size_t n = input_head(data, head)
+    cdef Fault f
+    cdef size_t size = 0
+    cdef uint32_t frame_size = 0, elements = 0
+    cdef int status
+    rocketmq_limits(limits, &frame_size, &elements)
+    status = rocketmq_frame_size(head, n, frame_size, &size, &f)
+    if status == OK:
+        return size
+    if status == NEED_DATA:
+        return NEED_DATA_VALUE
+    raise_fault(&ROCKETMQ_TABLES, &f, 0)
+
+
+def encode_rocketmq(RocketmqCommand command not None, /):
+    """The octets of a command, as `command.encode()`."""
+    return command.encode()
+
+
+def restore_rocketmq(bytes octets not None):
+    """Unpickle a command."""
+    cdef RocketmqFrame m
+    cdef Fault f
+    if rocketmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), 0, &m, NULL, &f) != OK:
+        raise_fault(&ROCKETMQ_TABLES, &f, 0)
+    return make_command(octets, &m)
+
+
+@cython.final
+cdef class RocketmqDecoder(FrameDecoder):
+    """Octets of one direction of a connection -> commands. strictness, limits: as in decode()."""
+    cdef uint32_t max_frame_size, max_elements
+
+    def __init__(self, *, strictness=STRICT_MODE, limits=None):
+        is_strict(strictness)
+        self.tables = &ROCKETMQ_TABLES
+        rocketmq_limits(limits, &self.max_frame_size, &self.max_elements)
+
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
+        return rocketmq_frame_size(p, n, self.max_frame_size, size, f)
+
+    cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
+        cdef RocketmqFrame m
+        if rocketmq_parse(p, n, self.max_elements, &m, NULL, f) != OK:
+            return None
+        return make_command(block, &m)
+
+
+name_class(RocketmqDecoder, b"wirefmt.rocketmq.Decoder")

@@ -1,0 +1,279 @@
+# RocketMQ in captures: how a stream of it is known, framed, and put into the message table.
+
+cdef enum:
+    ROCKETMQ_PREFACE_MAX = 107      # octets of a preface of version 1
+
+
+cdef int rocketmq_preface(const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+    """Is p[:n] the preface of the PROXY protocol, version 1 or 2, or the beginning of one? Servers of 5.x take it before the
+    first frame (section 12). A Verdict; YES: it has `size` octets."""
+    cdef const char* sign = b"\r\n\r\n\0\r\nQUIT\n"
+    cdef const uint8_t* end
+    if memcmp(p, b"PROXY ", min(n, <size_t>6)) == 0:
+        end = <const uint8_t*>memchr(p, c"\n", min(n, <size_t>ROCKETMQ_PREFACE_MAX))
+        if end == NULL:
+            return MORE if n < ROCKETMQ_PREFACE_MAX else NO
+        size[0] = <size_t>(end - p) + 1
+        return YES if end - p > 6 and (end - 1)[0] == c"\r" else NO
+    if memcmp(p, sign, min(n, <size_t>12)) != 0 or (n > 12 and p[12] >> 4 != 2):
+        return NO
+    if n < 16:
+        return MORE
+    size[0] = <size_t>16 + load_u16(p + 14)
+    return YES
+
+
+cdef int rocketmq_sniff(const uint8_t* p, size_t n) noexcept nogil:
+    """A request whose header can be read, perhaps behind a preface. What a client sends first is small."""
+    cdef size_t size = 0
+    cdef int verdict = rocketmq_preface(p, n, &size)
+    if verdict != YES:
+        return verdict if verdict == MORE else rocketmq_sniff_frame(p, n)
+    return MORE if size >= n else rocketmq_sniff_frame(p + size, n - size)
+
+
+cdef int rocketmq_sniff_frame(const uint8_t* p, size_t n) noexcept nogil:
+    cdef RocketmqFrame m
+    cdef Fault f
+    cdef size_t header
+    cdef int verdict = rocketmq_may_begin(p, n)
+    if verdict == NO or n < 8:
+        return verdict
+    header = load_u32(p + 4) & 0xFFFFFF
+    if header > ROCKETMQ_SNIFF_MAX:
+        return NO
+    if header > n - 8:
+        return MORE
+    return YES if rocketmq_header_fits(p, header, &m, &f) and not m.flag & ROCKETMQ_RESPONSE else NO
+
+
+cdef int rocketmq_may_begin(const uint8_t* p, size_t n) noexcept nogil:
+    """Could p[:n] be the beginning of a frame? MORE, or NO."""
+    cdef uint32_t length, header
+    if n == 0:
+        return MORE
+    if p[0] > 1:
+        return NO
+    if n < 8:
+        return MORE if n < 5 or p[4] <= ROCKETMQ_BINARY else NO
+    length = load_u32(p)
+    header = load_u32(p + 4) & 0xFFFFFF
+    if length > ROCKETMQ_FRAME_MAX - 4 or length < 4 or p[4] > ROCKETMQ_BINARY or header > length - 4:
+        return NO
+    if p[4] == ROCKETMQ_BINARY:
+        return MORE if header >= ROCKETMQ_BINARY_LEAST and (n < 11 or p[10] < ROCKETMQ_LANGUAGES) else NO
+    return MORE if header >= 2 and (n < 9 or p[8] == c"{" or p[8] == c" " or p[8] == c"\n") else NO
+
+
+cdef bint rocketmq_header_fits(const uint8_t* p, size_t header, RocketmqFrame* m, Fault* f) noexcept nogil:
+    """Is a header, all of it there, one that programs write? Nothing of the body is looked at."""
+    memset(m, 0, sizeof(RocketmqFrame))
+    m.frame = p
+    m.serialize_type = p[4]
+    m.header.at = p + 8
+    m.header.size = <uint32_t>header
+    if p[4] == ROCKETMQ_JSON:
+        return rocketmq_read_json(m, 0, NULL, f) == OK and (m.has_opaque or m.code != 0)
+    return (rocketmq_read_binary(m, 0, NULL, f) == OK and m.language >= 0 and
+            0 <= m.version < 2 * ROCKETMQ_VERSIONS and m.flag & ~(ROCKETMQ_RESPONSE | ROCKETMQ_ONEWAY) == 0)
+
+
+cdef int rocketmq_frame_size_in(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
+                                Fault* f) noexcept nogil:
+    cdef int verdict
+    if direction == 0 and state != NULL and not (<RocketmqConnection*>state).begun and n:
+        verdict = rocketmq_preface(p, n, size)
+        if verdict != NO:
+            return OK if verdict == YES else NEED_DATA
+    return rocketmq_frame_size(p, n, min(limit, <uint32_t>ROCKETMQ_FRAME_MAX), size, f)
+
+
+cdef int rocketmq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+    """A whole frame with a header that programs write."""
+    cdef RocketmqFrame m
+    cdef Fault f
+    cdef int verdict = rocketmq_may_begin(p, n)
+    if verdict == NO:
+        return NO
+    if n < 8:
+        size[0] = n + 1
+        return MORE
+    size[0] = <size_t>load_u32(p) + 4
+    if size[0] > ROCKETMQ_SEARCH_MAX:
+        return NO
+    if size[0] > n:
+        return MORE
+    return YES if rocketmq_header_fits(p, load_u32(p + 4) & 0xFFFFFF, &m, &f) else NO
+
+
+cdef void rocketmq_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
+    cdef RocketmqConnection* c = <RocketmqConnection*>state
+    cdef RocketmqFrame m
+    cdef RocketmqText[ROCKETMQ_SLOTS] slots
+    cdef Fault f
+    if rocketmq_parse(p, n, 0, &m, NULL, &f) == OK:
+        rocketmq_slots(&m, NULL, not m.flag & ROCKETMQ_RESPONSE and rocketmq_letters(m.code), slots)
+        rocketmq_learn_from(c, &m, slots)
+        rocketmq_drop_scratches(c)
+
+
+cdef void rocketmq_drop_scratches(RocketmqConnection* c) noexcept nogil:
+    """Most frames need none; one of a large frame is not kept for the life of the connection."""
+    free(c.names.p)
+    free(c.values.p)
+    free(c.properties.p)
+    memset(&c.names, 0, sizeof(RocketmqScratch))
+    memset(&c.values, 0, sizeof(RocketmqScratch))
+    memset(&c.properties, 0, sizeof(RocketmqScratch))
+
+
+cdef bint rocketmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
+                       const uint8_t* p, size_t n) noexcept nogil:
+    cdef RocketmqFrame frame
+    cdef RocketmqFields fields
+    cdef Fault f
+    cdef RocketmqConnection* c = <RocketmqConnection*>state
+    cdef char[256] text
+    cdef size_t preface = 0
+    cdef int64_t row
+    cdef int size
+    if m.direction == 0 and not c.begun:
+        c.begun = True
+        if rocketmq_preface(p, n, &preface) == YES and preface == n:
+            rocketmq_put_preface(t, m, p, n)
+            return True
+    if rocketmq_parse(p, n, 0, &frame, &fields, &f) != OK:
+        row = t.begin_row(m)
+        put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
+        size = fault_text(&ROCKETMQ_TABLES, &f, 0, text, sizeof(text))
+        t.put_status(row, ROW_MALFORMED, text, size)
+        return True
+    return rocketmq_put_rows(t, m, c, &frame, &fields, NULL, 0)
+
+
+cdef void rocketmq_put_preface(MessageTable t, const MessageContext* m, const uint8_t* p, size_t n) noexcept nogil:
+    cdef int64_t row = t.begin_row(m)
+    cdef Span octets
+    octets.at = p
+    octets.size = <uint32_t>n
+    put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
+    put_text(t.cols + T_KIND, row, &ROCKETMQ_PREFACE_TEXT)
+    put_text(t.cols + T_OPERATION, row, &ROCKETMQ_CONNECT_TEXT)
+    rocketmq_put_body(t, row, &octets, 0)
+
+
+cdef bint rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrame* frame,
+                            const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
+    """The rows of a frame; `part`: why it is not whole, NULL if it is. False: the table is full before the last row."""
+    cdef bint done = rocketmq_put_frame(t, m, c, frame, fields, part, part_size)
+    rocketmq_drop_scratches(c)
+    return done
+
+
+cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrame* frame,
+                             const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
+    cdef RocketmqText[ROCKETMQ_SLOTS] slots
+    cdef RocketmqRow x
+    cdef int code = frame.code
+    x.m = frame
+    x.fields = fields
+    x.slots = slots
+    x.c = c
+    x.part = part
+    x.part_size = part_size
+    x.asked = NULL
+    x.response = frame.flag & ROCKETMQ_RESPONSE
+    rocketmq_slots(frame, fields, not x.response and rocketmq_letters(code), slots)
+    rocketmq_learn_from(c, frame, slots)
+    if x.response:
+        if frame.has_opaque:
+            x.asked = rocketmq_asked(&c.asked[1 - m.direction], frame.opaque)
+        code = x.asked.code if x.asked != NULL else -1
+    x.place = rocketmq_place_of(code)
+    if frame.body.at != NULL and (rocketmq_stored(x.response, code) and (not x.response or frame.code == 0) or
+                                  (x.response and x.asked == NULL and rocketmq_begins_stored(&frame.body))):
+        if not rocketmq_put_messages(t, m, &x):
+            return False
+    else:
+        rocketmq_put_command(t, m, &x)
+    if x.asked != NULL:
+        x.asked.live = 0
+    elif not x.response:
+        rocketmq_remember(c, m.direction, frame, slots)
+    return True
+
+
+cdef bint rocketmq_begins_stored(const Span* body) noexcept nogil:
+    """Of a response whose request is not known: is its body stored messages? Their magic code says so."""
+    cdef int32_t magic
+    if body.size < 8:
+        return False
+    magic = <int32_t>load_u32(body.at + 4)
+    return magic == ROCKETMQ_MAGIC_V1 or magic == ROCKETMQ_MAGIC_V2
+
+
+cdef bint rocketmq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+                            const char* text, size_t text_size) noexcept nogil:
+    """Where the header is there it is read: the frame's length is set to what is there, so the body is what is left."""
+    cdef RocketmqFrame frame
+    cdef RocketmqFields fields
+    cdef Fault f
+    cdef int64_t row, first = t.rows
+    if n >= 8 and (load_u32(p + 4) & 0xFFFFFF) <= n - 8:
+        store_u32(p, <uint32_t>(n - 4))
+        if rocketmq_parse(p, n, 0, &frame, &fields, &f) == OK:
+            if not rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, &fields, text, text_size):
+                return False
+    if t.rows == first:
+        row = t.begin_row(m)
+        put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
+        t.put_status(row, ROW_PARTIAL, text, text_size)
+    return True
+
+
+cdef void* rocketmq_open() noexcept nogil:
+    cdef RocketmqConnection* c = <RocketmqConnection*>calloc(1, sizeof(RocketmqConnection))
+    if c != NULL:
+        c.held = sizeof(RocketmqConnection) + BLOCK_OCTETS
+    return c
+
+
+cdef void rocketmq_close(void* state) noexcept nogil:
+    cdef RocketmqConnection* c = <RocketmqConnection*>state
+    cdef uint32_t i
+    cdef int d
+    if c == NULL:
+        return
+    for d in range(2):
+        for i in range(c.asked[d].room):
+            free(c.asked[d].rows[i].names)
+        free(c.asked[d].rows)
+    free(<void*>c.client_id.at)
+    rocketmq_drop_scratches(c)
+    free(c)
+
+
+cdef int rocketmq_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
+    return fault_text(&ROCKETMQ_TABLES, f, offset, out, room)
+
+
+cdef Protocol rocketmq_protocol():
+    cdef Protocol row
+    memset(&row, 0, sizeof(Protocol))
+    row.name = ROCKETMQ_PROTOCOL_TEXT
+    row.sniff = rocketmq_sniff
+    row.frame_size = rocketmq_frame_size_in
+    row.plausible = rocketmq_plausible
+    row.learn = rocketmq_learn
+    row.put = rocketmq_put
+    row.put_part = rocketmq_put_part
+    row.open = rocketmq_open
+    row.close = rocketmq_close
+    row.fault_text = rocketmq_fault_text
+    return row
+
+
+cdef Protocol ROCKETMQ_PROTOCOL = rocketmq_protocol()
+
+#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+PROTOCOL = protocol_capsule(&ROCKETMQ_PROTOCOL)

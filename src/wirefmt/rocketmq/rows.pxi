@@ -1,0 +1,653 @@
+# RocketMQ in captures: how a stream of it is known and framed, and the rows of its commands.
+#
+# A request is one row, a response too; but a body of stored messages (PULL_MESSAGE and its like) is one row a message.
+# Such rows tile the frame: the first has the header's octets, each the octets of its own message.
+#
+# A response says nothing of what it answers: the connection remembers its requests by their number (opaque), the last
+# ROCKETMQ_ASKED_MOST of each direction, with topic and group.
+from wirefmt.spec.table import ROCKETMQ_OPERATIONS as ROCKETMQ_OPERATION_ROWS
+
+
+cdef enum:
+    ROCKETMQ_ASKED_MOST = 1024          # requests of a direction that are remembered; a power of two
+    ROCKETMQ_NAME_MOST = 255            # octets of a topic or group that is remembered with one
+    ROCKETMQ_SEARCH_MAX = 1 << 20       # octets: the largest frame that the search for a boundary waits for
+    ROCKETMQ_SNIFF_MAX = 1 << 16        # octets: the largest header that a connection begins with
+
+
+cdef struct RocketmqAsked:              # a request that waits for its response
+    int32_t opaque, code
+    uint8_t* names                      # owned: topic, then group; NULL: a free place, or nothing to remember
+    uint8_t topic_size, group_size, live
+
+
+cdef struct RocketmqAskedTable:
+    RocketmqAsked* rows                 # by the low bits of opaque; a newer request takes an older one's place
+    uint32_t room                       # a power of two, or 0
+
+
+cdef struct RocketmqConnection:         # what a capture knows of one connection: a ProtocolState
+    int64_t held                        # octets of memory, but for the scratches, which are given back after each frame
+    RocketmqAskedTable asked[2]         # by the direction of the request
+    Text client_id
+    RocketmqScratch names, values, properties
+    bint begun                          # something the client said has been read: no preface comes any more
+    # a body of stored messages whose rows are not all there: the next one, where it begins, and how many can be read
+    int put_index, put_count            # put_index 0: none
+    size_t put_at
+
+
+# ------------------------------------------------------------------------------------------------ static tables
+
+cdef Text ROCKETMQ_PROTOCOL_TEXT = pad_text(b"rocketmq")
+cdef Text ROCKETMQ_RESPONSE_TEXT = pad_text(b"RESPONSE")
+cdef Text ROCKETMQ_MANAGE_TEXT = pad_text(b"manage")
+cdef Text ROCKETMQ_PREFACE_TEXT = pad_text(b"PROXY")
+cdef Text ROCKETMQ_CONNECT_TEXT = pad_text(b"connect")
+cdef Text[ROCKETMQ_REQUESTS] ROCKETMQ_KIND_TEXT
+cdef Text[ROCKETMQ_REQUESTS][2] ROCKETMQ_OPERATION_TEXT     # of the request, of the response
+cdef Text[ROCKETMQ_VERSIONS] ROCKETMQ_VERSION_TEXT
+
+
+cdef enum RocketmqSlot:                 # what fields of headers mean, whatever the header
+    ROCKETMQ_TOPIC, ROCKETMQ_GROUP, ROCKETMQ_PRODUCER_GROUP, ROCKETMQ_QUEUE_ID, ROCKETMQ_QUEUE_OFFSET
+    ROCKETMQ_PHYSICAL_OFFSET, ROCKETMQ_PROPERTIES, ROCKETMQ_SYS_FLAG, ROCKETMQ_MESSAGE_FLAG, ROCKETMQ_BORN_TIMESTAMP
+    ROCKETMQ_STORE_TIMESTAMP, ROCKETMQ_RECONSUME_TIMES, ROCKETMQ_BROKER_NAME, ROCKETMQ_MESSAGE_ID
+    ROCKETMQ_TRANSACTION_ID, ROCKETMQ_CLIENT_ID, ROCKETMQ_SUBSCRIPTION, ROCKETMQ_NEXT_BEGIN_OFFSET, ROCKETMQ_MIN_OFFSET
+    ROCKETMQ_MAX_OFFSET
+    ROCKETMQ_SLOTS
+
+
+cdef enum:
+    ROCKETMQ_SLOT_NAMES = 32
+
+
+cdef Text[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_NAME           # size 0: no more
+cdef uint8_t[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_OF
+cdef int8_t[26] ROCKETMQ_LETTER_SLOT                        # of SEND_MESSAGE_V2; -1: has no slot
+
+cdef tuple ROCKETMQ_SLOT_ROWS = (
+    ("topic", ROCKETMQ_TOPIC),
+    ("consumerGroup", ROCKETMQ_GROUP),
+    ("group", ROCKETMQ_GROUP),
+    ("producerGroup", ROCKETMQ_PRODUCER_GROUP),
+    ("queueId", ROCKETMQ_QUEUE_ID),
+    ("queueOffset", ROCKETMQ_QUEUE_OFFSET),
+    ("commitOffset", ROCKETMQ_QUEUE_OFFSET),        # of PULL_MESSAGE it is another: there queueOffset comes first
+    ("offset", ROCKETMQ_QUEUE_OFFSET),
+    ("commitLogOffset", ROCKETMQ_PHYSICAL_OFFSET),
+    ("properties", ROCKETMQ_PROPERTIES),
+    ("sysFlag", ROCKETMQ_SYS_FLAG),
+    ("flag", ROCKETMQ_MESSAGE_FLAG),
+    ("bornTimestamp", ROCKETMQ_BORN_TIMESTAMP),
+    ("storeTimestamp", ROCKETMQ_STORE_TIMESTAMP),
+    ("reconsumeTimes", ROCKETMQ_RECONSUME_TIMES),
+    ("bname", ROCKETMQ_BROKER_NAME),
+    ("brokerName", ROCKETMQ_BROKER_NAME),
+    ("msgId", ROCKETMQ_MESSAGE_ID),
+    ("transactionId", ROCKETMQ_TRANSACTION_ID),
+    ("clientID", ROCKETMQ_CLIENT_ID),
+    ("clientId", ROCKETMQ_CLIENT_ID),
+    ("subscription", ROCKETMQ_SUBSCRIPTION),
+    ("nextBeginOffset", ROCKETMQ_NEXT_BEGIN_OFFSET),
+    ("minOffset", ROCKETMQ_MIN_OFFSET),
+    ("maxOffset", ROCKETMQ_MAX_OFFSET),
+)
+
+
+cdef int fill_rocketmq_tables() except -1:
+    cdef int i, d
+    cdef dict slots = dict(ROCKETMQ_SLOT_ROWS)
+    for i in range(ROCKETMQ_REQUESTS):
+        name = rocketmq_requests[i].name.decode("ascii")
+        ROCKETMQ_KIND_TEXT[i] = pad_text(name.encode())
+        for d in range(2):
+            ROCKETMQ_OPERATION_TEXT[i][d] = pad_text(ROCKETMQ_OPERATION_ROWS.get(name, ("manage", "manage"))[d].encode())
+    for i in range(ROCKETMQ_VERSIONS):
+        ROCKETMQ_VERSION_TEXT[i] = pad_text(rocketmq_versions[i].name)
+    for i, (name, slot) in enumerate(ROCKETMQ_SLOT_ROWS):
+        ROCKETMQ_SLOT_NAME[i] = pad_text(name.encode())
+        ROCKETMQ_SLOT_OF[i] = slot
+    for i in range(26):
+        ROCKETMQ_LETTER_SLOT[i] = <int8_t>slots.get(ROCKETMQ_LETTERS.get(chr(97 + i)), -1)
+    return 0
+
+
+fill_rocketmq_tables()
+
+
+cdef int rocketmq_place_of(int code) noexcept nogil:
+    """The row of a request code in the tables above; -1: a code that is not known."""
+    cdef int low = 0, high = ROCKETMQ_REQUESTS, i
+    while low < high:
+        i = (low + high) >> 1
+        if rocketmq_requests[i].code == code:
+            return i
+        if rocketmq_requests[i].code < code:
+            low = i + 1
+        else:
+            high = i
+    return -1
+
+
+cdef inline bint rocketmq_stored(bint response, int code) noexcept nogil:
+    """Is the body stored messages? Of requests: CHECK_TRANSACTION_STATE, CONSUME_MESSAGE_DIRECTLY."""
+    if response:
+        return code == 11 or code == 12 or code == 33 or code == 361 or code == 200050 or code == 200052
+    return code == 39 or code == 309
+
+
+cdef void rocketmq_slots(const RocketmqFrame* m, const RocketmqFields* fields, bint letters,
+                         RocketmqText* slots) noexcept nogil:
+    """The fields that have a meaning of their own; of two the first that the table names."""
+    cdef RocketmqWalk walk
+    cdef RocketmqText key, value
+    cdef int i
+    memset(slots, 0, ROCKETMQ_SLOTS * sizeof(RocketmqText))
+    rocketmq_walk(&walk, m, fields)
+    while rocketmq_step(&walk, &key, &value):
+        if letters and key.size == 1 and c"a" <= key.at[0] <= c"z":
+            i = ROCKETMQ_LETTER_SLOT[key.at[0] - c"a"]
+            if i >= 0:
+                slots[i] = value
+            continue
+        i = 0
+        while ROCKETMQ_SLOT_NAME[i].size:
+            if ROCKETMQ_SLOT_NAME[i].size == key.size and memcmp(ROCKETMQ_SLOT_NAME[i].at, key.at, key.size) == 0:
+                # PULL_MESSAGE has queueOffset and commitOffset
+                if slots[ROCKETMQ_SLOT_OF[i]].form == ROCKETMQ_NULL or not rocketmq_is(&key, b"commitOffset", 12):
+                    slots[ROCKETMQ_SLOT_OF[i]] = value
+                break
+            i += 1
+
+
+cdef bint rocketmq_number(const RocketmqText* t, int64_t* out) noexcept nogil:
+    """The number that a text is. False: it is none."""
+    cdef uint32_t i = 0
+    cdef bint minus = t.size > 0 and t.at[0] == c"-"
+    cdef uint64_t v = 0
+    if t.form != ROCKETMQ_OCTETS or t.size == <uint32_t>minus or t.size > 19 + <uint32_t>minus:
+        return False
+    for i in range(minus, t.size):
+        if not c"0" <= t.at[i] <= c"9":
+            return False
+        v = v * 10 + (t.at[i] - c"0")
+    if v > <uint64_t>0x7FFFFFFFFFFFFFFF:
+        return False
+    out[0] = -<int64_t>v if minus else <int64_t>v
+    return True
+
+
+cdef inline void rocketmq_put_i64(Col* c, int64_t row, const RocketmqText* t) noexcept nogil:
+    cdef int64_t v = 0
+    if c.on and rocketmq_number(t, &v):
+        put_i64(c, row, v)
+
+
+cdef inline void rocketmq_put_i32(Col* c, int64_t row, const RocketmqText* t) noexcept nogil:
+    cdef int64_t v = 0
+    if c.on and rocketmq_number(t, &v) and -<int64_t>0x80000000 <= v <= <int64_t>0x7FFFFFFF:
+        put_i32(c, row, <int32_t>v)
+
+
+# ------------------------------------------------------------------------------------------------ requests and responses
+
+cdef RocketmqAsked* rocketmq_asked(RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
+    """The request of that number. NULL: it is not known."""
+    cdef RocketmqAsked* row
+    if t.room == 0:
+        return NULL
+    row = &t.rows[<uint32_t>opaque & (t.room - 1)]
+    return row if row.live and row.opaque == opaque else NULL
+
+
+cdef RocketmqAsked* rocketmq_asked_place(RocketmqConnection* c, RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
+    """A place for a request; the table grows before an older request loses its own. NULL: out of memory."""
+    cdef RocketmqAsked* grown
+    cdef RocketmqAsked* row
+    cdef uint32_t room, i
+    while True:
+        if t.room:
+            row = &t.rows[<uint32_t>opaque & (t.room - 1)]
+            if not row.live or row.opaque == opaque or t.room == ROCKETMQ_ASKED_MOST:
+                return row
+        room = 2 * t.room if t.room else 16
+        grown = <RocketmqAsked*>calloc(room, sizeof(RocketmqAsked))
+        if grown == NULL:
+            return NULL
+        for i in range(t.room):
+            if t.rows[i].live:
+                grown[<uint32_t>t.rows[i].opaque & (room - 1)] = t.rows[i]
+            else:
+                rocketmq_forget_names(c, &t.rows[i])
+        free(t.rows)
+        c.held += <int64_t>((room - t.room) * sizeof(RocketmqAsked))
+        t.rows = grown
+        t.room = room
+
+
+cdef void rocketmq_forget_names(RocketmqConnection* c, RocketmqAsked* row) noexcept nogil:
+    if row.names != NULL:
+        c.held -= row.topic_size + row.group_size + BLOCK_OCTETS
+        free(row.names)
+        row.names = NULL
+
+
+cdef void rocketmq_remember(RocketmqConnection* c, int direction, const RocketmqFrame* m,
+                            const RocketmqText* slots) noexcept nogil:
+    """A request that will be answered."""
+    cdef RocketmqAsked* row
+    cdef Span topic, group
+    if m.flag & (ROCKETMQ_RESPONSE | ROCKETMQ_ONEWAY) or not m.has_opaque:
+        return
+    row = rocketmq_asked_place(c, &c.asked[direction], m.opaque)
+    if row == NULL:
+        return
+    rocketmq_forget_names(c, row)
+    memset(row, 0, sizeof(RocketmqAsked))
+    row.opaque = m.opaque
+    row.code = m.code
+    row.live = 1
+    if not rocketmq_plain(&slots[<int>ROCKETMQ_TOPIC], &c.names, &topic) or topic.size > ROCKETMQ_NAME_MOST:
+        topic.size = 0
+    if not rocketmq_plain(&slots[<int>ROCKETMQ_GROUP], &c.values, &group) or group.size > ROCKETMQ_NAME_MOST:
+        group.size = 0
+    if topic.size + group.size == 0:
+        return
+    row.names = <uint8_t*>malloc(topic.size + group.size)
+    if row.names == NULL:
+        return
+    if topic.size:
+        memcpy(row.names, topic.at, topic.size)
+    if group.size:
+        memcpy(row.names + topic.size, group.at, group.size)
+    row.topic_size = <uint8_t>topic.size
+    row.group_size = <uint8_t>group.size
+    c.held += row.topic_size + row.group_size + BLOCK_OCTETS
+
+
+cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept nogil:
+    cdef uint8_t* copy
+    if id.size == 0 or (c.client_id.size == id.size and memcmp(c.client_id.at, id.at, id.size) == 0):
+        return
+    copy = <uint8_t*>calloc(1, id.size + TEXT_PAD)
+    if copy == NULL:
+        return
+    memcpy(copy, id.at, id.size)
+    free(<void*>c.client_id.at)
+    c.held -= text_octets(&c.client_id)
+    c.client_id.at = copy
+    c.client_id.size = id.size
+    c.held += text_octets(&c.client_id)
+
+
+cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrame* m, const RocketmqText* slots) noexcept nogil:
+    """The client's identifier: of HEART_BEAT's body, of UNREGISTER_CLIENT."""
+    cdef RocketmqJson j
+    cdef RocketmqText name, value
+    cdef Fault f
+    cdef Span id
+    if m.flag & ROCKETMQ_RESPONSE:
+        return
+    if m.code == 35:
+        if rocketmq_plain(&slots[<int>ROCKETMQ_CLIENT_ID], &c.values, &id):
+            rocketmq_learn_client(c, &id)
+    elif m.code == 34 and m.body.at != NULL:
+        rocketmq_json_begin(&j, m.body.at, m.body.size, 0, &f)
+        if rocketmq_json_space(&j) != OK or j.at >= j.end or j.at[0] != c"{":
+            return
+        j.at += 1
+        while rocketmq_json_next(&j) == OK and j.at[0] != c"}":
+            if rocketmq_json_name(&j, True, &name) != OK or rocketmq_json_value(&j, &value) != OK:
+                return
+            if rocketmq_is(&name, b"clientID", 8) and rocketmq_plain(&value, &c.values, &id):
+                rocketmq_learn_client(c, &id)
+                return
+
+
+# ------------------------------------------------------------------------------------------------ rows
+
+cdef struct RocketmqRow:                # a frame whose rows are being put
+    const RocketmqFrame* m
+    const RocketmqFields* fields
+    const RocketmqText* slots
+    RocketmqAsked* asked                # of a response: the request; NULL: not known
+    RocketmqConnection* c
+    int place                           # of the request's code in the static tables; -1: not known
+    bint response
+    const char* part                    # why the frame is not whole; NULL: it is
+    size_t part_size
+
+
+cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x) noexcept nogil:
+    """What the header says."""
+    cdef Col* c = t.cols
+    cdef Col* r
+    cdef const RocketmqFrame* m = x.m
+    cdef const RocketmqText* slots = x.slots
+    cdef char[16] digits
+    cdef int n
+    put_text(c + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
+    if 0 <= m.version < ROCKETMQ_VERSIONS:
+        put_text(c + T_VERSION, row, &ROCKETMQ_VERSION_TEXT[m.version])
+    else:
+        n = snprintf(digits, sizeof(digits), "%d", m.version)
+        put_octets(c + T_VERSION, row, <const uint8_t*>digits, n)
+    if x.place >= 0:
+        put_text(c + T_KIND, row, &ROCKETMQ_KIND_TEXT[x.place])
+        put_text(c + T_OPERATION, row, &ROCKETMQ_OPERATION_TEXT[x.place][1 if x.response else 0])
+    elif x.response and x.asked == NULL:
+        put_text(c + T_KIND, row, &ROCKETMQ_RESPONSE_TEXT)
+    else:
+        n = snprintf(digits, sizeof(digits), "%d", x.asked.code if x.response else m.code)
+        put_octets(c + T_KIND, row, <const uint8_t*>digits, n)
+        put_text(c + T_OPERATION, row, &ROCKETMQ_MANAGE_TEXT)
+    if x.c.client_id.size:
+        put_text(c + T_CLIENT_ID, row, &x.c.client_id)
+    if m.has_opaque:
+        put_i64(c + T_SEQUENCE, row, m.opaque)
+    if x.response:
+        put_i32(c + T_CODE, row, m.code)
+    rocketmq_put_text(c + T_CONSUMER_GROUP, row, &slots[<int>ROCKETMQ_GROUP], &x.c.values)
+    if x.asked != NULL and x.asked.group_size:
+        put_octets(c + T_CONSUMER_GROUP, row, x.asked.names + x.asked.topic_size, x.asked.group_size)
+    put_struct(c + T_ROCKETMQ, row)
+    r = c[<int>T_ROCKETMQ].children
+    put_i32(r + RM_CODE, row, m.code)
+    if x.asked != NULL:
+        put_i32(r + RM_REQUEST_CODE, row, x.asked.code)
+    put_i32(r + RM_FLAG, row, m.flag)
+    put_bool(r + RM_ONEWAY, row, not x.response and m.flag & ROCKETMQ_ONEWAY)
+    if m.language >= 0:
+        put_text(r + RM_LANGUAGE, row, &ROCKETMQ_LANGUAGE_TEXT[m.language])
+    put_text(r + RM_SERIALIZE_TYPE, row, &ROCKETMQ_SERIALIZE_TEXT[m.serialize_type])
+    rocketmq_put_text(r + RM_REMARK, row, &m.remark, &x.c.values)
+    rocketmq_put_text(r + RM_PRODUCER_GROUP, row, &slots[<int>ROCKETMQ_PRODUCER_GROUP], &x.c.values)
+    rocketmq_put_text(r + RM_BROKER_NAME, row, &slots[<int>ROCKETMQ_BROKER_NAME], &x.c.values)
+    rocketmq_put_text(r + RM_TRANSACTION_ID, row, &slots[<int>ROCKETMQ_TRANSACTION_ID], &x.c.values)
+    rocketmq_put_text(r + RM_SUBSCRIPTION, row, &slots[<int>ROCKETMQ_SUBSCRIPTION], &x.c.values)
+    rocketmq_put_i64(r + RM_NEXT_BEGIN_OFFSET, row, &slots[<int>ROCKETMQ_NEXT_BEGIN_OFFSET])
+    rocketmq_put_i64(r + RM_MIN_OFFSET, row, &slots[<int>ROCKETMQ_MIN_OFFSET])
+    rocketmq_put_i64(r + RM_MAX_OFFSET, row, &slots[<int>ROCKETMQ_MAX_OFFSET])
+    if r[<int>RM_EXT_FIELDS].on and m.ext.at != NULL:
+        rocketmq_put_ext(r + RM_EXT_FIELDS, row, x)
+
+
+cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x) noexcept nogil:
+    cdef RocketmqWalk walk
+    cdef Span name, text
+    cdef RocketmqText key, value
+    cdef int64_t entries = open_list(map, row)          # an empty map is none that is null
+    if entries >= 0:
+        close_list(map, entries)
+    rocketmq_walk(&walk, x.m, x.fields)
+    while rocketmq_step(&walk, &key, &value):
+        if rocketmq_plain(&key, &x.c.names, &name) and rocketmq_plain(&value, &x.c.values, &text):
+            rocketmq_put_field(map, row, x.m.code, &name, &text)
+        elif x.c.names.failed or x.c.values.failed:
+            map.tally.no_memory = True
+
+
+cdef void rocketmq_put_properties(MessageTable t, int64_t row, const Span* properties) noexcept nogil:
+    """The properties of a message, which are valid UTF-8: as headers, and what has a column of its own among them."""
+    cdef Col* c = t.cols
+    cdef Col* r = c[<int>T_ROCKETMQ].children
+    cdef const uint8_t* p = properties.at
+    cdef const uint8_t* end = p + properties.size
+    cdef Span name, value
+    cdef RocketmqText number
+    while p != NULL:
+        p = rocketmq_next_property(p, end, &name, &value)
+        if p == NULL:
+            return
+        put_map(c + T_HEADERS, row, name.at, name.size, value.at, value.size)
+        if name.size == 4 and memcmp(name.at, b"TAGS", 4) == 0:
+            put_span(r + RM_TAGS, row, &value)
+        elif name.size == 4 and memcmp(name.at, b"KEYS", 4) == 0:
+            put_span(r + RM_KEYS, row, &value)
+        elif name.size == 8 and memcmp(name.at, b"UNIQ_KEY", 8) == 0:
+            put_span(c + T_MESSAGE_ID, row, &value)
+        elif name.size == 6 and memcmp(name.at, b"PGROUP", 6) == 0:
+            put_span(r + RM_PRODUCER_GROUP, row, &value)
+        elif name.size == 14 and memcmp(name.at, b"CORRELATION_ID", 14) == 0:
+            put_span(c + T_CORRELATION_ID, row, &value)
+        elif name.size == 15 and memcmp(name.at, b"REPLY_TO_CLIENT", 15) == 0:
+            put_span(c + T_REPLY_TO, row, &value)
+        elif name.size == 3 and memcmp(name.at, b"TTL", 3) == 0:
+            number.at = value.at
+            number.size = value.size
+            number.form = ROCKETMQ_OCTETS
+            rocketmq_put_i64(c + T_TTL_MS, row, &number)
+
+
+cdef void rocketmq_put_body(MessageTable t, int64_t row, const Span* body, int sys_flag) noexcept nogil:
+    """A message's body as it was before compression, if that can be told; and the row's status."""
+    cdef RocketmqScratch inflated
+    cdef char[128] why
+    cdef int n
+    if not sys_flag & ROCKETMQ_COMPRESSED or body.at == NULL:
+        if body.at != NULL:
+            t.put_payload(row, body.at, body.size)
+        t.put_status(row, ROW_OK, NULL, 0)
+        return
+    memset(&inflated, 0, sizeof(inflated))
+    n = rocketmq_inflate(body, sys_flag, &inflated, why, sizeof(why))
+    if n < 0:
+        t.put_payload(row, inflated.p, <int64_t>inflated.room)
+        t.put_status(row, ROW_OK, NULL, 0)
+    else:
+        t.put_payload(row, body.at, body.size)
+        t.put_status(row, ROW_OK, why, n)
+    free(inflated.p)
+
+
+cdef int rocketmq_inflate(const Span* body, int sys_flag, RocketmqScratch* out, char* why, size_t room) noexcept with gil:
+    """Decompress to `out` (its `room` is the size); -1, or octets of `why` not."""
+    cdef bytes text, octets
+    try:
+        if sys_flag >> 8 & 7 > 3:
+            raise ValueError("unknown compression type")
+        octets = decompressed(body.at, body.size, sys_flag, ROCKETMQ_FRAME_MAX, 0, -1)
+        out.p = <uint8_t*>malloc(<size_t>PyBytes_GET_SIZE(octets) + 1)
+        if out.p == NULL:
+            raise MemoryError
+        out.room = <size_t>PyBytes_GET_SIZE(octets)
+        memcpy(out.p, PyBytes_AS_STRING(octets), out.room)
+        return -1
+    except Exception as error:
+        text = f"body is compressed: {getattr(error, 'reason', error)}".encode("ascii", "replace")[:<Py_ssize_t>room]
+        memcpy(why, PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
+        return <int>PyBytes_GET_SIZE(text)
+
+
+cdef void rocketmq_put_line(MessageTable t, int64_t row, const RocketmqRow* x, const Span* properties,
+                            const RocketmqMessage* stored, int messages) noexcept nogil:
+    """The row's `detail`: of a stored message, or (NULL) of the command with `messages` in its body."""
+    cdef RocketmqDetailOf of
+    of.m = x.m
+    of.fields = x.fields
+    of.topic = &x.slots[<int>ROCKETMQ_TOPIC]
+    of.group = &x.slots[<int>ROCKETMQ_GROUP]
+    of.producer_group = &x.slots[<int>ROCKETMQ_PRODUCER_GROUP]
+    of.queue_id = &x.slots[<int>ROCKETMQ_QUEUE_ID]
+    of.reconsume_times = &x.slots[<int>ROCKETMQ_RECONSUME_TIMES]
+    of.asked_topic = of.asked_group = of.client_id = span_of(NULL, 0)
+    if x.asked != NULL and x.asked.topic_size:
+        of.asked_topic = span_of(x.asked.names, x.asked.topic_size)
+    if x.asked != NULL and x.asked.group_size:
+        of.asked_group = span_of(x.asked.names + x.asked.topic_size, x.asked.group_size)
+    if x.c.client_id.size:
+        of.client_id = span_of(x.c.client_id.at, <size_t>x.c.client_id.size)
+    of.properties = properties[0]
+    of.stored = stored
+    of.place = x.place
+    of.response = x.response
+    of.messages = messages
+    of.scratch = &x.c.values
+    rocketmq_put_detail(t, row, &of)
+
+
+cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const RocketmqRow* x) noexcept nogil:
+    """A command that is one row. A SEND has the message's properties, topic and body."""
+    cdef Col* c = t.cols
+    cdef Col* r = c[<int>T_ROCKETMQ].children
+    cdef const RocketmqText* slots = x.slots
+    cdef int64_t row = t.begin_row(m), sys_flag = 0
+    cdef Span properties = span_of(NULL, 0)
+    cdef RocketmqMessage item
+    cdef Fault f
+    cdef const uint8_t* p
+    cdef int count = 0
+    if x.part != NULL:
+        t.put_status(row, ROW_PARTIAL, x.part, <int64_t>x.part_size)
+    rocketmq_put_header(t, row, x)
+    rocketmq_put_text(c + T_DESTINATION, row, &slots[<int>ROCKETMQ_TOPIC], &x.c.values)
+    if x.asked != NULL and x.asked.topic_size:
+        put_octets(c + T_DESTINATION, row, x.asked.names, x.asked.topic_size)
+    if rocketmq_plain(&slots[<int>ROCKETMQ_PROPERTIES], &x.c.properties, &properties):
+        rocketmq_put_properties(t, row, &properties)
+    rocketmq_put_text(c + T_MESSAGE_ID, row, &slots[<int>ROCKETMQ_MESSAGE_ID], &x.c.values)
+    rocketmq_put_i32(r + RM_QUEUE_ID, row, &slots[<int>ROCKETMQ_QUEUE_ID])
+    rocketmq_put_i64(r + RM_QUEUE_OFFSET, row, &slots[<int>ROCKETMQ_QUEUE_OFFSET])
+    rocketmq_put_i64(r + RM_PHYSICAL_OFFSET, row, &slots[<int>ROCKETMQ_PHYSICAL_OFFSET])
+    rocketmq_put_i32(r + RM_MESSAGE_FLAG, row, &slots[<int>ROCKETMQ_MESSAGE_FLAG])
+    rocketmq_put_i32(r + RM_SYS_FLAG, row, &slots[<int>ROCKETMQ_SYS_FLAG])
+    rocketmq_put_i64(r + RM_BORN_TIMESTAMP, row, &slots[<int>ROCKETMQ_BORN_TIMESTAMP])
+    rocketmq_put_i64(r + RM_STORE_TIMESTAMP, row, &slots[<int>ROCKETMQ_STORE_TIMESTAMP])
+    rocketmq_put_i32(r + RM_RECONSUME_TIMES, row, &slots[<int>ROCKETMQ_RECONSUME_TIMES])
+    if not x.response and x.m.code == 320 and x.m.body.at != NULL:
+        p = x.m.body.at
+        while p < x.m.body.at + x.m.body.size and \
+                rocketmq_read_batch_item(p, p, x.m.body.at + x.m.body.size, 0, &item, &f) == OK:
+            count += 1
+            p += item.size
+        put_i32(r + RM_MESSAGE_COUNT, row, count)
+    if t.options.detail:
+        rocketmq_put_line(t, row, x, &properties, NULL, count)
+    if not x.response and slots[<int>ROCKETMQ_PROPERTIES].form != ROCKETMQ_NULL:
+        rocketmq_number(&slots[<int>ROCKETMQ_SYS_FLAG], &sys_flag)
+    if not t.tally.exposed and rocketmq_secret_body(x.m):
+        put_i64(c + T_PAYLOAD_SIZE, row, x.m.body.size)
+        t.put_status(row, ROW_OK, NULL, 0)
+    else:
+        rocketmq_put_body(t, row, &x.m.body, <int>sys_flag)
+
+
+cdef bint rocketmq_put_messages(MessageTable t, const MessageContext* m, const RocketmqRow* x) noexcept nogil:
+    """A row for each stored message of the body. One that cannot be read ends them. False: the table is full before the
+    last row; the next call continues there."""
+    cdef const uint8_t* end = x.m.body.at + x.m.body.size
+    cdef const uint8_t* p = x.m.body.at
+    cdef const uint8_t* begin = x.m.frame
+    cdef MessageContext context = m[0]
+    cdef RocketmqMessage message
+    cdef char[256] text
+    cdef Fault f
+    cdef int64_t row
+    cdef int index = x.c.put_index, count = x.c.put_count, n
+    if index:
+        p = begin = x.m.frame + x.c.put_at
+    else:
+        count = 0
+        while p < end and rocketmq_read_message(x.m.frame, p, end, count, &message, &f) == OK:
+            count += 1
+            p += message.size
+        p = x.m.body.at
+    while p < end:
+        if index and t.is_full():
+            return rocketmq_stop_at(x, index, count, begin)
+        if rocketmq_read_message(x.m.frame, p, end, index, &message, &f) == OK:
+            message.size = <uint32_t>(p + message.size - begin)         # with the header, for the first
+        else:
+            message.size = <uint32_t>(end - begin)
+        context.byte_offset = m.byte_offset + (begin - x.m.frame)
+        context.wire_size = message.size
+        row = t.begin_row(&context)
+        rocketmq_put_header(t, row, x)
+        put_i32(t.cols[<int>T_ROCKETMQ].children + RM_MESSAGE_INDEX, row, index)
+        put_i32(t.cols[<int>T_ROCKETMQ].children + RM_MESSAGE_COUNT, row, count)
+        begin += message.size
+        p = begin
+        if index < count:
+            rocketmq_put_message(t, row, x, &message)
+        elif x.part != NULL:
+            t.put_status(row, ROW_PARTIAL, x.part, <int64_t>x.part_size)
+        else:
+            n = fault_text(&ROCKETMQ_TABLES, &f, 0, text, sizeof(text))
+            t.put_status(row, ROW_MALFORMED, text, n)
+        index += 1
+    if x.part != NULL and index == count:               # cut off between two messages
+        if index and t.is_full():
+            return rocketmq_stop_at(x, index, count, begin)
+        context.byte_offset = m.byte_offset + (end - x.m.frame)
+        context.wire_size = 0
+        row = t.begin_row(&context)
+        rocketmq_put_header(t, row, x)
+        t.put_status(row, ROW_PARTIAL, x.part, <int64_t>x.part_size)
+    x.c.put_index = 0
+    return True
+
+
+cdef bint rocketmq_stop_at(const RocketmqRow* x, int index, int count, const uint8_t* at) noexcept nogil:
+    x.c.put_index = index
+    x.c.put_count = count
+    x.c.put_at = <size_t>(at - x.m.frame)
+    return False
+
+
+cdef void rocketmq_put_message(MessageTable t, int64_t row, const RocketmqRow* x, const RocketmqMessage* m) noexcept nogil:
+    """What a stored message says."""
+    cdef Col* c = t.cols
+    cdef Col* r = c[<int>T_ROCKETMQ].children
+    cdef RocketmqText text
+    cdef Span span = span_of(NULL, 0)
+    cdef uint8_t[56] digits
+    cdef int n
+    text.at = m.topic.at
+    text.size = m.topic.size
+    text.form = ROCKETMQ_OCTETS
+    rocketmq_put_text(c + T_DESTINATION, row, &text, &x.c.values)
+    if m.properties.at != NULL:
+        text.at = m.properties.at
+        text.size = m.properties.size
+        if rocketmq_plain(&text, &x.c.properties, &span):
+            rocketmq_put_properties(t, row, &span)
+    n = rocketmq_write_id(m, digits)
+    put_octets(c + T_MESSAGE_ID, row, digits, n)
+    put_octets(r + RM_OFFSET_MESSAGE_ID, row, digits, n)
+    put_bool(c + T_REDELIVERED, row, m.reconsume_times > 0)
+    if m.reconsume_times < 0x7FFFFFFF:
+        put_i32(c + T_ATTEMPTS, row, m.reconsume_times + 1)
+    put_i32(r + RM_QUEUE_ID, row, m.queue_id)
+    put_i64(r + RM_QUEUE_OFFSET, row, m.queue_offset)
+    put_i64(r + RM_PHYSICAL_OFFSET, row, m.physical_offset)
+    put_i32(r + RM_MESSAGE_FLAG, row, m.flag)
+    put_i32(r + RM_SYS_FLAG, row, m.sys_flag)
+    put_i32(r + RM_BODY_CRC, row, m.body_crc)
+    put_i64(r + RM_BORN_TIMESTAMP, row, m.born_timestamp)
+    put_i64(r + RM_STORE_TIMESTAMP, row, m.store_timestamp)
+    rocketmq_put_host(r + RM_BORN_HOST, row, &m.born_host, m.born_port)
+    rocketmq_put_host(r + RM_STORE_HOST, row, &m.store_host, m.store_port)
+    put_i32(r + RM_RECONSUME_TIMES, row, m.reconsume_times)
+    put_i64(r + RM_PREPARED_TRANSACTION_OFFSET, row, m.prepared_transaction_offset)
+    if t.options.detail:
+        rocketmq_put_line(t, row, x, &span, m, 0)
+    rocketmq_put_body(t, row, &m.body, m.sys_flag)
+
+
+cdef void rocketmq_put_host(Col* c, int64_t row, const Span* host, int port) noexcept nogil:
+    """address:port; of IPv6 in brackets, every group written out without leading zeros but none left out."""
+    cdef char[64] text
+    cdef const uint8_t* p = host.at
+    cdef int n = 0, i
+    if not c.on:
+        return
+    if host.size == 4:
+        n = snprintf(text, sizeof(text), "%d.%d.%d.%d:%d", p[0], p[1], p[2], p[3], port)
+    else:
+        text[0] = c"["
+        n = 1
+        for i in range(8):
+            n += snprintf(text + n, sizeof(text) - <size_t>n, "%x%s", load_u16(p + 2 * i), b":" if i < 7 else b"")
+        n += snprintf(text + n, sizeof(text) - <size_t>n, "]:%d", port)
+    put_octets(c, row, <const uint8_t*>text, n)

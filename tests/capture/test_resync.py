@@ -1,0 +1,92 @@
+"""Behind a hole the decoder goes on at the next message that can be one, neither earlier nor later."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from lib.wire import Tcp, connack, connect, packet, pcap, publish
+from wirefmt import amqp10, capture
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+
+CLIENT, SERVER = 0, 1
+PING, PONG = packet(0xC0), packet(0xD0)
+
+
+def rows(frames: list[bytes]) -> list[dict[str, Any]]:
+    return list(pa.table(capture.read(io.BytesIO(pcap(frames)))).to_pylist())
+
+
+def brief(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(r["status"], r["kind"], r["destination"] if r["kind"] == "PUBLISH" else None) for r in found]
+
+
+def behind_a_hole(side: int, *segments: bytes) -> list[tuple[object, ...]]:
+    """Rows of what comes behind a lost segment of this side, on a connection of MQTT 3.1.1."""
+    tcp = Tcp()
+    frames = [*tcp.open(), *tcp.send(CLIENT, connect("c", 4)), *tcp.send(SERVER, connack(4))]
+    tcp.send(side, publish("lost", bytes(40)))
+    for octets in segments:
+        frames += tcp.send(side, octets)
+    found = brief(rows(frames + tcp.close()))
+    assert found[:3] == [("ok", "CONNECT", None), ("ok", "CONNACK", None), ("gap", None, None)]
+    return found[3:]
+
+
+@pytest.mark.parametrize("first", [0xD1, 0xB1, 0x92, 0x4F])
+def test_no_packet_begins_with_reserved_flags(first: int) -> None:
+    """[MQTT-2.2.2-2]: flags of PINGRESP, UNSUBACK, SUBACK and PUBACK are 0; as no packet, it is not waited for."""
+    assert behind_a_hole(SERVER, bytes((first, 0x7F)) + PONG * 20) == [("ok", "PINGRESP", None)] * 20
+
+
+@pytest.mark.parametrize("first", [0x80, 0x8A, 0xA0, 0xE1, 0xC1])
+def test_no_packet_of_a_client_begins_with_reserved_flags(first: int) -> None:
+    assert behind_a_hole(CLIENT, bytes((first, 0x7F)) + PING * 20) == [("ok", "PINGREQ", None)] * 20
+
+
+@pytest.mark.parametrize("first", [0x36, 0x37, 0x38, 0x39])
+def test_no_publish_begins_with_flags_that_contradict(first: int) -> None:
+    """[MQTT-3.3.1-4], [MQTT-3.3.1-2]: QoS is not 3, and DUP is 0 at QoS 0."""
+    assert behind_a_hole(CLIENT, bytes((first, 0x7F, 0, 1)) + b"a" + PING * 20) == [("ok", "PINGREQ", None)] * 20
+
+
+@pytest.mark.parametrize("payload", [b"", b"x", bytes(30)])
+@pytest.mark.parametrize("cut", [2, 4, 50, 101, 102, 103])
+def test_a_publish_that_comes_in_pieces(cut: int, payload: bytes) -> None:
+    """Its topic may be all that it has."""
+    octets = publish("a" * 100, payload, version=4)
+    found = behind_a_hole(CLIENT, octets[:cut], octets[cut:], PING * 5)
+    assert found == [("ok", "PUBLISH", "a" * 100), *[("ok", "PINGREQ", None)] * 5]
+
+
+def behind_a_hole_of_amqp(*segments: bytes) -> list[object]:
+    """Kinds of rows of what comes behind a lost segment of a client of AMQP 1.0."""
+    tcp = Tcp(5672)
+    frames = [*tcp.open(), *tcp.send(CLIENT, b"AMQP\0\1\0\0" + amqp10.Open(container_id="c").encode())]
+    tcp.send(CLIENT, amqp10.Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1).encode())
+    for octets in segments:
+        frames += tcp.send(CLIENT, octets)
+    found = [row["kind"] for row in rows(frames + tcp.close())]
+    assert found[:3] == ["protocol-header", "open", None]
+    return found[3:]
+
+
+FLOW = amqp10.Flow(incoming_window=1, next_outgoing_id=0, outgoing_window=1).encode()
+#: The descriptor as a symbol (1.3.2, part 1): the same composite.
+SYMBOLIC = FLOW[8:].replace(b"\0\x53\x13", b"\0\xa3\x0eamqp:flow:list", 1)
+SYMBOLIC = (8 + len(SYMBOLIC)).to_bytes(4, "big") + FLOW[4:8] + SYMBOLIC
+
+
+@pytest.mark.parametrize("cut", range(1, len(SYMBOLIC)))
+def test_a_frame_with_a_symbolic_descriptor_that_comes_in_pieces(cut: int) -> None:
+    assert behind_a_hole_of_amqp(SYMBOLIC[:cut], SYMBOLIC[cut:], FLOW, FLOW) == ["flow"] * 3
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_a_protocol_header_that_comes_in_pieces(cut: int) -> None:
+    octets = b"AMQP\0\1\0\0"
+    opened = amqp10.Open(container_id="c").encode()
+    assert behind_a_hole_of_amqp(octets[:cut], octets[cut:], opened, FLOW) == ["protocol-header", "open", "flow"]

@@ -1,0 +1,1165 @@
+"""The command line, as a user meets it: formats, filters, inputs, exit codes, terminals, pipes.
+
+Numbers of messages are those that other decoders found in the samples (samples/README.md).
+"""
+
+from __future__ import annotations
+
+import base64
+import bz2
+import contextlib
+import csv
+import fcntl
+import gc
+import gzip
+import io
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.paths import DATA, ROOT, shared
+from lib.wire import Tcp, connack, connect, packet, pcap, publish, string
+
+pytest.importorskip("rich_click", reason="the command line is not installed: pip install 'wirefmt[cli]'")
+
+from rich.cells import cell_len
+
+from wirefmt import capture
+from wirefmt.cli.app import run
+from wirefmt.cli.filter import Filter, FilterError
+from wirefmt.cli.output import FORMATS, format_of, open_writer
+from wirefmt.cli.summary import BINS, DISTINCT, Histogram, Tally
+from wirefmt.cli.table import show_table
+from wirefmt.cli.text import cell, octets_for_csv, octets_for_json, printable
+from wirefmt.spec.table import COLUMNS
+
+SAMPLES = ROOT / "samples"
+V5 = SAMPLES / "mosquitto-paho-v5.pcap"
+COMMAND = [sys.executable, "-m", "wirefmt.cli"]
+
+
+def told_by_readme() -> dict[str, int]:
+    rows = re.findall(r"^\| (\S+) \|.*\| (\d+) \|$", (SAMPLES / "README.md").read_text(), re.M)
+    return {name: int(number) for name, number in rows}
+
+
+COUNTS = told_by_readme()
+
+
+@pytest.fixture
+def wirefmt(capfdbinary):
+    """Runs a command here: (exit code, stdout, stderr)."""
+
+    def call(*arguments: object) -> tuple[int, bytes, str]:
+        sys.stdout.flush()
+        capfdbinary.readouterr()
+        code = run([str(a) for a in arguments])
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return code, out, err.decode()
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def v5() -> pa.Table:
+    """The sample as the reader itself gives it."""
+    with capture.read(V5) as reader:
+        return pa.table(reader)
+
+
+def json_lines(octets: bytes) -> list[dict[str, object]]:
+    return [json.loads(line) for line in octets.decode().splitlines()]
+
+
+# ---- formats
+
+
+@pytest.mark.parametrize(("name", "count"), COUNTS.items())
+def test_every_sample_has_as_many_messages_as_other_decoders_found(wirefmt, name, count):
+    code, out, err = wirefmt("decode", SAMPLES / name, "--format", "jsonl")
+    rows = json_lines(out)
+    assert (code, err) == (0, "")
+    assert sum("kind" in row for row in rows) == count
+
+
+def test_kinds_are_those_of_tshark(wirefmt):
+    manifest = [json.loads(line) for line in shared("captures/MANIFEST.jsonl").read_text().splitlines()]
+    kinds = next(m["message_types"] for m in manifest if m["file"] == f"live/mqtt/{V5.name}")
+    _, out, _ = wirefmt("summary", V5, "--json")
+    told = json.loads(out)
+    assert {f"mqtt/{row['kind']}": row["messages"] for row in told["kinds"]} == kinds
+    assert told["messages"] == sum(kinds.values())
+
+
+def test_parquet_and_arrow_files_hold_the_readers_table(wirefmt, tmp_path, v5):
+    for name, read in (
+        ("m.parquet", pyarrow.parquet.read_table),
+        ("m.arrow", lambda p: pyarrow.ipc.open_file(p).read_all()),
+        ("m.feather", lambda p: pyarrow.ipc.open_file(p).read_all()),
+    ):
+        assert wirefmt("decode", V5, "-o", tmp_path / name) == (0, b"", "")
+        assert read(tmp_path / name).equals(v5), name
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.arrow", "m.feather", "m.parquet"]  # no .part
+
+
+def test_arrow_on_a_pipe_is_a_stream(wirefmt, v5):
+    _, out, _ = wirefmt("decode", V5, "--format", "arrow")
+    assert pa.ipc.open_stream(out).read_all().equals(v5)
+
+
+def test_parquet_on_a_pipe(wirefmt, v5):
+    _, out, _ = wirefmt("decode", V5, "--format", "parquet")
+    assert pa.parquet.read_table(io.BytesIO(out)).equals(v5)
+
+
+def test_json_lines_say_the_same_as_the_table(wirefmt, v5):
+    _, out, _ = wirefmt("decode", V5, "--format", "jsonl")
+    rows = json_lines(out)
+    expected = v5.to_pylist()
+    assert len(rows) == len(expected)
+    for row, want in zip(rows, expected, strict=True):
+        assert set(row) == {name for name, value in want.items() if value is not None}
+        assert datetime.fromisoformat(row["ts"]) == want["ts"]
+        assert _octets(row.get("payload")) == want["payload"]
+        assert [tuple(pair) for pair in row.get("headers", [])] == (want["headers"] or [])
+        for name in ("kind", "destination", "qos", "frame_no", "sequence", "status"):
+            assert row.get(name) == want[name]
+        mqtt = {k: v for k, v in want["mqtt"].items() if v is not None}
+        assert set(row["mqtt"]) == set(mqtt)
+        for name, value in mqtt.items():
+            told = row["mqtt"][name]
+            assert (_octets(told) if isinstance(value, bytes) else told) == (
+                [list(pair) for pair in value] if name == "will_properties" else value
+            )
+
+
+def _octets(value: object) -> bytes | None:
+    if value is None:
+        return None
+    return base64.b64decode(value["base64"]) if isinstance(value, dict) else value.encode()
+
+
+def test_csv_says_the_same_as_the_table(wirefmt, v5):
+    _, out, _ = wirefmt("decode", V5, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out.decode(), newline="")))
+    assert len(rows) == v5.num_rows
+    for row, want in zip(rows, v5.to_pylist(), strict=True):
+        assert row["destination"] == (want["destination"] or "")
+        payload = row["payload"]
+        octets = base64.b64decode(payload[7:]) if payload.startswith("base64:") else payload.encode()
+        assert octets == (want["payload"] or b"")
+        assert row["mqtt.retain"] == {True: "true", False: "false", None: ""}[want["mqtt"]["retain"]]
+        assert json.loads(row["headers"] or "null") == ([list(p) for p in want["headers"]] if want["headers"] else None)
+
+
+@given(st.binary(max_size=40))
+def test_octets_as_text_can_be_read_back(octets):
+    assert _octets(json.loads(json.dumps(octets_for_json(octets)))) == octets
+    text = octets_for_csv(octets)
+    assert (base64.b64decode(text[7:]) if text.startswith("base64:") else text.encode()) == octets
+
+
+@given(st.text(max_size=40))
+def test_text_that_looks_like_base64_in_csv_is_not_taken_for_it(text):
+    told = octets_for_csv(("base64:" + text).encode())
+    assert base64.b64decode(told[7:]).decode() == "base64:" + text
+
+
+@pytest.mark.parametrize(
+    ("out", "asked", "expected"),
+    [
+        (None, None, "table"), (None, "csv", "csv"), ("a.parquet", None, "parquet"), ("A.JSONL.GZ", None, "jsonl"),
+        ("a.csv.zst", None, "csv"), ("s3://b/a.arrow", None, "arrow"), ("a.txt", "jsonl", "jsonl"),
+    ],
+)  # fmt: skip
+def test_the_suffix_says_the_format(out, asked, expected):
+    assert format_of(out, asked) == expected
+
+
+def test_compressed_output(wirefmt, tmp_path):
+    wirefmt("decode", V5, "-o", tmp_path / "m.jsonl.gz")
+    wirefmt("decode", V5, "-o", tmp_path / "m.csv.zst")
+    assert len(gzip.decompress((tmp_path / "m.jsonl.gz").read_bytes()).splitlines()) == COUNTS[V5.name]
+    with pa.input_stream(str(tmp_path / "m.csv.zst"), compression="zstd") as stream:
+        assert stream.read(5) == b'"ts",'
+
+
+def test_output_to_a_url(wirefmt, v5):
+    fsspec = pytest.importorskip("fsspec")
+    wirefmt("decode", V5, "-o", "memory://out/m.parquet")
+    assert pa.parquet.read_table(fsspec.filesystem("memory").open("/out/m.parquet")).equals(v5)
+
+
+# ---- columns, payloads, limits
+
+
+def test_columns_come_in_the_order_asked_for(wirefmt):
+    _, out, _ = wirefmt("decode", V5, "--columns", "kind, destination,ts", "--format", "csv", "-n", 3)
+    lines = out.decode().splitlines()
+    assert lines[0] == '"kind","destination","ts"'
+    assert len(lines) == 4
+
+
+def test_a_filter_may_use_a_column_that_is_not_shown(wirefmt):
+    _, out, _ = wirefmt("decode", V5, "--columns", "destination", "--filter", "kind == 'PUBLISH'", "--format", "jsonl")
+    rows = json_lines(out)
+    assert len(rows) == 293  # tshark's count of PUBLISH
+    assert all(set(row) <= {"destination"} for row in rows)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7, 10_000])
+def test_limit(wirefmt, limit):
+    _, out, _ = wirefmt("decode", V5, "-n", limit, "--format", "jsonl")
+    assert len(out.splitlines()) == min(limit, COUNTS[V5.name])
+
+
+def test_the_limit_counts_what_the_filter_keeps(wirefmt):
+    _, out, _ = wirefmt("decode", V5, "-n", 5, "--filter", "kind == 'PUBACK'", "--format", "jsonl")
+    assert [row["kind"] for row in json_lines(out)] == ["PUBACK"] * 5
+
+
+def test_payload_left_out_or_cut(wirefmt, v5):
+    _, out, _ = wirefmt("decode", V5, "--no-payload", "--format", "jsonl")
+    rows = json_lines(out)
+    assert not any("payload" in row for row in rows)
+    sizes = [row.get("payload_size") for row in rows]
+    assert sizes == v5["payload_size"].to_pylist()
+    assert max(size or 0 for size in sizes) > 3
+    _, out, _ = wirefmt("decode", V5, "--payload-max", 3, "--format", "jsonl")
+    for row, whole in zip(json_lines(out), v5["payload"].to_pylist(), strict=True):
+        assert _octets(row.get("payload")) == (None if whole is None else whole[:3])
+        assert row.get("payload_size") == (None if whole is None else len(whole))
+
+
+def test_credentials_are_shown_only_when_asked_for(wirefmt):
+    def passwords(*more: str) -> set[str | None]:
+        _, out, _ = wirefmt("decode", SAMPLES, "--filter", "kind == 'CONNECT'", "--format", "jsonl", *more)
+        return {json.dumps(row["mqtt"].get("password")) for row in json_lines(out)}
+
+    assert passwords() == {"null"}
+    assert len(passwords("--expose-credentials")) > 1
+
+
+# ---- filters
+
+
+KEEPS = [
+    "qos >= 1",
+    "qos >= 1 and kind == 'PUBLISH' and destination.startswith('t')",
+    "kind in ('PUBACK', 'PUBREC') or qos == 2",
+    "not (kind == 'PUBLISH')",
+    "kind != 'PUBLISH' and kind != 'PUBACK'",
+    "kind not in ('PUBLISH',)",
+    "0 < qos <= 1",
+    "sequence + 1 == 3",
+    "sequence * 2 - 1 > 20",
+    "payload_size > 100",
+    "len(payload) > 100",
+    "len(destination) == 12",
+    "'/' in destination",
+    "destination.endswith('e')",
+    "direction == 0 and kind == 'PUBLISH'",
+    "error is None",
+    "destination is not None",
+    "client_id is None",
+    "wire_size >= 4 and wire_size < 10",
+    "ts >= '2020-01-01' and ts < '2100-01-01T00:00:00+02:00'",
+    "ts < '2020-01-01'",
+    "payload == b''",
+    "payload_size == -1",
+    "qos in (1, 300)",
+    "True",
+    "kind == 'PUBLISH' or False",
+    "'PUBLISH' == kind",
+    "2 > qos",
+]
+
+
+@pytest.mark.parametrize("text", KEEPS)
+def test_filters_keep_what_python_would(wirefmt, text, v5):
+    """The oracle is Python's own eval, row by row, over the columns used; a row with a null in one is left out, as
+    long as the filter has no `or`, `not` or `is` (those are in the table of nulls below)."""
+    keep = Filter(text).compile(v5.schema)
+    got = v5.filter(keep)["frame_no"].to_pylist()
+
+    class Text(str):
+        contains = str.__contains__
+
+    def value(x: object) -> object:
+        return Text(x) if isinstance(x, str) else x
+
+    python = re.sub(r"'(\d{4}-[^']*)'", r"when('\1')", text)
+
+    def when(t: str) -> datetime:
+        found = datetime.fromisoformat(t)
+        return found if found.tzinfo else found.replace(tzinfo=v5["ts"][0].as_py().tzinfo)
+
+    expected = []
+    for row in v5.to_pylist():
+        names = {name: value(row[name]) for name in Filter(text).columns}
+        null = " is " not in text and None in names.values()
+        if null and " or " not in text:
+            continue
+        try:
+            kept = eval(python, {"__builtins__": {"len": len}, "when": when}, names)
+        except TypeError:  # a null in a comparison
+            continue
+        if kept:
+            expected.append(row["frame_no"])
+    assert got == expected
+
+
+def test_filters_find_something_and_leave_something(v5):
+    kept = {text: v5.filter(Filter(text).compile(v5.schema)).num_rows for text in KEEPS}
+    assert sum(0 < n < v5.num_rows for n in kept.values()) > len(KEEPS) * 2 // 3, kept
+
+
+NULLS = pa.table({"qos": pa.array([0, 1, None], pa.int8()), "kind": ["A", None, "B"]})
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("qos == 0", [0]), ("qos != 0", [1]), ("not qos == 0", [1]), ("qos is None", [2]), ("qos is not None", [0, 1]),
+        ("qos in (0, 5)", [0]), ("qos not in (0, 5)", [1]), ("not (qos in (0, 5))", [1]),
+        ("qos == 1 or kind == 'B'", [1, 2]), ("qos < 5 and kind == 'A'", [0]), ("not (qos is None)", [0, 1]),
+        ("kind.startswith('A') or qos == 1", [0, 1]), ("not kind.contains('A')", [2]), ("qos == 1000", []),
+    ],
+)  # fmt: skip
+def test_null_is_neither_true_nor_false(text, rows):
+    keep = Filter(text).compile(NULLS.schema)
+    table = NULLS.append_column("row", pa.array(range(3)))
+    assert table.filter(keep)["row"].to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "python"),
+    [
+        ("'t/q0' in mqtt.topic_filters", lambda r: r["mqtt"]["topic_filters"] and "t/q0" in r["mqtt"]["topic_filters"]),
+        ("'t/q' in mqtt.topic_filters", lambda r: False),  # part of an element
+        ("1 in mqtt.reason_codes", lambda r: r["mqtt"]["reason_codes"] and 1 in r["mqtt"]["reason_codes"]),
+        (
+            "1 not in mqtt.reason_codes",
+            lambda r: r["mqtt"]["reason_codes"] is not None and 1 not in r["mqtt"]["reason_codes"],
+        ),
+        ("port == 1883 and kind == 'PUBLISH'", lambda r: r["kind"] == "PUBLISH"),
+        ("port != 1883", lambda r: False),
+        ("port in (44617, 1)", lambda r: 44617 in (r["src_port"], r["dst_port"])),
+        ("port not in (44617, 1)", lambda r: 44617 not in (r["src_port"], r["dst_port"])),
+        ("not port == 44617", lambda r: 44617 not in (r["src_port"], r["dst_port"])),
+        ("port < 44617", lambda r: min(r["src_port"], r["dst_port"]) < 44617),
+        ("ip.startswith('127.')", lambda r: True),
+        ("ip == '10.0.0.1' or qos == 2", lambda r: r["qos"] == 2),
+    ],
+)  # fmt: skip
+def test_filters_of_lists_and_of_either_end(text, python, v5):
+    kept = Filter(text)
+    assert set(kept.columns) <= set(v5.column_names)
+    found = v5.filter(kept.compile(v5.schema)).num_rows
+    assert found == sum(bool(python(row)) for row in v5.to_pylist())
+
+
+def test_an_element_of_a_list_is_found_whole():
+    lists = pa.table({"mqtt": pa.array([{"reason_codes": [1, 12]}, {"reason_codes": []}, {"reason_codes": [2]}],
+                                       pa.struct([("reason_codes", pa.list_(pa.int16()))]))})  # fmt: skip
+    for value, expected in ((1, 1), (12, 1), (2, 1), (11, 0), (21, 0)):
+        assert lists.filter(Filter(f"{value} in mqtt.reason_codes").compile(lists.schema)).num_rows == expected
+
+
+def test_a_filter_of_the_wrong_type_says_so_before_any_output(wirefmt, tmp_path):
+    code, out, err = wirefmt("decode", V5, "--filter", "qos == 'x'", "--format", "csv")
+    assert (code, out) == (2, b"")
+    assert "int8 cannot be compared with 'x'" in err
+    code, _, _ = wirefmt("decode", V5, "--filter", "qos == 'x'", "-o", tmp_path / "x.csv")
+    assert (code, list(tmp_path.iterdir())) == (2, [])
+
+
+def test_fields_as_columns(wirefmt, v5):
+    names = ["kind", "mqtt.flags", "mqtt.topic_filters"]
+    _, out, _ = wirefmt("decode", V5, "--columns", ",".join(names), "--format", "arrow")
+    table = pa.ipc.open_stream(out).read_all()
+    assert table.column_names == names
+    expected = [(row["kind"], row["mqtt"]["flags"], row["mqtt"]["topic_filters"]) for row in v5.to_pylist()]
+    assert list(zip(*(table[name].to_pylist() for name in names), strict=True)) == expected
+    for asked, says in (
+        ("mqtt.flag", "mqtt has no field 'flag'; did you mean flags"),
+        ("mqt.flags", "no column 'mqt'"),
+    ):
+        code, out, err = wirefmt("decode", V5, "--columns", asked)
+        assert (code, out) == (2, b"")
+        assert says in err
+    _, out, _ = wirefmt("decode", V5, "--as", "amqp10", "--columns", "kind,converted.octets", "--format", "jsonl")
+    assert sum("converted.octets" in row for row in json_lines(out)) == 293
+
+
+def test_filters_of_fields_headers_and_octets(wirefmt, v5):
+    rows = v5.to_pylist()
+    for text, python in (
+        ("mqtt.retain", lambda r: r["mqtt"]["retain"]),
+        ("mqtt.dup == True", lambda r: r["mqtt"]["dup"]),
+        ("mqtt.keep_alive > 0", lambda r: (r["mqtt"]["keep_alive"] or 0) > 0),
+        ("len(mqtt.topic_filters) == 1", lambda r: len(r["mqtt"]["topic_filters"] or []) == 1),
+        ("payload.contains('a')", lambda r: b"a" in (r["payload"] or b"")),
+        ("payload.startswith(b'\\x00')", lambda r: (r["payload"] or b"").startswith(b"\x00")),
+        ("headers['k'] == 'v'", lambda r: dict(reversed(r["headers"] or [])).get("k") == "v"),
+        ("kind.matches('^PUB(ACK|REC)$')", lambda r: r["kind"] in ("PUBACK", "PUBREC")),
+        ("error.contains('x')", lambda r: "x" in (r["error"] or "")),
+    ):
+        got = v5.filter(Filter(text).compile(v5.schema)).num_rows
+        assert got == sum(bool(python(row)) for row in rows), text
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "at"),
+    [
+        ("qso >= 1", "no column 'qso'; did you mean qos?", 0),
+        ("kind == 'PUBLISH' and topic == 'x'", "no column 'topic'; ", 22),
+        ("mqtt.retian", "mqtt has no field 'retian'; did you mean retain", 0),
+        ("kind == PUBLISH", "no column 'PUBLISH'", 8),
+        ("qos == 'x'", "int8 cannot be compared with 'x'", 7),
+        ("kind == 1", "string cannot be compared with 1", 8),
+        ("kind == qos", "string cannot be compared with int8", 8),
+        ("qos", "neither true nor false", 0),
+        ("qos and kind == 'x'", "neither true nor false", 0),
+        ("kind == None", "use `is None`", 8),
+        ("kind is 'PUBLISH'", "use ==", 8),
+        ("kind in 'PUBLISH'", "needs a list of values", 8),
+        ("kind in (qos,)", "a value must stand here", 9),
+        ("qos in ('a',)", "int8 cannot be compared with 'a'", 8),
+        ("kind =", "did you mean kind ==", None),
+        ("", "not an expression", None),
+        ("ts > 'noon'", "'noon' is not a time", 5),
+        ("destination.matches('[')", "not a regular expression", 20),
+        ("destination.startswith()", "takes one text", 0),
+        ("qos.startswith('1')", "only text and payloads can be searched", 0),
+        ("kind.upper() == 'X'", "a filter has no such function", 0),
+        ("__import__('os')", "a filter has no such function", 0),
+        ("kind.__class__ == 1", "kind has no fields", 0),
+        ("[k for k in (1, 2)]", "no column 'k'", None),
+        ("(lambda: True)()", "a filter has no such function", None),
+        ("qos / 2 == 1", "a filter has no such operator", 0),
+        ("qos if True else False", "a filter has no ifexp", 0),
+        ("qos == 99999999999999999999", "numbers are of 64 bits", 7),
+        ("sequence + 'x' == 1", "only numbers can be added", 11),
+        ("headers['a']['b'] == 'c'", "a filter has no subscript", 0),
+        ("qos['a'] == 'c'", "only headers['name'] can be looked up", 0),
+        ("len(qos) == 1", "len() is of text, payloads and lists", 4),
+        ("f'{qos}' == kind", "a filter has no joinedstr", None),
+        ("not " * 60 + "True", "nested more than", None),
+        ("(" * 5000 + "qos" + ")" * 5000, "not an expression", None),
+        ("qos == 1\x00", "not an expression", None),
+        ("kind == 'Grüße' and (\n qso == 1)", "no column 'qso'", 23),
+        ("qos = 1", "did you mean qos == 1", 4),
+        ("kind = 'a=b' and qos == 1", "did you mean kind == 'a=b' and", 5),
+        ("kind = 'a=b' and qos = 1 and dup >= 0", "did you mean kind == 'a=b' and qos == 1 and dup >= 0", 5),
+        ("destination =~ 'a.*'", "=~ is written .matches(", 12),
+        ("mqtt.retain == true", "did you mean True?", 15),
+        ("error is NULL", "did you mean None?", 9),
+        ("kind == PUBLISH", "no column 'PUBLISH'; did you mean the text 'PUBLISH'?", 8),
+        ("kind in (PUBLISH, PUBACK)", "did you mean the text 'PUBLISH'?", 9),
+        ("kind.startswith(PUB)", "did you mean the text 'PUB'?", 16),
+        ("kind == destinaton", "did you mean destination", 8),
+        ("prt == 1", "did you mean port", 0),
+        ("qos == 1 && qos == 2", "&& is written and", 9),
+        ("!dup", "! is written not", 0),
+        ("'a' in mqtt.reason_codes", "int16 cannot be compared with 'a'", 0),
+        ("'a' in qos", "only text and payloads can be searched", None),
+    ],
+)  # fmt: skip
+def test_a_filter_that_cannot_be_says_where_and_why(text, says, at, v5):
+    with pytest.raises(FilterError) as fault:
+        Filter(text).compile(v5.schema)
+    assert says in str(fault.value)
+    if at is not None:
+        assert fault.value.at == at
+
+
+@given(st.text(alphabet="qoskind =<>'()[].,+-*and ornt1\n\\", max_size=60))
+def test_any_text_is_a_filter_or_a_filter_error(v5, text):
+    try:
+        Filter(text).compile(v5.schema)
+    except FilterError as fault:
+        assert 0 <= fault.at <= len(text)
+
+
+def test_a_wrong_filter_is_shown_with_a_caret(wirefmt):
+    code, out, err = wirefmt("decode", V5, "--filter", "qso == 1")
+    assert (code, out) == (2, b"")
+    assert "no column 'qso'; did you mean qos?" in err
+    assert "\n  qso == 1\n  ^\n" in err
+
+
+# ---- inputs
+
+
+def test_standard_input_gzip_glob_directory_and_url(wirefmt, tmp_path):
+    count = COUNTS[V5.name]
+    piped = subprocess.run([*COMMAND, "decode", "-", "--format", "jsonl"], stdin=V5.open("rb"), capture_output=True)
+    assert (piped.returncode, len(piped.stdout.splitlines())) == (0, count)
+    packed = gzip.compress(V5.read_bytes())
+    piped = subprocess.run([*COMMAND, "decode", "-", "--format", "jsonl"], input=packed, capture_output=True)
+    assert (piped.returncode, len(piped.stdout.splitlines())) == (0, count)
+    for name in ("a.pcap", "b.pcap2", "c.pcap10"):
+        shutil.copy(V5, tmp_path / name)
+    (tmp_path / "notes.txt").write_text("not a capture")
+    for files in (tmp_path, tmp_path / "*.pcap*", f"file://{tmp_path}/a.pcap"):
+        code, out, _ = wirefmt("summary", files, "--json")
+        told = json.loads(out)
+        assert code == 0
+        assert told["messages"] == count * told["captures"]
+        assert told["captures"] == (1 if "://" in str(files) else 3)
+    fsspec = pytest.importorskip("fsspec")
+    with fsspec.open("memory://captures/a.pcap", "wb") as remote:
+        remote.write(V5.read_bytes())
+    _, out, _ = wirefmt("summary", "memory://captures/*.pcap", "--json")
+    assert json.loads(out)["messages"] == count
+
+
+def test_protocol_of_a_port(wirefmt):
+    _, out, _ = wirefmt("summary", V5, "--json")
+    assert json.loads(out)["messages"] == COUNTS[V5.name]
+    code, _, err = wirefmt("decode", V5, "--decode-as", "tcp.port==x,mqtt")
+    assert code == 2
+    assert "tcp.port==x,mqtt" in err
+    code, _, err = wirefmt("decode", V5, "--protocol", "mtqq")
+    assert code == 2
+    assert "mtqq" in err
+
+
+# ---- exit codes and errors
+
+
+def test_a_missing_file(wirefmt, tmp_path):
+    code, out, err = wirefmt("decode", tmp_path / "none.pcap")
+    assert (code, out) == (1, b"")
+    assert "none.pcap" in err
+    assert "Traceback" not in err
+
+
+def test_what_is_no_capture(wirefmt, tmp_path):
+    (tmp_path / "x.pcap").write_bytes(bz2.compress(b"no capture at all"))
+    code, out, err = wirefmt("decode", tmp_path / "x.pcap", "--format", "jsonl")
+    assert (code, out) == (1, b"")
+    assert "x.pcap" in err
+    # among others it is a row, and the others are read
+    code, out, err = wirefmt("decode", tmp_path / "x.pcap", V5, "--format", "jsonl")
+    rows = json_lines(out)
+    assert code == 1
+    assert sum("kind" in row for row in rows) == COUNTS[V5.name]
+    assert [row["status"] for row in rows if "kind" not in row] == ["malformed"]
+    assert "1 fault in the capture files" in err
+
+
+def test_a_capture_that_is_cut_gives_what_it_has(wirefmt, tmp_path):
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(V5.read_bytes()[:-11])
+    code, out, err = wirefmt("decode", cut, "--format", "jsonl")
+    rows = json_lines(out)
+    assert code == 1
+    assert COUNTS[V5.name] - 5 <= sum("kind" in row for row in rows) <= COUNTS[V5.name]
+    assert any("kind" not in row and row["error"] for row in rows)
+    assert "fault" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["decode"], "FILES"),
+        (["dcode", "x"], "dcode"),
+        (["decode", V5, "--columns", "kind,destinaton"], "did you mean destination"),
+        (["decode", V5, "-o", "m.txt"], "no format has this suffix"),
+        (["decode", V5, "--format", "xml"], "xml"),
+        (["decode", V5, "-n", "-1"], "-1"),
+        (["decode", V5, "--flows", "x"], "in-file"),
+        (["summary", V5, "--top", "0"], "0"),
+    ],
+)
+def test_wrong_usage_is_two(wirefmt, arguments, says):
+    code, out, err = wirefmt(*arguments)
+    assert (code, out) == (2, b"")
+    assert says in err
+    assert "--help" in err
+
+
+def test_output_never_goes_onto_an_input(wirefmt, tmp_path):
+    mine = tmp_path / "mine.pcap"
+    shutil.copy(V5, mine)
+    (tmp_path / "link.csv").symlink_to(mine)
+    for out in (mine, tmp_path / "link.csv"):
+        for files in ([mine], [V5, tmp_path], [tmp_path / "*.pcap"]):
+            code, _, err = wirefmt("decode", *files, "-o", out, "--format", "csv")
+            assert code == 2
+            assert "is one of the captures" in err
+    assert mine.read_bytes() == V5.read_bytes()
+
+
+def test_an_output_that_cannot_be_written(wirefmt, tmp_path):
+    code, _, err = wirefmt("decode", V5, "-o", tmp_path / "no" / "m.jsonl")
+    assert code == 1
+    assert "No such file or directory" in err
+    (tmp_path / "m.jsonl").write_text("old")
+    code, _, _ = wirefmt("decode", tmp_path / "none.pcap", "-o", tmp_path / "m.jsonl")
+    assert code == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["m.jsonl"]
+    assert (tmp_path / "m.jsonl").read_text() == "old"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_a_full_disk_is_told_in_one_line():
+    with open("/dev/full", "wb") as full:
+        told = subprocess.run([*COMMAND, "decode", str(V5), "--format", "jsonl"], stdout=full, stderr=subprocess.PIPE)
+    assert told.returncode == 1
+    assert told.stderr.decode().count("\n") == 1
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_a_closed_pipe_is_silent(fmt, tmp_path):
+    for i in range(20):
+        shutil.copy(V5, tmp_path / f"{i}.pcap")
+    command = subprocess.Popen(
+        [*COMMAND, "decode", str(tmp_path), "--format", fmt], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    command.stdout.read(10)
+    command.stdout.close()
+    assert command.stderr.read() == b""
+    assert command.wait(60) == 0
+
+
+def test_a_table_whose_reader_has_gone_is_a_broken_pipe(monkeypatch):
+    """rich would end the command with 1, as in `wirefmt summary x | head -4`."""
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    with pytest.raises(BrokenPipeError):
+        show_table("Failures", ("kind", "messages"), [("PUBACK", 1)])
+
+
+class Live:
+    """A command that reads a capture from a pipe that stays open."""
+
+    def __init__(self, *arguments: object, **options: Any) -> None:
+        self.command = subprocess.Popen(
+            [*COMMAND, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **options,
+        )
+
+    def write(self, octets: bytes) -> None:
+        self.command.stdin.write(octets)
+        self.command.stdin.flush()
+
+    def unread(self) -> int:
+        """Octets of the pipe that the command has not read yet."""
+        return int.from_bytes(fcntl.ioctl(self.command.stdin.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
+
+    def end(self, number: int | None = None) -> tuple[int, bytes, bytes]:
+        """Exit code, standard output and error; the pipe is still open when the command ends."""
+        if number is not None:
+            self.command.send_signal(number)
+        out, err = self.command.stdout.read(), self.command.stderr.read()
+        code = self.command.wait(60)
+        with contextlib.suppress(BrokenPipeError):
+            self.command.stdin.close()
+        return code, out, err
+
+
+@pytest.mark.parametrize("fmt", ["table", "jsonl", "csv"])
+def test_rows_of_a_pipe_come_with_their_packets(fmt):
+    tcp = Tcp()
+    live = Live("decode", "-", "--format", fmt, "--columns", "kind,destination")
+    live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
+    shown = b""
+    while b"CONNECT" not in shown:
+        shown += live.command.stdout.readline()
+    for k in range(3):
+        live.write(pcap(tcp.send(0, publish(f"t/{k}", b"")))[24:])
+        assert f"t/{k}".encode() in live.command.stdout.readline()
+    code, out, err = live.end(signal.SIGINT)
+    assert (code, out) == (130, b"")
+    assert err.count(b"\n") == 1
+
+
+def test_the_limit_stops_a_pipe_that_stays_open():
+    live = Live("decode", "-", "--format", "jsonl", "-n", 5)
+    live.write(V5.read_bytes())
+    code, out, err = live.end()
+    assert (code, out.count(b"\n"), err) == (0, 5, b"")
+
+
+@pytest.mark.parametrize("name", ["m.jsonl", "m.csv", "m.arrow", "m.parquet", "m.jsonl.gz"])
+def test_ctrl_c_leaves_a_valid_file_of_what_there_is(name, tmp_path):
+    out = tmp_path / name
+    live = Live("decode", "-", "-o", out)
+    # half a packet record, as where a pipe is interrupted
+    live.write(V5.read_bytes() + V5.read_bytes()[24:60])
+    wait_for(lambda: list(tmp_path.iterdir()))
+    code, _, err = live.end(signal.SIGINT)
+    assert code == 130
+    assert b"Traceback" not in err
+    assert list(tmp_path.iterdir()) == [out]
+    if name.endswith(".parquet"):
+        rows = pa.parquet.read_table(out).num_rows
+    elif name.endswith(".arrow"):
+        rows = pa.ipc.open_file(out).read_all().num_rows
+    elif name.endswith(".csv"):
+        rows = len(list(csv.reader(open(out, newline="")))) - 1  # noqa: SIM115
+    else:
+        data = out.read_bytes()
+        rows = len(json_lines(gzip.decompress(data) if name.endswith(".gz") else data))
+    # all but what was not read when the signal came
+    assert rows <= COUNTS[V5.name]
+
+
+def test_ctrl_c_ends_a_summary_with_what_was_counted():
+    tcp = Tcp()
+    out = b""
+    for wait in (0.2, 1, 5, 20):  # before it has begun to count, there is nothing to tell
+        live = Live("summary", "-", "--json")
+        live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
+        wait_for(lambda live=live: live.unread() == 0)
+        time.sleep(wait)
+        code, out, _ = live.end(signal.SIGINT)
+        assert code == 130
+        if out:
+            break
+    assert json.loads(out)["messages"] == 1
+
+
+def test_a_second_ctrl_c_breaks_off(tmp_path):
+    os.mkfifo(tmp_path / "endless")  # opening waits for a writer
+    command = subprocess.Popen(
+        [*COMMAND, "decode", str(V5), str(tmp_path / "endless"), "-o", str(tmp_path / "m.csv")], stderr=subprocess.PIPE
+    )
+    wait_for(lambda: (tmp_path / "m.csv.part").exists())
+    time.sleep(2)  # until it waits for the writer
+    command.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    command.send_signal(signal.SIGINT)
+    assert command.wait(60) == 130
+    assert b"Traceback" not in command.stderr.read()
+    assert [p.name for p in tmp_path.iterdir()] == ["endless"]
+
+
+def test_sigterm_leaves_no_file(tmp_path):
+    live = Live("decode", "-", "-o", tmp_path / "m.jsonl")
+    live.write(V5.read_bytes())
+    wait_for(lambda: list(tmp_path.iterdir()))
+    code, _, err = live.end(signal.SIGTERM)
+    assert (code, err) == (143, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_a_file_that_is_given_up_leaves_nothing_and_no_traceback(fmt, tmp_path, v5, monkeypatch):
+    unraisable: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    with contextlib.suppress(SystemExit), open_writer(str(tmp_path / "m"), fmt, v5.schema) as writer:
+        writer.write(v5.to_batches()[0])
+        raise SystemExit(143)  # as SIGTERM does
+    del writer
+    gc.collect()
+    assert unraisable == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def wait_for(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_help_is_quick_and_complete(wirefmt):
+    code, out, _ = wirefmt("decode", "--help")
+    text = re.sub(r"[│\s]+", " ", out.decode())
+    assert code == 0
+    for words in (
+        "--filter", "--decode-as", "--no-payload", "--payload-max", "--columns", "--expose-credentials", "--flows",
+        "--limit", "--format", "--protocol", "Examples", "as in: -o messages.parquet",
+    ):  # fmt: skip
+        assert words in text, words
+    heavy = (
+        "import sys; from wirefmt.cli.app import run; run(['decode', '--help']); run(['--help']);"
+        "print([m for m in ('pyarrow', 'numpy', 'wirefmt._core', 'fsspec') if m in sys.modules], file=sys.stderr)"
+    )
+    told = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert told.stderr.strip() == "[]"
+
+
+def test_without_the_extra_the_message_names_it():
+    for module in ("rich_click", "pyarrow"):
+        hide = f"import sys; sys.modules[{module!r}] = None; sys.argv = ['wirefmt', 'decode', {str(V5)!r}];"
+        told = subprocess.run(
+            [sys.executable, "-c", hide + "from wirefmt.cli import main; main()"], capture_output=True, text=True
+        )
+        assert told.returncode == 2
+        assert told.stderr == f"wirefmt: the command line needs {module}: pip install 'wirefmt[cli]'\n"
+
+
+# ---- tables and terminals
+
+
+def terminal(
+    *arguments: object, columns: int = 100, bar_after: float | None = None, stdin: int = subprocess.DEVNULL
+) -> tuple[int, str]:
+    """What a command shows on a terminal of this width, stdout and stderr together."""
+    import fcntl
+    import struct
+    import termios
+
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")} | {"TERM": "xterm"}
+    start = COMMAND
+    if bar_after is not None:
+        wait = f"import wirefmt.cli as c, wirefmt.cli.inputs as i; i._BAR_AFTER = {bar_after}; c.main()"
+        start = [sys.executable, "-c", wait]
+    command = subprocess.Popen([*start, *map(str, arguments)], stdin=stdin, stdout=side, stderr=side, env=environment)
+    os.close(side)
+    shown = b""
+    while True:
+        try:
+            octets = os.read(main, 65536)
+        except OSError:
+            break
+        if not octets:
+            break
+        shown += octets
+    os.close(main)
+    return command.wait(60), shown.decode()
+
+
+def plain(text: str) -> list[str]:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "").splitlines()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+@pytest.mark.parametrize("names", [(), ("--columns", "ts,client_id,direction,kind,destination,qos,payload,error")])
+def test_a_table_fits_the_terminal(columns, names):
+    code, shown = terminal("decode", V5, *names, columns=columns)
+    lines = plain(shown)
+    assert code == 0
+    assert len(lines) == COUNTS[V5.name] + (1 if names else 2)  # the header; before it date and server
+    assert "\x1b[1m" in shown  # the header stands out
+    assert not [line for line in lines if cell_len(line) > columns]
+
+
+@pytest.mark.parametrize("columns", [50, 80, 130])
+@pytest.mark.parametrize("names", [(), ("--columns", "ts,src_ip,client_id,kind,destination,payload,error")])
+def test_the_kind_is_never_cut(columns, names, v5):
+    """`connection.start-ok` and `UNSUBSCRIBE` are whole at any width."""
+    for path in (V5, SAMPLES / "rabbitmq-pyamqp-amqp091.pcap"):
+        with capture.read(path, columns=("kind",)) as reader:
+            kinds = Counter(pa.table(reader).column("kind").to_pylist())
+        lines = plain(terminal("decode", path, *names, columns=columns)[1])
+        told = Counter(word for line in lines for word in set(line.split()) if word in kinds)
+        assert told == kinds
+
+
+def test_the_default_table_at_80_columns():
+    """Time of day, the date once, the server once, who, channel, kind, detail: written out by hand from tshark's decode."""
+    lines = plain(terminal("decode", SAMPLES / "rabbitmq-pyamqp-amqp091.pcap", "-n", 12, columns=80)[1])
+    assert lines[:4] == [
+        "2026-11-21 UTC, server 127.0.0.1:5672",
+        "time         client          ch    kind          detail",
+        "02:37:27.182 127.0.0.1:60334    -> protocol-header 0-9-1",
+        "02:37:27.188 127.0.0.1:60334  0 <- connection.start product=RabbitMQ version=3.…",
+    ]
+    assert lines[5] == "02:37:27.195 127.0.0.1:60334  0 <- connection.tune channel_max=2047 frame_max=1…"
+    assert lines[-1] == "02:37:27.209 127.0.0.1:60334  1 -> queue.declare queue=pa.q durable"
+
+
+def test_a_wide_terminal_has_more():
+    """Microseconds, the server of each row, the payload; no channel where there is none."""
+    lines = plain(terminal("decode", V5, "--filter", "kind == 'PUBLISH'", "-n", 5, columns=140)[1])
+    assert lines[0] == "2026-11-21 UTC"
+    assert lines[1].split() == ["time", "client", "server", "kind", "detail"]
+    assert re.fullmatch(
+        r"02:21:07\.\d{6} sub-ü-5 +127\.0\.0\.1:1883 <- PUBLISH t/q0 qos=0 retain size=8 subscription_identifier=1 \| \S+",
+        lines[2],
+    )
+
+
+def test_explaining_texts_are_not_cut():
+    """A reply text that has no room goes on below; a list of names is cut."""
+    lines = plain(
+        terminal("decode", SAMPLES / "rabbitmq-pyamqp-amqp091.pcap", "--filter", "kind == 'channel.close'", columns=80)[
+            1
+        ]
+    )
+    assert lines[2].endswith('<- channel.close 404 "NOT_FOUND - no queue')
+    assert lines[3] == "    'missing' in vhost '/'\" method=queue.declare"
+
+
+def test_a_column_that_was_left_out_comes_back_with_a_header(tmp_path):
+    """500 rows settle the columns. What comes after them may need a channel, another server, another day: then the next 500
+    rows do."""
+    frames = []
+    for i, (server, port) in enumerate(((1, 1883), (2, 1883), (2, 1884))):
+        tcp = Tcp(server=0x0A000000 + server, port=port, client_port=40000 + i)
+        pings = b"".join(packet(0xC0) for _ in range(600 if i == 0 else 3))
+        frames += tcp.open() + tcp.send(0, connect(f"c{i}")) + tcp.send(1, connack()) + tcp.send(0, pings) + tcp.close()
+    (tmp_path / "a.pcap").write_bytes(pcap(frames))
+    (tmp_path / "b.pcap").write_bytes(pcap(frames[:5], first=100_000_000))
+    shutil.copy(SAMPLES / "rabbitmq-pyamqp-amqp091.pcap", tmp_path / "c.pcap")
+    lines = plain(terminal("decode", tmp_path, columns=80)[1])
+    heads = [i for i, line in enumerate(lines) if line.startswith("time ")]
+    assert [lines[i - 1] for i in heads] == [
+        "2023-11-14 UTC, server 10.0.0.1:1883", "2023-11-14 UTC", "2023-11-16 UTC", "2026-11-21 UTC",
+    ]  # fmt: skip
+    assert [lines[i].split()[1:-2] for i in heads] == [
+        ["client"], *[["client", "server", "ch"]] * 3
+    ]  # fmt: skip
+    assert not [line for line in lines if cell_len(line) > 80]
+
+
+def test_what_was_wrong_stands_below_its_row_where_there_is_no_room():
+    _, shown = terminal("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", columns=80)
+    lines = plain(shown)
+    assert not [line for line in lines if cell_len(line) > 80]
+    assert sum(line.startswith("    ! cut by the snapshot length") for line in lines) > 20
+    assert sum(" (gap) " in line or line.endswith(" (gap)") for line in lines) > 10
+
+
+def test_nothing_of_a_capture_steers_the_terminal(tmp_path):
+    tcp = Tcp()
+    bad = "\x1b[2J\u202e\n"
+    octets = connect(f"id{bad}") + publish(f"t{bad}", bad.encode())
+    (tmp_path / "a.pcap").write_bytes(pcap(tcp.open() + tcp.send(0, octets) + tcp.close()))
+    shown = terminal("decode", tmp_path / "a.pcap", columns=200)[1]
+    text = "\n".join(plain(shown))
+    assert "\x1b" not in text.replace("\n", "")
+    assert "\u202e" not in shown
+    assert "\x1b[2J" not in shown
+    assert len(plain(shown)) == 4
+
+
+def test_binary_formats_are_not_for_a_terminal():
+    for fmt in ("arrow", "parquet"):
+        code, shown = terminal("decode", V5, "--format", fmt)
+        assert code == 2
+        assert "-o FILE" in shown
+
+
+def test_progress_is_for_a_terminal_only(tmp_path):
+    captures, out = tmp_path / "captures", tmp_path / "m.parquet"
+    captures.mkdir()
+    for i in range(5):
+        shutil.copy(V5, captures / f"{i}.pcap")
+    code, shown = terminal("decode", captures, "-o", out, bar_after=60)
+    assert (code, shown) == (0, "")  # nothing for what takes less
+    code, shown = terminal("decode", captures, "-o", out, bar_after=0)
+    assert code == 0
+    assert "reading" in shown
+    code, shown = terminal("decode", captures, "-o", out, bar_after=0, stdin=subprocess.PIPE)
+    assert (code, shown) == (0, "")  # another program of the pipeline may use the terminal
+    told = subprocess.run([*COMMAND, "decode", str(captures), "-o", str(out)], capture_output=True)
+    assert (told.returncode, told.stdout, told.stderr) == (0, b"", b"")
+
+
+def test_a_table_in_a_pipe_is_whole_and_plain(wirefmt):
+    code, out, _ = wirefmt("decode", V5, "--columns", "kind,destination,qos")
+    lines = out.decode().splitlines()
+    assert code == 0
+    assert b"\x1b" not in out
+    assert len(lines) == COUNTS[V5.name] + 1
+    assert Counter(line.split()[0] for line in lines[1:])["PUBLISH"] == 293
+
+
+def test_the_default_table_in_a_pipe_is_whole_and_plain(wirefmt):
+    """One line a message, with the server, whatever the width; what was wrong stands behind its row."""
+    _, out, _ = wirefmt("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap")
+    with capture.read(SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", detail=True) as reader:
+        told = pa.table(reader).to_pylist()
+    lines = out.decode().splitlines()
+    assert b"\x1b" not in out
+    assert lines[1].split() == ["time", "client", "server", "kind", "detail"]
+    assert len(lines) == len(told) + 2
+    for line, row in zip(lines[2:], told, strict=True):
+        assert (row["detail"] or "") in line
+        assert row["error"] is None or line.endswith(f" ! {row['error']}")
+        assert f"{row['ts']:%H:%M:%S.%f}" == line.split()[0]
+
+
+def test_detail_in_other_formats(wirefmt):
+    """It is filled where it is named, or asked for."""
+    for options, there in (((), False), (("--detail",), True), (("--columns", "kind,detail"), True),
+                           (("--filter", "detail.startswith('version=5.0')"), True)):  # fmt: skip
+        _, out, _ = wirefmt("decode", V5, "--format", "jsonl", *options)
+        rows = json_lines(out)
+        assert ("detail" in rows[0]) == there
+        assert rows[0]["kind"] == "CONNECT"
+
+
+def test_nothing_found_is_said(wirefmt):
+    code, out, err = wirefmt("decode", V5, "--filter", "kind == 'nothing'")
+    assert (code, out) == (0, b"")
+    assert "no messages for which the filter holds" in err
+
+
+@given(st.text(max_size=50))
+def test_nothing_from_the_wire_steers_the_terminal(text):
+    assert printable(text).isprintable()
+    assert cell(text, 20).isprintable()
+    assert len(cell(text, 20)) <= 20
+
+
+@given(st.binary(max_size=50))
+def test_octets_in_a_cell(octets):
+    assert cell(octets, 20).isprintable()
+    assert len(cell(octets, 20)) <= 20
+
+
+# ---- summary
+
+
+def test_summary_says_the_same_as_the_table(wirefmt, v5):
+    _, out, _ = wirefmt("summary", V5, "--json", "--top", 1000)
+    told = json.loads(out)
+    rows = v5.to_pylist()
+    assert told["wire_octets"] == sum(row["wire_size"] for row in rows)
+    times = [row["ts_ns"] for row in rows]
+    assert told["seconds"] == (max(times) - min(times)) / 1e9
+    assert told["messages_per_second"] == pytest.approx(len(rows) / told["seconds"])
+    assert told["first"].startswith(f"{min(row['ts'] for row in rows):%Y-%m-%dT%H:%M:%S}")
+    destinations = Counter(row["destination"] for row in rows if row["destination"] is not None)
+    assert {d["destination"]: d["messages"] for d in told["destinations"]} == destinations
+    assert told["destinations_exact"] is True
+    assert sum(told["rate"]["messages"]) == len(rows)
+
+
+def test_summary_for_people(wirefmt):
+    code, out, err = wirefmt("summary", V5)
+    text = out.decode()
+    assert (code, err) == (0, "")
+    assert text.startswith(f"1 capture, {COUNTS[V5.name]} messages, ")
+    assert re.search(r"^mqtt +PUBLISH +293 ", text, re.M)
+    assert "Top destinations" in text
+
+
+def test_summary_of_all_samples(wirefmt):
+    _, out, _ = wirefmt("summary", SAMPLES, "--filter", "status == 'ok'", "--json")
+    told = json.loads(out)
+    assert told["captures"] == len(COUNTS) + 1  # and the one whose packets are cut
+    assert told["messages"] >= sum(COUNTS.values())
+    assert {row["version"] for row in told["kinds"]} >= {"3.1", "3.1.1", "5.0"}
+
+
+def test_summary_counts_failures(wirefmt, tmp_path):
+    """One connection, each message by hand: MQTT 5.0, sections 3.2, 3.4, 3.9, 3.14."""
+    tcp = Tcp()
+    suback = packet(0x90, b"\0\x07\0\x00\x80\x87\x87")  # granted, Unspecified error, Not authorized twice
+    sent = [
+        *tcp.open(), *tcp.send(0, connect("c", 5)), *tcp.send(1, connack(5)),
+        *tcp.send(0, packet(0x82, b"\0\x07\0" + b"".join(string(t) + b"\0" for t in "abcd"))), *tcp.send(1, suback),
+        *tcp.send(0, publish("t", b"", 5, identifier=9)), *tcp.send(1, packet(0x40, b"\0\x09\x97\0")),  # Quota exceeded
+        *tcp.send(0, publish("t", b"", 5, identifier=9)), *tcp.send(1, packet(0x40, b"\0\x09\x10\0")),  # no subscribers
+        *tcp.send(1, packet(0xE0, b"\x8b\0")),  # Server shutting down
+    ]  # fmt: skip
+    refused = Tcp(client_port=40001)
+    sent += [*refused.open(), *refused.send(0, connect()), *refused.send(1, packet(0x20, b"\0\x05"))]
+    (tmp_path / "f.pcap").write_bytes(pcap(sent))
+    _, out, _ = wirefmt("summary", tmp_path / "f.pcap", "--json")
+    assert {(f["kind"], f["code"], f["text"]): f["messages"] for f in json.loads(out)["failures"]} == {
+        ("SUBACK", 0x80, "Unspecified error"): 1,
+        ("SUBACK", 0x87, "Not authorized"): 2,
+        ("PUBACK", 0x97, "Quota exceeded"): 1,
+        ("DISCONNECT", 0x8B, "Server shutting down"): 1,
+        ("CONNACK", 5, "not authorized"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol", "kind", "code", "octets"),
+    [
+        ("nsq/nsqd-1.3.0-wirefmt.pcap.gz", "nsq", "error", "E_FIN_FAILED", b"E_FIN_FAILED"),
+        ("rabbitmq-amqp091.pcap.gz", "amqp091", "channel.close", 404, b"NOT_FOUND - no "),
+        ("rocketmq/client-5.5.0-json-header.pcap.gz", "rocketmq", "GET_ROUTEINFO_BY_TOPIC", 17, b"No topic route info"),
+    ],
+)
+def test_summary_counts_failures_of_real_brokers(wirefmt, name, protocol, kind, code, octets):
+    """As many as the capture's octets hold the broker's words."""
+    _, out, _ = wirefmt("summary", DATA / name, "--json", "--top", 100)
+    found = [f for f in json.loads(out)["failures"] if (f["protocol"], f["kind"], f["code"]) == (protocol, kind, code)]
+    count = gzip.decompress((DATA / name).read_bytes()).count(octets)
+    assert sum(f["messages"] for f in found) == count > 0
+
+
+def test_summary_counts_captures_without_messages(wirefmt, tmp_path):
+    shutil.copy(V5, tmp_path)
+    (tmp_path / "empty.pcap").write_bytes(V5.read_bytes()[:24])
+    _, out, _ = wirefmt("summary", tmp_path, "--json")
+    assert json.loads(out)["captures"] == 2
+
+
+def test_a_directory_says_what_it_passes_over(wirefmt, tmp_path):
+    shutil.copy(V5, tmp_path)
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "older").mkdir()
+    shutil.copy(V5, tmp_path / "older")
+    code, _, err = wirefmt("summary", tmp_path)
+    assert code == 0
+    assert "not named as captures: notes.txt" in err
+    assert f"not looked into: older ('{tmp_path}/**/*.pcap' does)" in err
+    (tmp_path / V5.name).unlink()
+    code, _, err = wirefmt("summary", tmp_path)
+    assert code == 1
+    assert f"no capture in '{tmp_path}'; not named as captures: notes.txt" in err
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**33), st.integers(1, 9)), min_size=1, max_size=30))
+def test_a_histogram_counts_all_whatever_the_order(seconds):
+    histogram = Histogram()
+    for second, count in seconds:
+        histogram.add(second, count)
+    assert sum(histogram.bins) == sum(count for _, count in seconds)
+    assert len(histogram.bins) == BINS
+    expected = [0] * BINS
+    for second, count in seconds:
+        expected[(second - histogram.begin) // histogram.width] += count
+    assert histogram.bins == expected
+
+
+def test_counting_many_destinations_is_bounded_and_keeps_the_frequent_ones():
+    tally = Tally()
+    for i in range(DISTINCT * 2):
+        tally.add((f"rare/{i}",), 1, 10)
+        if i % 10 == 0:
+            tally.add(("frequent",), 1, 10)
+    assert len(tally.messages) <= DISTINCT
+    assert not tally.exact
+    assert tally.top(1) == [(("frequent",), DISTINCT * 2 // 10 + 1, (DISTINCT * 2 // 10 + 1) * 10)]
+
+
+def test_every_column_can_be_filtered_by():
+    schema = pa.schema(capture.read(V5).schema)
+    for column in COLUMNS:
+        Filter(f"{column.name} is not None").compile(schema)
+
+
+def test_samples_are_small():
+    assert sum(p.stat().st_size for p in Path(SAMPLES).iterdir()) < 2_000_000

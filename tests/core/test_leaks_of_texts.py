@@ -1,0 +1,586 @@
+"""Nothing is left of what was decoded: memory and references are the same after a thousand messages as after ten.
+
+What is measured: octets that malloc has given out (C's), blocks that Python has given out, references to None and to
+classes. A round makes texts that no round made before, so that what is shared between messages is not found again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lib.columns import Case, opening
+from lib.examples import REFUSED, examples
+from lib.wire import Tcp, pcap
+from wirefmt import amqp091, amqp10, convert, mqtt, nsq, phpmq, rocketmq
+from wirefmt.capture._engine import CaptureDecoder, PcapReader
+from wirefmt.convert import dialects
+from wirefmt.convert._engine import convert_rows
+from wirefmt.errors import DecodeError, WireError
+
+try:
+    import pyarrow as pa
+except ImportError:
+    pa = None
+
+ROUNDS = 40
+
+
+class Mallinfo(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    ]
+
+
+def heap() -> int:
+    """Octets that malloc has given out."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        pytest.skip("needs glibc 2.33 (mallinfo2)")
+    library.mallinfo2.restype = Mallinfo
+    info = library.mallinfo2()
+    return int(info.uordblks + info.hblkhd)
+
+
+def collect() -> None:
+    """Garbage, and names of attributes that the interpreter keeps by their addresses."""
+    gc.collect()
+    (getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache)()
+
+
+def grown(action: Callable[[int], Any], before_that: int = ROUNDS, rounds: int = ROUNDS) -> tuple[float, float, float]:
+    """Octets, blocks and references to None that a round leaves behind; the least of several measurements."""
+    number = iter(range(1 << 30))
+    for _ in range(before_that):  # caches fill: they are no leak
+        action(next(number))
+    least = (1e9, 1e9, 1e9)
+    for _ in range(4):
+        collect()
+        before = heap(), sys.getallocatedblocks(), sys.getrefcount(None)
+        for _ in range(rounds):
+            action(next(number))
+        collect()
+        after = heap(), sys.getallocatedblocks(), sys.getrefcount(None)
+        least = tuple(min(x, (b - a) / rounds) for x, a, b in zip(least, before, after, strict=True))  # type: ignore[assignment]
+    return least
+
+
+def ask(value: Any) -> None:
+    """Every field of a message, and its repr, hash and octets."""
+    for name in getattr(type(value), "__match_args__", ()):
+        found = getattr(value, name)
+        if isinstance(found, tuple | list):
+            for item in found:
+                repr(item)
+    repr(value), hash(value)
+    value.encode()
+
+
+def mqtt_messages(n: int) -> Iterator[bytes]:
+    t = f"topic/{n}"
+    properties = (
+        ("user_property", (f"name{n}", f"value{n}")),
+        ("content_type", f"type{n}"),
+        ("topic_alias", 1 + n % 9),
+    )
+    will = mqtt.Will(t, b"w", properties=(("user_property", (f"k{n}", f"v{n}")),))
+    yield mqtt.Connect(client_identifier=f"client{n}", user_name=f"user{n}", password=b"p", will=will).encode()
+    yield mqtt.Publish(topic_name=t, payload=b"p" * 100, qos=1, packet_identifier=5, properties=properties).encode()
+    yield mqtt.Publish(topic_name=f"täpic/{n}", payload=b"p").encode()
+    subscriptions = [mqtt.Subscription(f"{t}/+", 1), mqtt.Subscription(f"{t}/#", 2)]
+    yield mqtt.Subscribe(packet_identifier=1, subscriptions=subscriptions).encode()
+    yield mqtt.Unsubscribe(packet_identifier=1, topic_filters=[f"{t}/+"]).encode()
+
+
+TABLE = [
+    ("long", {"octets": b"\0\xff" * 200, "text": ["t" * 600]}),
+    ("s", "x"),
+    ("d", 1.5),
+    ("t", {"deep": {"deeper": [1, "two"]}}),
+    ("a", [1, [2, {"x": None}]]),
+]
+
+
+def amqp091_messages(n: int) -> Iterator[bytes]:
+    properties = amqp091.BasicProperties(
+        headers=[(f"name{n}", f"value{n}"), *TABLE], content_type=f"type{n}", message_id=f"id{n}", expiration="5"
+    )
+    client = {"product": f"p{n}", "connection_name": f"name{n}"}
+    yield amqp091.ConnectionStartOk(client_properties=client, response=b"\0u\0p").encode()
+    yield amqp091.QueueDeclare(channel=1, queue=f"queue{n}", arguments={"x-max-length": n, f"x{n}": True}).encode()
+    yield amqp091.BasicPublish(channel=1, exchange=f"exchange{n}", routing_key=f"key{n}").encode()
+    yield amqp091.ContentHeader(channel=1, body_size=2000, properties=properties).encode()
+    yield amqp091.Body(channel=1, payload=b"b" * 1500).encode()
+    yield amqp091.Body(channel=1, payload=b"b" * 500).encode()
+
+
+def amqp10_messages(n: int) -> Iterator[bytes]:
+    message = amqp10.Message(
+        header=amqp10.Header(ttl=5, delivery_count=1),
+        message_annotations={amqp10.Symbol(f"x-opt-{n}"): n},
+        properties=amqp10.Properties(message_id=f"id{n}", to=f"address{n}", subject=f"täxt{n}"),
+        application_properties={f"name{n}": f"value{n}", "l": 1.5},
+        body=b"b" * 700,
+    ).encode()
+    many = {f"key{n}": [1, f"value{n}", {"x": 1.25}], **{f"k{i}": i for i in range(300)}}
+    value = amqp10.Message(body=amqp10.AmqpValue(many)).encode()
+    yield amqp10.Open(container_id=f"container{n}", properties={amqp10.Symbol(f"p{n}"): n}).encode()
+    yield amqp10.Attach(
+        name=f"link{n}", handle=0, role=False, initial_delivery_count=0,
+        source=amqp10.Source(address=f"source{n}"), target=amqp10.Target(address=f"target{n}"),
+    ).encode()  # fmt: skip
+    yield amqp10.Transfer(handle=0, delivery_id=1, delivery_tag=b"t%d" % n, payload=message).encode()
+    yield amqp10.Transfer(handle=0, delivery_id=2, delivery_tag=b"u", more=True, payload=value[:20]).encode()
+    yield amqp10.Transfer(handle=0, payload=value[20:]).encode()
+    yield amqp10.Transfer(handle=0, delivery_id=3, delivery_tag=b"v", more=True, payload=message).encode()
+    for handle in (1, 2):
+        yield amqp10.Transfer(
+            handle=handle, delivery_id=3 + handle, delivery_tag=b"w", more=True, payload=message
+        ).encode()
+    yield amqp10.End().encode()  # two deliveries end with it
+    error = amqp10.Error(condition=f"amqp:internal-error{n}", description=f"text{n}")
+    yield amqp10.Detach(handle=0, closed=True, error=error).encode()
+
+
+def nsq_messages(n: int) -> Iterator[bytes]:
+    yield nsq.Identify(client_id=f"client{n}", hostname=f"host\u00e9{n}").encode()
+    yield nsq.Sub(topic=f"topic{n}", channel=f"channel{n}").encode()
+    yield nsq.Publish(topic=f"topic{n}", body=b"b" * 600).encode()
+    yield nsq.MultiPublish(topic=f"topic{n}", bodies=[b"a" * 600, b"b%d" % n]).encode()
+    yield nsq.DeferredPublish(topic=f"topic{n}", defer_time=n, body=b"b").encode()
+
+
+def phpmq_messages(n: int) -> Iterator[bytes]:
+    yield phpmq.MessageClientToServer(queue_name=f"queue{n}", content=b"c" * 600, ttl=n).encode()
+    yield phpmq.ConsumeRequest(queue_name=f"queue{n}", message_count=n + 1).encode()
+    yield phpmq.Acknowledgement(queue_name=f"queue{n}", message_id=f"id{n}").encode()
+
+
+def rocketmq_messages(n: int) -> Iterator[bytes]:
+    fields = {"a": f"group{n}", "b": f"topic{n}", "e": "1", "i": f"KEYS\x01k{n}\x02TAGS\x01t\u00e9\x02"}
+    for form in ("JSON", "ROCKETMQ"):
+        yield rocketmq.RemotingCommand(
+            code=310, opaque=n, remark=f"r{n}", ext_fields=fields, body=b"b" * 600, serialize_type=form
+        ).encode()
+    heart = rocketmq.HeartbeatData(client_id=f"client{n}").encode()
+    yield rocketmq.RemotingCommand(code=34, opaque=n + 1, body=heart).encode()
+    stored = rocketmq.MessageExt(topic=f"topic{n}", body=b"b" * 600, properties={f"name{n}": f"value{n}"}).encode()
+    yield rocketmq.RemotingCommand(code=0, flag=1, opaque=n, body=stored * 2).encode()
+
+
+PROTOCOLS: dict[str, tuple[Any, Callable[[int], Iterator[bytes]], dict[str, Any]]] = {
+    "mqtt": (mqtt, mqtt_messages, {"version": 5}), "amqp091": (amqp091, amqp091_messages, {}),
+    "amqp10": (amqp10, amqp10_messages, {}), "nsq": (nsq, nsq_messages, {"side": "client"}),
+    "phpmq": (phpmq, phpmq_messages, {}), "rocketmq": (rocketmq, rocketmq_messages, {}),
+}  # fmt: skip
+PORTS = {"mqtt": 1883, "amqp091": 5672, "amqp10": 5672, "nsq": 4150, "phpmq": 9300, "rocketmq": 10911}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_values_are_full() -> None:
+    """The table of values that messages share is full, with kinds of values as they come: a new one takes the place of
+    another from now on."""
+    for n in range(1 << 20, (1 << 20) + 1500):
+        objects("mqtt", n)
+
+
+def objects(protocol: str, n: int) -> None:
+    module, messages, options = PROTOCOLS[protocol]
+    for octets in messages(n):
+        ask(module.decode(octets, **options))
+        with_fault = octets[:-1]
+        for strictness in ("strict", "lax"):
+            try:
+                ask(module.decode(with_fault, strictness=strictness, **options))
+            except DecodeError as error:
+                str(error)
+
+
+def streams(protocol: str, n: int) -> None:
+    module, messages, options = PROTOCOLS[protocol]
+    octets = b"".join(messages(n))
+    for size in (7, 100000):
+        decoder = module.Decoder(**options)
+        for at in range(0, len(octets) - 1, size):
+            for message in decoder.feed(octets[at : at + size]):
+                repr(message)
+    if protocol == "amqp091":
+        repr(amqp091.Assembler().feed(octets))
+    elif protocol == "amqp10":
+        assembler = amqp10.TransferAssembler()
+        for frame in amqp10.Decoder().feed(octets):
+            repr(assembler.receive(frame))
+
+
+def batches(protocol: str, n: int) -> None:
+    module, messages, options = PROTOCOLS[protocol]
+    octets = b"".join(messages(n))
+    for data in (octets, octets[:-1], octets[: len(octets) // 2] + b"\xff" * 40):
+        batch = module.decode_batch(data, **options)
+        for name in batch.names:
+            if "struct" not in str(type(batch)) and name not in STRUCTS:
+                try:
+                    batch[name]
+                except TypeError:  # a list, a map or a struct: Arrow's to read
+                    pass
+        batch.__arrow_c_array__(), batch.__arrow_c_stream__(), batch.__arrow_c_schema__()
+        if pa is not None:
+            pa.record_batch(batch), pa.RecordBatchReader.from_stream(batch).read_all()
+
+
+#: More octets than a writer has on the stack.
+LARGE = 3000
+KEPT: dict[str, list[tuple[type, dict[str, Any]]]] = {}
+BUILT: dict[type, Any] = {}  # large ones, for what they are part of
+
+
+def large(value: Any, n: int) -> list[Any]:
+    """Values in place of one, of which some can be written and others cannot."""
+    if isinstance(value, str):
+        return ["x" * 250, "x" * LARGE + str(n), "\ud800"]
+    if isinstance(value, bytes | memoryview):
+        return [b"x" * LARGE, memoryview(b"x" * LARGE)]
+    if isinstance(value, tuple) and value:
+        return [value * 200, (*value * 200, object())]
+    if type(value) in BUILT:
+        return [BUILT[type(value)]]
+    return [[("k" * 200, "v" * LARGE)], {"k" * 200: "v" * LARGE}, {"k" * LARGE: object()}, "x" * LARGE, b"x" * LARGE]
+
+
+def constructors(protocol: str, n: int) -> None:
+    """Objects of every class, with a large value in a field each, and with all fields that can be large at once."""
+    if protocol not in KEPT:
+        found = [(cls, one) for cls, made in examples(protocol, 2).items() for one in made]
+        KEPT[protocol] = [(cls, {name: getattr(one, name) for name in cls.__match_args__}) for cls, one in found]
+    for cls, fields in KEPT[protocol]:
+        every = {}
+        for name, value in fields.items():
+            for other in large(value, n):
+                try:
+                    cls(**fields | {name: other})
+                except REFUSED:
+                    continue
+                every.setdefault(name, other)
+        for more in ({}, {name: object() for name in fields}):
+            try:
+                made = cls(**fields | every | more)
+                repr(made), hash(made)
+                BUILT[cls] = made
+                made.encode()
+            except REFUSED:
+                continue
+    for make in VALUES.get(protocol, ()):
+        for value in (
+            "x" * LARGE,
+            b"x" * LARGE,
+            ["v" * LARGE, "w"],
+            {"k": "v" * LARGE},
+            ["v" * LARGE, 1j],
+            {"k": ["v" * LARGE, 1j]},
+        ):
+            try:
+                made = make(value)
+                repr(made), hash(made)
+                made.encode()
+            except REFUSED:
+                continue
+
+
+#: Values that hold others, which messages of the vectors hardly have alone.
+VALUES: dict[str, list[Callable[[Any], Any]]] = {
+    "amqp091": [
+        lambda v: amqp091.FieldValue("S", v), lambda v: amqp091.FieldValue("x", v), lambda v: amqp091.FieldValue("F", v),
+        lambda v: amqp091.FieldValue("A", v), lambda v: amqp091.FieldArray([v]), lambda v: amqp091.FieldTable({"k": v}),
+    ],
+    "amqp10": [
+        amqp10.List, amqp10.Map, lambda v: amqp10.List([v]), lambda v: amqp10.Map({"k": v}), amqp10.encode_value,
+        lambda v: amqp10.Array("string", [v, v]), lambda v: amqp10.Array("symbol", v), lambda v: amqp10.Array("list", [v]),
+        lambda v: amqp10.Array("string", [v, 5]), lambda v: amqp10.Described(amqp10.ULong(5), v), amqp10.Data, amqp10.AmqpValue,
+        lambda v: amqp10.Open(container_id="c", offered_capabilities=[amqp10.Symbol(w) for w in v]),
+        lambda v: amqp10.Open(container_id="c", offered_capabilities=[*v, None]), lambda v: amqp10.AmqpSequence([v]),
+        lambda v: amqp10.Open(container_id="c", properties={amqp10.Symbol("k"): v}),
+        lambda v: amqp10.Message(application_properties={"k": v}, body=v), lambda v: amqp10.Message(footer={"k": v}),
+    ],
+}  # fmt: skip
+STRUCTS = ("mqtt", "nsq", "phpmq", "rocketmq")
+
+
+def answers(protocol: str, n: int) -> bytes:
+    """What the server says: of most protocols the same that a client may say."""
+    if protocol == "mqtt":
+        publish = mqtt.Publish(topic_name=f"to/{n}", payload=b"p" * 100, properties=(("topic_alias", 1 + n % 9),))
+        again = mqtt.Publish(topic_name="", payload=b"p", properties=(("topic_alias", 1 + n % 9),))
+        other = mqtt.Publish(topic_name=f"other/{n}", payload=b"p", properties=(("topic_alias", 1 + n % 9),))
+        properties = (("assigned_client_identifier", f"assigned{n}"), ("topic_alias_maximum", 9))
+        return mqtt.Connack(properties=properties).encode() + b"".join(p.encode() for p in (publish, again, other))
+    if protocol == "nsq":
+        held = nsq.MessageFrame(timestamp=n, attempts=1, message_id=b"%016d" % n, body=b"b" * 500)
+        frames = (nsq.Response(b"OK"), nsq.Error(b"E_BAD_TOPIC text%d" % n), held, nsq.Response(b"_heartbeat_"))
+        return b"".join(frame.encode() for frame in frames)
+    if protocol == "phpmq":
+        return phpmq.MessageServerToClient(queue_name=f"q{n}", message_id=f"id{n}", content=b"c" * 600, ttl=n).encode()
+    return opening(protocol, Case(b"", 0)) + b"".join(PROTOCOLS[protocol][1](n))
+
+
+def captures(protocol: str, n: int) -> None:
+    """A connection whose last messages are cut, and one with a lost packet on each side."""
+    _, messages, _ = PROTOCOLS[protocol]
+    said = (opening(protocol, Case(b"", 0, 5)) + b"".join([*messages(n), *messages(n)])[:-3], answers(protocol, n)[:-1])
+    frames = []
+    for number, lost in enumerate((None, 2)):
+        tcp = Tcp(PORTS[protocol], client_port=30000 + number)
+        frames += tcp.open()
+        for side, octets in enumerate(said):
+            frames += [f for i, f in enumerate(tcp.send(side, octets, 400)) if i != lost]
+        frames += tcp.close()
+    frames += frames[-8:-4]
+    data = pcap(frames)
+    for columns in (None, ["kind", "payload"]):
+        decoder = CaptureDecoder(
+            columns=columns, decode_as=f"tcp.port=={PORTS[protocol]},{protocol}", octets=True, detail=columns is None
+        )
+        decoder.begin_file("x", 0)
+        assert decoder.feed(data) == len(data)
+        decoder.end_file()
+        decoder.finish()
+        batch = decoder.take(final=True)
+        assert batch is not None
+        assert batch.num_rows > 5
+    unfinished = CaptureDecoder()
+    unfinished.begin_file("x", 0)
+    unfinished.feed(data[: len(data) // 2])
+
+
+@pytest.mark.parametrize("way", [objects, streams, batches, captures, constructors], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nothing_is_left(protocol: str, way: Callable[[str, int], None]) -> None:
+    octets, blocks, references = grown(lambda n: way(protocol, n))
+    assert octets < 8, f"{octets} octets of malloc a round"
+    assert blocks < 0.5, f"{blocks} blocks of Python a round"
+    assert references < 0.5, f"{references} references to None a round"
+
+
+def conversions(n: int) -> None:
+    message = amqp10.Message(
+        properties=amqp10.Properties(message_id=f"id{n}", content_type=f"type{n}", reply_to=f"/queues/q{n}"),
+        application_properties={f"name{n}": f"value{n}", "x": 1.5},
+        body=b"b" * 700,
+    )
+    for to in ("amqp091", "mqtt5"):
+        made = convert.convert(message, to=to, routing_key=f"k{n}", explain=True)
+        repr(made.losses), repr(made.wire)
+        made.wire.frames()
+        back = convert.convert(made.wire, to="amqp10", routing_key="k")
+        repr(back.losses)
+
+
+def test_nothing_is_left_of_conversions() -> None:
+    octets, blocks, references = grown(conversions, 400)  # its kinds of values are in every slot of what is shared
+    assert (octets < 8, blocks < 0.5, references < 0.5) == (True, True, True), (octets, blocks, references)
+
+
+def large_conversions(n: int) -> None:
+    """More entries, texts and octets than a conversion has room for on the stack."""
+    many = {f"name{i}": f"value{i}" * 20 for i in range(150)}
+    message = amqp10.Message(
+        properties=amqp10.Properties(
+            message_id=uuid.UUID(int=n), to=f"/exchanges/x{n}/" + "k%2E" * 60, user_id=b"u" * 900
+        ),
+        message_annotations={amqp10.Symbol(f"x-opt-{i}"): "v" * 90 for i in range(60)},
+        application_properties=many | {"l": None, "u": uuid.UUID(int=n), "s": amqp10.Symbol("s" * 3000), "name1": 1},
+        body=amqp10.AmqpValue([many, {"k": [1, 2.5, amqp10.Decimal128(bytes(16))]}, f"text{n}" * 300]),
+    )
+    headers = [
+        *((f"name{i}", ["v" * 90, {"k": i}]) for i in range(100)),
+        ("x-long", "v" * 4000),
+        (f"n{n}", b"\xff" * 2000),
+    ]
+    content = amqp091.BasicMessage(
+        amqp091.BasicPublish(channel=1, routing_key="k"),
+        amqp091.BasicProperties(headers=[*headers, *headers], message_id="i" * 250, correlation_id="c" * 250),
+        b"b" * 300_000,
+    )
+    properties = [("user_property", (f"name{i}", "v" * 90)) for i in range(150)]
+    packet = mqtt.Publish(
+        topic_name="a/b" * 300, payload=b"p" * 3000, properties=properties, qos=1, packet_identifier=3
+    )
+    for source in (message, content, packet):
+        for to in ("amqp10", "amqp091", "mqtt5"):
+            for dialect in ("documented", "rabbitmq-4.3"):
+                for explain in (False, True):
+                    try:
+                        made = convert.convert(
+                            source,
+                            to=to,
+                            dialect=dialect,
+                            routing_key="k" * 200,
+                            explain=explain,  # type: ignore[arg-type]
+                        )
+                    except WireError:
+                        continue
+                    repr(made.losses), repr(made.wire)
+                    made.wire.frames()
+                    try:
+                        container = convert.Container(
+                            made.wire, exchange="x", routing_key="k", dialect=dialect, now_ms=n
+                        )
+                        container.deliver(to, delivery_count=2)
+                        container.dead_lettered("q", "expired", exchange="", now_ms=1).deliver("amqp091")
+                        convert.Container.from_stream_entry(container.stream_entry(), offset=7, dialect=dialect)
+                    except WireError:
+                        pass
+    wires = [convert.convert(one, to="amqp10", routing_key="k").wire for one in (content, packet)]
+    parts = [*(wire.octets for wire in wires), content.encode(), packet.encode(), content.encode()[:-9]]
+    offsets = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+    for to in range(3):
+        rules = dialects.compile_tables(
+            dialects.tables_of(convert.DIALECTS["documented"]), convert.DIALECTS["documented"]
+        )
+        columns = convert_rows(
+            rules, to, bytes((0, 0, 1, 2, 1)), offsets, b"".join(parts), np.arange(6, dtype=np.int32), b"kkkkk"
+        )
+        for name in ("octets", "rule", "error"):
+            columns[name]
+    convert.Wire.from_frames(content.encode())
+
+
+def test_nothing_is_left_of_large_conversions() -> None:
+    octets, blocks, references = grown(large_conversions, 3, rounds=4)
+    assert (octets < 8, blocks < 0.8, references < 0.8) == (True, True, True), (octets, blocks, references)
+
+
+def test_nothing_is_left_of_topics() -> None:
+    def action(n: int) -> None:
+        index: mqtt.TopicIndex[int] = mqtt.TopicIndex(5)
+        for i in range(40):
+            index.add(f"a{n}/{i}/+/#", i)
+        index.match(f"a{n}/3/x/y")
+        for i in range(0, 40, 2):
+            index.discard(f"a{n}/{i}/+/#", i)
+
+    octets, blocks, references = grown(action)
+    assert (octets < 8, blocks < 0.5, references < 0.5) == (True, True, True), (octets, blocks, references)
+
+
+def test_what_is_shared_between_messages_is_held_once() -> None:
+    """A table of fixed size holds small values that streams repeat; every message that has one holds a reference more."""
+    for message in (
+        mqtt.Publish(topic_name="shared/topic", payload=b"", properties=(("content_type", "shared-type"),)),
+        mqtt.Publish(topic_name="a" * 54, payload=b"", version=4),
+    ):
+        octets = message.encode()
+        topic = mqtt.decode(octets, version=message.version).topic_name
+        before = sys.getrefcount(topic)
+        for _ in range(100):
+            mqtt.decode(octets, version=message.version).topic_name  # noqa: B018
+        assert sys.getrefcount(topic) == before
+
+
+@pytest.mark.skipif(
+    hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled(), reason="nothing is shared without a GIL"
+)
+@pytest.mark.parametrize("size", [1, 2, 53, 54, 55, 300])
+def test_what_streams_repeat_is_one_object(size: int) -> None:
+    """Values of up to 54 octets; longer ones are made anew."""
+    word = f"w{size}".ljust(size, "x")[:size]
+    symbol = amqp10.Symbol(word)
+    for octets, read in (
+        (mqtt.Publish(topic_name=word, payload=b"").encode(), lambda o: mqtt.decode(o, version=5).topic_name),
+        (amqp091.BasicPublish(channel=1, exchange=word[:200]).encode(), lambda o: amqp091.decode(o).exchange),
+        (amqp10.encode_value(symbol), lambda o: amqp10.decode_value(o + b"")),
+        (amqp10.encode_value([symbol]), lambda o: amqp10.decode_value(o)[0]),
+        (amqp10.encode_value([word]), lambda o: amqp10.decode_value(o)[0]),
+    ):
+        one, other = read(octets), read(bytes(bytearray(octets)))
+        assert one == other
+        assert (one is other) == (size <= 54), (type(one), size)
+
+
+def public_calls() -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Whatever takes octets: of every protocol, and of captures."""
+    for protocol, (module, _, options) in PROTOCOLS.items():
+        yield f"{protocol}.decode", lambda b, m=module, o=options: m.decode(b, **o)
+        yield f"{protocol}.decode_batch", lambda b, m=module, o=options: m.decode_batch(b, **o)
+        yield f"{protocol}.feed", lambda b, m=module, o=options: m.Decoder(**o).feed(b)
+        yield f"{protocol}.frame_size", lambda b, m=module: m.frame_size(b)
+    yield "amqp10.decode_value", amqp10.decode_value
+    yield "amqp10.decode_message", amqp10.decode_message
+    yield "amqp10.Transfer", lambda b: amqp10.Transfer(handle=0, payload=b)
+    yield "amqp091.FieldTable.decode", amqp091.FieldTable.decode
+    yield "amqp091.BasicProperties.decode", amqp091.BasicProperties.decode
+    yield "amqp091.Body", lambda b: amqp091.Body(channel=1, payload=b)
+    yield "amqp091.FieldValue", lambda b: amqp091.FieldTable({"k": amqp091.FieldValue("S", b), "l": b})
+    yield "mqtt.Publish", lambda b: mqtt.Publish(topic_name="a", payload=b, properties=(("correlation_data", b),))
+    yield "mqtt.validate_topic_name", mqtt.validate_topic_name
+    yield "nsq.Publish", lambda b: nsq.Publish(topic="a", body=b)
+    yield "phpmq.MessageClientToServer", lambda b: phpmq.MessageClientToServer(queue_name="q", content=b, ttl=1)
+    for name in ("decode_messages", "decode_batch_messages", "decode_properties", "decode_json", "compress"):
+        yield f"rocketmq.{name}", getattr(rocketmq, name)
+    yield "rocketmq.RemotingCommand", lambda b: rocketmq.RemotingCommand(code=1, body=b)
+    yield "convert", lambda b: convert.convert(b, source="mqtt5", to="amqp10")
+    yield "convert, two", lambda b: convert.convert((b, b), source="amqp091", to="amqp10")
+    yield "Wire.from_frames", convert.Wire.from_frames
+    yield "CaptureDecoder.feed", fed_capture
+    yield "feed_segments", lambda b: CaptureDecoder().feed_segments(b)
+    yield "PcapReader", lambda b: PcapReader().feed(b)
+
+
+def fed_capture(octets: Any) -> None:
+    decoder = CaptureDecoder()
+    decoder.begin_file("x", 0)
+    decoder.feed(octets)
+    decoder.end_file()
+
+
+CALLS = dict(public_calls())
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_call_holds_a_buffer(name: str) -> None:
+    """A bytearray can grow again, whether or not its octets were good."""
+    for octets in (
+        b"",
+        b"\0",
+        *mqtt_messages(1),
+        *amqp10_messages(1),
+        *amqp091_messages(1),
+        *rocketmq_messages(1),
+        b"\xff" * 70,
+    ):
+        data = bytearray(octets)
+        try:
+            CALLS[name](data)
+        except REFUSED:
+            pass
+        data += b"more"
+        view = memoryview(bytearray(octets))[:: 1 if len(octets) < 2 else 2]
+        try:
+            CALLS[name](view)
+        except (*REFUSED, BufferError):
+            pass
+        view.release()
+        whole = memoryview(bytes(octets))  # of bytes: read where they are
+        try:
+            CALLS[name](whole)
+        except REFUSED:
+            pass
+        whole.release()

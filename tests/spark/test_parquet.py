@@ -1,0 +1,115 @@
+"""decode_to_parquet: tasks write the files, and the folder is whole or says that it is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+
+import pyarrow.parquet as pq
+
+from lib.spark_captures import DEFAULT, live, one_process, rows
+from pyspark_wirefmt import decode_to_parquet, message_schema, parquet, plan
+from pyspark_wirefmt.options import Options
+
+pytestmark = pytest.mark.spark
+
+CAPTURE = "mosquitto-paho-v5.pcap"
+
+
+def files(folder: Path) -> set[str]:
+    return {p.name for p in folder.iterdir()}
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_rows_and_manifest(spark, tmp_path, partitions):
+    out = tmp_path / "out"
+    manifest = decode_to_parquet(spark, live(CAPTURE), out, partitions=partitions)
+    truth = one_process(live(CAPTURE))
+    table = pq.ParquetDataset(str(out)).read()
+    assert rows(table) == truth
+    assert spark.read.parquet(str(out)).schema == message_schema(DEFAULT)
+    assert sum(m.rows for m in manifest) == len(truth)
+    assert len(manifest) == partitions
+    written = [m for m in manifest if m.file]
+    assert sum(m.octets for m in written) == sum(Path(m.file).stat().st_size for m in written)
+    errors = sum(json.loads(row)["status"] != "ok" for row in truth)
+    assert sum(m.errors for m in manifest) == errors
+    assert files(out) == {Path(m.file).name for m in written} | {"_SUCCESS"}
+    assert [m["rows"] for m in json.loads((out / "_SUCCESS").read_text())] == [m.rows for m in manifest]
+
+
+def test_columns(spark, tmp_path):
+    decode_to_parquet(spark, live(CAPTURE), tmp_path, columns=["kind", "qos"])
+    table = pq.ParquetDataset(str(tmp_path)).read()
+    assert rows(table) == one_process(live(CAPTURE), columns=["kind", "qos"])
+
+
+def test_modes(spark, tmp_path):
+    decode_to_parquet(spark, live(CAPTURE), tmp_path)
+    with pytest.raises(FileExistsError):
+        decode_to_parquet(spark, live(CAPTURE), tmp_path)
+    count = len(one_process(live(CAPTURE)))
+    decode_to_parquet(spark, live(CAPTURE), tmp_path, mode="append")
+    assert spark.read.parquet(str(tmp_path)).count() == 2 * count
+    decode_to_parquet(spark, live(CAPTURE), tmp_path, mode="overwrite")
+    assert spark.read.parquet(str(tmp_path)).count() == count
+
+
+def test_nothing_to_write(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    with pytest.raises(FileNotFoundError, match="no capture in"):
+        decode_to_parquet(spark, tmp_path / "in", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_attempts_of_one_task_leave_one_file(tmp_path):
+    """A retry after a lost answer, or a speculative twin: both write, one file stays."""
+    options = Options()
+    (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), options)
+    parquet._Folder(str(tmp_path)).prepare("error")
+    columns = message_schema().names
+    twins = [parquet._write_task(task, 0, options, columns, str(tmp_path), "job", "snappy") for _ in range(2)]
+    assert twins[0]["rows"] == twins[1]["rows"] > 0
+    assert files(tmp_path) == {"part-00000-job.parquet", "_temporary"}
+    assert files(tmp_path / "_temporary") == set()
+
+
+def test_a_failed_job_leaves_nothing(spark, tmp_path):
+    shutil.copyfile(live(CAPTURE), tmp_path / "good.pcap")
+    unreadable = tmp_path / "folder.pcap"
+    (tmp_path / "bad").mkdir()
+    unreadable.symlink_to(tmp_path / "bad")
+    out = tmp_path / "out"
+    planned = [plan.Task((str(tmp_path / "good.pcap"),), 0, 1), plan.Task((str(unreadable),), 0, 1)]
+    folder = parquet._Folder(str(out))
+    folder.prepare("error")
+    write = parquet._writer(planned, Options(), message_schema().names, str(out), "job", "snappy")
+    with pytest.raises(Exception, match=r"folder\.pcap"):
+        spark.range(0, 2, 1, 2).mapInArrow(write, parquet.MANIFEST).collect()
+    folder.discard("job")
+    assert files(out) == set()
+
+
+def test_through_fsspec(tmp_path):
+    """A store that pyarrow does not know itself."""
+    fsspec = pytest.importorskip("fsspec")
+    (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options())
+    folder = parquet._Folder("memory://out")
+    folder.prepare("error")
+    row = parquet._write_task(task, 0, Options(), ["kind"], "memory://out", "job", "zstd")
+    folder.finish([])
+    store = fsspec.filesystem("memory")
+    try:
+        assert sorted(p.rpartition("/")[2] for p in store.ls("/out", detail=False)) == [
+            "_SUCCESS",
+            "part-00000-job.parquet",
+        ]
+        with store.open("/out/part-00000-job.parquet") as written:
+            assert pq.read_table(written).num_rows == row["rows"]
+    finally:
+        store.rm("/out", recursive=True)

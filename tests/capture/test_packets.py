@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lib.packets import A4, A6, B4, B6, FLOW, PAYLOAD, ethernet, fragments4, fragments6, ip4, ip6, tcp, udp
+from lib.packets import A4, A6, B4, B6, FLOW, OUTER, PAYLOAD, ethernet, fragments4, fragments6, ip4, ip6, tcp, udp
 from wirefmt.capture._engine import PacketScanner, PacketTrace
 
 
@@ -317,7 +317,6 @@ def test_fragments_that_cannot_be() -> None:
 
 
 INNER = ethernet(0x0800, ip4(tcp()))
-OUTER = ("1.2.3.4", "5.6.7.8")
 TUNNELS = {
     "4 in 4": (ip4(ip4(tcp()), 4, ends=OUTER), 0),
     "4 in 6": (ip6(ip4(tcp()), 4), 0),

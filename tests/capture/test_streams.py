@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lib.paths import ROOT, shared
+from lib.captures import octets_of, row_of
 from lib.websocket import REQUEST, RESPONSE
 from lib.wire import (
     ACK,
@@ -58,13 +58,7 @@ def brief(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def live(name: str) -> bytes:
-    """A capture of real peers: from samples/, or from the shared data."""
-    packed = ROOT / "samples" / f"{name}.gz"
-    if packed.exists():
-        return gzip.decompress(packed.read_bytes())
-    sample = ROOT / "samples" / name
-    folder = next((f for f in shared("captures/live").iterdir() if (f / name).exists()), Path("mqtt"))
-    return (sample if sample.exists() else shared(f"captures/live/{folder.name}/{name}")).read_bytes()
+    return octets_of(row_of(name))
 
 
 # ---- the same rows, however the octets come

@@ -35,7 +35,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.paths import DATA, ROOT, shared
+from lib.captures import row_of
+from lib.paths import DATA, ROOT
 from lib.wire import Tcp, connack, connect, packet, pcap, publish, string
 
 pytest.importorskip("rich_click", reason="the command line is not installed: pip install 'wirefmt[cli]'")
@@ -102,8 +103,7 @@ def test_every_sample_has_as_many_messages_as_other_decoders_found(wirefmt, name
 
 
 def test_kinds_are_those_of_tshark(wirefmt):
-    manifest = [json.loads(line) for line in shared("captures/MANIFEST.jsonl").read_text().splitlines()]
-    kinds = next(m["message_types"] for m in manifest if m["file"] == f"live/mqtt/{V5.name}")
+    kinds = row_of(V5.name)["message_types"]
     _, out, _ = wirefmt("summary", V5, "--json")
     told = json.loads(out)
     assert {f"mqtt/{row['kind']}": row["messages"] for row in told["kinds"]} == kinds

@@ -1,14 +1,14 @@
-"""Every MQTT capture beside the checkout, message by message, against the independent decode beside it (tshark)."""
+"""Every MQTT capture of the tests, message by message, against tshark's decode of it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lib.tshark import captures_of, lines_of, rows_of, same, where_from
+from lib.captures import captures_of, name_of
+from lib.tshark import lines_of, rows_of, same, where_from
 from wirefmt.mqtt.spec import PROPERTIES
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
@@ -31,7 +31,7 @@ EMPTY = {"Client ID: ", "Key: ", "Value: "}
 
 
 def expected(row: dict[str, Any]) -> list[dict[str, Any]]:
-    name = row["expected"] if row["file"].endswith("l-laura__benign.pcap") else None
+    name = row["expected"] if name_of(row) == "l-laura__benign.pcap" else None
     return [e for e in lines_of(row, name) if e["proto"] == "mqtt"]
 
 
@@ -157,7 +157,7 @@ def first_cuts(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
     return cuts
 
 
-@pytest.mark.parametrize("row", CAPTURES, ids=[Path(c["file"]).name for c in CAPTURES])
+@pytest.mark.parametrize("row", CAPTURES)
 def test_messages_agree(row: dict[str, Any]) -> None:
     theirs = expected(row)
     rows = rows_of(row)
@@ -178,7 +178,7 @@ def test_messages_agree(row: dict[str, Any]) -> None:
         assert_same(e, r, f"frame {e['frame']}, message {e['i']}")
 
 
-@pytest.mark.parametrize("row", CAPTURES, ids=[Path(c["file"]).name for c in CAPTURES])
+@pytest.mark.parametrize("row", CAPTURES)
 def test_messages_and_holes_tile_the_stream(row: dict[str, Any]) -> None:
     """No octet of a stream is in two messages, and none is in no row."""
     streams = defaultdict(list)
@@ -199,11 +199,10 @@ def test_messages_and_holes_tile_the_stream(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "row",
-    [c for c in CAPTURES if c.get("crosscheck", {}).get("result") == "agrees"],
-    ids=lambda c: Path(c["file"]).name,
+    captures_of("mqtt", counted=True),
 )
 def test_count_agrees_with_a_third_decoder(row: dict[str, Any]) -> None:
     """tcpflow with mqtt-packet, which agrees with tshark but where MANIFEST.jsonl says otherwise."""
-    if row.get("expected_inorder") and not row["file"].endswith("benign.pcap"):
+    if row.get("expected_inorder") and not name_of(row).endswith("benign.pcap"):
         pytest.skip("a hole: tcpflow stops there")
     assert sum(r["status"] != "gap" for r in rows_of(row)) == row["crosscheck"]["messages"]

@@ -17,8 +17,9 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
 
 import wirefmt
+from lib.captures import live
 from lib.paths import ROOT
-from lib.spark_captures import live, one_process
+from lib.spark_captures import one_process
 from pyspark_wirefmt import session, ship
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

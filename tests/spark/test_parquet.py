@@ -12,7 +12,8 @@ pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
 
 import pyarrow.parquet as pq
 
-from lib.spark_captures import DEFAULT, live, one_process, rows
+from lib.captures import live
+from lib.spark_captures import DEFAULT, one_process, rows
 from pyspark_wirefmt import decode_to_parquet, message_schema, parquet, plan
 from pyspark_wirefmt.options import Options
 

@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
 
-from lib.spark_captures import cut, live, one_process, rows
+from lib.captures import live
+from lib.spark_captures import cut, one_process, rows
 
 pytestmark = pytest.mark.spark
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lib.amqp091_vectors import Vector, depth_of, frame, load
+from lib.groups import each_vector
 from wirefmt import amqp091
 from wirefmt.errors import DecodeError
 from wirefmt.spec.table import AMQP091_BATCH
@@ -110,7 +111,7 @@ def check_properties(row: dict[str, Any], decoded: dict[str, Any]) -> None:
             assert got == (text(value) if isinstance(value, (str, dict)) else value), name
 
 
-@pytest.mark.parametrize("vector", [pytest.param(v, id=f"{v.id}-{v.rule}") for v in VALID if v.decoded is not None])
+@each_vector(v for v in VALID if v.decoded is not None)
 def test_vectors(vector: Vector) -> None:
     if vector.kind in ("properties", "table") or (
         vector.kind == "frame" and vector.decoded["type"] in ("header", "body")
@@ -151,7 +152,7 @@ def test_vectors(vector: Vector) -> None:
     assert {c: b for c, b in bodies.items() if b} == got
 
 
-@pytest.mark.parametrize("vector", [pytest.param(v, id=f"{v.id}-{v.rule}") for v in load() if v.kind != "sequence"])
+@each_vector(v for v in load() if v.kind != "sequence")
 def test_errors_are_rows(vector: Vector) -> None:
     """As decode() says it, in either strictness."""
     for strictness in ("strict", "lax"):

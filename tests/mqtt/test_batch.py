@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lib.groups import each_vector
 from lib.mqtt_vectors import Vector, expected, load
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError
@@ -81,7 +82,7 @@ def wanted(vector: Vector) -> dict[str, Any]:
     return row
 
 
-@pytest.mark.parametrize("vector", VALID, ids=[v.id for v in VALID])
+@each_vector(VALID)
 def test_columns_say_what_the_vectors_say(vector: Vector) -> None:
     (row,) = rows(vector.octets, strictness="strict", expose_credentials=True, **vector.options)
     row.pop("flags", None)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 import pytest
 
+from lib.groups import each_vector
 from lib.mqtt_vectors import Vector, load
 from lib.paths import ROOT
 from wirefmt import NEED_DATA, Limits, mqtt
@@ -47,7 +48,7 @@ def test_a_packet_by_hand() -> None:
     assert built.encode() == mqtt.encode(built) == PUBLISH
 
 
-@pytest.mark.parametrize("vector", VALID, ids=lambda v: v.id)
+@each_vector(VALID)
 def test_packets_are_values(vector: Vector) -> None:
     packet = mqtt.decode(vector.octets, **vector.options)
     again = mqtt.decode(bytearray(vector.octets), **vector.options)
@@ -60,7 +61,7 @@ def test_packets_are_values(vector: Vector) -> None:
         assert other.encode() == vector.octets
 
 
-@pytest.mark.parametrize("vector", VALID, ids=lambda v: v.id)
+@each_vector(VALID)
 def test_a_repr_is_an_expression(vector: Vector) -> None:
     packet = mqtt.decode(vector.octets, **vector.options)
     text = repr(packet)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lib.four_ways import four_ways
+from lib.groups import each_vector
 from lib.mqtt_vectors import Vector, build, expected, load
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError, LimitExceeded, Malformed, Truncated, Unsupported
@@ -23,10 +24,6 @@ AMBIGUOUS = load("ambiguous")
 
 #: A small packet that ends a stream well in every version.
 PING = b"\xc0\x00"
-
-
-def ids(vectors: list[Vector]) -> list[str]:
-    return [v.id for v in vectors]
 
 
 def fields_of(packet: mqtt.Packet, names: Any) -> dict[str, Any]:
@@ -45,7 +42,7 @@ def test_the_files_hold_what_they_should() -> None:
     assert {v.version for v in VALID} == {3, 4, 5}
 
 
-@pytest.mark.parametrize("vector", VALID, ids=ids(VALID))
+@each_vector(VALID)
 def test_valid_packets(vector: Vector) -> None:
     want = expected(vector)
     packet = mqtt.decode(vector.octets, **vector.options)
@@ -59,21 +56,21 @@ def test_valid_packets(vector: Vector) -> None:
         assert hash(packets[0]) == hash(packet)
 
 
-@pytest.mark.parametrize("vector", VALID, ids=ids(VALID))
+@each_vector(VALID)
 def test_packets_built_from_the_fields_have_the_same_octets(vector: Vector) -> None:
     built = build(vector)
     assert built.encode() == vector.octets
     assert built == mqtt.decode(vector.octets, **vector.options)
 
 
-@pytest.mark.parametrize("vector", VALID, ids=ids(VALID))
+@each_vector(VALID)
 def test_lax_reads_valid_packets_as_strict_does(vector: Vector) -> None:
     packet = mqtt.decode(vector.octets, strictness="lax", **vector.options)
     assert packet == mqtt.decode(vector.octets, **vector.options)
     assert packet.notes == ()
 
 
-@pytest.mark.parametrize("vector", INCOMPLETE, ids=ids(INCOMPLETE))
+@each_vector(INCOMPLETE)
 def test_incomplete_packets_wait(vector: Vector) -> None:
     size = mqtt.frame_size(vector.octets)
     assert size is NEED_DATA or size > len(vector.octets)
@@ -157,7 +154,7 @@ def error_of(vector: Vector) -> DecodeError:
     return caught.value
 
 
-@pytest.mark.parametrize("vector", INVALID, ids=ids(INVALID))
+@each_vector(INVALID)
 def test_invalid_packets_are_refused(vector: Vector) -> None:
     error = error_of(vector)
     assert type(error) in (Truncated, Malformed, Unsupported)
@@ -221,7 +218,7 @@ def read(octets: bytes, **options: Any) -> mqtt.Packet | None:
 
 
 @pytest.mark.parametrize("strictness", ["strict", "lax"])
-@pytest.mark.parametrize("vector", AMBIGUOUS, ids=ids(AMBIGUOUS))
+@each_vector(AMBIGUOUS)
 def test_ambiguous_packets_are_read_or_refused(vector: Vector, strictness: str) -> None:
     packet = read(vector.octets, strictness=strictness, **vector.options)
     if packet is not None:

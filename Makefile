@@ -30,7 +30,7 @@ run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in o
 	@$(BIN)/python spark/jobs/decode.py samples/ --out out/messages --overwrite
 
 test: $(DONE)/test  ## linters, then all tests against the installed wheel, whatever the linters said
-	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q; exit $$linters
+	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q -n auto; exit $$linters
 
 lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, generated tables (the stubs are checked by a test)
 	@$(LINT)

@@ -14,7 +14,7 @@ from wirefmt import amqp091
 from wirefmt.errors import DecodeError
 from wirefmt.spec.table import AMQP091_BATCH
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 VALID = [v for v in load() if v.valid and depth_of(v) <= 64]
 OWN = ("exchange", "routing-key", "queue", "consumer-tag", "delivery-tag", "redelivered", "reply-code", "reply-text")

@@ -17,7 +17,7 @@ import pytest
 from lib.captures import captures_of
 from lib.tshark import lines_of, rows_of, same, where_from
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CAPTURES = captures_of("amqp091")
 each_capture = pytest.mark.parametrize("row", CAPTURES)

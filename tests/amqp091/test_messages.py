@@ -213,7 +213,7 @@ def test_refused_types(build: Any) -> None:
 
 def test_what_stands_for_values() -> None:
     """NumPy's integers, buffers, moments."""
-    numpy = pytest.importorskip("numpy")
+    numpy = pytest.importorskip("numpy", reason="needs numpy (pip install numpy)")
     ack = amqp091.BasicAck(channel=numpy.uint16(1), delivery_tag=numpy.uint64(2**64 - 1))
     assert ack.delivery_tag == 2**64 - 1
     moment = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)

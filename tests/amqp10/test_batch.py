@@ -14,7 +14,7 @@ from wirefmt.amqp10 import spec
 from wirefmt.errors import DecodeError
 from wirefmt.spec import table
 
-pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (wirefmt[all])")
+pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 FRAMES = [v for v in load() if v.kind in ("frame", "sasl") and v.valid]
 MESSAGES = [v for v in load() if v.kind == "message"]

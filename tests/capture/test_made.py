@@ -19,11 +19,11 @@ VERSION = "4.0"  # another version may show other fields
 @pytest.fixture(scope="module")
 def tshark() -> None:
     if shutil.which("tshark") is None:
-        pytest.skip("needs the program tshark (apt install tshark)")
+        pytest.skip("needs tshark (apt install tshark)")
     said = subprocess.run(["tshark", "--version"], check=True, capture_output=True, text=True).stdout
     found = re.search(r"\d+\.\d+", said)
     if found is None or found[0] != VERSION:
-        pytest.skip(f"needs tshark {VERSION}, this one is {found[0] if found else 'unknown'}")
+        pytest.skip(f"needs tshark {VERSION} (this one is {found[0] if found else 'unknown'})")
 
 
 def test_captures_are_what_is_made() -> None:

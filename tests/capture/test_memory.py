@@ -22,7 +22,7 @@ from wirefmt import capture, nsq, rocketmq
 from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.spec.table import COLUMNS
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 MIB = 1 << 20
 LONG = "x" * 60_000  # a client identifier that every row repeats
@@ -64,7 +64,7 @@ def deflated(octets: bytes) -> bytes:
 
 
 def snappy(octets: bytes) -> bytes:
-    cramjam = pytest.importorskip("cramjam", reason="needs cramjam")
+    cramjam = pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
     return bytes(cramjam.snappy.compress(octets))
 
 

@@ -17,7 +17,7 @@ from lib.websocket import REQUEST, RESPONSE
 from lib.wire import ACK, PSH, Tcp, connack, connect, packet, pcap, puback, publish, socket_frame
 from wirefmt import amqp10, capture
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
 

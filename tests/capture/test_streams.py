@@ -34,8 +34,8 @@ from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.errors import CaptureError
 from wirefmt.spec.table import COLUMNS
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
-pytest.importorskip("pyarrow.compute")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+pytest.importorskip("pyarrow.compute", reason="needs pyarrow (pip install pyarrow)")
 
 LIVE = (
     "mosquitto-paho-v5.pcap", "mosquitto-paho-v311-lossy-outoforder.pcap", "mosquitto-paho-v5-snaplen128.pcap",
@@ -669,14 +669,14 @@ def test_compressed(sample: Path, where: str) -> None:
     zipped = sample.with_name("a.pcap.gz")
     zipped.write_bytes(gzip.compress(data[:100]) + gzip.compress(data[100:]))
     assert kinds(zipped if where == "alone" else [zipped]) == BOTH
-    zstd = pytest.importorskip("backports.zstd", reason="backports.zstd is not installed")
+    zstd = pytest.importorskip("backports.zstd", reason="needs backports.zstd (pip install backports.zstd)")
     packed = sample.with_name("a.pcap.zst")
     packed.write_bytes(zstd.compress(data))
     assert kinds(packed) == BOTH
 
 
 def test_a_url(sample: Path) -> None:
-    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed (pip install fsspec)")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     fsspec.filesystem("memory").pipe("/captures/x.pcap", sample.read_bytes())
     with capture.read("memory://captures/x.pcap") as reader:
         assert pa.table(reader).column("kind").to_pylist() == BOTH

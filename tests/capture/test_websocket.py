@@ -17,7 +17,7 @@ from lib.websocket import REQUEST, RESPONSE, in_sockets
 from lib.wire import ACK, PSH, Tcp, connack, connect, numbered, packet, pcap, puback, publish, socket_frame
 from wirefmt import amqp10, capture
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
 MASK = b"\x9a\x01\xf7\x33"

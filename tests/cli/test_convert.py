@@ -18,7 +18,7 @@ import pytest
 
 from lib.paths import ROOT
 
-pytest.importorskip("rich_click", reason="the command line is not installed: pip install 'wirefmt[cli]'")
+pytest.importorskip("rich_click", reason="needs rich-click (pip install 'wirefmt[cli]')")
 
 import pyarrow.parquet
 

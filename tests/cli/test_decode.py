@@ -39,7 +39,7 @@ from lib.captures import row_of
 from lib.paths import DATA, ROOT
 from lib.wire import Tcp, connack, connect, packet, pcap, publish, string
 
-pytest.importorskip("rich_click", reason="the command line is not installed: pip install 'wirefmt[cli]'")
+pytest.importorskip("rich_click", reason="needs rich-click (pip install 'wirefmt[cli]')")
 
 from rich.cells import cell_len
 
@@ -204,7 +204,7 @@ def test_compressed_output(wirefmt, tmp_path):
 
 
 def test_output_to_a_url(wirefmt, v5):
-    fsspec = pytest.importorskip("fsspec")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     wirefmt("decode", V5, "-o", "memory://out/m.parquet")
     assert pa.parquet.read_table(fsspec.filesystem("memory").open("/out/m.parquet")).equals(v5)
 
@@ -527,7 +527,7 @@ def test_standard_input_gzip_glob_directory_and_url(wirefmt, tmp_path):
         assert code == 0
         assert told["messages"] == count * told["captures"]
         assert told["captures"] == (1 if "://" in str(files) else 3)
-    fsspec = pytest.importorskip("fsspec")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     with fsspec.open("memory://captures/a.pcap", "wb") as remote:
         remote.write(V5.read_bytes())
     _, out, _ = wirefmt("summary", "memory://captures/*.pcap", "--json")

@@ -24,7 +24,7 @@ from wirefmt.phpmq import detail as phpmq_detail
 from wirefmt.rocketmq import detail as rocketmq_detail
 from wirefmt.spec import table
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
 PORTS = {"mqtt": 1883, "amqp091": 5672, "amqp10": 5672, "nsq": 4150, "phpmq": 9100, "rocketmq": 10911}
@@ -663,7 +663,7 @@ def info(path: Any, protocol: str) -> list[str]:
     """tshark's Info column, a line a frame."""
     tshark = shutil.which("tshark")
     if tshark is None:
-        pytest.skip("tshark is not installed")
+        pytest.skip("needs tshark (apt install tshark)")
     command_ = [tshark, "-r", str(path), "-Y", protocol, "-T", "fields", "-e", "_ws.col.Info"]
     return subprocess.run(command_, capture_output=True, text=True, check=True).stdout.splitlines()
 

@@ -40,7 +40,7 @@ from wirefmt.secrets import HiddenBytes, HiddenFloat, HiddenInt, HiddenText, is_
 from wirefmt.spec import secrets as spec
 from wirefmt.spec import table as tables
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 PROTOCOLS = tuple(OBJECTS)
 BATCHES = {
@@ -425,7 +425,7 @@ def test_losses_show_no_secret(to: Any, dialect: Any) -> None:
 @pytest.fixture
 def wirefmt(capfdbinary):
     """Runs a command here: (exit code, stdout, stderr)."""
-    pytest.importorskip("rich_click", reason="the command line is not installed: pip install 'wirefmt[cli]'")
+    pytest.importorskip("rich_click", reason="needs rich-click (pip install 'wirefmt[cli]')")
     from wirefmt.cli.app import run
 
     def call(*arguments: object) -> tuple[int, str, str]:

@@ -15,7 +15,7 @@ from lib.wire import START, Tcp, connect, packet, pcap, publish, string
 from wirefmt import capture, mqtt
 from wirefmt.spec.table import COLUMNS, MQTT_FIELDS
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lib.wire import Tcp, pcap
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, rocketmq
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 #: Characters for an octet: docs/amqp10.md. The worst is an array of 16 times false in an array of arrays.
 FACTOR = 48

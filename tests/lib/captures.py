@@ -45,7 +45,7 @@ def captures_of(protocol: str, *, counted: bool = False) -> list[Any]:
 def parameters(rows: list[Row]) -> list[Any]:
     """Where there are none the test is skipped and says why."""
     if not rows:
-        absent = pytest.mark.skip(reason="no such captures in the folders of WIREFMT_CAPTURES")
+        absent = pytest.mark.skip(reason="needs captures of others (a folder in WIREFMT_CAPTURES)")
         return [pytest.param({}, marks=absent, id="none")]
     return [pytest.param(row, id=name_of(row)) for row in rows]
 

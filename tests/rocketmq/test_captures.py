@@ -19,7 +19,7 @@ from lib.wire import Tcp, pcap
 from wirefmt import rocketmq
 from wirefmt.rocketmq import spec
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 from wirefmt.capture import CaptureDecoder, read  # noqa: E402
 
 CLIENT, SERVER = 0, 1

@@ -122,7 +122,7 @@ def test_incomplete_frame(vector: Vector) -> None:
 
 @each_vector(of(*FRAMES, "frame-accepted"))
 def test_frame_as_columns(vector: Vector) -> None:
-    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     batch = rocketmq.decode_batch(vector.octets, expose_credentials=True)
     rows = pa.table(batch).to_pylist()
     assert batch.rest == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
 import pyarrow.parquet as pq
 
@@ -98,7 +98,7 @@ def test_a_failed_job_leaves_nothing(spark, tmp_path):
 
 def test_through_fsspec(tmp_path):
     """A store that pyarrow does not know itself."""
-    fsspec = pytest.importorskip("fsspec")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options())
     folder = parquet._Folder("memory://out")
     folder.prepare("error")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
 from pyspark.sql.types import StructType
 
@@ -28,7 +28,7 @@ def spark_arrow(struct: StructType):
 
 
 def test_spark_sees_the_cores_arrow_schema():
-    pa = pytest.importorskip("pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     from wirefmt import capture
 
     assert spark_arrow(schema.message_schema()).equals(pa.schema(capture.Schema()))
@@ -158,7 +158,8 @@ def test_core_keywords_are_the_readers():
     """Whatever is handed on is a keyword of capture.read."""
     import inspect
 
-    capture = pytest.importorskip("wirefmt.capture")
+    from wirefmt import capture
+
     keywords = set(inspect.signature(capture.read).parameters)
     assert set(Options().core()) <= keywords
 
@@ -229,7 +230,7 @@ def test_a_directory_without_captures(tmp_path):
 
 
 def test_urls(folder):
-    fsspec = pytest.importorskip("fsspec")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     store = fsspec.filesystem("memory")
     for name in ("one.pcap", "two.pcap"):
         store.pipe(f"/planned/{name}", b"1234")

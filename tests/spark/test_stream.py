@@ -89,7 +89,7 @@ def until_now(paths: list[Path], **options: object) -> list[str]:
     """One process that has read these files as one capture, and waits for more."""
     import pyarrow as pa
 
-    from wirefmt._core import CaptureDecoder
+    from wirefmt.capture import CaptureDecoder
 
     decoder = CaptureDecoder(flows="across-files", **options)
     for number, path in enumerate(paths):

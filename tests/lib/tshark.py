@@ -21,7 +21,7 @@ def captures_of(protocol: str) -> list[dict[str, Any]]:
 
 
 def lines_of(row: dict[str, Any], name: str | None = None) -> list[dict[str, Any]]:
-    """What tshark says, a line a packet or frame of the protocol; `expected_inorder` where a capture has holes."""
+    """Output of tshark, one line per packet or frame of the protocol; `expected_inorder` where a capture has holes."""
     path = shared("captures/" + (name or row.get("expected_inorder", row["expected"])))
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
         return list(map(json.loads, lines))

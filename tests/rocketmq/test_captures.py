@@ -152,7 +152,7 @@ THIRD_PARTY = sorted(p.name for p in (SHARED / "captures" / "third_party" / "roc
 @pytest.mark.skipif(not THIRD_PARTY, reason="no captures beside the checkout (folder `shared`)")
 @pytest.mark.parametrize("name", THIRD_PARTY)
 def test_third_party(name: str) -> None:
-    """Against another decoder, which reads headers only: one row a message where it has one a frame."""
+    """Against another decoder, which reads headers only: one row per message where it has one per frame."""
     rows = [r for r in read_rows(shared(f"captures/third_party/rocketmq/{name}")) if r["kind"] is not None]
     lines = shared(f"captures/expected/rocketmq/{name.removesuffix('.pcap')}.jsonl").read_text().splitlines()
     expected = [json.loads(line) for line in lines]

@@ -21,7 +21,7 @@ export PIP_NO_INPUT := 1
 
 LINT = export PATH="$(abspath $(BIN)):$$PATH"; echo lint; \
 	ruff check --quiet . && ruff format --check --quiet . && mypy --no-error-summary && \
-	cython-lint src && codespell && python tools/gen_tables.py --check
+	cython-lint src && codespell && python tools/check_words.py && python tools/gen_tables.py --check
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,7 +32,7 @@ run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in o
 test: $(DONE)/test  ## linters, then all tests against the installed wheel, whatever the linters said
 	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q -n auto; exit $$linters
 
-lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, generated tables (the stubs are checked by a test)
+lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, words, generated tables (the stubs are checked by a test)
 	@$(LINT)
 
 dev: $(DONE)/test  ## compiled modules built in place without optimisation, and an editable install: for work on wirefmt itself

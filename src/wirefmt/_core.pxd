@@ -1,5 +1,5 @@
-# The kernel as other modules see it: types, what is called across modules, and the small functions that are compiled
-# into whoever uses them, so that no call for a field crosses a module. A section a room of _core.pyx, in its order.
+# The kernel for other modules: types, functions called across modules, and small inline functions, which are compiled into
+# the modules that use them, so that no call per field crosses a module. One section per room of _core.pyx, in its order.
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject, PyTypeObject, newfunc
@@ -180,7 +180,7 @@ cdef extern from *:
 cdef extern from "Python.h":
     object PyUnicode_New(Py_ssize_t size, Py_UCS4 maxchar)
     void* PyUnicode_DATA(object text)
-    void PyObject_GC_UnTrack(void* o)       # of a tuple that cannot be part of a cycle: the collector need not find that out
+    void PyObject_GC_UnTrack(void* o)       # for tuples that cannot form a cycle; saves the collector a scan
 
 
 cdef extern from *:
@@ -301,7 +301,7 @@ cdef inline object bare_object(const Factory* f):
 cdef object bare_subclass(const Factory* f, object cls)
 cdef tuple NO_ARGUMENTS
 cdef enum:
-    NOTES_SHOWN = 64            # of what LAX let pass in one message
+    NOTES_SHOWN = 64            # of what LAX accepted in one message
 
 
 cdef object STRICT_MODE
@@ -450,7 +450,7 @@ cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n,
     c.offsets[row + 1] = <int32_t>c.used
 
 
-cdef struct Text:               # octets of our own that many rows repeat, with TEXT_PAD readable ones behind them
+cdef struct Text:               # octets of our own that many rows repeat, with TEXT_PAD readable ones after them
     const uint8_t* at
     int64_t size
 
@@ -604,11 +604,11 @@ cdef struct MessageContext:     # what the capture knows about a message, apart 
 
 
 cdef enum:
-    MAX_MESSAGE = 16 << 20      # octets of a message, unless told otherwise
+    MAX_MESSAGE = 16 << 20      # default limit of a message, in octets
 
 
 cdef struct TableOptions:
-    uint8_t payload             # 0: payload column stays null; payload_size is there all the same
+    uint8_t payload             # 0: payload column stays null; payload_size is filled
     uint8_t octets, detail      # 0: that column stays null
     int64_t payload_max         # octets of a payload that are kept; -1: all
     uint64_t max_message        # octets of a payload that is put together from several frames
@@ -688,7 +688,7 @@ cdef class MessageTable(ColumnSet):
 cdef enum:
     LINE_MAX = 200                  # octets
     LINE_CUT = 197                  # ... before the ellipsis of a line that is cut
-    LINE_VALUE = 100                # octets of a value that is a name; texts for people may fill the line
+    LINE_VALUE = 100                # octets of a value that is a name; explanatory texts may fill the line
     LINE_HEX = 16                   # octets of a binary value that are written
     DETAIL_FIELDS = 2048            # of all kinds of messages
 
@@ -770,7 +770,7 @@ cdef inline void line_text(DetailLine* l, const DetailField* f, const Span* s) n
 
 
 cdef inline void line_prose(DetailLine* l, const DetailField* f, const Span* s) noexcept nogil:
-    """A field that is a text for people, as much of it as the line takes."""
+    """A field with explanatory text, as much of it as fits the line."""
     line_value(l, f, s, LINE_MAX)
 
 
@@ -821,10 +821,10 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     # `limit`: octets of a frame; 0: the usual
     int (*frame_size)(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
                       Fault* f) noexcept nogil
-    # could a frame begin here? YES: a whole, faultless one of `size` octets; MORE: once `size` octets are there.
+    # could a frame begin here? YES: a whole, valid one of `size` octets; MORE: once `size` octets are there.
     # `state` may be NULL: nothing is known of the connection
     int (*plausible)(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil
-    # a whole frame behind a hole, before the first of those there is put: what it tells about the connection
+    # called for every whole frame found after a gap, before any of them becomes a row: infer the state of the connection
     void (*learn)(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil
     # put, put_part and flush answer False where the table became full before their last row. Then they are called again
     # with the same arguments once the batch has been taken, and continue; nothing else of the connection happens between.

@@ -163,7 +163,7 @@ def test_errors_are_rows(vector: Vector) -> None:
         except DecodeError as error:
             if batch.num_rows:
                 assert batch["error"][0]
-                if "octets after the frame" not in str(error):
+                if "bytes after the frame" not in str(error):
                     assert str(error).removeprefix("amqp091: ") == batch["error"][0]
             else:
                 assert batch.rest == len(vector.whole)
@@ -199,7 +199,7 @@ def test_rest_and_partial() -> None:
 
 
 def test_unexpected_frames() -> None:
-    """What was under way ends with its error; a method begins anew."""
+    """The pending content ends with its error; a new method follows."""
     whole = amqp091.BasicMessage(amqp091.decode(PUBLISH), None, b"12345", frame_max=0).encode()
     header = whole[len(PUBLISH) : -13]
     first, second = rows(PUBLISH + header + whole)
@@ -208,10 +208,10 @@ def test_unexpected_frames() -> None:
     assert second["body"] == b"12345"
     assert "error" not in second
     (only,) = rows(header)
-    assert "no method that has content came before it" in only["error"]
+    assert "content header without a preceding method with content" in only["error"]
     assert "kind" not in only
     first, second = rows(PUBLISH + frame(3, 1, b"xx") + amqp091.TxSelect(channel=1).encode())
-    assert "content body, but none is expected" in first["error"]
+    assert "unexpected content body" in first["error"]
     assert second["kind"] == "tx.select"
     (row,) = rows(whole, body_max=4)[:1]
     assert "body larger than the caller's limit" in row["error"]

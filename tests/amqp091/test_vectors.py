@@ -241,7 +241,7 @@ def test_refused_octet_by_octet(vector: Vector) -> None:
     error = refusal(vector)
     with pytest.raises(DecodeError) as caught:
         read_all(vector, 1)
-    if error.reason != "octets after the frame" and not isinstance(error, Truncated):
+    if error.reason != "bytes after the frame" and not isinstance(error, Truncated):
         assert (caught.value.reason, caught.value.path, caught.value.offset) == (error.reason, error.path, error.offset)
 
 

@@ -255,8 +255,8 @@ REASONS = (
     ("{}: field {} must be", "another type|not allowed in this field"),
     ("fields, at most", "more fields"),
     ("unknown constructor", "unknown constructor"),
-    ("octets left inside", "octets are left"),
-    ("exceeds the", "more elements than there are octets"),
+    ("octets left inside", "bytes after the last element"),
+    ("exceeds the", "more elements than bytes"),
     ("count {} is odd", "odd number"),
     ("identical keys", "two equal keys"),
     ("not UTF-8", "UTF-8"),
@@ -278,8 +278,8 @@ REASONS = (
     ("footer without a body", "out of order|no body"),
     ("must be a simple type", "simple type"),
     ("key must be", "key is"),
-    ("octets after", "octets after"),
-    ("needs", "runs past|cut short|octets after the frame"),
+    ("octets after", "bytes after"),
+    ("needs", "runs past|truncated|bytes after the frame"),
 )
 
 

@@ -319,7 +319,7 @@ def test_the_capture_ends_inside_a_message() -> None:
     tcp = Tcp()
     found = rows([*tcp.open(), *tcp.send(0, connect() + publish("t", b"p" * 50)[:30])])
     assert brief(found) == [("ok", "CONNECT", None), ("partial", "PUBLISH", "t")]
-    assert found[1]["error"] == "stream ended: 30 of 55 octets read"
+    assert found[1]["error"] == "stream ended: 30 of 55 bytes read"
     assert found[1]["payload"] == b"p" * 25
 
 
@@ -346,13 +346,13 @@ def test_a_partial_row_says_how_much_was_read_and_why_no_more() -> None:
             return [*found, first, *behind]
         return [*found, first] if what == "end" else [*found, first, second]
 
-    assert partial_of(frames("lost"))["error"] == "not captured: 1448 of 1473 octets read"
-    assert partial_of(frames("end"))["error"] == "stream ended: 1448 of 1473 octets read"
-    assert partial_of(frames("never seen"))["error"] == "stream ended: 1448 of 1473 octets read"
+    assert partial_of(frames("lost"))["error"] == "not captured: 1448 of 1473 bytes read"
+    assert partial_of(frames("end"))["error"] == "stream ended: 1448 of 1473 bytes read"
+    assert partial_of(frames("never seen"))["error"] == "stream ended: 1448 of 1473 bytes read"
     cut = partial_of(frames("whole"), snaplen=54 + 1000)
-    assert cut["error"] == "cut by the snapshot length: 1000 of 1473 octets read"
+    assert cut["error"] == "truncated by the snapshot length: 1000 of 1473 bytes read"
     limited = partial_of(frames("whole"), limits={"max_message": 1472})
-    assert limited["error"] == "limit: 1448 of 1473 octets read"
+    assert limited["error"] == "limit: 1448 of 1473 bytes read"
     for row in (partial_of(frames("lost")), limited):
         assert (row["wire_size"], len(row["payload"])) == (1473, 1448 - 8)
 
@@ -368,7 +368,7 @@ def test_a_partial_row_of_a_body_in_several_frames_says_how_much_of_it_was_read(
     tcp.send(0, frame(3, b"y" * 1000))
     frames += [*tcp.send(0, HEARTBEAT + HEARTBEAT), tcp.segment(1)]
     row = partial_of(frames)
-    assert row["error"] == "not captured: 1000 of 5000 octets of the body read"
+    assert row["error"] == "not captured: 1000 of 5000 bytes of the body read"
     assert row["payload"] == b"x" * 1000
 
 

@@ -443,13 +443,13 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("kind == None", "use `is None`", 8),
         ("kind is 'PUBLISH'", "use ==", 8),
         ("kind in 'PUBLISH'", "needs a list of values", 8),
-        ("kind in (qos,)", "a value must stand here", 9),
+        ("kind in (qos,)", "expected a value", 9),
         ("qos in ('a',)", "int8 cannot be compared with 'a'", 8),
         ("kind =", "did you mean kind ==", None),
         ("", "not an expression", None),
         ("ts > 'noon'", "'noon' is not a time", 5),
         ("destination.matches('[')", "not a regular expression", 20),
-        ("destination.startswith()", "takes one text", 0),
+        ("destination.startswith()", "takes one text argument", 0),
         ("qos.startswith('1')", "only text and payloads can be searched", 0),
         ("kind.upper() == 'X'", "a filter has no such function", 0),
         ("__import__('os')", "a filter has no such function", 0),
@@ -458,13 +458,13 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("(lambda: True)()", "a filter has no such function", None),
         ("qos / 2 == 1", "a filter has no such operator", 0),
         ("qos if True else False", "a filter has no ifexp", 0),
-        ("qos == 99999999999999999999", "numbers are of 64 bits", 7),
+        ("qos == 99999999999999999999", "numbers must fit 64 bits", 7),
         ("sequence + 'x' == 1", "only numbers can be added", 11),
         ("headers['a']['b'] == 'c'", "a filter has no subscript", 0),
         ("qos['a'] == 'c'", "only headers['name'] can be looked up", 0),
-        ("len(qos) == 1", "len() is of text, payloads and lists", 4),
+        ("len(qos) == 1", "len() is for text, payloads and lists", 4),
         ("f'{qos}' == kind", "a filter has no joinedstr", None),
-        ("not " * 60 + "True", "nested more than", None),
+        ("not " * 60 + "True", "nested deeper than", None),
         ("(" * 5000 + "qos" + ")" * 5000, "not an expression", None),
         ("qos == 1\x00", "not an expression", None),
         ("kind == 'Grüße' and (\n qso == 1)", "no column 'qso'", 23),
@@ -941,7 +941,7 @@ def test_what_was_wrong_stands_below_its_row_where_there_is_no_room():
     _, shown = terminal("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", columns=80)
     lines = plain(shown)
     assert not [line for line in lines if cell_len(line) > 80]
-    assert sum(line.startswith("    ! cut by the snapshot length") for line in lines) > 20
+    assert sum(line.startswith("    ! truncated by the snapshot length") for line in lines) > 20
     assert sum(" (gap) " in line or line.endswith(" (gap)") for line in lines) > 10
 
 
@@ -991,7 +991,7 @@ def test_a_table_in_a_pipe_is_whole_and_plain(wirefmt):
 
 
 def test_the_default_table_in_a_pipe_is_whole_and_plain(wirefmt):
-    """One line a message, with the server, whatever the width; what was wrong stands behind its row."""
+    """One line per message, with the server, whatever the width; errors follow their row."""
     _, out, _ = wirefmt("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap")
     with capture.read(SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", detail=True) as reader:
         told = pa.table(reader).to_pylist()
@@ -1124,7 +1124,7 @@ def test_a_directory_says_what_it_passes_over(wirefmt, tmp_path):
     code, _, err = wirefmt("summary", tmp_path)
     assert code == 0
     assert "not named as captures: notes.txt" in err
-    assert f"not looked into: older ('{tmp_path}/**/*.pcap' does)" in err
+    assert f"subdirectories not read: older (use '{tmp_path}/**/*.pcap')" in err
     (tmp_path / V5.name).unlink()
     code, _, err = wirefmt("summary", tmp_path)
     assert code == 1

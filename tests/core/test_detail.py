@@ -323,7 +323,7 @@ def test_amqp_10_performatives(value: Any, told: str | None) -> None:
 
 
 def test_amqp_10_messages() -> None:
-    """A transfer is told with the address of its link and with its message, however many frames it came in."""
+    """The detail of a transfer has the address of its link and its message, however many frames it came in."""
     attach = amqp10.Attach(
         name="l", handle=3, role=False, source=amqp10.Source(), target=amqp10.Target(address="/exchanges/shop/a")
     )
@@ -660,7 +660,7 @@ def test_every_message_of_real_captures_has_a_good_line(path: Any) -> None:
 
 
 def info(path: Any, protocol: str) -> list[str]:
-    """tshark's Info column, a line a frame."""
+    """tshark's Info column, one line per frame."""
     tshark = shutil.which("tshark")
     if tshark is None:
         pytest.skip("needs tshark (apt install tshark)")

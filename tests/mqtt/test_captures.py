@@ -17,9 +17,9 @@ CAPTURES = captures_of("mqtt")
 
 #: Where tshark 4.0.17 is known to be wrong, and how it shows.
 ORACLE_FAULTS = {
-    # frames behind a cut packet are read out of the middle of payloads: `CONNACK` with reserved flags from a publisher,
+    # frames after a cut packet are read out of the middle of payloads: `CONNACK` with reserved flags from a publisher,
     # a PUBREL of 201,518,526 octets. Only what comes before the first cut of a direction is comparable.
-    "mosquitto-paho-v5-snaplen128.pcap": "reads payload as packets behind a packet cut by the snapshot length",
+    "mosquitto-paho-v5-snaplen128.pcap": "reads payload as packets after a packet truncated by the snapshot length",
     # with out-of-order reassembly switched off it drops the PUBLISH whose retransmitted segment fills the hole; its
     # other decode of the same capture and tcpflow with mqtt-packet have the 6,832 messages that we have.
     "l-laura__benign.pcap": "the decode without reordering lacks a message that was sent again",
@@ -161,7 +161,7 @@ def first_cuts(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
 def test_messages_agree(row: dict[str, Any]) -> None:
     theirs = expected(row)
     rows = rows_of(row)
-    # what waited behind a hole comes late, but with the packet that brought it
+    # what waited after a gap comes late, but with the packet that brought it
     ours = sorted((r for r in rows if r["status"] != "gap"), key=lambda r: r["frame_no"])
     if "snaplen" in row["file"]:
         cuts = first_cuts(rows)

@@ -144,7 +144,7 @@ OTHER_REASONS = {
     "mqtt4-connack-bad-f012b65897-s2c": "names a statement of 5.0; in 3.1.1 MQTT-3.2.2-1 is about something else",
     "mqtt5-connack-bad-59c65e02bf-s2c": "two faults: 0x01 is no Reason Code either, and comes first",
     "mqtt5-unsubscribe-bad-ba0e9f4704-c2s": "two faults: `+?#` has a misplaced + before the misplaced #",
-    "mqtt5-subscribe-bad-94eafaf012-c2s": "MQTT-1.5.5-1 is about the shortest form; four octets are the most by 1.5.5",
+    "mqtt5-subscribe-bad-94eafaf012-c2s": "MQTT-1.5.5-1 is about the shortest form; four octets are the maximum by 1.5.5",
 }
 
 
@@ -242,7 +242,7 @@ def test_every_packet_cut_at_every_length(strictness: str) -> None:
 
 
 def test_lax_reads_what_strict_refuses_where_it_can_be_framed() -> None:
-    """LAX takes more than STRICT, never less, and says what it let pass."""
+    """LAX takes more than STRICT, never less, and notes what it accepted."""
     taken = 0
     for vector in INVALID:
         packet = read(vector.octets, strictness="lax", **vector.options)

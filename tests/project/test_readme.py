@@ -80,7 +80,7 @@ def test_examples_run(script):
 
 @pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda p: p.name)
 def test_notebooks_run(notebook, monkeypatch):
-    """The code cells one behind another, without Jupyter."""
+    """The code cells one after another, without Jupyter."""
     cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
     text = "\n\n".join("".join(cell["source"]) for cell in cells)
     needs(text)

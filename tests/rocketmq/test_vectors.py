@@ -69,7 +69,7 @@ def test_frame_with_octets_behind(vector: Vector) -> None:
     with pytest.raises(Truncated):
         decoder.close()
     if vector.kind in FRAMES:
-        with pytest.raises(DecodeError, match="octets behind the frame"):
+        with pytest.raises(DecodeError, match="bytes after the frame"):
             rocketmq.decode(vector.octets + b"\0")
 
 

@@ -11,12 +11,12 @@ cdef object NO_MESSAGE = object()       # decode_frame: the frame was taken, but
 cdef class FrameDecoder:
     """Base of the protocols' Decoders. A Decoder belongs to one stream; a call during another one raises RuntimeError.
 
-    Frames that lie within one piece are decoded where they lie, and messages share the piece. A frame that does not
-    is collected first: every octet is moved at most twice, however small the pieces.
+    A frame inside one piece of input is decoded in place, and its message shares the piece. Any other frame
+    is collected first: every byte is moved at most twice, however small the pieces.
     """
 
     def __init__(self):
-        raise TypeError("a Decoder is of a protocol")
+        raise TypeError("FrameDecoder is a base class: use the Decoder of a protocol")
 
     def __dealloc__(self):
         free(self.kept)
@@ -44,20 +44,20 @@ cdef class FrameDecoder:
 
     @property
     def offset(self):
-        """Octets of the stream that have become messages."""
+        """Bytes of the stream that have become messages."""
         return self.begin
 
     @property
     def pending(self):
-        """Octets of an unfinished frame."""
+        """Bytes of the incomplete frame."""
         return self.kept_size
 
     def feed(self, data, /):
-        """Take the next octets of the stream.
+        """Take the next bytes of the stream.
 
-        Returns the list of messages they complete. Raises DecodeError at the first fault, with `offset` counted from
-        the start of the stream and the messages completed before it, in this call, in `messages`; from then on every
-        call raises the same error, for what follows a malformed frame has no meaning.
+        Returns the list of messages they complete. Raises DecodeError at the first error; `offset` counts from the
+        start of the stream, and `messages` has the messages that this call completed before it. Every later
+        call raises the same error, since the bytes after a malformed frame cannot be interpreted.
         """
         cdef list out = []
         cdef bytes block = take_block(data)
@@ -76,7 +76,7 @@ cdef class FrameDecoder:
         return out
 
     def close(self):
-        """End of the stream: raises DecodeError if it ends inside a frame."""
+        """End the stream. Raises DecodeError if it ends inside a frame."""
         begin_call(&self.busy)
         try:
             self.check_end()

@@ -80,7 +80,7 @@ cdef Factory factory_of(object cls) noexcept:
 cdef object bare_subclass(const Factory* f, object cls):
     """One of a Python class that is derived from the factory's."""
     if not isinstance(cls, type) or not issubclass(cls, <object>f.cls):
-        raise TypeError(f"{cls!r} is no {(<object>f.cls).__name__}")
+        raise TypeError(f"{cls!r} is not a subclass of {(<object>f.cls).__name__}")
     return f.make(<type>cls, <PyObject*>NO_ARGUMENTS, NULL)
 
 

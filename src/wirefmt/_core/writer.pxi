@@ -9,7 +9,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 @cython.final
 @cython.no_gc
 cdef class Writer:
-    """Octets being written. The first WRITER_START of them need no allocation."""
+    """A buffer that octets are written to. The first WRITER_START of them need no allocation."""
 
     def __cinit__(self):
         self.p = self.start
@@ -48,7 +48,7 @@ cdef class Writer:
         cdef Py_ssize_t size = 0
         cdef const char* p
         if not isinstance(text, str):
-            raise TypeError(f"{field} is a str, not {type(text).__name__}")
+            raise TypeError(f"{field} must be a str, not {type(text).__name__}")
         try:
             p = PyUnicode_AsUTF8AndSize(text, &size)
         except UnicodeEncodeError:
@@ -57,14 +57,14 @@ cdef class Writer:
         return self.put_octets(<const uint8_t*>p, <size_t>size)
 
     cdef int refuse_size16(self, Py_ssize_t size, str field) except -1:
-        raise EncodeError(f"{field}: {size} octets, 65535 are the most")
+        raise EncodeError(f"{field}: {size} bytes, the limit is 65535")
 
     cdef int insert_varint(self, size_t at) except -1:
         """Put the number of octets from `at` on before them."""
         cdef size_t n = self.size - at
         cdef size_t used
         if n > VARINT_MAX:
-            raise EncodeError(f"{n} octets, {VARINT_MAX} are the most")
+            raise EncodeError(f"{n} bytes, the limit is {VARINT_MAX}")
         used = <size_t>varint_size(<uint32_t>n)
         self.grow(used)
         memmove(self.p + at + used, self.p + at, n)
@@ -77,7 +77,7 @@ cdef Writer new_writer():
 
 
 cdef int64_t whole_number(object value, int64_t top, str field) except -1:
-    """An int of 0 to `top`, or what stands for one (NumPy's)."""
+    """An int of 0 to `top`, or an object with __index__ (NumPy's integers)."""
     cdef int overflow = 0
     cdef long long plain
     if PyLong_CheckExact(value):
@@ -85,8 +85,8 @@ cdef int64_t whole_number(object value, int64_t top, str field) except -1:
         if overflow == 0 and 0 <= plain <= top:
             return plain
     if not PyIndex_Check(value):
-        raise TypeError(f"{field} is an int, not {type(value).__name__}")
+        raise TypeError(f"{field} must be an int, not {type(value).__name__}")
     number = PyNumber_Index(value)
     if not 0 <= number <= top:
-        raise EncodeError(f"{field}: {number} is not within 0 and {top}")
+        raise EncodeError(f"{field}: {number} is out of range (0 to {top})")
     return number

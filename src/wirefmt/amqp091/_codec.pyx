@@ -46,13 +46,13 @@ include "parse.pxi"
 include "values.pxi"
 # frames as Python objects
 include "objects.pxi"
-# GENERATED from wirefmt/spec/amqp091.py: a class a method
+# GENERATED from wirefmt/amqp091/spec.py: a class a method
 include "methods.pxi"
 # decode, Decoder, Assembler; a method with its content
 include "pending.pxi"
 # field values as text of columns, nogil
 include "text.pxi"
-# a row a method, its content folded in: decode_batch
+# one row per method, with its content: decode_batch
 include "batch.pxi"
 # ... -> rows of the message table
 include "rows.pxi"

@@ -74,11 +74,11 @@ cdef enum:
 # ------------------------------------------------------------------------------------------------ objects -> octets
 
 cdef int amqp10_put_value(Octets* o, object value, int depth) except -1:
-    """Write a Python object as the AMQP value it stands for, in the smallest encoding; values that were decoded, in the
+    """Write a Python object as the matching AMQP value, in the smallest encoding; values that were decoded, in the
     encoding they have."""
     cdef object kind = type(value)
     if depth > AMQP10_NESTING_MAX:
-        raise EncodeError(f"values lie within each other deeper than {AMQP10_NESTING_MAX} levels [1.6]")
+        raise EncodeError(f"values nest deeper than {AMQP10_NESTING_MAX} levels [1.6]")
     if kind is str:
         amqp10_put_string(o, value)
     elif kind is int:
@@ -126,7 +126,7 @@ cdef int amqp10_put_other(Octets* o, object value, int depth) except -1:
     elif isinstance(value, (bytes, bytearray, memoryview)):
         amqp10_put_binary(o, value)
     else:
-        raise TypeError(f"no AMQP 1.0 type stands for {type(value).__name__}")
+        raise TypeError(f"no AMQP 1.0 type for {type(value).__name__}")
     return 0
 
 
@@ -187,10 +187,10 @@ cdef bytes amqp10_written_octets(const Octets* o):
 @cython.freelist(256)
 @cython.no_gc
 cdef class Amqp10Held:
-    """Base of List, Map, Array and Described: a value within the octets it was decoded from. Immutable.
+    """Base of List, Map, Array and Described: a value in the input it was decoded from. Immutable.
 
-    Two of them are equal if they are the same AMQP value, types included, however encoded. `encode()` gives the octets
-    of the value; those it was decoded from, or the smallest if it was built.
+    Two of them are equal if they are the same AMQP value, including types, however encoded. `encode()` returns the bytes
+    of the value: those it was decoded from, or the smallest encoding of a new value.
     """
     cdef bytes block
     cdef Amqp10Value v
@@ -198,7 +198,7 @@ cdef class Amqp10Held:
     cdef bint secret            # it lies under a secret name
 
     def __init__(self):
-        raise TypeError("a value is built by its own class")
+        raise TypeError("Value is a base class: use the class of a value")
 
     def encode(self):
         cdef Octets o
@@ -256,7 +256,7 @@ cdef object amqp10_encode_error(const Fault* f):
 
 
 cdef class Amqp10Sequence(Amqp10Held):
-    """What List and Array share: they are read as tuples are, and equal tuples and lists of equal elements."""
+    """Base class of List and Array: they read like tuples, and equal tuples and lists of equal elements."""
 
     cdef tuple items(self):
         cdef Amqp10Items items
@@ -289,11 +289,11 @@ cdef class Amqp10Sequence(Amqp10Held):
         return value in self.items()
 
     def index(self, value, *bounds):
-        """As a tuple's."""
+        """As in tuple."""
         return self.items().index(value, *bounds)
 
     def count(self, value):
-        """As a tuple's."""
+        """As in tuple."""
         return self.items().count(value)
 
     def __eq__(self, other):
@@ -333,11 +333,11 @@ cdef class Amqp10List(Amqp10Sequence):
 cdef class Amqp10Array(Amqp10Sequence):
     """array (1.6.24): values of one type, `Array("uint", [1, 2])`.
 
-    type: a name of wirefmt.amqp10.spec.TYPES, or the name of one constructor (CONSTRUCTORS there) that all elements are to
-    have: RabbitMQ reads no arrays of smalluint, smallulong, smallint, smalllong, list8, map8 and array8, which are what
-    the smallest encoding takes for small values. descriptors: if the elements are described values, what describes each
-    of them; `values` are then what is described, and so are the elements on reading.
-    Elements that take no octets (null, true, uint0 ...) may be any number: `Array.repeat`.
+    type: a name of wirefmt.amqp10.spec.TYPES, or the name of one constructor (CONSTRUCTORS there) for all elements:
+    RabbitMQ does not read arrays of smalluint, smallulong, smallint, smalllong, list8, map8 and array8, which the
+    smallest encoding uses for small values. descriptors: the descriptors of the elements, if they are described values;
+    `values` are then the described values, and so are the elements on reading.
+    The number of elements without bytes (null, true, uint0 ...) is not limited: `Array.repeat`.
     """
 
     def __init__(self, type, values=(), /, *, descriptors=()):
@@ -351,7 +351,7 @@ cdef class Amqp10Array(Amqp10Sequence):
 
     @staticmethod
     def repeat(value, count, /):
-        """An array of `count` times the same None, True, False, UInt(0), ULong(0) or empty list, in five octets more."""
+        """An array of `count` times the same None, True, False, UInt(0), ULong(0) or empty list; it adds only five bytes."""
         cdef Octets o
         cdef Amqp10Array array = Amqp10Array.__new__(Amqp10Array)
         cdef size_t mark
@@ -360,7 +360,7 @@ cdef class Amqp10Array(Amqp10Sequence):
             mark = amqp10_open(&o)
             amqp10_put_value(&o, value, 0)
             if o.size != mark + AMQP10_HEAD + 1:
-                raise EncodeError(f"{value!r} takes octets: such an array has it as often as its values say [1.6.24]")
+                raise EncodeError(f"{value!r} is not a value without bytes: write it as often as the array has it [1.6.24]")
             amqp10_close(&o, mark, AMQP10_CODE_ARRAY8, <size_t>whole_number(count, 0xFFFFFFFF, "count"))
             array.settle(&o, AMQP10_ARRAY)
         finally:
@@ -369,17 +369,17 @@ cdef class Amqp10Array(Amqp10Sequence):
 
     @property
     def type(self):
-        """Name of the elements' type: "uint"."""
+        """The type of the elements, for example "uint"."""
         return amqp10_type_name[amqp10_constructors[amqp10_primitive(self.v.inner)[0]].type].decode("ascii")
 
     @property
     def constructor(self):
-        """The octet that says how elements are encoded: 0x52 for smalluint."""
+        """The constructor of the elements, for example 0x52 for smalluint."""
         return amqp10_primitive(self.v.inner)[0]
 
     @property
     def descriptors(self):
-        """What describes each element, outermost first; () if they are not described."""
+        """The descriptors of the elements, outermost first; () if they are not described."""
         cdef const uint8_t* at
         cdef Amqp10Value v
         cdef list out = []
@@ -410,7 +410,7 @@ cdef class Amqp10Array(Amqp10Sequence):
         return next(self.walk())
 
     def walk(self):
-        """The elements, one at a time: none is kept."""
+        """Iterate over the elements without caching them."""
         cdef Amqp10Items items
         cdef Amqp10Value v
         items = self.elements()
@@ -473,7 +473,7 @@ cdef int amqp10_put_elements(Octets* o, int type, uint8_t code, const Octets* wr
         code = needed if count else amqp10_code_of_type(type)
     elif amqp10_constructors[code].zero:
         if count and not amqp10_all_are(written, code):
-            raise EncodeError("elements differ from what the constructor says [1.6.24]")
+            raise EncodeError("elements do not match the constructor [1.6.24]")
     elif count and code != needed and code != amqp10_wide_code(needed):
         raise EncodeError("elements do not fit the constructor [1.6.24]")
     amqp10_add_elements(o, written, code)
@@ -519,8 +519,8 @@ cdef int amqp10_put_typed(Octets* o, int type, object value) except -1:
 cdef class Amqp10Map(Amqp10Held):
     """map (1.6.23): `Map({"a": 1})` or `Map([("a", 1)])`. Reads as a dict does, and equals dicts of equal entries.
 
-    Entries keep their order, which is part of the value. `pairs` has them all: keys that Python takes for equal (UInt(1)
-    and ULong(1)) are one for a dict, and LAX lets equal keys pass; the last counts.
+    Entries keep their order, which is part of the value. `pairs` has them all: keys that are equal in Python (UInt(1)
+    and ULong(1)) are one key for a dict, and LAX accepts equal keys; the last one counts.
     """
 
     def __init__(self, entries=(), /):
@@ -570,19 +570,19 @@ cdef class Amqp10Map(Amqp10Held):
         return self.entries()[key]
 
     def get(self, key, default=None, /):
-        """As a dict's."""
+        """As in dict."""
         return self.entries().get(key, default)
 
     def keys(self):
-        """As a dict's."""
+        """As in dict."""
         return MappingProxyType(self.entries()).keys()
 
     def values(self):
-        """As a dict's."""
+        """As in dict."""
         return MappingProxyType(self.entries()).values()
 
     def items(self):
-        """As a dict's."""
+        """As in dict."""
         return self.entries().items()
 
     def __eq__(self, other):
@@ -738,10 +738,10 @@ cdef object amqp10_get_field(object self, void* closure):
 cdef class Amqp10CompositeValue:
     """Base of the composite types: performatives, SASL frames, sections, delivery states, sources, targets, errors.
 
-    Immutable; keeps the block of octets it was decoded from. An attribute for each field of the specification, in
-    Python's case; None where the field is absent or null (what that means is the default in wirefmt.amqp10.spec.COMPOSITES).
-    Fields of one integer type are int, those of any type bear it (UInt ...). Two are equal if they are of one class and
-    all fields are the same values, types included.
+    Immutable; keeps the input block it was decoded from. It has an attribute for each field of the specification, in
+    Python's case; None if the field is absent or null (its default is in wirefmt.amqp10.spec.COMPOSITES).
+    Fields of a fixed integer type are int, fields of any type keep their type (UInt ...). Two are equal if they have the
+    same class and equal fields, including types.
     """
     cdef bytes block
     cdef const uint8_t* begin   # the described value
@@ -784,14 +784,14 @@ cdef class Amqp10CompositeValue:
 
     @property
     def descriptor(self):
-        """As it is written: a ULong, or a Symbol."""
+        """The descriptor as encoded: a ULong, or a Symbol."""
         cdef Amqp10Value v
         amqp10_read(self.begin + 1, &v)
         return amqp10_value_of(self.block, &v, False)
 
     @property
     def value(self):
-        """The fields as they are written, a List: nulls at the end too."""
+        """The fields as encoded, a List, including nulls at the end."""
         cdef Amqp10Value v
         self.read_list(&v)
         value = amqp10_value_of(self.block, &v, False)
@@ -800,7 +800,7 @@ cdef class Amqp10CompositeValue:
         return value
 
     def encode(self):
-        """The octets: those it was decoded from, or the smallest if it was built. Of a performative the whole frame."""
+        """The bytes: those it was decoded from, or the smallest encoding of a new one. For a performative, the whole frame."""
         if self.frame != NULL:
             return self.part(self.frame, self.frame_size)
         return self.part(self.begin, <size_t>(amqp10_skip(self.begin) - self.begin))
@@ -832,7 +832,7 @@ cdef class Amqp10CompositeValue:
     cdef int check_new(self) except -1:
         shape = AMQP10_SHAPE_OF_CLASS.get(type(self))
         if shape is None:
-            raise TypeError("a composite is built by its own class")
+            raise TypeError("Composite is a base class: use the class of a composite type")
         return shape
 
     cdef bytes part(self, const uint8_t* p, size_t n):
@@ -887,7 +887,7 @@ cdef str amqp10_shown_field(int shape, int i, object value):
 
 
 cdef object amqp10_field_of(bytes block, const Amqp10FieldRow* row, const Amqp10Value* v):
-    """The object of a field. What LAX let pass bears its type."""
+    """The object of a field. A value of another type, which LAX accepted, keeps its type."""
     cdef bint irregular = False
     cdef int shape = 0
     if v.type == AMQP10_DESCRIBED and row.requires & AMQP10_COMPOSITES_PROVIDE:
@@ -967,12 +967,12 @@ cdef int amqp10_put_field(Octets* o, const Amqp10FieldRow* row, object value, st
 # ------------------------------------------------------------------------------------------------ single values
 
 def decode_amqp10_value(data, /, *, strictness=STRICT_MODE, limits=None):
-    """Decode exactly one value (part 1, 1.2); every octet is used.
+    """Decode exactly one value (part 1, 1.2), which must use all bytes.
 
-    data: any contiguous buffer; bytes are kept, anything else is copied once. strictness: "strict" or "lax".
-    limits: wirefmt.framing.Limits; `elements` counts those of all lists, maps and arrays.
+    data: any contiguous buffer; bytes are kept, any other buffer is copied once. strictness: "strict" or "lax".
+    limits: wirefmt.framing.Limits; `elements` limits the elements of all lists, maps and arrays.
 
-    Returns what the table at the head of docs/amqp10.md says. Raises DecodeError.
+    Returns the type in the table "Values" of docs/amqp10.md. Raises DecodeError.
     """
     cdef Amqp10Options o
     cdef Amqp10Value v
@@ -987,9 +987,9 @@ def decode_amqp10_value(data, /, *, strictness=STRICT_MODE, limits=None):
 
 
 def encode_amqp10_value(value, /):
-    """The octets of a value, in the smallest encoding; what was decoded keeps the encoding it has.
+    """The bytes of a value in the smallest encoding; decoded values keep their encoding.
 
-    Raises EncodeError for what AMQP 1.0 cannot say, TypeError for objects that stand for no type.
+    Raises EncodeError for values that AMQP 1.0 cannot express, TypeError for objects without an AMQP type.
     """
     cdef uint8_t start[WRITER_START]
     cdef Octets o = octets_over(start, WRITER_START)
@@ -1009,7 +1009,7 @@ cdef int take_amqp10_options(Amqp10Options* o, object strictness, object limits)
 
 
 def restore_amqp10_value(bytes octets not None):
-    """Unpickle a value, one that only LAX reads too."""
+    """Unpickle a value, including one that only LAX accepts."""
     cdef Amqp10Options o
     cdef Amqp10Value v
     cdef Fault f
@@ -1021,7 +1021,7 @@ def restore_amqp10_value(bytes octets not None):
 
 
 def restore_amqp10_composite(bytes octets not None):
-    """Unpickle a composite that is no frame."""
+    """Unpickle a composite that is not a frame."""
     cdef Amqp10Options o
     cdef Amqp10Reader x
     cdef Amqp10Composite c
@@ -1031,5 +1031,5 @@ def restore_amqp10_composite(bytes octets not None):
     if amqp10_take_composite(&x, x.base, x.base + PyBytes_GET_SIZE(octets), 0, 0xFFFF, True, &c) == NULL:
         raise_fault(&AMQP10_TABLES, &f, 0)
     if amqp10_shapes[c.shape].provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME):
-        raise ValueError("a frame's octets begin with its header")
+        raise ValueError("the bytes of a frame begin with its header")
     return amqp10_composite_of(octets, x.base, c.shape)

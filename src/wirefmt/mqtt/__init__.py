@@ -1,4 +1,4 @@
-"""MQTT 3.1, 3.1.1 and 5.0: octets to packets and back, and topics.
+"""MQTT 3.1, 3.1.1 and 5.0: bytes to packets and back, and topics.
 
 >>> from wirefmt import mqtt
 >>> octets = mqtt.Publish(topic_name="a/b", payload=b"21.5", version=5).encode()

@@ -40,7 +40,7 @@ fill_secret_properties()
 cdef tuple properties_of(const Span* area, uint32_t count):
     """(name, value) pairs in the order of the octets, which mqtt_parse has checked.
 
-    The tuples hold nothing that can be part of a cycle: the collector is told so, as it would find out by itself.
+    The tuples cannot be part of a cycle, so they are untracked.
     """
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
@@ -197,21 +197,21 @@ cdef int write_reason(Writer w, object reason_code, object properties, object fo
         form = "full" if properties else "reason_only" if code else "short"
     if form == "short":
         if code or properties:
-            raise EncodeError("form 'short' has no place for a reason_code other than 0, nor for properties")
+            raise EncodeError("form 'short' cannot hold a reason_code other than 0 or properties")
         return 0
     w.put_u8(<uint8_t>code)
     if form == "reason_only":
         if properties:
-            raise EncodeError("form 'reason_only' has no place for properties")
+            raise EncodeError("form 'reason_only' cannot hold properties")
         return 0
     if form != "full":
-        raise EncodeError(f"form is 'short', 'reason_only' or 'full', not {form!r}")
+        raise EncodeError(f"form must be 'short', 'reason_only' or 'full', not {form!r}")
     return write_properties(w, properties, 5, False)
 
 
 cdef int known_mqtt_version(object version) except -1:
     if version not in (3, 4, 5):
-        raise EncodeError(f"version is 3 (MQTT 3.1), 4 (3.1.1) or 5 (5.0), not {version!r}")
+        raise EncodeError(f"version must be 3 (MQTT 3.1), 4 (3.1.1) or 5 (5.0), not {version!r}")
     return version
 
 
@@ -226,7 +226,7 @@ cdef bytes close_packet(Writer w, int type, int flags):
     cdef size_t remaining = w.size - 5
     cdef size_t used
     if remaining > VARINT_MAX:
-        raise EncodeError(f"a packet of {remaining} octets, {VARINT_MAX} are the most [2.1.4]")
+        raise EncodeError(f"a packet of {remaining} bytes, the limit is {VARINT_MAX} [2.1.4]")
     used = <size_t>varint_size(<uint32_t>remaining)
     w.p[4 - used] = <uint8_t>(type << 4 | flags)
     store_varint(w.p + 5 - used, <uint32_t>remaining)
@@ -334,7 +334,7 @@ cdef class MqttWill:
 
 
 cdef tuple frozen_pairs(object properties):
-    """Properties as a tuple of tuples of values that do not change."""
+    """Properties as a tuple of tuples of immutable values."""
     cdef list out = []
     for name, value in properties:
         if isinstance(value, (list, tuple)):
@@ -386,10 +386,10 @@ cdef str shown_fields(object message):
 @cython.freelist(512)
 @cython.no_gc
 cdef class MqttMessage:
-    """Base of the fifteen packets. Immutable; equal by value; keeps the block of octets it was decoded from.
+    """Base of the fifteen packets. Immutable; equal by value; keeps the input block it was decoded from.
 
-    Attributes of every packet: `version` (3, 4, 5: MQTT 3.1, 3.1.1, 5.0), `flags` (low four bits of the first octet),
-    `remaining_length`, `notes` (rules that LAX let pass). Fields a version does not have are None, properties ().
+    Attributes of every packet: `version` (3, 4, 5: MQTT 3.1, 3.1.1, 5.0), `flags` (low four bits of the first byte),
+    `remaining_length`, `notes` (violations that LAX accepted). Fields that a version lacks are None, properties ().
     """
     cdef bytes block
     cdef const uint8_t* frame
@@ -403,7 +403,7 @@ cdef class MqttMessage:
     cdef object cached_properties
 
     def __init__(self):
-        raise TypeError("a packet is built by its own class")
+        raise TypeError("Packet is a base class: use the class of a packet type")
 
     # ---- octets
 
@@ -422,20 +422,20 @@ cdef class MqttMessage:
         return remaining
 
     def encode(self):
-        """The octets of the packet: those it was decoded from, or the canonical ones if it was built."""
+        """The bytes of the packet: those it was decoded from, or the canonical form of a new packet."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.frame, self.size)
 
     def detach(self):
-        """An equal packet that holds only its own octets, not the block (a large read, say) it lies in."""
+        """An equal packet that holds only its own bytes, not the larger input block."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
         return restore_mqtt(self.encode(), self.version_, self.side, self.noted)
 
     @property
     def notes(self):
-        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found; NOTES_SHOWN at most."""
+        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
         cdef MqttOptions o
         cdef MqttPacket m
         cdef Fault f
@@ -488,7 +488,7 @@ cdef class MqttMessage:
     # ---- for the classes below
 
     cdef int parsed(self, MqttPacket* m) except -1:
-        """Read the packet again, for fields that are not kept at hand."""
+        """Read the packet again, for fields that are not cached."""
         cdef MqttOptions o
         cdef Fault f
         plain_options(&o, self.version_, -1, 0)
@@ -518,7 +518,7 @@ cdef class MqttMessage:
 
 
 cdef inline void hold(MqttMessage self, bytes block, const MqttPacket* m, int side) noexcept:
-    """Keep of a parsed packet what its getters need at hand."""
+    """Cache the fields of a parsed packet that its getters need."""
     self.block = block
     self.frame = m.frame
     self.size = m.size
@@ -543,10 +543,10 @@ cdef object encode_error(const Fault* f):
 
 @cython.final
 cdef class MqttConnect(MqttMessage):
-    """CONNECT (5.0, 3.1). `clean_start` is Clean Session before 5.0, and has that name too.
+    """CONNECT (5.0, 3.1). `clean_start` is Clean Session before 5.0; both names work.
 
-    `keep_alive` is in seconds; `password` is bytes. `connect_flags` need not be given: it follows from the rest, but
-    3.1 lets a client announce a user name and password that do not come. A repr shows no password.
+    `keep_alive` is in seconds; `password` is bytes. `connect_flags` is optional, since it follows from the rest; but
+    3.1 allows a client to announce a user name and password without sending them. A repr shows no password.
     """
     __match_args__ = ("connect_flags", "clean_start", "keep_alive", "properties", "client_identifier", "will",
                       "user_name", "password", "version")
@@ -612,7 +612,7 @@ cdef class MqttConnect(MqttMessage):
 
     @property
     def protocol_version(self):
-        """The Protocol Level octet; `version` is what the packet was read as."""
+        """The Protocol Level byte; `version` is the version the packet was decoded as."""
         return self.connect_values()[1]
 
     @property
@@ -666,14 +666,14 @@ cdef int given_flags(int given, int derived, int version, bint no_password) exce
 
 @cython.final
 cdef class MqttConnack(MqttMessage):
-    """CONNACK (5.0, 3.2). `reason_code` is the Connect Return Code before 5.0, and has that name too."""
+    """CONNACK (5.0, 3.2). `reason_code` is the Connect Return Code before 5.0; both names work."""
     __match_args__ = ("session_present", "reason_code", "properties", "version")
 
     def __init__(self, *, session_present=False, reason_code=0, properties=(), version=5):
         cdef Writer w = begin_packet()
         cdef int v = known_mqtt_version(version)
         if v == 3 and session_present:
-            raise EncodeError("session_present: MQTT 3.1 has none")
+            raise EncodeError("session_present: MQTT 3.1 does not have it")
         w.put_u8(1 if session_present else 0)
         w.put_u8(<uint8_t>whole_number(reason_code, 0xFF, "reason_code"))
         write_properties(w, properties, v, False)
@@ -681,7 +681,7 @@ cdef class MqttConnack(MqttMessage):
 
     @property
     def session_present(self):
-        """None in 3.1, which reserves the octet."""
+        """None in 3.1, where the byte is reserved."""
         return bool(self.acknowledge_flags & 1) if self.version_ > 3 else None
 
     @property
@@ -699,10 +699,10 @@ cdef class MqttConnack(MqttMessage):
 
 @cython.final
 cdef class MqttPublish(MqttMessage):
-    """PUBLISH (5.0, 3.3). A buffer too: that of its payload.
+    """PUBLISH (5.0, 3.3). Also a buffer: that of its payload.
 
-    `payload` is a read-only memoryview into the octets the packet was decoded from; `payload_bytes()` copies it.
-    `packet_identifier` is None for QoS 0 and must be given otherwise.
+    `payload` is a read-only memoryview into the bytes the packet was decoded from; `payload_bytes()` copies it.
+    `packet_identifier` is None for QoS 0, and required for QoS 1 and 2.
     """
     __match_args__ = ("dup", "qos", "retain", "topic_name", "packet_identifier", "properties", "payload", "version")
 
@@ -713,7 +713,7 @@ cdef class MqttPublish(MqttMessage):
         cdef int level = <int>whole_number(qos, 3, "qos")
         w.put_text16(topic_name, "topic_name")
         if (packet_identifier is None) == (level > 0):
-            raise EncodeError("packet_identifier: QoS 1 and 2 have one, QoS 0 has none [MQTT-2.2.1-2]")
+            raise EncodeError("packet_identifier: required for QoS 1 and 2, not allowed for QoS 0 [MQTT-2.2.1-2]")
         if level:
             write_packet_identifier(w, packet_identifier)
         write_properties(w, properties, v, False)
@@ -764,10 +764,10 @@ cdef class MqttPublish(MqttMessage):
 
 
 cdef class MqttAcknowledgement(MqttMessage):
-    """What PUBACK, PUBREC, PUBREL and PUBCOMP share (5.0, 3.4 to 3.7).
+    """Base class of PUBACK, PUBREC, PUBREL and PUBCOMP (5.0, 3.4 to 3.7).
 
-    `form` says how much is written out in 5.0: "short" (Reason Code 0 left out), "reason_only" (no Property Length),
-    "full". A constructor takes the shortest that holds the values unless told otherwise.
+    `form` is the form in 5.0: "short" (without Reason Code 0), "reason_only" (no Property Length),
+    "full". By default a constructor takes the shortest form that holds the values.
     """
     __match_args__ = ("packet_identifier", "reason_code", "properties", "form", "version")
 
@@ -874,7 +874,7 @@ cdef class MqttSubscribe(MqttMessage):
 
 
 cdef class MqttCodes(MqttMessage):
-    """What SUBACK and UNSUBACK share: `reason_codes`, a tuple of ints, one for each filter."""
+    """Base class of SUBACK and UNSUBACK: `reason_codes`, a tuple of ints, one for each filter."""
     __match_args__ = ("packet_identifier", "properties", "reason_codes", "version")
 
     cdef int build(self, int type, object packet_identifier, object reason_codes, object properties,
@@ -905,7 +905,7 @@ cdef class MqttCodes(MqttMessage):
 
 @cython.final
 cdef class MqttSuback(MqttCodes):
-    """SUBACK (5.0, 3.9). `reason_codes` are the return codes before 5.0, and have that name too."""
+    """SUBACK (5.0, 3.9). `reason_codes` are the return codes before 5.0; both names work."""
 
     def __init__(self, *, packet_identifier, reason_codes, properties=(), version=5):
         self.build(MQTT_SUBACK, packet_identifier, reason_codes, properties, version)
@@ -977,7 +977,7 @@ cdef class MqttPingresp(MqttMessage):
 
 
 cdef class MqttReason(MqttMessage):
-    """What DISCONNECT and AUTH share: `reason_code`, `properties`, and `form` as in acknowledgements."""
+    """Base class of DISCONNECT and AUTH: `reason_code`, `properties`, and `form` as in acknowledgements."""
     __match_args__ = ("reason_code", "properties", "form", "version")
 
     cdef int build(self, int type, object reason_code, object properties, object form, object version) except -1:
@@ -1067,9 +1067,9 @@ cdef void plain_options(MqttOptions* o, int version, int side, bint strict) noex
 cdef int take_options(MqttOptions* o, object version, object side, object strictness, object limits) except -1:
     """Options of decode() and Decoder as C."""
     if version is not None and version not in (3, 4, 5):
-        raise ValueError(f"version is 3 (MQTT 3.1), 4 (3.1.1), 5 (5.0) or None, not {version!r}")
+        raise ValueError(f"version must be 3 (MQTT 3.1), 4 (3.1.1), 5 (5.0) or None, not {version!r}")
     if side is not None and side != "client" and side != "server":
-        raise ValueError(f"side is 'client', 'server' or None, not {side!r}")
+        raise ValueError(f"side must be 'client', 'server' or None, not {side!r}")
     plain_options(o, 0 if version is None else version, -1 if side is None else side == "server", is_strict(strictness))
     o.only_version = o.strict and version is not None
     o.max_packet_size = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
@@ -1078,15 +1078,15 @@ cdef int take_options(MqttOptions* o, object version, object side, object strict
 
 
 def decode_mqtt(data, *, version=None, side=None, strictness=STRICT_MODE, limits=None):
-    """Decode exactly one packet; every octet is used.
+    """Decode exactly one packet, which must use all bytes.
 
-    data: any contiguous buffer; bytes are kept, anything else is copied once.
-    version: 3, 4 or 5 (MQTT 3.1, 3.1.1, 5.0). None: a CONNECT says its own, other packets cannot be read.
-        A CONNECT of another version is Unsupported in STRICT; in LAX it says its own.
-    side: who sent it, "client" or "server"; None: not known, and rules on the sender are not checked.
+    data: any contiguous buffer; bytes are kept, any other buffer is copied once.
+    version: 3, 4 or 5 (MQTT 3.1, 3.1.1, 5.0). None: a CONNECT has its own version, other packets cannot be decoded.
+        A CONNECT of another version is Unsupported in STRICT; in LAX its own version is used.
+    side: the sender, "client" or "server"; None: unknown, and rules on the sender are not checked.
     strictness: "strict" or "lax" (wirefmt.strictness). limits: wirefmt.framing.Limits.
 
-    Returns the packet. Raises DecodeError, a Truncated one if octets are missing.
+    Returns the packet. Raises DecodeError; Truncated if bytes are missing.
     """
     cdef MqttOptions o
     cdef MqttPacket m
@@ -1099,9 +1099,9 @@ def decode_mqtt(data, *, version=None, side=None, strictness=STRICT_MODE, limits
 
 
 def mqtt_size(data, *, limits=None):
-    """Octets of the packet that `data` begins with, or NEED_DATA, from as few octets as possible (5.0, 2.1.4).
+    """Size in bytes of the packet that `data` begins with, or NEED_DATA; it needs as few bytes as possible (5.0, 2.1.4).
 
-    Raises DecodeError where no packet can begin so, and LimitExceeded where it would be too large.
+    Raises DecodeError if no packet can begin this way, and LimitExceeded if it is too large.
     """
     cdef uint8_t head[INPUT_HEAD]
     cdef size_t n = input_head(data, head)
@@ -1118,7 +1118,7 @@ def mqtt_size(data, *, limits=None):
 
 
 def encode_mqtt(MqttMessage message not None, /):
-    """The octets of a packet, as `message.encode()`."""
+    """The bytes of a packet, as `message.encode()`."""
     return message.encode()
 
 
@@ -1137,10 +1137,10 @@ def restore_mqtt(bytes octets not None, int version, int side, bint noted):
 
 @cython.final
 cdef class MqttDecoder(FrameDecoder):
-    """Octets of one direction of a connection -> packets.
+    """Bytes of one direction of a connection -> packets.
 
-    version: 3, 4, 5, or None to learn it from CONNECT, which must then come first. side, strictness, limits: as in
-    decode(). `version` tells what is spoken, None as long as that is not known.
+    version: 3, 4, 5, or None to take it from CONNECT, which must then come first. side, strictness, limits: as in
+    decode(). `version` is the version of the connection, None while it is unknown.
     """
     cdef MqttOptions options
 

@@ -6,7 +6,7 @@
 #
 # Structure is always checked in full: every length against what bounds it, every string as UTF-8, every property.
 # What a specification forbids beyond that is a rule of its CHECKS table; `mqtt_breach` decides by the table whether the
-# rule exists in the version at hand and whether it ends the decoder or, in LAX, leaves a note.
+# rule exists in this version and whether it ends the decoder or, in LAX, leaves a note.
 from wirefmt.mqtt.topics cimport (
     TOPIC_EMPTY, TOPIC_MULTI_LEVEL, TOPIC_OK, TOPIC_SHARE, TOPIC_SHARE_NAME, TOPIC_SINGLE_LEVEL,
     check_topic_filter, check_topic_name, is_shared,
@@ -268,7 +268,7 @@ cdef inline int mqtt_check_string(MqttReader* x, const Span* v, int field, int i
         status = mqtt_breach(x, ill_formed if found == UTF8_ILL_FORMED else nul, field, index, v.at + at)
         if status != OK:
             return status
-        at += 1                             # past a U+0000 that is let pass
+        at += 1                             # past a U+0000 that is accepted
         found = check_utf8(v.at + at, v.size - at, &bad)
     return OK
 

@@ -52,12 +52,12 @@ cdef object checked_value(int type, str name, object value):
     """A value that a caller gives a field."""
     if type == JAVA_STRING:
         if not isinstance(value, str):
-            raise TypeError(f"{name} is a str, not {value.__class__.__name__}")
+            raise TypeError(f"{name} must be a str, not {value.__class__.__name__}")
         return value
     if type == JAVA_BOOLEAN:
         return bool(value)
     if not PyIndex_Check(value):
-        raise TypeError(f"{name} is an int, not {value.__class__.__name__}")
+        raise TypeError(f"{name} must be an int, not {value.__class__.__name__}")
     number = PyNumber_Index(value)
     if not fits(number, 32 if type == JAVA_INT else 64):
         raise EncodeError(f"{name}: {number} has more than {32 if type == JAVA_INT else 64} bits")
@@ -68,9 +68,9 @@ cdef object checked_value(int type, str name, object value):
 cdef class RocketmqHeader:
     """Base of the typed headers. Immutable; equal by value. An optional field that is absent is None.
 
-    `FIELDS` of a class: (wire name, attribute, type, required) for each field, in the order of the declaration;
-    types are "int" (32 bits), "long" (64 bits), "boolean" and "string". `INHERITED`: those of a base class, by wire
-    name. `FAST`: whether the binary header has the fields in that order, before all others.
+    `FIELDS` of a class: (wire name, attribute, type, required) for each field, in the order of declaration;
+    types are "int" (32 bits), "long" (64 bits), "boolean" and "string". `INHERITED`: fields of a base class, by wire
+    name. `FAST`: True if the binary header has the fields in this order, before all others.
     """
     cdef tuple items
 
@@ -95,10 +95,10 @@ cdef class RocketmqHeader:
 
     @classmethod
     def from_ext_fields(cls, fields, *, strictness=STRICT_MODE):
-        """The header whose fields are texts in a mapping (None: empty).
+        """The header of a mapping of texts (None: empty).
 
-        Raises DecodeError in STRICT where a required field is missing or a value is not of its type; in LAX, as in the
-        real reader, such a field is None. Fields that the class does not know are passed over.
+        Raises DecodeError in STRICT if a required field is missing or a value is not of its type; in LAX, as in the
+        Java reader, such a field is None. Unknown fields are skipped.
         """
         cdef RocketmqHeader self = <RocketmqHeader>bare_subclass(&ROCKETMQ_HEADER_FACTORY, cls)
         cdef bint strict = is_strict(strictness)
@@ -230,7 +230,7 @@ globals().update(ROCKETMQ_HEADERS)
 
 
 def rocketmq_header_class(code, /, *, bint response=False):
-    """The typed header of a request code, or of the response to it; None where the protocol has none."""
+    """The typed header of a request code, or of its response; None if the protocol has none."""
     return (ROCKETMQ_RESPONSE_HEADERS if response else ROCKETMQ_REQUEST_HEADERS).get(code)
 
 

@@ -57,9 +57,9 @@ cdef int write_binary_command(Writer w, object code, object language, object ver
     cdef size_t at
     cdef bytes text
     if language is None:
-        raise EncodeError("language: the ROCKETMQ header has no place for None")
+        raise EncodeError("language: the ROCKETMQ header cannot hold None")
     if opaque is None:
-        raise EncodeError("opaque: the ROCKETMQ header has no place for None")
+        raise EncodeError("opaque: the ROCKETMQ header cannot hold None")
     w.put_u16(<uint16_t><int16_t>signed_number(code, 16, "code of the ROCKETMQ header"))
     w.put_u8(<uint8_t>ROCKETMQ_LANGUAGE_NUMBERS[known_language(language)])
     w.put_u16(<uint16_t><int16_t>signed_number(version, 16, "version of the ROCKETMQ header"))
@@ -85,7 +85,7 @@ cdef int write_binary_command(Writer w, object code, object language, object ver
 
 cdef str known_language(object language):
     if language not in ROCKETMQ_LANGUAGE_NUMBERS:
-        raise EncodeError(f"language: {language!r} is none of {', '.join(ROCKETMQ_LANGUAGE_NUMBERS)}")
+        raise EncodeError(f"language: {language!r} is not one of {', '.join(ROCKETMQ_LANGUAGE_NUMBERS)}")
     return language
 
 
@@ -102,7 +102,7 @@ cdef dict command_fields(object header, object ext_fields):
     if ext_fields is not None:
         for name, value in ext_fields.items():
             if not isinstance(name, str) or not isinstance(value, (str, type(None))):
-                raise TypeError("ext_fields: names and values are str")
+                raise TypeError("ext_fields: names and values must be str")
             if value is not None:
                 out[name] = value
     return out
@@ -116,12 +116,12 @@ cdef dict command_fields(object header, object ext_fields):
 cdef class RocketmqCommand:
     """A frame of the remoting protocol: a request, or the response to one. A buffer too: that of its body.
 
-    Immutable; equal by value; keeps the block of octets it was decoded from.
+    Immutable; equal by value; keeps the input block it was decoded from.
 
-    `code` is a request code or a response code, as `is_response` says; `opaque` is the request's number, which its
+    `code` is a request code or, if `is_response`, a response code; `opaque` is the number of the request, which its
     response repeats (None: a JSON header without one). `language` is a name of wirefmt.rocketmq.spec.LANGUAGES, or None
-    if it is none of them. `ext_fields` is a read-only mapping of str to str, None where there is none; in the
-    ROCKETMQ header a key or value without octets is None. `serialize_type` is "JSON" or "ROCKETMQ".
+    if it is unknown. `ext_fields` is a read-only mapping of str to str, None if it is absent; in the
+    ROCKETMQ header an empty key or value is None. `serialize_type` is "JSON" or "ROCKETMQ".
 
     A constructor takes the fields of the header as `header` (a typed header), as `ext_fields` (a mapping), or both.
     """
@@ -139,7 +139,7 @@ cdef class RocketmqCommand:
         # the Java code's map has 16 places at first; 256 if a hook has put a field into it before the header class does
         cdef uint32_t room = 16 if ext_fields is None or header is None else 256
         if serialize_type not in ROCKETMQ_SERIALIZE_NAMES:
-            raise EncodeError(f"serialize_type is 'JSON' or 'ROCKETMQ', not {serialize_type!r}")
+            raise EncodeError(f"serialize_type must be 'JSON' or 'ROCKETMQ', not {serialize_type!r}")
         w.put_u32(0)
         w.put_u32(0)
         if serialize_type == "JSON":
@@ -149,11 +149,11 @@ cdef class RocketmqCommand:
             write_binary_command(w, code, language, version, opaque, flag, remark, fields, first, room)
         header_size = w.size - 8
         if header_size > 0xFFFFFF:
-            raise EncodeError(f"a header of {header_size} octets, {0xFFFFFF} are the most")
+            raise EncodeError(f"a header of {header_size} bytes, the limit is {0xFFFFFF}")
         if body is not None:
             w.put_buffer(body, False, "body")
         if w.size > ROCKETMQ_FRAME_MAX:
-            raise EncodeError(f"a frame of {w.size} octets, {ROCKETMQ_FRAME_MAX} are the most")
+            raise EncodeError(f"a frame of {w.size} bytes, the limit is {ROCKETMQ_FRAME_MAX}")
         store_u32(w.p, <uint32_t>(w.size - 4))
         store_u32(w.p + 4, <uint32_t>header_size)
         w.p[4] = ROCKETMQ_JSON if serialize_type == "JSON" else ROCKETMQ_BINARY
@@ -213,16 +213,16 @@ cdef class RocketmqCommand:
 
     @property
     def name(self):
-        """SEND_MESSAGE_V2, PULL_NOT_FOUND ...: the name of the code, None if it has none."""
+        """The name of the code, for example SEND_MESSAGE_V2, PULL_NOT_FOUND; None if it is unknown."""
         return (ROCKETMQ_RESPONSE_ROWS if self.is_response else ROCKETMQ_REQUEST_NAMES).get(self.m.code)
 
     # ---- what the fields and the body mean
 
     @property
     def header(self):
-        """A request's typed header, as the real reader takes it: what is missing or no number is None.
+        """The typed header of a request, as the Java reader reads it: missing and non-numeric values are None.
 
-        None where the code has no header class, and for responses: these do not say what they respond to (see
+        None if the code has no header class, and for responses, which do not name their request (see
         decode_header).
         """
         if self.m.flag & ROCKETMQ_RESPONSE or self.m.code not in ROCKETMQ_REQUEST_HEADERS:
@@ -230,10 +230,10 @@ cdef class RocketmqCommand:
         return ROCKETMQ_REQUEST_HEADERS[self.m.code].from_ext_fields(self.ext_fields, strictness="lax")
 
     def decode_header(self, header_class=None, *, request=None, strictness=STRICT_MODE):
-        """The typed header: of the class given, or of the code; of a response, of the `request` code it belongs to.
+        """The typed header: of the given class, or of the class for the code; for a response, pass the code of its `request`.
 
-        Raises DecodeError, in STRICT, where a required field is missing or a value is not of its type; ValueError
-        where the class is not known.
+        Raises DecodeError in STRICT if a required field is missing or a value is not of its type; ValueError
+        if the class is unknown.
         """
         if header_class is None:
             if self.m.flag & ROCKETMQ_RESPONSE:
@@ -245,9 +245,9 @@ cdef class RocketmqCommand:
         return header_class.from_ext_fields(self.ext_fields, strictness=strictness)
 
     def decode_body(self, *, request=None, **options):
-        """What the body holds: a tuple of MessageExt or Message, a JSON body's object, or bytes where none is known.
+        """Decode the body: a tuple of MessageExt or Message, an object of a JSON body, or bytes if the type is unknown.
 
-        request: of a response, the code of the request it belongs to. options: of decode_messages. Raises DecodeError.
+        request: for a response, the code of its request. options: of decode_messages. Raises DecodeError.
         """
         cdef int code = self.m.code
         response = bool(self.m.flag & ROCKETMQ_RESPONSE)
@@ -264,11 +264,11 @@ cdef class RocketmqCommand:
 
     @property
     def body(self):
-        """A read-only memoryview; None if there is no octet of it."""
+        """A read-only memoryview; None if the body is empty."""
         return None if self.m.body.at == NULL else PyMemoryView_FromObject(self)
 
     def body_bytes(self):
-        """The body, copied; None if there is no octet of it."""
+        """The body, copied; None if it is empty."""
         if self.m.body.at == NULL:
             return None
         return PyBytes_FromStringAndSize(<const char*>self.m.body.at, self.m.body.size)
@@ -279,13 +279,13 @@ cdef class RocketmqCommand:
     # ---- octets and value
 
     def encode(self):
-        """The octets: those it was decoded from, or those of a constructor, as the Java code would write them."""
+        """The bytes: those it was decoded from, or those of a constructor, as the Java code would write them."""
         if self.m.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return PyBytes_FromStringAndSize(<const char*>self.m.frame, self.m.size)
 
     def detach(self):
-        """An equal command that holds only its own octets, not the block it lies in."""
+        """An equal command that holds only its own bytes, not the larger input block."""
         return self if self.m.size == PyBytes_GET_SIZE(self.block) else restore_rocketmq(self.encode())
 
     cdef tuple values(self):
@@ -394,7 +394,7 @@ cdef inline RocketmqCommand make_command(bytes block, const RocketmqFrame* m):
 # ------------------------------------------------------------------------------------------------ ACL (section 11)
 
 def rocketmq_signed_octets(RocketmqCommand command not None, /):
-    """What an ACL signature is over: the values of extFields but Signature, in the order of their keys, and the body."""
+    """The data that an ACL signature covers: the values of extFields except Signature, in the order of keys, and the body."""
     fields = command.ext_fields or NO_FIELDS
     names = sorted([name for name in fields if name is not None and name != "Signature"],
                    key=lambda name: name.encode("utf-16-be", "surrogatepass"))
@@ -416,7 +416,7 @@ def rocketmq_sign(RocketmqCommand command not None, /, *, access_key, secret_key
 
 
 def rocketmq_signature(RocketmqCommand command not None, secret_key, /):
-    """The signature that a command should have under a secret key."""
+    """The valid signature of a command for a secret key."""
     digest = hmac.new(secret_key.encode("utf-8"), rocketmq_signed_octets(command), hashlib.sha1).digest()
     return base64.b64encode(digest).decode("ascii")
 
@@ -438,12 +438,12 @@ cdef int rocketmq_limits(object limits, uint32_t* frame_size, uint32_t* elements
 
 
 def decode_rocketmq(data, *, strictness=STRICT_MODE, limits=None):
-    """Decode exactly one frame; every octet is used.
+    """Decode exactly one frame, which must use all bytes.
 
-    data: any contiguous buffer; bytes are kept, anything else is copied once. strictness: a frame has no rule that LAX
-    lets pass. limits: wirefmt.framing.Limits; None: frames of 16 MiB at most, as real peers have it.
+    data: any contiguous buffer; bytes are kept, any other buffer is copied once. strictness: frames have no violation that LAX
+    accepts. limits: wirefmt.framing.Limits; None: frames of 16 MiB at most, as in real peers.
 
-    Returns a RemotingCommand. Raises DecodeError, a Truncated one if octets are missing.
+    Returns a RemotingCommand. Raises DecodeError; Truncated if bytes are missing.
     """
     cdef bytes block = take_block(data)
     cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(block)
@@ -463,9 +463,9 @@ def decode_rocketmq(data, *, strictness=STRICT_MODE, limits=None):
 
 
 def rocketmq_size(data, *, limits=None):
-    """Octets of the frame that `data` begins with, its length word included, or NEED_DATA before there are four.
+    """Size in bytes of the frame that `data` begins with, including its length word, or NEED_DATA for fewer than four bytes.
 
-    Raises DecodeError where no frame can begin so: LimitExceeded over 16 MiB, or what `limits` says.
+    Raises DecodeError if no frame can begin this way: LimitExceeded over 16 MiB, or over `limits`.
     """
     cdef uint8_t head[INPUT_HEAD]
     cdef size_t n = input_head(data, head)
@@ -483,7 +483,7 @@ def rocketmq_size(data, *, limits=None):
 
 
 def encode_rocketmq(RocketmqCommand command not None, /):
-    """The octets of a command, as `command.encode()`."""
+    """The bytes of a command, as `command.encode()`."""
     return command.encode()
 
 
@@ -498,7 +498,7 @@ def restore_rocketmq(bytes octets not None):
 
 @cython.final
 cdef class RocketmqDecoder(FrameDecoder):
-    """Octets of one direction of a connection -> commands. strictness, limits: as in decode()."""
+    """Bytes of one direction of a connection -> commands. strictness, limits: as in decode()."""
     cdef uint32_t max_frame_size, max_elements
 
     def __init__(self, *, strictness=STRICT_MODE, limits=None):

@@ -132,10 +132,10 @@ cdef list rocketmq_build_array(RocketmqJson* j):
 
 
 def rocketmq_decode_json(data, *, limits=None):
-    """The value of a JSON body as the real reader takes it: members without quotes and bare numbers as names, too.
+    """The value of a JSON body as the Java reader reads it: with members without quotes and bare numbers as names.
 
-    Objects are dicts (a bare number as a name is an int; of equal names the last counts), fractions Decimals.
-    Raises DecodeError where it is not JSON; it nests 64 deep at most.
+    Objects are dicts (a bare number as a name is an int; of equal names the last one counts), fractions are Decimals.
+    Raises DecodeError if it is not JSON, or nests deeper than 64 levels.
     """
     cdef bytes block = take_block(data)
     cdef RocketmqJson j
@@ -178,7 +178,7 @@ cdef uint32_t java_hash(str text):
 
 
 def rocketmq_hash_code(str text not None, /):
-    """Java's hash code of a string, signed 32 bits: what a subscription's codeSet has of each tag."""
+    """Java's hash code of a string, signed 32 bits: the value of a tag in the codeSet of a subscription."""
     return <int32_t>java_hash(text)
 
 
@@ -207,7 +207,7 @@ cdef int write_java_string(Writer w, object value, str field) except -1:
     cdef uint32_t c
     cdef int used
     if not isinstance(value, str):
-        raise TypeError(f"{field} is a str, not {type(value).__name__}")
+        raise TypeError(f"{field} must be a str, not {type(value).__name__}")
     try:
         p = <const uint8_t*>PyUnicode_AsUTF8AndSize(value, &size)
     except UnicodeEncodeError:
@@ -262,7 +262,7 @@ cdef int write_java(Writer w, object value, int how, int depth) except -1:
     """A value as fastjson writes it, without members that are null."""
     cdef bint first = True
     if depth > ROCKETMQ_NESTING:
-        raise EncodeError(f"JSON nested more than {ROCKETMQ_NESTING} deep")
+        raise EncodeError(f"JSON nested deeper than {ROCKETMQ_NESTING} levels")
     if value is None:
         return write_ascii(w, "null")
     if value is True or value is False:
@@ -308,9 +308,9 @@ cdef str java_text(object value):
 
 
 def rocketmq_encode_json(value, /, *, bint loose=False):
-    """A JSON body as the Java code writes one: no blanks, members sorted by name, those that are None left out.
+    """A JSON body as the Java code writes one: no blanks, members sorted by name, without those that are None.
 
-    loose: numbers as names are left bare, as name servers do for clients that did not ask for better (7.3).
+    loose: numbers as names are not quoted, as name servers write them by default (7.3).
     """
     cdef Writer w = new_writer()
     write_java(w, value, JAVA_SORTED | (JAVA_LOOSE if loose else 0), 0)

@@ -201,36 +201,45 @@ MESSAGES = [
 
 
 def transfer_10() -> None:
-    def message(i: int, identifier: str, correlation: str, values: dict[str, Any]) -> amqp10.Message:
-        return amqp10.Message(
-            header=amqp10.Header(durable=True, priority=5, ttl=60000),
-            properties=amqp10.Properties(
-                message_id=identifier,
-                to="/queues/measurements",
-                subject="temperature",
-                correlation_id=correlation,
-                content_type="application/octet-stream",
-                creation_time=1_700_000_000_000 + i,
-            ),
-            application_properties=values,
-            body=BODY,
-        )
-
     def ours(values: list[Any]) -> Iterator[bytes]:
-        for value in values:
+        for i, identifier, correlation, properties in values:
             yield amqp10.Transfer(
                 channel=1,
                 handle=0,
-                delivery_id=value[0],
+                delivery_id=i,
                 delivery_tag=b"tag-0001",
                 message_format=0,
-                payload=message(*value),
+                payload=amqp10.Message(
+                    header=amqp10.Header(durable=True, priority=5, ttl=60000),
+                    properties=amqp10.Properties(
+                        message_id=identifier,
+                        to="/queues/measurements",
+                        subject="temperature",
+                        correlation_id=correlation,
+                        content_type="application/octet-stream",
+                        creation_time=1_700_000_000_000 + i,
+                    ),
+                    application_properties=properties,
+                    body=BODY,
+                ),
             ).encode()
 
     def ours_message(values: list[Any]) -> Iterator[bytes]:
         """Without a transfer around it, as proton's Message.encode()."""
-        for value in values:
-            yield message(*value).encode()
+        for i, identifier, correlation, properties in values:
+            yield amqp10.Message(
+                header=amqp10.Header(durable=True, priority=5, ttl=60000),
+                properties=amqp10.Properties(
+                    message_id=identifier,
+                    to="/queues/measurements",
+                    subject="temperature",
+                    correlation_id=correlation,
+                    content_type="application/octet-stream",
+                    creation_time=1_700_000_000_000 + i,
+                ),
+                application_properties=properties,
+                body=BODY,
+            ).encode()
 
     def with_proton(values: list[Any]) -> Iterator[bytes]:
         for i, identifier, correlation, properties in values:

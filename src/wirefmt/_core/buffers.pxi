@@ -4,7 +4,7 @@
 # threads and processes may write to a bytearray, an array or shared memory at any time, all the more while the GIL is
 # released. So what a public function reads is bytes, a copy, or a view of bytes: take_block, take_input and input_head are the
 # only ways in. That a view is read-only says nothing about the buffer behind it: only bytes never change.
-from cpython.bytes cimport PyBytes_Check, PyBytes_CheckExact
+from cpython.bytes cimport PyBytes_Check
 from cpython.object cimport PyObject
 
 

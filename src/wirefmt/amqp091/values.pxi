@@ -184,15 +184,17 @@ cdef bytes taken_octets(Octets* o):
 
 cdef inline const uint8_t* octets_behind(object value, Py_ssize_t* size, str field) except NULL:
     """The octets of a str (as UTF-8) or bytes. They live as long as the value."""
-    if isinstance(value, str):
-        try:
-            return <const uint8_t*>PyUnicode_AsUTF8AndSize(value, size)
-        except UnicodeEncodeError:
-            raise EncodeError(f"{field}: a surrogate has no UTF-8 form") from None
+    cdef const uint8_t* p = ascii_octets(<PyObject*>value, size)
+    return p if p != NULL else any_octets_behind(value, size, field)
+
+
+cdef const uint8_t* any_octets_behind(object value, Py_ssize_t* size, str field) except NULL:
     if PyBytes_CheckExact(value):
         size[0] = PyBytes_GET_SIZE(value)
         return <const uint8_t*>PyBytes_AS_STRING(value)
-    raise TypeError(f"{field} is a str or bytes, not {type(value).__name__}")
+    if not isinstance(value, str):
+        raise TypeError(f"{field} is a str or bytes, not {type(value).__name__}")
+    return any_utf8_behind(value, size, field)
 
 
 cdef int amqp091_write_shortstr(Octets* o, object value, str field) except -1:
@@ -267,6 +269,11 @@ cdef int amqp091_write_value(Octets* o, object value, str field, int depth) exce
     """A letter and a value, of the type that its Python type stands for."""
     cdef int64_t number
     cdef int overflow = 0
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p = ascii_octets(<PyObject*>value, &size)
+    if p != NULL:
+        add_u8(o, c"S")
+        return amqp091_write_sized(o, p, size, field)
     if isinstance(value, str):
         return amqp091_write_typed(o, c"S", value, field, depth)
     if value is True or value is False:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
-from wirefmt.errors import EncodeError
 from wirefmt.amqp10 import spec as spec10
+from wirefmt.errors import EncodeError
 from wirefmt.mqtt import spec as spec_mqtt
 
 

@@ -247,6 +247,40 @@ cdef int amqp091_write_table(Octets* o, object source, str field, int depth) exc
     return amqp091_close_sized(o, opened, field)
 
 
+cdef int amqp091_write_plain_table(Octets* o, dict source) except -1:
+    """A table of names and values that parsing finds no fault with: str of ASCII, int of 64 bits, bool. False: nothing was
+    written, for not all are such."""
+    cdef size_t start = o.size
+    cdef size_t opened = amqp091_open(o)
+    cdef Py_ssize_t size = 0
+    cdef int overflow = 0
+    cdef int64_t number
+    cdef const uint8_t* p
+    for name, value in source.items():
+        p = ascii_octets(<PyObject*>name, &size)
+        if p == NULL or size > 255:
+            break
+        amqp091_add_name(o, p, <uint8_t>size)
+        p = ascii_octets(<PyObject*>value, &size)
+        if p != NULL and size <= <Py_ssize_t>AMQP091_FRAME_TOP:
+            amqp091_add_value(o, c"S", p, <uint32_t>size)
+        elif PyLong_CheckExact(value):
+            number = PyLong_AsLongLongAndOverflow(value, &overflow)
+            if overflow:
+                break
+            amqp091_add_i64(o, c"I" if -0x80000000 <= number <= 0x7FFFFFFF else c"l", number)
+        elif value is True or value is False:
+            amqp091_add_i64(o, c"t", value is True)
+        else:
+            break
+    else:
+        if o.size - opened <= AMQP091_FRAME_TOP:
+            amqp091_close(o, opened)
+            return True
+    o.size = start
+    return False
+
+
 cdef int amqp091_write_array(Octets* o, object source, str field, int depth) except -1:
     cdef size_t opened
     if isinstance(source, Amqp091Array):

@@ -224,47 +224,58 @@ cdef int write_java_string(Writer w, object value, str field) except -1:
     return write_java_octets(w, p, <size_t>size)
 
 
+cdef enum:
+    JAVA_STEP = 8               # octets that one step of write_java_octets writes at most
+    JAVA_ROOM = 4096            # octets that it asks for at a time
+
+
 cdef int write_java_octets(Writer w, const uint8_t* p, size_t size) except -1:
     """UTF-8 in quotes, with fastjson's escapes: quotes, backslash, control characters (0x7F to 0x9F too), U+2028, U+2029."""
     cdef const uint8_t* end = p + size
-    cdef const uint8_t* plain = p
-    cdef uint8_t* out
+    cdef uint8_t* out = NULL
+    cdef uint8_t* limit = NULL
+    cdef size_t room
     cdef uint32_t c
-    cdef int used
     w.put_u8(c'"')
     while p < end:
+        if limit - out < JAVA_STEP:
+            w.size -= <size_t>(limit - out)
+            room = min(6 * <size_t>(end - p), <size_t>JAVA_ROOM) + JAVA_STEP
+            out = w.grow(room)
+            limit = out + room
         if end - p >= 8 and is_plain_json(word_at(p)):
+            memcpy(out, p, 8)
+            out += 8
             p += 8
             continue
         c = p[0]
-        used = 1
         if c == 0xC2 and p[1] < 0xA0:
             c = p[1]
-            used = 2
+            p += 2
         elif c == 0xE2 and p[1] == 0x80 and (p[2] == 0xA8 or p[2] == 0xA9):
             c = 0x2000 | (p[2] & 0x7F)
-            used = 3
-        elif c >= 0x20 and c != c'"' and c != c"\\" and c != 0x7F:
-            p += 1
-            continue
-        w.put_octets(plain, <size_t>(p - plain))
-        p += used
-        plain = p
-        if c == c'"' or c == c"\\":
-            out = w.grow(2)
-            out[1] = <uint8_t>c
-        elif 8 <= c <= 13 and c != 11:
-            out = w.grow(2)
-            out[1] = <uint8_t>b"btnvfr"[c - 8]
+            p += 3
         else:
-            out = w.grow(6)
+            p += 1
+            if c >= 0x20 and c != c'"' and c != c"\\" and c != 0x7F:
+                out[0] = <uint8_t>c
+                out += 1
+                continue
+        out[0] = c"\\"
+        if c == c'"' or c == c"\\":
+            out[1] = <uint8_t>c
+            out += 2
+        elif 8 <= c <= 13 and c != 11:
+            out[1] = <uint8_t>b"btnvfr"[c - 8]
+            out += 2
+        else:
             out[1] = c"u"
             out[2] = <uint8_t>b"0123456789ABCDEF"[c >> 12]
             out[3] = <uint8_t>b"0123456789ABCDEF"[c >> 8 & 15]
             out[4] = <uint8_t>b"0123456789ABCDEF"[c >> 4 & 15]
             out[5] = <uint8_t>b"0123456789ABCDEF"[c & 15]
-        out[0] = c"\\"
-    w.put_octets(plain, <size_t>(end - plain))
+            out += 6
+    w.size -= <size_t>(limit - out)
     return w.put_u8(c'"')
 
 

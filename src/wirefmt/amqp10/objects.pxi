@@ -1,8 +1,8 @@
 # AMQP 1.0 frames, composite types and messages as Python objects, and the Decoder.
 #
 # There is one form of each: its octets. A constructor writes them and reads them back as STRICT does, so what can be
-# built is what can be decoded, and encode() hands out octets that exist. Fields, sections, lists and maps become objects
-# when they are asked for. The classes of composite types get their attributes from the tables (amqp10_add_composite).
+# built is what can be decoded, and encode() hands out octets that exist; what it wrote of plain values is not read back.
+# Fields, sections, lists and maps become objects when they are asked for. The classes of composite types get their attributes from the tables (amqp10_add_composite).
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 

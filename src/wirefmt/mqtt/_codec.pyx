@@ -28,9 +28,11 @@ from wirefmt._core cimport (
 )
 from wirefmt._core.be cimport load_u16, load_u32, store_u16
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left, read_span, read_u16, read_u8
-from wirefmt._core.octets cimport BLOCK_OCTETS
+from wirefmt._core.octets cimport (
+    BLOCK_OCTETS, Octets, add_octets, add_u16, add_u32, add_u8, extend_octets, free_octets, octets_over,
+)
 from wirefmt._core.status cimport Fault, LIMIT, NEED_DATA, OK, fault
-from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8
+from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8, is_plain_text
 from wirefmt._core.varint cimport VARINT_MAX, VARINT_SHORT, VARINT_TOO_LONG, read_varint, store_varint, varint_size
 from wirefmt.mqtt.topics cimport match_topic, split_share
 

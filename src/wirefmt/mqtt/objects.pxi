@@ -1,13 +1,13 @@
 # The fifteen packets of MQTT as Python objects, their encoders, and the Decoder.
 #
 # There is one form of a packet: its octets. A constructor writes them and reads them back with mqtt_parse, so what
-# can be built is what can be decoded, a packet is checked in one place, and encode() hands out octets that exist.
+# can be built is what can be decoded, a packet is checked in one place, and encode() hands out octets that exist. A PUBLISH
+# of plain values, with which mqtt_parse would find no fault for certain, is not read back.
 # Objects keep the block (bytes) they lie in; strings, properties and lists become objects when they are asked for.
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.object cimport PyObject, PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
-from wirefmt._core.octets cimport Octets, add_octets, add_u8, add_u16, add_u32, extend_octets, free_octets, octets_over
 
 from sys import intern
 

@@ -7,7 +7,6 @@
 # Structure is always checked in full: every length against what bounds it, every string as UTF-8, every property.
 # What a specification forbids beyond that is a rule of its CHECKS table; `mqtt_breach` decides by the table whether the
 # rule exists in the version at hand and whether it ends the decoder or, in LAX, leaves a note.
-from wirefmt._core.utf8 cimport is_plain_text
 from wirefmt.mqtt.topics cimport (
     TOPIC_EMPTY, TOPIC_MULTI_LEVEL, TOPIC_OK, TOPIC_SHARE, TOPIC_SHARE_NAME, TOPIC_SINGLE_LEVEL,
     check_topic_filter, check_topic_name, is_shared,

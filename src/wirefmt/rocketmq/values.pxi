@@ -1,7 +1,6 @@
 # RocketMQ's texts and its JSON as Python values, and Python values as the Java code writes them: fastjson's escapes,
 # members of objects in the order of a Java HashMap.
 from cpython.memoryview cimport PyMemoryView_FromObject
-from wirefmt._core.words cimport word_at
 
 from decimal import Decimal
 from types import MappingProxyType

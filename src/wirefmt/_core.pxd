@@ -2,6 +2,7 @@
 # the modules that use them, so that no call per field crosses a module. One section per room of _core.pyx, in its order.
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject, newfunc
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport (
@@ -61,6 +62,36 @@ cdef inline int begin_call(bint* busy) except -1:
 
 # ---- writer
 
+cdef extern from *:
+    """
+    /* The octets of a str that is ASCII and of no derived class; NULL: it is none such. */
+    static inline const uint8_t *wirefmt_ascii_octets(PyObject *text, Py_ssize_t *size) {
+        if (!PyUnicode_CheckExact(text) || !PyUnicode_IS_COMPACT_ASCII(text))
+            return NULL;
+        *size = PyUnicode_GET_LENGTH(text);
+        return (const uint8_t *)PyUnicode_DATA(text);
+    }
+    """
+    const uint8_t* ascii_octets "wirefmt_ascii_octets"(PyObject* text, Py_ssize_t* size) noexcept
+
+
+cdef const uint8_t* any_utf8_behind(object text, Py_ssize_t* size, str field) except NULL
+cdef inline const uint8_t* utf8_behind(object text, Py_ssize_t* size, str field) except NULL:
+    """A str as UTF-8. The octets live as long as it. Raises TypeError for what is no str, EncodeError for surrogates."""
+    cdef const uint8_t* p = ascii_octets(<PyObject*>text, size)
+    return p if p != NULL else any_utf8_behind(text, size, field)
+
+
+cdef int refuse_size16(Py_ssize_t size, str field) except -1
+cdef inline int check_size16(Py_ssize_t size, str field) except -1:
+    return refuse_size16(size, field) if size > 65535 else 0
+
+
+cdef inline bytes new_octets(size_t size):
+    """Bytes that are to be filled before anybody sees them."""
+    return PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
+
+
 cdef enum:
     WRITER_START = 248
 
@@ -103,17 +134,25 @@ cdef class Writer:
 
     cdef int put_buffer(self, object data, bint sized, str field) except -1
     cdef int put_text16(self, object text, str field) except -1
-    cdef int refuse_size16(self, Py_ssize_t size, str field) except -1
 
     cdef inline int put_size16(self, Py_ssize_t size, str field) except -1:
-        if size > 65535:
-            self.refuse_size16(size, field)
+        check_size16(size, field)
         return self.put_u16(<uint16_t>size)
 
     cdef int insert_varint(self, size_t at) except -1
 
 cdef Writer new_writer()
-cdef int64_t whole_number(object value, int64_t top, str field) except -1
+cdef int64_t any_whole_number(object value, int64_t top, str field) except -1
+cdef inline int64_t whole_number(object value, int64_t top, str field) except -1:
+    """An int of 0 to `top`, or what stands for one (NumPy's)."""
+    cdef int overflow = 0
+    cdef long long plain
+    if PyLong_CheckExact(value):
+        plain = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0 and 0 <= plain <= top:
+            return plain
+    return any_whole_number(value, top, field)
+
 
 # ---- secrets
 
@@ -300,6 +339,23 @@ cdef inline object bare_object(const Factory* f):
 
 cdef object bare_subclass(const Factory* f, object cls)
 cdef tuple NO_ARGUMENTS
+
+cdef extern from *:
+    """
+    static inline void wirefmt_set_vectorcall(PyObject *cls, void *call) {
+        ((PyTypeObject *)cls)->tp_vectorcall = (vectorcallfunc)call;
+    }
+    """
+    void set_vectorcall "wirefmt_set_vectorcall"(object cls, void* call) noexcept
+
+
+cdef extern from "Python.h":
+    Py_ssize_t PyVectorcall_NARGS(size_t nargsf)
+    PyObject* borrowed_item "PyTuple_GET_ITEM"(PyObject* t, Py_ssize_t i) noexcept
+    Py_ssize_t length_of "PyTuple_GET_SIZE"(PyObject* t) noexcept
+
+
+cdef object construct_slowly(object cls, PyObject** args, Py_ssize_t count, PyObject* kwnames)
 cdef enum:
     NOTES_SHOWN = 64            # of what LAX accepted in one message
 

@@ -102,19 +102,28 @@ cdef str shown_arguments(object message, tuple defaults):
 
 # ------------------------------------------------------------------------------------------------ properties
 
-cdef int write_properties_of(Octets* o, PyObject** values) except -1:
-    """Property flags and values; None: the property is not there."""
+cdef int write_properties_of(Octets* o, PyObject** values, Amqp091Properties* p) except -1:
+    """Property flags and values; None: the property is not there. `p` is told where they are, but for `at`. Whether parsing
+    finds no fault with them: only a table may lie too deep, or hold what LAX let pass."""
     cdef size_t at = o.size
-    cdef uint16_t flags = 0
+    cdef bint plain = True
     cdef int i
+    p.flags = 0
     add_u16(o, 0)
     for i in range(AMQP091_PROPERTY_COUNT):
-        if <object>values[i] is not None:
-            flags |= amqp091_properties[i].flag
-            amqp091_write_argument(o, amqp091_properties[i].type, <object>values[i], <str>AMQP091_PROPERTY_NAMES[i])
+        if <object>values[i] is None:
+            continue
+        p.flags |= amqp091_properties[i].flag
+        p.value[i] = <uint32_t>(o.size - at)
+        if amqp091_properties[i].type == AMQP091_TABLE:
+            if PyDict_CheckExact(<object>values[i]) and amqp091_write_plain_table(o, <dict><object>values[i]):
+                continue
+            plain = False
+        amqp091_write_argument(o, amqp091_properties[i].type, <object>values[i], <str>AMQP091_PROPERTY_NAMES[i])
+    p.size = <uint32_t>(o.size - at)
     if not o.failed:
-        store_u16(o.at + at, flags)
-    return 0
+        store_u16(o.at + at, p.flags)
+    return plain
 
 
 @cython.final
@@ -136,6 +145,7 @@ cdef class Amqp091BasicProperties:
         cdef Octets o
         cdef uint8_t[WRITE_START] start
         cdef Fault f
+        cdef bint plain
         cdef PyObject* values[AMQP091_PROPERTY_COUNT]
         values[:] = [
             <PyObject*>content_type, <PyObject*>content_encoding, <PyObject*>headers, <PyObject*>delivery_mode,
@@ -144,11 +154,14 @@ cdef class Amqp091BasicProperties:
             <PyObject*>cluster_id]
         o = octets_over(start, WRITE_START)
         try:
-            write_properties_of(&o, values)
+            plain = write_properties_of(&o, values, &self.p)
             octets = taken_octets(&o)
         finally:
             free_octets(&o)
-        if self.read(octets, True, &f) != OK:
+        if plain:
+            self.block = octets
+            self.p.at = begin_of(octets)
+        elif self.read(octets, True, &f) != OK:
             raise amqp091_encode_error(&f)
 
     cdef int read(self, bytes octets, bint strict, Fault* f) except -1:

@@ -173,24 +173,31 @@ cdef class Amqp091BasicMessage:
     def encode(self, *, frame_max=None):
         """The bytes of all frames: the body is split as it was received, or by this frame_max."""
         cdef Octets o
-        cdef uint8_t[WRITE_START] start
+        cdef bytes octets
         cdef uint64_t at = 0
+        cdef size_t total
         cdef list sizes
         sizes = self.sizes if frame_max is None else cut_sizes(self.size, frame_max)
-        o = octets_over(start, WRITE_START)
-        try:
-            add_octets(&o, self.method_.frame, self.method_.size)
-            self.write_header(&o)
-            if sizes is None:
-                if self.size:
-                    self.write_body(&o, 0, self.size)
-            else:
-                for size in sizes:
-                    self.write_body(&o, at, size)
-                    at += <uint64_t>size
-            return taken_octets(&o)
-        finally:
-            free_octets(&o)
+        total = self.method_.size + self.header_octets() + <size_t>self.size
+        total += AMQP091_OVERHEAD * <size_t>(len(sizes) if sizes is not None else self.size != 0)
+        octets = new_octets(total)
+        o = octets_over(<uint8_t*>PyBytes_AS_STRING(octets), total)
+        add_octets(&o, self.method_.frame, self.method_.size)
+        self.write_header(&o)
+        if sizes is None:
+            if self.size:
+                self.write_body(&o, 0, self.size)
+        else:
+            for size in sizes:
+                self.write_body(&o, at, size)
+                at += <uint64_t>size
+        return octets
+
+    cdef size_t header_octets(self) noexcept:
+        """Octets of the content header's frame."""
+        if self.header_block is not None:
+            return self.header_size
+        return AMQP091_OVERHEAD + 12 + <size_t>self.properties_.p.size
 
     cdef int write_header(self, Octets* o) except -1:
         cdef size_t opened
@@ -201,7 +208,7 @@ cdef class Amqp091BasicMessage:
         add_u16(o, AMQP091_CLASS_BASIC)
         add_u16(o, 0)                       # weight
         add_u64(o, self.size)
-        write_known_properties(o, self.properties_)
+        add_octets(o, self.properties_.p.at, self.properties_.p.size)
         amqp091_close_frame(o, opened)
         return 0
 

@@ -184,15 +184,17 @@ cdef bytes taken_octets(Octets* o):
 
 cdef inline const uint8_t* octets_behind(object value, Py_ssize_t* size, str field) except NULL:
     """The octets of a str (as UTF-8) or bytes. They live as long as the value."""
-    if isinstance(value, str):
-        try:
-            return <const uint8_t*>PyUnicode_AsUTF8AndSize(value, size)
-        except UnicodeEncodeError:
-            raise EncodeError(f"{field}: a surrogate has no UTF-8 form") from None
+    cdef const uint8_t* p = ascii_octets(<PyObject*>value, size)
+    return p if p != NULL else any_octets_behind(value, size, field)
+
+
+cdef const uint8_t* any_octets_behind(object value, Py_ssize_t* size, str field) except NULL:
     if PyBytes_CheckExact(value):
         size[0] = PyBytes_GET_SIZE(value)
         return <const uint8_t*>PyBytes_AS_STRING(value)
-    raise TypeError(f"{field} must be a str or bytes, not {type(value).__name__}")
+    if not isinstance(value, str):
+        raise TypeError(f"{field} must be a str or bytes, not {type(value).__name__}")
+    return any_utf8_behind(value, size, field)
 
 
 cdef int amqp091_write_shortstr(Octets* o, object value, str field) except -1:
@@ -245,6 +247,40 @@ cdef int amqp091_write_table(Octets* o, object source, str field, int depth) exc
     return amqp091_close_sized(o, opened, field)
 
 
+cdef int amqp091_write_plain_table(Octets* o, dict source) except -1:
+    """A table of names and values that parsing finds no fault with: str of ASCII, int of 64 bits, bool. False: nothing was
+    written, for not all are such."""
+    cdef size_t start = o.size
+    cdef size_t opened = amqp091_open(o)
+    cdef Py_ssize_t size = 0
+    cdef int overflow = 0
+    cdef int64_t number
+    cdef const uint8_t* p
+    for name, value in source.items():
+        p = ascii_octets(<PyObject*>name, &size)
+        if p == NULL or size > 255:
+            break
+        amqp091_add_name(o, p, <uint8_t>size)
+        p = ascii_octets(<PyObject*>value, &size)
+        if p != NULL and size <= <Py_ssize_t>AMQP091_FRAME_TOP:
+            amqp091_add_value(o, c"S", p, <uint32_t>size)
+        elif PyLong_CheckExact(value):
+            number = PyLong_AsLongLongAndOverflow(value, &overflow)
+            if overflow:
+                break
+            amqp091_add_i64(o, c"I" if -0x80000000 <= number <= 0x7FFFFFFF else c"l", number)
+        elif value is True or value is False:
+            amqp091_add_i64(o, c"t", value is True)
+        else:
+            break
+    else:
+        if o.size - opened <= AMQP091_FRAME_TOP:
+            amqp091_close(o, opened)
+            return True
+    o.size = start
+    return False
+
+
 cdef int amqp091_write_array(Octets* o, object source, str field, int depth) except -1:
     cdef size_t opened
     if isinstance(source, Amqp091Array):
@@ -267,6 +303,11 @@ cdef int amqp091_write_value(Octets* o, object value, str field, int depth) exce
     """Write a letter and a value; the Python type selects the type."""
     cdef int64_t number
     cdef int overflow = 0
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p = ascii_octets(<PyObject*>value, &size)
+    if p != NULL:
+        add_u8(o, c"S")
+        return amqp091_write_sized(o, p, size, field)
     if isinstance(value, str):
         return amqp091_write_typed(o, c"S", value, field, depth)
     if value is True or value is False:

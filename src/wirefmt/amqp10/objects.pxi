@@ -1,8 +1,8 @@
 # AMQP 1.0 frames, composite types and messages as Python objects, and the Decoder.
 #
 # There is one form of each: its octets. A constructor writes them and reads them back as STRICT does, so what can be
-# built is what can be decoded, and encode() hands out octets that exist. Fields, sections, lists and maps become objects
-# when they are asked for. The classes of composite types get their attributes from the tables (amqp10_add_composite).
+# built is what can be decoded, and encode() hands out octets that exist; what it wrote of plain values is not read back.
+# Fields, sections, lists and maps become objects when they are asked for. The classes of composite types get their attributes from the tables (amqp10_add_composite).
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 
@@ -17,24 +17,53 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel=0, extended_header=b"", **fields):
-        self.build(fields, channel, extended_header, b"")
+        cdef PyObject* values[AMQP10_FIELDS_MAX]
+        cdef int shape = self.check_new()
+        self.build_frame(shape, values, fields if amqp10_take_names(shape, fields, values) else None, channel,
+                         extended_header, b"")
 
-    cdef int build(self, dict fields, object channel, object extended_header, object payload) except -1:
+    cdef int build_frame(self, int shape, PyObject** values, dict surplus, object channel, object extended_header,
+                         object payload) except -1:
+        """Be a frame of these values. `surplus`: as amqp10_put_fields has it. `payload`: a buffer, or a message."""
         cdef uint8_t start[WRITER_START]
         cdef Octets o = octets_over(start, WRITER_START)
         cdef Amqp10Options options
         cdef Amqp10Frame frame
         cdef Fault f
-        cdef bytes octets
-        cdef int shape = self.check_new()
+        cdef bytes octets, block
+        cdef const uint8_t* p
+        cdef size_t size, opened
+        cdef bint plain
+        if isinstance(payload, Amqp10AnnotatedMessage):
+            block = (<Amqp10AnnotatedMessage>payload).block
+            p = (<Amqp10AnnotatedMessage>payload).m.octets
+            size = (<Amqp10AnnotatedMessage>payload).m.size
+        else:
+            block = None
         try:
             amqp10_put_frame_header(&o, amqp10_shapes[shape].provides & AMQP10_PROVIDES_SASL_FRAME != 0, channel,
                              extended_header)
-            amqp10_put_fields(&o, shape, fields)
-            amqp10_put_buffer(&o, payload)
-            octets = amqp10_close_frame(&o)
+            opened = o.size
+            plain = amqp10_put_fields(&o, shape, values, NULL, surplus)
+            if block is None:
+                block = take_block(payload)
+                p = <const uint8_t*>PyBytes_AS_STRING(block)
+                size = <size_t>PyBytes_GET_SIZE(block)
+            octets = amqp10_close_frame(&o, p, size)
         finally:
             free_octets(&o)
+        if plain and (size == 0 or amqp10_shapes[shape].provides & AMQP10_PROVIDES_PAYLOAD):
+            memset(&frame, 0, sizeof(frame))
+            frame.frame = <const uint8_t*>PyBytes_AS_STRING(octets)
+            frame.size = <uint32_t>PyBytes_GET_SIZE(octets)
+            frame.channel = load_u16(frame.frame + 6)
+            frame.performative.begin = frame.frame + opened
+            frame.performative.shape = <uint8_t>shape
+            if size:
+                frame.payload.at = frame.frame + frame.size - size
+                frame.payload.size = <uint32_t>size
+            amqp10_hold_frame(self, octets, &frame, True)
+            return 0
         amqp10_strict_options(&options)
         if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options, &frame,
                         &f) != OK:
@@ -139,20 +168,20 @@ cdef int amqp10_put_frame_header(Octets* o, bint sasl, object channel, object ex
     return 0
 
 
-cdef int amqp10_put_buffer(Octets* o, object data) except -1:
-    cdef Py_buffer view
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    add_octets(o, <const uint8_t*>view.buf, <size_t>view.len)
-    PyBuffer_Release(&view)
-    return 0
-
-
-cdef bytes amqp10_close_frame(Octets* o):
-    if o.size > 0xFFFFFFFF:
-        raise EncodeError(f"a frame of {o.size} bytes, the limit is 4294967295 [2.3.1]")
-    if not o.failed:
-        store_u32(o.at, <uint32_t>o.size)
-    return amqp10_written_octets(o)
+cdef bytes amqp10_close_frame(const Octets* o, const uint8_t* payload, size_t size):
+    """The frame of a header and a performative that were written, and a payload."""
+    cdef bytes octets
+    cdef uint8_t* p
+    if o.failed:
+        raise MemoryError
+    if o.size + size > 0xFFFFFFFF:
+        raise EncodeError(f"a frame of {o.size + size} bytes, the limit is 4294967295 [2.3.1]")
+    octets = new_octets(o.size + size)
+    p = <uint8_t*>PyBytes_AS_STRING(octets)
+    memcpy(p, o.at, o.size)
+    memcpy(p + o.size, payload, size)
+    store_u32(p, <uint32_t>(o.size + size))
+    return octets
 
 
 @cython.final
@@ -186,8 +215,10 @@ cdef class Amqp10Transfer(Amqp10Performative):
     __match_args__ = ("payload", "channel")
 
     def __init__(self, *, channel=0, extended_header=b"", payload=b"", **fields):
-        self.build(fields, channel, extended_header, payload.encode() if isinstance(payload, Amqp10AnnotatedMessage)
-                   else payload)
+        cdef PyObject* values[AMQP10_FIELDS_MAX]
+        cdef int shape = self.check_new()
+        self.build_frame(shape, values, fields if amqp10_take_names(shape, fields, values) else None, channel,
+                         extended_header, payload)
 
     @property
     def payload(self):
@@ -467,7 +498,7 @@ cdef class Amqp10EmptyFrame:
         memset(&o, 0, sizeof(Octets))
         try:
             amqp10_put_frame_header(&o, whole_number(type, 1, "type") != 0, channel, extended_header)
-            self.octets = amqp10_close_frame(&o)
+            self.octets = amqp10_close_frame(&o, <const uint8_t*>b"", 0)
         finally:
             free_octets(&o)
 
@@ -653,26 +684,51 @@ cdef class Amqp10AnnotatedMessage:
         cdef Amqp10Options options
         cdef Fault f
         cdef bytes octets
+        # whether parsing would find no fault; then it is known where all sections are
+        cdef bint plain = (delivery_annotations is None and message_annotations is None and footer is None and
+                           (header is None or header.built) and (properties is None or properties.built) and
+                           PyBytes_CheckExact(body))
+        cdef size_t of_properties = 0, of_application = 0, of_body
         try:
             if header is not None:
                 amqp10_put_composite(&o, header)
             amqp10_put_annotations(&o, AMQP10_SECTION_DELIVERY_ANNOTATIONS, delivery_annotations)
             amqp10_put_annotations(&o, AMQP10_SECTION_MESSAGE_ANNOTATIONS, message_annotations)
+            of_properties = o.size
             if properties is not None:
                 amqp10_put_composite(&o, properties)
+            of_application = o.size
             if application_properties is not None:
                 amqp10_add_descriptor(&o, AMQP10_SECTION_APPLICATION_PROPERTIES)
-                amqp10_put_value(&o, application_properties, 0)
+                if not PyDict_CheckExact(application_properties) or not amqp10_put_plain_entries(&o, application_properties):
+                    plain = False
+                    amqp10_put_value(&o, application_properties, 0)
+            of_body = o.size
             amqp10_put_body(&o, body)
             amqp10_put_annotations(&o, AMQP10_SECTION_FOOTER, footer)
             octets = amqp10_written_octets(&o)
         finally:
             free_octets(&o)
+        self.block = octets
+        if plain:
+            self.m.octets = <const uint8_t*>PyBytes_AS_STRING(octets)
+            self.m.size = <uint32_t>PyBytes_GET_SIZE(octets)
+            if header is not None:
+                amqp10_place_section(&self.m, AMQP10_SECTION_HEADER, self.m.octets, &self.m.header)
+            if properties is not None:
+                amqp10_place_section(&self.m, AMQP10_SECTION_PROPERTIES, self.m.octets + of_properties, &self.m.properties)
+            if application_properties is not None:
+                amqp10_place_section(&self.m, AMQP10_SECTION_APPLICATION_PROPERTIES, self.m.octets + of_application, NULL)
+            amqp10_place_section(&self.m, AMQP10_SECTION_DATA, self.m.octets + of_body, NULL)
+            self.m.body = AMQP10_SECTION_DATA
+            self.m.body_count = 1
+            self.m.payload.at = self.m.octets + self.m.size - PyBytes_GET_SIZE(body)
+            self.m.payload.size = <uint32_t>PyBytes_GET_SIZE(body)
+            return
         amqp10_strict_options(&options)
         if amqp10_parse_message(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options,
                                 &self.m, &f) != OK:
             raise amqp10_encode_error(&f)
-        self.block = octets
 
     @staticmethod
     def decode(data, /, *, strictness=STRICT_MODE, limits=None):
@@ -810,6 +866,14 @@ cdef class Amqp10AnnotatedMessage:
                 held = <Amqp10Held>bare_object(&AMQP10_BODY_FACTORIES[section.code - AMQP10_SECTION_DATA])
                 out.append(amqp10_hold_value(held, self.block, &v))
         return tuple(out)
+
+
+cdef inline void amqp10_place_section(Amqp10Message* m, int code, const uint8_t* begin, Amqp10Composite* composite) noexcept:
+    """Note where a section is that was written: its descriptor takes three octets."""
+    m.at[code - AMQP10_SECTION_FIRST] = begin + 3
+    if composite != NULL:
+        composite.begin = begin
+        composite.shape = amqp10_sections[code - AMQP10_SECTION_FIRST].shape
 
 
 cdef int amqp10_put_annotations(Octets* o, int code, object annotations) except -1:

@@ -326,6 +326,10 @@ cdef int amqp10_put_symbol(Octets* o, object text) except -1:
 
 cdef int amqp10_put_binary(Octets* o, object value) except -1:
     cdef Py_buffer view
+    if PyBytes_CheckExact(value):
+        amqp10_add_variable(o, AMQP10_CODE_VBIN8, <const uint8_t*>PyBytes_AS_STRING(value),
+                            <size_t>PyBytes_GET_SIZE(value))
+        return 0
     PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
     amqp10_add_variable(o, AMQP10_CODE_VBIN8, <const uint8_t*>view.buf, <size_t>view.len)
     PyBuffer_Release(&view)
@@ -333,9 +337,11 @@ cdef int amqp10_put_binary(Octets* o, object value) except -1:
 
 
 cdef int amqp10_put_long(Octets* o, object value) except -1:
-    if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
+    cdef int overflow = 0
+    cdef int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow:
         raise EncodeError(f"{value} is not a long; a ulong is ULong [1.6.10]")
-    amqp10_add_long(o, value)
+    amqp10_add_long(o, number)
     return 0
 
 

@@ -1,18 +1,23 @@
 # The fifteen packets of MQTT as Python objects, their encoders, and the Decoder.
 #
 # There is one form of a packet: its octets. A constructor writes them and reads them back with mqtt_parse, so what
-# can be built is what can be decoded, a packet is checked in one place, and encode() hands out octets that exist.
+# can be built is what can be decoded, a packet is checked in one place, and encode() hands out octets that exist. A PUBLISH
+# of plain values, with which mqtt_parse would find no fault for certain, is not read back.
 # Objects keep the block (bytes) they lie in; strings, properties and lists become objects when they are asked for.
+from cpython.dict cimport PyDict_GetItemWithError
 from cpython.memoryview cimport PyMemoryView_FromObject
-from cpython.object cimport PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
-from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.object cimport PyObject, PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+
+from sys import intern
 
 
 # ------------------------------------------------------------------------------------------------ names
 
 cdef list make_property_names():
+    """Interned, as the names that callers write are: then a dict finds them by their pointer."""
     cdef int i
-    return [mqtt_property_name[i].decode("ascii") for i in range(MQTT_PROPERTY_TOP)]
+    return [intern(mqtt_property_name[i].decode("ascii")) for i in range(MQTT_PROPERTY_TOP)]
 
 
 cdef list PROPERTY_NAMES = make_property_names()            # by identifier; "" where there is none
@@ -146,6 +151,7 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
     """Property Length and properties; nothing before 5.0, which has none."""
     cdef size_t at = w.size
     cdef list paths = WILL_PROPERTY_PATHS if of_will else PROPERTY_PATHS
+    cdef PyObject* found
     cdef int identifier, type
     cdef str where
     if version < 5:
@@ -153,9 +159,10 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
             raise EncodeError("properties: only MQTT 5.0 has them")
         return 0
     for name, value in properties:
-        if name not in PROPERTY_IDENTIFIERS:
+        found = PyDict_GetItemWithError(PROPERTY_IDENTIFIERS, name)
+        if found == NULL:
             raise EncodeError(f"properties: {name!r} is not a property [2.2.2.2]")
-        identifier = PROPERTY_IDENTIFIERS[name]
+        identifier = <object>found
         type = mqtt_properties[identifier].type
         where = paths[identifier]
         w.put_u8(<uint8_t>identifier)
@@ -177,6 +184,99 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
             w.put_varint(<uint32_t>whole_number(value, VARINT_MAX, where))
     w.insert_varint(at)
     return 0
+
+
+# Properties of a PUBLISH that are as they mostly are need neither errors nor parsing: exact tuples, strings of ASCII, small
+# numbers, in an order and number that the packet may have. What is not goes the way of write_properties and settle.
+
+cdef enum:
+    NAME_SLOTS = 256            # a power of two, several times the number of properties
+    LENGTH_ROOM = 4             # octets of Property Length, which are written last
+
+
+cdef PyObject* NAME_OBJECTS[NAME_SLOTS]         # names of properties by their pointer; PROPERTY_NAMES owns them
+cdef uint8_t NAME_IDENTIFIERS[NAME_SLOTS]
+
+
+cdef inline size_t name_slot(PyObject* name) noexcept:
+    """Where a name is, or the free slot where it would be."""
+    cdef size_t at = (<size_t>name >> 4) * <size_t>0x9E3779B1 >> 8 & (NAME_SLOTS - 1)
+    while NAME_OBJECTS[at] != NULL and NAME_OBJECTS[at] != name:
+        at = (at + 1) & (NAME_SLOTS - 1)
+    return at
+
+
+cdef int fill_name_slots() except -1:
+    cdef size_t at
+    for name, identifier in PROPERTY_IDENTIFIERS.items():
+        at = name_slot(<PyObject*>PROPERTY_NAMES[identifier])
+        NAME_OBJECTS[at] = <PyObject*>PROPERTY_NAMES[identifier]
+        NAME_IDENTIFIERS[at] = identifier
+    return 0
+
+
+fill_name_slots()
+
+
+cdef int write_plain_properties(Octets* o, PyObject* properties, int packet) noexcept:
+    """Write (name, value) pairs of an exact tuple. How many they are; -1: not all are plain."""
+    cdef Py_ssize_t i, size = 0, count = length_of(properties)
+    cdef const MqttPropertyRow* row
+    cdef const uint8_t* p
+    cdef PyObject* pair
+    cdef PyObject* value
+    cdef uint64_t seen = 0
+    cdef int64_t number
+    cdef int overflow = 0, identifier
+    for i in range(count):
+        pair = borrowed_item(properties, i)
+        if not PyTuple_CheckExact(<object>pair) or length_of(pair) != 2:
+            return -1
+        identifier = NAME_IDENTIFIERS[name_slot(borrowed_item(pair, 0))]
+        value = borrowed_item(pair, 1)
+        row = &mqtt_properties[identifier]                  # row 0 is of no property
+        if not mqtt_is_plain_property(packet, row, identifier, seen):
+            return -1
+        seen |= <uint64_t>1 << identifier
+        add_u8(o, <uint8_t>identifier)
+        if row.type == MQTT_STRING:
+            if not add_plain_text(o, row, value):
+                return -1
+        elif row.type == MQTT_PAIR:
+            if not PyTuple_CheckExact(<object>value) or length_of(value) != 2 or \
+                    not add_plain_text(o, row, borrowed_item(value, 0)) or \
+                    not add_plain_text(o, row, borrowed_item(value, 1)):
+                return -1
+        elif row.type == MQTT_BINARY:
+            if not PyBytes_CheckExact(<object>value) or PyBytes_GET_SIZE(<object>value) > 0xFFFF:
+                return -1
+            add_u16(o, <uint16_t>PyBytes_GET_SIZE(<object>value))
+            add_octets(o, <const uint8_t*>PyBytes_AS_STRING(<object>value), <size_t>PyBytes_GET_SIZE(<object>value))
+        else:
+            if not PyLong_CheckExact(<object>value):
+                return -1
+            number = PyLong_AsLongLongAndOverflow(<object>value, &overflow)
+            if overflow or number < 0 or number > 0xFFFFFFFF or not mqtt_is_plain_number(row, <uint32_t>number):
+                return -1
+            if row.type == MQTT_FOUR:
+                add_u32(o, <uint32_t>number)
+            elif row.type == MQTT_TWO and number <= 0xFFFF:
+                add_u16(o, <uint16_t>number)
+            elif row.type == MQTT_BYTE and number <= 0xFF:
+                add_u8(o, <uint8_t>number)
+            else:                                           # a varint is of no packet that comes often
+                return -1
+    return -1 if o.failed or o.size > VARINT_MAX else <int>count
+
+
+cdef inline bint add_plain_text(Octets* o, const MqttPropertyRow* row, PyObject* text) noexcept:
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p = ascii_octets(text, &size)
+    if p == NULL or size > 0xFFFF or not mqtt_is_plain_string(row, p, <size_t>size):
+        return False
+    add_u16(o, <uint16_t>size)
+    add_octets(o, p, <size_t>size)
+    return True
 
 
 cdef int write_packet_identifier(Writer w, object identifier) except -1:
@@ -209,28 +309,39 @@ cdef int write_reason(Writer w, object reason_code, object properties, object fo
     return write_properties(w, properties, 5, False)
 
 
-cdef int known_mqtt_version(object version) except -1:
+cdef inline int known_mqtt_version(object version) except -1:
+    if version is MQTT_5:
+        return 5
     if version not in (3, 4, 5):
         raise EncodeError(f"version must be 3 (MQTT 3.1), 4 (3.1.1) or 5 (5.0), not {version!r}")
     return version
 
 
-cdef Writer begin_packet():
-    """A writer with room for the fixed header, which close_packet puts right before what was written."""
-    cdef Writer w = new_writer()
-    w.grow(5)
-    return w
+cdef object MQTT_5 = 5          # the default of all constructors: small integers are one object
 
 
-cdef bytes close_packet(Writer w, int type, int flags):
-    cdef size_t remaining = w.size - 5
+cdef bytes new_packet(int first, size_t remaining, uint8_t** at):
+    """A packet with its fixed header (2.1.4); the `remaining` octets are to be written to `at`."""
+    cdef bytes octets
+    cdef uint8_t* p
     cdef size_t used
     if remaining > VARINT_MAX:
         raise EncodeError(f"a packet of {remaining} bytes, the limit is {VARINT_MAX} [2.1.4]")
     used = <size_t>varint_size(<uint32_t>remaining)
-    w.p[4 - used] = <uint8_t>(type << 4 | flags)
-    store_varint(w.p + 5 - used, <uint32_t>remaining)
-    return PyBytes_FromStringAndSize(<const char*>w.p + 4 - used, <Py_ssize_t>(remaining + used + 1))
+    octets = new_octets(1 + used + remaining)
+    p = <uint8_t*>PyBytes_AS_STRING(octets)
+    p[0] = <uint8_t>first
+    store_varint(p + 1, <uint32_t>remaining)
+    at[0] = p + 1 + used
+    return octets
+
+
+cdef bytes close_packet(Writer w, int type, int flags):
+    """The packet of what was written behind its fixed header."""
+    cdef uint8_t* at = NULL
+    cdef bytes octets = new_packet(type << 4 | flags, w.size, &at)
+    memcpy(at, w.p, w.size)
+    return octets
 
 
 # ------------------------------------------------------------------------------------------------ values within packets
@@ -553,7 +664,7 @@ cdef class MqttConnect(MqttMessage):
 
     def __init__(self, *, client_identifier="", clean_start=True, keep_alive=0, MqttWill will=None, user_name=None,
                  password=None, properties=(), connect_flags=None, version=5):
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         cdef int flags = ((user_name is not None) << 7 | (password is not None) << 6 | bool(clean_start) << 1)
         if will is not None:
@@ -670,7 +781,7 @@ cdef class MqttConnack(MqttMessage):
     __match_args__ = ("session_present", "reason_code", "properties", "version")
 
     def __init__(self, *, session_present=False, reason_code=0, properties=(), version=5):
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         if v == 3 and session_present:
             raise EncodeError("session_present: MQTT 3.1 does not have it")
@@ -708,17 +819,79 @@ cdef class MqttPublish(MqttMessage):
 
     def __init__(self, *, topic_name, payload=b"", qos=0, retain=False, dup=False, packet_identifier=None,
                  properties=(), version=5):
-        cdef Writer w = begin_packet()
+        cdef uint8_t start[WRITER_START]
+        cdef Octets o = octets_over(start, WRITER_START)
+        cdef Writer w
+        cdef const uint8_t* area = NULL     # Property Length and properties
+        cdef size_t area_size = 0
+        cdef size_t length_size = 0         # of Property Length
+        cdef int count = -1                 # of properties, if they are plain
+        cdef Py_ssize_t topic_size = 0
+        cdef const uint8_t* topic
+        cdef uint16_t identifier = 0
+        cdef bytes block, octets
+        cdef uint8_t* p = NULL
         cdef int v = known_mqtt_version(version)
         cdef int level = <int>whole_number(qos, 3, "qos")
-        w.put_text16(topic_name, "topic_name")
+        cdef int first = MQTT_PUBLISH << 4 | level << 1
+        topic = utf8_behind(topic_name, &topic_size, "topic_name")
+        check_size16(topic_size, "topic_name")
         if (packet_identifier is None) == (level > 0):
             raise EncodeError("packet_identifier: required for QoS 1 and 2, not allowed for QoS 0 [MQTT-2.2.1-2]")
         if level:
-            write_packet_identifier(w, packet_identifier)
-        write_properties(w, properties, v, False)
-        w.put_buffer(payload, False, "payload")
-        self.settle(close_packet(w, MQTT_PUBLISH, bool(dup) << 3 | level << 1 | bool(retain)), v)
+            identifier = <uint16_t>whole_number(packet_identifier, 0xFFFF, "packet_identifier")
+        try:
+            if PyTuple_CheckExact(properties) and (v == 5 or PyTuple_GET_SIZE(properties) == 0):
+                extend_octets(&o, LENGTH_ROOM)
+                count = write_plain_properties(&o, <PyObject*>properties, MQTT_PUBLISH)
+            if count < 0:
+                w = new_writer()
+                write_properties(w, properties, v, False)
+                area = w.p
+                area_size = w.size
+            elif v == 5:
+                area_size = o.size - LENGTH_ROOM
+                length_size = <size_t>varint_size(<uint32_t>area_size)
+                area = o.at + LENGTH_ROOM - length_size
+                store_varint(o.at + LENGTH_ROOM - length_size, <uint32_t>area_size)
+                area_size += length_size
+            block = take_block(payload)
+            if dup:
+                first |= 0x08
+            if retain:
+                first |= 0x01
+            octets = new_packet(first, 2 + <size_t>topic_size + (2 if level else 0) + area_size +
+                                <size_t>PyBytes_GET_SIZE(block), &p)
+            store_u16(p, <uint16_t>topic_size)
+            memcpy(p + 2, topic, <size_t>topic_size)
+            topic = p + 2
+            p += 2 + topic_size
+            if level:
+                store_u16(p, identifier)
+                p += 2
+            if area_size:
+                memcpy(p, area, area_size)
+        finally:
+            free_octets(&o)
+        memcpy(p + area_size, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
+        if count < 0 or not mqtt_is_plain_publish(first, topic, <size_t>topic_size, identifier):
+            self.settle(octets, v)
+            return
+        self.block = octets
+        self.frame = <const uint8_t*>PyBytes_AS_STRING(octets)
+        self.size = <uint32_t>PyBytes_GET_SIZE(octets)
+        self.packet_identifier_ = identifier
+        self.version_ = <uint8_t>v
+        self.first_octet = <uint8_t>first
+        self.side = -1
+        self.topic.at = topic
+        self.topic.size = <uint32_t>topic_size
+        self.payload_span.at = p + area_size
+        self.payload_span.size = <uint32_t>PyBytes_GET_SIZE(block)
+        if v == 5:
+            self.properties_span.at = p + length_size
+            self.properties_span.size = <uint32_t>(area_size - length_size)
+            self.property_count = <uint32_t>count
 
     cdef tuple values(self):
         # hashing a memoryview would hash what exports it, that is this object again
@@ -790,7 +963,7 @@ cdef class MqttAcknowledgement(MqttMessage):
 
     cdef int build(self, int type, int flags, object packet_identifier, object reason_code, object properties,
                    object form, object version) except -1:
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         write_packet_identifier(w, packet_identifier)
         write_reason(w, reason_code, properties, form, v)
@@ -820,7 +993,7 @@ cdef class MqttPubrel(MqttAcknowledgement):
     __match_args__ = ("dup", "packet_identifier", "reason_code", "properties", "form", "version")
 
     def __init__(self, *, packet_identifier, reason_code=None, properties=(), form=None, dup=False, version=5):
-        self.build(MQTT_PUBREL, 0x02 | bool(dup) << 3, packet_identifier, reason_code, properties, form, version)
+        self.build(MQTT_PUBREL, 0x0A if dup else 0x02, packet_identifier, reason_code, properties, form, version)
 
     @property
     def dup(self):
@@ -841,7 +1014,7 @@ cdef class MqttSubscribe(MqttMessage):
     __match_args__ = ("dup", "packet_identifier", "properties", "subscriptions", "version")
 
     def __init__(self, *, packet_identifier, subscriptions, properties=(), dup=False, version=5):
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         cdef MqttSubscription s
         write_packet_identifier(w, packet_identifier)
@@ -850,7 +1023,7 @@ cdef class MqttSubscribe(MqttMessage):
             s = <MqttSubscription?>item
             w.put_text16(s.topic_filter, "subscriptions.topic_filter")
             w.put_u8(subscription_options(s, v))
-        self.settle(close_packet(w, MQTT_SUBSCRIBE, 0x02 | bool(dup) << 3), v)
+        self.settle(close_packet(w, MQTT_SUBSCRIBE, 0x0A if dup else 0x02), v)
 
     @property
     def dup(self):
@@ -879,7 +1052,7 @@ cdef class MqttCodes(MqttMessage):
 
     cdef int build(self, int type, object packet_identifier, object reason_codes, object properties,
                    object version) except -1:
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         write_packet_identifier(w, packet_identifier)
         write_properties(w, properties, v, False)
@@ -921,13 +1094,13 @@ cdef class MqttUnsubscribe(MqttMessage):
     __match_args__ = ("dup", "packet_identifier", "properties", "topic_filters", "version")
 
     def __init__(self, *, packet_identifier, topic_filters, properties=(), dup=False, version=5):
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         write_packet_identifier(w, packet_identifier)
         write_properties(w, properties, v, False)
         for topic_filter in topic_filters:
             w.put_text16(topic_filter, "topic_filters")
-        self.settle(close_packet(w, MQTT_UNSUBSCRIBE, 0x02 | bool(dup) << 3), v)
+        self.settle(close_packet(w, MQTT_UNSUBSCRIBE, 0x0A if dup else 0x02), v)
 
     @property
     def dup(self):
@@ -964,7 +1137,7 @@ cdef class MqttPingreq(MqttMessage):
     __match_args__ = ("version",)
 
     def __init__(self, *, version=5):
-        self.settle(close_packet(begin_packet(), MQTT_PINGREQ, 0), known_mqtt_version(version))
+        self.settle(close_packet(new_writer(), MQTT_PINGREQ, 0), known_mqtt_version(version))
 
 
 @cython.final
@@ -973,7 +1146,7 @@ cdef class MqttPingresp(MqttMessage):
     __match_args__ = ("version",)
 
     def __init__(self, *, version=5):
-        self.settle(close_packet(begin_packet(), MQTT_PINGRESP, 0), known_mqtt_version(version))
+        self.settle(close_packet(new_writer(), MQTT_PINGRESP, 0), known_mqtt_version(version))
 
 
 cdef class MqttReason(MqttMessage):
@@ -981,7 +1154,7 @@ cdef class MqttReason(MqttMessage):
     __match_args__ = ("reason_code", "properties", "form", "version")
 
     cdef int build(self, int type, object reason_code, object properties, object form, object version) except -1:
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         write_reason(w, reason_code, properties, form, v)
         self.settle(close_packet(w, type, 0), v)

@@ -627,6 +627,35 @@ cdef inline int mqtt_read_publish(MqttReader* x) noexcept nogil:
     return status
 
 
+cdef inline bint mqtt_is_plain_publish(int flags, const uint8_t* topic, size_t topic_size,
+                                       uint16_t packet_identifier) noexcept nogil:
+    """Whether mqtt_read_publish finds no fault with a PUBLISH, properties apart. False: it is to be asked."""
+    cdef int qos = flags >> 1 & 3
+    cdef size_t bad = 0
+    if qos == 3 or (packet_identifier == 0 if qos else flags & 8 != 0):
+        return False
+    return check_topic_name(topic, topic_size, &bad) == TOPIC_OK and check_utf8(topic, topic_size, &bad) == UTF8_OK
+
+
+cdef inline bint mqtt_is_plain_property(int packet, const MqttPropertyRow* row, int identifier, uint64_t seen) noexcept nogil:
+    """Whether mqtt_read_properties finds no fault with a property of a packet that has those `seen` before it, its value
+    apart, nor mqtt_check_properties if the packet is a PUBLISH of nobody in particular."""
+    return row.type != 0 and row.packets >> packet & 1 and (row.repeats >> packet & 1 or not seen >> identifier & 1)
+
+
+cdef inline bint mqtt_is_plain_number(const MqttPropertyRow* row, uint32_t value) noexcept nogil:
+    """Whether mqtt_take_property finds no fault with a number."""
+    return not ((row.rule == MQTT_RULE_BOOLEAN and value > 1) or (row.rule == MQTT_RULE_NON_ZERO and value == 0))
+
+
+cdef inline bint mqtt_is_plain_string(const MqttPropertyRow* row, const uint8_t* p, size_t size) noexcept nogil:
+    """Whether mqtt_take_property finds no fault with a string. False also for some that are good."""
+    cdef size_t bad = 0
+    if not is_plain_text(p, size):
+        return False
+    return row.rule != MQTT_RULE_TOPIC or check_topic_name(p, size, &bad) == TOPIC_OK
+
+
 cdef int mqtt_read_acknowledgement(MqttReader* x) noexcept nogil:
     """3.4 to 3.7: packet identifier, then in 5.0 as mqtt_read_reason."""
     cdef int status = mqtt_take_packet_identifier(x, MQTT_CHECK_PACKET_IDENTIFIER_ZERO_ACK)

@@ -187,17 +187,23 @@ cdef Writer nsq_begin_line(int kind):
     return w
 
 
+cdef const uint8_t* nsq_name_octets(object name, Py_ssize_t* size, str field) except NULL:
+    """The octets of a topic's or channel's name. They live as long as it."""
+    cdef const uint8_t* p = ascii_octets(<PyObject*>name, size)
+    if p == NULL:
+        if not isinstance(name, str):
+            raise TypeError(f"{field} must be a str, not {type(name).__name__}")
+        if name.isascii():
+            p = <const uint8_t*>PyUnicode_AsUTF8AndSize(name, size)
+    if p == NULL or nsq_name_fault(p, <size_t>size[0]) != NULL:
+        raise EncodeError(f"{field}: {name!r} is not a valid name, [.a-zA-Z0-9_-]+(#ephemeral)? of 1 to 64 characters")
+    return p
+
+
 cdef int nsq_write_name(Writer w, object name, str field) except -1:
     """A space and a topic's or channel's name."""
     cdef Py_ssize_t size = 0
-    cdef const uint8_t* p
-    if not isinstance(name, str):
-        raise TypeError(f"{field} must be a str, not {type(name).__name__}")
-    octets = name.encode("utf-8", "replace")
-    p = <const uint8_t*>PyBytes_AS_STRING(octets)
-    size = PyBytes_GET_SIZE(octets)
-    if nsq_name_fault(p, <size_t>size) != NULL:
-        raise EncodeError(f"{field}: {name!r} is not a valid name, [.a-zA-Z0-9_-]+(#ephemeral)? of 1 to 64 characters")
+    cdef const uint8_t* p = nsq_name_octets(name, &size, field)
     w.put_u8(c" ")
     return w.put_octets(p, <size_t>size)
 
@@ -226,9 +232,14 @@ cdef int nsq_write_sized(Writer w, object data, str field) except -1:
 
 cdef int nsq_close_size(Writer w, size_t at, str field) except -1:
     """Put into the four octets at `at` how many follow them."""
-    if w.size - at - 4 > 0x7FFFFFFF:
-        raise EncodeError(f"{field}: {w.size - at - 4} bytes, the limit is 2147483647")
+    nsq_bound_size(w.size - at - 4, field)
     store_u32(w.p + at, <uint32_t>(w.size - at - 4))
+    return 0
+
+
+cdef inline int nsq_bound_size(size_t size, str field) except -1:
+    if size > 0x7FFFFFFF:
+        raise EncodeError(f"{field}: {size} bytes, the limit is 2147483647")
     return 0
 
 
@@ -623,13 +634,31 @@ cdef class NsqPublication(NsqCommand):
     """
 
     cdef int build(self, int kind, object topic, object defer_time, object body) except -1:
-        cdef Writer w = nsq_begin_line(kind)
-        nsq_write_name(w, topic, "topic")
+        cdef const char* word = nsq_kind_name[kind]
+        cdef size_t word_size = strlen(word)
+        cdef Py_ssize_t name_size = 0
+        cdef const uint8_t* name = nsq_name_octets(topic, &name_size, "topic")
+        cdef bytes number = b""
+        cdef bytes block, octets
+        cdef uint8_t* p
         if kind == NSQ_DPUB:
-            nsq_write_number(w, defer_time, "defer_time")
-        w.put_u8(0x0A)
-        nsq_write_sized(w, body, "body")
-        return self.settle(nsq_close(w), NSQ_CLIENT)
+            number = b" %d" % whole_number(defer_time, 0x7FFFFFFFFFFFFFFF, "defer_time")
+        block = take_block(body)
+        nsq_bound_size(<size_t>PyBytes_GET_SIZE(block), "body")
+        octets = new_octets(word_size + 1 + <size_t>(name_size + PyBytes_GET_SIZE(number)) + 5 +
+                            <size_t>PyBytes_GET_SIZE(block))
+        p = <uint8_t*>PyBytes_AS_STRING(octets)
+        memcpy(p, word, word_size)
+        p += word_size
+        p[0] = c" "
+        memcpy(p + 1, name, <size_t>name_size)
+        p += 1 + name_size
+        memcpy(p, PyBytes_AS_STRING(number), <size_t>PyBytes_GET_SIZE(number))
+        p += PyBytes_GET_SIZE(number)
+        p[0] = 0x0A
+        store_u32(p + 1, <uint32_t>PyBytes_GET_SIZE(block))
+        memcpy(p + 5, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
+        return self.settle(octets, NSQ_CLIENT)
 
     cdef tuple values(self):
         # hashing a memoryview would hash what exports it, that is this object again

@@ -557,7 +557,17 @@ cdef int given_version(object version, Py_ssize_t topic_size) except -1:
     return version
 
 
-cdef int64_t signed_number(object value, int bits, str field) except? -1:
+cdef inline int64_t signed_number(object value, int bits, str field) except? -1:
+    cdef int overflow = 0
+    cdef int64_t plain
+    if PyLong_CheckExact(value):
+        plain = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0 and plain >> (bits - 1) == plain >> 63:
+            return plain
+    return any_signed_number(value, bits, field)
+
+
+cdef int64_t any_signed_number(object value, int bits, str field) except? -1:
     if not PyIndex_Check(value):
         raise TypeError(f"{field} must be an int, not {type(value).__name__}")
     number = PyNumber_Index(value)

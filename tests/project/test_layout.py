@@ -154,6 +154,7 @@ FLOORS = {
     "protocols": set[str](),
     "secrets": {"_core"},
     "spec": set[str](),
+    "connection": {"errors"},
     **dict.fromkeys(NAMED, BELOW),
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
     "capture": BELOW | {"protocols"},

@@ -562,7 +562,7 @@ class Endpoint:
             return 1
         waiting = self._undecided_requests()
         if self.version != 5:  # 5.0 has Receive Maximum for these
-            waiting += self._undecided_publishes
+            waiting += len(self._arrivals)
         return max(self.options.undecided - waiting, 0)
 
     def _note_reading(self) -> None:

@@ -451,7 +451,9 @@ class World:
             self.step()
             if self.at_rest():
                 return
-        raise AssertionError("deadlock: " + ", ".join(f"{n.side}: {n.next}/{len(n.messages)}" for n in self.nodes.values()))
+        raise AssertionError(
+            "deadlock: " + ", ".join(f"{n.side}: {n.next}/{len(n.messages)}" for n in self.nodes.values())
+        )
 
     def at_rest(self) -> bool:
         return all(

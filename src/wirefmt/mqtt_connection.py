@@ -267,7 +267,7 @@ class ClientConnection(Endpoint):
             maximum_qos=find(properties, "maximum_qos", 2),
             retain_available=bool(find(properties, "retain_available", 1)),
             wildcard_subscription_available=bool(find(properties, "wildcard_subscription_available", 1)),
-            subscription_identifiers_available=bool(find(properties, "subscription_identifier_available", 1)),
+            subscription_identifiers_available=bool(find(properties, "subscription_identifiers_available", 1)),
             shared_subscription_available=bool(find(properties, "shared_subscription_available", 1)),
             **connect_limits(properties),
         )
@@ -656,7 +656,7 @@ class ServerConnection(Endpoint):
             maximum_qos=find(properties, "maximum_qos", 2),
             retain_available=bool(find(properties, "retain_available", 1)),
             wildcard_subscription_available=bool(find(properties, "wildcard_subscription_available", 1)),
-            subscription_identifiers_available=bool(find(properties, "subscription_identifier_available", 1)),
+            subscription_identifiers_available=bool(find(properties, "subscription_identifiers_available", 1)),
             shared_subscription_available=bool(find(properties, "shared_subscription_available", 1)),
             **connect_limits(asked),
         )
@@ -755,7 +755,7 @@ class ServerConnection(Endpoint):
     def _refuse_unread(self, code: int) -> int | None:
         """Answer a CONNECT that cannot be read, if it shows which version to answer in (3.1.4).
 
-        A known level under another protocol name gets return code 1, and an unknown level the CONNACK of 5.0 with 0x84, as
+        Level 3 or 4 under another protocol name gets return code 1, and an unknown level the CONNACK of 5.0 with 0x84, as
         mosquitto does. A first packet that is no CONNECT, and a CONNECT of 3.1 or 3.1.1, get nothing [MQTT-3.1.4-1].
         """
         opening = self._opening

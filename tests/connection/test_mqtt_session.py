@@ -10,7 +10,7 @@ import pytest
 
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError, LocalProtocolError
-from wirefmt.mqtt_session import NEVER, Change
+from wirefmt.mqtt.session import NEVER, Change
 
 
 def packet(identifier: int = 1, qos: int = 1, payload: bytes = b"x", version: int = 5) -> bytes:

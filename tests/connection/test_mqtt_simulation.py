@@ -19,10 +19,10 @@ import pytest
 from wirefmt import mqtt
 from wirefmt.connection import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.errors import LocalProtocolError
-from wirefmt.mqtt_connection import ClientConnection, ServerConnection
-from wirefmt.mqtt_endpoint import ConnectionOptions, Released, Request
-from wirefmt.mqtt_session import NEVER, Change, Session
-from wirefmt.mqtt_states import State
+from wirefmt.mqtt.connection import ClientConnection, ServerConnection
+from wirefmt.mqtt.endpoint import ConnectionOptions, Released, Request
+from wirefmt.mqtt.session import NEVER, Change, Session
+from wirefmt.mqtt.states import State
 
 STEPS = int(os.environ.get("SIMULATE_STEPS", "21000"))
 SEED = int(os.environ.get("SIMULATE_SEED", "0"))

@@ -16,10 +16,10 @@ import pytest
 from wirefmt import mqtt
 from wirefmt.connection import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
-from wirefmt.mqtt_connection import ClientConnection, ServerConnection
-from wirefmt.mqtt_endpoint import ConnectionOptions, Dropped, Released
-from wirefmt.mqtt_session import NEVER, Session
-from wirefmt.mqtt_states import State
+from wirefmt.mqtt.connection import ClientConnection, ServerConnection
+from wirefmt.mqtt.endpoint import ConnectionOptions, Dropped, Released
+from wirefmt.mqtt.session import NEVER, Session
+from wirefmt.mqtt.states import State
 
 ROOT = Path(__file__).resolve().parents[2]
 BEHAVIOUR = {

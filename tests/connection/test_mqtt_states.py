@@ -9,9 +9,9 @@ import pytest
 from wirefmt import mqtt
 from wirefmt.connection import Disconnected
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
-from wirefmt.mqtt_connection import ClientConnection, ServerConnection
-from wirefmt.mqtt_endpoint import ConnectionOptions, kind_of
-from wirefmt.mqtt_states import KINDS, MEANINGS, RECEIVES, SENDS, Outcome, Role, State, Violation
+from wirefmt.mqtt.connection import ClientConnection, ServerConnection
+from wirefmt.mqtt.endpoint import ConnectionOptions, kind_of
+from wirefmt.mqtt.states import KINDS, MEANINGS, RECEIVES, SENDS, Outcome, Role, State, Violation
 
 METHOD = ("authentication_method", "m")
 CONNECT = mqtt.Connect(client_identifier="c", properties=[METHOD])

@@ -17,10 +17,10 @@ from wirefmt.connection.outbox import Outbox
 from wirefmt.connection.windows import Window
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
-from wirefmt.mqtt_aliases import OutgoingAliases
-from wirefmt.mqtt_session import Change, Delivery, Session, split_packet
-from wirefmt.mqtt_states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
-from wirefmt.spec.mqtt import REASON_CODES
+from wirefmt.mqtt.aliases import OutgoingAliases
+from wirefmt.mqtt.session import Change, Delivery, Session, split_packet
+from wirefmt.mqtt.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
+from wirefmt.mqtt.spec import REASON_CODES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

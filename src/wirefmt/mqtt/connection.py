@@ -13,8 +13,8 @@ from wirefmt.connection.contract import Acknowledged, Connected
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.windows import Window
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
-from wirefmt.mqtt_aliases import OutgoingAliases
-from wirefmt.mqtt_endpoint import (
+from wirefmt.mqtt.aliases import OutgoingAliases
+from wirefmt.mqtt.endpoint import (
     CONTINUE_AUTHENTICATION,
     IDENTIFIER_REJECTED,
     LARGEST_PACKET,
@@ -46,8 +46,8 @@ from wirefmt.mqtt_endpoint import (
     without,
     wrong_kind,
 )
-from wirefmt.mqtt_session import NEVER, Session
-from wirefmt.mqtt_states import Role, State, Violation
+from wirefmt.mqtt.session import NEVER, Session
+from wirefmt.mqtt.states import Role, State, Violation
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

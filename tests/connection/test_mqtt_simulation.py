@@ -332,12 +332,7 @@ class World:
 
         def accept(connection: ServerConnection) -> list[Any]:
             events = connection.accept(event, session=node.session)
-            if node.session is None:
-                created = connection.session
-                assert created is not None
-                created._changes = []
-                created.note_meta()
-                node.session = created
+            node.session = connection.session
             return events
 
         self.turn(link, "server", accept)
@@ -397,6 +392,7 @@ class World:
                 undecided=self.random.choice((1, 2, 10)),
                 connect_timeout=20.0,
                 qos2_event=self.qos2_event,
+                journaled=True,
             )
 
         client = ClientConnection(self.now, node.session, options())

@@ -155,7 +155,7 @@ FLOORS = {
     "secrets": {"_core"},
     "spec": set[str](),
     "connection": {"errors"},
-    **dict.fromkeys(NAMED, BELOW),
+    **dict.fromkeys(NAMED, BELOW | {"connection"}),
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
     "capture": BELOW | {"protocols"},
     "cli": (BELOW - {"_core"}) | NAMED | {"capture", "convert", "protocols", "secrets", "__version__"},

@@ -77,13 +77,14 @@ class ClientConnection(Endpoint):
     def __init__(self, now: float, session: Session | None = None, options: ConnectionOptions | None = None) -> None:
         super().__init__(now, options)
         if session is None:
-            session = Session()
+            session = Session(journaled=self.options.journaled)
         if session.held:
             raise LocalProtocolError("the session belongs to another connection")
         session.held = True
         self._session: Session = session
         self._requests: dict[int, Request] = {}  # by packet identifier
         self._host_pings = 0
+        self._ping_unanswered = False
 
     @property
     def session(self) -> Session:
@@ -228,11 +229,18 @@ class ClientConnection(Endpoint):
 
     def _ping(self) -> None:
         self._put(b"\xc0\x00")
-        if "answer" not in self._deadlines:
-            self._deadlines.start("answer", self.options.answer_timeout)
+        self._ping_unanswered = True
+        self._await_answer()
 
     def _heard(self) -> None:
+        self._ping_unanswered = False
         self._deadlines.cancel("answer")
+
+    def _await_answer(self) -> None:
+        if not self._ping_unanswered or not self._reading:
+            self._deadlines.cancel("answer")
+        elif "answer" not in self._deadlines:
+            self._deadlines.start("answer", self.options.answer_timeout)
 
     # ---- receiving
 
@@ -272,6 +280,7 @@ class ClientConnection(Endpoint):
             **connect_limits(properties),
         )
         # 3.1 has no Session Present: who asks for the old session gets it.
+        known = session.established
         resumed = not clean and (message.session_present is not False)
         lost = () if resumed else session.clear()  # [MQTT-3.1.2-4], [MQTT-3.2.2-5]
         session.client_identifier = self.negotiated.client_identifier
@@ -284,7 +293,7 @@ class ClientConnection(Endpoint):
         if keep_alive:
             margin = min(keep_alive / 10, 5.0)
             self._keepalive = Keepalive(self._deadlines, send_every=keep_alive - margin)
-        events.append(Connected(self.negotiated, message, bool(resumed and session.established), lost))
+        events.append(Connected(self.negotiated, message, resumed and known, lost))
         self._resume_session(events)
 
     def _on_answer(self, message: mqtt.Suback | mqtt.Unsuback, events: list[Event]) -> None:
@@ -309,6 +318,7 @@ class ClientConnection(Endpoint):
         del self._requests[identifier]
         self._session.identifiers.release(identifier)
         events.append(Acknowledged(request, message))
+        self._note_window(events)
 
     def _stray(self, kind: str, identifier: int) -> None:
         if identifier in self._requests:
@@ -443,7 +453,6 @@ class ServerConnection(Endpoint):
         """
         self._check_open()
         if self.state is State.REAUTHENTICATING:
-            assert isinstance(event, mqtt.Auth)
             self._take_auth(event)
             own = self._auth_properties(authentication_data, properties)
             self._put(self._fit(mqtt.Auth, own, reason_code=SUCCESS))
@@ -458,7 +467,7 @@ class ServerConnection(Endpoint):
         self.negotiated = negotiated
         self._put(packet)
         if session is None:
-            session = Session(negotiated.client_identifier)
+            session = Session(negotiated.client_identifier, journaled=self.options.journaled)
         session.held = True
         session.client_identifier = negotiated.client_identifier
         session.expiry_interval = negotiated.session_expiry_interval
@@ -496,7 +505,6 @@ class ServerConnection(Endpoint):
         if reason_code == SUCCESS:
             raise LocalProtocolError("a refusal has a code other than 0")
         if self.state is State.REAUTHENTICATING:
-            assert isinstance(event, mqtt.Auth)
             self._take_auth(event)
             packet = self._fit(mqtt.Disconnect, properties, reason_code=reason_code)
         else:
@@ -514,7 +522,6 @@ class ServerConnection(Endpoint):
         if self._method() is None:
             raise LocalProtocolError("CONNECT has no Authentication Method [MQTT-4.12.0-6]", reply=PROTOCOL_ERROR)
         if self.state is State.REAUTHENTICATING:
-            assert isinstance(event, mqtt.Auth)
             self._take_auth(event)
         else:
             self._take_request(event)

@@ -19,8 +19,8 @@ from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteP
 from wirefmt.framing import Limits
 from wirefmt.mqtt.aliases import OutgoingAliases
 from wirefmt.mqtt.session import Change, Delivery, Session, split_packet
-from wirefmt.mqtt.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
 from wirefmt.mqtt.spec import REASON_CODES
+from wirefmt.mqtt.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -39,6 +39,7 @@ ANSWER_ROOM: Final = 1 << 20
 SUCCESS = 0x00
 CONTINUE_AUTHENTICATION = 0x18
 REAUTHENTICATE = 0x19
+UNSPECIFIED_ERROR = 0x80
 MALFORMED_PACKET = 0x81
 PROTOCOL_ERROR = 0x82
 NOT_AUTHORIZED = 0x87
@@ -127,6 +128,7 @@ class ConnectionOptions:
         authentication_timeout: seconds until the peer's next AUTH must have come.
         answer_timeout: seconds that a client waits for any byte after PINGREQ.
         automatic: True: QoS 1 and 2 messages are acknowledged without the host.
+        journaled: True: a session that the connection makes is journaled (see `Session`).
         qos2_event: "publish": a QoS 2 message is the host's at PUBLISH. "release": the host decides at PUBLISH, and a
             `Released` event comes at PUBREL (4.3.3 allows both).
     """
@@ -143,6 +145,7 @@ class ConnectionOptions:
     authentication_timeout: float = 30.0
     answer_timeout: float = 10.0
     automatic: bool = False
+    journaled: bool = False
     qos2_event: Literal["publish", "release"] = "publish"
 
     def __post_init__(self) -> None:
@@ -441,7 +444,9 @@ class Endpoint:
                     if self._keepalive.must_send():
                         self._ping()
                 case "authentication":
-                    self._expire(NOT_AUTHORIZED, "no AUTH has come in time", events)
+                    # only a server may say 0x87 in DISCONNECT (3.14.2.1)
+                    code = NOT_AUTHORIZED if self.role is Role.SERVER else UNSPECIFIED_ERROR
+                    self._expire(code, "no AUTH has come in time", events)
                 case "connect":
                     awaited = "CONNACK" if self.role is Role.CLIENT else "CONNECT"
                     self._end("local", None, f"no {awaited} has come in time", events)
@@ -574,6 +579,7 @@ class Endpoint:
                 self._keepalive.expect_again()
             else:
                 self._keepalive.suspend()
+            self._await_answer()
 
     def _finish_eof(self, events: list[Event]) -> None:
         if self._decoder.unread or self._trailing or self._paused:
@@ -586,6 +592,9 @@ class Endpoint:
 
     def _heard(self) -> None:
         """Bytes have come."""
+
+    def _await_answer(self) -> None:
+        """PINGRESP is awaited only while we read."""
 
     def _ping(self) -> None:
         raise NotImplementedError
@@ -712,6 +721,7 @@ class Endpoint:
             handle = None
         else:
             if not self.send_quota:
+                self._window_closed = True
                 raise LocalProtocolError(
                     "the window is closed: wait for WindowOpened [MQTT-4.9.0-2]", reply=RECEIVE_MAXIMUM_EXCEEDED
                 )
@@ -778,6 +788,10 @@ class Endpoint:
             self._charged.remove(delivery.packet_identifier)
             self._quota.give()
         self._send_again(events)
+        self._note_window(events)
+
+    def _note_window(self, events: list[Event]) -> None:
+        """Tell that the window is open again."""
         if self._window_closed and self.send_quota:
             self._window_closed = False
             events.append(WindowOpened(self.send_quota))
@@ -809,7 +823,7 @@ class Endpoint:
         else:
             if not delivery.received:
                 self._session.receive_pubrec(delivery)
-            if delivery not in self._replay:
+            if delivery.mark is not None:  # else `_send_again` comes to it
                 self._put(self._acknowledgement(mqtt.Pubrel, identifier))  # [MQTT-4.3.3-4]
 
     def _on_pubcomp(self, message: mqtt.Pubcomp, events: list[Event]) -> None:
@@ -849,6 +863,7 @@ class Endpoint:
                 self._replay.popleft()
                 dup = self.version == 3  # 3.1, 3.6: DUP is meant for PUBREL, too
                 self._put(mqtt.Pubrel(packet_identifier=identifier, dup=dup, version=self.version or 5).encode())
+                delivery.mark = self._outbox.position
                 continue
             if not self._quota.available:
                 return
@@ -978,7 +993,8 @@ class Endpoint:
         if self._session is not None:
             session = self._session
             for delivery in session.outgoing.values():
-                if delivery.mark is not None and delivery.mark <= self._outbox.taken:
+                # What is queued now still leaves; what `close` has dropped does not.
+                if delivery.mark is not None and delivery.mark <= self._outbox.position:
                     delivery.transmitted = True
                 delivery.mark = None
             # [MQTT-3.1.2-23]: a session lives on while its expiry interval is above zero. One that this connection has
@@ -1012,9 +1028,9 @@ class Endpoint:
     def _lost_requests(self) -> tuple[Any, ...]:
         return ()
 
-    def _take_auth(self, event: mqtt.Auth) -> None:
+    def _take_auth(self, event: mqtt.Connect | mqtt.Auth) -> None:
         """The host answers this AUTH."""
-        if self._authentication is not event:
+        if self._authentication is None or self._authentication is not event:
             raise LocalProtocolError("this AUTH does not wait for an answer")
 
     def _method(self) -> str | None:

@@ -20,7 +20,7 @@ from wirefmt import mqtt
 from wirefmt.connection import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.errors import LocalProtocolError
 from wirefmt.mqtt.connection import ClientConnection, ServerConnection
-from wirefmt.mqtt.endpoint import ConnectionOptions, Released, Request
+from wirefmt.mqtt.events import ConnectionOptions, Released, Request
 from wirefmt.mqtt.session import NEVER, Change, Session
 from wirefmt.mqtt.states import State
 

@@ -10,7 +10,8 @@ from wirefmt import mqtt
 from wirefmt.connection import Disconnected
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.connection import ClientConnection, ServerConnection
-from wirefmt.mqtt.endpoint import ConnectionOptions, kind_of
+from wirefmt.mqtt.endpoint import kind_of
+from wirefmt.mqtt.events import ConnectionOptions
 from wirefmt.mqtt.states import KINDS, MEANINGS, RECEIVES, SENDS, Outcome, Role, State, Violation
 
 METHOD = ("authentication_method", "m")

@@ -15,14 +15,14 @@ from wirefmt.mqtt import _codec
 
 if TYPE_CHECKING:
     from wirefmt.mqtt.connection import ClientConnection, ServerConnection
-    from wirefmt.mqtt.endpoint import ConnectionOptions, Dropped, Negotiated, Released, Request
+    from wirefmt.mqtt.events import ConnectionOptions, Dropped, Negotiated, Released, Request
     from wirefmt.mqtt.session import Change, Delivery, Session
     from wirefmt.mqtt.states import State
 
 #: Modules of the connections. They are loaded when one of their names is first used.
 _MODULES = {
     "wirefmt.mqtt.connection": ("ClientConnection", "ServerConnection"),
-    "wirefmt.mqtt.endpoint": ("ConnectionOptions", "Dropped", "Negotiated", "Released", "Request"),
+    "wirefmt.mqtt.events": ("ConnectionOptions", "Dropped", "Negotiated", "Released", "Request"),
     "wirefmt.mqtt.session": ("Change", "Delivery", "Session"),
     "wirefmt.mqtt.states": ("State",),
 }

@@ -15,26 +15,31 @@ from wirefmt.connection.windows import Window
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.aliases import OutgoingAliases
 from wirefmt.mqtt.endpoint import (
+    REASONS,
+    SENDS_IN,
+    UP,
+    Endpoint,
+    numbered,
+    wrong_kind,
+)
+from wirefmt.mqtt.events import (
     CONTINUE_AUTHENTICATION,
+    IDENTIFIER_NOT_VALID,
     IDENTIFIER_REJECTED,
     LARGEST_PACKET,
     MALFORMED_PACKET,
     PACKET_TOO_LARGE,
     PROTOCOL_ERROR,
     QOS_NOT_SUPPORTED,
-    REASONS,
     REAUTHENTICATE,
     RETAIN_NOT_SUPPORTED,
-    SENDS_IN,
     SERVER_SHUTTING_DOWN,
     SHARED_NOT_SUPPORTED,
     SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED,
     SUCCESS,
-    UP,
     WILDCARDS_NOT_SUPPORTED,
     Asked,
     ConnectionOptions,
-    Endpoint,
     Event,
     Negotiated,
     Properties,
@@ -42,9 +47,7 @@ from wirefmt.mqtt.endpoint import (
     announced,
     connect_limits,
     find,
-    numbered,
     without,
-    wrong_kind,
 )
 from wirefmt.mqtt.session import NEVER, Session
 from wirefmt.mqtt.states import Role, State, Violation
@@ -262,6 +265,10 @@ class ClientConnection(Endpoint):
             )
         self._check_method(message)
         properties = message.properties
+        if connect.client_identifier and find(properties, "assigned_client_identifier") is not None:
+            raise RemoteProtocolError(
+                "an Assigned Client Identifier, but CONNECT had one (3.2.2.3.7)", reply=PROTOCOL_ERROR
+            )
         if self.version == 5:
             expiry = find(connect.properties, "session_expiry_interval", 0)
             expiry = find(properties, "session_expiry_interval", expiry)
@@ -309,7 +316,7 @@ class ClientConnection(Endpoint):
             fits = isinstance(asked, mqtt.Subscribe) and len(message.reason_codes) == len(asked.subscriptions)
         else:
             count = len(asked.topic_filters) if isinstance(asked, mqtt.Unsubscribe) else -1
-            fits = count >= 0 and (self.version != 5 or len(message.reason_codes) == count)
+            fits = count >= 0 and len(message.reason_codes) in (0, count)  # none: before 5.0, or tolerated
         if not fits:
             raise RemoteProtocolError(
                 f"the answer does not fit the request with packet identifier {identifier} [MQTT-3.8.4-6]",
@@ -610,6 +617,9 @@ class ServerConnection(Endpoint):
             error = RemoteProtocolError("an empty Client Identifier", reply=IDENTIFIER_REJECTED)
             self._end("local", IDENTIFIER_REJECTED, str(error), events, error=error)
             return
+        self._check_text(message.client_identifier, IDENTIFIER_NOT_VALID)
+        if message.will is not None:
+            self._check_text(message.will.topic)
         self._waiting = message
         events.append(message)
 
@@ -708,6 +718,11 @@ class ServerConnection(Endpoint):
         if isinstance(message, mqtt.Subscribe):
             assert self.negotiated is not None
             _check_subscriptions(message, self.negotiated, RemoteProtocolError)
+            filters = tuple(subscription.topic_filter for subscription in message.subscriptions)
+        else:
+            filters = message.topic_filters
+        for topic_filter in filters:
+            self._check_text(topic_filter)
         self._requests[identifier] = message
         events.append(message)
 

@@ -5,9 +5,9 @@ Sections are those of MQTT 5.0. `v3` stands for 3.1 and 3.1.1.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wirefmt import mqtt
@@ -18,6 +18,32 @@ from wirefmt.connection.windows import Window
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.mqtt.aliases import OutgoingAliases
+from wirefmt.mqtt.events import (
+    CONTINUE_AUTHENTICATION,
+    IDENTIFIER_NOT_FOUND,
+    KEEP_ALIVE_TIMEOUT,
+    LARGEST_PACKET,
+    MALFORMED_PACKET,
+    NOT_AUTHORIZED,
+    PACKET_TOO_LARGE,
+    PROTOCOL_ERROR,
+    QUOTA_EXCEEDED,
+    REAUTHENTICATE,
+    RECEIVE_MAXIMUM_EXCEEDED,
+    SUCCESS,
+    TOPIC_ALIAS_INVALID,
+    UNSPECIFIED_ERROR,
+    Asked,
+    ConnectionOptions,
+    Dropped,
+    Event,
+    Negotiated,
+    Properties,
+    Released,
+    Request,
+    find,
+    without,
+)
 from wirefmt.mqtt.session import Change, Delivery, Session, split_packet
 from wirefmt.mqtt.spec import REASON_CODES
 from wirefmt.mqtt.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
@@ -25,40 +51,8 @@ from wirefmt.mqtt.states import RECEIVES, SENDS, Outcome, Role, State, Transitio
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-Properties = Iterable[tuple[str, Any]]
-Event = Any
-Asked = mqtt.Subscribe | mqtt.Unsubscribe
-
-#: The largest packet there can be: a fixed header of 5 bytes and the largest Remaining Length (1.5.5).
-LARGEST_PACKET: Final = 268_435_460
-
 #: Answers may exceed the limit on queued bytes by so much before a peer that does not read is given up.
 ANSWER_ROOM: Final = 1 << 20
-
-# Reason codes (2.4)
-SUCCESS = 0x00
-CONTINUE_AUTHENTICATION = 0x18
-REAUTHENTICATE = 0x19
-UNSPECIFIED_ERROR = 0x80
-MALFORMED_PACKET = 0x81
-PROTOCOL_ERROR = 0x82
-NOT_AUTHORIZED = 0x87
-SERVER_SHUTTING_DOWN = 0x8B
-KEEP_ALIVE_TIMEOUT = 0x8D
-IDENTIFIER_NOT_FOUND = 0x92
-RECEIVE_MAXIMUM_EXCEEDED = 0x93
-TOPIC_ALIAS_INVALID = 0x94
-PACKET_TOO_LARGE = 0x95
-QUOTA_EXCEEDED = 0x97
-RETAIN_NOT_SUPPORTED = 0x9A
-QOS_NOT_SUPPORTED = 0x9B
-SHARED_NOT_SUPPORTED = 0x9E
-MAXIMUM_CONNECT_TIME = 0xA0
-SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED = 0xA1
-WILDCARDS_NOT_SUPPORTED = 0xA2
-
-#: Return code of CONNACK before 5.0: identifier rejected (3.1.1, table 3.1).
-IDENTIFIER_REJECTED = 2
 
 REASONS: dict[str, frozenset[int]] = {
     packet: frozenset(row.code for row in REASON_CODES if packet in row.packets) for packet in ("CONNACK", "DISCONNECT")
@@ -86,6 +80,14 @@ _AUTH_KINDS = {
 }
 
 
+#: Control characters and noncharacters (1.5.4).
+_CONTROLS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef"
+    + "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
+    + "]"
+)
+
+
 def kind_of(message: mqtt.Packet) -> str:
     """The kind of a packet in the table of states."""
     kind = _KINDS.get(type(message))
@@ -110,117 +112,6 @@ RECEIVES_IN = _rows(RECEIVES)
 SENDS_IN = _rows(SENDS)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
-    """Limits and times of one connection. What a peer can make us remember is bounded by them.
-
-    Attributes:
-        receive_maximum: QoS 1 and 2 messages of the peer that may be unfinished (5.0; announced in CONNECT or CONNACK).
-        topic_alias_maximum: aliases the peer may set, each a topic to remember (5.0; announced). 0: none.
-        packet_size: bytes of a packet of the peer (announced in 5.0). LARGEST_PACKET: no limit of ours.
-        elements: properties, filters and codes in one packet.
-        undecided: requests, and before 5.0 also QoS 1 and 2 messages, that may wait for an answer of the host before
-            reading stops.
-        unread_bytes: bytes kept while we do not read. A driver that reads on although `wants_read` is False meets it.
-        pending_bytes: bytes queued for the peer. `send` refuses above it.
-        released_bytes: with `qos2_event="release"`: bytes of messages that wait for PUBREL.
-        connect_timeout: seconds until CONNECT (server) or CONNACK (client) must have come.
-        authentication_timeout: seconds until the peer's next AUTH must have come.
-        answer_timeout: seconds that a client waits for any byte after PINGREQ.
-        automatic: True: QoS 1 and 2 messages are acknowledged without the host.
-        journaled: True: a session that the connection makes is journaled (see `Session`).
-        qos2_event: "publish": a QoS 2 message is the host's at PUBLISH. "release": the host decides at PUBLISH, and a
-            `Released` event comes at PUBREL (4.3.3 allows both).
-    """
-
-    receive_maximum: int = 1024
-    topic_alias_maximum: int = 0
-    packet_size: int = 1 << 24
-    elements: int = 10_000
-    undecided: int = 1024
-    unread_bytes: int = 1 << 20
-    pending_bytes: int = 1 << 26
-    released_bytes: int = 1 << 24
-    connect_timeout: float = 30.0
-    authentication_timeout: float = 30.0
-    answer_timeout: float = 10.0
-    automatic: bool = False
-    journaled: bool = False
-    qos2_event: Literal["publish", "release"] = "publish"
-
-    def __post_init__(self) -> None:
-        for name, least, most in (
-            ("receive_maximum", 1, 65535),
-            ("topic_alias_maximum", 0, 65535),
-            ("packet_size", 16, LARGEST_PACKET),
-            ("undecided", 1, 65535),
-        ):
-            value = getattr(self, name)
-            if not least <= value <= most:
-                raise ValueError(f"{name} is a number of {least} to {most}, not {value!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class Negotiated:
-    """What CONNECT and CONNACK have agreed on. Limits are those that we have to keep.
-
-    Attributes:
-        version: 3, 4, 5: MQTT 3.1, 3.1.1, 5.0.
-        client_identifier: the client's, perhaps assigned by the server.
-        keep_alive: seconds; 0: none.
-        session_expiry_interval: seconds; NEVER.
-        receive_maximum: QoS 1 and 2 messages we may have unfinished.
-        maximum_packet_size: bytes of a packet we may send.
-        topic_alias_maximum: aliases we may set.
-        maximum_qos, retain_available, wildcard_subscription_available, subscription_identifiers_available,
-            shared_subscription_available: what the server offers. The client keeps to it.
-    """
-
-    version: int
-    client_identifier: str
-    keep_alive: int
-    session_expiry_interval: int
-    receive_maximum: int = 65535
-    maximum_packet_size: int = LARGEST_PACKET
-    topic_alias_maximum: int = 0
-    maximum_qos: int = 2
-    retain_available: bool = True
-    wildcard_subscription_available: bool = True
-    subscription_identifiers_available: bool = True
-    shared_subscription_available: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """PUBREL has come for a QoS 2 message of the peer. Only with `qos2_event="release"`; PUBCOMP is queued."""
-
-    message: mqtt.Publish
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A message of a resumed session is larger than this peer accepts. It is not sent again, and its handle is finished.
-
-    A server behaves as if it had been delivered [MQTT-3.1.2-25].
-    """
-
-    handle: Delivery
-
-
-class Request:
-    """The handle of a SUBSCRIBE or UNSUBSCRIBE."""
-
-    __slots__ = ("message", "number", "packet_identifier")
-
-    def __init__(self, number: int, packet_identifier: int, message: Asked) -> None:
-        self.number = number
-        self.packet_identifier = packet_identifier
-        self.message = message
-
-    def __repr__(self) -> str:
-        return f"<Request {self.number}: packet identifier {self.packet_identifier}>"
-
-
 class _Arrival:
     """A QoS 1 or 2 message of the peer whose PUBACK or PUBREC has not been queued. `answer`: the packet, once decided."""
 
@@ -230,15 +121,6 @@ class _Arrival:
         self.message = message
         self.code = 0
         self.answer: bytes | None = None
-
-
-def find(properties: Properties, name: str, default: Any = None) -> Any:
-    """The value of a property, or `default`."""
-    return next((value for key, value in properties if key == name), default)
-
-
-def without(properties: Properties, *names: str) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, value) for name, value in properties if name not in names)
 
 
 def numbered(message: Asked, packet_identifier: int) -> bytes:
@@ -511,7 +393,7 @@ class Endpoint:
             data = b""
             try:
                 self._handle(messages, events)
-            except RemoteProtocolError as error:
+            except (DecodeError, RemoteProtocolError) as error:
                 self._fault(error, error.reply, events)
             if self.state is State.CLOSED:
                 return
@@ -538,7 +420,10 @@ class Endpoint:
 
     def _handle(self, messages: Iterable[mqtt.Packet], events: list[Event]) -> None:
         handlers = self._handlers
+        tolerant = bool(self.options.tolerate)
         for message in messages:
+            if tolerant and message.notes:
+                self._check_notes(message)
             transition = RECEIVES_IN[self.role][self.state][kind_of(message)]
             if isinstance(transition, Violation):
                 raise RemoteProtocolError(transition.rule, reply=transition.code)
@@ -548,6 +433,16 @@ class Endpoint:
             handlers[type(message)](self, message, events)
             if self.state is before and isinstance(transition, State):
                 self.state = transition
+
+    def _check_notes(self, message: mqtt.Packet) -> None:
+        """Raises DecodeError if a packet breaks a rule that is not tolerated."""
+        name = type(message).__name__.upper()
+        if not {f"{name} {note.check}" for note in message.notes} <= self.options.tolerate:
+            mqtt.decode(message.encode(), version=message.version, side=self._peer(), limits=self._limits())
+
+    def _check_text(self, text: str, reply: int = MALFORMED_PACKET) -> None:
+        if not self.options.control_characters and _CONTROLS.search(text):
+            raise RemoteProtocolError(f"a control character or noncharacter in {text!r} (1.5.4)", reply=reply)
 
     def _go_on(self) -> list[Event]:
         """Read what was left unread, after an answer or `resume`."""
@@ -605,6 +500,7 @@ class Endpoint:
         if self.version == 5:
             message = self._resolve_alias(message)
         self._check_publish(message)
+        self._check_text(message.topic_name)
         qos = message.qos
         if qos == 0:
             events.append(message)
@@ -1048,10 +944,15 @@ class Endpoint:
                 "the Authentication Method is not that of CONNECT [MQTT-4.12.0-5]", reply=PROTOCOL_ERROR
             )
 
-    def _make_decoder(self, version: int | None, packet_size: int | None = None) -> mqtt.Decoder:
-        limits = Limits(frame_size=packet_size or self.options.packet_size, elements=self.options.elements)
-        side: Literal["client", "server"] = "client" if self.role is Role.SERVER else "server"
-        return mqtt.Decoder(version=version, side=side, limits=limits)
+    def _make_decoder(self, version: int | None) -> mqtt.Decoder:
+        strictness = "lax" if self.options.tolerate else "strict"
+        return mqtt.Decoder(version=version, side=self._peer(), strictness=strictness, limits=self._limits())
+
+    def _peer(self) -> Literal["client", "server"]:
+        return "client" if self.role is Role.SERVER else "server"
+
+    def _limits(self) -> Limits:
+        return Limits(frame_size=self.options.packet_size, elements=self.options.elements)
 
 
 UP = frozenset((State.CONNECTED, State.REAUTHENTICATING))
@@ -1107,24 +1008,3 @@ def _renamed(message: mqtt.Publish, topic: str, properties: Properties) -> mqtt.
         properties=properties,
         version=message.version,
     )
-
-
-def connect_limits(properties: Properties) -> dict[str, Any]:
-    """Limits that CONNECT and CONNACK announce alike."""
-    names = ("receive_maximum", "maximum_packet_size", "topic_alias_maximum")
-    return {name: value for name, value in properties if name in names}
-
-
-def announced(properties: Properties, options: ConnectionOptions) -> tuple[tuple[str, Any], ...]:
-    """Properties of CONNECT or CONNACK, with our limits added. The host may not give others."""
-    given = connect_limits(properties)
-    if given:
-        raise LocalProtocolError(f"{', '.join(given)}: set by ConnectionOptions")
-    ours: list[tuple[str, Any]] = []
-    if options.topic_alias_maximum:
-        ours.append(("topic_alias_maximum", options.topic_alias_maximum))
-    if options.packet_size < LARGEST_PACKET:
-        ours.append(("maximum_packet_size", options.packet_size))
-    if options.receive_maximum < 65535:
-        ours.append(("receive_maximum", options.receive_maximum))
-    return (*properties, *ours)

@@ -18,10 +18,13 @@ import pytest
 
 from wirefmt import mqtt
 from wirefmt.connection import Acknowledged, Connected, Disconnected, WindowOpened
-from wirefmt.errors import LocalProtocolError
+from wirefmt.connection.outstanding import Identifiers
+from wirefmt.connection.windows import Window
+from wirefmt.errors import DecodeError, LocalProtocolError
 from wirefmt.mqtt.connection import ClientConnection, ServerConnection
+from wirefmt.mqtt.endpoint import Endpoint
 from wirefmt.mqtt.events import ConnectionOptions, Released, Request
-from wirefmt.mqtt.session import NEVER, Change, Session
+from wirefmt.mqtt.session import NEVER, Change, Delivery, Session
 from wirefmt.mqtt.states import State
 
 STEPS = int(os.environ.get("SIMULATE_STEPS", "21000"))
@@ -490,3 +493,89 @@ def test_simulation(number: int) -> None:
         world.step()
     world.settle()
     world.judge()
+
+
+# ---- the simulation notices faults
+
+
+def publish_after_pubrec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sends PUBLISH again where PUBREL is due: QoS 2 goes out twice."""
+    monkeypatch.setattr(Delivery, "drop_content", lambda self: None)
+
+
+def held_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forgets at a kill which QoS 2 messages have come."""
+    replay = Session.replay.__func__  # type: ignore[attr-defined]
+
+    def forgetful(cls: type[Session], changes: Any, **options: Any) -> Session:
+        return replay(cls, [c for c in changes if c.table != "incoming"], **options)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(Session, "replay", classmethod(forgetful))
+
+
+def no_dup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sends again without DUP."""
+    monkeypatch.setattr(Endpoint, "_again", lambda self, delivery: delivery.buffers)
+
+
+def window_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sends more than Receive Maximum when a session is resumed."""
+    monkeypatch.setattr(Window, "available", property(lambda self: 100))
+
+
+def acknowledged_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loses the copies that a resumed session has to send again."""
+    monkeypatch.setattr(Endpoint, "_resume_session", lambda self, events: None)
+
+
+def identifiers_reused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts identifiers 1 to 4, whether they are in use or not."""
+
+    def take(self: Identifiers) -> int:
+        self._next = self._next % 4 + 1
+        return self._next
+
+    monkeypatch.setattr(Identifiers, "take", take)
+
+
+def out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sends again in the order of packet identifiers downwards."""
+
+    def resume(self: Any, events: list[Any]) -> None:
+        self._replay.extend(d for _, d in sorted(self._session.outgoing.items(), reverse=True))
+        self._send_again(events)
+        self._window_closed = not self.send_quota
+
+    monkeypatch.setattr(Endpoint, "_resume_session", resume)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        publish_after_pubrec,
+        held_is_not_kept,
+        no_dup,
+        window_ignored,
+        acknowledged_early,
+        identifiers_reused,
+        out_of_order,
+    ],
+)
+def test_the_simulation_notices(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    for seed in range(40):
+        world = World(seed)
+        try:
+            for _ in range(RUN):
+                world.step()
+            for _ in range(8000):
+                if world.at_rest():
+                    break
+                world.disturbed = False
+                world.step()
+            else:
+                return  # it never comes to rest
+            world.judge()
+        except (AssertionError, KeyError, LocalProtocolError, DecodeError):
+            return
+    pytest.fail("40 worlds, and nothing was noticed")

@@ -37,6 +37,8 @@ from wirefmt.mqtt.events import (
     SHARED_NOT_SUPPORTED,
     SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED,
     SUCCESS,
+    UNACCEPTABLE_VERSION,
+    UNSUPPORTED_VERSION,
     WILDCARDS_NOT_SUPPORTED,
     Asked,
     ConnectionOptions,
@@ -618,6 +620,7 @@ class ServerConnection(Endpoint):
             self._end("local", IDENTIFIER_REJECTED, str(error), events, error=error)
             return
         self._check_text(message.client_identifier, IDENTIFIER_NOT_VALID)
+        self._check_text(message.user_name or "", None)
         if message.will is not None:
             self._check_text(message.will.topic)
         self._waiting = message
@@ -777,19 +780,23 @@ class ServerConnection(Endpoint):
     def _refuse_unread(self, code: int) -> int | None:
         """Answer a CONNECT that cannot be read, if it shows which version to answer in (3.1.4).
 
-        Level 3 or 4 under another protocol name gets return code 1, and an unknown level the CONNACK of 5.0 with 0x84, as
-        mosquitto does. A first packet that is no CONNECT, and a CONNECT of 3.1 or 3.1.1, get nothing [MQTT-3.1.4-1].
+        Level 3 or 4 under the other protocol name gets return code 1, and an unknown level the CONNACK of 5.0 with 0x84, as
+        mosquitto does. A first packet that is no CONNECT, a CONNECT of another protocol, and one of 3.1 or 3.1.1 with a
+        fault get nothing [MQTT-3.1.4-1].
         """
         opening = self._opening
         if not opening or opening[0] != 0x10:
             return None
-        if code == 1:
-            self._put(b"\x20\x02\x00\x01")
-            return code
         at = 1
         while at < len(opening) and opening[at] & 0x80:
             at += 1
-        if code != 0x84 and opening[at + 1 : at + 8] != b"\x00\x04MQTT\x05":
+        name = opening[at + 3 : at + 3 + int.from_bytes(opening[at + 1 : at + 3])]
+        if code == UNACCEPTABLE_VERSION:
+            if name not in (b"MQTT", b"MQIsdp"):
+                return None
+            self._put(b"\x20\x02\x00\x01")
+            return code
+        if code != UNSUPPORTED_VERSION and opening[at + 1 : at + 8] != b"\x00\x04MQTT\x05":
             return None
         code = code if code in REASONS["CONNACK"] else MALFORMED_PACKET
         self._put(mqtt.Connack(reason_code=code, version=5).encode())

@@ -21,6 +21,7 @@ from wirefmt.mqtt.aliases import OutgoingAliases
 from wirefmt.mqtt.events import (
     CONTINUE_AUTHENTICATION,
     IDENTIFIER_NOT_FOUND,
+    IDENTIFIER_NOT_VALID,
     KEEP_ALIVE_TIMEOUT,
     LARGEST_PACKET,
     MALFORMED_PACKET,
@@ -440,7 +441,7 @@ class Endpoint:
         if not {f"{name} {note.check}" for note in message.notes} <= self.options.tolerate:
             mqtt.decode(message.encode(), version=message.version, side=self._peer(), limits=self._limits())
 
-    def _check_text(self, text: str, reply: int = MALFORMED_PACKET) -> None:
+    def _check_text(self, text: str, reply: int | None = MALFORMED_PACKET) -> None:
         if not self.options.control_characters and _CONTROLS.search(text):
             raise RemoteProtocolError(f"a control character or noncharacter in {text!r} (1.5.4)", reply=reply)
 
@@ -857,8 +858,9 @@ class Endpoint:
 
     def _fault(self, error: DecodeError | RemoteProtocolError, reply: int | str | None, events: list[Event]) -> None:
         """The peer has broken a rule: answer as the specification asks, and end (4.13)."""
-        code = reply if isinstance(reply, int) else MALFORMED_PACKET
-        said = self._say_fault(code)
+        if isinstance(error, DecodeError):
+            reply = _ANSWERS.get((error.path, error.spec), MALFORMED_PACKET if reply is None else reply)
+        said = self._say_fault(reply) if isinstance(reply, int) else None
         self._end("local", said, str(error), events, error=error)
 
     def _say_fault(self, code: int) -> int | None:
@@ -963,6 +965,19 @@ _ACKNOWLEDGEMENTS: dict[type[mqtt.Packet], bytes] = {
     mqtt.Pubrec: b"\x50\x02",
     mqtt.Pubrel: b"\x62\x02",
     mqtt.Pubcomp: b"\x70\x02",
+}
+
+#: Faults with another answer than the codec's, None: no answer; by the field at fault and the rule that it breaks. The
+#: standard leaves these answers open (3.1.4, 4.13.1); here they are mosquitto's.
+_ANSWERS: dict[tuple[str, str], int | None] = {
+    ("client_identifier", "MQTT-1.5.4-1"): IDENTIFIER_NOT_VALID,
+    ("client_identifier", "MQTT-1.5.4-2"): IDENTIFIER_NOT_VALID,
+    ("user_name", "MQTT-1.5.4-1"): None,
+    ("user_name", "MQTT-1.5.4-2"): None,
+    ("keep_alive", "2.1.4"): None,
+    ("will.qos", "MQTT-3.1.2-12"): None,
+    ("remaining_length", "1.5.5"): None,
+    ("reason_code", "MQTT-3.14.2-1"): None,
 }
 
 #: What sends a packet that `send` does not.

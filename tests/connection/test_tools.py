@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections.abc import Callable
 
 import pytest
 
-from wirefmt.connection.carriers import Deflate, Plain
+from wirefmt.connection.carriers import Deflate, Plain, WebSocket
 from wirefmt.connection.deadlines import Deadlines, Keepalive
 from wirefmt.connection.outbox import KEEP_FROM, Outbox
 from wirefmt.connection.outstanding import Identifiers, Outstanding, serial_add, serial_distance, serial_less
@@ -324,3 +325,87 @@ def test_deflate_refuses_what_is_none_and_what_grows_too_much() -> None:
     end = zlib.compressobj(wbits=-15)
     with pytest.raises(Malformed):
         Deflate().receive(end.compress(b"a") + end.flush() + b"more")
+
+
+def masks(seed: int) -> Callable[[], bytes]:
+    random_ = random.Random(seed)
+    return lambda: random_.randbytes(4)
+
+
+#: RFC 6455, 5.7: the examples, as binary messages (first byte 82 for 81, and 02 for 01).
+EXAMPLES = [
+    ("server", "8205 48656c6c6f", b"Hello", ""),
+    ("client", "8285 37fa213d 7f9f4d5158", b"Hello", ""),
+    ("server", "0203 48656c 8002 6c6f", b"Hello", ""),
+    ("server", "8905 48656c6c6f", b"", "8a85"),
+    ("client", "8a85 37fa213d 7f9f4d5158", b"", ""),
+    ("server", "827e0100" + "61" * 256, b"a" * 256, ""),
+    ("server", "827f0000000000010000" + "61" * 65536, b"a" * 65536, ""),
+]
+
+
+@pytest.mark.parametrize(("sender", "frames", "payload", "reply"), EXAMPLES, ids=range(len(EXAMPLES)))
+@pytest.mark.parametrize("piece", [1, 3, 1 << 20])
+def test_websocket_frames_of_the_rfc(sender: str, frames: str, payload: bytes, reply: str, piece: int) -> None:
+    data = bytes.fromhex(frames)
+    if len(data) > 1000 and piece < 10:
+        piece = 5000
+    socket = WebSocket(masks(1) if sender == "server" else None)
+    got = b"".join(socket.receive(data[i : i + piece]) for i in range(0, len(data), piece))
+    assert got == payload
+    assert socket.replies[:2].hex() == reply
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536])
+def test_websocket_both_ways(size: int) -> None:
+    client, server = WebSocket(masks(2)), WebSocket()
+    data = random.Random(size).randbytes(size)
+    assert server.receive(client.send(data)) == data
+    assert client.receive(server.send(data)) == data
+
+
+def test_a_websocket_close_is_answered_and_ends_it() -> None:
+    client, server = WebSocket(masks(3)), WebSocket()
+    assert server.receive(client.send(b"last") + client.close(1001) + b"dropped") == b"last"
+    assert server.closed
+    assert server.replies == bytes.fromhex("8802 03e9")
+    assert client.receive(bytes(server.replies)) == b""
+    assert client.closed
+
+
+@pytest.mark.parametrize(
+    ("sender", "frames"),
+    [
+        ("server", "c201 61"),  # a reserved bit
+        ("client", "8201 61"),  # not masked
+        ("server", "8281 00000000 61"),  # masked
+        ("server", "8101 61"),  # text
+        ("server", "8301 61"),  # an opcode that nobody knows
+        ("server", "0901 61"),  # a ping in fragments
+        ("server", "897e 0080"),  # a long ping
+        ("server", "8001 61"),  # a fragment of nothing
+        ("server", "0201 61 8201 62"),  # a message within a message
+    ],
+)
+def test_websocket_faults(sender: str, frames: str) -> None:
+    with pytest.raises(Malformed):
+        WebSocket(masks(4) if sender == "server" else None).receive(bytes.fromhex(frames))
+
+
+def test_a_websocket_frame_above_the_limit_is_refused_by_its_length() -> None:
+    with pytest.raises(LimitExceeded):
+        WebSocket(masks(5), limit=1000).receive(bytes.fromhex("827e 03e9"))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_websocket_pieces_of_any_size(seed: int) -> None:
+    random_ = random.Random(seed)
+    client, server = WebSocket(masks(seed)), WebSocket()
+    sent = [random_.randbytes(random_.choice((0, 1, 50, 126, 70_000))) for _ in range(5)]
+    wire = b"".join(client.send(data) for data in sent)
+    got = b""
+    while wire:
+        size = random_.choice((1, 2, 3, 1000, 50_000))
+        got, wire = got + server.receive(wire[:size]), wire[size:]
+    assert got == b"".join(sent)
+    assert not server._kept

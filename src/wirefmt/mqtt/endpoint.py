@@ -180,8 +180,9 @@ class Endpoint:
         """Take bytes from the peer; return the events they complete, in order."""
         self._check_open()
         self._deadlines.advance(now)
-        self._keepalive.received()
-        self._heard()
+        if memoryview(data).nbytes:
+            self._keepalive.received()
+            self._heard()
         if self._trailing:
             data, self._trailing = self._trailing + bytes(data), b""
         events: list[Event] = []

@@ -375,6 +375,8 @@ cdef class FrameDecoder:
     cdef size_t kept_size, kept_room
     cdef size_t frame_octets    # of that frame; 0: not known yet
     cdef int64_t begin          # octets of the stream before it
+    cdef bytes unread_block     # holds bytes that a feed() with a count has left unread; None: there are none
+    cdef size_t unread_at       # where they begin
     cdef object error           # what ended this decoder
     cdef bint busy
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept
@@ -383,7 +385,8 @@ cdef class FrameDecoder:
     cdef int leave_block(self) except -1
     cdef int check_end(self) except -1
     cdef int check_open(self) except -1
-    cdef const uint8_t* decode_whole(self, bytes block, const uint8_t* p, const uint8_t* end, list out) except NULL
+    cdef const uint8_t* decode_whole(self, bytes block, const uint8_t* p, const uint8_t* end, list out,
+                                     Py_ssize_t most) except NULL
     cdef const uint8_t* complete(self, const uint8_t* p, const uint8_t* end, list out) except NULL
     cdef int keep(self, const uint8_t* p, size_t n) except -1
     cdef int fail(self, const Fault* f, str reason, list out) except -1

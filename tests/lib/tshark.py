@@ -10,7 +10,7 @@ from wirefmt import capture
 
 
 def lines_of(row: Row, name: str | None = None) -> list[dict[str, Any]]:
-    """What tshark says, a line a message; `expected_inorder` where a capture has holes."""
+    """Output of tshark, one line per message; `expected_inorder` where a capture has gaps."""
     return lines_in(row, name or row.get("expected_inorder", row["expected"]))
 
 

@@ -149,7 +149,7 @@ def test_a_real_session_pairs_responses(session: tuple[str, list[dict[str, Any]]
 
 @pytest.mark.parametrize("row", captures_of("rocketmq"))
 def test_third_party(row: Row) -> None:
-    """Against another decoder, which reads headers only: one row a message where it has one a frame."""
+    """Against another decoder, which reads headers only: one row per message where it has one per frame."""
     rows = [r for r in read_rows(path_of(row)) if r["kind"] is not None]
     expected = lines_in(row, row["expected"])
     frames = [r for r in rows if not r["rocketmq"]["message_index"]]

@@ -103,8 +103,8 @@ cdef str shown_arguments(object message, tuple defaults):
 # ------------------------------------------------------------------------------------------------ properties
 
 cdef int write_properties_of(Octets* o, PyObject** values, Amqp091Properties* p) except -1:
-    """Property flags and values; None: the property is not there. `p` is told where they are, but for `at`. Whether parsing
-    finds no fault with them: only a table may lie too deep, or hold what LAX let pass."""
+    """Write property flags and values; None: the property is absent. `p` gets their positions, except `at`. Returns whether
+    parsing finds no violation in them: only a table may nest too deep, or hold what LAX accepted."""
     cdef size_t at = o.size
     cdef bint plain = True
     cdef int i

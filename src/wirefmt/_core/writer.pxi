@@ -75,7 +75,6 @@ cdef class Writer:
         self.put_size16(size, field)
         return self.put_octets(p, <size_t>size)
 
-
     cdef int insert_varint(self, size_t at) except -1:
         """Put the number of octets from `at` on before them."""
         cdef size_t n = self.size - at

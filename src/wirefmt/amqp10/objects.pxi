@@ -2,7 +2,8 @@
 #
 # There is one form of each: its octets. A constructor writes them and reads them back as STRICT does, so what can be
 # built is what can be decoded, and encode() hands out octets that exist; what it wrote of plain values is not read back.
-# Fields, sections, lists and maps become objects when they are asked for. The classes of composite types get their attributes from the tables (amqp10_add_composite).
+# Fields, sections, lists and maps become objects when they are asked for. The classes of composite types get their
+# attributes from the tables (amqp10_add_composite).
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 

@@ -2,7 +2,7 @@
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
 """The compiled codec of MQTT 3.1, 3.1.1 and 5.0. Its rooms, each using only what stands above it."""
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8

@@ -80,7 +80,7 @@ SAMPLES: dict[str, list[Any]] = {
         "a/b",
         "a/#",
         "+",
-        "caf\u00e9",
+        "\u00e9t\u00e9",
         "a\0b",
         "\ud800",
         "x" * 65535,
@@ -131,7 +131,7 @@ def test_a_property_of_publish_is_written_or_refused_either_way(name):
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize(
-    "topic", ["", "a", "a/b", "a/+", "#", "a\0b", "caf\u00e9/t", "x" * 65535, "x" * 65536, "\ud800", b"a", None]
+    "topic", ["", "a", "a/b", "a/+", "#", "a\0b", "\u00e9t\u00e9/t", "x" * 65535, "x" * 65536, "\ud800", b"a", None]
 )
 def test_a_publish_is_written_or_refused_either_way(version, topic):
     for qos in (0, 1, 2, 3, 4):
@@ -160,8 +160,8 @@ def test_the_rules_of_publish_are_named_when_they_are_broken():
 # ---- AMQP 1.0
 
 OF_TYPE: dict[str, list[Any]] = {
-    "string": ["", "text", "caf\u00e9", "x" * 300, "\ud800", b"octets", 1],
-    "symbol": ["", "name", "caf\u00e9", "x" * 300, b"octets", 1],
+    "string": ["", "text", "\u00e9t\u00e9", "x" * 300, "\ud800", b"octets", 1],
+    "symbol": ["", "name", "\u00e9t\u00e9", "x" * 300, b"octets", 1],
     "binary": [b"", b"octets", b"x" * 300, "text", 1],
     "boolean": [True, False, 1, "true"],
     "ubyte": [0, 5, 255, 256, -1, True, 1 << 70, "1"],
@@ -171,7 +171,7 @@ OF_TYPE: dict[str, list[Any]] = {
     "timestamp": [0, -1, 1_700_000_000_000, (1 << 63) - 1, 1 << 63],
     "map": [{}, {"a": 1}, 1],
 }
-ANYTHING = ["text", b"octets", 7, -1, 1 << 63, 1 << 64, True, 1.5, None, ["a"], {"a": 1}, "caf\u00e9"]
+ANYTHING = ["text", b"octets", 7, -1, 1 << 63, 1 << 64, True, 1.5, None, ["a"], {"a": 1}, "\u00e9t\u00e9"]
 
 
 def composites() -> list[type]:
@@ -268,7 +268,7 @@ def test_every_field_of_a_composite_that_may_be_left_out_is_none():
     [None, amqp10.Properties(message_id="i", content_type="a/b"), amqp10.Properties(user_id=bytearray(b"u"))],
 )
 def test_a_message_has_the_sections_of_its_octets(header, properties):
-    for values in (None, {}, {"a": "b", "n": 1, "t": True, "d": 1.5}, {"caf\u00e9": 1}, {"a": amqp10.UInt(1)}, {"a": None},
+    for values in (None, {}, {"a": "b", "n": 1, "t": True, "d": 1.5}, {"\u00e9t\u00e9": 1}, {"a": amqp10.UInt(1)}, {"a": None},
                    {"a": b"octets"}, {"a": [1]}, {1: 2}, {"a": 1 << 63}, {f"k{i}": i for i in range(300)}):  # fmt: skip
         for body in (b"", b"octets", b"x" * 300, bytearray(b"octets"), amqp10.Data(b"octets"), amqp10.AmqpValue("v")):
             given = {"header": header, "properties": properties, "application_properties": values, "body": body}
@@ -298,10 +298,10 @@ def test_composites_of_the_specification_are_all_tried():
 
 
 @pytest.mark.parametrize("size", [0, 1, 131064, 131065, 400000])
-@pytest.mark.parametrize("headers", [None, {}, {"a": "b", "n": 1, "t": {"x": "caf\u00e9"}}])
+@pytest.mark.parametrize("headers", [None, {}, {"a": "b", "n": 1, "t": {"x": "\u00e9t\u00e9"}}])
 def test_a_basic_message_is_written_in_the_room_it_takes(size, headers):
     body = bytes(i & 0xFF for i in range(size))
-    method = amqp091.BasicPublish(channel=3, exchange="e", routing_key="caf\u00e9")
+    method = amqp091.BasicPublish(channel=3, exchange="e", routing_key="\u00e9t\u00e9")
     message = amqp091.BasicMessage(method, amqp091.BasicProperties(content_type="a/b", headers=headers), body)
     for frame_max in (None, 4096):
         octets = message.encode(frame_max=frame_max)
@@ -313,7 +313,7 @@ def test_a_basic_message_is_written_in_the_room_it_takes(size, headers):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a", "a" * 64, "a" * 65, "t#ephemeral", "a b", "caf\u00e9", "a\n", "\ud800", b"a", None]
+    "name", ["", "a", "a" * 64, "a" * 65, "t#ephemeral", "a b", "\u00e9t\u00e9", "a\n", "\ud800", b"a", None]
 )
 def test_a_publication_is_written_or_refused_either_way(name):
     for body in (b"octets", b"", bytearray(b"octets"), "text"):
@@ -347,7 +347,7 @@ OF_JAVA: dict[str, list[Any]] = {
     "int": [0, -1, 2**31 - 1, -(2**31), 2**31, "1", True],
     "long": [0, -1, 2**63 - 1, -(2**63), 2**63, None],
     "boolean": [True, False, 0, "x"],
-    "string": ["", "text", 'q"\\\x01\x7f', "caf\u00e9\x85\u2028", "x" * 300, "\ud800", 1],
+    "string": ["", "text", 'q"\\\x01\x7f', "\u00e9t\u00e9\x85\u2028", "x" * 300, "\ud800", 1],
 }
 
 

@@ -18,7 +18,6 @@ from wirefmt.mqtt.endpoint import (
     REASONS,
     SENDS_IN,
     UP,
-    Endpoint,
     numbered,
     wrong_kind,
 )
@@ -51,6 +50,8 @@ from wirefmt.mqtt.events import (
     find,
     without,
 )
+from wirefmt.mqtt.receiving import Receiving
+from wirefmt.mqtt.sending import Sending
 from wirefmt.mqtt.session import NEVER, Session
 from wirefmt.mqtt.states import Role, State, Violation
 
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class ClientConnection(Endpoint):
+class ClientConnection(Sending, Receiving):
     """The client's side of one connection.
 
     ::
@@ -363,11 +364,11 @@ class ClientConnection(Endpoint):
 
     _handlers = {  # noqa: RUF012
         mqtt.Connack: _on_connack,
-        mqtt.Publish: Endpoint._on_publish,
-        mqtt.Puback: Endpoint._on_puback,
-        mqtt.Pubrec: Endpoint._on_pubrec,
-        mqtt.Pubrel: Endpoint._on_pubrel,
-        mqtt.Pubcomp: Endpoint._on_pubcomp,
+        mqtt.Publish: Receiving._on_publish,
+        mqtt.Puback: Sending._on_puback,
+        mqtt.Pubrec: Sending._on_pubrec,
+        mqtt.Pubrel: Receiving._on_pubrel,
+        mqtt.Pubcomp: Sending._on_pubcomp,
         mqtt.Suback: _on_answer,
         mqtt.Unsuback: _on_answer,
         mqtt.Pingresp: _on_pingresp,
@@ -376,7 +377,7 @@ class ClientConnection(Endpoint):
     }
     _senders = {  # noqa: RUF012
         mqtt.Connect: _send_connect,
-        mqtt.Publish: Endpoint._send_publish,
+        mqtt.Publish: Sending._send_publish,
         mqtt.Subscribe: _send_request,
         mqtt.Unsubscribe: _send_request,
         mqtt.Pingreq: _send_pingreq,
@@ -401,7 +402,7 @@ def _check_subscriptions(
             raise error("no wildcards in subscriptions (3.2.2.3.11)", reply=WILDCARDS_NOT_SUPPORTED)
 
 
-class ServerConnection(Endpoint):
+class ServerConnection(Sending, Receiving):
     """The server's side of one connection.
 
     Events and their answers:
@@ -812,15 +813,15 @@ class ServerConnection(Endpoint):
 
     _handlers = {  # noqa: RUF012
         mqtt.Connect: _on_connect,
-        mqtt.Publish: Endpoint._on_publish,
-        mqtt.Puback: Endpoint._on_puback,
-        mqtt.Pubrec: Endpoint._on_pubrec,
-        mqtt.Pubrel: Endpoint._on_pubrel,
-        mqtt.Pubcomp: Endpoint._on_pubcomp,
+        mqtt.Publish: Receiving._on_publish,
+        mqtt.Puback: Sending._on_puback,
+        mqtt.Pubrec: Sending._on_pubrec,
+        mqtt.Pubrel: Receiving._on_pubrel,
+        mqtt.Pubcomp: Sending._on_pubcomp,
         mqtt.Subscribe: _on_request,
         mqtt.Unsubscribe: _on_request,
         mqtt.Pingreq: _on_pingreq,
         mqtt.Disconnect: _on_disconnect,
         mqtt.Auth: _on_auth,
     }
-    _senders = {mqtt.Publish: Endpoint._send_publish}  # noqa: RUF012
+    _senders = {mqtt.Publish: Sending._send_publish}  # noqa: RUF012

@@ -17,7 +17,6 @@ from wirefmt.mqtt.aliases import OutgoingAliases
 from wirefmt.mqtt.endpoint import (
     REASONS,
     SENDS_IN,
-    UP,
     numbered,
     wrong_kind,
 )
@@ -489,10 +488,10 @@ class ServerConnection(Sending, Receiving):
         self.state = State.CONNECTED
         self._quota = Window(negotiated.receive_maximum)
         self._aliases_out = OutgoingAliases(negotiated.topic_alias_maximum)
+        self._restricted |= negotiated.maximum_qos < 2 or not negotiated.retain_available
         if negotiated.keep_alive:
             # [MQTT-3.1.2-22]: one and a half times
             self._keepalive = Keepalive(self._deadlines, expect_within=negotiated.keep_alive * 1.5)
-            self._reading = True
         connack = mqtt.decode(packet, version=connect.version)
         events: list[Event] = [Connected(negotiated, connack, resumed)]
         self._resume_session(events)
@@ -598,7 +597,7 @@ class ServerConnection(Sending, Receiving):
             self._end("local", None, "dropped by the host", events)
             return events
         code = None
-        if self.version == 5 and self.state in UP:
+        if self.version == 5 and self._up:
             if find(properties, "session_expiry_interval") is not None:
                 raise LocalProtocolError("a server sends no Session Expiry Interval [MQTT-3.14.2-2]")
             self._put(self._fit(mqtt.Disconnect, properties, reason_code=reason_code))
@@ -805,7 +804,7 @@ class ServerConnection(Sending, Receiving):
 
     def _end(self, *args: Any, **kwargs: Any) -> None:
         # [MQTT-3.1.2-8]: the will is published unless a normal DISCONNECT has removed it.
-        if self.state in UP and self.connect is not None and not self._will_removed:
+        if self._up and self.connect is not None and not self._will_removed:
             kwargs["will"] = self.connect.will
         self._requests.clear()
         self._waiting = None

@@ -121,6 +121,20 @@ class Endpoint:
     _handlers: dict[type[mqtt.Packet], Callable[[Any, Any, list[Event]], None]]
     _senders: dict[type[mqtt.Packet], Callable[[Any, Any], Any]]
 
+    #: For each state the handlers of packets that are legal and leave it as it is.
+    _steady_in: dict[State, dict[type[mqtt.Packet], Callable[[Any, Any, list[Event]], None]]]
+
+    def __init_subclass__(cls) -> None:
+        if "_handlers" in cls.__dict__:
+            cls._steady_in = {
+                state: {
+                    packet: handler
+                    for packet, handler in cls._handlers.items()
+                    if packet in _KINDS and RECEIVES_IN[cls.role][state][_KINDS[packet]] is state
+                }
+                for state in State
+            }
+
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
         self.options = options or ConnectionOptions()
         self.state = State.IDLE
@@ -143,6 +157,16 @@ class Endpoint:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.state.value}>"
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+        self._up = state is State.CONNECTED or state is State.REAUTHENTICATING
+        self._steady = self._steady_in[state]
 
     # ---- in
 
@@ -184,7 +208,7 @@ class Endpoint:
     @property
     def trailing_data(self) -> bytes:
         """Bytes received and not read, while paused or after the end."""
-        if self._paused or self.state is State.CLOSED:
+        if self._paused or self._state is State.CLOSED:
             try:
                 self._trailing += self._decoder.rest()
             except DecodeError:
@@ -241,7 +265,7 @@ class Endpoint:
 
     @property
     def should_close(self) -> bool:
-        return self.state is State.CLOSED and not self._outbox.pending
+        return self._state is State.CLOSED and not self._outbox.pending
 
     @property
     def session(self) -> Session | None:
@@ -263,7 +287,7 @@ class Endpoint:
         self._check_open()
         events: list[Event] = []
         for name in self._deadlines.due(now):
-            if self.state is State.CLOSED:
+            if self._state is State.CLOSED:
                 break
             match name:
                 case Keepalive.EXPECT:
@@ -300,7 +324,7 @@ class Endpoint:
                 self._handle(messages, events)
             except (DecodeError, RemoteProtocolError) as error:
                 self._fault(error, error.reply, events)
-            if self.state is State.CLOSED:
+            if self._state is State.CLOSED:
                 return
             if fault is not None:
                 self._fault(fault, fault.reply, events)
@@ -324,20 +348,25 @@ class Endpoint:
             self._note_reading()
 
     def _handle(self, messages: Iterable[mqtt.Packet], events: list[Event]) -> None:
-        handlers = self._handlers
         tolerant = bool(self.options.tolerate)
+        steady = self._steady
         for message in messages:
             if tolerant and message.notes:
                 self._check_notes(message)
+            handler = steady.get(type(message))
+            if handler is not None:
+                handler(self, message, events)
+                continue
             transition = RECEIVES_IN[self.role][self.state][kind_of(message)]
             if isinstance(transition, Violation):
                 raise RemoteProtocolError(transition.rule, reply=transition.code)
             if transition is Outcome.DROPPED:
                 return
             before = self.state
-            handlers[type(message)](self, message, events)
+            self._handlers[type(message)](self, message, events)
             if self.state is before and isinstance(transition, State):
                 self.state = transition
+            steady = self._steady
 
     def _check_notes(self, message: mqtt.Packet) -> None:
         """Raises DecodeError if a packet breaks a rule that is not tolerated."""
@@ -351,6 +380,8 @@ class Endpoint:
 
     def _go_on(self) -> list[Event]:
         """Read what was left unread, after an answer or `resume`."""
+        if self._reading:
+            return []  # nothing was left
         events: list[Event] = []
         data, self._trailing = self._trailing, b""
         if data or self._decoder.unread or self._eof:
@@ -361,9 +392,9 @@ class Endpoint:
 
     def _room(self) -> int:
         """How many packets may be read now."""
-        if self._paused or self.state is State.CLOSED or (self.role is Role.SERVER and self.state is State.CONNECTING):
+        if self._paused or self._state is State.CLOSED or (self.role is Role.SERVER and self.state is State.CONNECTING):
             return 0
-        if self.state not in UP:
+        if not self._up:
             return 1
         waiting = self._undecided_requests()
         if self.version != 5:  # 5.0 has Receive Maximum for these
@@ -458,12 +489,12 @@ class Endpoint:
     # ---- the end
 
     def _check_open(self) -> None:
-        if self.state is State.CLOSED:
+        if self._state is State.CLOSED:
             raise LocalProtocolError("the connection is over")
 
     def _check_connected(self) -> None:
         self._check_open()
-        if self.state not in UP:
+        if not self._up:
             raise LocalProtocolError(f"not possible while {self.state.value}")
 
     def _fault(self, error: DecodeError | RemoteProtocolError, reply: int | str | None, events: list[Event]) -> None:
@@ -475,7 +506,7 @@ class Endpoint:
 
     def _say_fault(self, code: int) -> int | None:
         """Queue what the peer is told, and return the code in it; None: it is told nothing."""
-        if self.version == 5 and self.state in UP:
+        if self.version == 5 and self._up:
             code = code if code in REASONS["DISCONNECT"] else PROTOCOL_ERROR
             self._put(mqtt.Disconnect(reason_code=code, version=5).encode())
             return code
@@ -507,7 +538,7 @@ class Endpoint:
                 delivery.mark = None
             # [MQTT-3.1.2-23]: a session lives on while its expiry interval is above zero. One that this connection has
             # not reached stays as it was.
-            if session.expiry_interval or self.state not in UP:
+            if session.expiry_interval or not self._up:
                 resumable = tuple(session.outgoing.values())
             else:
                 lost += session.clear()
@@ -565,8 +596,6 @@ class Endpoint:
     def _limits(self) -> Limits:
         return Limits(frame_size=self.options.packet_size, elements=self.options.elements)
 
-
-UP = frozenset((State.CONNECTED, State.REAUTHENTICATING))
 
 #: Fixed header and Remaining Length of acknowledgements without a code.
 _ACKNOWLEDGEMENTS: dict[type[mqtt.Packet], bytes] = {

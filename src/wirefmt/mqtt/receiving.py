@@ -45,6 +45,7 @@ class Receiving(Endpoint):
         self._unfinished: set[int] = set()  # identifiers of the peer that count for the Receive Maximum we announced
         self._undecided_publishes = 0
         self._released_bytes = 0
+        self._restricted = not self.options.control_characters  # a PUBLISH has to be looked into
 
     @property
     def undecided(self) -> int:
@@ -101,10 +102,11 @@ class Receiving(Endpoint):
             self._put(due)
 
     def _on_publish(self, message: mqtt.Publish, events: list[Event]) -> None:
-        if self.version == 5:
+        if message.properties:
             message = self._resolve_alias(message)
-        self._check_publish(message)
-        self._check_text(message.topic_name)
+        if self._restricted:
+            self._check_publish(message)
+            self._check_text(message.topic_name)
         qos = message.qos
         if qos == 0:
             events.append(message)
@@ -151,7 +153,7 @@ class Receiving(Endpoint):
     def _resolve_alias(self, message: mqtt.Publish) -> mqtt.Publish:
         """The message with its full topic and without the alias (3.3.2.3.4)."""
         properties = message.properties
-        alias = find(properties, "topic_alias") if properties else None
+        alias = find(properties, "topic_alias")
         if alias is None:
             return message
         if not 0 < alias <= self.options.topic_alias_maximum:

@@ -10,7 +10,7 @@ from wirefmt.connection.contract import Acknowledged, WindowOpened
 from wirefmt.connection.windows import Window
 from wirefmt.errors import LocalProtocolError
 from wirefmt.mqtt.aliases import OutgoingAliases
-from wirefmt.mqtt.endpoint import UP, Endpoint, wrong_kind
+from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
 from wirefmt.mqtt.events import (
     IDENTIFIER_NOT_FOUND,
     PACKET_TOO_LARGE,
@@ -68,7 +68,7 @@ class Sending(Endpoint):
     @property
     def send_quota(self) -> int:
         """How many PUBLISH of QoS 1 and 2 may be sent now (4.9)."""
-        if self._session is None or self._replay or self.state not in UP:
+        if self._session is None or self._replay or not self._up:
             return 0
         return min(self._quota.available, self._session.identifiers.free)
 

@@ -22,8 +22,8 @@ from wirefmt.connection.outstanding import Identifiers
 from wirefmt.connection.windows import Window
 from wirefmt.errors import DecodeError, LocalProtocolError
 from wirefmt.mqtt.connection import ClientConnection, ServerConnection
-from wirefmt.mqtt.endpoint import Endpoint
 from wirefmt.mqtt.events import ConnectionOptions, Released, Request
+from wirefmt.mqtt.sending import Sending
 from wirefmt.mqtt.session import NEVER, Change, Delivery, Session
 from wirefmt.mqtt.states import State
 
@@ -515,7 +515,7 @@ def held_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_dup(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sends again without DUP."""
-    monkeypatch.setattr(Endpoint, "_again", lambda self, delivery: delivery.buffers)
+    monkeypatch.setattr(Sending, "_again", lambda self, delivery: delivery.buffers)
 
 
 def window_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -525,7 +525,7 @@ def window_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def acknowledged_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loses the copies that a resumed session has to send again."""
-    monkeypatch.setattr(Endpoint, "_resume_session", lambda self, events: None)
+    monkeypatch.setattr(Sending, "_resume_session", lambda self, events: None)
 
 
 def identifiers_reused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -546,7 +546,7 @@ def out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
         self._send_again(events)
         self._window_closed = not self.send_quota
 
-    monkeypatch.setattr(Endpoint, "_resume_session", resume)
+    monkeypatch.setattr(Sending, "_resume_session", resume)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,6 @@ from wirefmt.mqtt.aliases import OutgoingAliases
 from wirefmt.mqtt.endpoint import (
     REASONS,
     SENDS_IN,
-    UP,
-    Endpoint,
     numbered,
     wrong_kind,
 )
@@ -51,6 +49,8 @@ from wirefmt.mqtt.events import (
     find,
     without,
 )
+from wirefmt.mqtt.receiving import Receiving
+from wirefmt.mqtt.sending import Sending
 from wirefmt.mqtt.session import NEVER, Session
 from wirefmt.mqtt.states import Role, State, Violation
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class ClientConnection(Endpoint):
+class ClientConnection(Sending, Receiving):
     """The client's side of one connection.
 
     ::
@@ -363,11 +363,11 @@ class ClientConnection(Endpoint):
 
     _handlers = {  # noqa: RUF012
         mqtt.Connack: _on_connack,
-        mqtt.Publish: Endpoint._on_publish,
-        mqtt.Puback: Endpoint._on_puback,
-        mqtt.Pubrec: Endpoint._on_pubrec,
-        mqtt.Pubrel: Endpoint._on_pubrel,
-        mqtt.Pubcomp: Endpoint._on_pubcomp,
+        mqtt.Publish: Receiving._on_publish,
+        mqtt.Puback: Sending._on_puback,
+        mqtt.Pubrec: Sending._on_pubrec,
+        mqtt.Pubrel: Receiving._on_pubrel,
+        mqtt.Pubcomp: Sending._on_pubcomp,
         mqtt.Suback: _on_answer,
         mqtt.Unsuback: _on_answer,
         mqtt.Pingresp: _on_pingresp,
@@ -376,7 +376,7 @@ class ClientConnection(Endpoint):
     }
     _senders = {  # noqa: RUF012
         mqtt.Connect: _send_connect,
-        mqtt.Publish: Endpoint._send_publish,
+        mqtt.Publish: Sending._send_publish,
         mqtt.Subscribe: _send_request,
         mqtt.Unsubscribe: _send_request,
         mqtt.Pingreq: _send_pingreq,
@@ -401,7 +401,7 @@ def _check_subscriptions(
             raise error("no wildcards in subscriptions (3.2.2.3.11)", reply=WILDCARDS_NOT_SUPPORTED)
 
 
-class ServerConnection(Endpoint):
+class ServerConnection(Sending, Receiving):
     """The server's side of one connection.
 
     Events and their answers:
@@ -488,10 +488,10 @@ class ServerConnection(Endpoint):
         self.state = State.CONNECTED
         self._quota = Window(negotiated.receive_maximum)
         self._aliases_out = OutgoingAliases(negotiated.topic_alias_maximum)
+        self._restricted |= negotiated.maximum_qos < 2 or not negotiated.retain_available
         if negotiated.keep_alive:
             # [MQTT-3.1.2-22]: one and a half times
             self._keepalive = Keepalive(self._deadlines, expect_within=negotiated.keep_alive * 1.5)
-            self._reading = True
         connack = mqtt.decode(packet, version=connect.version)
         events: list[Event] = [Connected(negotiated, connack, resumed)]
         self._resume_session(events)
@@ -597,7 +597,7 @@ class ServerConnection(Endpoint):
             self._end("local", None, "dropped by the host", events)
             return events
         code = None
-        if self.version == 5 and self.state in UP:
+        if self.version == 5 and self._up:
             if find(properties, "session_expiry_interval") is not None:
                 raise LocalProtocolError("a server sends no Session Expiry Interval [MQTT-3.14.2-2]")
             self._put(self._fit(mqtt.Disconnect, properties, reason_code=reason_code))
@@ -804,7 +804,7 @@ class ServerConnection(Endpoint):
 
     def _end(self, *args: Any, **kwargs: Any) -> None:
         # [MQTT-3.1.2-8]: the will is published unless a normal DISCONNECT has removed it.
-        if self.state in UP and self.connect is not None and not self._will_removed:
+        if self._up and self.connect is not None and not self._will_removed:
             kwargs["will"] = self.connect.will
         self._requests.clear()
         self._waiting = None
@@ -812,15 +812,15 @@ class ServerConnection(Endpoint):
 
     _handlers = {  # noqa: RUF012
         mqtt.Connect: _on_connect,
-        mqtt.Publish: Endpoint._on_publish,
-        mqtt.Puback: Endpoint._on_puback,
-        mqtt.Pubrec: Endpoint._on_pubrec,
-        mqtt.Pubrel: Endpoint._on_pubrel,
-        mqtt.Pubcomp: Endpoint._on_pubcomp,
+        mqtt.Publish: Receiving._on_publish,
+        mqtt.Puback: Sending._on_puback,
+        mqtt.Pubrec: Sending._on_pubrec,
+        mqtt.Pubrel: Receiving._on_pubrel,
+        mqtt.Pubcomp: Sending._on_pubcomp,
         mqtt.Subscribe: _on_request,
         mqtt.Unsubscribe: _on_request,
         mqtt.Pingreq: _on_pingreq,
         mqtt.Disconnect: _on_disconnect,
         mqtt.Auth: _on_auth,
     }
-    _senders = {mqtt.Publish: Endpoint._send_publish}  # noqa: RUF012
+    _senders = {mqtt.Publish: Sending._send_publish}  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""What both roles of an MQTT connection do: reading, QoS flows, windows, aliases, timers, faults.
+"""What both roles of an MQTT connection do: reading, writing, timers, faults, the end.
 
 Sections are those of MQTT 5.0. `v3` stands for 3.1 and 3.1.1.
 """
@@ -6,21 +6,17 @@ Sections are those of MQTT 5.0. `v3` stands for 3.1 and 3.1.1.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wirefmt import mqtt
-from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
+from wirefmt.connection.contract import Disconnected
 from wirefmt.connection.deadlines import Deadlines, Keepalive
 from wirefmt.connection.outbox import Outbox
-from wirefmt.connection.windows import Window
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
-from wirefmt.mqtt.aliases import OutgoingAliases
 from wirefmt.mqtt.events import (
     CONTINUE_AUTHENTICATION,
-    IDENTIFIER_NOT_FOUND,
     IDENTIFIER_NOT_VALID,
     KEEP_ALIVE_TIMEOUT,
     LARGEST_PACKET,
@@ -30,22 +26,18 @@ from wirefmt.mqtt.events import (
     PROTOCOL_ERROR,
     QUOTA_EXCEEDED,
     REAUTHENTICATE,
-    RECEIVE_MAXIMUM_EXCEEDED,
     SUCCESS,
-    TOPIC_ALIAS_INVALID,
     UNSPECIFIED_ERROR,
     Asked,
     ConnectionOptions,
-    Dropped,
     Event,
     Negotiated,
     Properties,
-    Released,
     Request,
     find,
     without,
 )
-from wirefmt.mqtt.session import Change, Delivery, Session, split_packet
+from wirefmt.mqtt.session import Change, Delivery, Session
 from wirefmt.mqtt.spec import REASON_CODES
 from wirefmt.mqtt.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
 
@@ -113,17 +105,6 @@ RECEIVES_IN = _rows(RECEIVES)
 SENDS_IN = _rows(SENDS)
 
 
-class _Arrival:
-    """A QoS 1 or 2 message of the peer whose PUBACK or PUBREC has not been queued. `answer`: the packet, once decided."""
-
-    __slots__ = ("answer", "code", "message")
-
-    def __init__(self, message: mqtt.Publish) -> None:
-        self.message = message
-        self.code = 0
-        self.answer: bytes | None = None
-
-
 def numbered(message: Asked, packet_identifier: int) -> bytes:
     """The packet with another packet identifier."""
     packet = message.encode()
@@ -134,11 +115,25 @@ def numbered(message: Asked, packet_identifier: int) -> bytes:
 
 
 class Endpoint:
-    """What both roles do: reading, QoS flows, windows, aliases, timers, faults."""
+    """Reading, writing, timers, faults and the end. `Receiving` and `Sending` add messages in each direction."""
 
     role: Role
     _handlers: dict[type[mqtt.Packet], Callable[[Any, Any, list[Event]], None]]
     _senders: dict[type[mqtt.Packet], Callable[[Any, Any], Any]]
+
+    #: For each state the handlers of packets that are legal and leave it as it is.
+    _steady_in: dict[State, dict[type[mqtt.Packet], Callable[[Any, Any, list[Event]], None]]]
+
+    def __init_subclass__(cls) -> None:
+        if "_handlers" in cls.__dict__:
+            cls._steady_in = {
+                state: {
+                    packet: handler
+                    for packet, handler in cls._handlers.items()
+                    if packet in _KINDS and RECEIVES_IN[cls.role][state][_KINDS[packet]] is state
+                }
+                for state in State
+            }
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
         self.options = options or ConnectionOptions()
@@ -153,17 +148,6 @@ class Endpoint:
         self._outbox = Outbox()
         self._deadlines = Deadlines(now)
         self._keepalive = Keepalive(self._deadlines)
-        self._quota = Window(65535)
-        self._window_closed = False
-        self._charged: set[int] = set()  # packet identifiers that have taken from the quota
-        self._replay: deque[Delivery] = deque()  # of a resumed session, not yet sent again
-        self._aliases_out = OutgoingAliases(0)
-        self._aliases_in: dict[int, str] = {}
-        self._arrivals: dict[int, _Arrival] = {}  # by packet identifier
-        self._order: dict[int, deque[_Arrival]] = {1: deque(), 2: deque()}  # by QoS, in the order of arrival
-        self._unfinished: set[int] = set()  # identifiers of the peer that count for the Receive Maximum we announced
-        self._undecided_publishes = 0
-        self._released_bytes = 0
         self._authentication: mqtt.Auth | None = None  # waits for the host
         self._paused = False
         self._reading = True
@@ -173,6 +157,16 @@ class Endpoint:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.state.value}>"
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+        self._up = state is State.CONNECTED or state is State.REAUTHENTICATING
+        self._steady = self._steady_in[state]
 
     # ---- in
 
@@ -214,7 +208,7 @@ class Endpoint:
     @property
     def trailing_data(self) -> bytes:
         """Bytes received and not read, while paused or after the end."""
-        if self._paused or self.state is State.CLOSED:
+        if self._paused or self._state is State.CLOSED:
             try:
                 self._trailing += self._decoder.rest()
             except DecodeError:
@@ -228,7 +222,7 @@ class Endpoint:
     @property
     def undecided(self) -> int:
         """Events that wait for an answer of the host."""
-        return self._undecided_publishes + self._undecided_requests() + (self._authentication is not None)
+        return self._undecided_requests() + (self._authentication is not None)
 
     # ---- out
 
@@ -257,24 +251,6 @@ class Endpoint:
         handle: Delivery | Request | None = sender(self, message)
         return handle
 
-    def publish(
-        self, topic_name: str, payload: Buffer = b"", *, qos: int = 0, retain: bool = False, properties: Properties = ()
-    ) -> Delivery | None:
-        """Make and send a PUBLISH: see `send`."""
-        self._check_connected()
-        message = self._build(
-            mqtt.Publish,
-            topic_name=topic_name,
-            payload=payload,
-            qos=qos,
-            retain=retain,
-            packet_identifier=1 if qos else None,
-            properties=properties,
-        )
-        handle = self.send(message)
-        assert not isinstance(handle, Request)
-        return handle
-
     def data_to_send(self) -> bytes:
         """Take everything queued, as one bytes object."""
         return self._outbox.take()
@@ -289,14 +265,7 @@ class Endpoint:
 
     @property
     def should_close(self) -> bool:
-        return self.state is State.CLOSED and not self._outbox.pending
-
-    @property
-    def send_quota(self) -> int:
-        """How many PUBLISH of QoS 1 and 2 may be sent now (4.9)."""
-        if self._session is None or self._replay or self.state not in UP:
-            return 0
-        return min(self._quota.available, self._session.identifiers.free)
+        return self._state is State.CLOSED and not self._outbox.pending
 
     @property
     def session(self) -> Session | None:
@@ -318,7 +287,7 @@ class Endpoint:
         self._check_open()
         events: list[Event] = []
         for name in self._deadlines.due(now):
-            if self.state is State.CLOSED:
+            if self._state is State.CLOSED:
                 break
             match name:
                 case Keepalive.EXPECT:
@@ -338,48 +307,6 @@ class Endpoint:
                     self._end("local", None, "no answer to PINGREQ has come in time", events)
         return events
 
-    # ---- answers of the host
-
-    def acknowledge(
-        self, message: mqtt.Publish, reason_code: int = SUCCESS, properties: Properties = ()
-    ) -> list[Event]:
-        """Answer a `Publish` event of QoS 1 or 2 once the host owns the message, or refuse it with a code of 0x80 or more.
-
-        PUBACKs leave in the order of their PUBLISHes and so do PUBRECs, whatever the order of the answers [MQTT-4.6.0-2,
-        MQTT-4.6.0-3]. Versions before 5.0 have no codes: the peer takes every acknowledgement as a success (3.1.1,
-        3.3.5-2), so a host that refuses just drops the message.
-
-        Returns events that had to wait for this answer.
-
-        Raises LocalProtocolError if the message does not wait for an answer, or the answer cannot be written.
-        """
-        self._check_connected()
-        arrival = self._arrivals.get(message.packet_identifier or 0) if isinstance(message, mqtt.Publish) else None
-        if arrival is None or arrival.message is not message or arrival.answer is not None:
-            raise LocalProtocolError("this message does not wait for an acknowledgement")
-        self._decide(arrival, reason_code, properties)
-        return self._go_on()
-
-    def _decide(self, arrival: _Arrival, code: int, properties: Properties) -> None:
-        message = arrival.message
-        identifier, qos = message.packet_identifier or 0, message.qos
-        answer = self._acknowledgement(mqtt.Puback if qos == 1 else mqtt.Pubrec, identifier, code, properties)
-        arrival.answer, arrival.code = answer, code if self.version == 5 else SUCCESS
-        self._undecided_publishes -= 1
-        if qos == 2 and arrival.code < 0x80:
-            assert self._session is not None
-            packet = message.encode() if self.options.qos2_event == "release" and code < 0x80 else b""
-            self._released_bytes += len(packet)
-            self._session.hold(identifier, packet)
-        order = self._order[qos]
-        while order and (due := order[0].answer) is not None:
-            first = order.popleft()
-            identifier = first.message.packet_identifier or 0
-            del self._arrivals[identifier]
-            if qos == 1 or first.code >= 0x80:
-                self._unfinished.discard(identifier)
-            self._put(due)
-
     # ---- reading
 
     def _read(self, data: Buffer, events: list[Event]) -> None:
@@ -397,7 +324,7 @@ class Endpoint:
                 self._handle(messages, events)
             except (DecodeError, RemoteProtocolError) as error:
                 self._fault(error, error.reply, events)
-            if self.state is State.CLOSED:
+            if self._state is State.CLOSED:
                 return
             if fault is not None:
                 self._fault(fault, fault.reply, events)
@@ -421,20 +348,25 @@ class Endpoint:
             self._note_reading()
 
     def _handle(self, messages: Iterable[mqtt.Packet], events: list[Event]) -> None:
-        handlers = self._handlers
         tolerant = bool(self.options.tolerate)
+        steady = self._steady
         for message in messages:
             if tolerant and message.notes:
                 self._check_notes(message)
+            handler = steady.get(type(message))
+            if handler is not None:
+                handler(self, message, events)
+                continue
             transition = RECEIVES_IN[self.role][self.state][kind_of(message)]
             if isinstance(transition, Violation):
                 raise RemoteProtocolError(transition.rule, reply=transition.code)
             if transition is Outcome.DROPPED:
                 return
             before = self.state
-            handlers[type(message)](self, message, events)
+            self._handlers[type(message)](self, message, events)
             if self.state is before and isinstance(transition, State):
                 self.state = transition
+            steady = self._steady
 
     def _check_notes(self, message: mqtt.Packet) -> None:
         """Raises DecodeError if a packet breaks a rule that is not tolerated."""
@@ -448,6 +380,8 @@ class Endpoint:
 
     def _go_on(self) -> list[Event]:
         """Read what was left unread, after an answer or `resume`."""
+        if self._reading:
+            return []  # nothing was left
         events: list[Event] = []
         data, self._trailing = self._trailing, b""
         if data or self._decoder.unread or self._eof:
@@ -458,13 +392,13 @@ class Endpoint:
 
     def _room(self) -> int:
         """How many packets may be read now."""
-        if self._paused or self.state is State.CLOSED or (self.role is Role.SERVER and self.state is State.CONNECTING):
+        if self._paused or self._state is State.CLOSED or (self.role is Role.SERVER and self.state is State.CONNECTING):
             return 0
-        if self.state not in UP:
+        if not self._up:
             return 1
         waiting = self._undecided_requests()
         if self.version != 5:  # 5.0 has Receive Maximum for these
-            waiting += len(self._arrivals)
+            waiting += self._unanswered()
         return max(self.options.undecided - waiting, 0)
 
     def _note_reading(self) -> None:
@@ -487,6 +421,10 @@ class Endpoint:
     def _undecided_requests(self) -> int:
         return 0
 
+    def _unanswered(self) -> int:
+        """QoS 1 and 2 messages of the peer whose PUBACK or PUBREC has not been queued."""
+        return 0
+
     def _heard(self) -> None:
         """Bytes have come."""
 
@@ -495,309 +433,6 @@ class Endpoint:
 
     def _ping(self) -> None:
         raise NotImplementedError
-
-    # ---- PUBLISH from the peer
-
-    def _on_publish(self, message: mqtt.Publish, events: list[Event]) -> None:
-        if self.version == 5:
-            message = self._resolve_alias(message)
-        self._check_publish(message)
-        self._check_text(message.topic_name)
-        qos = message.qos
-        if qos == 0:
-            events.append(message)
-            return
-        assert self._session is not None
-        identifier = message.packet_identifier or 0
-        arrival = self._arrivals.get(identifier)
-        if arrival is not None:
-            if arrival.message.qos != qos:
-                raise wrong_kind(f"PUBLISH of QoS {qos}", identifier)
-            return  # a copy of a message whose answer is still to come
-        if identifier in self._session.incoming:
-            if qos == 1:
-                raise wrong_kind("PUBLISH of QoS 1", identifier)
-            self._count(identifier)
-            self._put(self._acknowledgement(mqtt.Pubrec, identifier))  # [MQTT-4.3.3-10]
-            return
-        self._count(identifier)
-        arrival = _Arrival(message)
-        self._arrivals[identifier] = arrival
-        self._order[qos].append(arrival)
-        self._undecided_publishes += 1
-        events.append(message)
-        if qos == 2 and self.options.qos2_event == "release":
-            size = len(message.encode())
-            if self._released_bytes + size > self.options.released_bytes:
-                raise RemoteProtocolError("too many bytes wait for PUBREL", reply=QUOTA_EXCEEDED)
-        if self.options.automatic:
-            self._decide(arrival, SUCCESS, ())
-
-    def _count(self, identifier: int) -> None:
-        """Receive Maximum: QoS 1 and 2 messages of the peer that are not finished on this connection (3.3.4)."""
-        if identifier not in self._unfinished:
-            if self.version == 5 and len(self._unfinished) >= self.options.receive_maximum:
-                raise RemoteProtocolError(
-                    f"more than {self.options.receive_maximum} messages are unfinished [MQTT-3.3.4-7, MQTT-3.3.4-9]",
-                    reply=RECEIVE_MAXIMUM_EXCEEDED,
-                )
-            self._unfinished.add(identifier)
-
-    def _check_publish(self, message: mqtt.Publish) -> None:
-        """What this connection does not allow in a PUBLISH of the peer."""
-
-    def _resolve_alias(self, message: mqtt.Publish) -> mqtt.Publish:
-        """The message with its full topic and without the alias (3.3.2.3.4)."""
-        properties = message.properties
-        alias = find(properties, "topic_alias") if properties else None
-        if alias is None:
-            return message
-        if not 0 < alias <= self.options.topic_alias_maximum:
-            raise RemoteProtocolError(
-                f"Topic Alias {alias} is above our maximum [MQTT-3.3.2-9, MQTT-3.3.2-11]", reply=TOPIC_ALIAS_INVALID
-            )
-        topic = message.topic_name
-        if topic:
-            self._aliases_in[alias] = topic
-        elif (known := self._aliases_in.get(alias)) is not None:
-            topic = known
-        else:
-            raise RemoteProtocolError(f"Topic Alias {alias} has no topic (3.3.2.3.4)", reply=PROTOCOL_ERROR)
-        return mqtt.Publish(
-            topic_name=topic,
-            payload=message.payload,
-            qos=message.qos,
-            retain=message.retain,
-            dup=message.dup,
-            packet_identifier=message.packet_identifier,
-            properties=without(properties, "topic_alias"),
-            version=5,
-        )
-
-    def _on_pubrel(self, message: mqtt.Pubrel, events: list[Event]) -> None:
-        assert self._session is not None
-        identifier = message.packet_identifier
-        if identifier in self._arrivals:
-            raise wrong_kind("PUBREL before PUBREC", identifier)
-        if identifier in self._session.incoming:
-            packet = self._session.release(identifier)
-            self._unfinished.discard(identifier)
-            if self.options.qos2_event == "release" and packet:
-                self._released_bytes -= len(packet)
-                events.append(Released(_decode_publish(packet)))
-            self._put(self._acknowledgement(mqtt.Pubcomp, identifier))  # [MQTT-4.3.3-11]
-        else:
-            self.strays += 1
-            code = IDENTIFIER_NOT_FOUND if self.version == 5 else SUCCESS
-            self._put(self._acknowledgement(mqtt.Pubcomp, identifier, code))
-
-    # ---- PUBLISH to the peer
-
-    def _send_publish(self, message: mqtt.Publish) -> Delivery | None:
-        assert self._session is not None
-        assert self.negotiated is not None
-        if message.dup:
-            raise LocalProtocolError("DUP is set by the connection when it sends again [MQTT-3.3.1-1]")
-        qos = message.qos
-        self._check_publish_out(message)
-        packet, alias = message.encode(), None
-        if self.version == 5:
-            packet, wire, alias = self._with_alias(message, packet)
-        else:
-            wire = packet
-        # The packet is kept with its full topic, since aliases end with the connection, so that form must fit, too.
-        largest = max(len(packet), len(wire)) if qos else len(wire)
-        if largest > self.negotiated.maximum_packet_size:
-            raise LocalProtocolError(
-                f"the packet has {largest} bytes, the peer accepts {self.negotiated.maximum_packet_size} "
-                "[MQTT-3.1.2-24, MQTT-3.2.2-15]",
-                reply=PACKET_TOO_LARGE,
-            )
-        self._check_pending(len(wire))
-        if qos == 0:
-            self._put(wire)
-            handle = None
-        else:
-            if not self.send_quota:
-                self._window_closed = True
-                raise LocalProtocolError(
-                    "the window is closed: wait for WindowOpened [MQTT-4.9.0-2]", reply=RECEIVE_MAXIMUM_EXCEEDED
-                )
-            handle = self._session.add(packet, message.version)
-            self._charge(handle)
-            head, tail = handle.buffers if wire is packet else split_packet(wire, handle.packet_identifier)
-            self._put(head)
-            if tail:
-                self._put(tail)
-            handle.mark = self._outbox.position
-        if alias is not None:
-            self._aliases_out.use(*alias)
-        return handle
-
-    def _check_publish_out(self, message: mqtt.Publish) -> None:
-        """What this role must not publish."""
-
-    def _with_alias(self, message: mqtt.Publish, packet: bytes) -> tuple[bytes, bytes, tuple[str, int] | None]:
-        """The packet to keep, the packet to send, and the topic and alias it uses."""
-        aliases = self._aliases_out
-        properties = message.properties
-        number = find(properties, "topic_alias") if properties else None
-        topic = message.topic_name
-        if number is not None:  # the host has chosen
-            if number > aliases.maximum:
-                raise LocalProtocolError(
-                    f"Topic Alias {number} is above the peer's maximum, {aliases.maximum} [MQTT-3.2.2-17, MQTT-3.1.2-26]",
-                    reply=TOPIC_ALIAS_INVALID,
-                )
-            if not topic:
-                known = aliases.topic_of(number)
-                if known is None:
-                    raise LocalProtocolError(f"Topic Alias {number} has no topic (3.3.2.3.4)", reply=PROTOCOL_ERROR)
-                topic = known
-            kept = _renamed(message, topic, without(properties, "topic_alias")).encode()
-            return kept, packet, (topic, number)
-        alias = aliases.choose(topic) if aliases.maximum and len(topic) > 2 else None
-        if alias is None:
-            return packet, packet, None
-        wire = _renamed(message, "" if alias.known else topic, (*properties, ("topic_alias", alias.number))).encode()
-        assert self.negotiated is not None
-        if len(wire) > self.negotiated.maximum_packet_size:
-            return packet, packet, None
-        return packet, wire, (topic, alias.number)
-
-    def _check_pending(self, size: int) -> None:
-        pending = self._outbox.pending
-        if pending and pending + size > self.options.pending_bytes:
-            raise LocalProtocolError(f"{pending} bytes are queued and not taken", reply=QUOTA_EXCEEDED)
-
-    def _charge(self, delivery: Delivery) -> None:
-        """A PUBLISH of QoS 1 or 2 costs one of the send quota [MQTT-4.9.0-2]."""
-        self._quota.take()
-        self._charged.add(delivery.packet_identifier)
-        if not self._quota.available:
-            self._window_closed = True
-
-    def _finish(self, delivery: Delivery, message: mqtt.Packet, code: int, events: list[Event]) -> None:
-        """A delivery is acknowledged: its identifier and its place in the window are free."""
-        assert self._session is not None
-        self._session.discard(delivery)
-        events.append(Acknowledged(delivery, message, code))
-        if delivery.packet_identifier in self._charged:
-            self._charged.remove(delivery.packet_identifier)
-            self._quota.give()
-        self._send_again(events)
-        self._note_window(events)
-
-    def _note_window(self, events: list[Event]) -> None:
-        """Tell that the window is open again."""
-        if self._window_closed and self.send_quota:
-            self._window_closed = False
-            events.append(WindowOpened(self.send_quota))
-
-    def _on_puback(self, message: mqtt.Puback, events: list[Event]) -> None:
-        assert self._session is not None
-        delivery = self._session.outgoing.get(message.packet_identifier)
-        if delivery is None:
-            self._stray("PUBACK", message.packet_identifier)
-        elif delivery.qos != 1:
-            raise wrong_kind("PUBACK", message.packet_identifier)
-        else:
-            self._finish(delivery, message, message.reason_code or 0, events)
-
-    def _on_pubrec(self, message: mqtt.Pubrec, events: list[Event]) -> None:
-        assert self._session is not None
-        identifier, code = message.packet_identifier, message.reason_code or 0
-        delivery = self._session.outgoing.get(identifier)
-        if delivery is None:
-            self._stray("PUBREC", identifier)
-            if code < 0x80:
-                answer = IDENTIFIER_NOT_FOUND if self.version == 5 else SUCCESS
-                self._put(self._acknowledgement(mqtt.Pubrel, identifier, answer))
-        elif delivery.qos != 2:
-            raise wrong_kind("PUBREC", identifier)
-        elif code >= 0x80:
-            if not delivery.received:
-                self._finish(delivery, message, code, events)  # [MQTT-4.4.0-2]
-        else:
-            if not delivery.received:
-                self._session.receive_pubrec(delivery)
-            if delivery.mark is not None:  # else `_send_again` comes to it
-                self._put(self._acknowledgement(mqtt.Pubrel, identifier))  # [MQTT-4.3.3-4]
-
-    def _on_pubcomp(self, message: mqtt.Pubcomp, events: list[Event]) -> None:
-        assert self._session is not None
-        delivery = self._session.outgoing.get(message.packet_identifier)
-        if delivery is None:
-            self._stray("PUBCOMP", message.packet_identifier)
-        elif not delivery.received:
-            raise wrong_kind("PUBCOMP", message.packet_identifier)
-        else:
-            self._finish(delivery, message, message.reason_code or 0, events)
-
-    def _stray(self, kind: str, identifier: int) -> None:
-        """An acknowledgement for nothing outstanding is ignored, but not one that answers a request."""
-        self.strays += 1
-
-    # ---- resumption (4.4)
-
-    def _resume_session(self, events: list[Event]) -> None:
-        """Send again what is not acknowledged, in the order first sent [MQTT-4.4.0-1, MQTT-4.6.0-1]."""
-        assert self._session is not None
-        self._replay.extend(self._session.outgoing.values())
-        self._send_again(events)
-        self._window_closed = not self.send_quota
-
-    def _send_again(self, events: list[Event]) -> None:
-        """As far as the window allows."""
-        assert self._session is not None
-        assert self.negotiated is not None
-        while self._replay:
-            delivery = self._replay[0]
-            identifier = delivery.packet_identifier
-            if self._session.outgoing.get(identifier) is not delivery:
-                self._replay.popleft()  # finished meanwhile
-                continue
-            if delivery.received:
-                self._replay.popleft()
-                dup = self.version == 3  # 3.1, 3.6: DUP is meant for PUBREL, too
-                self._put(mqtt.Pubrel(packet_identifier=identifier, dup=dup, version=self.version or 5).encode())
-                delivery.mark = self._outbox.position
-                continue
-            if not self._quota.available:
-                return
-            self._replay.popleft()
-            head, tail = self._again(delivery)
-            if len(head) + len(tail) > self.negotiated.maximum_packet_size:
-                self._session.discard(delivery)
-                events.append(Dropped(delivery))
-                continue
-            self._charge(delivery)
-            self._put(head)
-            if tail:
-                self._put(tail)
-            delivery.mark = self._outbox.position
-
-    def _again(self, delivery: Delivery) -> tuple[bytes, bytes | memoryview]:
-        """The packet as this connection sends it again: in its version, with DUP if it has left before [MQTT-3.3.1-1]."""
-        head, tail = delivery.buffers
-        if delivery.version != self.version:
-            old = delivery.message
-            assert old is not None
-            head, tail = split_packet(
-                mqtt.Publish(
-                    topic_name=old.topic_name,
-                    payload=old.payload,
-                    qos=old.qos,
-                    retain=old.retain,
-                    packet_identifier=old.packet_identifier,
-                    properties=old.properties if self.version == 5 else (),
-                    version=self.version or 5,
-                ).encode(),
-                delivery.packet_identifier,
-            )
-        if delivery.transmitted:
-            head = bytes((head[0] | 0x08,)) + head[1:]
-        return head, tail
 
     # ---- writing
 
@@ -846,15 +481,20 @@ class Endpoint:
     def _maximum_packet_size(self) -> int:
         return self.negotiated.maximum_packet_size if self.negotiated is not None else LARGEST_PACKET
 
+    def _check_pending(self, size: int) -> None:
+        pending = self._outbox.pending
+        if pending and pending + size > self.options.pending_bytes:
+            raise LocalProtocolError(f"{pending} bytes are queued and not taken", reply=QUOTA_EXCEEDED)
+
     # ---- the end
 
     def _check_open(self) -> None:
-        if self.state is State.CLOSED:
+        if self._state is State.CLOSED:
             raise LocalProtocolError("the connection is over")
 
     def _check_connected(self) -> None:
         self._check_open()
-        if self.state not in UP:
+        if not self._up:
             raise LocalProtocolError(f"not possible while {self.state.value}")
 
     def _fault(self, error: DecodeError | RemoteProtocolError, reply: int | str | None, events: list[Event]) -> None:
@@ -866,7 +506,7 @@ class Endpoint:
 
     def _say_fault(self, code: int) -> int | None:
         """Queue what the peer is told, and return the code in it; None: it is told nothing."""
-        if self.version == 5 and self.state in UP:
+        if self.version == 5 and self._up:
             code = code if code in REASONS["DISCONNECT"] else PROTOCOL_ERROR
             self._put(mqtt.Disconnect(reason_code=code, version=5).encode())
             return code
@@ -898,19 +538,15 @@ class Endpoint:
                 delivery.mark = None
             # [MQTT-3.1.2-23]: a session lives on while its expiry interval is above zero. One that this connection has
             # not reached stays as it was.
-            if session.expiry_interval or self.state not in UP:
+            if session.expiry_interval or not self._up:
                 resumable = tuple(session.outgoing.values())
             else:
                 lost += session.clear()
             session.held = False
         self.state = State.CLOSED
         self._deadlines.clear()
-        self._arrivals.clear()
-        self._order = {1: deque(), 2: deque()}
-        self._replay.clear()
-        self._aliases_in.clear()  # [MQTT-3.3.2-7]
-        self._undecided_publishes = 0
         self._authentication = None
+        self._forget()
         events.append(
             Disconnected(
                 by=by,
@@ -923,6 +559,9 @@ class Endpoint:
                 will=will,
             )
         )
+
+    def _forget(self) -> None:
+        """The connection is over: drop what belongs to it alone."""
 
     def _lost_requests(self) -> tuple[Any, ...]:
         return ()
@@ -957,8 +596,6 @@ class Endpoint:
     def _limits(self) -> Limits:
         return Limits(frame_size=self.options.packet_size, elements=self.options.elements)
 
-
-UP = frozenset((State.CONNECTED, State.REAUTHENTICATING))
 
 #: Fixed header and Remaining Length of acknowledgements without a code.
 _ACKNOWLEDGEMENTS: dict[type[mqtt.Packet], bytes] = {
@@ -999,28 +636,4 @@ _SENT_BY: dict[type[mqtt.Packet], str] = {
 def wrong_kind(what: str, identifier: int) -> RemoteProtocolError:
     return RemoteProtocolError(
         f"{what} does not fit the state of packet identifier {identifier} (4.3)", reply=PROTOCOL_ERROR
-    )
-
-
-def _decode_publish(packet: bytes) -> mqtt.Publish:
-    for version in (5, 4):
-        try:
-            message = mqtt.decode(packet, version=version)
-        except DecodeError:
-            continue
-        if isinstance(message, mqtt.Publish):
-            return message
-    raise AssertionError("a packet that was kept cannot be read")
-
-
-def _renamed(message: mqtt.Publish, topic: str, properties: Properties) -> mqtt.Publish:
-    """The PUBLISH with another topic and other properties."""
-    return mqtt.Publish(
-        topic_name=topic,
-        payload=message.payload,
-        qos=message.qos,
-        retain=message.retain,
-        packet_identifier=message.packet_identifier,
-        properties=properties,
-        version=message.version,
     )

@@ -917,7 +917,7 @@ def unconverted(wire, /):
 cpdef int protocol_number(object protocol) except -1:
     """Which of CONVERT_PROTOCOL_NAMES. ValueError: none."""
     cdef int i
-    for i in range(CONVERT_PROTOCOLS):
+    for i in range(<int>CONVERT_PROTOCOLS):
         if protocol is CONVERT_PROTOCOL_NAMES[i]:
             return i
     if protocol not in CONVERT_PROTOCOL_NAMES:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from tables.amqp091 import amqp091_methods, amqp091_table
 from tables.amqp10 import amqp10_table
+from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
 from tables.mqtt import mqtt_table
 from tables.nsq import nsq_table
@@ -63,6 +64,7 @@ GENERATED: tuple[Generated, ...] = (
     *(Generated(PACKAGE / name / "columns.pxi", SPEC / "table.py", protocol_columns(name)) for name in PREFIXES),
     Generated(CORE / "secrets_table.pxi", SPEC / "secrets.py", secrets_table),
     Generated(ROOT / "docs" / "secrets.md", SPEC / "secrets.py", secrets_page),
+    Generated(PACKAGE / "convert/table.pxi", PACKAGE / "convert/vocabulary.py", convert_table),
     Generated(CORE / "table_columns.pxi", SPEC / "table.py", table_columns),
     Generated(ROOT / "docs" / "message-table.md", SPEC / "table.py", table_page),
     Generated(ROOT / "docs" / "dialects.md", PACKAGE / "convert" / "dialects.py", dialects_page, load_dialects),

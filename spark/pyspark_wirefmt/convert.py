@@ -30,7 +30,7 @@ def convert_messages(
 
     Args:
         df: rows with at least the columns protocol, version, destination, routing_key and octets; others stay as they are.
-            `octets` is filled where captures are read with the option octets=true.
+            `octets` is there where captures are read with the option octets=true, or with columns that name it.
         to: "amqp10", "amqp091" or "mqtt5".
         dialect, mqtt_exchange, topics, percent_encoding: as for `wirefmt.convert.convert`.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args
 
 from wirefmt.capture import CaptureDecoder, files
@@ -139,7 +139,12 @@ class Options:
         if chosen.convert_to and chosen.table != "messages":
             raise ValueError("option convert_to: only the message table has messages to convert")
         CaptureDecoder(**chosen.core())  # the core knows which protocols, rules and limits there are
-        return chosen
+        return chosen.filling(chosen.columns or ())
+
+    def filling(self, columns: Iterable[str]) -> Options:
+        """These options, with the columns filled that are null unless asked for, where `columns` names them."""
+        named = set(columns)
+        return replace(self, octets=self.octets or "octets" in named, detail=self.detail or "detail" in named)
 
     def core(self) -> dict[str, Any]:
         """Keywords of `wirefmt.capture.read` and `CaptureDecoder`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import (
     ArrayType,
@@ -84,18 +84,29 @@ def table_schema(name: str, columns: Iterable[str] | None = None) -> StructType:
     return StructType([fields[c] for c in chosen])
 
 
+#: Columns of the message table that are there only if the option of their name is true, or if the columns chosen name
+#: them. Without its octets no message can be converted, so a column of nulls would hide that they were not read.
+ON_REQUEST: Final = ("octets",)
+
+
 def source_schema(options: Options) -> StructType:
     """The schema of what is read with these options: the table's columns, and `converted` if messages are converted.
+
+    Columns `ON_REQUEST` are left out unless they are asked for.
 
     Raises:
         ValueError: an unknown column, or one that is named twice.
     """
     columns = options.columns
+    if columns is None:
+        columns = tuple(
+            column.name
+            for column in columns_of(options.table)
+            if column.name not in ON_REQUEST or getattr(options, column.name)
+        )
     if options.convert_to is None:
         return table_schema(options.table, columns)
-    if columns is not None and CONVERTED.name in columns:
-        return _converted(columns)
-    return _converted([*(columns or table_schema(options.table).names), CONVERTED.name])
+    return _converted(columns if CONVERTED.name in columns else [*columns, CONVERTED.name])
 
 
 def _converted(columns: Iterable[str]) -> StructType:

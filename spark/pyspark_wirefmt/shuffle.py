@@ -42,7 +42,7 @@ def read(
         paths: captures, as for `spark.read.format("wirefmt").load`. With flows="across-files" they are one capture,
             rotated, in this order.
         options: as of the data source. `partitions` is the number of partitions that decode after the shuffle; unless
-            given, as many as the cluster has cores.
+            given, as many as the cluster has cores. Captures that are not shuffled are decoded by no more tasks than that.
 
     A small job runs at once where a capture is split or flows cross files: it counts the frames of each byte range, so
     that frame numbers are right, and looks for IP fragments, which have no ports: with them whole address pairs are
@@ -79,8 +79,10 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def _direct(spark: SparkSession, captures: list[files.CaptureFile], options: Options, schema: Any) -> DataFrame:
-    """Each capture decoded by one task as a whole."""
+    """Each capture decoded by one task as a whole, in no more tasks than `partitions`."""
     planned = plan.tasks(captures, replace(options, partitions=None))
+    if options.partitions and len(planned) > options.partitions:
+        planned = plan.tasks(captures, options)
     columns = list(schema.names)
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

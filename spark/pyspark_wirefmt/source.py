@@ -44,9 +44,8 @@ class DefaultSource(DataSource):
         if not self.given and (kept := kept_options(schema)):
             return DefaultSource(kept).reader(schema)
         self._need_path()
-        columns = projection(self.options, schema)
         reader = FilteringReader if self.options.pushdown else CaptureReader
-        return reader(self.paths, self.options, columns)
+        return reader(self.paths, *self._projection(schema))
 
     def streamReader(self, schema: StructType) -> CaptureStream:
         from .stream import CaptureStream
@@ -54,7 +53,12 @@ class DefaultSource(DataSource):
         if not self.given and (kept := kept_options(schema)):
             return DefaultSource(kept).streamReader(schema)
         self._need_path()
-        return CaptureStream(self.paths, self.options, projection(self.options, schema))
+        return CaptureStream(self.paths, *self._projection(schema))
+
+    def _projection(self, schema: StructType) -> tuple[Options, list[str]]:
+        """The options and columns of a read. A schema that the user declared asks for its columns; ours does not."""
+        columns = projection(self.options, schema)
+        return (self.options if columns == self.schema().names else self.options.filling(columns)), columns
 
     def _need_path(self) -> None:
         if not self.paths:

@@ -9,6 +9,8 @@ import base64
 import bz2
 import contextlib
 import csv
+import fcntl
+import gc
 import gzip
 import io
 import json
@@ -19,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections import Counter
 from datetime import datetime
@@ -42,8 +45,9 @@ from rich.cells import cell_len
 from wirefmt import capture
 from wirefmt.cli.app import run
 from wirefmt.cli.filter import Filter, FilterError
-from wirefmt.cli.output import FORMATS, format_of
+from wirefmt.cli.output import FORMATS, format_of, open_writer
 from wirefmt.cli.summary import BINS, DISTINCT, Histogram, Tally
+from wirefmt.cli.table import show_table
 from wirefmt.cli.text import cell, octets_for_csv, octets_for_json, printable
 from wirefmt.spec.table import COLUMNS
 
@@ -466,6 +470,10 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("kind == 'Grüße' and (\n qso == 1)", "no column 'qso'", 23),
         ("qos = 1", "did you mean qos == 1", 4),
         ("kind = 'a=b' and qos == 1", "did you mean kind == 'a=b' and", 5),
+        ("kind = 'a=b' and qos = 1 and dup >= 0", "did you mean kind == 'a=b' and qos == 1 and dup >= 0", 5),
+        ("destination =~ 'a.*'", "=~ is written .matches(", 12),
+        ("mqtt.retain == true", "did you mean True?", 15),
+        ("error is NULL", "did you mean None?", 9),
         ("kind == PUBLISH", "no column 'PUBLISH'; did you mean the text 'PUBLISH'?", 8),
         ("kind in (PUBLISH, PUBACK)", "did you mean the text 'PUBLISH'?", 9),
         ("kind.startswith(PUB)", "did you mean the text 'PUB'?", 16),
@@ -636,6 +644,18 @@ def test_a_closed_pipe_is_silent(fmt, tmp_path):
     assert command.wait(60) == 0
 
 
+def test_a_table_whose_reader_has_gone_is_a_broken_pipe(monkeypatch):
+    """rich would end the command with 1, as in `wirefmt summary x | head -4`."""
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    with pytest.raises(BrokenPipeError):
+        show_table("Failures", ("kind", "messages"), [("PUBACK", 1)])
+
+
 class Live:
     """A command that reads a capture from a pipe that stays open."""
 
@@ -651,6 +671,10 @@ class Live:
     def write(self, octets: bytes) -> None:
         self.command.stdin.write(octets)
         self.command.stdin.flush()
+
+    def unread(self) -> int:
+        """Octets of the pipe that the command has not read yet."""
+        return int.from_bytes(fcntl.ioctl(self.command.stdin.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def end(self, number: int | None = None) -> tuple[int, bytes, bytes]:
         """Exit code, standard output and error; the pipe is still open when the command ends."""
@@ -711,13 +735,18 @@ def test_ctrl_c_leaves_a_valid_file_of_what_there_is(name, tmp_path):
 
 
 def test_ctrl_c_ends_a_summary_with_what_was_counted():
-    live = Live("summary", "-", "--json")
     tcp = Tcp()
-    live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
-    time.sleep(2)  # for the command to start; it may count nothing on a machine that is slower
-    code, out, _ = live.end(signal.SIGINT)
-    assert code == 130
-    assert not out or json.loads(out)["messages"] <= 1
+    out = b""
+    for wait in (0.2, 1, 5, 20):  # before it has begun to count, there is nothing to tell
+        live = Live("summary", "-", "--json")
+        live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
+        wait_for(lambda live=live: live.unread() == 0)
+        time.sleep(wait)
+        code, out, _ = live.end(signal.SIGINT)
+        assert code == 130
+        if out:
+            break
+    assert json.loads(out)["messages"] == 1
 
 
 def test_a_second_ctrl_c_breaks_off(tmp_path):
@@ -741,6 +770,19 @@ def test_sigterm_leaves_no_file(tmp_path):
     wait_for(lambda: list(tmp_path.iterdir()))
     code, _, err = live.end(signal.SIGTERM)
     assert (code, err) == (143, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_a_file_that_is_given_up_leaves_nothing_and_no_traceback(fmt, tmp_path, v5, monkeypatch):
+    unraisable: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    with contextlib.suppress(SystemExit), open_writer(str(tmp_path / "m"), fmt, v5.schema) as writer:
+        writer.write(v5.to_batches()[0])
+        raise SystemExit(143)  # as SIGTERM does
+    del writer
+    gc.collect()
+    assert unraisable == []
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,19 +7,12 @@ import json
 import pytest
 
 from lib.convert_vectors import VECTORS, cases, octets
-from wirefmt.convert import DIALECTS, TABLES, convert, tables_of
-from wirefmt.convert import _engine as convert_engine
-from wirefmt.convert.rules import row as words
+from wirefmt.convert import DIALECTS, TABLES, Table, convert, tables_of
 from wirefmt.errors import ConversionError
 
 
-def test_the_core_and_the_rows_use_the_same_words() -> None:
-    said = {value for name, value in vars(words).items() if name.isupper() and isinstance(value, str)}
-    assert said == set(convert_engine.CONVERT_WHEN_NAMES) | set(convert_engine.CONVERT_HOW_NAMES)
-
-
 @pytest.mark.parametrize("table", TABLES, ids=lambda t: f"{t.source}>{t.target}")
-def test_ids_are_unique(table: words.Table) -> None:
+def test_ids_are_unique(table: Table) -> None:
     for rows in (table.fields, table.types):
         ids = [row.id for row in rows]
         assert len(ids) == len(set(ids))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.paths import shared
+from wirefmt.spec.table import COLUMNS
 
 
 def live(name: str) -> Path:
@@ -43,14 +44,22 @@ def cut(capture: Path, at: Sequence[int], folder: Path) -> list[Path]:
 
 
 def rows(table: Any, without: Iterable[str] = ()) -> list[str]:
-    """Rows of an Arrow table (or of record batches) in a form that compares and sorts."""
+    """Rows of an Arrow table (or of record batches) in a form that compares and sorts.
+
+    Nulls are left out, as in JSON Lines: Spark's frames lack the columns that are there only on request.
+    """
     import pyarrow as pa
 
     if not isinstance(table, pa.Table):
         table = pa.Table.from_batches(list(table))
     dropped = set(without)
     kept = [c for c in table.column_names if c not in dropped]
-    return sorted(json.dumps(row, default=_plain, sort_keys=True) for row in table.select(kept).to_pylist())
+    said = ({name: value for name, value in row.items() if value is not None} for row in table.select(kept).to_pylist())
+    return sorted(json.dumps(row, default=_plain, sort_keys=True) for row in said)
+
+
+#: The columns of a frame for which none were chosen.
+DEFAULT = [column.name for column in COLUMNS if column.name != "octets"]
 
 
 def _plain(value: Any) -> str:

@@ -50,7 +50,7 @@ def test_as_one_process(spark, to, dialect):
 
 def test_the_whole_table_and_sql(spark):
     frame = convert_messages(spark.read.format("wirefmt").option("octets", "true").load(SAMPLES), "amqp10")
-    assert frame.schema.fields[:-1] == message_schema().fields
+    assert frame.columns == [*message_schema().names, "converted"]
     frame.createOrReplaceTempView("messages")
     said = spark.sql(
         "SELECT protocol, count(converted) AS messages, count(converted.octets) AS octets, count(converted.error) AS errors "
@@ -89,6 +89,48 @@ def test_converted_wherever_captures_are_read(spark, tmp_path):
     )
     one = spark.read.format("wirefmt").schema(declared).option("convertTo", "amqp10").load(SAMPLES)
     assert one.where("converted.octets is not null").count() > 1000
+
+
+@pytest.fixture
+def table(spark):
+    """A table of the catalog, read without octets."""
+    spark.sql(f"CREATE TABLE without_octets USING wirefmt OPTIONS (path '{SAMPLES}')")
+    yield spark.table("without_octets")
+    spark.sql("DROP TABLE without_octets")
+
+
+def test_octets_are_there_or_it_is_an_error(spark, table, tmp_path):
+    """Converting rows that were read without their octets would give nulls."""
+    source = spark.read.format("wirefmt")
+    pyspark_wirefmt.decode_to_parquet(spark, SAMPLES, tmp_path / "out")
+    without = {
+        "source": source.load(SAMPLES),
+        "columns": source.option("columns", "protocol,version,destination,routing_key").load(SAMPLES),
+        "table": table,
+        "stream": spark.readStream.format("wirefmt").load(SAMPLES),
+        "read": pyspark_wirefmt.read(spark, SAMPLES, split_size=20_000),
+        "Parquet": spark.read.parquet(str(tmp_path / "out")),
+        "convert_to": source.option("convertTo", "mqtt5").load(SAMPLES),
+    }
+    for name, frame in without.items():
+        assert "octets" not in frame.columns, name
+        with pytest.raises(ValueError, match=r'octets is missing \(\.option\("octets", "true"\)'):
+            convert_messages(frame, "amqp10")
+    with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN.*`octets`"):
+        without["source"].select("octets")
+
+    needed = ["protocol", "version", "destination", "routing_key", "octets"]
+    expected = [json.loads(row).get("converted") for row in one_process("amqp10")]
+    messages = sum(converted is not None for converted in expected)
+    assert messages > 1000
+    asked = {
+        "option": spark.read.format("wirefmt").option("octets", "true").load(SAMPLES),
+        "columns": spark.read.format("wirefmt").option("columns", ",".join(needed)).load(SAMPLES),
+        "schema": spark.read.format("wirefmt").schema(message_schema(needed)).load(SAMPLES),
+        "read": pyspark_wirefmt.read(spark, SAMPLES, split_size=20_000, columns=needed),
+    }
+    for name, frame in asked.items():
+        assert convert_messages(frame, "amqp10").where("converted IS NOT NULL").count() == messages, name
 
 
 def test_options(spark):

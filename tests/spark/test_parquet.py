@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
 
 import pyarrow.parquet as pq
 
-from lib.spark_captures import live, one_process, rows
+from lib.spark_captures import DEFAULT, live, one_process, rows
 from pyspark_wirefmt import decode_to_parquet, message_schema, parquet, plan
 from pyspark_wirefmt.options import Options
 
@@ -32,7 +32,7 @@ def test_rows_and_manifest(spark, tmp_path, partitions):
     truth = one_process(live(CAPTURE))
     table = pq.ParquetDataset(str(out)).read()
     assert rows(table) == truth
-    assert spark.read.parquet(str(out)).schema == message_schema()
+    assert spark.read.parquet(str(out)).schema == message_schema(DEFAULT)
     assert sum(m.rows for m in manifest) == len(truth)
     assert len(manifest) == partitions
     written = [m for m in manifest if m.file]

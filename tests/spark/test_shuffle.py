@@ -70,6 +70,13 @@ def test_whole_and_split_captures_together(spark, tmp_path):
     assert rows(frame.toArrow()) == one_process(sorted(tmp_path.iterdir()))
 
 
+def test_partitions_bound_the_tasks_of_captures_that_are_not_shuffled(spark, tmp_path):
+    for number in range(300):
+        shutil.copyfile(live("mosquitto-paho-v31.pcap"), tmp_path / f"{number}.pcap")
+    assert pyspark_wirefmt.read(spark, str(tmp_path)).rdd.getNumPartitions() > 2
+    assert pyspark_wirefmt.read(spark, str(tmp_path), partitions=2).rdd.getNumPartitions() == 2
+
+
 def test_projection_and_options(spark):
     capture = live(PLAIN)
     chosen = {"columns": ["qos", "payload", "frame_no"], "payload_max": 5}

@@ -12,7 +12,7 @@ from wirefmt.spec.secrets import SHOWN
 
 from .messages import INPUTS, SOURCES, BadMessage, Input, read_inputs
 from .output import open_output
-from .text import compact_json, octets_for_json, printable
+from .text import compact_json, console, octets_for_json, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -270,7 +270,6 @@ _WRITE: dict[str, Callable[[IO[bytes], Conversion, _Shown], None]] = {
 
 def _explain(given: Input, result: Conversion, dialect: str, exposed: bool) -> None:
     """A table on standard error: each value of the source, and what its rule made of it."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -288,10 +287,7 @@ def _explain(given: Input, result: Conversion, dialect: str, exposed: bool) -> N
         style = "" if loss.what == "taken" else "red" if loss.what == "dropped" else "yellow"
         cells = (loss.field + key, _value(loss, exposed), what, to, loss.rule.partition(" ")[2] or "-")
         grid.add_row(*(Text(cell, style) for cell in cells))
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        console.width = 400  # a pipe has no width: nothing is folded
-    console.print(grid if result.losses else Text("no value was told of: the octets are as they were"))
+    console(stderr=True).print(grid if result.losses else Text("no value was told of: the octets are as they were"))
 
 
 def _rows(dialect: str) -> dict[str, Row]:
@@ -306,9 +302,10 @@ def _rows(dialect: str) -> dict[str, Row]:
 
 
 def _target(row: Row) -> str:
-    from wirefmt.convert.words import HOW, place, word
+    from wirefmt.convert.vocabulary import How
+    from wirefmt.convert.words import place
 
-    how = "" if row.how in ("SAME", "BY_TYPE") else f": {word(HOW, row.how)}"
+    how = "" if row.how in (How.SAME, How.BY_TYPE) else f": {row.how.text}"
     return f"{place(row.to_section, row.to_field) or row.to_type}{how}"
 
 

@@ -26,6 +26,11 @@ from wirefmt.spec.table import COLUMNS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Operators of other languages, and the words for them here.
+_FOREIGN = {"&&": "and", "||": "or", "=~": ".matches('...')", "!": "not"}
+#: Constants as other languages and SQL write them.
+_CONSTANTS = {"true": "True", "false": "False", "null": "None", "none": "None"}
+
 #: Python's operator and the Arrow function that is meant by it.
 _COMPARE: dict[type[ast.AST], str] = {
     ast.Eq: "equal", ast.NotEq: "not_equal", ast.Lt: "less", ast.LtE: "less_equal",
@@ -103,6 +108,8 @@ class Filter:
                 values.update(place.elts)
             elif isinstance(place, ast.Call):
                 values.update(place.args)
+        if constant := _CONSTANTS.get(node.id.lower()):
+            return f"did you mean {constant}?"
         likely = node in values and not get_close_matches(node.id, _TABLE, 1, 0.8)
         return f"did you mean the text {node.id!r}?" if likely else suggest(node.id, (*_TABLE, *EITHER))
 
@@ -155,12 +162,11 @@ class _Renamed(ast.NodeTransformer):
 def _not_an_expression(text: str, fault: SyntaxError) -> FilterError:
     at = max((fault.offset or 1) - 1, 0)
     bare = re.sub(r"'[^']*'|\"[^\"]*\"", lambda quoted: "_" * len(quoted[0]), text)
-    if single := re.search(r"(?<![=!<>])=(?!=)", bare):
-        meant = f"{text[: single.start()]}=={text[single.end() :]}"
-        return FilterError(f"values are compared with ==; did you mean {meant}", single.start())
-    if wrong := re.search(r"&&|\|\||!(?!=)", bare):
-        word = {"&&": "and", "||": "or", "!": "not"}[wrong[0]]
-        return FilterError(f"{wrong[0]} is written {word}", wrong.start())
+    if single := [found.start() for found in re.finditer(r"(?<![=!<>])=(?![=~])", bare)]:
+        meant = "".join("==" if at in single else letter for at, letter in enumerate(text))
+        return FilterError(f"values are compared with ==; did you mean {meant}", single[0])
+    if wrong := re.search("|".join(map(re.escape, _FOREIGN)) + "(?!=)", bare):
+        return FilterError(f"{wrong[0]} is written {_FOREIGN[wrong[0]]}", wrong.start())
     return FilterError(f"not an expression: {fault.msg}", at)
 
 

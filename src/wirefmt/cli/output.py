@@ -71,6 +71,11 @@ class ParquetWriter:
         self._flush()
         self._writer.close()
 
+    def __del__(self) -> None:
+        # pyarrow's writer closes itself when it is dropped; where an error or a signal ended this one, its file is closed
+        if hasattr(self, "_writer"):
+            self._writer.is_open = False
+
     def _flush(self) -> None:
         import pyarrow as pa
 

@@ -150,11 +150,10 @@ def _is_octets(kind: pa.DataType) -> bool:
 
 def show_table(title: str, header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
     """A small table on standard output; nothing where there are no rows."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from .text import printable
+    from .text import console, printable
 
     if not rows:
         return
@@ -164,6 +163,6 @@ def show_table(title: str, header: tuple[str, ...], rows: list[tuple[Any, ...]])
     for row in rows:
         cells = ("-" if v is None else f"{v:,}" if isinstance(v, int) else printable(str(v)) for v in row)
         grid.add_row(*map(Text, cells))
-    console = Console()
-    console.print()
-    console.print(grid)
+    out = console()
+    out.print()
+    out.print(grid)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.console import Console
 
 BASE64 = "base64:"
 
@@ -103,3 +104,17 @@ def cell(value: Any, limit: int) -> str:
 def printable(text: str) -> str:
     r"""Text with everything that is no visible character escaped: \n, \x1b, \u202e."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console of rich. In a pipe nothing is folded; a pipe whose reader has gone is a BrokenPipeError."""
+    from rich.console import Console
+
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # rich would end the process with 1
+
+    made = Ours(stderr=stderr)
+    if not made.is_terminal:
+        made.width = 400
+    return made

@@ -11,11 +11,6 @@ from wirefmt.convert.messages import Protocol, Wire
 
 # ---- objects
 
-CONVERT_PROTOCOL_NAMES: tuple[str, ...]
-CONVERT_FIELD_NAMES: tuple[tuple[str, ...], ...]
-CONVERT_TYPE_NAMES: tuple[tuple[str, ...], ...]
-CONVERT_WHEN_NAMES: tuple[str, ...]
-CONVERT_HOW_NAMES: tuple[str, ...]
 CONVERT_REASONS: tuple[str, ...]
 CONVERT_REFUSALS: tuple[tuple[str, str], ...]
 CONVERT_TOPICS: tuple[str, ...]

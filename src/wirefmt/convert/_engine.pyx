@@ -65,6 +65,8 @@ from wirefmt.mqtt._codec cimport (
 
 from wirefmt.errors import EncodeError
 
+# GENERATED from vocabulary.py
+include "table.pxi"
 # rows of rules, compiled
 include "rules.pxi"
 # a conversion under way, conditions

@@ -13,40 +13,8 @@ from typing import Final
 
 from . import _engine
 from .rules import TABLES, Row, Table
-from .rules.row import (
-    AMQP_BODY,
-    AMQP_ENCODED,
-    ANY,
-    ASCII_SHORT,
-    BY_TYPE,
-    DEATHS,
-    DROPPED,
-    FALSE,
-    FINITE,
-    JMS_TOPIC,
-    JOINED,
-    KEY_SHORT,
-    NOT_EXPIRATION,
-    OLD_ADDRESS_TOPIC,
-    OLD_MQTT_EXCHANGE,
-    OLD_TOPIC_ADDRESS,
-    QUEUE,
-    QUEUE_ADDRESS,
-    QUEUE_NAME,
-    REFUSED,
-    SAME,
-    SECTION_TOO,
-    SECTIONS,
-    SHORT,
-    TEXT,
-    TEXT_PAYLOAD,
-    TOPIC,
-    UNSET,
-    URN_UUID_LOOSE,
-    UTF8_4096,
-    UUID,
-    type_row,
-)
+from .rules.row import type_row
+from .vocabulary import FIELDS, PROTOCOLS, SPECIAL_TYPES, TYPES, How, When
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +56,26 @@ class Dialect:
     same_is_identity: bool = True
 
 
-def _row(id: str, section: str, field: str, type: str, when: str, to_section: str, to_field: str, to_type: str, how: str,
+def _row(id: str, section: str, field: str, type: str, when: When, to_section: str, to_field: str, to_type: str, how: How,
          note: str = "") -> Row:  # fmt: skip
     return Row(id, section, field, type, when, to_section, to_field, to_type, how, note, "server")
 
 
 def _drop(id: str, section: str, field: str, type: str, note: str = "") -> Row:
-    return Row(id, section, field, type, ANY, "", "", "", DROPPED, note, "server")
+    return Row(id, section, field, type, When.ANY, "", "", "", How.DROPPED, note, "server")
 
 
 _MA: Final = "message annotations"
 _SCALARS_4_3: Final = "* - array, list, map, binary, decimal32, decimal64, decimal128, uuid, char, described"
 _INTEGERS: Final = "ubyte, ushort, uint, ulong, byte, short, int, long"
-_EXPIRATION: Final = _row("expiration-refused", "properties", "expiration", "shortstr", NOT_EXPIRATION, "", "", "", REFUSED,
+_EXPIRATION: Final = _row("expiration-refused", "properties", "expiration", "shortstr", When.NOT_EXPIRATION, "", "", "", How.REFUSED,
                           "a number of milliseconds, at most ten years")  # fmt: skip
 
 
 def _urn(table: str, section: str, field: str, type: str, id: str, to: str = "correlation_id") -> Change:
     """The loose test of urn:uuid."""
     return Change(
-        table, id, (_row(id, section, field, type, URN_UUID_LOOSE, "properties", to, "uuid", UUID),),
+        table, id, (_row(id, section, field, type, When.URN_UUID_LOOSE, "properties", to, "uuid", How.UUID),),
         "any 36 octets behind urn:uuid: in which pairs of hexadecimal digits make 16 octets or more, dashes wherever they stand",
     )  # fmt: skip
 
@@ -116,63 +84,63 @@ def _urn(table: str, section: str, field: str, type: str, id: str, to: str = "co
 RABBITMQ_4_3: Final = Dialect("rabbitmq-4.3", (
     # ---- AMQP 1.0 -> AMQP 0.9.1
     *(Change("amqp10>amqp091", f"{field}-utf8", (
-        _row(f"{field}-utf8", "properties", field, "utf8", SHORT, "properties", field, "shortstr", SAME),),
+        _row(f"{field}-utf8", "properties", field, "utf8", When.SHORT, "properties", field, "shortstr", How.SAME),),
         "the length alone is tested: NUL and octets that are no UTF-8 pass") for field in ("message_id", "correlation_id")),
     Change("amqp10>amqp091", "reply_to", (
-        _row("reply_to-queue", "properties", "reply_to", "utf8", QUEUE, "properties", "reply_to", "shortstr", QUEUE_NAME, "dropped if it is not percent-encoded as it should be"),
-        _row("reply_to", "properties", "reply_to", "utf8", SHORT, "properties", "reply_to", "shortstr", SAME)),
+        _row("reply_to-queue", "properties", "reply_to", "utf8", When.QUEUE, "properties", "reply_to", "shortstr", How.QUEUE_NAME, "dropped if it is not percent-encoded as it should be"),
+        _row("reply_to", "properties", "reply_to", "utf8", When.SHORT, "properties", "reply_to", "shortstr", How.SAME)),
         "of /queues/:queue the queue's name, percent-decoded; of others the length alone is tested"),
     Change("amqp10>amqp091", "group_id", (
-        _row("group_id", "properties", "group_id", "utf8", SHORT, "properties", "app_id", "shortstr", SAME),),
+        _row("group_id", "properties", "group_id", "utf8", When.SHORT, "properties", "app_id", "shortstr", How.SAME),),
         "the length alone is tested"),
     Change("amqp10>amqp091", "application_properties", (
-        _row("application_properties", "application properties", "*", "*", KEY_SHORT, "properties", "headers", "*", BY_TYPE),),
+        _row("application_properties", "application properties", "*", "*", When.KEY_SHORT, "properties", "headers", "*", How.BY_TYPE),),
         "of keys the length alone is tested"),
     Change("amqp10>amqp091", "annotations-x", (
-        _row("annotations-x-basic-type", _MA, "x-basic-type", "utf8, symbol, binary", UNSET, "properties", "type", "shortstr", SAME),
-        _row("annotations-x-basic-delivery-mode", _MA, "x-basic-delivery-mode", _INTEGERS, UNSET, "properties", "delivery_mode", "octet", SAME, "where there is no header"),
-        _row("annotations-x-basic-priority", _MA, "x-basic-priority", _INTEGERS, UNSET, "properties", "priority", "octet", SAME, "where there is no header"),
-        _row("annotations-x-basic-expiration", _MA, "x-basic-expiration", "utf8, symbol, binary", UNSET, "properties", "expiration", "shortstr", SAME, "where there is no header"),
+        _row("annotations-x-basic-type", _MA, "x-basic-type", "utf8, symbol, binary", When.UNSET, "properties", "type", "shortstr", How.SAME),
+        _row("annotations-x-basic-delivery-mode", _MA, "x-basic-delivery-mode", _INTEGERS, When.UNSET, "properties", "delivery_mode", "octet", How.SAME, "where there is no header"),
+        _row("annotations-x-basic-priority", _MA, "x-basic-priority", _INTEGERS, When.UNSET, "properties", "priority", "octet", How.SAME, "where there is no header"),
+        _row("annotations-x-basic-expiration", _MA, "x-basic-expiration", "utf8, symbol, binary", When.UNSET, "properties", "expiration", "shortstr", How.SAME, "where there is no header"),
         _drop("annotations-x-basic", _MA, "x-basic-*", "*"),
         _drop("annotations-x-exchange", _MA, "x-exchange", "*", "the exchange is in basic.deliver"),
         _drop("annotations-x-routing-key", _MA, "x-routing-key", "*", "the routing key is in basic.deliver"),
         _drop("annotations-x-death", _MA, "x-death", "*"),
-        _row("annotations-received-time", _MA, "x-opt-rabbitmq-received-time", "timestamp", ANY, "properties", "headers[timestamp_in_ms]", "long", SAME, "in milliseconds"),
-        _row("annotations-x-opt-deaths", _MA, "x-opt-deaths", "array", ANY, "properties", "headers[x-death]", "array", DEATHS),
+        _row("annotations-received-time", _MA, "x-opt-rabbitmq-received-time", "timestamp", When.ANY, "properties", "headers[timestamp_in_ms]", "long", How.SAME, "in milliseconds"),
+        _row("annotations-x-opt-deaths", _MA, "x-opt-deaths", "array", When.ANY, "properties", "headers[x-death]", "array", How.DEATHS),
         _drop("annotations-x-opt-deaths-shape", _MA, "x-opt-deaths", "*", "no array of deaths"),
-        _row("annotations-x", _MA, "x-*", "*", KEY_SHORT, "properties", "headers", "*", BY_TYPE)),
+        _row("annotations-x", _MA, "x-*", "*", When.KEY_SHORT, "properties", "headers", "*", How.BY_TYPE)),
         "annotations that RabbitMQ itself makes become what they came from, or are dropped; of keys the length alone is tested"),
     Change("amqp10>amqp091", "data-multiple", (
-        _row("data-multiple", "data (multiple)", "", "*", ANY, "payload", "", "binary", JOINED),),
+        _row("data-multiple", "data (multiple)", "", "*", When.ANY, "payload", "", "binary", How.JOINED),),
         "several data sections are joined to a plain payload, and type is not touched"),
-    Change("amqp10>amqp091", "types/binary", (type_row("binary", "binary", ANY, "longstr", SAME),),
+    Change("amqp10>amqp091", "types/binary", (type_row("binary", "binary", When.ANY, "longstr", How.SAME),),
         "headers and annotations of binary become longstr; identifiers stay binary"),
     # ---- AMQP 0.9.1 -> AMQP 1.0
     _urn("amqp091>amqp10", "properties", "message_id", "shortstr", "message_id-uuid", "message_id"),
     _urn("amqp091>amqp10", "properties", "correlation_id", "shortstr", "correlation_id-uuid"),
     Change("amqp091>amqp10", "expiration", (_EXPIRATION,), "refused when it is published, where the document does not convert it", before=True),
     Change("amqp091>amqp10", "reply_to", (
-        _row("reply_to", "properties", "reply_to", "shortstr", ANY, "properties", "reply_to", "utf8", QUEUE_ADDRESS),),
+        _row("reply_to", "properties", "reply_to", "shortstr", When.ANY, "properties", "reply_to", "utf8", How.QUEUE_ADDRESS),),
         "the address /queues/:queue, percent-encoded"),
     Change("amqp091>amqp10", "headers-amqp-properties", (
-        _row("headers-cc", "properties", "headers[CC]", "array", ANY, _MA, "x-cc", "list", BY_TYPE),
-        _row("headers-amqp-properties", "properties", "headers[x-amqp-1.0-properties]", "longstr, binary", ANY, "properties", "message_id", "", SECTION_TOO)),
+        _row("headers-cc", "properties", "headers[CC]", "array", When.ANY, _MA, "x-cc", "list", How.BY_TYPE),
+        _row("headers-amqp-properties", "properties", "headers[x-amqp-1.0-properties]", "longstr, binary", When.ANY, "properties", "message_id", "", How.SECTION_TOO)),
         "CC becomes the annotation x-cc; headers of the old plugin replace a section and stay as annotations"),
     Change("amqp091>amqp10", "headers-amqp-application-properties", (
-        _row("headers-amqp-app-properties", "properties", "headers[x-amqp-1.0-app-properties]", "longstr, binary", ANY, "application properties", "*", "", SECTION_TOO),),
+        _row("headers-amqp-app-properties", "properties", "headers[x-amqp-1.0-app-properties]", "longstr, binary", When.ANY, "application properties", "*", "", How.SECTION_TOO),),
         "the header is x-amqp-1.0-app-properties; x-amqp-1.0-application-properties is a header like others"),
     Change("amqp091>amqp10", "headers-amqp-annotations", (
-        _row("headers-amqp-annotations", "properties", "headers[x-amqp-1.0-message-annotations]", "longstr, binary", ANY, _MA, "*", "", SECTION_TOO),
-        _row("headers-amqp-footer", "properties", "headers[x-amqp-1.0-footer]", "longstr, binary", ANY, "footer", "*", "", SECTION_TOO)),
+        _row("headers-amqp-annotations", "properties", "headers[x-amqp-1.0-message-annotations]", "longstr, binary", When.ANY, _MA, "*", "", How.SECTION_TOO),
+        _row("headers-amqp-footer", "properties", "headers[x-amqp-1.0-footer]", "longstr, binary", When.ANY, "footer", "*", "", How.SECTION_TOO)),
         "there is one for the footer as well"),
     Change("amqp091>amqp10", "payload", (
-        _row("payload-amqp", "payload", "", "binary", AMQP_ENCODED, "data", "", "", SECTIONS, "sections within replace others"),),
+        _row("payload-amqp", "payload", "", "binary", When.AMQP_ENCODED, "data", "", "", How.SECTIONS, "sections within replace others"),),
         "a payload of type amqp-1.0 is decoded into its sections", before=True),
-    Change("amqp091>amqp10", "types/longstr", (type_row("longstr", "longstr", UTF8_4096, "utf8", SAME),),
+    Change("amqp091>amqp10", "types/longstr", (type_row("longstr", "longstr", When.UTF8_4096, "utf8", How.SAME),),
         "utf8 up to 4096 octets"),
-    Change("amqp091>amqp10", "types/double", (type_row("double", "double", FINITE, "double", SAME),), "the server cannot read NaN and infinities"),
-    Change("amqp091>amqp10", "types/float", (type_row("float", "float", FINITE, "float", SAME),), "the server cannot read NaN and infinities"),
-    Change("amqp091>amqp10", "types/table.key", (type_row("table.key", "table.key", ANY, "symbol", SAME),), "keys within tables are symbols"),
+    Change("amqp091>amqp10", "types/double", (type_row("double", "double", When.FINITE, "double", How.SAME),), "the server cannot read NaN and infinities"),
+    Change("amqp091>amqp10", "types/float", (type_row("float", "float", When.FINITE, "float", How.SAME),), "the server cannot read NaN and infinities"),
+    Change("amqp091>amqp10", "types/table.key", (type_row("table.key", "table.key", When.ANY, "symbol", How.SAME),), "keys within tables are symbols"),
     # ---- MQTT 5.0 -> AMQP 1.0
     Change("mqtt5>amqp10", "message-expiry-interval", (
         _drop("message-expiry-interval", "Variable Header", "Message Expiry Interval", "*"),),
@@ -180,31 +148,31 @@ RABBITMQ_4_3: Final = Dialect("rabbitmq-4.3", (
     _urn("mqtt5>amqp10", "Variable Header", "Correlation Data", "binary", "correlation-data-uuid"),
     Change("mqtt5>amqp10", "payload-formatted", (), "always one data section"),
     *(Change(table, "subscription-identifier", (
-        _row("subscription-identifier", "Variable Header", "Subscription Identifier", "*", ANY, "", "", "", REFUSED, "a client may not send it"),),
+        _row("subscription-identifier", "Variable Header", "Subscription Identifier", "*", When.ANY, "", "", "", How.REFUSED, "a client may not send it"),),
         "a PUBLISH with Subscription Identifier is refused") for table in ("mqtt5>amqp10", "mqtt5>amqp091")),
     # ---- MQTT 5.0 -> AMQP 0.9.1
     Change("mqtt5>amqp091", "user-property", (
-        _row("user-property", "Variable Header", "User Property", "utf8 pair", KEY_SHORT, "properties", "headers", "longstr", BY_TYPE),),
+        _row("user-property", "Variable Header", "User Property", "utf8 pair", When.KEY_SHORT, "properties", "headers", "longstr", How.BY_TYPE),),
         "of names the length alone is tested"),
     Change("mqtt5>amqp091", "content-type", (
-        _row("content-type", "Variable Header", "Content Type", "utf8", ASCII_SHORT, "properties", "content_type", "shortstr", SAME),),
+        _row("content-type", "Variable Header", "Content Type", "utf8", When.ASCII_SHORT, "properties", "content_type", "shortstr", How.SAME),),
         "ASCII alone"),
     # ---- AMQP 1.0 -> MQTT 5.0
     Change("amqp10>mqtt5", "reply_to", (
-        _row("reply_to-jms", "properties", "reply_to", "utf8", JMS_TOPIC, "Variable Header", "Response Topic", "utf8", TOPIC, "the whole address"),),
+        _row("reply_to-jms", "properties", "reply_to", "utf8", When.JMS_TOPIC, "Variable Header", "Response Topic", "utf8", How.TOPIC, "the whole address"),),
         "an address that x-opt-jms-reply-to calls a topic is one", before=True),
     Change("amqp10>mqtt5", "application_properties", (
-        _row("application_properties", "application properties", "*", _SCALARS_4_3, FINITE, "Variable Header", "User Property", "utf8", TEXT),),
+        _row("application_properties", "application properties", "*", _SCALARS_4_3, When.FINITE, "Variable Header", "User Property", "utf8", How.TEXT),),
         "the server has no text for decimals, uuids, characters, NaN and infinities"),
     Change("amqp10>mqtt5", "annotations-x", (
-        _row("annotations-x", _MA, "x-*", _SCALARS_4_3, FINITE, "Variable Header", "User Property", "utf8", TEXT),),
+        _row("annotations-x", _MA, "x-*", _SCALARS_4_3, When.FINITE, "Variable Header", "User Property", "utf8", How.TEXT),),
         "the server has no text for decimals, uuids, characters, NaN and infinities"),
     Change("amqp10>mqtt5", "amqp.value-binary", (), "every amqp-value is passed on encoded"),
     Change("amqp10>mqtt5", "amqp.value-utf8", (), "every amqp-value is passed on encoded, the indicator is never set"),
     # ---- AMQP 0.9.1 -> MQTT 5.0
     Change("amqp091>mqtt5", "expiration", (_EXPIRATION,), "refused when it is published", before=True),
     Change("amqp091>mqtt5", "headers", (
-        _row("headers", "properties", "headers", "* - array, table, binary, decimal", FINITE, "Variable Header", "User Property", "utf8", TEXT),),
+        _row("headers", "properties", "headers", "* - array, table, binary, decimal", When.FINITE, "Variable Header", "User Property", "utf8", How.TEXT),),
         "binary is dropped as well; the server has no text for decimals"),
 ), valid=False, annotation_keys=True, short_arrays=True, expiry_delivered=False, same_is_identity=False)
 # fmt: on
@@ -219,31 +187,31 @@ def _but(dialect: Dialect, *changes: Change, without: tuple[tuple[str, str], ...
 # fmt: off
 RABBITMQ_3_13: Final = Dialect("rabbitmq-3.13", _but(RABBITMQ_4_3,
     Change("amqp10>amqp091", "reply_to", (
-        _row("reply_to", "properties", "reply_to", "utf8", SHORT, "properties", "reply_to", "shortstr", SAME),),
+        _row("reply_to", "properties", "reply_to", "utf8", When.SHORT, "properties", "reply_to", "shortstr", How.SAME),),
         "any address as it is; the length alone is tested"),
     *(Change("amqp10>amqp091", body, (
-        _row(body, body, "", "*", ANY, "payload", "", "binary", AMQP_BODY, "type is amqp-1.0"),),
+        _row(body, body, "", "*", When.ANY, "payload", "", "binary", How.AMQP_BODY, "type is amqp-1.0"),),
         "encoded anew, without the footer") for body in ("amqp.value", "amqp.sequence")),
     Change("amqp10>amqp091", "data-multiple", (
-        _row("data-multiple", "data (multiple)", "", "*", ANY, "payload", "", "binary", AMQP_BODY, "or no body; type is amqp-1.0"),),
+        _row("data-multiple", "data (multiple)", "", "*", When.ANY, "payload", "", "binary", How.AMQP_BODY, "or no body; type is amqp-1.0"),),
         "encoded anew, without the footer; the same where there is no body"),
     Change("amqp091>amqp10", "headers-amqp-annotations", (
-        _row("headers-amqp-annotations", "properties", "headers[x-amqp-1.0-message-annotations]", "longstr, binary", ANY, _MA, "*", "", SECTION_TOO),),
+        _row("headers-amqp-annotations", "properties", "headers[x-amqp-1.0-message-annotations]", "longstr, binary", When.ANY, _MA, "*", "", How.SECTION_TOO),),
         "there is none for the footer"),
     Change("mqtt5>amqp10", "response-topic", (
-        _row("response-topic", "Variable Header", "Response Topic", "utf8", ANY, "properties", "reply_to", "utf8", OLD_TOPIC_ADDRESS),),
+        _row("response-topic", "Variable Header", "Response Topic", "utf8", When.ANY, "properties", "reply_to", "utf8", How.OLD_TOPIC_ADDRESS),),
         "the address is /exchange/X/RK, not percent-encoded"),
     Change("amqp10>mqtt5", "durable-absent", (
-        _row("durable-absent", "header", "durable", "absent", ANY, "Fixed Header", "QoS", "bits", FALSE),),
+        _row("durable-absent", "header", "durable", "absent", When.ANY, "Fixed Header", "QoS", "bits", How.FALSE),),
         "what does not say that it is durable is not"),
     Change("amqp10>mqtt5", "reply_to", (
-        _row("reply_to", "properties", "reply_to", "utf8", OLD_MQTT_EXCHANGE, "Variable Header", "Response Topic", "utf8", OLD_ADDRESS_TOPIC),),
+        _row("reply_to", "properties", "reply_to", "utf8", When.OLD_MQTT_EXCHANGE, "Variable Header", "Response Topic", "utf8", How.OLD_ADDRESS_TOPIC),),
         "the address is /exchange/X/RK, not percent-encoded"),
     Change("amqp10>mqtt5", "amqp.value-utf8", (
-        _row("amqp.value-text", "amqp.value", "", _SCALARS_4_3, FINITE, "Payload", "", "binary", TEXT_PAYLOAD, "Payload Format Indicator 1"),),
+        _row("amqp.value-text", "amqp.value", "", _SCALARS_4_3, When.FINITE, "Payload", "", "binary", How.FORMATTED, "Payload Format Indicator 1"),),
         "every scalar is text"),
     *(Change("amqp10>mqtt5", body, (
-        _row(body, body, "", "*", ANY, "Payload", "", "binary", AMQP_BODY, "Content Type is message/vnd.rabbitmq.amqp"),),
+        _row(body, body, "", "*", When.ANY, "Payload", "", "binary", How.AMQP_BODY, "Content Type is message/vnd.rabbitmq.amqp"),),
         "encoded anew, without the footer") for body in ("amqp.value", "amqp.sequence")),
     without=(
         ("amqp091>amqp10", "reply_to"),
@@ -310,10 +278,9 @@ def compile_tables(tables: Iterable[Table], dialect: Dialect) -> _engine.Convert
     rows: list[tuple[object, ...]] = []
     ids = [""]
     for table in tables:
-        source, target = (_engine.CONVERT_PROTOCOL_NAMES.index(p) for p in (table.source, table.target))
         for row in (*table.fields, *table.types):
             ids.append(f"{table.source}>{table.target} {'' if row.section else 'types/'}{row.id}")
-            rows += _compile_row(source, target, row, len(ids) - 1)
+            rows += _compile_row(table.source, table.target, row, len(ids) - 1)
     return _engine.ConvertRules(
         rows,
         ids,
@@ -327,34 +294,33 @@ def compile_tables(tables: Iterable[Table], dialect: Dialect) -> _engine.Convert
     )
 
 
-def _compile_row(source: int, target: int, row: Row, number: int) -> Iterator[tuple[object, ...]]:
+def _compile_row(source: str, target: str, row: Row, number: int) -> Iterator[tuple[object, ...]]:
     field, key = _place(source, row.section, row.field) if row.section else (0, _key_of(row.field))
     to_field, name = _place(target, row.to_section, row.to_field) if row.to_section else (0, None)
     to_type = 0
-    if row.to_type not in ("", "*") and row.how not in ("FIRST_OF_EACH", "SORTED"):
-        to_type = _engine.CONVERT_TYPE_NAMES[target].index(row.to_type)
+    if row.to_type not in ("", "*") and row.how not in (How.FIRST_OF_EACH, How.SORTED):
+        to_type = TYPES[target].index(row.to_type)
     moved = name is not None and key is None and row.field != row.to_field
-    when = _engine.CONVERT_WHEN_NAMES.index(row.when)
-    how = _engine.CONVERT_HOW_NAMES.index(row.how)
+    pair = PROTOCOLS.index(source), PROTOCOLS.index(target)
+    when, how = list(When).index(row.when), list(How).index(row.how)
     for type_ in types_of(source, row.type):
-        yield source, target, field, type_, key, when, how, to_field, to_type, name, moved, number
+        yield *pair, field, type_, key, when, how, to_field, to_type, name, moved, number
 
 
-def types_of(protocol: int, text: str) -> list[int]:
+def types_of(protocol: str, text: str) -> list[int]:
     """Numbers of the types that a row's column names."""
-    names = _engine.CONVERT_TYPE_NAMES[protocol]
-    special = {"absent": 31, "table.key": 30}
-    if text in special:
-        return [special[text]]
+    names = TYPES[protocol]
+    if text in SPECIAL_TYPES:
+        return [SPECIAL_TYPES[text]]
     if not text.startswith("*"):
         return [names.index(name) for name in text.split(", ")]
     but = [name for name in text.removeprefix("*").removeprefix(" - ").split(", ") if name]
     return [i for i, name in enumerate(names) if name and name not in but]
 
 
-def _place(protocol: int, section: str, field: str) -> tuple[int, bytes | None]:
+def _place(protocol: str, section: str, field: str) -> tuple[int, bytes | None]:
     """Field of the core, and the key within it."""
-    names = _engine.CONVERT_FIELD_NAMES[protocol]
+    names = FIELDS[protocol]
     if section in names:
         return names.index(section), _key_of(field)
     field, bracket, key = field.partition("[")

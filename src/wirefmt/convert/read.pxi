@@ -290,7 +290,7 @@ cdef int convert_read_mqtt5(Converter* x, const uint8_t* p, size_t n, MqttPacket
     if status != OK:
         return status
     convert_plain(&v)
-    x.sorted = x.rows[x.pair.item[C5T_PAIR]].how == HOW_SORTED
+    x.sorted = x.rows[x.pair.item[C5T_UTF8_PAIR]].how == HOW_SORTED
     return convert_take_packet(x, m, &v)
 
 
@@ -510,14 +510,14 @@ cdef inline void convert_take_sized(Cursor* c, Span* s) noexcept nogil:
 
 cdef int convert_take_pairs(Converter* x, ConvertPairs* pairs) noexcept nogil:
     """User Properties; of those with the same key the first alone, where the rows of types say so."""
-    cdef const ConvertRow* row = &x.rows[x.pair.item[C5T_PAIR]]
+    cdef const ConvertRow* row = &x.rows[x.pair.item[C5T_UTF8_PAIR]]
     cdef ConvertValue v
     cdef int status = OK
     cdef uint32_t i
-    if x.pair.item[C5T_PAIR]:
+    if x.pair.item[C5T_UTF8_PAIR]:
         convert_mark_again(x, pairs.keys, pairs.again, pairs.count)
     for i in range(pairs.count):
-        v.type = C5T_PAIR
+        v.type = C5T_UTF8_PAIR
         v.number = 0
         v.key = pairs.keys[i]
         v.octets = pairs.values[i]

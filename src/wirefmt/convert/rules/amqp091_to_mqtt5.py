@@ -4,47 +4,35 @@ from __future__ import annotations
 
 from typing import Final
 
-from .row import (
-    ANY,
-    MS_TEXT_TO_S,
-    SAME,
-    TEXT,
-    TOPIC,
-    TWO_IS_1,
-    UNSET,
-    Row,
-    Table,
-    dropped,
-    row,
-    server,
-)
+from ..vocabulary import How, When
+from .row import Row, Table, dropped, row, server
 
 # fmt: off
 FIELDS: Final[tuple[Row, ...]] = (
     dropped("message_id", "properties", "message_id", "*"),
-    row("correlation_id",              "properties", "correlation_id",                      "shortstr",            ANY,            "Variable Header", "Correlation Data",             "binary",   SAME),
+    row("correlation_id",              "properties", "correlation_id",                      "shortstr",            When.ANY,            "Variable Header", "Correlation Data",             "binary",   How.SAME),
     dropped("user_id", "properties", "user_id", "*"),
-    row("expiration",                  "properties", "expiration",                          "shortstr",            ANY,            "Variable Header", "Message Expiry Interval",      "uint",     MS_TEXT_TO_S,
+    row("expiration",                  "properties", "expiration",                          "shortstr",            When.ANY,            "Variable Header", "Message Expiry Interval",      "uint",     How.MS_TEXT_TO_S,
         "milliseconds to seconds"),
     dropped("type", "properties", "type", "*"),
     dropped("reply_to", "properties", "reply_to", "*"),
     dropped("app_id", "properties", "app_id", "*"),
     dropped("timestamp", "properties", "timestamp", "*"),
-    row("content_type",                "properties", "content_type",                        "shortstr",            ANY,            "Variable Header", "Content Type",                 "utf8",     SAME),
+    row("content_type",                "properties", "content_type",                        "shortstr",            When.ANY,            "Variable Header", "Content Type",                 "utf8",     How.SAME),
     dropped("content_encoding", "properties", "content_encoding", "*"),
-    row("delivery_mode",               "properties", "delivery_mode",                       "octet",               ANY,            "Fixed Header", "QoS",                             "bits",     TWO_IS_1,
+    row("delivery_mode",               "properties", "delivery_mode",                       "octet",               When.ANY,            "Fixed Header", "QoS",                             "bits",     How.TWO_IS_1,
         "2 is QoS 1, 1 is QoS 0"),
     dropped("priority", "properties", "priority", "*"),
     server(dropped("cluster_id", "properties", "cluster_id", "*")),
     server(dropped("headers-bcc", "properties", "headers[BCC]", "*",
         "nobody may see it")),
-    row("headers-reply-to-topic",      "properties", "headers[x-reply-to-topic]",           "longstr",             ANY,            "Variable Header", "Response Topic",               "utf8",     TOPIC,
+    row("headers-reply-to-topic",      "properties", "headers[x-reply-to-topic]",           "longstr",             When.ANY,            "Variable Header", "Response Topic",               "utf8",     How.TOPIC,
         "a routing key as a topic"),
-    row("headers-correlation-id",      "properties", "headers[x-correlation-id]",           "longstr",             UNSET,          "Variable Header", "Correlation Data",             "binary",   SAME),
-    row("headers",                     "properties", "headers",                             "* - array, table",    ANY,            "Variable Header", "User Property",                "utf8",     TEXT,
+    row("headers-correlation-id",      "properties", "headers[x-correlation-id]",           "longstr",             When.UNSET,          "Variable Header", "Correlation Data",             "binary",   How.SAME),
+    row("headers",                     "properties", "headers",                             "* - array, table",    When.ANY,            "Variable Header", "User Property",                "utf8",     How.TEXT,
         "neither array nor table; simple values as text"),
     dropped("headers-nested", "properties", "headers", "array, table"),
-    row("payload",                     "payload", "",                                       "binary",              ANY,            "Payload", "",                                     "binary",   SAME),
+    row("payload",                     "payload", "",                                       "binary",              When.ANY,            "Payload", "",                                     "binary",   How.SAME),
 )
 
 TYPES: Final[tuple[Row, ...]] = ()

@@ -36,7 +36,7 @@ cdef void amqp10_put_written(Col* c, int64_t row, Octets* o) noexcept nogil:
     if o.failed:
         c.tally.no_memory = True
     else:
-        put_octets(c, row, o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
+        put_octets(c, row, <const uint8_t*>o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
     free_octets(o)
 
 

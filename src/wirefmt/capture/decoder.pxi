@@ -921,7 +921,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         if side.skipped == 0 and side.missing == 0 and not (side.foreign and fs.sides[1 - end].foreign) \
-                and side.size + n <= (FIRST_KEPT if side.foreign else SEARCH_WINDOW) \
+                and side.size + n <= <size_t>(FIRST_KEPT if side.foreign else SEARCH_WINDOW) \
                 and (not side.foreign or self.buffered < self.max_buffered // 4) \
                 and self.add_origin(side, side.size, n, mark) and self.append(side, p, n):
             return

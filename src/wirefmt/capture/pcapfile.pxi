@@ -178,8 +178,9 @@ cdef list format_octets = []    # keeps the octets of `formats` alive
 cdef int set_formats() except -1:
     cdef UnreadFormat* f
     cdef bytes text
-    cdef Heuristic[3] functions = [looks_like_erf, looks_like_commview, looks_like_commview_x]
+    cdef Heuristic[3] functions
     global format_count
+    functions[0], functions[1], functions[2] = looks_like_erf, looks_like_commview, looks_like_commview_x
     if len(CAPTURE_FORMATS) > FORMATS_MAX:
         raise ImportError("wirefmt.spec.captures has more rows than the core has room for")
     for row in CAPTURE_FORMATS:

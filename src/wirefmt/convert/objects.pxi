@@ -917,7 +917,7 @@ def unconverted(wire, /):
 cpdef int protocol_number(object protocol) except -1:
     """The index in CONVERT_PROTOCOL_NAMES. ValueError: unknown name."""
     cdef int i
-    for i in range(CONVERT_PROTOCOLS):
+    for i in range(<int>CONVERT_PROTOCOLS):
         if protocol is CONVERT_PROTOCOL_NAMES[i]:
             return i
     if protocol not in CONVERT_PROTOCOL_NAMES:

@@ -311,7 +311,9 @@ cdef void convert_place_elsewhere(Converter* x, const Span* s, ConvertPlace* pla
 cdef inline Span convert_octets_of(const ConvertPlace* place, const Span* buffers) noexcept nogil:
     """The octets of a note; `buffers`: by BUFFER_...."""
     cdef Span s
-    s.at = NULL if place.buffer == BUFFER_NONE else buffers[place.buffer].at + place.offset
+    s.at = NULL
+    if place.buffer != BUFFER_NONE:
+        s.at = buffers[place.buffer].at + place.offset
     s.size = place.size
     return s
 

@@ -144,7 +144,7 @@ cdef class Writer:
 cdef Writer new_writer()
 cdef int64_t any_whole_number(object value, int64_t top, str field) except -1
 cdef inline int64_t whole_number(object value, int64_t top, str field) except -1:
-    """An int of 0 to `top`, or what stands for one (NumPy's)."""
+    """An int of 0 to `top`, or an object with __index__ (NumPy's integers)."""
     cdef int overflow = 0
     cdef long long plain
     if PyLong_CheckExact(value):

@@ -59,7 +59,7 @@ PROPERTIES = [
 ]
 
 
-#: Faults of servers that libmosquitto lets pass, and with it the sequences.
+#: Faults of servers that libmosquitto accepts, and with it the sequences.
 TOLERATED = frozenset(("CONNACK TRAILING_OCTETS", "UNSUBACK UNSUBACK_EMPTY"))
 
 

@@ -93,7 +93,7 @@ class Watcher:
 
 
 class Link:
-    """One network connection: bytes under way in each direction."""
+    """One network connection: bytes in flight in each direction."""
 
     def __init__(self, client: ClientConnection, server: ServerConnection) -> None:
         self.ends: dict[Side, Any] = {"client": client, "server": server}
@@ -412,7 +412,7 @@ class World:
         self.turn(self.link, "client", lambda c: c.send(message))
 
     def cut(self, side: Side) -> None:
-        """The connection breaks. Bytes under way are lost; the sides learn of it when they read."""
+        """The connection breaks. Bytes in flight are lost; the sides learn of it when they read."""
         if self.link is None:
             return
         for end in ("client", "server"):

@@ -16,7 +16,7 @@ connections: [connections.md](connections.md).
 In the diagrams, `+` is a packet that comes from the peer and `-` one that we send. Packets that change no state are in the
 tables below them. A violation ends the connection:
 
-| state | what the peer is told in 5.0 | before 5.0 |
+| state | what the peer receives in 5.0 | before 5.0 |
 | --- | --- | --- |
 | server, idle | nothing; a CONNECT that cannot be read may get CONNACK with a code | nothing, or CONNACK with return code 1 |
 | server, connecting or authenticating | CONNACK with a code | nothing |

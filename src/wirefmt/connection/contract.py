@@ -156,7 +156,7 @@ class Connection(Protocol):
 
     @property
     def wants_read(self) -> bool:
-        """False: stop reading from the transport. Bytes given all the same are kept, up to a limit."""
+        """False: stop reading from the transport. Bytes received anyway are kept, up to a limit."""
         ...
 
     @property

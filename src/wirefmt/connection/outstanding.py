@@ -12,7 +12,7 @@ _Record = TypeVar("_Record")
 class Identifiers:
     """Numbers of a small range, each used by one message at a time.
 
-    They are handed out counting up, so a number that was freed is not used again at once. Those in use are skipped.
+    They are assigned in ascending order, so a number that was freed is not used again at once. Those in use are skipped.
     """
 
     __slots__ = ("_last", "_next", "_used")

@@ -1,4 +1,4 @@
-"""Windows: how many messages may be under way."""
+"""Windows: how many messages may be in flight."""
 
 from __future__ import annotations
 

@@ -582,8 +582,8 @@ class ServerConnection(Sending, Receiving):
     def close(
         self, reason_code: int = SERVER_SHUTTING_DOWN, properties: Properties = (), *, immediate: bool = False
     ) -> list[Event]:
-        """End the connection. In 5.0 the client is told with DISCONNECT once it has been accepted [MQTT-3.14.0-1];
-        otherwise it is told nothing.
+        """End the connection. In 5.0 the client receives DISCONNECT once it has been accepted [MQTT-3.14.0-1];
+        otherwise it receives nothing.
 
         Close a connection whose session is taken over with 0x8E before the session is given to the other connection
         [MQTT-3.1.4-3]. With `immediate` nothing is sent and what is queued is dropped.

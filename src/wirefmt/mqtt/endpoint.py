@@ -1,6 +1,6 @@
 """What both roles of an MQTT connection do: reading, writing, timers, faults, the end.
 
-Sections are those of MQTT 5.0. `v3` stands for 3.1 and 3.1.1.
+Sections are those of MQTT 5.0. `v3` means 3.1 and 3.1.1.
 """
 
 from __future__ import annotations
@@ -505,7 +505,7 @@ class Endpoint:
         self._end("local", said, str(error), events, error=error)
 
     def _say_fault(self, code: int) -> int | None:
-        """Queue what the peer is told, and return the code in it; None: it is told nothing."""
+        """Queue the answer to the peer and return its code; None: there is no answer."""
         if self.version == 5 and self._up:
             code = code if code in REASONS["DISCONNECT"] else PROTOCOL_ERROR
             self._put(mqtt.Disconnect(reason_code=code, version=5).encode())

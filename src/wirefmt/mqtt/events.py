@@ -68,7 +68,7 @@ class ConnectionOptions:
         answer_timeout: seconds that a client waits for any byte after PINGREQ.
         control_characters: False: control characters and noncharacters in topics, filters and Client Identifiers are
             faults. The standard lets a receiver choose (1.5.4).
-        tolerate: faults of packets that are let pass, each as the packet's name and the name of a check of
+        tolerate: violations in packets that are accepted, each as the packet's name and the name of a check of
             `wirefmt.mqtt.spec.CHECKS` that LAX skips: "UNSUBACK UNSUBACK_EMPTY".
         automatic: True: QoS 1 and 2 messages are acknowledged without the host.
         journaled: True: a session that the connection makes is journaled (see `Session`).

@@ -45,7 +45,7 @@ class Receiving(Endpoint):
         self._unfinished: set[int] = set()  # identifiers of the peer that count for the Receive Maximum we announced
         self._undecided_publishes = 0
         self._released_bytes = 0
-        self._restricted = not self.options.control_characters  # a PUBLISH has to be looked into
+        self._restricted = not self.options.control_characters  # a PUBLISH has to be read
 
     @property
     def undecided(self) -> int:

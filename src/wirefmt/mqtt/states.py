@@ -66,7 +66,7 @@ class Violation:
     code: int = 0x82
 
 
-#: Kinds of packets. CONNACK and AUTH are told apart by their codes, since these lead to different states.
+#: Kinds of packets. CONNACK and AUTH differ by their codes, since these lead to different states.
 KINDS: Final[tuple[str, ...]] = (
     "CONNECT",
     "CONNACK accepted",

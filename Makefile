@@ -1,7 +1,7 @@
 # wirefmt: `make run` and `make test` are all a new checkout needs (Python 3.11 or later and a C compiler).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint dev wheel sdist fuzz coverage mutants bench clean
+.PHONY: help run test lint dev wheel sdist fuzz coverage mutants simulate bench clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -21,7 +21,7 @@ export PIP_NO_INPUT := 1
 
 LINT = export PATH="$(abspath $(BIN)):$$PATH"; echo lint; \
 	ruff check --quiet . && ruff format --check --quiet . && mypy --no-error-summary && \
-	cython-lint src && codespell && python tools/gen_tables.py --check
+	cython-lint src && codespell && python tools/check_words.py && python tools/gen_tables.py --check
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,9 +30,9 @@ run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in o
 	@$(BIN)/python spark/jobs/decode.py samples/ --out out/messages --overwrite
 
 test: $(DONE)/test  ## linters, then all tests against the installed wheel, whatever the linters said
-	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q; exit $$linters
+	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q -n auto; exit $$linters
 
-lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, generated tables (the stubs are checked by a test)
+lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, words, generated tables (the stubs are checked by a test)
 	@$(LINT)
 
 dev: $(DONE)/test  ## compiled modules built in place without optimisation, and an editable install: for work on wirefmt itself
@@ -55,6 +55,9 @@ coverage: $(DONE)/test  ## lines of the rooms that the fuzz targets run: all inp
 
 mutants: $(DONE)/test  ## faults planted in what is compiled, and which of them no test notices (MUTANTS="--room nsq" for some)
 	@$(BIN)/python tools/mutants/run.py $(MUTANTS)
+
+simulate: $(DONE)/test  ## an MQTT client and server under cuts and kills, for SIMULATE_STEPS (default 10 million) from SIMULATE_SEED
+	@SIMULATE_STEPS=$${SIMULATE_STEPS:-10000000} $(BIN)/python -m pytest -q -x tests/connection/test_mqtt_simulation.py
 
 bench: $(DONE)/test  ## benchmarks; ratios within one run, printed and in bench/results/
 	@mkdir -p bench/results

@@ -5,7 +5,7 @@
 Beside it, in one run: a copy of the file's octets (memcpy into fresh memory, and into memory written before),
 `tshark -T fields`, and dpkt with the fastest MQTT codecs there are, mqtt5 (Rust) and zmqtt (Python), told only to join
 segments that come in order. The capture is 200 clients that publish with QoS 1 and are acknowledged, MQTT 5, messages
-crossing segments, or a message a packet; a seeded generator makes it. tshark and dpkt read its first tenth: they are
+crossing segments, or one message per packet; a seeded generator makes it. tshark and dpkt read its first tenth: they are
 slow, and in step with the octets.
 """
 
@@ -96,7 +96,7 @@ def main() -> None:
             size = inputs.write_pcap(path, inputs.capture(MESSAGES, payload=payload, version=5, turn=turn))
             small = inputs.write_pcap(tenth, inputs.capture(MESSAGES // 10, payload=payload, version=5, turn=turn))
             title = f"payloads of {payload} octets, " + (
-                "a message a packet" if turn == 1 else f"up to {turn} at a time"
+                "one message per packet" if turn == 1 else f"up to {turn} at a time"
             )
             assert ours(path) == 2 * MESSAGES + 400
             assert ours(tenth) == with_dpkt(tenth, rust_codec) == 2 * MESSAGES // 10 + 400

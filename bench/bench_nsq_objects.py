@@ -5,7 +5,7 @@
 Peers: the decoders of pynsq and ansq, which make all fields at once. All read the same stream of message frames; pynsq's
 is framed by hand the way its connection does it. Everybody's four fields are read, the body as bytes; `not read` is our
 decoder alone. `struct.iter_unpack` shows what CPython itself takes to make the four values of a frame and to loop over
-them: it checks nothing, and is told that all frames are of one size. Columns are measured beside one memcpy of the same
+them: it checks nothing and knows that all frames have one size. Columns are measured beside one memcpy of the same
 buffer. Before anything is timed, what the contestants say is compared.
 """
 

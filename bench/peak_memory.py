@@ -22,7 +22,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def sessions(count: int) -> Iterator[bytes]:
-    """`count` rounds of 200 clients one behind another, as long-running captures have them."""
+    """`count` rounds of 200 clients one after another, as long-running captures have them."""
     for seed in range(count):
         yield from inputs.capture(MESSAGES, payload=400, version=5, seed=seed)
 

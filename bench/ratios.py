@@ -34,24 +34,25 @@ def compare(
     unit: str = "message",
     rounds: int = 7,
     at_least: float = 0.05,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Seconds a unit for each contestant (best of `rounds`), printed as ratios to the first and kept as JSON.
 
-    `units` is what one call handles; each round of a contestant lasts `at_least` seconds.
+    `units` is what one call handles; each round of a contestant lasts `at_least` seconds of `clock`.
     """
     loops: dict[str, int] = {}
     for name, run in contestants.items():
-        start = time.perf_counter()
+        start = clock()
         run()
-        once = max(time.perf_counter() - start, 1e-9)
+        once = max(clock() - start, 1e-9)
         loops[name] = max(1, int(at_least / once))
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, run in contestants.items():
-            start = time.perf_counter()
+            start = clock()
             for _ in range(loops[name]):
                 run()
-            seconds[name].append((time.perf_counter() - start) / loops[name] / units)
+            seconds[name].append((clock() - start) / loops[name] / units)
     best = {name: min(times) for name, times in seconds.items()}
     ours = next(iter(best.values()))
     print(f"\n{title}")

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import cramjam
 from common import ROOT
 
+from lib.paths import CAPTURES
 from lib.wire import Tcp, pcap
 from wirefmt.capture._engine import PacketTrace, PcapReader
 
-SHARED = ROOT.parent / "shared"
-FOLDERS = (ROOT / "tests" / "data", ROOT / "samples", SHARED / "captures" / "live", SHARED / "captures" / "third_party")
+FOLDERS = (ROOT / "tests" / "data", ROOT / "samples", *CAPTURES)
 SEED_OCTETS = 12 << 10  # of a capture that is a seed
 PER_FILE = 6  # seeds of one file
 
@@ -34,7 +34,7 @@ class Packet(NamedTuple):
 def files() -> Iterator[Path]:
     for folder in FOLDERS:
         if folder.exists():
-            yield from sorted(p for p in folder.rglob("*") if ".pcap" in p.name and p.is_file())
+            yield from sorted(p for p in folder.rglob("*") if {".pcap", ".pcapng", ".cap"} & set(p.suffixes))
 
 
 def octets_of(path: Path) -> bytes:

@@ -25,7 +25,7 @@ def counts(tree: Path) -> dict[str, dict[int, int]]:
             name = "/".join(Path(file["file"]).parts[-2:])
             if name.endswith((".pxi", ".pxd")) and (name == BY_HAND or not name.endswith(GENERATED)):
                 lines = found.setdefault(name, {})
-                for line in file["lines"]:  # helpers of Cython's stand behind a room's last line
+                for line in file["lines"]:  # helpers of Cython follow the last line of a room
                     lines[line["line_number"]] = lines.get(line["line_number"], 0) + line["count"]
         path.unlink()
     return found

@@ -8,7 +8,7 @@
 Seeds are mutated. In the build of fuzz/sanitized.sh the core says which of its branches an input reaches
 (coverage.c): inputs that reach branches new to their target are kept in fuzz/corpus/TARGET and mutated further. In any
 other build mutations are blind, and quicker. An input that fails is kept as fuzz/corpus/TARGET/crash-*, and the exit
-status is 1. The input at hand is always in fuzz/corpus/TARGET/last, so that it is there after a crash of the process.
+status is 1. The current input is always in fuzz/corpus/TARGET/last, so that it is there after a crash of the process.
 
 In the sanitized build, besides what the targets and the sanitizers find:
 
@@ -52,7 +52,7 @@ LEAK_EVERY = 500  # inputs
 
 
 class Last:
-    """The input at hand, in a file mapped into memory: the kernel keeps it when the process dies."""
+    """The current input, in a file mapped into memory: the kernel keeps it when the process dies."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,6 @@ from wirefmt.errors import DecodeError, EncodeError
 
 ROOT = Path(__file__).resolve().parent.parent
 VECTORS = ROOT / "tests" / "vectors"
-SHARED = ROOT.parent / "shared"
 
 
 class Target(NamedTuple):
@@ -36,13 +35,9 @@ class Target(NamedTuple):
 
 
 def vectors(name: str) -> Iterator[dict[str, Any]]:
-    """Rows of a file of vectors: the repository's, and the shared ones beside the checkout where they are."""
-    for folder in (VECTORS / "mqtt", SHARED / "vectors" / "mqtt"):
-        path = folder / name
-        if path.exists():
-            with open(path, encoding="utf-8") as lines:
-                yield from map(json.loads, lines)
-            return
+    """Rows of a file of MQTT's vectors."""
+    with open(VECTORS / "mqtt" / name, encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
 
 
 # ------------------------------------------------------------------------------------------------ one MQTT packet

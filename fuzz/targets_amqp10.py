@@ -242,9 +242,9 @@ def amqp10_stream(data: bytes) -> None:
     if pyarrow is not None:
         table = pyarrow.record_batch(batch)
         table.validate(full=True)
-        faultless = [r for r in table.select(["transfers", "error"]).to_pylist() if r["transfers"] and not r["error"]]
-        if len(faultless) > len(sizes) and not whole[1]:
-            raise AssertionError(f"{len(faultless)} deliveries in columns, {len(sizes)} as objects")
+        valid = [r for r in table.select(["transfers", "error"]).to_pylist() if r["transfers"] and not r["error"]]
+        if len(valid) > len(sizes) and not whole[1]:
+            raise AssertionError(f"{len(valid)} deliveries in columns, {len(sizes)} as objects")
 
 
 TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {

@@ -330,7 +330,7 @@ HEADERS = (
     '{"code":null,"extFields":{"a":1,"b":true,"c":null,d:"\\u00e9\\ud83d\\ude00\\n\\t\\/\\x41","e":-1.5E-3,"f":[1],"g":{}}}',
     '{"code":1,"extFields":{"a":"\\ud83d","b":"\\u12","c":"\\q"}}', '{"code":{"a":[1,2,{"b":"c"}]},"flag":[[],[[]]]}',
     '{"language":"JAVA","version":"5","remark":"\u00e9\u6f22\U0001f600"}', '{"code":1}x', '{"code":1,}', '{"code" 1}', "[]", "{",
-    '{"code":99999999999999999999,"opaque":2147483648}', '{"code":tru}', '{"a":"b","a":"c","extFields":{"a":"b","a":"c"}}',
+    '{"code":99999999999999999999,"opaque":2147483648}', '{"a":"b","a":"c","extFields":{"a":"b","a":"c"}}',
     '{a1_$:1,"b":new Date(5),"c":Set[1],"d":.5,"e":5.,"f":1e,"g":NaN,"h":undefined}', "{/*", '{"code":1;"flag":2}', "{//",
 )  # fmt: skip
 WORDS = (

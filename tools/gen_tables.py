@@ -23,6 +23,7 @@ from tables.amqp10 import amqp10_table
 from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
 from tables.mqtt import mqtt_table
+from tables.mqtt_states import mqtt_states_page
 from tables.nsq import nsq_table
 from tables.phpmq import phpmq_table
 from tables.rocketmq import rocketmq_stub, rocketmq_table
@@ -54,6 +55,7 @@ class Generated(NamedTuple):
 
 GENERATED: tuple[Generated, ...] = (
     Generated(PACKAGE / "mqtt/table.pxi", PACKAGE / "mqtt/spec.py", mqtt_table),
+    Generated(ROOT / "docs" / "mqtt-connection.md", PACKAGE / "mqtt/states.py", mqtt_states_page),
     Generated(PACKAGE / "amqp091/table.pxi", PACKAGE / "amqp091/spec.py", amqp091_table),
     Generated(PACKAGE / "amqp091/methods.pxi", PACKAGE / "amqp091/spec.py", amqp091_methods),
     Generated(PACKAGE / "amqp10/table.pxi", PACKAGE / "amqp10/spec.py", amqp10_table),

@@ -123,7 +123,7 @@ def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) 
     messages = table.where("kind is not null")
     count, first, last = messages.agg(f.count("*"), f.min("ts"), f.max("ts")).first() or (0, None, None)
     print(f"{captures:,} captures, {count:,} messages, decoded in {seconds:.1f} s")
-    print(f"{written:,} Parquet files, {octets:,} octets in {out}")
+    print(f"{written:,} Parquet files, {octets:,} bytes in {out}")
     if first is not None and last is not None:
         length = (last - first).total_seconds()
         rate = f", {count / length:,.1f} messages/s" if length else ""
@@ -132,9 +132,9 @@ def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) 
     kinds = messages.groupBy("protocol", "kind", "version").agg(f.count("*").alias("n"), payload)
     rows = by_kind([tuple(row) for row in kinds.collect()])
     title = "Messages" if len(rows) <= KINDS else f"Messages ({KINDS} of {len(rows)} kinds)"
-    show(title, ("protocol", "kind", "messages", "payload octets", "version"), rows[:KINDS])
+    show(title, ("protocol", "kind", "messages", "payload bytes", "version"), rows[:KINDS])
     named = messages.where("destination is not null").groupBy("destination").agg(f.count("*").alias("n"), payload)
-    show("Top destinations", ("destination", "messages", "payload octets"), _top(named, 10, "destination"))
+    show("Top destinations", ("destination", "messages", "payload bytes"), _top(named, 10, "destination"))
     # alike but for its numbers is one kind of fault
     faults = table.where("status <> 'ok'").withColumn("error", f.regexp_replace("error", "[0-9]+", "N"))
     faults = faults.groupBy("status", "error").agg(f.count("*").alias("n"))

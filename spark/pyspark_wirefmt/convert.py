@@ -48,7 +48,7 @@ def convert_messages(
             '(.option("octets", "true").option("columns", ...) when reading, or .option("convert_to", ...) instead)'
         )
     if CONVERTED.name in df.columns:
-        raise ValueError(f"there is a column {CONVERTED.name!r} already")
+        raise ValueError(f"the column {CONVERTED.name!r} exists already")
     for value, known in ((to, PROTOCOLS), (dialect, DIALECTS)):
         if value not in known:
             raise ValueError(f"{value!r} is not one of {', '.join(known)}")

@@ -24,7 +24,7 @@ def _flag(value: Any) -> bool:
         return value
     text = str(value).strip().lower()
     if text not in ("true", "false", "1", "0", "yes", "no"):
-        raise ValueError("is true or false")
+        raise ValueError("must be true or false")
     return text in ("true", "1", "yes")
 
 
@@ -40,7 +40,7 @@ def _octets(value: Any) -> int:
 def _positive(value: Any) -> int:
     number = _octets(value)
     if number < 1:
-        raise ValueError("is at least 1")
+        raise ValueError("must be at least 1")
     return number
 
 
@@ -65,14 +65,14 @@ def _limits(value: Any) -> Any:
     except ValueError:
         limits = None
     if not isinstance(limits, Mapping) or not all(type(n) is int for n in limits.values()):
-        raise ValueError('is an object of numbers such as {"max_flows": 10000}')
+        raise ValueError('must be an object of numbers such as {"max_flows": 10000}')
     return limits
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         if str(value).lower() not in words:
-            raise ValueError(f"is {' or '.join(words)}")
+            raise ValueError(f"must be {' or '.join(words)}")
         return str(value).lower()
 
     return check
@@ -137,7 +137,7 @@ class Options:
                 raise ValueError(f"option {option.name} = {value!r}: {fault}") from None
         chosen = cls(**values)
         if chosen.convert_to and chosen.table != "messages":
-            raise ValueError("option convert_to: only the message table has messages to convert")
+            raise ValueError("option convert_to: only the message table can be converted")
         CaptureDecoder(**chosen.core())  # the core knows which protocols, rules and limits there are
         return chosen.filling(chosen.columns or ())
 

@@ -1,8 +1,8 @@
 """The packets table: pieces of captures, and the scanning of them in a task.
 
 A large uncompressed capture is cut into byte ranges (`wirefmt.capture.split`), which each task resynchronises for
-itself; the driver reads file sizes and headers only. Frame numbers go on from range to range, so whoever wants them
-counts the frames before a range.
+itself; the driver only reads file sizes and headers. Frame numbers continue from range to range, so they require
+counting the frames before a range.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Piece(NamedTuple):
     name: str
     range: Range | None
     size: int
-    first_frame: int | None = 1  # None: to be counted by whoever needs it
+    first_frame: int | None = 1  # None: unknown until counted
 
 
 class RangeTask(NamedTuple):

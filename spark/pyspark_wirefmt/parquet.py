@@ -37,7 +37,7 @@ def decode_to_parquet(
     compression: str = "snappy",
     **options: Any,
 ) -> list[Row]:
-    """Decodes captures into Parquet files under `out`, one file a task.
+    """Decodes captures into Parquet files under `out`, one file per task.
 
     Args:
         paths: captures, as for `spark.read.format("wirefmt").load`.
@@ -57,7 +57,7 @@ def decode_to_parquet(
         FileNotFoundError: a path leads to nothing.
     """
     if mode not in ("error", "overwrite", "append"):
-        raise ValueError("mode is error, overwrite or append")
+        raise ValueError("mode must be error, overwrite or append")
     chosen = Options.parse({"partitions": spark.sparkContext.defaultParallelism} | options)
     if chosen.table != "messages":
         raise ValueError("decode_to_parquet writes the message table; write the packets table with df.write")
@@ -185,7 +185,7 @@ class _Folder:
 
         held = self.fs.get_file_info(fs.FileSelector(self.root, allow_not_found=True))
         if held and mode == "error":
-            raise FileExistsError(f"{self.url} is not empty; mode='overwrite' or mode='append'")
+            raise FileExistsError(f"{self.url} is not empty; use mode='overwrite' or mode='append'")
         if held and mode == "overwrite":
             self.fs.delete_dir_contents(self.root)
         elif held and self.path("_SUCCESS") in {h.path for h in held}:

@@ -45,7 +45,7 @@ _SCALARS: dict[str, type[DataType]] = {
 
 
 def columns_of(name: str) -> tuple[Column, ...]:
-    """The columns behind option("table", ...). Raises ValueError for a table there is not."""
+    """The columns of option("table", ...). Raises ValueError for an unknown table."""
     if name == "messages":
         return table.COLUMNS
     if name == "packets":
@@ -80,7 +80,7 @@ def table_schema(name: str, columns: Iterable[str] | None = None) -> StructType:
     if len(set(chosen)) != len(chosen):
         raise ValueError(f"a column is named twice in {chosen}")
     if not chosen:
-        raise ValueError("no column asked for")
+        raise ValueError("no columns given")
     return StructType([fields[c] for c in chosen])
 
 

@@ -115,7 +115,7 @@ def _shuffle(
 
 
 def _decoder(hashed: str, names: list[str], options: Options, columns: list[str]) -> ArrowFunction:
-    """Sorted packets to messages. Flows come one behind another, so only the last of a batch can go on in the next."""
+    """Sorted packets to messages. Flows come one after another, so only the last one of a batch can continue in the next."""
     in_file = options.flows == "in-file"
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
@@ -207,7 +207,7 @@ def _changes(values: Any) -> list[int]:
 
 
 def octets(column: pa.Array, begin: int, end: int) -> memoryview:
-    """The values of some rows of a binary column, one behind another: a view of bytes, which the core reads in place."""
+    """The values of some rows of a binary column, one after another: a view of bytes, which the core reads in place."""
     import numpy as np
 
     _, ends, values = column.buffers()

@@ -1,8 +1,8 @@
 """`spark.readStream.format("wirefmt")`: a directory into which captures are rotated.
 
-A file counts once it has not been written for `settle` seconds, and is then taken for finished for good. Files are
-taken in the order of (modification time, name), and an offset is the last file taken: small, whatever has been read. A
-file that appears later with an older modification time than the last one taken is not seen.
+A file is read when it has not been written for `settle` seconds; later writes are ignored. Files are read
+in the order of (modification time, name), and an offset is the last file read, so it is small. A
+file that appears later with an older modification time than the last file read is ignored.
 
 flows="in-file" decodes each file on its own. With flows="across-files" the files are one capture, rotated, and a
 micro-batch reads up to `context_files` files before its own again, to know what flows are in the middle of; it keeps no

@@ -1,7 +1,8 @@
-# The kernel as other modules see it: types, what is called across modules, and the small functions that are compiled
-# into whoever uses them, so that no call for a field crosses a module. A section a room of _core.pyx, in its order.
+# The kernel for other modules: types, functions called across modules, and small inline functions, which are compiled into
+# the modules that use them, so that no call per field crosses a module. One section per room of _core.pyx, in its order.
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject, newfunc
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport (
@@ -61,6 +62,36 @@ cdef inline int begin_call(bint* busy) except -1:
 
 # ---- writer
 
+cdef extern from *:
+    """
+    /* The octets of a str that is ASCII and of no derived class; NULL: it is none such. */
+    static inline const uint8_t *wirefmt_ascii_octets(PyObject *text, Py_ssize_t *size) {
+        if (!PyUnicode_CheckExact(text) || !PyUnicode_IS_COMPACT_ASCII(text))
+            return NULL;
+        *size = PyUnicode_GET_LENGTH(text);
+        return (const uint8_t *)PyUnicode_DATA(text);
+    }
+    """
+    const uint8_t* ascii_octets "wirefmt_ascii_octets"(PyObject* text, Py_ssize_t* size) noexcept
+
+
+cdef const uint8_t* any_utf8_behind(object text, Py_ssize_t* size, str field) except NULL
+cdef inline const uint8_t* utf8_behind(object text, Py_ssize_t* size, str field) except NULL:
+    """A str as UTF-8. The octets live as long as it. Raises TypeError for what is no str, EncodeError for surrogates."""
+    cdef const uint8_t* p = ascii_octets(<PyObject*>text, size)
+    return p if p != NULL else any_utf8_behind(text, size, field)
+
+
+cdef int refuse_size16(Py_ssize_t size, str field) except -1
+cdef inline int check_size16(Py_ssize_t size, str field) except -1:
+    return refuse_size16(size, field) if size > 65535 else 0
+
+
+cdef inline bytes new_octets(size_t size):
+    """Bytes that are to be filled before anybody sees them."""
+    return PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
+
+
 cdef enum:
     WRITER_START = 248
 
@@ -103,17 +134,25 @@ cdef class Writer:
 
     cdef int put_buffer(self, object data, bint sized, str field) except -1
     cdef int put_text16(self, object text, str field) except -1
-    cdef int refuse_size16(self, Py_ssize_t size, str field) except -1
 
     cdef inline int put_size16(self, Py_ssize_t size, str field) except -1:
-        if size > 65535:
-            self.refuse_size16(size, field)
+        check_size16(size, field)
         return self.put_u16(<uint16_t>size)
 
     cdef int insert_varint(self, size_t at) except -1
 
 cdef Writer new_writer()
-cdef int64_t whole_number(object value, int64_t top, str field) except -1
+cdef int64_t any_whole_number(object value, int64_t top, str field) except -1
+cdef inline int64_t whole_number(object value, int64_t top, str field) except -1:
+    """An int of 0 to `top`, or an object with __index__ (NumPy's integers)."""
+    cdef int overflow = 0
+    cdef long long plain
+    if PyLong_CheckExact(value):
+        plain = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0 and 0 <= plain <= top:
+            return plain
+    return any_whole_number(value, top, field)
+
 
 # ---- secrets
 
@@ -180,7 +219,7 @@ cdef extern from *:
 cdef extern from "Python.h":
     object PyUnicode_New(Py_ssize_t size, Py_UCS4 maxchar)
     void* PyUnicode_DATA(object text)
-    void PyObject_GC_UnTrack(void* o)       # of a tuple that cannot be part of a cycle: the collector need not find that out
+    void PyObject_GC_UnTrack(void* o)       # for tuples that cannot form a cycle; saves the collector a scan
 
 
 cdef extern from *:
@@ -300,8 +339,25 @@ cdef inline object bare_object(const Factory* f):
 
 cdef object bare_subclass(const Factory* f, object cls)
 cdef tuple NO_ARGUMENTS
+
+cdef extern from *:
+    """
+    static inline void wirefmt_set_vectorcall(PyObject *cls, void *call) {
+        ((PyTypeObject *)cls)->tp_vectorcall = (vectorcallfunc)call;
+    }
+    """
+    void set_vectorcall "wirefmt_set_vectorcall"(object cls, void* call) noexcept
+
+
+cdef extern from "Python.h":
+    Py_ssize_t PyVectorcall_NARGS(size_t nargsf)
+    PyObject* borrowed_item "PyTuple_GET_ITEM"(PyObject* t, Py_ssize_t i) noexcept
+    Py_ssize_t length_of "PyTuple_GET_SIZE"(PyObject* t) noexcept
+
+
+cdef object construct_slowly(object cls, PyObject** args, Py_ssize_t count, PyObject* kwnames)
 cdef enum:
-    NOTES_SHOWN = 64            # of what LAX let pass in one message
+    NOTES_SHOWN = 64            # of what LAX accepted in one message
 
 
 cdef object STRICT_MODE
@@ -319,6 +375,8 @@ cdef class FrameDecoder:
     cdef size_t kept_size, kept_room
     cdef size_t frame_octets    # of that frame; 0: not known yet
     cdef int64_t begin          # octets of the stream before it
+    cdef bytes unread_block     # holds bytes that a feed() with a count has left unread; None: there are none
+    cdef size_t unread_at       # where they begin
     cdef object error           # what ended this decoder
     cdef bint busy
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept
@@ -327,7 +385,8 @@ cdef class FrameDecoder:
     cdef int leave_block(self) except -1
     cdef int check_end(self) except -1
     cdef int check_open(self) except -1
-    cdef const uint8_t* decode_whole(self, bytes block, const uint8_t* p, const uint8_t* end, list out) except NULL
+    cdef const uint8_t* decode_whole(self, bytes block, const uint8_t* p, const uint8_t* end, list out,
+                                     Py_ssize_t most) except NULL
     cdef const uint8_t* complete(self, const uint8_t* p, const uint8_t* end, list out) except NULL
     cdef int keep(self, const uint8_t* p, size_t n) except -1
     cdef int fail(self, const Fault* f, str reason, list out) except -1
@@ -450,7 +509,7 @@ cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n,
     c.offsets[row + 1] = <int32_t>c.used
 
 
-cdef struct Text:               # octets of our own that many rows repeat, with TEXT_PAD readable ones behind them
+cdef struct Text:               # octets of our own that many rows repeat, with TEXT_PAD readable ones after them
     const uint8_t* at
     int64_t size
 
@@ -604,11 +663,11 @@ cdef struct MessageContext:     # what the capture knows about a message, apart 
 
 
 cdef enum:
-    MAX_MESSAGE = 16 << 20      # octets of a message, unless told otherwise
+    MAX_MESSAGE = 16 << 20      # default limit of a message, in octets
 
 
 cdef struct TableOptions:
-    uint8_t payload             # 0: payload column stays null; payload_size is there all the same
+    uint8_t payload             # 0: payload column stays null; payload_size is filled
     uint8_t octets, detail      # 0: that column stays null
     int64_t payload_max         # octets of a payload that are kept; -1: all
     uint64_t max_message        # octets of a payload that is put together from several frames
@@ -688,7 +747,7 @@ cdef class MessageTable(ColumnSet):
 cdef enum:
     LINE_MAX = 200                  # octets
     LINE_CUT = 197                  # ... before the ellipsis of a line that is cut
-    LINE_VALUE = 100                # octets of a value that is a name; texts for people may fill the line
+    LINE_VALUE = 100                # octets of a value that is a name; explanatory texts may fill the line
     LINE_HEX = 16                   # octets of a binary value that are written
     DETAIL_FIELDS = 2048            # of all kinds of messages
 
@@ -770,7 +829,7 @@ cdef inline void line_text(DetailLine* l, const DetailField* f, const Span* s) n
 
 
 cdef inline void line_prose(DetailLine* l, const DetailField* f, const Span* s) noexcept nogil:
-    """A field that is a text for people, as much of it as the line takes."""
+    """A field with explanatory text, as much of it as fits the line."""
     line_value(l, f, s, LINE_MAX)
 
 
@@ -821,10 +880,10 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     # `limit`: octets of a frame; 0: the usual
     int (*frame_size)(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
                       Fault* f) noexcept nogil
-    # could a frame begin here? YES: a whole, faultless one of `size` octets; MORE: once `size` octets are there.
+    # could a frame begin here? YES: a whole, valid one of `size` octets; MORE: once `size` octets are there.
     # `state` may be NULL: nothing is known of the connection
     int (*plausible)(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil
-    # a whole frame behind a hole, before the first of those there is put: what it tells about the connection
+    # called for every whole frame found after a gap, before any of them becomes a row: infer the state of the connection
     void (*learn)(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil
     # put, put_part and flush answer False where the table became full before their last row. Then they are called again
     # with the same arguments once the batch has been taken, and continue; nothing else of the connection happens between.

@@ -6,6 +6,8 @@ A module made of rooms; this page is its table of contents, and a room uses only
 (be, status, cursor, octets, varint, utf8, words, floats). `_core.pxd` is what other modules see.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_SIZE
+from cpython.pyport cimport PY_SSIZE_T_MAX
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memmove, memset

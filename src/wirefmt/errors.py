@@ -3,12 +3,12 @@
 ::
 
     WireError
-      DecodeError(ValueError)     octets are not a message
+      DecodeError(ValueError)     the bytes are not a valid message
         Truncated  Malformed  LimitExceeded  Unsupported
-      EncodeError(ValueError)     a message cannot be written
-      ProtocolError               legal octets at an illegal moment
+      EncodeError(ValueError)     the message cannot be written
+      ProtocolError               a valid frame in the wrong state
         LocalProtocolError  RemoteProtocolError
-      ConversionError             a message that is not converted: refused, or it would lose something
+      ConversionError             a conversion is refused, or would lose something
       CaptureError(OSError)       a capture file cannot be opened
 """
 
@@ -19,24 +19,24 @@ from collections.abc import Iterable
 
 
 class WireError(Exception):
-    """Parent of all; never raised itself."""
+    """Base class of all exceptions of wirefmt; never raised itself."""
 
 
 class DecodeError(WireError, ValueError):
-    """Octets that are not a valid message. One of its four children is raised.
+    """The bytes are not a valid message. Only its four subclasses are raised.
 
     Attributes:
         protocol: "mqtt", "amqp091" ...
-        offset: octets from the start of the input to the fault.
-        path: the field at fault, as `properties.user_property[2].value`.
-        reason: what is wrong, in words.
-        need: octets (or elements) the field requires; None where no count is at fault.
-        have: octets (or elements) there.
+        offset: bytes from the start of the input to the error.
+        path: the field with the error, for example `properties.user_property[2].value`.
+        reason: what is wrong, as text.
+        need: bytes (or elements) that the field requires; None if the error is not about a length or count.
+        have: bytes (or elements) available.
         limited_by: the field that set the limit.
-        spec: statement id or section of the specification that is broken.
-        reply: what the specification has a receiver answer: MQTT's reason code, AMQP 0.9.1's reply code, AMQP 1.0's
-            error condition, NSQ's error code; None: just close.
-        messages: from a Decoder's feed(): messages completed before the fault, in the same call.
+        spec: statement id or section of the violated specification.
+        reply: what a receiver answers by the specification: MQTT's reason code, AMQP 0.9.1's reply code, AMQP 1.0's
+            error condition, NSQ's error code; None: it only closes the connection.
+        messages: messages that the same call of a Decoder's feed() completed before the error.
     """
 
     def __init__(
@@ -85,27 +85,27 @@ def _rebuild(cls: type[DecodeError], reason: str, fields: dict[str, object]) -> 
 
 
 class Truncated(DecodeError):
-    """A field runs past the end of what holds it."""
+    """A field runs past the end of its enclosing structure."""
 
 
 class Malformed(DecodeError):
-    """The octets break a rule of the specification."""
+    """The bytes violate a rule of the specification."""
 
 
 class LimitExceeded(DecodeError):
-    """A limit of the caller's (frame size, nesting, count) would be passed."""
+    """A limit of the caller (frame size, nesting, count) would be exceeded."""
 
 
 class Unsupported(DecodeError):
-    """Well formed, but of a protocol or version that this decoder does not speak."""
+    """Well-formed, but of a protocol or version that this decoder does not support."""
 
 
 class EncodeError(WireError, ValueError):
-    """A message that cannot be written: a value out of range or against the specification."""
+    """The message cannot be written: a value is out of range or violates the specification."""
 
 
 class ProtocolError(WireError):
-    """A legal frame at an illegal moment. `reply` is what to say to the peer."""
+    """A valid frame in the wrong state. `reply` is what to send to the peer."""
 
     def __init__(self, reason: str, *, reply: int | str | None = None) -> None:
         super().__init__(reason)
@@ -113,19 +113,19 @@ class ProtocolError(WireError):
 
 
 class LocalProtocolError(ProtocolError):
-    """We were about to break the protocol."""
+    """The local side tried to violate the protocol."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the protocol."""
+    """The peer violated the protocol."""
 
 
 class ConversionError(WireError):
-    """A message is not converted: a rule refuses it, or it was to lose nothing and would.
+    """A message is not converted: a rule refuses it, or lossless=True was given and it would lose something.
 
     Attributes:
         rule: id of the rule.
-        losses: of a conversion that was to lose nothing: what it would lose.
+        losses: what a conversion with lossless=True would lose.
     """
 
     def __init__(self, reason: str, *, rule: str = "", losses: tuple[object, ...] = ()) -> None:
@@ -148,10 +148,10 @@ def _rebuild_conversion(
 
 
 class CaptureError(WireError, OSError):
-    """A capture file that cannot be opened or is no capture at all."""
+    """A capture file cannot be opened, or is not a capture."""
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
-    """The end of a message about an unknown name: "did you mean ...?" if some are like it, else all names."""
+    """The end of an error about an unknown name: "did you mean ...?" with similar names, or all names if none is similar."""
     close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
     return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""What every decoder says and is told about frames: NEED_DATA, and limits."""
+"""What all decoders share: NEED_DATA and limits."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class NeedData(enum.Enum):
     __str__ = __repr__
 
 
-#: frame_size() answers this where more octets are needed to tell. A value, not an error, and false.
+#: frame_size() returns this if it needs more bytes. It is a value, not an error, and it is false.
 NEED_DATA: Final = NeedData.NEED_DATA
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a decoder accepts at most, whatever a specification allows. Kept in STRICT and in LAX.
+    """Limits of a decoder, whatever the specification allows. They apply in STRICT and in LAX.
 
     Attributes:
-        frame_size: octets of one frame (MQTT: of one packet, header included). 0: no limit but the protocol's own.
-        elements: entries of lists in one frame (MQTT: properties, topic filters, reason codes together). 0: no limit.
+        frame_size: bytes of one frame (MQTT: of one packet, including its header). 0: only the protocol's own limit.
+        elements: list entries in one frame (MQTT: properties, topic filters and reason codes together). 0: no limit.
     """
 
     frame_size: int = 268_435_460
@@ -41,4 +41,4 @@ class Limits:
         for name in ("frame_size", "elements"):
             value = getattr(self, name)
             if not isinstance(value, int) or not 0 <= value < 1 << 32:
-                raise ValueError(f"{name} is a number of 0 to 4294967295, not {value!r}")
+                raise ValueError(f"{name} must be an integer from 0 to 4294967295, not {value!r}")

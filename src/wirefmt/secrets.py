@@ -1,4 +1,4 @@
-"""Secrets: which entries are hidden, and the types of hidden values. docs/secrets.md has the rule.
+"""Secrets: which entries are hidden, and the types of hidden values. The rule is in docs/secrets.md.
 
 >>> from wirefmt.secrets import HiddenText, is_secret_name
 >>> is_secret_name("X-Auth-Token")

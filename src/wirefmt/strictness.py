@@ -1,7 +1,7 @@
-"""How much a decoder forgives.
+"""STRICT and LAX: which violations a decoder accepts.
 
-STRICT enforces every rule of the specification that octets can break; it is the default on connections. LAX reads
-what can be framed and keeps a note of each rule it let pass; it is the default on captures. Memory safety, lengths,
+STRICT enforces every rule of the specification that bytes can break; it is the default on connections. LAX reads
+what can be framed and adds a note for each violation it accepts; it is the default on captures. Memory safety, lengths,
 UTF-8 and limits are the same in both: there is no unchecked level. `wirefmt.protocols.skippable()` lists the rules.
 """
 
@@ -21,10 +21,10 @@ LAX: Final = Strictness.LAX
 
 
 class Note(NamedTuple):
-    """A rule that LAX let pass in one message."""
+    """A violation that LAX accepted in one message."""
 
     check: str  # name of the row in the specification's CHECKS
-    path: str  # the field, as `subscriptions[1].options`
-    offset: int  # octets from the start of the message
-    reason: str  # what is wrong, in words
+    path: str  # the field, for example `subscriptions[1].options`
+    offset: int  # bytes from the start of the message
+    reason: str  # what is wrong, as text
     spec: str  # statement id or section

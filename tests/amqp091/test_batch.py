@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from lib.amqp091_vectors import Vector, depth_of, frame, load
+from lib.groups import each_vector
 from wirefmt import amqp091
 from wirefmt.errors import DecodeError
 from wirefmt.spec.table import AMQP091_BATCH
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 VALID = [v for v in load() if v.valid and depth_of(v) <= 64]
 OWN = ("exchange", "routing-key", "queue", "consumer-tag", "delivery-tag", "redelivered", "reply-code", "reply-text")
@@ -110,7 +111,7 @@ def check_properties(row: dict[str, Any], decoded: dict[str, Any]) -> None:
             assert got == (text(value) if isinstance(value, (str, dict)) else value), name
 
 
-@pytest.mark.parametrize("vector", [pytest.param(v, id=f"{v.id}-{v.rule}") for v in VALID if v.decoded is not None])
+@each_vector(v for v in VALID if v.decoded is not None)
 def test_vectors(vector: Vector) -> None:
     if vector.kind in ("properties", "table") or (
         vector.kind == "frame" and vector.decoded["type"] in ("header", "body")
@@ -151,7 +152,7 @@ def test_vectors(vector: Vector) -> None:
     assert {c: b for c, b in bodies.items() if b} == got
 
 
-@pytest.mark.parametrize("vector", [pytest.param(v, id=f"{v.id}-{v.rule}") for v in load() if v.kind != "sequence"])
+@each_vector(v for v in load() if v.kind != "sequence")
 def test_errors_are_rows(vector: Vector) -> None:
     """As decode() says it, in either strictness."""
     for strictness in ("strict", "lax"):
@@ -162,7 +163,7 @@ def test_errors_are_rows(vector: Vector) -> None:
         except DecodeError as error:
             if batch.num_rows:
                 assert batch["error"][0]
-                if "octets after the frame" not in str(error):
+                if "bytes after the frame" not in str(error):
                     assert str(error).removeprefix("amqp091: ") == batch["error"][0]
             else:
                 assert batch.rest == len(vector.whole)
@@ -198,7 +199,7 @@ def test_rest_and_partial() -> None:
 
 
 def test_unexpected_frames() -> None:
-    """What was under way ends with its error; a method begins anew."""
+    """The pending content ends with its error; a new method follows."""
     whole = amqp091.BasicMessage(amqp091.decode(PUBLISH), None, b"12345", frame_max=0).encode()
     header = whole[len(PUBLISH) : -13]
     first, second = rows(PUBLISH + header + whole)
@@ -207,10 +208,10 @@ def test_unexpected_frames() -> None:
     assert second["body"] == b"12345"
     assert "error" not in second
     (only,) = rows(header)
-    assert "no method that has content came before it" in only["error"]
+    assert "content header without a preceding method with content" in only["error"]
     assert "kind" not in only
     first, second = rows(PUBLISH + frame(3, 1, b"xx") + amqp091.TxSelect(channel=1).encode())
-    assert "content body, but none is expected" in first["error"]
+    assert "unexpected content body" in first["error"]
     assert second["kind"] == "tx.select"
     (row,) = rows(whole, body_max=4)[:1]
     assert "body larger than the caller's limit" in row["error"]

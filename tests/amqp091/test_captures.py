@@ -1,4 +1,4 @@
-"""Every AMQP 0.9.1 capture beside the checkout, message by message, against the independent decode beside it (tshark).
+"""Every AMQP 0.9.1 capture of the tests, message by message, against tshark's decode of it.
 
 tshark gives frames: here they are folded by channel, as the message table does.
 """
@@ -10,17 +10,17 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lib.tshark import captures_of, lines_of, rows_of, same, where_from
+from lib.captures import captures_of
+from lib.tshark import lines_of, rows_of, same, where_from
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CAPTURES = captures_of("amqp091")
-each_capture = pytest.mark.parametrize("row", CAPTURES, ids=[Path(c["file"]).name for c in CAPTURES])
+each_capture = pytest.mark.parametrize("row", CAPTURES)
 
 #: Columns of their own; every other argument and property is in the struct under its name.
 COMMON = {
@@ -221,8 +221,7 @@ def test_every_octet_is_in_one_row(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "row",
-    [c for c in CAPTURES if c.get("crosscheck", {}).get("result") == "agrees"],
-    ids=lambda c: Path(c["file"]).name,
+    captures_of("amqp091", counted=True),
 )
 def test_count_agrees_with_a_third_decoder(row: dict[str, Any]) -> None:
     """tcpflow with amqplib counts frames: a content is a method, a header, and its bodies."""

@@ -63,7 +63,7 @@ def as_text(value: Any) -> Any:
 
 @pytest.mark.parametrize(("c", "m"), METHODS, ids=IDS)
 def test_methods_with_pika(c: spec.Class, m: spec.Method) -> None:
-    pika = pytest.importorskip("pika", reason="pika is not installed: pip install pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     mine = ours(c, m)
     names = {"global_": "global_qos"}
     values = {names.get(a.name, a.name): as_text(SAMPLES[a.type]) for a in m.arguments}
@@ -84,7 +84,7 @@ def test_methods_with_pika(c: spec.Class, m: spec.Method) -> None:
 
 
 def test_content_with_pika() -> None:
-    pika = pytest.importorskip("pika", reason="pika is not installed: pip install pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     values = {p.name: SAMPLES.get(p.type, 1_700_000_000) for p in spec.PROPERTIES}
     theirs = pika.spec.BasicProperties(**values)
     header = pika.frame.Header(7, 5, theirs).marshal()
@@ -119,7 +119,7 @@ PAMQP_SAMPLES: dict[str, Any] = {
 
 @pytest.mark.parametrize(("c", "m"), METHODS, ids=IDS)
 def test_methods_with_pamqp(c: spec.Class, m: spec.Method) -> None:
-    commands = pytest.importorskip("pamqp.commands", reason="pamqp is not installed: pip install pamqp")
+    commands = pytest.importorskip("pamqp.commands", reason="needs pamqp (pip install pamqp)")
     from pamqp import frame
 
     if c.name == "access":
@@ -144,7 +144,7 @@ def test_methods_with_pamqp(c: spec.Class, m: spec.Method) -> None:
 
 
 def test_content_with_pamqp() -> None:
-    pytest.importorskip("pamqp", reason="pamqp is not installed: pip install pamqp")
+    pytest.importorskip("pamqp", reason="needs pamqp (pip install pamqp)")
     from pamqp import body, commands, frame, header, heartbeat
 
     values = {p.name: SAMPLES.get(p.type, MOMENT) for p in spec.PROPERTIES} | {"delivery_mode": 2}
@@ -181,7 +181,7 @@ PY_AMQP = {
 
 @pytest.mark.parametrize(("c", "m"), METHODS, ids=IDS)
 def test_arguments_with_py_amqp(c: spec.Class, m: spec.Method) -> None:
-    serialization = pytest.importorskip("amqp.serialization", reason="py-amqp is not installed: pip install amqp")
+    serialization = pytest.importorskip("amqp.serialization", reason="needs py-amqp (pip install amqp)")
     mine = ours(c, m)
     arguments = mine.encode()[11:-1]
     form = "".join(PY_AMQP[a.type] for a in m.arguments)
@@ -193,7 +193,7 @@ def test_arguments_with_py_amqp(c: spec.Class, m: spec.Method) -> None:
 
 
 def test_properties_with_py_amqp() -> None:
-    pytest.importorskip("amqp", reason="py-amqp is not installed: pip install amqp")
+    pytest.importorskip("amqp", reason="needs py-amqp (pip install amqp)")
     from amqp.basic_message import Message
 
     values = {p.name: SAMPLES.get(p.type, 1_700_000_000) for p in spec.PROPERTIES}
@@ -276,7 +276,7 @@ def plainly(value: Any) -> Any:
 def test_peers_read_every_type(letter: str) -> None:
     found = readers()
     if not found:
-        pytest.skip("none of pika, pamqp and py-amqp is installed: pip install pika pamqp amqp")
+        pytest.skip("needs pika, pamqp or py-amqp (pip install pika pamqp amqp)")
     for value in NUMBERS[letter]:
         table = amqp091.FieldTable({"key": amqp091.FieldValue(letter, value), "behind": 7})
         for name, read in found.items():
@@ -291,7 +291,7 @@ def test_peers_read_every_type(letter: str) -> None:
 
 
 def test_tables_of_pika_are_read() -> None:
-    data = pytest.importorskip("pika.data", reason="pika is not installed: pip install pika")
+    data = pytest.importorskip("pika.data", reason="needs pika (pip install pika)")
     written: dict[str, Any] = {
         **PLAIN,
         "bytes": b"\x00\xff",
@@ -311,7 +311,7 @@ def test_tables_of_pika_are_read() -> None:
 
 
 def test_tables_of_pamqp_are_read() -> None:
-    encode = pytest.importorskip("pamqp.encode", reason="pamqp is not installed: pip install pamqp")
+    encode = pytest.importorskip("pamqp.encode", reason="needs pamqp (pip install pamqp)")
     written: dict[str, Any] = {
         "byte": 5,
         "bytes": bytearray(b"\x00\xff"),
@@ -334,7 +334,7 @@ def test_tables_of_pamqp_are_read() -> None:
 
 
 def test_tables_of_py_amqp_are_read() -> None:
-    serialization = pytest.importorskip("amqp.serialization", reason="py-amqp is not installed: pip install amqp")
+    serialization = pytest.importorskip("amqp.serialization", reason="needs py-amqp (pip install amqp)")
     written: dict[str, Any] = {
         **PLAIN,
         "long": 2**40,
@@ -352,7 +352,7 @@ def test_tables_of_py_amqp_are_read() -> None:
 
 def test_a_whole_delivery_of_each_peer() -> None:
     """Frames as the peers write them, through an Assembler."""
-    pika = pytest.importorskip("pika", reason="pika is not installed: pip install pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     deliver = pika.spec.Basic.Deliver("tag", 5, False, "exchange", "key")
     properties = pika.spec.BasicProperties(content_type="a/b", headers={"k": 1})
     body = bytes(range(256)) * 2

@@ -63,7 +63,7 @@ STATEMENTS = (
     Statement("4.2.4", "a class is one that there is", (), (method(0, 10), method(11, 10), method(70, 10), method(65535, 10))),
     Statement("4.2.4", "arguments fill the payload", (method(60, 80, ACK + b"\0"),), (method(60, 80, ACK + b"\0\0"),),
               "TRAILING_ARGUMENTS"),
-    Statement("4.2.4", "no argument is cut short", (),
+    Statement("4.2.4", "no argument is truncated", (),
               (method(60, 80, ACK), method(60, 80), method(60, 31, b"\2a"), method(10, 20, b"\0\0\0\1", 0),
                method(10, 20, b"\0\0", 0), method(10, 30, b"\0\0\0\0\0\0\0", 0))),
     Statement("4.2.5.2", "bits fill an octet from the lowest up; those above them mean nothing",

@@ -84,7 +84,7 @@ def test_a_class_for_each_method(c: spec.Class, m: spec.Method) -> None:
 
 @pytest.mark.parametrize(("c", "m"), METHODS, ids=[label(c, m) for c, m in METHODS])
 def test_method_as_pamqp_has_it(c: spec.Class, m: spec.Method) -> None:
-    commands = pytest.importorskip("pamqp.commands", reason="pamqp is not installed: pip install pamqp")
+    commands = pytest.importorskip("pamqp.commands", reason="needs pamqp (pip install pamqp)")
     index = c.id << 16 | m.id
     if c.name == "access":
         assert index not in commands.INDEX_MAPPING
@@ -112,12 +112,12 @@ def test_method_as_pamqp_has_it(c: spec.Class, m: spec.Method) -> None:
 
 
 def test_every_method_of_pamqp_is_here() -> None:
-    commands = pytest.importorskip("pamqp.commands", reason="pamqp is not installed: pip install pamqp")
+    commands = pytest.importorskip("pamqp.commands", reason="needs pamqp (pip install pamqp)")
     assert set(commands.INDEX_MAPPING) <= {c.id << 16 | m.id for c, m in METHODS}
 
 
 def test_properties_as_pamqp_has_them() -> None:
-    commands = pytest.importorskip("pamqp.commands", reason="pamqp is not installed: pip install pamqp")
+    commands = pytest.importorskip("pamqp.commands", reason="needs pamqp (pip install pamqp)")
     theirs = commands.Basic.Properties
     assert {n.replace("message_type", "type"): flag for n, flag in theirs.flags.items()} == {
         p.name: 1 << p.bit for p in spec.PROPERTIES
@@ -126,7 +126,7 @@ def test_properties_as_pamqp_has_them() -> None:
 
 
 def test_reply_codes_as_pamqp_has_them() -> None:
-    exceptions = pytest.importorskip("pamqp.exceptions", reason="pamqp is not installed: pip install pamqp")
+    exceptions = pytest.importorskip("pamqp.exceptions", reason="needs pamqp (pip install pamqp)")
     ours = {r.code: r for r in spec.REPLY_CODES if r.kind != "success"}
     assert {code: e.__name__.removeprefix("AMQP") for code, e in exceptions.CLASS_MAPPING.items()} == {
         code: camel(r.name) for code, r in ours.items()
@@ -140,7 +140,7 @@ def test_reply_codes_as_pamqp_has_them() -> None:
 
 @pytest.mark.parametrize(("c", "m"), METHODS, ids=[label(c, m) for c, m in METHODS])
 def test_method_as_pika_has_it(c: spec.Class, m: spec.Method) -> None:
-    pika = pytest.importorskip("pika.spec", reason="pika is not installed: pip install pika")
+    pika = pytest.importorskip("pika.spec", reason="needs pika (pip install pika)")
     theirs = pika.methods[c.id << 16 | m.id]
     assert f"{camel(c.name)}.{camel(m.name)}" == theirs.NAME
     parameters = list(inspect.signature(theirs.__init__).parameters.values())[1:]
@@ -153,12 +153,12 @@ def test_method_as_pika_has_it(c: spec.Class, m: spec.Method) -> None:
 
 
 def test_every_method_of_pika_is_here() -> None:
-    pika = pytest.importorskip("pika.spec", reason="pika is not installed: pip install pika")
+    pika = pytest.importorskip("pika.spec", reason="needs pika (pip install pika)")
     assert set(pika.methods) == {c.id << 16 | m.id for c, m in METHODS}
 
 
 def test_constants_as_pika_has_them() -> None:
-    pika = pytest.importorskip("pika.spec", reason="pika is not installed: pip install pika")
+    pika = pytest.importorskip("pika.spec", reason="needs pika (pip install pika)")
     for row in spec.REPLY_CODES:
         assert getattr(pika, row.name.replace("-", "_").upper()) == row.code
     for number, name in spec.FRAME_TYPES.items():

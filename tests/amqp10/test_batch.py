@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from lib.amqp10_vectors import LIMITS, Vector, class_name, load
+from lib.groups import each_vector
 from wirefmt import amqp10
 from wirefmt.amqp10 import spec
 from wirefmt.errors import DecodeError
 from wirefmt.spec import table
 
-pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (wirefmt[all])")
+pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 FRAMES = [v for v in load() if v.kind in ("frame", "sasl") and v.valid]
 MESSAGES = [v for v in load() if v.kind == "message"]
@@ -42,7 +43,7 @@ def text_of(value: Any) -> Any:
     return str(int(value)) if isinstance(value, int) else None
 
 
-@pytest.mark.parametrize("vector", FRAMES, ids=lambda v: v.id)
+@each_vector(FRAMES)
 def test_frames(vector: Vector) -> None:
     frame = amqp10.decode(vector.octets, limits=LIMITS)
     (row,) = rows(vector.octets, expose_credentials=True)
@@ -71,7 +72,7 @@ def table_columns() -> set[str]:
     return {c.name for c in table.AMQP10_BATCH}
 
 
-@pytest.mark.parametrize("vector", MESSAGES, ids=lambda v: v.id)
+@each_vector(MESSAGES)
 def test_messages(vector: Vector) -> None:
     octets = amqp10.Transfer(handle=0, delivery_id=1, payload=vector.octets).encode()
     (row,) = rows(octets, strictness="strict")

@@ -1,4 +1,4 @@
-"""Every AMQP 1.0 capture beside the checkout, frame by frame, against the independent decode beside it (tshark).
+"""Every AMQP 1.0 capture of the tests, frame by frame, against tshark's decode of it.
 
 tshark does not join the transfers of a delivery, and reads the sections of the first one as if they were the message: the
 frame is "malformed" to it. Here transfers are joined by link, and sections compared where it had all of them.
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lib.tshark import captures_of, lines_of, rows_of, same, where_from
+from lib.captures import captures_of
+from lib.tshark import lines_of, rows_of, same, where_from
 
-pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CAPTURES = captures_of("amqp10")
-each_capture = pytest.mark.parametrize("row", CAPTURES, ids=[Path(c["file"]).name for c in CAPTURES])
+each_capture = pytest.mark.parametrize("row", CAPTURES)
 
 KINDS = {
     16: "open", 17: "begin", 18: "attach", 19: "flow", 20: "transfer", 21: "disposition", 22: "detach", 23: "end",

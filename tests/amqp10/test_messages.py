@@ -17,7 +17,7 @@ from wirefmt.amqp10 import spec
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
 from wirefmt.framing import NEED_DATA, Limits
 
-proton = pytest.importorskip("proton", reason="needs python-qpid-proton, the second source of the tables")
+proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
 
 # ---- tables against a second source
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wirefmt import amqp10
 
-proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
+proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
 
 SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TEXT = st.text(max_size=20)

@@ -23,6 +23,7 @@ from lib.amqp10_vectors import (
     sections,
 )
 from lib.four_ways import four_ways
+from lib.groups import each_vector
 from wirefmt import amqp10
 from wirefmt.errors import DecodeError, LimitExceeded, Malformed, Truncated, Unsupported
 from wirefmt.framing import NEED_DATA, Limits
@@ -39,8 +40,7 @@ EMPTY = bytes.fromhex("0000000802000000")
 
 
 def of(vectors: list[Vector], *kinds: str) -> Any:
-    chosen = [v for v in vectors if v.kind in kinds]
-    return pytest.mark.parametrize("vector", chosen, ids=[v.id for v in chosen])
+    return each_vector(v for v in vectors if v.kind in kinds)
 
 
 def read(vector: Vector, **options: Any) -> Any:
@@ -98,7 +98,7 @@ def test_valid_values(vector: Vector) -> None:
 @of(VALID, "value")
 def test_fresh_values_take_the_smallest_encoding(vector: Vector) -> None:
     if vector.canonical is None:
-        pytest.skip("the vector has no smallest encoding")
+        return
     value = build(vector.decoded)
     assert amqp10.encode_value(value) == vector.canonical
     assert same(node(amqp10.decode_value(vector.canonical, limits=LIMITS)), vector.decoded)
@@ -116,7 +116,7 @@ def test_values_are_equal_however_encoded(vector: Vector) -> None:
         assert hash(other) == hash(value) or value != value
 
 
-@pytest.mark.parametrize("vector", DEEP, ids=[v.id for v in DEEP])
+@each_vector(DEEP)
 def test_nesting_is_limited(vector: Vector) -> None:
     depth = vector.octets.count(b"\x53") if vector.octets[0] == 0 else None
     try:
@@ -235,7 +235,7 @@ def test_invalid_sequences_are_refused(vector: Vector) -> None:
         decoder.feed(vector.octets)
 
 
-@pytest.mark.parametrize("vector", INCOMPLETE, ids=[v.id for v in INCOMPLETE])
+@each_vector(INCOMPLETE)
 def test_incomplete_frames_wait(vector: Vector) -> None:
     decoder = amqp10.Decoder(**vector.options)
     decoder.feed(vector.octets)
@@ -255,8 +255,8 @@ REASONS = (
     ("{}: field {} must be", "another type|not allowed in this field"),
     ("fields, at most", "more fields"),
     ("unknown constructor", "unknown constructor"),
-    ("octets left inside", "octets are left"),
-    ("exceeds the", "more elements than there are octets"),
+    ("octets left inside", "bytes after the last element"),
+    ("exceeds the", "more elements than bytes"),
     ("count {} is odd", "odd number"),
     ("identical keys", "two equal keys"),
     ("not UTF-8", "UTF-8"),
@@ -278,8 +278,8 @@ REASONS = (
     ("footer without a body", "out of order|no body"),
     ("must be a simple type", "simple type"),
     ("key must be", "key is"),
-    ("octets after", "octets after"),
-    ("needs", "runs past|cut short|octets after the frame"),
+    ("octets after", "bytes after"),
+    ("needs", "runs past|truncated|bytes after the frame"),
 )
 
 
@@ -327,7 +327,7 @@ LENIENT = {
 }
 
 
-@pytest.mark.parametrize("vector", [v for v in INVALID if v.rule in LENIENT], ids=lambda v: v.id)
+@each_vector([v for v in INVALID if v.rule in LENIENT])
 def test_lax_reads_what_implementations_let_pass(vector: Vector) -> None:
     value = read(vector, strictness="lax")
     if vector.kind != "value":

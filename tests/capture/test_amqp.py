@@ -25,7 +25,7 @@ from lib.amqp_wire import (
 from lib.wire import Tcp, pcap, socket_frame
 from wirefmt import amqp10, capture
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 
 def rows(frames: list[bytes], **options: Any) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from wirefmt import capture
 from wirefmt.errors import CaptureError
 from wirefmt.spec.captures import FORMATS
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 #: The first octets that editcap 4.0.17 writes for `-F NAME`, and words of the sentence.
 EDITCAP: dict[str, tuple[str, str]] = {
@@ -166,7 +166,7 @@ def test_formats_that_are_read_are_not_in_the_table() -> None:
 def test_what_editcap_writes_is_refused_and_what_it_converts_is_read(name: str, tmp_path: Path) -> None:
     editcap = shutil.which("editcap")
     if editcap is None:
-        pytest.skip("needs the program editcap (package wireshark-common)")
+        pytest.skip("needs editcap (apt install wireshark-common)")
     old, new = tmp_path / "old.cap", tmp_path / "new.pcap"
     sample = ROOT / "samples" / "mosquitto-paho-v5.pcap"
     if subprocess.run([editcap, "-F", name, "-r", sample, old, "1-30"], check=False, capture_output=True).returncode:

@@ -138,8 +138,8 @@ def test_topic_aliases_of_any_choice_are_kept_apart() -> None:
 
 def test_a_partition_of_a_shuffle_warns_of_equal_hashes() -> None:
     """The decoder behind the shuffle, without Spark: rows of the packets table, sorted by flow."""
-    pa = pytest.importorskip("pyarrow")
-    pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+    pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
     from pyspark_wirefmt import shuffle
     from pyspark_wirefmt.options import Options
 

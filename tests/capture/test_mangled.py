@@ -20,7 +20,7 @@ from lib.wire import frames_of, pcap
 from wirefmt import capture
 from wirefmt.capture._engine import PacketTrace
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 Record = tuple[bytes, bytes]
 SYN = 2

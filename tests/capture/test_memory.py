@@ -22,7 +22,7 @@ from wirefmt import capture, nsq, rocketmq
 from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.spec.table import COLUMNS
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 MIB = 1 << 20
 LONG = "x" * 60_000  # a client identifier that every row repeats
@@ -64,7 +64,7 @@ def deflated(octets: bytes) -> bytes:
 
 
 def snappy(octets: bytes) -> bytes:
-    cramjam = pytest.importorskip("cramjam", reason="needs cramjam")
+    cramjam = pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
     return bytes(cramjam.snappy.compress(octets))
 
 
@@ -209,7 +209,7 @@ def test_rows_do_not_depend_on_where_batches_end(name: str) -> None:
     for options in ({"batch_rows": 1}, {"batch_rows": 7}, {"batch_bytes": 1}, {"batch_bytes": 3000}):
         most = compare(data, whole, columns=columns, **options)
         if "batch_rows" in options:
-            # three rows are the most that a frame has which does not stop: a content that ends, and the frame itself
+            # a frame that does not stop has at most three rows: a content that ends, and the frame itself
             assert most < options["batch_rows"] + 3
 
 
@@ -295,7 +295,7 @@ def test_a_message_beyond_the_limit_when_nothing_more_may_be_stored() -> None:
 
 
 def test_a_limit_of_messages_beyond_what_a_column_takes() -> None:
-    with pytest.raises(ValueError, match="max_message is at most"):
+    with pytest.raises(ValueError, match="max_message must be at most"):
         CaptureDecoder(limits={"max_message": 1 << 29})
 
 

@@ -17,7 +17,7 @@ from lib.websocket import REQUEST, RESPONSE
 from lib.wire import ACK, PSH, Tcp, connack, connect, packet, pcap, puback, publish, socket_frame
 from wirefmt import amqp10, capture
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
 
@@ -72,7 +72,7 @@ def test_a_server_whose_octets_come_first(name: str, port: int, size: int, hands
 
 @pytest.mark.parametrize("handshake", [True, False])
 def test_a_server_that_sends_more_than_is_kept(handshake: bool) -> None:
-    """What does not fit is passed over and is a gap row; behind it messages are found again."""
+    """What does not fit is skipped and is a gap row; behind it messages are found again."""
     tcp = Tcp(port=7777)
     frames = tcp.open() if handshake else []
     messages = [publish(f"t/{i}", b"x" * 900) for i in range(40)]
@@ -235,7 +235,7 @@ def test_octets_from_before_the_beginning_that_are_no_message_are_a_gap_row() ->
     late = tcp.send(CLIENT, publish("t", b""))[0]
     found, _ = decode([late, tcp.segment(SERVER), early])
     assert [(r["status"], r["byte_offset"], r["wire_size"]) for r in found] == [("ok", 0, 5), ("gap", -50, 50)]
-    assert found[1]["error"] == "capture began inside the stream: 50 octets passed over"
+    assert found[1]["error"] == "capture began inside the stream: 50 bytes skipped"
 
 
 def test_a_message_of_which_the_end_came_first_is_partial() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lib.packets import A4, A6, B4, B6, FLOW, PAYLOAD, ethernet, fragments4, fragments6, ip4, ip6, tcp, udp
+from lib.packets import A4, A6, B4, B6, FLOW, OUTER, PAYLOAD, ethernet, fragments4, fragments6, ip4, ip6, tcp, udp
 from wirefmt.capture._engine import PacketScanner, PacketTrace
 
 
@@ -106,7 +106,7 @@ def test_padding_behind_ipv6() -> None:
 #: Every layer that has a length of its own: link type, and what it makes of the octets inside it, which its length counts.
 LENGTHS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "802.3": (1, lambda b: bytes(12) + struct.pack(">H", 8 + len(b)) + b"\xaa\xaa\x03\x00\x00\x00\x08\x00" + b),
-    "802.3 behind a VLAN tag": (
+    "802.3 after a VLAN tag": (
         1,
         lambda b: ethernet(0x8100, b"\x00\x07" + struct.pack(">H", 8 + len(b)) + b"\xaa\xaa\x03\x00\x00\x00\x08\x00" + b),
     ),
@@ -139,7 +139,7 @@ LENGTHS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
 @pytest.mark.parametrize("name", LENGTHS)
 @pytest.mark.parametrize("claimed", [0, 6])
 def test_the_length_of_every_layer_ends_what_is_inside_it(name: str, claimed: int) -> None:
-    """Padding stands behind a layer, and the IP header inside says that `claimed` octets of it are its own."""
+    """Padding stands after a layer, and the IP header inside says that `claimed` octets of it are its own."""
     link_type, around = LENGTHS[name]
     inner = ip4(tcp(), total=len(ip4(tcp())) + claimed)
     fields = check(link_type, around(inner) + b"\x55" * 12, tunnels=True)
@@ -317,7 +317,6 @@ def test_fragments_that_cannot_be() -> None:
 
 
 INNER = ethernet(0x0800, ip4(tcp()))
-OUTER = ("1.2.3.4", "5.6.7.8")
 TUNNELS = {
     "4 in 4": (ip4(ip4(tcp()), 4, ends=OUTER), 0),
     "4 in 6": (ip6(ip4(tcp()), 4), 0),

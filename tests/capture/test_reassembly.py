@@ -131,7 +131,11 @@ AFTER_HANDSHAKE: list[tuple[str, list[P], list[Any]]] = [
         [b"ab", ("gap", 8, "lost"), END],
     ),
     ("acknowledged one more: a FIN not captured", [P("c", 1, b"ab"), P("s", 1, ack=4)], [b"ab", END]),
-    ("cut by the snapshot length", [P("c", 1, b"ab", size=5), P("c", 6, b"f")], [b"ab", ("gap", 3, "cut"), b"f", END]),
+    (
+        "truncated by the snapshot length",
+        [P("c", 1, b"ab", size=5), P("c", 6, b"f")],
+        [b"ab", ("gap", 3, "cut"), b"f", END],
+    ),
     ("cut to nothing", [P("c", 1, b"", size=5), P("c", 6, b"f")], [("gap", 5, "cut"), b"f", END]),
     (
         "cut and out of order",
@@ -397,7 +401,7 @@ def test_flow_id_depends_on_the_ends_and_the_first_time_alone() -> None:
 
 
 def test_the_packet_that_completes() -> None:
-    """A filled hole completes what waited behind it; behind a lost one each octet is as late as its own packet."""
+    """A filled hole completes what waited behind it; after a lost one each octet is as late as its own packet."""
     trace = run([*OPEN, P("c", 2, b"b"), P("c", 3, b"c"), P("c", 1, b"a")])
     assert [(e[2], e[3]) for e in trace.events if e[0] == "octets"] == [(b"a", 6), (b"b", 6), (b"c", 6)]
     trace = run([*OPEN, P("c", 3, b"c"), P("c", 2, b"b")])
@@ -454,7 +458,7 @@ def test_silent_flows_leave_the_table() -> None:
 
 
 def test_times_as_far_apart_as_numbers_go() -> None:
-    """Longer than any silence, whatever the sign: the second packet begins another connection, and back is none at all."""
+    """Longer than any silence, whatever the sign: the second packet begins another connection; a step back in time does not."""
     first, last = -(2**63) / SECOND, (2**63 - 2048) / SECOND
     trace = run([P("c", 1, b"one", at=first), P("c", 1, b"two", at=last), P("c", 4, b"three", at=first)])
     octets = [event[2] for event in trace.events if event[0] == "octets"]

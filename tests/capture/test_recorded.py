@@ -10,7 +10,7 @@ import pytest
 from lib.paths import DATA
 from wirefmt import capture
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 EXPECTED = json.loads((DATA / "recorded.json").read_text())
 LEFT_OUT = {"protocol-header", "heartbeat", "empty", "transfer"}

@@ -1,30 +1,22 @@
-"""Every capture beside the checkout, packet by packet, against the independent decode beside it (tshark): how many,
+"""Captures packet by packet, against tshark's decode of them: how many,
 when, how long, which addresses, ports, sequence numbers, flags and payload. And captures that are damaged: read what
 can be read, never raise, the same for any chunks."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import random
 from decimal import Decimal
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lib.paths import SHARED, shared
+from lib.captures import Row, frames_name, lines_in, manifest, name_of, octets_of, parameters
 from wirefmt.capture._engine import PacketScanner, PacketTrace, PcapReader
 
-EXPECTED = SHARED / "captures" / "expected" / "robustness"
-MANIFEST = SHARED / "captures" / "MANIFEST.jsonl"
-ROWS: list[dict[str, Any]] = (
-    [r for r in map(json.loads, MANIFEST.read_text().splitlines()) if "/robustness/" in r["file"]]
-    if MANIFEST.exists()
-    else [{"file": "captures/MANIFEST.jsonl", "expected": ""}]
-)
+#: Captures of which there is a decode packet by packet.
+ROWS = parameters([row for row in manifest() if frames_name(row)])
 
 #: Frames on which tshark 4.0.17 and we differ, and why.
 ORACLE_FAULTS: dict[tuple[str, int], str] = {
@@ -50,19 +42,9 @@ RST = 4
 QUOTING = {"icmp", "icmpv6", "sflow"}
 
 
-def octets_of(row: dict[str, Any]) -> bytes:
-    octets = shared("captures/" + row["file"]).read_bytes()
-    return gzip.decompress(octets) if row["file"].endswith(".gz") else octets
-
-
 def packets_of(octets: bytes) -> list[tuple[int, int, int, int, bytes]]:
     reader = PcapReader()
     return reader.feed(octets) + reader.close()
-
-
-def expected_of(row: dict[str, Any]) -> list[dict[str, Any]]:
-    lines = (SHARED / "captures" / row["expected"]).read_text().splitlines()
-    return [json.loads(line) for line in lines]
 
 
 def innermost_tcp(frame: dict[str, Any]) -> dict[str, Any] | None:
@@ -98,11 +80,11 @@ def ours(fields: dict[str, Any]) -> dict[str, Any]:
     } | {"payload": hashlib.sha1(payload).hexdigest() if payload else None}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: Path(row["file"]).name)
-def test_packets_are_those_of_tshark(row: dict[str, Any]) -> None:
+@pytest.mark.parametrize("row", ROWS)
+def test_packets_are_those_of_tshark(row: Row) -> None:
     octets = octets_of(row)
-    name = Path(row["file"]).name
-    expected = expected_of(row)
+    name = name_of(row)
+    expected = lines_in(row, frames_name(row))
     if name in CUSTOM_BLOCKS:
         expected = [f for f in expected if "t" in f or f["protocols"] != "data"]
     packets = packets_of(octets)
@@ -142,19 +124,19 @@ def scanned(octets: bytes, chunk: int) -> tuple[list[Any], dict[str, int]]:
     return rows, scanner.stats
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: Path(row["file"]).name)
-def test_chunks_do_not_matter(row: dict[str, Any]) -> None:
+@pytest.mark.parametrize("row", ROWS)
+def test_chunks_do_not_matter(row: Row) -> None:
     octets = octets_of(row)[:100_000]
     whole = scanned(octets, max(1, len(octets)))
     for chunk in (1, 7, 4096):
         assert scanned(octets, chunk) == whole
 
 
-SMALL = [row for row in ROWS if row.get("bytes", 1 << 30) < 20_000]
+SMALL = parameters([row for row in manifest() if frames_name(row) and len(octets_of(row)) < 20_000])
 
 
-@pytest.mark.parametrize("row", SMALL, ids=lambda row: Path(row["file"]).name)
-def test_a_cut_file_gives_the_packets_before_the_cut(row: dict[str, Any]) -> None:
+@pytest.mark.parametrize("row", SMALL)
+def test_a_cut_file_gives_the_packets_before_the_cut(row: Row) -> None:
     octets = octets_of(row)
     whole = packets_of(octets)
     chance = random.Random(row["file"])
@@ -168,8 +150,8 @@ def test_a_cut_file_gives_the_packets_before_the_cut(row: dict[str, Any]) -> Non
             assert len(found) == len(whole) or behind + 16 * (len(found) + 1) > cut - 24 or reader.faults
 
 
-@pytest.mark.parametrize("row", SMALL, ids=lambda row: Path(row["file"]).name)
-def test_flipped_octets_raise_nothing_and_chunks_do_not_matter(row: dict[str, Any]) -> None:
+@pytest.mark.parametrize("row", SMALL)
+def test_flipped_octets_raise_nothing_and_chunks_do_not_matter(row: Row) -> None:
     octets = octets_of(row)
     chance = random.Random(row["file"])
     for _ in range(30):

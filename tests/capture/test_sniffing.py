@@ -11,7 +11,7 @@ from lib.batches import rows_of
 from lib.openings import OTHERS, OURS
 from lib.wire import Tcp, pcap
 
-pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
 CHANCE = random.Random(20)

@@ -1,4 +1,4 @@
-"""Byte ranges of one capture: whoever reads them, they tile. True record boundaries are known, since the captures are
+"""Byte ranges of one capture: they tile for every reader. True record boundaries are known, since the captures are
 written here, among them captures that carry captures, whose packets look like records."""
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lib.paths import ROOT, shared
+from lib.captures import octets_of, row_of
 from lib.websocket import REQUEST, RESPONSE
 from lib.wire import (
     ACK,
@@ -34,8 +34,8 @@ from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.errors import CaptureError
 from wirefmt.spec.table import COLUMNS
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
-pytest.importorskip("pyarrow.compute")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+pytest.importorskip("pyarrow.compute", reason="needs pyarrow (pip install pyarrow)")
 
 LIVE = (
     "mosquitto-paho-v5.pcap", "mosquitto-paho-v311-lossy-outoforder.pcap", "mosquitto-paho-v5-snaplen128.pcap",
@@ -58,13 +58,7 @@ def brief(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def live(name: str) -> bytes:
-    """A capture of real peers: from samples/, or from the shared data."""
-    packed = ROOT / "samples" / f"{name}.gz"
-    if packed.exists():
-        return gzip.decompress(packed.read_bytes())
-    sample = ROOT / "samples" / name
-    folder = next((f for f in shared("captures/live").iterdir() if (f / name).exists()), Path("mqtt"))
-    return (sample if sample.exists() else shared(f"captures/live/{folder.name}/{name}")).read_bytes()
+    return octets_of(row_of(name))
 
 
 # ---- the same rows, however the octets come
@@ -325,7 +319,7 @@ def test_the_capture_ends_inside_a_message() -> None:
     tcp = Tcp()
     found = rows([*tcp.open(), *tcp.send(0, connect() + publish("t", b"p" * 50)[:30])])
     assert brief(found) == [("ok", "CONNECT", None), ("partial", "PUBLISH", "t")]
-    assert found[1]["error"] == "stream ended: 30 of 55 octets read"
+    assert found[1]["error"] == "stream ended: 30 of 55 bytes read"
     assert found[1]["payload"] == b"p" * 25
 
 
@@ -352,13 +346,13 @@ def test_a_partial_row_says_how_much_was_read_and_why_no_more() -> None:
             return [*found, first, *behind]
         return [*found, first] if what == "end" else [*found, first, second]
 
-    assert partial_of(frames("lost"))["error"] == "not captured: 1448 of 1473 octets read"
-    assert partial_of(frames("end"))["error"] == "stream ended: 1448 of 1473 octets read"
-    assert partial_of(frames("never seen"))["error"] == "stream ended: 1448 of 1473 octets read"
+    assert partial_of(frames("lost"))["error"] == "not captured: 1448 of 1473 bytes read"
+    assert partial_of(frames("end"))["error"] == "stream ended: 1448 of 1473 bytes read"
+    assert partial_of(frames("never seen"))["error"] == "stream ended: 1448 of 1473 bytes read"
     cut = partial_of(frames("whole"), snaplen=54 + 1000)
-    assert cut["error"] == "cut by the snapshot length: 1000 of 1473 octets read"
+    assert cut["error"] == "truncated by the snapshot length: 1000 of 1473 bytes read"
     limited = partial_of(frames("whole"), limits={"max_message": 1472})
-    assert limited["error"] == "limit: 1448 of 1473 octets read"
+    assert limited["error"] == "limit: 1448 of 1473 bytes read"
     for row in (partial_of(frames("lost")), limited):
         assert (row["wire_size"], len(row["payload"])) == (1473, 1448 - 8)
 
@@ -374,7 +368,7 @@ def test_a_partial_row_of_a_body_in_several_frames_says_how_much_of_it_was_read(
     tcp.send(0, frame(3, b"y" * 1000))
     frames += [*tcp.send(0, HEARTBEAT + HEARTBEAT), tcp.segment(1)]
     row = partial_of(frames)
-    assert row["error"] == "not captured: 1000 of 5000 octets of the body read"
+    assert row["error"] == "not captured: 1000 of 5000 bytes of the body read"
     assert row["payload"] == b"x" * 1000
 
 
@@ -675,14 +669,14 @@ def test_compressed(sample: Path, where: str) -> None:
     zipped = sample.with_name("a.pcap.gz")
     zipped.write_bytes(gzip.compress(data[:100]) + gzip.compress(data[100:]))
     assert kinds(zipped if where == "alone" else [zipped]) == BOTH
-    zstd = pytest.importorskip("backports.zstd", reason="backports.zstd is not installed")
+    zstd = pytest.importorskip("backports.zstd", reason="needs backports.zstd (pip install backports.zstd)")
     packed = sample.with_name("a.pcap.zst")
     packed.write_bytes(zstd.compress(data))
     assert kinds(packed) == BOTH
 
 
 def test_a_url(sample: Path) -> None:
-    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed (pip install fsspec)")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     fsspec.filesystem("memory").pipe("/captures/x.pcap", sample.read_bytes())
     with capture.read("memory://captures/x.pcap") as reader:
         assert pa.table(reader).column("kind").to_pylist() == BOTH

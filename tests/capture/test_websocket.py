@@ -17,7 +17,7 @@ from lib.websocket import REQUEST, RESPONSE, in_sockets
 from lib.wire import ACK, PSH, Tcp, connack, connect, numbered, packet, pcap, puback, publish, socket_frame
 from wirefmt import amqp10, capture
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
 MASK = b"\x9a\x01\xf7\x33"
@@ -102,7 +102,7 @@ def test_amqp_10_in_a_websocket_after_its_upgrade(first: int, options: dict[str,
 @pytest.mark.parametrize("options", [{}, {"decode_as": "tcp.port==8080,mqtt"}])
 @pytest.mark.parametrize("side", [CLIENT, SERVER])
 def test_a_capture_that_begins_inside_a_frame(side: int, options: dict[str, Any]) -> None:
-    """The rest of the frame is passed over; from the next packet that begins with one on all is read."""
+    """The rest of the frame is skipped; from the next packet that begins with one on all is read."""
     tcp = Tcp(port=8080)
     big = wrapped(side, publish("big", b"p" * 5000))
     tcp.send(side, big[:2000])
@@ -133,7 +133,7 @@ def test_control_frames_alone_tell_nothing_and_are_counted() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_other_octets_are_not_taken_for_a_websocket(seed: int) -> None:
-    """Packets that look like WebSocket frames but hold no faultless frames; MQTT without a WebSocket, begun late."""
+    """Packets that look like WebSocket frames but hold no valid frames; MQTT without a WebSocket, begun late."""
     chance = random.Random(seed)
     tcp = Tcp(port=8080)
     frames = []
@@ -296,7 +296,7 @@ def test_spoilt_websockets(seed: int) -> None:
 
 
 def test_any_filler_behind_a_hole_is_passed_over_within_the_window() -> None:
-    """Whatever stands behind a hole, what the decoder keeps stays within its window. Each filler makes long chains of frames
+    """Whatever stands after a gap, what the decoder keeps stays within its window. Each filler makes long chains of frames
     that lead nowhere: were they followed from every octet, this would take hours."""
     for filler in (b"\0", b"\x82", b"\x82\x7e", b"\x82\x05", b"\x89\0", wrapped(SERVER, packet(0xD0))):
         tcp, frames = upgraded()

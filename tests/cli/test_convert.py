@@ -18,7 +18,7 @@ import pytest
 
 from lib.paths import ROOT
 
-pytest.importorskip("rich_click", reason="the command line is not installed: pip install 'wirefmt[cli]'")
+pytest.importorskip("rich_click", reason="needs rich-click (pip install 'wirefmt[cli]')")
 
 import pyarrow.parquet
 
@@ -171,7 +171,7 @@ def test_frames_around_a_message(wirefmt):
     )
 
 
-# ---- what is told
+# ---- what is reported
 
 #: QoS 1, retain, identifier 7; Payload Format Indicator 1, Message Expiry Interval 60, User Property (x-site, north)
 RICH = "33 21 0001 74 0007 15 0101 020000003c 26 0006 782d73697465 0005 6e6f727468 6869 6869"
@@ -200,7 +200,7 @@ def test_explain_tells_every_value(wirefmt):
     assert title.strip().endswith("mqtt5 to amqp10, documented")
     assert header.split() == ["field", "value", "what", "to", "rule"]
     told = {row.split("  ")[0]: " ".join(row.split()) for row in rows}
-    assert told["QoS"] == "QoS 1 taken header.durable: all but 0 is true qos"
+    assert told["QoS"] == "QoS 1 taken header.durable: true unless 0 qos"
     assert told["Retain"] == "Retain 1 dropped retain"
     assert told["Message Expiry Interval"].startswith(
         "Message Expiry Interval 60 taken header.ttl: seconds to milliseconds"
@@ -283,9 +283,9 @@ def test_dialects_and_options(wirefmt):
         (("--to", "amqp10", "--from", "mqtt5", "--input", "octets", "no.bin"), 1, "no.bin: No such file"),
         (("--to", "amqp10", "--from", "mqtt5", "--dialect", "x", PUBLISH), 2, "'x' is not one of documented"),
         (("--to", "mqtt5", "--from", "amqp10", MESSAGE), 2, "--routing-key"),
-        (("--to", "amqp10", "--from", "mqtt5", "c000"), 1, "only a PUBLISH is a message"),
+        (("--to", "amqp10", "--from", "mqtt5", "c000"), 1, "not a PUBLISH"),
         (("--to", "amqp10", "--from", "mqtt5", "30ff"), 1, "--from mqtt311"),
-        (("--to", "amqp10", "--from", "mqtt311", "c000"), 1, "Pingreq is no message"),
+        (("--to", "amqp10", "--from", "mqtt311", "c000"), 1, "Pingreq is not a message"),
         (("--to", "amqp10", "--from", "amqp091", MESSAGE), 1, "content header frame"),
         (("--to", "amqp091", "--from", "amqp10", "005375a004"), 1, "one transfer frame"),
         (("--to", "amqp10", "--from", "mqtt5", "--format", "octets", PUBLISH, PUBLISH), 2, "one message"),

@@ -35,10 +35,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.paths import DATA, ROOT, shared
+from lib.captures import row_of
+from lib.paths import DATA, ROOT
 from lib.wire import Tcp, connack, connect, packet, pcap, publish, string
 
-pytest.importorskip("rich_click", reason="the command line is not installed: pip install 'wirefmt[cli]'")
+pytest.importorskip("rich_click", reason="needs rich-click (pip install 'wirefmt[cli]')")
 
 from rich.cells import cell_len
 
@@ -102,8 +103,7 @@ def test_every_sample_has_as_many_messages_as_other_decoders_found(wirefmt, name
 
 
 def test_kinds_are_those_of_tshark(wirefmt):
-    manifest = [json.loads(line) for line in shared("captures/MANIFEST.jsonl").read_text().splitlines()]
-    kinds = next(m["message_types"] for m in manifest if m["file"] == f"live/mqtt/{V5.name}")
+    kinds = row_of(V5.name)["message_types"]
     _, out, _ = wirefmt("summary", V5, "--json")
     told = json.loads(out)
     assert {f"mqtt/{row['kind']}": row["messages"] for row in told["kinds"]} == kinds
@@ -204,7 +204,7 @@ def test_compressed_output(wirefmt, tmp_path):
 
 
 def test_output_to_a_url(wirefmt, v5):
-    fsspec = pytest.importorskip("fsspec")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     wirefmt("decode", V5, "-o", "memory://out/m.parquet")
     assert pa.parquet.read_table(fsspec.filesystem("memory").open("/out/m.parquet")).equals(v5)
 
@@ -443,13 +443,13 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("kind == None", "use `is None`", 8),
         ("kind is 'PUBLISH'", "use ==", 8),
         ("kind in 'PUBLISH'", "needs a list of values", 8),
-        ("kind in (qos,)", "a value must stand here", 9),
+        ("kind in (qos,)", "expected a value", 9),
         ("qos in ('a',)", "int8 cannot be compared with 'a'", 8),
         ("kind =", "did you mean kind ==", None),
         ("", "not an expression", None),
         ("ts > 'noon'", "'noon' is not a time", 5),
         ("destination.matches('[')", "not a regular expression", 20),
-        ("destination.startswith()", "takes one text", 0),
+        ("destination.startswith()", "takes one text argument", 0),
         ("qos.startswith('1')", "only text and payloads can be searched", 0),
         ("kind.upper() == 'X'", "a filter has no such function", 0),
         ("__import__('os')", "a filter has no such function", 0),
@@ -458,13 +458,13 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("(lambda: True)()", "a filter has no such function", None),
         ("qos / 2 == 1", "a filter has no such operator", 0),
         ("qos if True else False", "a filter has no ifexp", 0),
-        ("qos == 99999999999999999999", "numbers are of 64 bits", 7),
+        ("qos == 99999999999999999999", "numbers must fit 64 bits", 7),
         ("sequence + 'x' == 1", "only numbers can be added", 11),
         ("headers['a']['b'] == 'c'", "a filter has no subscript", 0),
         ("qos['a'] == 'c'", "only headers['name'] can be looked up", 0),
-        ("len(qos) == 1", "len() is of text, payloads and lists", 4),
+        ("len(qos) == 1", "len() is for text, payloads and lists", 4),
         ("f'{qos}' == kind", "a filter has no joinedstr", None),
-        ("not " * 60 + "True", "nested more than", None),
+        ("not " * 60 + "True", "nested deeper than", None),
         ("(" * 5000 + "qos" + ")" * 5000, "not an expression", None),
         ("qos == 1\x00", "not an expression", None),
         ("kind == 'Grüße' and (\n qso == 1)", "no column 'qso'", 23),
@@ -527,7 +527,7 @@ def test_standard_input_gzip_glob_directory_and_url(wirefmt, tmp_path):
         assert code == 0
         assert told["messages"] == count * told["captures"]
         assert told["captures"] == (1 if "://" in str(files) else 3)
-    fsspec = pytest.importorskip("fsspec")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     with fsspec.open("memory://captures/a.pcap", "wb") as remote:
         remote.write(V5.read_bytes())
     _, out, _ = wirefmt("summary", "memory://captures/*.pcap", "--json")
@@ -941,7 +941,7 @@ def test_what_was_wrong_stands_below_its_row_where_there_is_no_room():
     _, shown = terminal("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", columns=80)
     lines = plain(shown)
     assert not [line for line in lines if cell_len(line) > 80]
-    assert sum(line.startswith("    ! cut by the snapshot length") for line in lines) > 20
+    assert sum(line.startswith("    ! truncated by the snapshot length") for line in lines) > 20
     assert sum(" (gap) " in line or line.endswith(" (gap)") for line in lines) > 10
 
 
@@ -991,7 +991,7 @@ def test_a_table_in_a_pipe_is_whole_and_plain(wirefmt):
 
 
 def test_the_default_table_in_a_pipe_is_whole_and_plain(wirefmt):
-    """One line a message, with the server, whatever the width; what was wrong stands behind its row."""
+    """One line per message, with the server, whatever the width; errors follow their row."""
     _, out, _ = wirefmt("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap")
     with capture.read(SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", detail=True) as reader:
         told = pa.table(reader).to_pylist()
@@ -1124,7 +1124,7 @@ def test_a_directory_says_what_it_passes_over(wirefmt, tmp_path):
     code, _, err = wirefmt("summary", tmp_path)
     assert code == 0
     assert "not named as captures: notes.txt" in err
-    assert f"not looked into: older ('{tmp_path}/**/*.pcap' does)" in err
+    assert f"subdirectories not read: older (use '{tmp_path}/**/*.pcap')" in err
     (tmp_path / V5.name).unlink()
     code, _, err = wirefmt("summary", tmp_path)
     assert code == 1

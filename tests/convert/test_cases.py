@@ -13,7 +13,7 @@ from wirefmt.convert import DIALECTS, TABLES, Conversion, Row, convert, tables_o
 from wirefmt.errors import ConversionError
 
 REFUSED = "refused"
-#: Rows that give their value to the next row as well are told by neither.
+#: Rows that also give their value to the next row are not reported.
 SILENT = "SECTION_TOO"
 
 

@@ -63,9 +63,9 @@ def test_a_server_refuses_or_converts(source: Protocol, to: Protocol, dialect: s
 
 def read_by_pamqp(wire: Wire) -> None:
     """The properties as a content header."""
-    header = pytest.importorskip("pamqp.header", reason="needs pamqp: pip install pamqp")
-    frame = pytest.importorskip("pamqp.frame")
-    exceptions = pytest.importorskip("pamqp.exceptions")
+    header = pytest.importorskip("pamqp.header", reason="needs pamqp (pip install pamqp)")
+    frame = pytest.importorskip("pamqp.frame", reason="needs pamqp (pip install pamqp)")
+    exceptions = pytest.importorskip("pamqp.exceptions", reason="needs pamqp (pip install pamqp)")
     payload = (60).to_bytes(2, "big") + bytes(2) + len(wire.body or b"").to_bytes(8, "big") + wire.octets
     octets = b"\x02\0\x01" + len(payload).to_bytes(4, "big") + payload + b"\xce"
     try:
@@ -78,14 +78,14 @@ def read_by_pamqp(wire: Wire) -> None:
 
 
 def read_by_proton(wire: Wire) -> None:
-    proton = pytest.importorskip("proton", reason="needs python-qpid-proton: pip install python-qpid-proton")
+    proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
     proton.Message().decode(wire.octets)
 
 
 def read_by_paho(wire: Wire) -> None:
     """The properties of a PUBLISH."""
-    properties = pytest.importorskip("paho.mqtt.properties", reason="needs paho-mqtt: pip install paho-mqtt")
-    packettypes = pytest.importorskip("paho.mqtt.packettypes")
+    properties = pytest.importorskip("paho.mqtt.properties", reason="needs paho-mqtt (pip install paho-mqtt)")
+    packettypes = pytest.importorskip("paho.mqtt.packettypes", reason="needs paho-mqtt (pip install paho-mqtt)")
     packet = mqtt.decode(wire.octets, version=5)
     assert isinstance(packet, mqtt.Publish)
     at = wire.octets.index(packet.topic_name.encode(), 3) + len(packet.topic_name.encode()) + (2 if packet.qos else 0)

@@ -21,7 +21,7 @@ from wirefmt.convert.messages import wire_of
 from wirefmt.errors import ConversionError
 from wirefmt.spec.table import COLUMNS, CONVERTED_FIELDS
 
-pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 SAMPLES = ROOT / "samples"
 V5, V311, V31 = (SAMPLES / f"mosquitto-paho-{v}.pcap" for v in ("v5", "v311", "v31"))
@@ -59,7 +59,7 @@ def test_octets_of_mqtt_are_the_packet_on_the_wire(path):
 
 @pytest.mark.parametrize(("path", "count"), [(AMQP091, 21), (LARGE_AMQP091, 56)], ids=["small", "large"])
 def test_octets_of_amqp091_are_frames_that_pamqp_reads(path, count):
-    frame = pytest.importorskip("pamqp.frame")
+    frame = pytest.importorskip("pamqp.frame", reason="needs pamqp (pip install pamqp)")
     found = messages(rows(path))
     assert len(found) == count
     for row in found:
@@ -76,7 +76,7 @@ def test_octets_of_amqp091_are_frames_that_pamqp_reads(path, count):
 
 
 def test_octets_of_amqp10_are_messages_that_proton_reads():
-    proton = pytest.importorskip("proton")
+    proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
     found = [
         row for path in (AMQP10, LARGE_AMQP10) for row in messages(rows(path)) if row["amqp10"]["body_sections"] == 1
     ]

@@ -150,7 +150,7 @@ BODIES = {"data", "data (multiple)", "amqp.sequence", "amqp.value"}
 
 
 def explained(wire: Wire, to: Protocol, dialect: str) -> None:
-    """Every value of the source is told of by explain=True. (All sections of a body are one value, a footer may be in it.)"""
+    """explain=True reports every value of the source. (All sections of a body are one value, a footer may be in it.)"""
     told = convert(wire, to=to, dialect=dialect, routing_key="a.b", explain=True).losses
     fields = {loss.field for loss in told}
     for node in read(wire):

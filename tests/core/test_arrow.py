@@ -12,7 +12,7 @@ import pytest
 from wirefmt import _core, mqtt
 from wirefmt.spec.table import COLUMNS, MQTT_BATCH
 
-pa = pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 
 def stream(n: int) -> bytes:
@@ -90,7 +90,7 @@ def test_every_consumer_sees_the_same_rows() -> None:
 
 
 def test_polars() -> None:
-    polars = pytest.importorskip("polars")
+    polars = pytest.importorskip("polars", reason="needs polars (pip install polars)")
     batch = mqtt.decode_batch(stream(100))
     frame = polars.DataFrame(batch)
     assert frame["topic_name"].to_list() == pa.record_batch(batch).column("topic_name").to_pylist()
@@ -98,7 +98,7 @@ def test_polars() -> None:
 
 
 def test_duckdb() -> None:
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = pytest.importorskip("duckdb", reason="needs duckdb (pip install duckdb)")
     table = pa.table(mqtt.decode_batch(stream(300)))  # noqa: F841  # duckdb finds it by its name
     got = duckdb.sql(
         "select packet_type, count(*) from table group by 1 order by 1".replace("table", '"table"')
@@ -107,7 +107,7 @@ def test_duckdb() -> None:
 
 
 def test_pandas() -> None:
-    pytest.importorskip("pandas")
+    pytest.importorskip("pandas", reason="needs pandas (pip install pandas)")
     frame = pa.table(mqtt.decode_batch(stream(30))).to_pandas()
     assert frame["topic_name"].notna().sum() == 20
 
@@ -163,7 +163,7 @@ def test_capsules_that_nobody_takes_are_freed() -> None:
 
 
 def test_no_memory_is_lost() -> None:
-    resource = pytest.importorskip("resource")
+    resource = pytest.importorskip("resource", reason="needs the module resource (not on Windows)")
     data = stream(20_000)
 
     def run() -> None:

@@ -27,7 +27,7 @@ from wirefmt import amqp091, amqp10, mqtt, rocketmq
 from wirefmt.errors import DecodeError
 from wirefmt.spec import table
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 SIDES = ("client", "server")
 

@@ -24,7 +24,7 @@ from wirefmt.phpmq import detail as phpmq_detail
 from wirefmt.rocketmq import detail as rocketmq_detail
 from wirefmt.spec import table
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 
 def details(protocol: str, *said: tuple[int, bytes], **options: Any) -> list[str | None]:
@@ -309,7 +309,7 @@ def test_amqp_10_performatives(value: Any, told: str | None) -> None:
 
 
 def test_amqp_10_messages() -> None:
-    """A transfer is told with the address of its link and with its message, however many frames it came in."""
+    """The detail of a transfer has the address of its link and its message, however many frames it came in."""
     attach = amqp10.Attach(
         name="l", handle=3, role=False, source=amqp10.Source(), target=amqp10.Target(address="/exchanges/shop/a")
     )
@@ -648,10 +648,10 @@ def test_every_message_of_real_captures_has_a_good_line(path: Any) -> None:
 
 
 def info(path: Any, protocol: str) -> list[str]:
-    """tshark's Info column, a line a frame."""
+    """tshark's Info column, one line per frame."""
     tshark = shutil.which("tshark")
     if tshark is None:
-        pytest.skip("tshark is not installed")
+        pytest.skip("needs tshark (apt install tshark)")
     command_ = [tshark, "-r", str(path), "-Y", protocol, "-T", "fields", "-e", "_ws.col.Info"]
     return subprocess.run(command_, capture_output=True, text=True, check=True).stdout.splitlines()
 

@@ -25,7 +25,7 @@ from lib.paths import ROOT
 from wirefmt import amqp091, amqp10
 from wirefmt.convert import convert
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 
 def doubles() -> list[float]:
@@ -161,7 +161,7 @@ def comma_locale(folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
 def test_a_locale_with_a_decimal_comma(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = locale.setlocale(locale.LC_NUMERIC)
     if not comma_locale(tmp_path, monkeypatch):
-        pytest.skip("no locale with a decimal comma is installed, nor localedef and its sources")
+        pytest.skip("needs a locale with a decimal comma (apt install locales)")
     try:
         assert locale.localeconv()["decimal_point"] == ","
         assert bodies([21.5, 0.1], 0x82, ">d") == ["21.5", "0.1"]

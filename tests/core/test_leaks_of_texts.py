@@ -55,7 +55,7 @@ def heap() -> int:
     """Octets that malloc has given out."""
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallinfo2"):
-        pytest.skip("needs glibc 2.33 (mallinfo2)")
+        pytest.skip("needs glibc 2.33 or later (it has mallinfo2)")
     library.mallinfo2.restype = Mallinfo
     info = library.mallinfo2()
     return int(info.uordblks + info.hblkhd)

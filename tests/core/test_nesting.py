@@ -18,7 +18,7 @@ def sized(octets: bytes) -> bytes:
 
 
 def table091(letters: str) -> bytes:
-    """A table with an entry of these letters within each other, of F and A."""
+    """A table with nested entries of these letters, of F and A."""
     octets, inner = b"", ""
     for letter in reversed(letters):
         held = {"": b"", "F": inner.encode() + octets, "A": inner.encode() + octets}[inner]
@@ -66,7 +66,7 @@ def list_of(letters: str) -> Any:
 
 
 def value10(kinds: str) -> bytes:
-    """Values within each other: l a list, m a map's value, k its key, d described, i a descriptor, a an array."""
+    """Nested values: l a list, m a map's value, k its key, d described, i a descriptor, a an array."""
     octets = b"\x40"
     for kind in reversed(kinds):
         if kind == "l":
@@ -129,7 +129,7 @@ def test_no_depth_exhausts_the_stack_of_a_writer(shape: str) -> None:
 
 
 def test_json_of_rocketmq() -> None:
-    """Whatever the limit is, it holds for objects and arrays and for both within each other."""
+    """Whatever the limit is, it holds for objects and arrays, and for both nested."""
     depths = set()
     for shape in (("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")):
         depth = 1

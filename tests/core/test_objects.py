@@ -364,7 +364,7 @@ def test_a_reader_that_threads_share_gives_batches_or_raises() -> None:
 
 
 def test_a_decoder_that_works_without_the_lock_is_in_use() -> None:
-    """feed() lets other threads run; one that calls the same decoder meanwhile is told so, and may ask for its counters."""
+    """feed() lets other threads run; one that calls the same decoder meanwhile gets an error, and may read its counters."""
     many = CAPTURE + CAPTURE[24:] * 400
     told: list[str] = []
     for _ in range(200):

@@ -40,7 +40,7 @@ from wirefmt.secrets import HiddenBytes, HiddenFloat, HiddenInt, HiddenText, is_
 from wirefmt.spec import secrets as spec
 from wirefmt.spec import table as tables
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 PROTOCOLS = tuple(OBJECTS)
 BATCHES = {
@@ -259,7 +259,7 @@ def test_a_repr_of_a_body_that_names_no_secret_is_as_it_was() -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_error_shows_a_secret(protocol: str) -> None:
-    """Each message cut short, and with an octet changed, wherever that may be."""
+    """Each message truncated, and with an octet changed, at every position."""
     seen = 0
     for side, octets in turns(protocol):
         cuts = range(1, len(octets), max(1, len(octets) // 40))
@@ -335,7 +335,7 @@ def test_no_column_of_a_capture_shows_a_secret(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_row_of_a_damaged_capture_shows_a_secret(protocol: str) -> None:
-    """A packet is missing or cut short, so that rows are partial."""
+    """A packet is missing or truncated, so that rows are partial."""
     frames = [frame for _, frame in frames_of(planted(protocol))]
     statuses = set()
     for lost in range(3, len(frames) - 3, max(1, len(frames) // 20)):
@@ -425,7 +425,7 @@ def test_losses_show_no_secret(to: Any, dialect: Any) -> None:
 @pytest.fixture
 def wirefmt(capfdbinary):
     """Runs a command here: (exit code, stdout, stderr)."""
-    pytest.importorskip("rich_click", reason="the command line is not installed: pip install 'wirefmt[cli]'")
+    pytest.importorskip("rich_click", reason="needs rich-click (pip install 'wirefmt[cli]')")
     from wirefmt.cli.app import run
 
     def call(*arguments: object) -> tuple[int, str, str]:

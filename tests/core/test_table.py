@@ -15,7 +15,7 @@ from lib.wire import START, Tcp, connect, packet, pcap, publish, string
 from wirefmt import capture, mqtt
 from wirefmt.spec.table import COLUMNS, MQTT_FIELDS
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -78,7 +78,7 @@ def as_text(octets: bytes) -> str:
             return octets.decode()
     except UnicodeDecodeError:
         pass
-    return octets[:1024].hex() + (f"... (1024 of {len(octets)} octets)" if len(octets) > 1024 else "")
+    return octets[:1024].hex() + (f"... (1024 of {len(octets)} bytes)" if len(octets) > 1024 else "")
 
 
 def filter_columns(topic_filter: str, version: int) -> dict[str, Any]:
@@ -282,7 +282,7 @@ def test_shared_subscriptions_are_consumer_groups() -> None:
         (b"a\0b", "610062"),
         (b"", ""),
         (b"\xff" * 1024, "ff" * 1024),
-        (b"\xff" * 2000, "ff" * 1024 + "... (1024 of 2000 octets)"),
+        (b"\xff" * 2000, "ff" * 1024 + "... (1024 of 2000 bytes)"),
     ],
 )
 def test_correlation_data_as_text(data: bytes, text: str) -> None:
@@ -337,7 +337,7 @@ def test_a_payload_cannot_be_shorter_than_nothing() -> None:
 
 
 def test_batches_are_cut_by_their_octets_whatever_column_has_them() -> None:
-    """Empty User Properties and lists of numbers have no octets of their own, but take memory all the same."""
+    """Empty User Properties and lists of numbers have no octets of their own, but take memory."""
     tcp = Tcp()
     many = mqtt.Publish(
         topic_name="t", payload=b"", properties=(("user_property", ("", "")),) * 2000, version=5

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lib.wire import Tcp, pcap
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, rocketmq
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 #: Characters for an octet: docs/amqp10.md. The worst is an array of 16 times false in an array of arrays.
 FACTOR = 48
@@ -137,7 +137,7 @@ def test_nested_tables_of_091() -> None:
 
 def test_octets_that_are_no_text_and_are_cut_say_so() -> None:
     octets = b"\xff" * 1025
-    cut = "ff" * 1024 + "... (1024 of 1025 octets)"
+    cut = "ff" * 1024 + "... (1024 of 1025 bytes)"
     binary = b"\xb0" + struct.pack(">I", 1025) + octets
     assert json.loads(text_of(compound(0xD1, 2, b"\xa1\1k" + binary))) == {"k": cut}
     message = amqp10.Message(application_properties={"k": octets, "whole": octets[:1024]}, body=b"")

@@ -144,7 +144,7 @@ class Client(Peer):
 
 
 class Server(threading.Thread):
-    """For one connection. `outgoing` is handed out to whoever receives, `outcomes` are given to what comes, in order
+    """For one connection. `outgoing` is sent to each receiver, `outcomes` are given to what comes, in order
     (accepted when there are none left), `closing` is what a frame of a type is answered with instead."""
 
     def __init__(self, **given: Any) -> None:

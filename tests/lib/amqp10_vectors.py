@@ -1,7 +1,7 @@
 """Vectors of tests/vectors/amqp10: octets made by real AMQP 1.0 programs, with what they mean or why they are wrong.
 
 A value is a node: [type, value]; ["described", descriptor, value]; ["map", [[key, value], ...]]; ["array", element type
-or ["described", descriptor, type], [values]], where {"repeat": n, "of": value} stands for many of no octets.
+or ["described", descriptor, type], [values]], where {"repeat": n, "of": value} is many values without octets.
 `encodings` names the encodings in pre-order, `canonical` is the smallest encoding, `reencoded` another one.
 """
 

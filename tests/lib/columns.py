@@ -318,7 +318,7 @@ def kind10(value: Any) -> str:
 
 
 def text10(value: Any) -> Any:
-    """As text that stands for itself."""
+    """As text of its own column."""
     if value is None:
         return ""
     if isinstance(value, (amqp10.Decimal32, amqp10.Decimal64, amqp10.Decimal128)):

@@ -306,7 +306,7 @@ PUBLISH: dict[int, tuple[str, str]] = {
     8: ("Response Topic", "utf8"), 9: ("Correlation Data", "binary"), 11: ("Subscription Identifier", "uint"),
     35: ("Topic Alias", "ushort"), 38: ("User Property", "utf8 pair"),
 }  # fmt: skip
-#: Properties of other packets, which a lax reader lets pass: the field "Other Property", the name is its key.
+#: Properties of other packets, which a lax reader accepts: the field "Other Property", the name is its key.
 OTHERS: dict[int, tuple[str, str]] = {
     17: ("session_expiry_interval", "uint"), 18: ("assigned_client_identifier", "utf8"), 19: ("server_keep_alive", "ushort"),
     21: ("authentication_method", "utf8"), 22: ("authentication_data", "binary"), 23: ("request_problem_information", "bits"),

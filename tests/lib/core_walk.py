@@ -67,7 +67,7 @@ def attempt(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 class Found(pickle.Unpickler):
-    """Finds the class at hand, whatever its name: what a hostile pickle can name."""
+    """Finds the current class, whatever its name: what a hostile pickle can name."""
 
     cls: type
 

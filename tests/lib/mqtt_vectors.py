@@ -1,6 +1,6 @@
 """Vectors of tests/vectors/mqtt: octets made by real MQTT programs, with the fields they mean or why they are wrong.
 
-`public.jsonl` and `ambiguous.jsonl` hold one packet a line: `hex`, or for long ones `hex_rle` [[hex, times], ...]; long
+`public.jsonl` and `ambiguous.jsonl` hold one packet per line: `hex`, or for long ones `hex_rle` [[hex, times], ...]; long
 strings and lists of `decoded` are run-length coded too. `version` is what the reader expects; `direction` who sent it.
 """
 

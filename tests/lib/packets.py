@@ -9,6 +9,8 @@ A4, B4 = "10.0.0.1", "192.168.7.9"
 A6, B6 = "2001:db8::1", "fe80::2"
 PAYLOAD = b"mqtt?"
 
+OUTER = ("1.2.3.4", "5.6.7.8")  # ends of a tunnel
+
 FLOW = {"src_port": 40000, "dst_port": 1883, "seq": 0xFFFFFFF0, "ack": 77, "flags": 0x18}
 
 
@@ -39,16 +41,21 @@ def udp(port: int, body: bytes) -> bytes:
     return struct.pack(">HHHH", 5555, port, 8 + len(body), 0) + body
 
 
-def fragments4(body: bytes, size: int, number: int = 5) -> list[bytes]:
+def fragments4(body: bytes, size: int, number: int = 5, ends: tuple[str, str] = (A4, B4)) -> list[bytes]:
     cuts = range(0, len(body), size)
     return [
-        ip4(body[at : at + size], fragment=(at // 8) | (0x2000 if at + size < len(body) else 0), number=number)
+        ip4(
+            body[at : at + size],
+            fragment=(at // 8) | (0x2000 if at + size < len(body) else 0),
+            number=number,
+            ends=ends,
+        )
         for at in cuts
     ]
 
 
-def fragments6(body: bytes, size: int) -> list[bytes]:
+def fragments6(body: bytes, size: int, number: int = 9, ends: tuple[str, str] = (A6, B6)) -> list[bytes]:
     return [
-        ip6(struct.pack(">BBHI", 6, 0, at | (at + size < len(body)), 9) + body[at : at + size], 44)
+        ip6(struct.pack(">BBHI", 6, 0, at | (at + size < len(body)), number) + body[at : at + size], 44, ends=ends)
         for at in range(0, len(body), size)
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-proton = pytest.importorskip("proton", reason="needs the package python-qpid-proton")
+proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
 
 D = proton.Data
 NONE = proton.UNDESCRIBED

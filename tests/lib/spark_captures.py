@@ -1,4 +1,4 @@
-"""What the Spark tests share: captures, cutting them, and rows that can be compared."""
+"""What the Spark tests share: cutting captures, and rows that can be compared."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lib.paths import shared
 from wirefmt.spec.table import COLUMNS
-
-
-def live(name: str) -> Path:
-    """A recorded capture of any protocol."""
-    folders = sorted(f.name for f in shared("captures/live").iterdir() if (f / name).exists())
-    return shared(f"captures/live/{folders[0] if folders else 'mqtt'}/{name}")
 
 
 def records(capture: Path) -> tuple[bytes, list[bytes]]:

@@ -1,37 +1,29 @@
-"""The independent decode (tshark 4.0.17) of the captures beside the checkout, for tests of each protocol."""
+"""The independent decode of captures (tshark 4.0.17), for the tests of each protocol."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 from typing import Any
 
-from lib.paths import SHARED, shared
+from lib.captures import Row, lines_in, path_of
 from wirefmt import capture
 
-MANIFEST = SHARED / "captures" / "MANIFEST.jsonl"
+
+def lines_of(row: Row, name: str | None = None) -> list[dict[str, Any]]:
+    """Output of tshark, one line per message; `expected_inorder` where a capture has gaps."""
+    return lines_in(row, name or row.get("expected_inorder", row["expected"]))
 
 
-def captures_of(protocol: str) -> list[dict[str, Any]]:
-    """Rows of the list of captures; without the shared data one row, whose test is skipped."""
-    if not MANIFEST.exists():
-        return [{"file": "captures/MANIFEST.jsonl"}]
-    return [row for row in map(json.loads, MANIFEST.read_text().splitlines()) if protocol in row["protocols"]]
-
-
-def lines_of(row: dict[str, Any], name: str | None = None) -> list[dict[str, Any]]:
-    """What tshark says, a line a packet or frame of the protocol; `expected_inorder` where a capture has holes."""
-    path = shared("captures/" + (name or row.get("expected_inorder", row["expected"])))
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-        return list(map(json.loads, lines))
-
-
-def rows_of(row: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+def rows_of(row: Row, **options: Any) -> list[dict[str, Any]]:
     import pyarrow as pa
 
-    path = shared("captures/" + row["file"])
-    with capture.read(path, expose_credentials=True, limits={"idle_seconds": 1 << 30}, **options) as reader:
+    with capture.read(
+        path_of(row),
+        expose_credentials=True,
+        tunnels=row.get("tunnels", False),
+        limits={"idle_seconds": 1 << 30},
+        **options,
+    ) as reader:
         return list(pa.table(reader).to_pylist())
 
 

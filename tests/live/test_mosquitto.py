@@ -26,8 +26,10 @@ HOST = "127.0.0.1"
 PATIENCE = 10.0  # seconds for something that must come
 SILENCE = 0.3  # seconds without anything, where nothing may come
 MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
-needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="needs the program mosquitto (package mosquitto)")
-needs_paho = pytest.mark.skipif(importlib.util.find_spec("paho") is None, reason="needs the package paho-mqtt")
+needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="needs mosquitto (apt install mosquitto)")
+needs_paho = pytest.mark.skipif(
+    importlib.util.find_spec("paho") is None, reason="needs paho-mqtt (pip install paho-mqtt)"
+)
 
 VERSIONS = [3, 4, 5]
 P = TypeVar("P")

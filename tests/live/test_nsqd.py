@@ -37,9 +37,9 @@ pytestmark = pytest.mark.live
 
 PATIENCE = 15.0  # seconds for something that must come
 NSQD = os.environ.get("NSQD") or shutil.which("nsqd", path=os.environ.get("PATH", "") + f":{Path.home()}/go/bin")
-needs_nsqd = pytest.mark.skipif(NSQD is None, reason="needs the program nsqd (github.com/nsqio/nsq) in PATH or $NSQD")
-needs_ansq = pytest.mark.skipif(importlib.util.find_spec("ansq") is None, reason="needs the package ansq")
-needs_pynsq = pytest.mark.skipif(importlib.util.find_spec("nsq") is None, reason="needs the package pynsq")
+needs_nsqd = pytest.mark.skipif(NSQD is None, reason="needs nsqd (github.com/nsqio/nsq in PATH or $NSQD)")
+needs_ansq = pytest.mark.skipif(importlib.util.find_spec("ansq") is None, reason="needs ansq (pip install ansq)")
+needs_pynsq = pytest.mark.skipif(importlib.util.find_spec("nsq") is None, reason="needs pynsq (pip install pynsq)")
 
 COMMANDS = {"IDENTIFY", "SUB", "PUB", "MPUB", "DPUB", "RDY", "FIN", "REQ", "TOUCH", "CLS", "NOP"}
 
@@ -112,7 +112,7 @@ class Snappy:
     """The framing format, chunk by chunk: a type, three octets of length, a checksum, data."""
 
     def __init__(self) -> None:
-        self.cramjam = pytest.importorskip("cramjam", reason="needs the package cramjam")
+        self.cramjam = pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
         self.rest = b""
 
     def pack(self, octets: bytes) -> bytes:
@@ -157,7 +157,7 @@ def plain(conversation: Conversation) -> tuple[list[Any], list[Any]]:
 
 def check(conversations: list[Conversation]) -> set[str]:
     """Everything is read, and a capture of it has a row for each; the commands that were sent."""
-    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     from lib.batches import rows_of
 
     names: set[str] = set()
@@ -274,7 +274,7 @@ def talk_in_full(port: int, topic: str, **features: Any) -> None:
 @pytest.mark.parametrize("compression", [None, "deflate", "snappy"])
 def test_every_command(proxy: Proxy, compression: str | None) -> None:
     if compression == "snappy":
-        pytest.importorskip("cramjam", reason="needs the package cramjam")
+        pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
     talk_in_full(proxy.port, f"full-{compression}", compression=compression)
     assert check(proxy.finish()) >= COMMANDS
 
@@ -356,9 +356,9 @@ def check_tls(rows: list[dict[str, Any]]) -> None:
 
 
 @needs_nsqd
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the program openssl")
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl (apt install openssl)")
 def test_tls() -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     from lib.batches import rows_of
 
     check_tls(rows_of(capture(talk_under_tls(), 4150))[0])
@@ -512,11 +512,11 @@ RECORDED = sorted((DATA / "nsq").glob("*.pcap.gz"))
 @pytest.mark.parametrize("path", RECORDED, ids=[p.name for p in RECORDED])
 def test_recorded_captures(path: Path) -> None:
     """Without an nsqd: what was recorded is read in full, every command is there, and bodies come as they were sent."""
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     from lib.batches import rows_of
 
     if "snappy" in path.name:
-        pytest.importorskip("cramjam", reason="needs the package cramjam")
+        pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
     rows, _ = rows_of(gzip.decompress(path.read_bytes()))
     if "tls" in path.name:
         check_tls(rows)

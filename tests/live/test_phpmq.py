@@ -119,7 +119,7 @@ def be_asked_by_php() -> tuple[list[Conversation], list[phpmq.Message], list[dic
 
 needs_php = pytest.mark.skipif(
     PHP is None or LIBRARY is None,
-    reason="needs the program php (apt install php-cli) and a checkout of php-mq/protocol in $WIREFMT_PHPMQ",
+    reason="needs php-mq/protocol (apt install php-cli; WIREFMT_PHPMQ, see tests/README.md)",
 )
 
 
@@ -139,7 +139,7 @@ def test_the_library_as_client() -> None:
 
 
 def test_the_recorded_capture() -> None:
-    pytest.importorskip("pyarrow", reason="needs the package pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     from lib.batches import rows_of
 
     rows, _ = rows_of(gzip.decompress(RECORDED.read_bytes()))

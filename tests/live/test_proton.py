@@ -14,7 +14,7 @@ from lib.amqp10_peer import HOST, PATIENCE, Server
 from lib.amqp10_vectors import build, node, same
 from lib.proxy import Proxy
 
-proton = pytest.importorskip("proton", reason="needs the package python-qpid-proton")
+proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
 from proton.handlers import MessagingHandler  # noqa: E402
 from proton.reactor import Container, Filter  # noqa: E402
 from proton.utils import BlockingConnection, LinkDetached  # noqa: E402

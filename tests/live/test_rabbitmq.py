@@ -157,7 +157,7 @@ def same_moments(value: Any) -> Any:
 
 @contextlib.contextmanager
 def pika_connection(port: int, **more: Any) -> Iterator[Any]:
-    pika = pytest.importorskip("pika", reason="needs the package pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     more.setdefault("credentials", pika.PlainCredentials(USER, PASSWORD))
     more.setdefault("socket_timeout", PATIENCE)
     connection = pika.BlockingConnection(pika.ConnectionParameters(HOST, port, **more))
@@ -241,7 +241,7 @@ def test_pika_properties_and_bodies(proxy: Proxy) -> None:
 
 
 def test_pika_confirms_returns_and_nacks(proxy: Proxy) -> None:
-    pika = pytest.importorskip("pika", reason="needs the package pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     with pika_connection(proxy.port) as connection:
         channel = connection.channel()
         channel.confirm_delivery()
@@ -448,9 +448,9 @@ def test_pika_heartbeats(proxy: Proxy) -> None:
 
 
 def test_pika_update_secret(proxy: Proxy) -> None:
-    pika = pytest.importorskip("pika", reason="needs the package pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     if not hasattr(pika.BlockingConnection, "update_secret"):
-        pytest.skip("needs pika with update_secret (1.4)")
+        pytest.skip("needs pika 1.4 (pip install -U pika)")
     with pika_connection(proxy.port) as connection:
         connection.update_secret("new\x00secret", "expired")
     talk = dialogue(proxy)
@@ -472,7 +472,7 @@ CHANNEL_ERRORS: dict[str, tuple[int, str, tuple[int, int], Callable[[Any], Any]]
 
 @pytest.mark.parametrize("case", CHANNEL_ERRORS)
 def test_pika_channel_errors(rabbitmq: Broker, proxy: Proxy, case: str) -> None:
-    pika = pytest.importorskip("pika", reason="needs the package pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     code, words, method, act = CHANNEL_ERRORS[case]
     with pika_connection(rabbitmq.port) as owner, pika_connection(proxy.port) as connection:
         owner.channel().queue_declare("mine alone", exclusive=True)
@@ -500,7 +500,7 @@ CONNECTION_ERRORS: dict[str, tuple[int, str, dict[str, Any], Callable[[Any], Any
 
 @pytest.mark.parametrize("case", CONNECTION_ERRORS)
 def test_pika_connection_errors(proxy: Proxy, case: str) -> None:
-    pika = pytest.importorskip("pika", reason="needs the package pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     code, words, more, act = CONNECTION_ERRORS[case]
     if "password" in more:
         more = {"credentials": pika.PlainCredentials(USER, more["password"])}
@@ -542,7 +542,7 @@ def test_dead_letters(proxy: Proxy) -> None:
 
 @contextlib.contextmanager
 def py_amqp_connection(port: int, **more: Any) -> Iterator[Any]:
-    amqp = pytest.importorskip("amqp", reason="needs the package amqp (py-amqp)")
+    amqp = pytest.importorskip("amqp", reason="needs py-amqp (pip install amqp)")
     more = {"login_method": "PLAIN", "connect_timeout": PATIENCE, "read_timeout": PATIENCE, **more}
     connection = amqp.Connection(f"{HOST}:{port}", USER, PASSWORD, **more)
     connection.connect()
@@ -569,7 +569,7 @@ def test_py_amqp_handshake(proxy: Proxy, mechanism: str) -> None:
 
 
 def test_py_amqp_properties_and_bodies(proxy: Proxy) -> None:
-    amqp = pytest.importorskip("amqp", reason="needs the package amqp (py-amqp)")
+    amqp = pytest.importorskip("amqp", reason="needs py-amqp (pip install amqp)")
     headers = {name: value for name, (value, _) in PY_AMQP_TYPES.items()}
     came: list[Any] = []
     with py_amqp_connection(proxy.port) as connection:
@@ -601,7 +601,7 @@ def test_py_amqp_properties_and_bodies(proxy: Proxy) -> None:
 
 def test_py_amqp_everything_else(proxy: Proxy) -> None:
     """Every other method that py-amqp sends, with its arguments."""
-    amqp = pytest.importorskip("amqp", reason="needs the package amqp (py-amqp)")
+    amqp = pytest.importorskip("amqp", reason="needs py-amqp (pip install amqp)")
     with py_amqp_connection(proxy.port) as connection:
         channel = connection.channel()
         channel.exchange_declare("one", "topic", auto_delete=False, arguments={"x": 2**40})

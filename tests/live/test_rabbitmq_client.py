@@ -202,7 +202,7 @@ def test_secure(rabbitmq: Broker) -> None:
 
 
 def test_pika_has_what_was_published(client: Client, rabbitmq: Broker) -> None:
-    pika = pytest.importorskip("pika", reason="needs the package pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     client.ask(amqp091.QueueDeclare(channel=1, queue="to pika"), amqp091.QueueDeclareOk)
     for body in BODIES:
         client.publish("to pika", body, headers=TABLE, **PROPERTIES)
@@ -218,7 +218,7 @@ def test_pika_has_what_was_published(client: Client, rabbitmq: Broker) -> None:
 
 
 def test_py_amqp_has_what_was_published(client: Client, rabbitmq: Broker) -> None:
-    amqp = pytest.importorskip("amqp", reason="needs the package amqp (py-amqp)")
+    amqp = pytest.importorskip("amqp", reason="needs py-amqp (pip install amqp)")
     client.ask(amqp091.QueueDeclare(channel=1, queue="to py-amqp"), amqp091.QueueDeclareOk)
     headers = [*TABLE, ("third", V("f", 1.5)), ("pi", 3.14159), ("L", V("L", 2**62))]
     for body in BODIES:
@@ -241,7 +241,7 @@ def test_py_amqp_has_what_was_published(client: Client, rabbitmq: Broker) -> Non
 
 
 def test_pika_published(client: Client, rabbitmq: Broker) -> None:
-    pika = pytest.importorskip("pika", reason="needs the package pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     queue = client.ask(amqp091.QueueDeclare(channel=1, queue="from pika"), amqp091.QueueDeclareOk).queue
     consume = amqp091.BasicConsume(channel=1, queue=queue, consumer_tag="tag", no_ack=False)
     assert client.ask(consume, amqp091.BasicConsumeOk).consumer_tag == "tag"

@@ -95,7 +95,7 @@ def test_every_value(client: Client) -> None:
 
 def test_pika_has_what_was_published(client: Client, rabbitmq: Broker) -> None:
     """AMQP 1.0 in, AMQP 0.9.1 out."""
-    pika = pytest.importorskip("pika", reason="needs the package pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     bodies = [b"\x00\xff", b"x" * 50_000]
     sender = client.sender("/queue/1.0 to pika")
     for body in bodies:
@@ -122,7 +122,7 @@ def test_pika_has_what_was_published(client: Client, rabbitmq: Broker) -> None:
 
 def test_pika_published(client: Client, rabbitmq: Broker) -> None:
     """AMQP 0.9.1 in, AMQP 1.0 out, in frames of 4096 octets."""
-    pika = pytest.importorskip("pika", reason="needs the package pika")
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     connection = pika.BlockingConnection(pika.ConnectionParameters(HOST, rabbitmq.port))
     channel = connection.channel()
     channel.queue_declare("pika to 1.0", durable=True)
@@ -143,7 +143,7 @@ def test_pika_published(client: Client, rabbitmq: Broker) -> None:
 
 
 def test_proton_has_what_was_published(client: Client, rabbitmq: Broker) -> None:
-    proton = pytest.importorskip("proton", reason="needs the package python-qpid-proton")
+    proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
     from proton.utils import BlockingConnection
 
     from lib.proton_values import node_of

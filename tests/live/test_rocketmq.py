@@ -78,12 +78,9 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     for program in ("java", "javac"):
         if shutil.which(program) is None:
-            pytest.skip(f"needs the program {program} (package openjdk-17-jdk-headless)")
+            pytest.skip(f"needs {program} (apt install openjdk-17-jdk-headless)")
     if not list(Path(JARS or "/nowhere").glob("rocketmq-broker-*.jar")):
-        pytest.skip(
-            "needs RocketMQ: mvn -f tests/live/rocketmq/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR, "
-            "and WIREFMT_ROCKETMQ=DIR"
-        )
+        pytest.skip("needs RocketMQ (WIREFMT_ROCKETMQ, see tests/README.md)")
     folder = tmp_path_factory.mktemp("rocketmq")
     classes = os.pathsep.join((f"{JARS}/*", str(folder)))
     sources = [str(SOURCES / name) for name in ("Server.java", "Talk.java")]
@@ -163,12 +160,12 @@ def test_servers_take_our_frames(servers: Servers, form: Any) -> None:
 @pytest.mark.parametrize("form", ["JSON", "ROCKETMQ"])
 def test_a_real_client(servers: Servers, form: str, tmp_path: Path) -> None:
     """All that a real client and real servers say is read, and adds up."""
-    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     from wirefmt.capture import read
 
     dumpcap = shutil.which("dumpcap")
     if dumpcap is None:
-        pytest.skip("needs the program dumpcap (package wireshark-common)")
+        pytest.skip("needs dumpcap (apt install wireshark-common)")
     path = tmp_path / "capture.pcapng"
     ports = f"tcp port {servers.names} or tcp port {servers.broker} or tcp port {servers.broker - 2}"
     recorder = subprocess.Popen(
@@ -178,7 +175,7 @@ def test_a_real_client(servers: Servers, form: str, tmp_path: Path) -> None:
         end = time.monotonic() + 10
         while not path.exists() or not path.stat().st_size:
             if recorder.poll() is not None or time.monotonic() > end:
-                pytest.skip("dumpcap may not record on this machine")
+                pytest.skip("needs a dumpcap that may record (dpkg-reconfigure wireshark-common)")
             time.sleep(0.1)
         talk = subprocess.run(
             ["java", "-Xmx128m", f"-Duser.home={tmp_path}", f"-Drocketmq.serialize.type={form}", "-cp", servers.classes,

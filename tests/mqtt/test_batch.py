@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from lib.groups import each_vector
 from lib.mqtt_vectors import Vector, expected, load
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError
 from wirefmt.mqtt import spec
 
-pa = pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 VALID = [v for v in load("public") if v.valid]
 INVALID = [v for v in load("public") if v.valid is False and not v.incomplete]
@@ -81,7 +82,7 @@ def wanted(vector: Vector) -> dict[str, Any]:
     return row
 
 
-@pytest.mark.parametrize("vector", VALID, ids=[v.id for v in VALID])
+@each_vector(VALID)
 def test_columns_say_what_the_vectors_say(vector: Vector) -> None:
     (row,) = rows(vector.octets, strictness="strict", expose_credentials=True, **vector.options)
     row.pop("flags", None)
@@ -171,7 +172,7 @@ def test_the_rest_of_a_last_packet_is_counted() -> None:
 
 
 def test_any_buffer_and_nothing_at_all() -> None:
-    numpy = pytest.importorskip("numpy")
+    numpy = pytest.importorskip("numpy", reason="needs numpy (pip install numpy)")
     packet = mqtt.Publish(topic_name="a", payload=b"xyz", version=4).encode()
     for data in (packet, bytearray(packet), memoryview(packet), numpy.frombuffer(packet, "u1"), pa.py_buffer(packet)):
         assert mqtt.decode_batch(data, version=4)["payload"].tolist() == [b"xyz"]

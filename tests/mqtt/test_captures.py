@@ -1,25 +1,25 @@
-"""Every MQTT capture beside the checkout, message by message, against the independent decode beside it (tshark)."""
+"""Every MQTT capture of the tests, message by message, against tshark's decode of it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lib.tshark import captures_of, lines_of, rows_of, same, where_from
+from lib.captures import captures_of, name_of
+from lib.tshark import lines_of, rows_of, same, where_from
 from wirefmt.mqtt.spec import PROPERTIES
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CAPTURES = captures_of("mqtt")
 
 #: Where tshark 4.0.17 is known to be wrong, and how it shows.
 ORACLE_FAULTS = {
-    # frames behind a cut packet are read out of the middle of payloads: `CONNACK` with reserved flags from a publisher,
+    # frames after a cut packet are read out of the middle of payloads: `CONNACK` with reserved flags from a publisher,
     # a PUBREL of 201,518,526 octets. Only what comes before the first cut of a direction is comparable.
-    "mosquitto-paho-v5-snaplen128.pcap": "reads payload as packets behind a packet cut by the snapshot length",
+    "mosquitto-paho-v5-snaplen128.pcap": "reads payload as packets after a packet truncated by the snapshot length",
     # with out-of-order reassembly switched off it drops the PUBLISH whose retransmitted segment fills the hole; its
     # other decode of the same capture and tcpflow with mqtt-packet have the 6,832 messages that we have.
     "l-laura__benign.pcap": "the decode without reordering lacks a message that was sent again",
@@ -31,7 +31,7 @@ EMPTY = {"Client ID: ", "Key: ", "Value: "}
 
 
 def expected(row: dict[str, Any]) -> list[dict[str, Any]]:
-    name = row["expected"] if row["file"].endswith("l-laura__benign.pcap") else None
+    name = row["expected"] if name_of(row) == "l-laura__benign.pcap" else None
     return [e for e in lines_of(row, name) if e["proto"] == "mqtt"]
 
 
@@ -157,11 +157,11 @@ def first_cuts(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
     return cuts
 
 
-@pytest.mark.parametrize("row", CAPTURES, ids=[Path(c["file"]).name for c in CAPTURES])
+@pytest.mark.parametrize("row", CAPTURES)
 def test_messages_agree(row: dict[str, Any]) -> None:
     theirs = expected(row)
     rows = rows_of(row)
-    # what waited behind a hole comes late, but with the packet that brought it
+    # what waited after a gap comes late, but with the packet that brought it
     ours = sorted((r for r in rows if r["status"] != "gap"), key=lambda r: r["frame_no"])
     if "snaplen" in row["file"]:
         cuts = first_cuts(rows)
@@ -178,7 +178,7 @@ def test_messages_agree(row: dict[str, Any]) -> None:
         assert_same(e, r, f"frame {e['frame']}, message {e['i']}")
 
 
-@pytest.mark.parametrize("row", CAPTURES, ids=[Path(c["file"]).name for c in CAPTURES])
+@pytest.mark.parametrize("row", CAPTURES)
 def test_messages_and_holes_tile_the_stream(row: dict[str, Any]) -> None:
     """No octet of a stream is in two messages, and none is in no row."""
     streams = defaultdict(list)
@@ -199,11 +199,10 @@ def test_messages_and_holes_tile_the_stream(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "row",
-    [c for c in CAPTURES if c.get("crosscheck", {}).get("result") == "agrees"],
-    ids=lambda c: Path(c["file"]).name,
+    captures_of("mqtt", counted=True),
 )
 def test_count_agrees_with_a_third_decoder(row: dict[str, Any]) -> None:
     """tcpflow with mqtt-packet, which agrees with tshark but where MANIFEST.jsonl says otherwise."""
-    if row.get("expected_inorder") and not row["file"].endswith("benign.pcap"):
+    if row.get("expected_inorder") and not name_of(row).endswith("benign.pcap"):
         pytest.skip("a hole: tcpflow stops there")
     assert sum(r["status"] != "gap" for r in rows_of(row)) == row["crosscheck"]["messages"]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 import pytest
 
+from lib.groups import each_vector
 from lib.mqtt_vectors import Vector, load
 from lib.paths import ROOT
 from wirefmt import NEED_DATA, Limits, mqtt
@@ -47,7 +48,7 @@ def test_a_packet_by_hand() -> None:
     assert built.encode() == mqtt.encode(built) == PUBLISH
 
 
-@pytest.mark.parametrize("vector", VALID, ids=lambda v: v.id)
+@each_vector(VALID)
 def test_packets_are_values(vector: Vector) -> None:
     packet = mqtt.decode(vector.octets, **vector.options)
     again = mqtt.decode(bytearray(vector.octets), **vector.options)
@@ -60,7 +61,7 @@ def test_packets_are_values(vector: Vector) -> None:
         assert other.encode() == vector.octets
 
 
-@pytest.mark.parametrize("vector", VALID, ids=lambda v: v.id)
+@each_vector(VALID)
 def test_a_repr_is_an_expression(vector: Vector) -> None:
     packet = mqtt.decode(vector.octets, **vector.options)
     text = repr(packet)
@@ -500,7 +501,7 @@ def test_large_packets_in_small_pieces() -> None:
 
 
 def test_any_buffer(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     path = tmp_path / "packet"
     path.write_bytes(PUBLISH)
     want = mqtt.decode(PUBLISH, version=5)
@@ -551,7 +552,7 @@ def test_tables_are_complete_and_unique() -> None:
 
 def test_properties_and_reason_codes_agree_with_paho() -> None:
     """A second, independent source of tables 2-4 and 2-6."""
-    properties = pytest.importorskip("paho.mqtt.properties", reason="no paho: install paho-mqtt")
+    properties = pytest.importorskip("paho.mqtt.properties", reason="needs paho-mqtt (pip install paho-mqtt)")
     from paho.mqtt.packettypes import PacketTypes
     from paho.mqtt.reasoncodes import ReasonCode
 

@@ -251,7 +251,7 @@ def same_properties(theirs: Any, pairs: tuple[tuple[str, Any], ...]) -> None:
             assert getattr(theirs, MQTT5_NAMES.get(name, name)) == value, name
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mqtt5") is None, reason="needs the package mqtt5")
+@pytest.mark.skipif(importlib.util.find_spec("mqtt5") is None, reason="needs mqtt5 (pip install mqtt5)")
 @settings(SLOW, max_examples=300)
 @given(arguments(5))
 def test_mqtt5_reads_what_we_write(a: Arguments) -> None:
@@ -291,7 +291,7 @@ ZMQTT_FIELDS = {
 }
 
 
-@pytest.mark.skipif(importlib.util.find_spec("zmqtt") is None, reason="needs the package zmqtt")
+@pytest.mark.skipif(importlib.util.find_spec("zmqtt") is None, reason="needs zmqtt (pip install zmqtt)")
 @settings(SLOW, max_examples=300)
 @given(st.sampled_from([4, 5]).flatmap(arguments))
 def test_zmqtt_reads_what_we_write(a: Arguments) -> None:

@@ -105,7 +105,7 @@ def test_name(version: int, filter: str | None, topic: str, row: dict[str, Any])
 )
 def test_octets_that_are_not_utf8(octets: bytes, offset: int) -> None:
     for check in (mqtt.validate_topic_name, mqtt.validate_topic_filter):
-        with pytest.raises(EncodeError, match=rf"octet {offset} \[MQTT-1.5.4-1\]"):
+        with pytest.raises(EncodeError, match=rf"byte {offset} \[MQTT-1.5.4-1\]"):
             check(octets)
 
 
@@ -129,7 +129,7 @@ def test_length(check: Any) -> None:
 def test_a_wildcard_is_found_anywhere_in_a_name(at: int, wildcard: str) -> None:
     name = '\x0b\x03\xa3k*,"c\x1b/abc\xabefghijkl'[:20]  # octets that differ from the wildcards by one bit among them
     mqtt.validate_topic_name(name)
-    with pytest.raises(EncodeError, match=rf"octet {len(name[:at].encode())} \[MQTT-3.3.2-2\]"):
+    with pytest.raises(EncodeError, match=rf"byte {len(name[:at].encode())} \[MQTT-3.3.2-2\]"):
         mqtt.validate_topic_name(name[:at] + wildcard + name[at + 1 :])
 
 

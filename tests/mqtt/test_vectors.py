@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lib.four_ways import four_ways
+from lib.groups import each_vector
 from lib.mqtt_vectors import Vector, build, expected, load
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError, LimitExceeded, Malformed, Truncated, Unsupported
@@ -23,10 +24,6 @@ AMBIGUOUS = load("ambiguous")
 
 #: A small packet that ends a stream well in every version.
 PING = b"\xc0\x00"
-
-
-def ids(vectors: list[Vector]) -> list[str]:
-    return [v.id for v in vectors]
 
 
 def fields_of(packet: mqtt.Packet, names: Any) -> dict[str, Any]:
@@ -45,7 +42,7 @@ def test_the_files_hold_what_they_should() -> None:
     assert {v.version for v in VALID} == {3, 4, 5}
 
 
-@pytest.mark.parametrize("vector", VALID, ids=ids(VALID))
+@each_vector(VALID)
 def test_valid_packets(vector: Vector) -> None:
     want = expected(vector)
     packet = mqtt.decode(vector.octets, **vector.options)
@@ -59,21 +56,21 @@ def test_valid_packets(vector: Vector) -> None:
         assert hash(packets[0]) == hash(packet)
 
 
-@pytest.mark.parametrize("vector", VALID, ids=ids(VALID))
+@each_vector(VALID)
 def test_packets_built_from_the_fields_have_the_same_octets(vector: Vector) -> None:
     built = build(vector)
     assert built.encode() == vector.octets
     assert built == mqtt.decode(vector.octets, **vector.options)
 
 
-@pytest.mark.parametrize("vector", VALID, ids=ids(VALID))
+@each_vector(VALID)
 def test_lax_reads_valid_packets_as_strict_does(vector: Vector) -> None:
     packet = mqtt.decode(vector.octets, strictness="lax", **vector.options)
     assert packet == mqtt.decode(vector.octets, **vector.options)
     assert packet.notes == ()
 
 
-@pytest.mark.parametrize("vector", INCOMPLETE, ids=ids(INCOMPLETE))
+@each_vector(INCOMPLETE)
 def test_incomplete_packets_wait(vector: Vector) -> None:
     size = mqtt.frame_size(vector.octets)
     assert size is NEED_DATA or size > len(vector.octets)
@@ -147,7 +144,7 @@ OTHER_REASONS = {
     "mqtt4-connack-bad-f012b65897-s2c": "names a statement of 5.0; in 3.1.1 MQTT-3.2.2-1 is about something else",
     "mqtt5-connack-bad-59c65e02bf-s2c": "two faults: 0x01 is no Reason Code either, and comes first",
     "mqtt5-unsubscribe-bad-ba0e9f4704-c2s": "two faults: `+?#` has a misplaced + before the misplaced #",
-    "mqtt5-subscribe-bad-94eafaf012-c2s": "MQTT-1.5.5-1 is about the shortest form; four octets are the most by 1.5.5",
+    "mqtt5-subscribe-bad-94eafaf012-c2s": "MQTT-1.5.5-1 is about the shortest form; four octets are the maximum by 1.5.5",
 }
 
 
@@ -157,7 +154,7 @@ def error_of(vector: Vector) -> DecodeError:
     return caught.value
 
 
-@pytest.mark.parametrize("vector", INVALID, ids=ids(INVALID))
+@each_vector(INVALID)
 def test_invalid_packets_are_refused(vector: Vector) -> None:
     error = error_of(vector)
     assert type(error) in (Truncated, Malformed, Unsupported)
@@ -221,7 +218,7 @@ def read(octets: bytes, **options: Any) -> mqtt.Packet | None:
 
 
 @pytest.mark.parametrize("strictness", ["strict", "lax"])
-@pytest.mark.parametrize("vector", AMBIGUOUS, ids=ids(AMBIGUOUS))
+@each_vector(AMBIGUOUS)
 def test_ambiguous_packets_are_read_or_refused(vector: Vector, strictness: str) -> None:
     packet = read(vector.octets, strictness=strictness, **vector.options)
     if packet is not None:
@@ -245,7 +242,7 @@ def test_every_packet_cut_at_every_length(strictness: str) -> None:
 
 
 def test_lax_reads_what_strict_refuses_where_it_can_be_framed() -> None:
-    """LAX takes more than STRICT, never less, and says what it let pass."""
+    """LAX takes more than STRICT, never less, and notes what it accepted."""
     taken = 0
     for vector in INVALID:
         packet = read(vector.octets, strictness="lax", **vector.options)

@@ -143,7 +143,7 @@ def size(n: int) -> bytes:
     return n.to_bytes(4, "big", signed=True)
 
 
-#: Commands with several faults; which is told, and how many octets it takes to tell: nsqd reads the line, then the size,
+#: Commands with several faults; which one is reported, and after how many octets: nsqd reads the line, then the size,
 #: then messages one by one, and the caller's limit is known with the size.
 FIRST_FAULTS: list[tuple[bytes, dict[str, Any], str, int]] = [
     (b"MPUB t$\n" + size(-1), {}, "topic", 8),

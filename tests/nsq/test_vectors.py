@@ -69,7 +69,7 @@ def test_the_magic() -> None:
 
 
 def body_of(command: Any) -> bytes | None:
-    """The octets behind a command's body size."""
+    """The octets after a command's body size."""
     octets = command.encode()
     head = octets.index(b"\n") + 1
     return octets[head + 4 :] if len(octets) > head else None
@@ -267,7 +267,7 @@ def test_what_nsqd_answered_is_read(row: dict[str, Any]) -> None:
             assert f"{frame.code} {frame.text}".strip() == want["text"].strip()
     for frame in frames:
         if isinstance(frame, nsq.Error):
-            # nsqd closes behind a fatal error, and behind no other
+            # nsqd closes after a fatal error, and behind no other
             assert frame.fatal is (row["decoded"]["connection_closed_by_server"] and frame is frames[-1])
 
 

@@ -7,7 +7,7 @@ import pytest
 from lib.batches import talk
 from lib.phpmq_vectors import README, of_kind
 
-pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
 

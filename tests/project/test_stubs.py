@@ -12,7 +12,7 @@ from lib.paths import ROOT
 
 
 def test_the_stubs_say_what_the_compiled_modules_have():
-    pytest.importorskip("mypy", reason="mypy is not installed: pip install mypy")
+    pytest.importorskip("mypy", reason="needs mypy (pip install mypy)")
     told = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", *NAMES, "--concise",
          "--allowlist", ROOT / "tests" / "project" / "stubtest_allowlist.txt"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 import struct
 import zlib
@@ -13,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from lib.paths import DATA, SHARED, shared
+from lib.captures import Row, captures_of, lines_in, path_of
+from lib.paths import DATA
 from lib.rocketmq_vectors import load
 from lib.wire import Tcp, pcap
 from wirefmt import rocketmq
 from wirefmt.rocketmq import spec
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 from wirefmt.capture import CaptureDecoder, read  # noqa: E402
 
 CLIENT, SERVER = 0, 1
@@ -146,16 +146,12 @@ def test_a_real_session_pairs_responses(session: tuple[str, list[dict[str, Any]]
 
 # ---- the captures of others
 
-THIRD_PARTY = sorted(p.name for p in (SHARED / "captures" / "third_party" / "rocketmq").glob("*.pcap"))
 
-
-@pytest.mark.skipif(not THIRD_PARTY, reason="no captures beside the checkout (folder `shared`)")
-@pytest.mark.parametrize("name", THIRD_PARTY)
-def test_third_party(name: str) -> None:
-    """Against another decoder, which reads headers only: one row a message where it has one a frame."""
-    rows = [r for r in read_rows(shared(f"captures/third_party/rocketmq/{name}")) if r["kind"] is not None]
-    lines = shared(f"captures/expected/rocketmq/{name.removesuffix('.pcap')}.jsonl").read_text().splitlines()
-    expected = [json.loads(line) for line in lines]
+@pytest.mark.parametrize("row", captures_of("rocketmq"))
+def test_third_party(row: Row) -> None:
+    """Against another decoder, which reads headers only: one row per message where it has one per frame."""
+    rows = [r for r in read_rows(path_of(row)) if r["kind"] is not None]
+    expected = lines_in(row, row["expected"])
     frames = [r for r in rows if not r["rocketmq"]["message_index"]]
     assert len(frames) == len(expected)
     # holes are given up later than the other decoder does, so rows may come later, too

@@ -375,9 +375,9 @@ def test_bodies_of_usual_compression_are_not_bounded() -> None:
 @pytest.mark.parametrize("method", ["zlib", "lz4", "zstd"])
 def test_compression(method: Any) -> None:
     if method == "lz4":
-        pytest.importorskip("lz4", reason="lz4 is not installed: pip install lz4")
+        pytest.importorskip("lz4", reason="needs lz4 (pip install lz4)")
     elif method == "zstd":
-        pytest.importorskip("backports.zstd", reason="backports.zstd is not installed: pip install backports.zstd")
+        pytest.importorskip("backports.zstd", reason="needs backports.zstd (pip install backports.zstd)")
     body = b"hello " * 10_000
     octets, flags = rocketmq.compress(body, method=method)
     stored = rocketmq.MessageExt(topic="T", body=octets, sys_flag=flags).encode()

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
-from typing import Any
 
 import pytest
 
+from lib.groups import each_vector
 from lib.rocketmq_vectors import FRAMES, Vector, commands_of, load, message_fields, of, rebuilt, shown
 from wirefmt import rocketmq
 from wirefmt.errors import DecodeError, Truncated
 from wirefmt.framing import NEED_DATA
-
-
-def ids(vectors: list[Vector]) -> list[Any]:
-    return [pytest.param(v, id=v.id) for v in vectors]
-
 
 #: Where a HashMap's order depends on what the Java program did before: the order in which it put in two fields of one
 #: place, or how it made the map (edge-ext: a map of its own).
@@ -41,7 +36,7 @@ def feed_one_by_one(decoder: rocketmq.Decoder, octets: bytes) -> None:
 # ---- frames
 
 
-@pytest.mark.parametrize("vector", ids(of(*FRAMES, "frame-accepted")))
+@each_vector(of(*FRAMES, "frame-accepted"))
 def test_frame_whole(vector: Vector) -> None:
     decoder = rocketmq.Decoder()
     commands = decoder.feed(vector.octets)
@@ -54,7 +49,7 @@ def test_frame_whole(vector: Vector) -> None:
         assert rocketmq.frame_size(vector.octets) == len(vector.octets)
 
 
-@pytest.mark.parametrize("vector", ids(of(*FRAMES, "frame-accepted")))
+@each_vector(of(*FRAMES, "frame-accepted"))
 def test_frame_octet_by_octet(vector: Vector) -> None:
     decoder = rocketmq.Decoder()
     commands = [c for octet in vector.octets for c in decoder.feed(bytes((octet,)))]
@@ -65,7 +60,7 @@ def test_frame_octet_by_octet(vector: Vector) -> None:
     assert rocketmq.frame_size(vector.octets[:4]) == 4 + int.from_bytes(vector.octets[:4], "big")
 
 
-@pytest.mark.parametrize("vector", ids(of(*FRAMES, "frame-accepted")))
+@each_vector(of(*FRAMES, "frame-accepted"))
 def test_frame_with_octets_behind(vector: Vector) -> None:
     decoder = rocketmq.Decoder()
     commands = decoder.feed(vector.octets + b"\0\0\1\0\1")
@@ -74,11 +69,11 @@ def test_frame_with_octets_behind(vector: Vector) -> None:
     with pytest.raises(Truncated):
         decoder.close()
     if vector.kind in FRAMES:
-        with pytest.raises(DecodeError, match="octets behind the frame"):
+        with pytest.raises(DecodeError, match="bytes after the frame"):
             rocketmq.decode(vector.octets + b"\0")
 
 
-@pytest.mark.parametrize("vector", ids(of(*FRAMES, "frame-accepted")))
+@each_vector(of(*FRAMES, "frame-accepted"))
 def test_frame_split(vector: Vector) -> None:
     whole = rocketmq.Decoder().feed(vector.octets)
     for at in range(0, len(vector.octets), max(1, len(vector.octets) // 40)):
@@ -86,7 +81,7 @@ def test_frame_split(vector: Vector) -> None:
         assert decoder.feed(vector.octets[:at]) + decoder.feed(vector.octets[at:]) == whole
 
 
-@pytest.mark.parametrize("vector", ids(of(*FRAMES)))
+@each_vector(of(*FRAMES))
 def test_frame_again(vector: Vector) -> None:
     """Octets, pickles and values make the same command; values make the same octets."""
     command = rocketmq.decode(bytearray(vector.octets))
@@ -102,7 +97,7 @@ def test_frame_again(vector: Vector) -> None:
         assert again.encode() == vector.octets
 
 
-@pytest.mark.parametrize("vector", ids(of("malformed-frame")))
+@each_vector(of("malformed-frame"))
 def test_malformed_frame(vector: Vector) -> None:
     with pytest.raises(DecodeError) as caught:
         rocketmq.Decoder().feed(vector.octets)
@@ -116,7 +111,7 @@ def test_malformed_frame(vector: Vector) -> None:
         rocketmq.decode(vector.octets)
 
 
-@pytest.mark.parametrize("vector", ids(of("frame-incomplete")))
+@each_vector(of("frame-incomplete"))
 def test_incomplete_frame(vector: Vector) -> None:
     decoder = rocketmq.Decoder()
     assert decoder.feed(vector.octets) == []
@@ -125,9 +120,9 @@ def test_incomplete_frame(vector: Vector) -> None:
         rocketmq.decode(vector.octets)
 
 
-@pytest.mark.parametrize("vector", ids(of(*FRAMES, "frame-accepted")))
+@each_vector(of(*FRAMES, "frame-accepted"))
 def test_frame_as_columns(vector: Vector) -> None:
-    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     batch = rocketmq.decode_batch(vector.octets, expose_credentials=True)
     rows = pa.table(batch).to_pylist()
     assert batch.rest == 0
@@ -148,7 +143,7 @@ def test_frame_as_columns(vector: Vector) -> None:
             assert row["properties"] == said.get("i" if letters else "properties")
 
 
-@pytest.mark.parametrize("vector", ids(of("captured-session")))
+@each_vector(of("captured-session"))
 def test_session(vector: Vector) -> None:
     """Both directions of a real connection: every frame, its code, and which request a response answers."""
     decoders = {"c2s": rocketmq.Decoder(), "s2c": rocketmq.Decoder()}
@@ -173,7 +168,7 @@ def test_session(vector: Vector) -> None:
                 command.decode_header(request=frame["responds_to"])
 
 
-@pytest.mark.parametrize("vector", ids(of("server-transcript")))
+@each_vector(of("server-transcript"))
 def test_transcript(vector: Vector) -> None:
     """What real servers answered is read as they meant it; what they closed the connection for, we refuse."""
     decoded = vector.decoded
@@ -199,7 +194,7 @@ def test_transcript(vector: Vector) -> None:
 # ---- bodies
 
 
-@pytest.mark.parametrize("vector", ids(of("stored-message")))
+@each_vector(of("stored-message"))
 def test_stored_message(vector: Vector) -> None:
     messages = rocketmq.decode_messages(vector.octets, check_crc=True)
     for message, decoded in zip(messages, vector.decoded["messages"], strict=True):
@@ -215,7 +210,7 @@ def test_stored_message(vector: Vector) -> None:
         assert again.encode() == message.encode()
 
 
-@pytest.mark.parametrize("vector", ids(of("malformed-stored-message")))
+@each_vector(of("malformed-stored-message"))
 def test_malformed_stored_message(vector: Vector) -> None:
     expected = vector.decoded.get("messages", [])
     messages = rocketmq.decode_messages(vector.octets, strictness="lax")
@@ -232,7 +227,7 @@ def test_malformed_stored_message(vector: Vector) -> None:
             rocketmq.decode_messages(vector.octets, check_crc=True)
 
 
-@pytest.mark.parametrize("vector", ids(of("batch-body")))
+@each_vector(of("batch-body"))
 def test_batch_body(vector: Vector) -> None:
     messages = rocketmq.decode_batch_messages(vector.octets)
     assert [
@@ -242,13 +237,13 @@ def test_batch_body(vector: Vector) -> None:
     assert rocketmq.encode_batch_messages(built) == vector.octets
 
 
-@pytest.mark.parametrize("vector", ids(of("properties-string")))
+@each_vector(of("properties-string"))
 def test_properties_string(vector: Vector) -> None:
     assert rocketmq.decode_properties(vector.octets) == vector.decoded["properties"]
     assert rocketmq.decode_properties(vector.octets.decode()) == vector.decoded["properties"]
 
 
-@pytest.mark.parametrize("vector", ids(of("properties-encode")))
+@each_vector(of("properties-encode"))
 def test_properties_encode(vector: Vector) -> None:
     given = dict(pair.split("=", 1) for pair in vector.decoded["input_order"])
     properties = {name: None if value == "null" else value for name, value in given.items()}
@@ -256,7 +251,7 @@ def test_properties_encode(vector: Vector) -> None:
     assert rocketmq.decode_properties(vector.octets) == vector.decoded["reparsed"]
 
 
-@pytest.mark.parametrize("vector", ids(of("offset-message-id")))
+@each_vector(of("offset-message-id"))
 def test_offset_message_id(vector: Vector) -> None:
     decoded = vector.decoded
     address, port, offset = rocketmq.decode_message_id(decoded["text"])
@@ -266,14 +261,14 @@ def test_offset_message_id(vector: Vector) -> None:
     assert rocketmq.encode_message_id(address, port, offset) == decoded["text"]
 
 
-@pytest.mark.parametrize("vector", ids(of("client-unique-id")))
+@each_vector(of("client-unique-id"))
 def test_client_unique_id(vector: Vector) -> None:
     parts = rocketmq.decode_unique_id(vector.decoded["text"])
     assert parts[1] == vector.decoded["pid"]
     assert rocketmq.encode_unique_id(vector.decoded["ip"], *parts[1:]) == vector.decoded["text"]
 
 
-@pytest.mark.parametrize("vector", ids(of("acl-signed-request")))
+@each_vector(of("acl-signed-request"))
 def test_acl(vector: Vector) -> None:
     command = rocketmq.decode(vector.octets)
     assert rocketmq.signed_octets(command).hex() == vector.decoded["signed_bytes_hex"]

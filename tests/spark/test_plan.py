@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
 from pyspark.sql.types import StructType
 
@@ -28,7 +28,7 @@ def spark_arrow(struct: StructType):
 
 
 def test_spark_sees_the_cores_arrow_schema():
-    pa = pytest.importorskip("pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     from wirefmt import capture
 
     assert spark_arrow(schema.message_schema()).equals(pa.schema(capture.Schema()))
@@ -130,20 +130,20 @@ def test_values(name, value, parsed):
     ("given", "says"),
     [
         ({"colums": "ts"}, "no option 'colums'; did you mean columns"),
-        ({"payload": "perhaps"}, "option payload = 'perhaps': is true or false"),
-        ({"flows": "some"}, "is in-file or across-files"),
-        ({"split_size": "0"}, "is at least 1"),
+        ({"payload": "perhaps"}, "option payload = 'perhaps': must be true or false"),
+        ({"flows": "some"}, "must be in-file or across-files"),
+        ({"split_size": "0"}, "must be at least 1"),
         ({"split_size": "many"}, "option split_size = 'many'"),
-        ({"batch_rows": None, "strictness": "mild"}, "is lax or strict"),
+        ({"batch_rows": None, "strictness": "mild"}, "must be lax or strict"),
         ({"protocols": "mqqt"}, "no protocol 'mqqt'; did you mean mqtt?"),
         ({"protocols": "kafka"}, "no protocol 'kafka'; there are mqtt, "),
         ({"decode_as": "tcp.port==1884,mqqt"}, "no protocol 'mqqt'; did you mean mqtt?"),
-        ({"decode_as": "port 1884"}, "decode_as is like"),
+        ({"decode_as": "port 1884"}, "decode_as must be like"),
         ({"limits": '{"max_flow": 3}'}, "no limit 'max_flow'; did you mean max_flows"),
-        ({"limits": '{"max_flows": 0}'}, "limit max_flows is at least 1"),
-        ({"limits": '{"max_flows": "3"}'}, "option limits = .*: is an object of numbers"),
-        ({"limits": "3"}, "option limits = '3': is an object of numbers"),
-        ({"limits": "{"}, "option limits = '{': is an object of numbers"),
+        ({"limits": '{"max_flows": 0}'}, "limit max_flows must be at least 1"),
+        ({"limits": '{"max_flows": "3"}'}, "option limits = .*: must be an object of numbers"),
+        ({"limits": "3"}, "option limits = '3': must be an object of numbers"),
+        ({"limits": "{"}, "option limits = '{': must be an object of numbers"),
         ({"convert_to": "amqp1"}, "is amqp10 or amqp091 or mqtt5"),
         ({"convert_to": "amqp10", "dialect": "rabbit"}, "option dialect = 'rabbit'"),
         ({"convert_to": "amqp10", "table": "packets"}, "only the message table"),
@@ -158,7 +158,8 @@ def test_core_keywords_are_the_readers():
     """Whatever is handed on is a keyword of capture.read."""
     import inspect
 
-    capture = pytest.importorskip("wirefmt.capture")
+    from wirefmt import capture
+
     keywords = set(inspect.signature(capture.read).parameters)
     assert set(Options().core()) <= keywords
 
@@ -229,7 +230,7 @@ def test_a_directory_without_captures(tmp_path):
 
 
 def test_urls(folder):
-    fsspec = pytest.importorskip("fsspec")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     store = fsspec.filesystem("memory")
     for name in ("one.pcap", "two.pcap"):
         store.pipe(f"/planned/{name}", b"1234")

@@ -7,13 +7,14 @@ import shutil
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
 import pyarrow as pa
 
 import pyspark_wirefmt
+from lib.captures import live
 from lib.paths import ROOT
-from lib.spark_captures import cut, live, one_process, records, rows
+from lib.spark_captures import cut, one_process, records, rows
 from pyspark_wirefmt import message_schema, shuffle
 from pyspark_wirefmt.options import Options
 from wirefmt.capture import PacketScanner

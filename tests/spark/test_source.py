@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
+from lib.captures import live
 from lib.secret_plants import OBJECTS, planted_capture, shows
-from lib.spark_captures import DEFAULT, live, one_process, records, rows
+from lib.spark_captures import DEFAULT, one_process, records, rows
 from pyspark_wirefmt import message_schema
 
 pytestmark = pytest.mark.spark

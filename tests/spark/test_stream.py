@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs pyspark (wirefmt[spark])")
+pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
-from lib.spark_captures import cut, live, one_process, rows
+from lib.captures import live
+from lib.spark_captures import cut, one_process, rows
 
 pytestmark = pytest.mark.spark
 
@@ -88,7 +89,7 @@ def until_now(paths: list[Path], **options: object) -> list[str]:
     """One process that has read these files as one capture, and waits for more."""
     import pyarrow as pa
 
-    from wirefmt._core import CaptureDecoder
+    from wirefmt.capture import CaptureDecoder
 
     decoder = CaptureDecoder(flows="across-files", **options)
     for number, path in enumerate(paths):

@@ -1,4 +1,4 @@
-"""docs/dialects.md: what each dialect of the conversions does otherwise than the document, from the rows themselves."""
+"""docs/dialects.md: how each dialect of the conversions differs from the document, generated from the rows."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-#: Names of protocols as people write them.
+#: Common names of the protocols.
 NAMES = {"amqp10": "AMQP 1.0", "amqp091": "AMQP 0.9.1", "mqtt5": "MQTT 5.0"}
 
 INTRO = """
 # Dialects of the conversions
 
-What `wirefmt.convert` does by `dialect=`: `documented` is the published document (and where that is silent, the server);
-the others are servers, as overlays of named rows (`src/wirefmt/convert/dialects.py`). Here are the rows in which they
-differ; all others are the same in all dialects. A row is the first of its field whose condition holds; its id is what
-`Loss.rule`, `--explain` and `--lossless` name."""
+`dialect=` of `wirefmt.convert` selects the rules. `documented` follows the published document and, where that is silent, the
+server. The other dialects follow servers, as overlays of named rows (`src/wirefmt/convert/dialects.py`). This page lists the
+rows in which the dialects differ; all other rows are the same in all dialects. For each field the first row whose condition is
+true applies. `Loss.rule`, `--explain` and `--lossless` name the id of the row."""
 
 
 def load_dialects(path: Path) -> ModuleType:
-    """convert/dialects.py without the compiled core, which only running the rules needs."""
+    """Import convert/dialects.py without the compiled core, which is needed only to apply the rules."""
     package = ModuleType("wirefmt_unbuilt")
     package.__path__ = [str(path.parent.parent)]
     convert = ModuleType("wirefmt_unbuilt.convert")
@@ -49,9 +49,9 @@ def dialects_page(dialects: ModuleType) -> list[str]:
 
 
 def _settings(every: list[Any]) -> Iterator[str]:
-    """What no row says: the yes-or-no attributes of a dialect, with the sentences of its docstring."""
+    """Settings without a row: the boolean attributes of a dialect, with the sentences of its docstring."""
     said = dict(re.findall(r"^ {4}(\w+): (.+(?:\n {8,}.+)*)", inspect.cleandoc(every[0].__doc__), re.M))
-    yield "| what no row says | " + " | ".join(f"`{d.name}`" for d in every) + " |"
+    yield "| setting | " + " | ".join(f"`{d.name}`" for d in every) + " |"
     yield "|---" * (len(every) + 1) + "|"
     for field in dataclasses.fields(every[0]):
         if isinstance(getattr(every[0], field.name), bool):
@@ -70,7 +70,7 @@ def _changed(table: Any, every: list[Any], words: Any) -> Iterator[str]:
         for dialect in every:
             for change in changes[dialect.name]:
                 does = [_names(r, row, words) + words.does(r) for r in change.rows] or [
-                    "no such row: the next that fits"
+                    "no such row: the next matching row applies"
                 ]
                 if change.before:
                     does.append("then as documented")
@@ -83,7 +83,7 @@ def _line(row: str, of: str, dialect: str, does: list[str], why: str) -> str:
 
 
 def _names(new: Any, old: Any, words: Any) -> str:
-    """A row that stands in for another may have an id, and a field, of its own."""
+    """The id of a replacement row, and its field, if they differ from those of the replaced row."""
     if new.id == old.id:
         return ""
     field = "" if (new.section, new.field) == (old.section, old.field) else f" ({words.place(new.section, new.field)})"

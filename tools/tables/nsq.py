@@ -101,7 +101,7 @@ def nsq_table(spec: ModuleType) -> list[str]:
         "        uint8_t body, empty_check, negative_check, limit_check",
         "        uint8_t limit                      # an NsqServerOption",
         "    ctypedef struct NsqMemberRow:",
-        "        int64_t low, high                  # both 0: anything; below 0: -1 - an NsqServerOption",
+        "        int64_t low, high                  # both 0: any value; below 0: -1 - an NsqServerOption",
         "        uint8_t type, check, field",
         "        int8_t special[2]                  # allowed besides; 1: none",
         "    ctypedef struct NsqErrorRow:",

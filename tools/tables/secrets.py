@@ -11,7 +11,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def secrets_table(spec: ModuleType) -> list[str]:
-    """A tree of the words' letters from the last one on, as names are read from their end."""
+    """A tree of the letters of the words, last letter first, since names are compared from their end."""
     tree = [[0] * 27]
     ends = [0]
     for row in spec.NAMES:
@@ -31,9 +31,9 @@ def secrets_table(spec: ModuleType) -> list[str]:
     lines += c_array("unsigned char secret_letter[256]", [", ".join(row) for row in sixteens(letter_numbers())])
     lines += ['    """']
     lines += [
-        "    const uint16_t (*secret_next)[27]      # by node and letter: the next node; 0: no word ends so",
+        "    const uint16_t (*secret_next)[27]      # by node and letter: the next node; 0: no word has this ending",
         "    const uint8_t* secret_end              # by node: 1 a word if no letters are left, 2 a word",
-        "    const uint8_t* secret_letter           # by octet: 1 to 26 for letters of either case, 0 for all else",
+        "    const uint8_t* secret_letter           # by octet: 1 to 26 for letters of either case, 0 for others",
         "",
         "",
         "cdef enum:",
@@ -74,7 +74,7 @@ columns of `decode_batch` and of captures, in what the command line prints, and 
 `wirefmt/spec/secrets.py`. A value is shown only on request: `expose_credentials=True` in Python, `--expose-credentials`
 on the command line, the option `expose_credentials` in Spark. A `repr` has no such option.
 
-An attribute that is asked for by name gives the value: `packet.password` is the password, `encode()` gives the bytes that
+Attributes return the value: `packet.password` is the password, `encode()` gives the bytes that
 were received, `pickle` stores them.
 
 ## Secret fields
@@ -117,8 +117,8 @@ Values in the tuples and mappings of an object (`properties` of MQTT, `ext_field
 
 ## What is not hidden
 
-- Payloads of messages: what applications send one another is never looked into.
+- Payloads of messages: wirefmt never searches them.
 - User names and identifiers of clients.
-- Values that are decoded apart from their message: `rocketmq.decode_json`, a list that `amqp10.decode_value` gives.
-- Bytes as such: the packets table of Spark's first stage, `encode()`, the message that `wirefmt convert` prints.
+- Values that are decoded without their message: `rocketmq.decode_json`, a list that `amqp10.decode_value` gives.
+- Raw bytes: the packets table of Spark's first stage, `encode()`, the message that `wirefmt convert` prints.
 """

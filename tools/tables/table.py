@@ -45,28 +45,28 @@ def protocol_columns(protocol: str) -> Callable[[ModuleType], list[str]]:
 
 
 def table_page(spec: ModuleType) -> list[str]:
-    """docs/message-table.md: the columns for people."""
+    """docs/message-table.md: the columns and their meaning."""
     intro = """
 # The message table
 
-One row is one protocol message, or one thing that went wrong while reading (`kind` is null then, `status` and `error`
-say what). It is the same table in Arrow, on the command line and in Spark: `wirefmt.spec.table.COLUMNS` is the only
-place that names the columns. All columns may be null. Times are UTC. Secrets are hidden unless credentials are exposed:
-[secrets](secrets.md) has the rule.
+One row is one protocol message, or one error found while reading: then `kind` is null, and `status` and `error` describe the
+error. The table is the same in Arrow, on the command line and in Spark; only `wirefmt.spec.table.COLUMNS` names the columns.
+All columns may be null. Times are UTC. Secrets are hidden unless credentials are exposed; [secrets](secrets.md) has the
+rule.
 
 | column | type | meaning |
 |---|---|---|"""
     further = """
 ## {0}
 
-The struct column `{0}` has what this protocol says beyond the common columns. On the command line and in Spark a field is
-`{0}.{1}`. It is null where the message has none.
+The struct column `{0}` has the fields of this protocol that have no common column. On the command line and in Spark a
+field is named `{0}.{1}`. A field is null if the message does not have it.
 
 | field | type | meaning |
 |---|---|---|"""
 
     def rows(columns: Iterable[tuple[str, str, str]]) -> list[str]:
-        # a struct's fields have a table of their own
+        # a struct's fields have a separate table
         return [
             f"| `{name}` | {kind if kind[:7] != 'struct<' else 'struct'} | {said} |" for name, kind, said in columns
         ]
@@ -78,5 +78,5 @@ The struct column `{0}` has what this protocol says beyond the common columns. O
 
 
 def structs(spec: ModuleType) -> list[tuple[str, tuple]]:
-    """The struct columns and their fields, in the table's order."""
+    """The struct columns and their fields, in the order of the table."""
     return [(c.name, getattr(spec, f"{c.name.upper()}_FIELDS")) for c in spec.COLUMNS if c.type.startswith("struct<")]

@@ -284,7 +284,7 @@ cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nog
 
 
 cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept nogil:
-    """The first HEX_OCTETS octets in hexadecimal, and of how many, if there are more: "00ff... (1024 of 5000 octets)". Octets
+    """The first HEX_OCTETS octets in hexadecimal, and of how many, if there are more: "00ff... (1024 of 5000 bytes)". Octets
     written to `room` (HEX_ROOM)."""
     cdef uint32_t i, n = min(size, <uint32_t>HEX_OCTETS)
     for i in range(n):
@@ -292,7 +292,7 @@ cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept 
         room[2 * i + 1] = <uint8_t>b"0123456789abcdef"[p[i] & 15]
     if n == size:
         return 2 * n
-    return 2 * n + <uint32_t>snprintf(<char*>room + 2 * n, <size_t>HEX_ROOM - 2 * n, "... (%u of %u octets)", n, size)
+    return 2 * n + <uint32_t>snprintf(<char*>room + 2 * n, <size_t>HEX_ROOM - 2 * n, "... (%u of %u bytes)", n, size)
 
 
 # ------------------------------------------------------------------------------------------------ types
@@ -306,7 +306,7 @@ cdef class Field:
 
     def __init__(self, str name not None, str type not None, bint nullable=True):
         if nesting(type) > COLUMN_NESTING_MAX:
-            raise ValueError(f"a column type is nested {COLUMN_NESTING_MAX} levels at most")
+            raise ValueError(f"a column type may nest at most {COLUMN_NESTING_MAX} levels")
         self.name = name
         self.type = type
         self.nullable = nullable
@@ -426,9 +426,9 @@ cdef bint finish_col(Col* c, int64_t rows, bint dense) noexcept nogil:
 
 
 cdef class ColumnSet:
-    """Columns under construction, from (name, type) rows and a choice of names (None: all, in order).
+    """Columns while they are built, from (name, type) rows and selected names in order (None: all).
 
-    Those not chosen are there for the puts, which return at once, and not in the batch. A choice is also an order.
+    Columns that are not selected accept puts, which return at once, and are not in the batch.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -446,7 +446,7 @@ cdef class ColumnSet:
     cdef int set_columns(self, columns, names) except -1:
         cdef int i
         if self.cols != NULL:
-            raise RuntimeError("the columns are set")
+            raise RuntimeError("the columns are already initialised")
         self.fields = [Field(c[0], c[1]) for c in columns]
         by_name = {(<Field>f).name: i for i, f in enumerate(self.fields)}
         if names is None:
@@ -490,7 +490,7 @@ cdef class ColumnSet:
         if batch.cols == NULL or batch.zeros == NULL or self.tally.no_memory:
             raise MemoryError("no memory for a batch of columns")
         if self.tally.full:
-            raise OverflowError("a column of one batch would pass 2 GiB: decode fewer octets at once")
+            raise OverflowError("a column of one batch would exceed 2 GiB: decode fewer bytes at once")
         for k in range(batch.n):
             i = self.chosen[k]
             if not finish_col(&self.cols[i], rows, False):
@@ -509,7 +509,7 @@ cdef class Batch:
     """Columns of equal length, with the Arrow PyCapsule interface: pyarrow.record_batch(batch), polars.DataFrame(batch).
 
     `batch["name"]` is a NumPy view for fixed-width columns (nulls are zero there: see `validity`), an object array of
-    str, bytes or None for strings and binaries. What is handed out keeps the batch alive; nothing is copied.
+    str, bytes or None for strings and binaries. The views keep the batch alive; nothing is copied.
     """
 
     #: Octets at the end of the input that are no whole frame (decode_batch only; else 0).
@@ -538,7 +538,7 @@ cdef class Batch:
 
     @property
     def nbytes(self):
-        """Octets held by the buffers that are filled."""
+        """Bytes in the filled buffers."""
         cdef int i
         cdef int64_t total = 0
         for i in range(self.n):
@@ -552,7 +552,7 @@ cdef class Batch:
         raise KeyError(f"no column {name!r}; there are {', '.join(self.names)}")
 
     def validity(self, name):
-        """Booleans, one a row: False where the column is null."""
+        """Booleans, one per row: False where the column is null."""
         import numpy
         cdef int i = self.index(name)
         cdef Col* c = &self.cols[i]
@@ -804,7 +804,7 @@ cdef object new_schema_capsule(Field field):
 
 
 cdef class StreamState:
-    """What an exported stream holds: the type of its batches and where they come from."""
+    """The state of an exported stream: the type of its batches and their source."""
 
     cdef Field field
     cdef object batches         # iterator

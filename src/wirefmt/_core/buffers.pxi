@@ -3,7 +3,7 @@
 # Nobody changes octets while they are read. Every walk over octets relies on what an earlier one has checked, and other
 # threads and processes may write to a bytearray, an array or shared memory at any time, all the more while the GIL is
 # released. So what a public function reads is bytes, a copy, or a view of bytes: take_block, take_input and input_head are the
-# only ways in. That a view is read-only says nothing about the buffer behind it: only bytes never change.
+# only ways in. That a view is read-only says nothing about the underlying buffer: only bytes never change.
 from cpython.bytes cimport PyBytes_Check, PyBytes_CheckExact
 from cpython.object cimport PyObject
 
@@ -17,7 +17,7 @@ cdef extern from "Python.h":
 @cython.freelist(8)
 @cython.no_gc
 cdef class Input:
-    """Bytes that do not change as long as it lives."""
+    """Bytes that stay unchanged while it lives."""
 
 
 cdef Input take_input(object data):

@@ -2,15 +2,15 @@
 # room knows the fields. Which fields a kind of message has, and their order: detail.py of its package.
 #
 # A row is a text of words with spaces between them. A word is a field: `queue` is written as `queue=orders`, `key=routing_key`
-# is written as `key=...`, and `=reply_text` is written without a label. With `?` behind it a field is left out where it is zero
-# or empty. A flag is its label alone, and is written only where it is set; with `!` behind it, it is written as true or false. A
+# is written as `key=...`, and `=reply_text` is written without a label. With `?` after it a field is left out where it is zero
+# or empty. A flag is its label alone, and is written only where it is set; with `!` after it, it is written as true or false. A
 # field that the message does not have is left out.
 #
 # No field here holds a credential: user names, passwords, SASL data, authentication data and secrets of any kind are not fields
 # that a row can name.
 #
 # A line has at most LINE_MAX octets, the last of them an ellipsis where it was cut. It is UTF-8, and holds no control
-# character whatever the message holds. A value is written as it is where that cannot be mistaken, else between quotes:
+# character whatever the message holds. A value is written unchanged if that is unambiguous, otherwise in quotes:
 # `\n`, `\"`, `\u202e`, and `\xff` for an octet that is not UTF-8. The work for a line is bounded, however long the values.
 from libc.stdio cimport snprintf
 from libc.string cimport strlen

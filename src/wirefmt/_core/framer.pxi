@@ -11,12 +11,12 @@ cdef object NO_MESSAGE = object()       # decode_frame: the frame was taken, but
 cdef class FrameDecoder:
     """Base of the protocols' Decoders. A Decoder belongs to one stream; a call during another one raises RuntimeError.
 
-    Frames that lie within one piece are decoded where they lie, and messages share the piece. A frame that does not
-    is collected first: every octet is moved at most twice, however small the pieces.
+    A frame inside one piece of input is decoded in place, and its message shares the piece. Any other frame
+    is collected first: every byte is moved at most twice, however small the pieces.
     """
 
     def __init__(self):
-        raise TypeError("a Decoder is of a protocol")
+        raise TypeError("FrameDecoder is a base class: use the Decoder of a protocol")
 
     def __dealloc__(self):
         free(self.kept)
@@ -44,39 +44,84 @@ cdef class FrameDecoder:
 
     @property
     def offset(self):
-        """Octets of the stream that have become messages."""
+        """Bytes of the stream that have become messages."""
         return self.begin
 
     @property
     def pending(self):
-        """Octets of an unfinished frame."""
+        """Bytes of the incomplete frame."""
         return self.kept_size
 
-    def feed(self, data, /):
-        """Take the next octets of the stream.
+    @property
+    def unread(self):
+        """Bytes that a `feed` with a count has left unread."""
+        if self.unread_block is None:
+            return 0
+        return PyBytes_GET_SIZE(self.unread_block) - <Py_ssize_t>self.unread_at
 
-        Returns the list of messages they complete. Raises DecodeError at the first fault, with `offset` counted from
-        the start of the stream and the messages completed before it, in this call, in `messages`; from then on every
-        call raises the same error, for what follows a malformed frame has no meaning.
+    def feed(self, data, /, count=None):
+        """Take the next bytes of the stream, and return the list of messages they complete.
+
+        With `count`, decoding stops after that many messages. What follows stays unread, and the next `feed` begins
+        with it; `feed(b"")` reads it without further bytes.
+
+        Raises DecodeError at the first error; `offset` counts from the start of the stream, and `messages` has the
+        messages that this call completed before it. Every later call raises the same error, since the bytes after a
+        malformed frame cannot be interpreted.
         """
         cdef list out = []
+        cdef Py_ssize_t most = PY_SSIZE_T_MAX if count is None else count
         cdef bytes block = take_block(data)
-        cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(block)
-        cdef const uint8_t* end = p + PyBytes_GET_SIZE(block)
+        cdef const uint8_t* p
+        cdef const uint8_t* end
+        if most < 0:
+            raise ValueError(f"count is a number of messages, not {most}")
         begin_call(&self.busy)
         try:
             self.check_open()
-            if self.kept_size:
-                p = self.complete(p, end, out)
-            p = self.decode_whole(block, p, end, out)
-            self.keep(p, <size_t>(end - p))
+            if self.unread_block is None:
+                self.unread_at = 0
+            elif PyBytes_GET_SIZE(block) == 0:
+                block = self.unread_block
+            else:
+                block = self.unread_block[self.unread_at:] + block
+                self.unread_at = 0
+            self.unread_block = None
+            p = <const uint8_t*>PyBytes_AS_STRING(block) + self.unread_at
+            end = <const uint8_t*>PyBytes_AS_STRING(block) + PyBytes_GET_SIZE(block)
+            if most > 0:
+                if self.kept_size:
+                    p = self.complete(p, end, out)
+                p = self.decode_whole(block, p, end, out, most)
+            if PyList_GET_SIZE(out) < most:
+                self.keep(p, <size_t>(end - p))
+            elif p < end:
+                self.unread_block = block
+                self.unread_at = <size_t>(p - <const uint8_t*>PyBytes_AS_STRING(block))
             self.leave_block()
         finally:
             self.busy = False
         return out
 
+    def rest(self):
+        """Hand over what follows the last message: the bytes of an unfinished frame and those left unread. The decoder
+        has none of them afterwards. This is how a stream goes over to TLS, compression or another decoder."""
+        begin_call(&self.busy)
+        try:
+            rest = PyBytes_FromStringAndSize(<const char*>self.kept, <Py_ssize_t>self.kept_size)
+            if self.unread_block is not None:
+                rest += self.unread_block[self.unread_at:]
+            self.kept_size = 0
+            self.frame_octets = 0
+            self.unread_block = None
+        finally:
+            self.busy = False
+        return rest
+
     def close(self):
-        """End of the stream: raises DecodeError if it ends inside a frame."""
+        """End the stream. Raises DecodeError if it ends inside a frame, ValueError while bytes are unread."""
+        if self.unread_block is not None:
+            raise ValueError("bytes are unread: feed(b\"\") first")
         begin_call(&self.busy)
         try:
             self.check_end()
@@ -96,12 +141,13 @@ cdef class FrameDecoder:
             raise self.error
         return 0
 
-    cdef const uint8_t* decode_whole(self, bytes block, const uint8_t* p, const uint8_t* end, list out) except NULL:
-        """Decode frames that are all there; where the rest begins."""
+    cdef const uint8_t* decode_whole(self, bytes block, const uint8_t* p, const uint8_t* end, list out,
+                                     Py_ssize_t most) except NULL:
+        """Decode frames that are all there, until `out` has `most` messages; where the rest begins."""
         cdef Fault f
         cdef size_t size = 0
         cdef int status
-        while p < end:
+        while p < end and PyList_GET_SIZE(out) < most:
             status = self.frame_size(p, <size_t>(end - p), &size, &f)
             if status == NEED_DATA or (status == OK and size > <size_t>(end - p)):
                 self.frame_octets = size if status == OK else 0
@@ -151,7 +197,7 @@ cdef class FrameDecoder:
             self.kept = NULL
             self.kept_room = 0
         self.decode_whole(block, <const uint8_t*>PyBytes_AS_STRING(block),
-                          <const uint8_t*>PyBytes_AS_STRING(block) + PyBytes_GET_SIZE(block), out)
+                          <const uint8_t*>PyBytes_AS_STRING(block) + PyBytes_GET_SIZE(block), out, PY_SSIZE_T_MAX)
         return p
 
     cdef int keep(self, const uint8_t* p, size_t n) except -1:

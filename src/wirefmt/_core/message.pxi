@@ -80,11 +80,23 @@ cdef Factory factory_of(object cls) noexcept:
 cdef object bare_subclass(const Factory* f, object cls):
     """One of a Python class that is derived from the factory's."""
     if not isinstance(cls, type) or not issubclass(cls, <object>f.cls):
-        raise TypeError(f"{cls!r} is no {(<object>f.cls).__name__}")
+        raise TypeError(f"{cls!r} is not a subclass of {(<object>f.cls).__name__}")
     return f.make(<type>cls, <PyObject*>NO_ARGUMENTS, NULL)
 
 
 cdef tuple NO_ARGUMENTS = ()
+
+
+# Calls of classes whose constructors take keywords that a table names: `tp_vectorcall` is a function of ours (set_vectorcall),
+# which finds the values on the caller's stack. No dict is made of them. Names of keywords are interned: mostly their pointers
+# are equal.
+
+cdef object construct_slowly(object cls, PyObject** args, Py_ssize_t count, PyObject* kwnames):
+    """A call of a class without `tp_vectorcall`: for what ours does not take, errors most of all."""
+    cdef Py_ssize_t i, n = 0 if kwnames == NULL else length_of(kwnames)
+    cdef tuple positional = tuple([<object>args[i] for i in range(count)])
+    cdef dict named = {<object>borrowed_item(kwnames, i): <object>args[count + i] for i in range(n)}
+    return (<PyTypeObject*>cls).tp_new(<type>cls, <PyObject*>positional, <PyObject*>named)
 
 
 cdef object STRICT_MODE = Strictness.STRICT

@@ -1,4 +1,4 @@
-# Which values are secret, and what stands for them where they are shown. The rule is spec/secrets.py.
+# Which values are secret, and what is shown instead. The rule is spec/secrets.py.
 #
 # Columns ask is_secret_name() as they put an entry of a map (arrow.pxi), reprs show what hidden() makes of a value.
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
@@ -65,9 +65,9 @@ cdef bint is_secret_text(str name) except -1:
 
 
 def secret_name(name, /):
-    """Is an entry of a map secret by its name? The rule is docs/secrets.md.
+    """True if an entry of a map with this name is secret, by the rule in docs/secrets.md.
 
-    name: str or bytes; anything else is no name.
+    name: str or bytes; False for anything else.
     """
     if isinstance(name, str):
         return is_secret_text(str(name))

@@ -1,5 +1,5 @@
-# Keys of the hash tables that packets fill. They are random and differ from process to process, so that whoever chooses
-# the packets cannot choose collisions.
+# Keys of the hash tables that packets fill. They are random and differ from process to process, so that a sender
+# of packets cannot choose collisions.
 #
 # Nothing that a user sees depends on them: flow identifiers, slices and the shuffle use a fixed hash (packets.pxi).
 # `TopicIndex` draws a key of its own for every index.

@@ -1,4 +1,4 @@
-# The message table: one row a protocol message. Here are the columns that every protocol shares; a protocol's columns
+# The message table: one row per protocol message. Here are the columns that every protocol shares; a protocol's columns
 # room fills the rest of the row. Names and types: wirefmt/spec/table.py.
 from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
 
@@ -21,7 +21,7 @@ cdef class MessageTable(ColumnSet):
     def __init__(self, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False,
                  bint octets=False, bint detail=False):
         if payload_max is not None and payload_max < 0:
-            raise ValueError(f"payload_max is at least 0, not {payload_max}")
+            raise ValueError(f"payload_max must be at least 0, not {payload_max}")
         self.set_columns(TABLE_COLUMNS, names)
         self.options.payload = payload
         self.options.payload_max = -1 if payload_max is None else payload_max

@@ -1,6 +1,6 @@
 # UTF-8 as RFC 3629 has it: no overlong form, no surrogate, nothing above U+10FFFF.
 # NUL is reported apart, for the protocols that forbid it. Header-only, nogil.
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cdef enum Utf8:
@@ -9,8 +9,34 @@ cdef enum Utf8:
     UTF8_NUL = 2
 
 
+cdef inline bint is_plain_text(const uint8_t* p, size_t size) noexcept nogil:
+    """Whether all octets are ASCII and none is zero. The last word of eight may overlap the one before."""
+    cdef uint64_t w, faults = 0
+    cdef uint32_t a, b
+    cdef size_t i = 0
+    if size >= 8:
+        while size - i > 8:
+            memcpy(&w, p + i, 8)
+            faults |= w | (w - <uint64_t>0x0101010101010101ULL)
+            i += 8
+        memcpy(&w, p + size - 8, 8)
+    elif size >= 4:
+        memcpy(&a, p, 4)
+        memcpy(&b, p + size - 4, 4)
+        w = <uint64_t>a << 32 | b
+    elif size:
+        w = <uint64_t>0x0101010101000000ULL | <uint64_t>p[0] << 16 | <uint64_t>p[size >> 1] << 8 | p[size - 1]
+    else:
+        return True
+    return not (faults | w | (w - <uint64_t>0x0101010101010101ULL)) & <uint64_t>0x8080808080808080ULL
+
+
 cdef inline int check_utf8(const uint8_t* p, size_t size, size_t* bad) noexcept nogil:
     """A Utf8; `bad` is the offset of the first octet at fault."""
+    return UTF8_OK if is_plain_text(p, size) else check_any_utf8(p, size, bad)
+
+
+cdef inline int check_any_utf8(const uint8_t* p, size_t size, size_t* bad) noexcept nogil:
     cdef size_t i = 0
     cdef uint64_t w
     cdef uint8_t a, b

@@ -1,15 +1,36 @@
 # Growable output for encoders. Lengths that come before what they measure are put in afterwards.
+#
+# `utf8_behind` and `whole_number` (_core.pxd) turn arguments of constructors into C values. Exact str of ASCII and exact
+# int need no call into another module and no handler of exceptions; everything else comes here, where the errors are raised.
 cimport cython
+from cpython.bytes cimport PyBytes_CheckExact
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 
 
+# ------------------------------------------------------------------------------------------------ arguments
+
+cdef const uint8_t* any_utf8_behind(object text, Py_ssize_t* size, str field) except NULL:
+    if not isinstance(text, str):
+        raise TypeError(f"{field} must be a str, not {type(text).__name__}")
+    try:
+        return <const uint8_t*>PyUnicode_AsUTF8AndSize(text, size)
+    except UnicodeEncodeError:
+        raise EncodeError(f"{field}: a surrogate has no UTF-8 form") from None
+
+
+cdef int refuse_size16(Py_ssize_t size, str field) except -1:
+    raise EncodeError(f"{field}: {size} bytes, the limit is 65535")
+
+
+# ------------------------------------------------------------------------------------------------ output
+
 @cython.final
+@cython.freelist(8)
 @cython.no_gc
 cdef class Writer:
-    """Octets being written. The first WRITER_START of them need no allocation."""
+    """A buffer that octets are written to. The first WRITER_START of them need no allocation."""
 
     def __cinit__(self):
         self.p = self.start
@@ -34,6 +55,10 @@ cdef class Writer:
     cdef int put_buffer(self, object data, bint sized, str field) except -1:
         """The octets of a buffer; `sized`: after two octets of length."""
         cdef Py_buffer view
+        if PyBytes_CheckExact(data):
+            if sized:
+                self.put_size16(PyBytes_GET_SIZE(data), field)
+            return self.put_octets(<const uint8_t*>PyBytes_AS_STRING(data), <size_t>PyBytes_GET_SIZE(data))
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             if sized:
@@ -46,25 +71,16 @@ cdef class Writer:
     cdef int put_text16(self, object text, str field) except -1:
         """A str as UTF-8 after two octets of length."""
         cdef Py_ssize_t size = 0
-        cdef const char* p
-        if not isinstance(text, str):
-            raise TypeError(f"{field} is a str, not {type(text).__name__}")
-        try:
-            p = PyUnicode_AsUTF8AndSize(text, &size)
-        except UnicodeEncodeError:
-            raise EncodeError(f"{field}: a surrogate has no UTF-8 form") from None
+        cdef const uint8_t* p = utf8_behind(text, &size, field)
         self.put_size16(size, field)
-        return self.put_octets(<const uint8_t*>p, <size_t>size)
-
-    cdef int refuse_size16(self, Py_ssize_t size, str field) except -1:
-        raise EncodeError(f"{field}: {size} octets, 65535 are the most")
+        return self.put_octets(p, <size_t>size)
 
     cdef int insert_varint(self, size_t at) except -1:
         """Put the number of octets from `at` on before them."""
         cdef size_t n = self.size - at
         cdef size_t used
         if n > VARINT_MAX:
-            raise EncodeError(f"{n} octets, {VARINT_MAX} are the most")
+            raise EncodeError(f"{n} bytes, the limit is {VARINT_MAX}")
         used = <size_t>varint_size(<uint32_t>n)
         self.grow(used)
         memmove(self.p + at + used, self.p + at, n)
@@ -76,17 +92,10 @@ cdef Writer new_writer():
     return Writer.__new__(Writer)
 
 
-cdef int64_t whole_number(object value, int64_t top, str field) except -1:
-    """An int of 0 to `top`, or what stands for one (NumPy's)."""
-    cdef int overflow = 0
-    cdef long long plain
-    if PyLong_CheckExact(value):
-        plain = PyLong_AsLongLongAndOverflow(value, &overflow)
-        if overflow == 0 and 0 <= plain <= top:
-            return plain
+cdef int64_t any_whole_number(object value, int64_t top, str field) except -1:
     if not PyIndex_Check(value):
-        raise TypeError(f"{field} is an int, not {type(value).__name__}")
+        raise TypeError(f"{field} must be an int, not {type(value).__name__}")
     number = PyNumber_Index(value)
     if not 0 <= number <= top:
-        raise EncodeError(f"{field}: {number} is not within 0 and {top}")
+        raise EncodeError(f"{field}: {number} is out of range (0 to {top})")
     return number

@@ -1,4 +1,4 @@
-"""AMQP 0.9.1 with RabbitMQ's extensions: octets to frames and back, field tables, methods with their contents.
+"""AMQP 0.9.1 with RabbitMQ's extensions: bytes to frames and back, field tables, methods with their contents.
 
 >>> from wirefmt import amqp091
 >>> octets = amqp091.BasicAck(channel=1, delivery_tag=7).encode()

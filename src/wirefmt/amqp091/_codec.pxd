@@ -63,7 +63,7 @@ cdef int amqp091_parse_properties(const uint8_t* p, size_t n, const Amqp091Optio
                                   Fault* f) noexcept nogil
 cdef struct Amqp091Entry:       # an entry of a table, or an item of an array
     Span name                   # absent for an item
-    const uint8_t* at           # the value, behind its letter, and behind its length where it has one
+    const uint8_t* at           # the value, after its letter, and after its length where it has one
     uint32_t size               # octets of the value
     uint8_t letter
 
@@ -167,7 +167,7 @@ cdef inline void amqp091_add_i64(Octets* o, uint8_t letter, int64_t v) noexcept 
 cdef void amqp091_add_content(Octets* o, uint16_t channel, const uint8_t* properties, size_t n, const uint8_t* body,
                               uint64_t size, uint32_t frame_max) noexcept nogil
 cdef enum Amqp091Stage:
-    AMQP091_IDLE = 0            # no content is under way
+    AMQP091_IDLE = 0            # no pending content
     AMQP091_AWAITS_HEADER = 1
     AMQP091_AWAITS_BODY = 2
 

@@ -8,7 +8,7 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
-from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
@@ -20,13 +20,13 @@ from wirefmt._core cimport (
     SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot,
     TEXT_PAD, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS,
     T_KIND, T_MESSAGE_ID, T_OCTETS, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY,
-    T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, YES, ascii_text, bare_object, close_list,
-    detail_form, factory_of, fault_text, field_path, fill_view, hidden, input_head, is_held, is_secret_name,
-    is_strict, line_ascii, line_begin, line_digits, line_field, line_flag, line_name, line_number, line_octets,
-    line_piece, line_prose, line_space, line_string, line_text, name_class, octets_of, open_list, pad_text,
-    protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_line, put_map, put_octets, put_secret, put_span,
-    put_struct, put_text, raise_fault, reserve, seal, secret_fields, share, shared_slot, shown_octets, span_of,
-    take_block, take_input, text_octets, text_or_hex, whole_number, wirefmt_set_attribute,
+    T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, YES, any_utf8_behind, ascii_octets, ascii_text,
+    bare_object, close_list, detail_form, factory_of, fault_text, field_path, fill_view, hidden, input_head, is_held,
+    is_secret_name, is_strict, line_ascii, line_begin, line_digits, line_field, line_flag, line_name, line_number,
+    line_octets, line_piece, line_prose, line_space, line_string, line_text, name_class, new_octets, octets_of,
+    open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_line, put_map, put_octets,
+    put_secret, put_span, put_struct, put_text, raise_fault, reserve, seal, secret_fields, share, shared_slot,
+    shown_octets, span_of, take_block, take_input, text_octets, text_or_hex, whole_number, wirefmt_set_attribute,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left
@@ -46,13 +46,13 @@ include "parse.pxi"
 include "values.pxi"
 # frames as Python objects
 include "objects.pxi"
-# GENERATED from wirefmt/spec/amqp091.py: a class a method
+# GENERATED from wirefmt/amqp091/spec.py: a class a method
 include "methods.pxi"
 # decode, Decoder, Assembler; a method with its content
 include "pending.pxi"
 # field values as text of columns, nogil
 include "text.pxi"
-# a row a method, its content folded in: decode_batch
+# one row per method, with its content: decode_batch
 include "batch.pxi"
 # ... -> rows of the message table
 include "rows.pxi"

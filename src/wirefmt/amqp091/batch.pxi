@@ -31,7 +31,7 @@ cdef int fill_amqp091_columns() except -1:
 fill_amqp091_columns()
 
 
-cdef struct Amqp091Kept:            # a content under way on one channel
+cdef struct Amqp091Kept:            # a pending content on one channel
     Amqp091Channel state
     int64_t offset, size            # of its method; octets of its frames
     Amqp091Frame method, header     # views into the input
@@ -43,7 +43,7 @@ cdef struct Amqp091KeptPage:
 
 
 cdef class Amqp091Batch(ColumnSet):
-    """The columns of decode_batch under construction."""
+    """The columns of decode_batch while they are built."""
 
     cdef bint body
     cdef uint64_t body_max
@@ -192,7 +192,7 @@ cdef class Amqp091Batch(ColumnSet):
             before = k.state
             fold = amqp091_fold(&k.state, m, self.body_max, &f)
         if fold == AMQP091_UNEXPECTED and before.stage != AMQP091_IDLE:
-            k.state = before                # what was under way ends here; the frame may begin something new
+            k.state = before                # the pending content ends here; the frame may begin a new one
             self.put_partial(rows[0], k, &f, at)
             rows[0] += 1
             k.body.size = 0
@@ -304,21 +304,21 @@ cdef inline void amqp091_argument_entry(const Amqp091ArgumentRow* a, const uint8
 def amqp091_decode_batch(data, *, side=None, strictness="lax", columns=None, bint body=True,
                          bint expose_credentials=False, frame_max=0, channel_max=0, body_max=AMQP091_BODY_MAX_VALUE,
                          limits=None):
-    """Decode a buffer of frames of one direction, one behind another, to columns at once.
+    """Decode a buffer of frames of one direction, one after another, to columns at once.
 
-    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. columns:
-    names to keep, in order (wirefmt.spec.table.AMQP091_BATCH has all). body=False leaves bodies out. Secrets
+    data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
+    names to keep, in order (wirefmt.spec.table.AMQP091_BATCH has all). body=False omits bodies. Secrets
     (docs/secrets.md) are `***` unless expose_credentials. side, strictness, frame_max, channel_max, limits: as in
-    decode(), but for frame_max, which is not limited unless told. body_max: octets of a body at most.
+    decode(), except that frame_max has no limit by default. body_max: bytes of a body at most.
 
-    Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
-    column would pass 2 GiB.
+    Raises ValueError for an invalid option, BufferError for data that is not contiguous, OverflowError if a
+    column would exceed 2 GiB.
 
-    Returns a Batch of one row a method, with its content folded in, in the order they are complete; heartbeats and
-    protocol headers have rows too. A frame that cannot be read, or that its channel does not expect, is a row with
-    `error`, which says field, offset in `data` and reason; so is a content that is not completed, with the fields there
-    are. Only where a frame's size cannot be is the rest of `data` one such row. Octets of a last frame that is not whole
-    are no row: `batch.rest` counts them.
+    Returns a Batch of one row per method, with its content, in the order of completion; heartbeats and
+    protocol headers have rows, too. A malformed frame, or one that its channel does not expect, is a row with
+    `error`, which gives field, offset in `data` and reason; so is an incomplete content, with the fields that were
+    received. If the size of a frame is invalid, the rest of `data` is one such row. The bytes of an incomplete last frame
+    have no row: `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)
     cdef Amqp091Options o

@@ -90,7 +90,7 @@ cdef void amqp091_line_arguments(DetailLine* l, const uint8_t* p) noexcept nogil
 
 
 cdef void amqp091_line_typed(DetailLine* l, const DetailField* f, int type, int bit, const uint8_t* p) noexcept nogil:
-    """An argument or property. Long strings and short ones called reply_text or reason are texts for people."""
+    """An argument or property. Long strings, and short ones called reply_text or reason, are explanatory texts."""
     cdef Span s
     if type == AMQP091_BIT:
         line_flag(l, f, p[0] >> bit & 1)

@@ -7,8 +7,8 @@ from typing import Final
 _CLOSE = "=reply_code =reply_text method"
 _TUNE = "channel_max frame_max heartbeat"
 
-#: By method: its arguments, `method` for class_id and method_id, `a.b` for the entry b of the table a, `size` for the octets of
-#: the content's body. `header` is a content whose method is not known.
+#: By method: its arguments, `method` for class_id and method_id, `a.b` for the entry b of the table a, `size` for the bytes of
+#: the content's body. `header` is a content whose method is unknown.
 KINDS: Final[dict[str, str]] = {
     "protocol-header": "=version",
     "heartbeat": "",
@@ -83,7 +83,7 @@ KINDS: Final[dict[str, str]] = {
     "tx.rollback-ok": "",
 }
 
-#: The content of a method, behind the method's fields: properties, `persistent` for delivery_mode 2, how many headers.
+#: The content of a method, after the method's fields: properties, `persistent` for delivery_mode 2, how many headers.
 CONTENT: Final = (
     "persistent content_type content_encoding type message_id correlation_id reply_to expiration priority app_id "
     "headers"

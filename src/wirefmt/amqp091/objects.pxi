@@ -73,10 +73,10 @@ cdef int amqp091_write_argument(Octets* o, int type, object value, str name) exc
 
 cdef int amqp091_write_u64(Octets* o, object value, str name) except -1:
     if not PyIndex_Check(value):
-        raise TypeError(f"{name} is an int, not {type(value).__name__}")
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     number = PyNumber_Index(value)
     if not 0 <= number <= 0xFFFFFFFFFFFFFFFF:
-        raise EncodeError(f"{name}: {number} is not within 0 and {0xFFFFFFFFFFFFFFFF}")
+        raise EncodeError(f"{name}: {number} is out of range (0 to {0xFFFFFFFFFFFFFFFF})")
     add_u64(o, <uint64_t>number)
     return 0
 
@@ -102,29 +102,38 @@ cdef str shown_arguments(object message, tuple defaults):
 
 # ------------------------------------------------------------------------------------------------ properties
 
-cdef int write_properties_of(Octets* o, PyObject** values) except -1:
-    """Property flags and values; None: the property is not there."""
+cdef int write_properties_of(Octets* o, PyObject** values, Amqp091Properties* p) except -1:
+    """Write property flags and values; None: the property is absent. `p` gets their positions, except `at`. Returns whether
+    parsing finds no violation in them: only a table may nest too deep, or hold what LAX accepted."""
     cdef size_t at = o.size
-    cdef uint16_t flags = 0
+    cdef bint plain = True
     cdef int i
+    p.flags = 0
     add_u16(o, 0)
     for i in range(AMQP091_PROPERTY_COUNT):
-        if <object>values[i] is not None:
-            flags |= amqp091_properties[i].flag
-            amqp091_write_argument(o, amqp091_properties[i].type, <object>values[i], <str>AMQP091_PROPERTY_NAMES[i])
+        if <object>values[i] is None:
+            continue
+        p.flags |= amqp091_properties[i].flag
+        p.value[i] = <uint32_t>(o.size - at)
+        if amqp091_properties[i].type == AMQP091_TABLE:
+            if PyDict_CheckExact(<object>values[i]) and amqp091_write_plain_table(o, <dict><object>values[i]):
+                continue
+            plain = False
+        amqp091_write_argument(o, amqp091_properties[i].type, <object>values[i], <str>AMQP091_PROPERTY_NAMES[i])
+    p.size = <uint32_t>(o.size - at)
     if not o.failed:
-        store_u16(o.at + at, flags)
-    return 0
+        store_u16(o.at + at, p.flags)
+    return plain
 
 
 @cython.final
 @cython.freelist(512)
 @cython.no_gc
 cdef class Amqp091BasicProperties:
-    """The properties of a content of class basic (reference 1.8.1): None where a property is not there.
+    """The properties of a content of class basic (reference 1.8.1): None where a property is absent.
 
-    `headers` is a FieldTable, `timestamp` an int of seconds since 1970 (a constructor takes a datetime as well),
-    `delivery_mode` and `priority` are ints, the others are str, or bytes where they are not UTF-8.
+    `headers` is a FieldTable, `timestamp` an int of seconds since 1970 (a constructor also takes a datetime),
+    `delivery_mode` and `priority` are ints, the others are str, or bytes if they are not UTF-8.
     """
     cdef bytes block
     cdef Amqp091Properties p
@@ -136,6 +145,7 @@ cdef class Amqp091BasicProperties:
         cdef Octets o
         cdef uint8_t[WRITE_START] start
         cdef Fault f
+        cdef bint plain
         cdef PyObject* values[AMQP091_PROPERTY_COUNT]
         values[:] = [
             <PyObject*>content_type, <PyObject*>content_encoding, <PyObject*>headers, <PyObject*>delivery_mode,
@@ -144,11 +154,14 @@ cdef class Amqp091BasicProperties:
             <PyObject*>cluster_id]
         o = octets_over(start, WRITE_START)
         try:
-            write_properties_of(&o, values)
+            plain = write_properties_of(&o, values, &self.p)
             octets = taken_octets(&o)
         finally:
             free_octets(&o)
-        if self.read(octets, True, &f) != OK:
+        if plain:
+            self.block = octets
+            self.p.at = begin_of(octets)
+        elif self.read(octets, True, &f) != OK:
             raise amqp091_encode_error(&f)
 
     cdef int read(self, bytes octets, bint strict, Fault* f) except -1:
@@ -164,7 +177,7 @@ cdef class Amqp091BasicProperties:
 
     @classmethod
     def decode(cls, data, /):
-        """The properties that are exactly these octets: property flags, then the values. Raises DecodeError."""
+        """Decode properties from exactly these bytes: property flags, then the values. Raises DecodeError."""
         cdef Amqp091BasicProperties made = Amqp091BasicProperties.__new__(Amqp091BasicProperties)
         cdef Fault f
         if made.read(take_block(data), True, &f) != OK:
@@ -259,9 +272,9 @@ cdef inline Amqp091BasicProperties properties_at(bytes block, const Amqp091Prope
 @cython.freelist(512)
 @cython.no_gc
 cdef class Amqp091Message:
-    """Base of all frames. Immutable; equal by value; keeps the block of octets it was decoded from.
+    """Base of all frames. Immutable; equal by value; keeps the input block it was decoded from.
 
-    Attributes of every frame: `channel`, `notes` (rules that LAX let pass).
+    Attributes of every frame: `channel`, `notes` (violations that LAX accepted).
     """
     cdef bytes block
     cdef const uint8_t* frame
@@ -274,7 +287,7 @@ cdef class Amqp091Message:
     cdef object cached          # table of a method, properties of a content header, once asked for
 
     def __init__(self):
-        raise TypeError("a frame is built by its own class")
+        raise TypeError("Frame is a base class: use the class of a frame")
 
     # ---- octets
 
@@ -283,20 +296,20 @@ cdef class Amqp091Message:
         return self.channel_
 
     def encode(self):
-        """The octets of the frame: those it was decoded from, or those its constructor wrote."""
+        """The bytes of the frame: those it was decoded from, or those its constructor wrote."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.frame, self.size)
 
     def detach(self):
-        """An equal frame that holds only its own octets, not the block (a large read, say) it lies in."""
+        """An equal frame that holds only its own bytes, not the larger input block."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
         return read_amqp091(octets_of(self.frame, self.size), self.side, self.noted)
 
     @property
     def notes(self):
-        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found."""
+        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found."""
         cdef Amqp091Options o
         cdef Amqp091Frame m
         cdef Fault f
@@ -347,7 +360,7 @@ cdef class Amqp091Message:
     # ---- for the classes below
 
     cdef int parsed(self, Amqp091Frame* m) except -1:
-        """Read the frame again, for fields that are not kept at hand."""
+        """Read the frame again, for fields that are not cached."""
         cdef Amqp091Options o
         cdef Fault f
         plain_amqp091_options(&o, -1, False)
@@ -362,7 +375,7 @@ cdef class Amqp091Message:
         cdef Fault f
         cdef bytes octets
         if written.size > AMQP091_FRAME_TOP:
-            raise EncodeError(f"a frame of {written.size} octets, {AMQP091_FRAME_TOP} are the most")
+            raise EncodeError(f"a frame of {written.size} bytes, the limit is {AMQP091_FRAME_TOP}")
         octets = taken_octets(written)
         plain_amqp091_options(&o, -1, True)
         if amqp091_parse(begin_of(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
@@ -372,7 +385,7 @@ cdef class Amqp091Message:
 
 
 cdef inline void hold_amqp091(Amqp091Message self, bytes block, const Amqp091Frame* m, int side) noexcept:
-    """Keep of a parsed frame what its getters need at hand."""
+    """Cache the fields of a parsed frame that its getters need."""
     self.block = block
     self.frame = m.frame
     self.size = m.size
@@ -411,7 +424,7 @@ def restore_amqp091(bytes octets not None, int side, bint noted):
 cdef class Amqp091Method(Amqp091Message):
     """Base of all methods (general 4.2.4). `name` is as "basic.get-ok", `ids` as (60, 71); arguments are attributes.
 
-    Bits are bool, short strings str, or bytes where they are not UTF-8; long strings are bytes, tables FieldTable.
+    Bits are bool, short strings are str, or bytes if they are not UTF-8; long strings are bytes, tables FieldTable.
     A repr shows no secrets.
     """
 
@@ -426,12 +439,12 @@ cdef class Amqp091Method(Amqp091Message):
 
     @property
     def has_content(self):
-        """Whether a content header and a body follow."""
+        """True if a content header and a body follow."""
         return amqp091_methods[self.method_].content != 0
 
     @property
     def synchronous(self):
-        """Whether the peer answers with a method of its own."""
+        """True if the peer answers with a method."""
         return amqp091_methods[self.method_].synchronous != 0
 
     cdef int build(self, int method, object channel, PyObject** values) except -1:
@@ -505,7 +518,7 @@ cdef int add_method_class(int method, object cls, const char* name) except -1:
 
 @cython.final
 cdef class Amqp091ContentHeader(Amqp091Message):
-    """A content header (general 4.2.6.1): how large the body will be, and the properties."""
+    """A content header (general 4.2.6.1): the size of the body, and the properties."""
     __match_args__ = ("channel", "body_size", "properties")
 
     def __init__(self, *, channel, body_size=0, Amqp091BasicProperties properties=None):
@@ -530,7 +543,7 @@ cdef class Amqp091ContentHeader(Amqp091Message):
 
     @property
     def weight(self):
-        """Always 0 but for what LAX let pass."""
+        """Always 0, unless LAX accepted another value."""
         return load_u16(self.frame + 9)
 
     @property
@@ -563,9 +576,9 @@ cdef int write_known_properties(Octets* o, Amqp091BasicProperties properties) ex
 
 @cython.final
 cdef class Amqp091Body(Amqp091Message):
-    """A content body (general 4.2.6.2). A buffer too: that of its payload.
+    """A content body (general 4.2.6.2). Also a buffer: that of its payload.
 
-    `payload` is a read-only memoryview into the octets the frame was decoded from; `payload_bytes()` copies it.
+    `payload` is a read-only memoryview into the bytes the frame was decoded from; `payload_bytes()` copies it.
     """
     __match_args__ = ("channel", "payload")
 
@@ -612,9 +625,9 @@ cdef class Amqp091Heartbeat(Amqp091Message):
 
 @cython.final
 cdef class Amqp091ProtocolHeader(Amqp091Message):
-    """What a client sends first, and what a server that speaks another version answers (general 4.2.2).
+    """The first data of a client; also the answer of a server that refuses the version (general 4.2.2).
 
-    `octets` are the four behind "AMQP": 0, 0, 9, 1. LAX reads those of other versions too.
+    `octets` are the four bytes after "AMQP": 0, 0, 9, 1. LAX also reads those of other versions.
     """
     __match_args__ = ("octets",)
 
@@ -623,7 +636,7 @@ cdef class Amqp091ProtocolHeader(Amqp091Message):
         cdef uint8_t[WRITE_START] start
         cdef bytes four = take_block(octets)
         if len(four) != 4:
-            raise EncodeError(f"octets: a protocol header has four behind \"AMQP\", not {len(four)}")
+            raise EncodeError(f"octets: a protocol header has four bytes after \"AMQP\", not {len(four)}")
         o = octets_over(start, WRITE_START)
         add_octets(&o, <const uint8_t*>b"AMQP", 4)
         add_octets(&o, begin_of(four), 4)

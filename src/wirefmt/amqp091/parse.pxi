@@ -293,7 +293,7 @@ cdef int amqp091_take_table(Amqp091Reader* x, int field, int item_field) noexcep
     """Check a table: four octets of length, then entries (general 4.2.5.5), those of nested tables and arrays as well.
 
     An entry is a name (a short string), a letter, a value; an item of an array has no name. The stack of what is open
-    is here and not C's, so nesting costs the same whoever sends it.
+    is kept here and not on the C stack, so deep nesting is harmless.
     """
     cdef const uint8_t* ends[AMQP091_NESTING_MAX + 1]
     cdef bint named[AMQP091_NESTING_MAX + 1]
@@ -363,7 +363,7 @@ cdef inline void amqp091_reader_over(Amqp091Reader* x, const Amqp091Options* o, 
 
 
 cdef int amqp091_parse_table(const uint8_t* p, size_t n, const Amqp091Options* o, Fault* f) noexcept nogil:
-    """Check that the octets are one table: its length, its entries, nothing behind."""
+    """Check that the octets are one table: its length, its entries, nothing after."""
     cdef Amqp091Reader x
     cdef int status
     amqp091_reader_over(&x, o, p, n, f)
@@ -501,7 +501,7 @@ cdef int amqp091_fault(Fault* f, int check, int field, int64_t offset, int64_t n
 
 cdef int amqp091_at(Amqp091Reader* x, int check, int field, int index, const uint8_t* at, int64_t need, int64_t have,
                     int limited_by) noexcept nogil:
-    """A fault at `at` that neither strictness lets pass."""
+    """A fault at `at` that neither strictness accepts."""
     amqp091_fault(x.f, check, field, <int64_t>(at - x.base), need, have, limited_by)
     x.f.index = index
     return x.f.status

@@ -20,7 +20,7 @@ cdef int take_amqp091_options(Amqp091Options* o, object side, object strictness,
                               object limits) except -1:
     """Options of decode() and the Decoders as C."""
     if side is not None and side != "client" and side != "server":
-        raise ValueError(f"side is 'client', 'server' or None, not {side!r}")
+        raise ValueError(f"side must be 'client', 'server' or None, not {side!r}")
     if limits is None:
         limits = AMQP091_DEFAULT_LIMITS
     plain_amqp091_options(o, -1 if side is None else side == "server", is_strict(strictness))
@@ -32,16 +32,16 @@ cdef int take_amqp091_options(Amqp091Options* o, object side, object strictness,
 
 def decode_amqp091(data, *, side=None, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VALUE, channel_max=0,
                    limits=None):
-    """Decode exactly one frame or protocol header; every octet is used.
+    """Decode exactly one frame or protocol header, which must use all bytes.
 
-    data: any contiguous buffer; bytes are kept, anything else is copied once.
-    side: who sent it, "client" or "server"; None: not known, and rules on the sender are not checked.
+    data: any contiguous buffer; bytes are kept, any other buffer is copied once.
+    side: the sender, "client" or "server"; None: unknown, and rules on the sender are not checked.
     strictness: "strict" or "lax" (wirefmt.strictness).
-    frame_max: octets of a frame at most, as negotiated by tune-ok; 0: no limit. channel_max: likewise.
+    frame_max: bytes of a frame at most, as negotiated by tune-ok; 0: no limit. channel_max: the highest channel.
     limits: wirefmt.framing.Limits.
 
-    Returns the frame: a method, ContentHeader, Body, Heartbeat or ProtocolHeader. Raises DecodeError, a Truncated one if
-    octets are missing.
+    Returns the frame: a method, ContentHeader, Body, Heartbeat or ProtocolHeader. Raises DecodeError;
+    Truncated if bytes are missing.
     """
     cdef Amqp091Options o
     cdef Amqp091Frame m
@@ -54,9 +54,9 @@ def decode_amqp091(data, *, side=None, strictness=STRICT_MODE, frame_max=AMQP091
 
 
 def amqp091_size(data, *, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VALUE, limits=None):
-    """Octets of the frame that `data` begins with, or NEED_DATA, from as few octets as possible (general 4.2.3).
+    """Size in bytes of the frame that `data` begins with, or NEED_DATA; it needs as few bytes as possible (general 4.2.3).
 
-    Raises DecodeError where no frame can begin so, and LimitExceeded where it would be larger than frame_max.
+    Raises DecodeError if no frame can begin this way, and LimitExceeded if it is larger than frame_max.
     """
     cdef uint8_t head[INPUT_HEAD]
     cdef size_t n = input_head(data, head)
@@ -74,7 +74,7 @@ def amqp091_size(data, *, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VA
 
 
 def encode_amqp091(message, /):
-    """The octets of a frame, or of a BasicMessage's frames, as `message.encode()`."""
+    """The bytes of a frame, or of the frames of a BasicMessage, as `message.encode()`."""
     if not isinstance(message, (Amqp091Message, Amqp091BasicMessage)):
         raise TypeError(f"encode() takes a frame or a BasicMessage, not {type(message).__name__}")
     return message.encode()
@@ -86,11 +86,11 @@ def encode_amqp091(message, /):
 @cython.freelist(512)
 @cython.no_gc
 cdef class Amqp091BasicMessage:
-    """A method with its content: basic.publish, return, deliver or get-ok, the properties, and the body as one.
+    """A method with its content: basic.publish, return, deliver or get-ok, the properties, and the whole body.
 
-    BasicMessage(method, properties=None, body=b"", *, frame_max=131072): a body goes into as many frames as frame_max
-    makes necessary. `body` is a read-only memoryview, `body_bytes()` copies it; a BasicMessage is a buffer of its body.
-    `body_sizes` are those of the body frames. Equal if method, properties and body are, however it was cut into frames.
+    BasicMessage(method, properties=None, body=b"", *, frame_max=131072): the body is split into as many frames as frame_max
+    requires. `body` is a read-only memoryview, `body_bytes()` copies it; a BasicMessage is a buffer of its body.
+    `body_sizes` are those of the body frames. Two are equal if method, properties and body are equal, however the body is split.
     """
     cdef Amqp091Message method_
     cdef bytes header_block     # where the content header lies; None: the message was built
@@ -165,32 +165,39 @@ cdef class Amqp091BasicMessage:
 
     @property
     def body_sizes(self):
-        """Octets in each body frame."""
+        """Bytes in each body frame."""
         if self.sizes is not None:
             return tuple(self.sizes)
         return (self.size,) if self.size else ()
 
     def encode(self, *, frame_max=None):
-        """The octets of all frames, one behind another: cut as the message was, or as this frame_max asks."""
+        """The bytes of all frames: the body is split as it was received, or by this frame_max."""
         cdef Octets o
-        cdef uint8_t[WRITE_START] start
+        cdef bytes octets
         cdef uint64_t at = 0
+        cdef size_t total
         cdef list sizes
         sizes = self.sizes if frame_max is None else cut_sizes(self.size, frame_max)
-        o = octets_over(start, WRITE_START)
-        try:
-            add_octets(&o, self.method_.frame, self.method_.size)
-            self.write_header(&o)
-            if sizes is None:
-                if self.size:
-                    self.write_body(&o, 0, self.size)
-            else:
-                for size in sizes:
-                    self.write_body(&o, at, size)
-                    at += <uint64_t>size
-            return taken_octets(&o)
-        finally:
-            free_octets(&o)
+        total = self.method_.size + self.header_octets() + <size_t>self.size
+        total += AMQP091_OVERHEAD * <size_t>(len(sizes) if sizes is not None else self.size != 0)
+        octets = new_octets(total)
+        o = octets_over(<uint8_t*>PyBytes_AS_STRING(octets), total)
+        add_octets(&o, self.method_.frame, self.method_.size)
+        self.write_header(&o)
+        if sizes is None:
+            if self.size:
+                self.write_body(&o, 0, self.size)
+        else:
+            for size in sizes:
+                self.write_body(&o, at, size)
+                at += <uint64_t>size
+        return octets
+
+    cdef size_t header_octets(self) noexcept:
+        """Octets of the content header's frame."""
+        if self.header_block is not None:
+            return self.header_size
+        return AMQP091_OVERHEAD + 12 + <size_t>self.properties_.p.size
 
     cdef int write_header(self, Octets* o) except -1:
         cdef size_t opened
@@ -201,7 +208,7 @@ cdef class Amqp091BasicMessage:
         add_u16(o, AMQP091_CLASS_BASIC)
         add_u16(o, 0)                       # weight
         add_u64(o, self.size)
-        write_known_properties(o, self.properties_)
+        add_octets(o, self.properties_.p.at, self.properties_.p.size)
         amqp091_close_frame(o, opened)
         return 0
 
@@ -212,7 +219,7 @@ cdef class Amqp091BasicMessage:
         return 0
 
     def detach(self):
-        """An equal message that holds only its own octets, not the blocks (large reads, say) it lies in."""
+        """An equal message that holds only its own bytes, not the larger input blocks."""
         cdef Amqp091BasicMessage made = Amqp091BasicMessage.__new__(Amqp091BasicMessage)
         made.method_ = self.method_.detach()
         made.take_header(self.header.detach())
@@ -301,7 +308,7 @@ cdef list cut_sizes(uint64_t size, object frame_max):
     """Octets in each frame of a body; None: one frame holds it, or it is empty."""
     cdef uint64_t most = <uint64_t>whole_number(frame_max, 0xFFFFFFFF, "frame_max")
     if most and most <= AMQP091_OVERHEAD:
-        raise EncodeError(f"frame_max: {most} octets leave no room for a body")
+        raise EncodeError(f"frame_max: {most} bytes leave no room for a body")
     most = (most if most else AMQP091_FRAME_TOP) - AMQP091_OVERHEAD
     if size <= most:
         return None
@@ -328,7 +335,7 @@ name_class(Amqp091BasicMessage, b"wirefmt.amqp091.BasicMessage")
 # ------------------------------------------------------------------------------------------------ Decoders
 
 cdef class Amqp091FrameDecoder(FrameDecoder):
-    """What Decoder and Assembler share. `frame_max` and `channel_max` may be set once tune-ok has told them."""
+    """Base class of Decoder and Assembler. `frame_max` and `channel_max` may be set after tune-ok."""
     cdef Amqp091Options options
     cdef object limits
 
@@ -341,7 +348,7 @@ cdef class Amqp091FrameDecoder(FrameDecoder):
 
     @property
     def frame_max(self):
-        """Octets of a frame at most; 0: no limit."""
+        """Bytes of a frame at most; 0: no limit."""
         return self.options.frame_max
 
     @frame_max.setter
@@ -367,10 +374,10 @@ cdef class Amqp091FrameDecoder(FrameDecoder):
 
 @cython.final
 cdef class Amqp091Decoder(Amqp091FrameDecoder):
-    """Octets of one direction of a connection -> frames.
+    """Bytes of one direction of a connection -> frames.
 
-    side, strictness, frame_max, channel_max, limits: as in decode(). Which frames may follow each other is not checked:
-    an Assembler does that.
+    side, strictness, frame_max, channel_max, limits: as in decode(). The order of frames is not checked:
+    an Assembler checks it.
     """
 
     def __init__(self, *, side=None, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VALUE, channel_max=0,
@@ -386,13 +393,13 @@ cdef class Amqp091Decoder(Amqp091FrameDecoder):
 
 @cython.final
 cdef class Amqp091Assembler(Amqp091FrameDecoder):
-    """Octets of one direction of a connection -> methods, those that have a content as BasicMessage.
+    """Bytes of one direction of a connection -> methods, those that have a content as BasicMessage.
 
-    Messages come in the order they are complete; heartbeats and protocol headers among them. A frame that its channel
-    does not expect (general 4.2.6) is a DecodeError in STRICT and in LAX.
+    Messages are returned in the order of completion, with heartbeats and protocol headers. A frame that its channel
+    does not expect (general 4.2.6) raises DecodeError in STRICT and in LAX.
 
-    side, strictness, frame_max, channel_max, limits: as in decode(). body_max: octets of a body at most, pending_max: of
-    all frames of unfinished contents together; 0: no limit.
+    side, strictness, frame_max, channel_max, limits: as in decode(). body_max: bytes of a body at most, pending_max: of
+    all frames of pending contents together; 0: no limit.
     """
     cdef uint64_t body_max, pending_max, pending_
     cdef list under_way         # by channel: a BasicMessage, or None
@@ -409,7 +416,7 @@ cdef class Amqp091Assembler(Amqp091FrameDecoder):
 
     @property
     def pending(self):
-        """Octets of an unfinished frame, and of the frames of unfinished contents."""
+        """Bytes of the incomplete frame, and of the frames of pending contents."""
         return self.kept_size + self.pending_
 
     cdef int leave_block(self) except -1:

@@ -2,20 +2,20 @@
 #
 # A content (method, header, bodies) is kept by its channel until it is complete, then it is one row. What is kept is
 # bounded: AMQP091_CONTENTS_MAX contents a direction, of each the method's and the header's frame (AMQP091_SEARCH_MAX
-# octets behind a hole, else the connection's frame-max) and `max_message` octets of the body; and `max_buffered` octets for
+# octets after a gap, else the connection's frame-max) and `max_message` octets of the body; and `max_buffered` octets for
 # all connections, which the capture watches over. What a limit ends is a `partial` row.
 #
-# Behind a hole contents may have lost their method: they are `partial` rows of kind `header` (with properties and body)
+# After a gap contents may have lost their method: they are `partial` rows of kind `header` (with properties and body)
 # or `body`. In a direction without a hole such frames are faults of the sender, and their rows `malformed`.
 
 cdef enum:
-    AMQP091_CONTENTS_MAX = 256      # contents under way in one direction; the oldest makes room for one more
+    AMQP091_CONTENTS_MAX = 256      # pending contents in one direction; the oldest makes room for one more
     AMQP091_SEARCH_MAX = 1 << 18    # octets: the largest frame the search for a boundary waits for
     AMQP091_PART_MAX = 1 << 16      # octets: a method or header that claims to be larger is no frame boundary
     AMQP091_SPARE_MAX = 1 << 12     # octets of room that a direction keeps for its next content
 
 
-cdef struct Amqp091Content:         # a content under way
+cdef struct Amqp091Content:         # a pending content
     Amqp091Content* next            # begun later
     Amqp091Content* before
     Amqp091Channel state
@@ -115,7 +115,7 @@ cdef bint amqp091_may_begin(const uint8_t* p, size_t n, size_t size, int directi
 
 
 cdef void amqp091_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
-    """It is behind a hole: whatever this direction had begun is gone, and its beginnings may be missing."""
+    """Called after a gap: drop what this direction had begun. The next messages may lack their beginning."""
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Options o
     cdef Amqp091Frame m
@@ -133,10 +133,10 @@ cdef inline void amqp091_learn_limits(Amqp091Connection* c, const Amqp091Frame* 
         c.frame_max = load_u32(m.frame + m.value[a.slot])
 
 
-# ------------------------------------------------------------------------------------------------ contents under way
+# ------------------------------------------------------------------------------------------------ pending contents
 
 cdef inline Amqp091Content* amqp091_content_of(Amqp091Contents* d, uint16_t channel) noexcept nogil:
-    """The content under way on a channel; NULL: none."""
+    """The pending content on a channel; NULL: none."""
     cdef Amqp091Content* k = d.last
     while k != NULL and k.channel != channel:
         k = k.before
@@ -286,7 +286,7 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
             t.put_payload(row, <const uint8_t*>k.body.at if k.body.size else <const uint8_t*>b"", <int64_t>k.body.size)
             if status == ROW_OK and t.options.payload and t.options.payload_max < 0 and k.body.size < k.state.body_have:
                 status = ROW_PARTIAL
-                size = snprintf(said, sizeof(said), "limit: %zu of %llu octets of the body kept", k.body.size,
+                size = snprintf(said, sizeof(said), "limit: %zu of %llu bytes of the body kept", k.body.size,
                                 <unsigned long long>k.state.body_have)
     if k.faulty:
         status = ROW_MALFORMED
@@ -326,7 +326,7 @@ cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* 
     if headers != NULL and t.hides_octets() and amqp091_holds_secret(headers, True):
         return False
     memset(&o, 0, sizeof(o))
-    # behind class, weight and body size: property flags and properties
+    # after class, weight and body size: property flags and properties
     amqp091_add_content(&o, k.channel, k.header.frame + 19, k.header.size - 20, body, size, AMQP091_FRAME_MAX_DEFAULT)
     if o.failed:
         t.cols[<int>T_OCTETS].tally.no_memory = True
@@ -340,7 +340,7 @@ cdef int amqp091_say_unfinished(const Amqp091Content* k, char* out, size_t room,
                                 size_t text_size) noexcept nogil:
     """Why a content ends before it is complete, and what there is of it."""
     if k.state.stage == AMQP091_AWAITS_BODY:
-        return snprintf(out, room, "%.*s: %llu of %llu octets of the body read", <int>text_size, text,
+        return snprintf(out, room, "%.*s: %llu of %llu bytes of the body read", <int>text_size, text,
                         <unsigned long long>k.state.body_have, <unsigned long long>k.state.body_size)
     return snprintf(out, room, "%.*s: no content header", <int>text_size, text)
 
@@ -386,7 +386,7 @@ cdef bint amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
         channel = &k.state
     before = channel[0]
     fold = amqp091_fold(channel, &frame, 0, &f)
-    if fold == AMQP091_UNEXPECTED and k != NULL:        # what was under way ends here
+    if fold == AMQP091_UNEXPECTED and k != NULL:        # the pending content ends here
         size = fault_text(&AMQP091_TABLES, &f, 0, text, sizeof(text))
         k.state = before
         if f.check == AMQP091_CHECK_BODY_EXCEEDS:
@@ -494,7 +494,7 @@ cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Con
 
 cdef bint amqp091_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                            const char* text, size_t text_size) noexcept nogil:
-    """The beginning of a frame. If a content is under way on its channel, it ends with it."""
+    """The beginning of a frame. It ends the pending content of its channel, if any."""
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Contents* d = &c.contents[m.direction]
     cdef Amqp091Content* k = NULL
@@ -583,5 +583,5 @@ cdef Protocol amqp091_protocol():
 
 cdef Protocol AMQP091_PROTOCOL = amqp091_protocol()
 
-#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+#: This row, for code that knows protocols only by their rows (wirefmt/protocols.py).
 PROTOCOL = protocol_capsule(&AMQP091_PROTOCOL)

@@ -4,10 +4,10 @@ Sources: AMQP 0-9-1 (13 November 2008): the protocol specification ("general", s
 method reference (1.x); RabbitMQ 4.x: its extensions of classes and methods, its errata of field table types, and what
 it does where the specification is silent.
 
-Names are written as Python names: `delivery-tag` is `delivery_tag`, and `global`, a word of Python's, is `global_`.
-`reserved-1` of the specification is `ticket` where RabbitMQ and all clients call it so.
+Names are written as Python names: `delivery-tag` is `delivery_tag`, and `global`, a keyword of Python, is `global_`.
+`reserved-1` of the specification is `ticket` where RabbitMQ and all clients call it that.
 
-The compiled core takes its C tables from here: after a change run `python tools/gen_tables.py`.
+The C tables of the compiled core are generated from this module: after a change run `python tools/gen_tables.py`.
 """
 
 from typing import Final, NamedTuple
@@ -18,22 +18,22 @@ PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 #: general 4.2.3: the last octet of a frame.
 FRAME_END: Final = 0xCE
 
-#: Frame octets that are not payload: type, channel, size before it, frame-end after it.
+#: Bytes of a frame other than its payload: type, channel and size before it, frame-end after it.
 FRAME_OVERHEAD: Final = 8
 
-#: RabbitMQ's frame-max before it is negotiated, and what it negotiates unless told otherwise. 0 is no limit.
+#: RabbitMQ's frame-max before negotiation, and its default in negotiation. 0 means no limit.
 FRAME_MAX_DEFAULT: Final = 131_072
 
 #: general 1.4.2.5: the smallest frame-max that a peer may ask for.
 FRAME_MIN: Final = 4096
 
-#: RabbitMQ takes payloads of clients that do not count the frame's own octets.
+#: RabbitMQ accepts larger payloads from clients that do not count the bytes of the frame itself.
 FRAME_MAX_TOLERANCE: Final = 8
 
 #: RabbitMQ 4.x: the largest body-size of a content header.
 BODY_MAX_DEFAULT: Final = 536_870_912
 
-#: Tables and arrays within a table; what is deeper is refused.
+#: Levels of tables and arrays in a table; deeper ones are refused.
 NESTING_MAX: Final = 64
 
 #: general 4.2.3 and 4.2.7.
@@ -44,7 +44,7 @@ class DataType(NamedTuple):
     """A type of method arguments and properties: general 4.2.5."""
 
     name: str
-    size: int | None  # octets; None: it has a length of its own
+    size: int | None  # bytes; None: has a length prefix
 
 
 DATA_TYPES: Final[tuple[DataType, ...]] = (
@@ -63,7 +63,7 @@ DATA_TYPES: Final[tuple[DataType, ...]] = (
 class Argument(NamedTuple):
     name: str
     type: str
-    default: object = None  # None: it must be given
+    default: object = None  # None: required
 
 
 class Method(NamedTuple):
@@ -75,7 +75,7 @@ class Method(NamedTuple):
     arguments: tuple[Argument, ...] = ()
     responses: tuple[str, ...] = ()
     content: bool = False
-    section: str = ""  # of the class and method reference; empty: RabbitMQ's
+    section: str = ""  # of the class and method reference; empty: of RabbitMQ
     extension: bool = False  # RabbitMQ's, or its use of a method by a sender that the specification does not name
 
 
@@ -213,7 +213,7 @@ CLASSES: Final[tuple[Class, ...]] = (
             Method("close-ok", 41, "both", section="1.5.2.6"),
         ),
     ),
-    # a class of AMQP 0-8 that clients may still use; RabbitMQ answers it
+    # a class of AMQP 0-8 that clients may still use; RabbitMQ answers
     Class(
         "access",
         30,
@@ -413,7 +413,7 @@ CLASSES: Final[tuple[Class, ...]] = (
                 section="1.8.3.3",
             ),
             Method("consume-ok", 21, "server", (Argument("consumer_tag", "shortstr"),), section="1.8.3.4"),
-            # a server sends it too: consumer cancel notify
+            # a server sends it, too: consumer cancel notify
             Method(
                 "cancel",
                 30,
@@ -488,7 +488,7 @@ CLASSES: Final[tuple[Class, ...]] = (
                 section="1.8.3.11",
             ),
             Method("get-empty", 72, "server", (Argument("cluster_id", "shortstr", ""),), section="1.8.3.12"),
-            # a server sends it too: publisher confirms
+            # a server sends it, too: publisher confirms
             Method(
                 "ack",
                 80,
@@ -570,20 +570,20 @@ PROPERTIES: Final[tuple[Property, ...]] = (
     Property("cluster_id", "shortstr", 2),  # reserved
 )
 
-#: Bits of the property flags that no property has: bit 0 says that another word follows, which class basic never needs.
+#: Unused bits of the property flags: bit 0 announces another word of flags, which class basic never needs.
 PROPERTY_FLAGS_UNASSIGNED: Final = 0b11
 
 
 class FieldType(NamedTuple):
     """A type of field values, as RabbitMQ reads and writes it; the specification's own letters differ.
 
-    `size` is octets after the letter; None: four octets of length, then as many.
+    `size` is the number of bytes after the letter; None: a length of four bytes, then that many bytes.
     """
 
     letter: str
     name: str
     size: int | None
-    specification: str  # what general 4.2.1 has the letter mean; empty: it has no such letter
+    specification: str  # meaning of the letter in general 4.2.1; empty: not defined there
 
 
 FIELD_TYPES: Final[tuple[FieldType, ...]] = (
@@ -653,14 +653,14 @@ CAPABILITIES: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Check(NamedTuple):
-    """One thing that octets can get wrong. `spec` is the section; `general` and `reference` are left out where the
-    number tells: 2.x and 4.x are of the general specification, 1.x of the reference."""
+    """A rule that bytes can break. `spec` is the section; the number shows the document: 2.x and 4.x are
+    of the general specification, 1.x of the reference."""
 
     name: str
     text: str
     spec: str
-    reply: int | None = 501  # reply code of the connection.close that a receiver answers with
-    lax: bool = False  # LAX notes it and reads on
+    reply: int | None = 501  # reply code of the connection.close that a receiver answers
+    lax: bool = False  # LAX adds a note and continues
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
 
     @property
@@ -672,9 +672,9 @@ class Check(NamedTuple):
 #: Every check of the decoder. Replies are those of RabbitMQ 4.x where it sends one.
 CHECKS: Final[tuple[Check, ...]] = (
     # ---- frames
-    Check("FIELD_TRUNCATED", "field runs past what holds it", "4.2.3", status="TRUNCATED"),
-    Check("FRAME_TRUNCATED", "the octets end inside the frame", "4.2.3", status="TRUNCATED"),
-    Check("TRAILING_FRAME", "octets after the frame", "4.2.3"),
+    Check("FIELD_TRUNCATED", "field runs past its enclosing structure", "4.2.3", status="TRUNCATED"),
+    Check("FRAME_TRUNCATED", "the input ends inside the frame", "4.2.3", status="TRUNCATED"),
+    Check("TRAILING_FRAME", "bytes after the frame", "4.2.3"),
     Check("FRAME_TYPE", "unknown frame type", "4.2.3"),
     Check("FRAME_END", "frame does not end with 0xCE", "4.2.3"),
     Check("FRAME_MAX", "frame larger than frame-max", "1.4.2.6", status="LIMIT"),
@@ -689,27 +689,27 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("CLASS_UNKNOWN", "unknown class", "4.2.4", 540),
     Check("METHOD_UNKNOWN", "unknown method", "4.2.4", 540),
     Check("METHOD_SENDER", "method is not sent by this side", "2.2.4", 503, lax=True),
-    Check("METHOD_CHANNEL_ZERO", "methods of class connection are on channel 0", "4.3", 503, lax=True),
-    Check("METHOD_CHANNEL", "only methods of class connection are on channel 0", "4.3", 503, lax=True),
-    Check("TRAILING_ARGUMENTS", "octets after the last argument", "4.2.4", lax=True),
+    Check("METHOD_CHANNEL_ZERO", "method of class connection must be on channel 0", "4.3", 503, lax=True),
+    Check("METHOD_CHANNEL", "only methods of class connection may be on channel 0", "4.3", 503, lax=True),
+    Check("TRAILING_ARGUMENTS", "bytes after the last argument", "4.2.4", lax=True),
     Check("SHORT_STRING_UTF8", "ill-formed UTF-8", "4.2.5.3", lax=True),
     # ---- field tables
     Check("TABLE_TRUNCATED", "entry runs past the end of its table", "4.2.5.5", status="TRUNCATED"),
     Check("FIELD_TYPE", "unknown type of field value", "4.2.5.5"),
     Check("NESTING", "tables and arrays nested too deep", "4.2.5.5", 541, status="LIMIT"),
     Check("ELEMENTS", "more table entries than the caller's limit", "4.2.5.5", 541, status="LIMIT"),
-    Check("TRAILING_TABLE", "octets after the table", "4.2.5.5"),
+    Check("TRAILING_TABLE", "bytes after the table", "4.2.5.5"),
     # ---- content
     Check("CONTENT_CLASS", "content header of a class that has no content", "4.2.6.1", 505),
     Check("WEIGHT", "weight is not 0", "4.2.6.1", 505, lax=True),
     Check("PROPERTY_FLAGS", "property flags of properties that class basic does not have", "4.2.6.1", 541, lax=True),
-    Check("TRAILING_PROPERTIES", "octets after the last property", "4.2.6.1", 541, lax=True),
+    Check("TRAILING_PROPERTIES", "bytes after the last property", "4.2.6.1", 541, lax=True),
     Check("PROPERTY_TRUNCATED", "property runs past the end of the frame", "4.2.6.1", 541, status="TRUNCATED"),
     Check("BODY_MAX", "body larger than the caller's limit", "4.2.6.1", status="LIMIT"),
-    Check("PENDING_MAX", "unfinished contents larger than the caller's limit", "4.2.6", 506, status="LIMIT"),
+    Check("PENDING_MAX", "pending contents larger than the caller's limit", "4.2.6", 506, status="LIMIT"),
     # ---- content over several frames: which frame a channel expects
-    Check("HEADER_UNEXPECTED", "content header, but no method that has content came before it", "4.2.6", 505),
-    Check("BODY_UNEXPECTED", "content body, but none is expected", "4.2.6", 505),
+    Check("HEADER_UNEXPECTED", "content header without a preceding method with content", "4.2.6", 505),
+    Check("BODY_UNEXPECTED", "unexpected content body", "4.2.6", 505),
     Check("METHOD_UNEXPECTED", "method inside a content", "4.2.6", 505),
     Check("HEADER_CLASS", "content header of another class than its method's", "4.2.6.1", 505),
     Check("BODY_EXCEEDS", "content bodies exceed the announced size", "4.2.6.2", 501),
@@ -722,10 +722,10 @@ def _argument_names() -> tuple[str, ...]:
     return tuple(names)
 
 
-#: Names of arguments, each once. Arguments of one name need not be of one type: `arguments` are, `capabilities` too.
+#: Names of arguments, each once. Arguments of the same name may differ in type; `arguments` and `capabilities` do not.
 ARGUMENT_NAMES: Final = _argument_names()
 
-#: Where a fault can be. `[]` takes the number of an entry of a table, counted from 0. Row 0 is the frame itself.
+#: Paths of errors. `[]` is replaced by the index of a table entry, from 0. Row 0 is the frame itself.
 FIELDS: Final[tuple[str, ...]] = (
     "",
     "type",

@@ -114,7 +114,7 @@ cdef void amqp091_add_members(Octets* o, const uint8_t* p, bint named) noexcept 
 
 
 cdef inline bint amqp091_add_hidden(Octets* o, const Span* name, bint quoted) noexcept nogil:
-    """Write what stands for a secret, if the entry of this name is one and to be hidden."""
+    """Write the placeholder of a secret, if the entry of this name is secret and hidden."""
     if not o.hides or name.at == NULL or not is_secret_name(name.at, name.size):
         return False
     if quoted:

@@ -34,10 +34,10 @@ cdef object AMQP091_SECOND = TIMEDELTA(seconds=1)
 
 
 class Amqp091Timestamp(int):
-    """Seconds since 1970, of 64 bits: a field value of type T, so that it is written as one.
+    """Seconds since 1970, 64 bits: an int that is written as a field value of type T.
 
-    `to_datetime()` is the moment in UTC; it raises OverflowError after the year 9999. `Timestamp.of(datetime)` leaves
-    out what is less than a second.
+    `to_datetime()` is the time in UTC; it raises OverflowError after the year 9999. `Timestamp.of(datetime)` drops
+    fractions of a second.
     """
 
     __slots__ = ()
@@ -184,22 +184,24 @@ cdef bytes taken_octets(Octets* o):
 
 cdef inline const uint8_t* octets_behind(object value, Py_ssize_t* size, str field) except NULL:
     """The octets of a str (as UTF-8) or bytes. They live as long as the value."""
-    if isinstance(value, str):
-        try:
-            return <const uint8_t*>PyUnicode_AsUTF8AndSize(value, size)
-        except UnicodeEncodeError:
-            raise EncodeError(f"{field}: a surrogate has no UTF-8 form") from None
+    cdef const uint8_t* p = ascii_octets(<PyObject*>value, size)
+    return p if p != NULL else any_octets_behind(value, size, field)
+
+
+cdef const uint8_t* any_octets_behind(object value, Py_ssize_t* size, str field) except NULL:
     if PyBytes_CheckExact(value):
         size[0] = PyBytes_GET_SIZE(value)
         return <const uint8_t*>PyBytes_AS_STRING(value)
-    raise TypeError(f"{field} is a str or bytes, not {type(value).__name__}")
+    if not isinstance(value, str):
+        raise TypeError(f"{field} must be a str or bytes, not {type(value).__name__}")
+    return any_utf8_behind(value, size, field)
 
 
 cdef int amqp091_write_shortstr(Octets* o, object value, str field) except -1:
     cdef Py_ssize_t size = 0
     cdef const uint8_t* p = octets_behind(value, &size, field)
     if size > 255:
-        raise EncodeError(f"{field}: {size} octets, 255 are the most [4.2.5.3]")
+        raise EncodeError(f"{field}: {size} bytes, the limit is 255 [4.2.5.3]")
     amqp091_add_name(o, p, <uint8_t>size)
     return 0
 
@@ -219,9 +221,9 @@ cdef int amqp091_write_longstr(Octets* o, object value, str field) except -1:
 
 
 cdef int amqp091_write_sized(Octets* o, const uint8_t* p, Py_ssize_t size, str field) except -1:
-    """Octets behind four octets of length."""
+    """Octets after four octets of length."""
     if size > <Py_ssize_t>AMQP091_FRAME_TOP:
-        raise EncodeError(f"{field}: {size} octets, {AMQP091_FRAME_TOP} are the most [4.2.5.3]")
+        raise EncodeError(f"{field}: {size} bytes, the limit is {AMQP091_FRAME_TOP} [4.2.5.3]")
     add_u32(o, <uint32_t>size)
     add_octets(o, p, <size_t>size)
     return 0
@@ -245,6 +247,40 @@ cdef int amqp091_write_table(Octets* o, object source, str field, int depth) exc
     return amqp091_close_sized(o, opened, field)
 
 
+cdef int amqp091_write_plain_table(Octets* o, dict source) except -1:
+    """A table of names and values that parsing finds no fault with: str of ASCII, int of 64 bits, bool. False: nothing was
+    written, for not all are such."""
+    cdef size_t start = o.size
+    cdef size_t opened = amqp091_open(o)
+    cdef Py_ssize_t size = 0
+    cdef int overflow = 0
+    cdef int64_t number
+    cdef const uint8_t* p
+    for name, value in source.items():
+        p = ascii_octets(<PyObject*>name, &size)
+        if p == NULL or size > 255:
+            break
+        amqp091_add_name(o, p, <uint8_t>size)
+        p = ascii_octets(<PyObject*>value, &size)
+        if p != NULL and size <= <Py_ssize_t>AMQP091_FRAME_TOP:
+            amqp091_add_value(o, c"S", p, <uint32_t>size)
+        elif PyLong_CheckExact(value):
+            number = PyLong_AsLongLongAndOverflow(value, &overflow)
+            if overflow:
+                break
+            amqp091_add_i64(o, c"I" if -0x80000000 <= number <= 0x7FFFFFFF else c"l", number)
+        elif value is True or value is False:
+            amqp091_add_i64(o, c"t", value is True)
+        else:
+            break
+    else:
+        if o.size - opened <= AMQP091_FRAME_TOP:
+            amqp091_close(o, opened)
+            return True
+    o.size = start
+    return False
+
+
 cdef int amqp091_write_array(Octets* o, object source, str field, int depth) except -1:
     cdef size_t opened
     if isinstance(source, Amqp091Array):
@@ -258,15 +294,20 @@ cdef int amqp091_write_array(Octets* o, object source, str field, int depth) exc
 
 cdef int amqp091_close_sized(Octets* o, size_t opened, str field) except -1:
     if o.size - opened > AMQP091_FRAME_TOP:
-        raise EncodeError(f"{field}: {o.size - opened} octets, {AMQP091_FRAME_TOP} are the most [4.2.5.5]")
+        raise EncodeError(f"{field}: {o.size - opened} bytes, the limit is {AMQP091_FRAME_TOP} [4.2.5.5]")
     amqp091_close(o, opened)
     return 0
 
 
 cdef int amqp091_write_value(Octets* o, object value, str field, int depth) except -1:
-    """A letter and a value, of the type that its Python type stands for."""
+    """Write a letter and a value; the Python type selects the type."""
     cdef int64_t number
     cdef int overflow = 0
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p = ascii_octets(<PyObject*>value, &size)
+    if p != NULL:
+        add_u8(o, c"S")
+        return amqp091_write_sized(o, p, size, field)
     if isinstance(value, str):
         return amqp091_write_typed(o, c"S", value, field, depth)
     if value is True or value is False:
@@ -339,7 +380,7 @@ cdef int amqp091_write_typed(Octets* o, uint8_t letter, object value, str field,
     elif letter != c"V":
         amqp091_write_integer(o, letter, value, field)
     elif value is not None:
-        raise EncodeError(f"{field}: void is None, not {value!r}")
+        raise EncodeError(f"{field}: void must be None, not {value!r}")
     return 0
 
 
@@ -352,7 +393,7 @@ cdef int amqp091_write_integer(Octets* o, uint8_t letter, object value, str fiel
     number = PyNumber_Index(value)
     low, high = <tuple>AMQP091_INTEGER_RANGES[letter]
     if not low <= number <= high:
-        raise EncodeError(f"{field}: {number} is not within {low} and {high}, as type {chr(letter)} is")
+        raise EncodeError(f"{field}: {number} is out of range ({low} to {high}) for type {chr(letter)}")
     amqp091_add_number(o, amqp091_letter_size[letter], <uint64_t>(number & AMQP091_TOP_U64))
     return 0
 
@@ -362,13 +403,13 @@ cdef int amqp091_write_decimal(Octets* o, object value, str field) except -1:
     number = DECIMAL(value)
     sign, digits, exponent = number.as_tuple()
     if not number.is_finite() or (sign and number):
-        raise EncodeError(f"{field}: type D holds numbers from 0, not {number}")
+        raise EncodeError(f"{field}: type D holds only non-negative numbers, not {number}")
     unscaled = int("".join(map(str, digits)))
     if exponent > 0:
         unscaled *= 10 ** min(exponent, 10)
         exponent = 0
     if -exponent > 255 or unscaled > 0xFFFFFFFF:
-        raise EncodeError(f"{field}: {number} is not of 255 decimals and 32 bits at most, as type D is")
+        raise EncodeError(f"{field}: {number} exceeds 255 decimals or 32 bits, the limits of type D")
     add_u8(o, <uint8_t>-exponent)
     add_u32(o, <uint32_t>unscaled)
     return 0
@@ -382,11 +423,11 @@ cdef dict AMQP091_FIELD_TYPE_NAMES = {row.letter: row.name for row in AMQP091_FI
 @cython.final
 @cython.no_gc
 cdef class Amqp091FieldValue:
-    """A value with the letter it is written with, where its Python type would choose another.
+    """A value with its type letter, to use another letter than the default of its Python type.
 
-    Unless told otherwise str is written as S, bytes as x, bool as t, int as I or l, float as d, None as V,
-    decimal.Decimal as D, datetime and Timestamp as T, mappings as F, lists and tuples as A. Raises EncodeError where the
-    type does not hold the value.
+    By default str is written as S, bytes as x, bool as t, int as I or l, float as d, None as V,
+    decimal.Decimal as D, datetime and Timestamp as T, mappings as F, lists and tuples as A. Raises EncodeError if the
+    type cannot hold the value.
     """
     cdef uint8_t code
     cdef readonly object value
@@ -397,7 +438,7 @@ cdef class Amqp091FieldValue:
         cdef Octets o
         cdef uint8_t[WRITE_START] start
         if letter not in AMQP091_FIELD_TYPE_NAMES:
-            raise EncodeError(f"{letter!r} is no type of field values")
+            raise EncodeError(f"{letter!r} is not a type of field values")
         if letter == "F":
             value = value if isinstance(value, Amqp091Table) else Amqp091Table(value)
         elif letter == "A":
@@ -470,13 +511,13 @@ cdef int amqp091_check_table(bytes octets) except -1:
 @cython.no_gc
 @cython.collection_type("mapping")
 cdef class Amqp091Table:
-    """A field table (general 4.2.5.5): an immutable mapping of names to values that keeps its octets.
+    """A field table (general 4.2.5.5): an immutable mapping of names to values that keeps its bytes.
 
-    FieldTable(source): a mapping or (name, value) pairs; what type a value is written as, FieldValue says. A FieldTable
-    written into another message is copied as it is. Names and strings are str, or bytes where they are not UTF-8.
+    FieldTable(source): a mapping or (name, value) pairs; FieldValue describes the types of values. A FieldTable
+    in another message is written unchanged. Names and strings are str, or bytes if they are not UTF-8.
 
-    A table may have a name several times: a mapping has the first, as RabbitMQ does, `pairs` and `entries` have all, in
-    order. Two tables are equal if their octets are; a table equals another mapping that has the same names and values.
+    A table may repeat a name: the mapping has the first entry, as in RabbitMQ; `pairs` and `entries` have all, in
+    order. Two tables are equal if their bytes are equal; a table equals another mapping with the same names and values.
     """
     cdef bytes block
     cdef const uint8_t* at      # its length
@@ -499,13 +540,13 @@ cdef class Amqp091Table:
 
     @classmethod
     def decode(cls, data, /):
-        """The table that is exactly these octets: four of length, then the entries. Raises DecodeError."""
+        """Decode a table from exactly these bytes: four bytes of length, then the entries. Raises DecodeError."""
         cdef bytes octets = take_block(data)
         amqp091_check_table(octets)
         return amqp091_table_at(octets, begin_of(octets))
 
     def encode(self):
-        """Its octets: four of length, then the entries."""
+        """Its bytes: four bytes of length, then the entries."""
         return octets_of(self.at, 4 + load_u32(self.at))
 
     @property
@@ -540,7 +581,7 @@ cdef class Amqp091Table:
                 Py_INCREF(pair)
                 PyTuple_SET_ITEM(out, count, pair)
                 count += 1
-            PyObject_GC_UnTrack(<void*>out)         # values that cannot be part of a cycle
+            PyObject_GC_UnTrack(<void*>out)         # these values cannot form a cycle
             self.cached = out
         return self.cached
 
@@ -634,9 +675,9 @@ cdef inline Amqp091Table amqp091_table_at(bytes block, const uint8_t* at):
 @cython.no_gc
 @cython.collection_type("sequence")
 cdef class Amqp091Array:
-    """A field array: an immutable sequence of values that keeps its octets; `items` is (letter, value) of each.
+    """A field array: an immutable sequence of values that keeps its bytes; `items` is (letter, value) of each.
 
-    FieldArray(values): any iterable. Equal to another array of the same octets, and to a list or tuple of the same values.
+    FieldArray(values): any iterable. Equal to another array of the same bytes, and to a list or tuple of the same values.
     """
     cdef bytes block
     cdef const uint8_t* at      # its length
@@ -661,7 +702,7 @@ cdef class Amqp091Array:
         self.at = begin_of(octets) + 6
 
     def encode(self):
-        """Its octets: four of length, then the items."""
+        """Its bytes: four bytes of length, then the items."""
         return octets_of(self.at, 4 + load_u32(self.at))
 
     @property

@@ -1,4 +1,4 @@
-"""AMQP 1.0: octets to frames, messages and values, and back.
+"""AMQP 1.0: bytes to frames, messages and values, and back.
 
 >>> from wirefmt import amqp10
 >>> message = amqp10.Message(application_properties={"site": "north"}, body=b"21.5")

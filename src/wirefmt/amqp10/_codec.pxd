@@ -30,7 +30,7 @@ cdef struct Amqp10Options:      # zero it first; zero means the usual in every f
 
 cdef struct Amqp10Value:        # a value where it lies; nothing owned
     const uint8_t* constructor  # its first octet; of an array's element: in the array's head
-    const uint8_t* body         # its content behind size and count. Described: NULL, or where the element's content is
+    const uint8_t* body         # its content after size and count. Described: NULL, or where the element's content is
     const uint8_t* end          # where the next value begins
     const uint8_t* inner        # array: constructor of its elements; described: constructor of what is described
     uint32_t size               # octets of `body`; 0 if described
@@ -61,12 +61,12 @@ cdef inline const uint8_t* amqp10_skip_content(uint8_t code, const uint8_t* at) 
 
 
 cdef inline void amqp10_read(const uint8_t* at, Amqp10Value* v) noexcept nogil:
-    """The value at `at`, which amqp10_check has let pass."""
+    """The value at `at`, which amqp10_check has accepted."""
     amqp10_read_content(at, NULL, v)
 
 
 cdef inline void amqp10_read_content(const uint8_t* constructor, const uint8_t* at, Amqp10Value* v) noexcept nogil:
-    """The value of a constructor with its content at `at`; NULL: right behind the constructor."""
+    """The value of a constructor with its content at `at`; NULL: right after the constructor."""
     cdef const Amqp10ConstructorRow* row
     v.constructor = constructor
     v.code = constructor[0]
@@ -298,9 +298,9 @@ cdef struct Amqp10Composite:        # views into checked octets
 
 
 cdef struct Amqp10Section:
-    const uint8_t* at               # its value, behind the descriptor
+    const uint8_t* at               # its value, after the descriptor
     const uint8_t* end              # where the next section begins
-    uint8_t code                    # AMQP10_SECTION_...; 0: an unknown one that LAX let pass
+    uint8_t code                    # AMQP10_SECTION_...; 0: an unknown one that LAX accepted
 
 
 cdef struct Amqp10Message:          # views into the octets; nothing owned

@@ -29,7 +29,7 @@ fill_amqp10_tables()
 
 
 cdef class Amqp10Batch(ColumnSet):
-    """The columns of decode_batch under construction."""
+    """The columns of decode_batch while they are built."""
 
     cdef bint payload
     cdef Amqp10Options options
@@ -252,20 +252,20 @@ cdef class Amqp10Batch(ColumnSet):
 
 def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bint expose_credentials=False,
                         limits=None):
-    """Decode a buffer of frames of one direction, one behind another, to columns at once.
+    """Decode a buffer of frames of one direction, one after another, to columns at once.
 
-    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. columns:
-    names to keep, in order (wirefmt.spec.table.AMQP10_BATCH has all). payload=False leaves bodies out. Secrets
-    (docs/secrets.md) are *** unless expose_credentials. limits: wirefmt.framing.Limits; `frame_size` also bounds
-    what is kept of unfinished deliveries.
+    data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
+    names to keep, in order (wirefmt.spec.table.AMQP10_BATCH has all). payload=False omits bodies. Secrets
+    (docs/secrets.md) are *** unless expose_credentials. limits: wirefmt.framing.Limits; `frame_size` also limits
+    the bytes kept of pending deliveries.
 
-    Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
-    column would pass 2 GiB.
+    Raises ValueError for an invalid option, BufferError for data that is not contiguous, OverflowError if a
+    column would exceed 2 GiB.
 
-    Returns a Batch of one row a protocol header or frame; transfers of one delivery are one row, in the place of the last.
-    A frame that cannot be read is a row with `error`, which says field, offset and reason; so are a message that cannot be
-    read, a delivery that was aborted, and, after all others, one that `data` does not complete. Only where a frame's
-    length cannot be read is the rest of `data` one such row. Octets of a last frame that is not whole are no row:
+    Returns a Batch of one row per protocol header or frame; the transfers of a delivery are one row, in the place of the
+    last. A malformed frame is a row with `error`, which gives field, offset and reason; so are a malformed message, an
+    aborted delivery and, after all others, a delivery that `data` does not complete. If the length of a frame is invalid,
+    the rest of `data` is one such row. The bytes of an incomplete last frame have no row:
     `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)

@@ -111,7 +111,7 @@ fill_amqp10_detail()
 # ------------------------------------------------------------------------------------------------ values
 
 cdef void amqp10_line_value(DetailLine* l, const DetailField* f, const uint8_t* at) noexcept nogil:
-    """A value in its way: a flag, a number, text, octets; of lists and the like an ellipsis."""
+    """A value by its type: a flag, a number, text, bytes; an ellipsis for lists, maps and arrays."""
     cdef Amqp10Value v
     cdef Octets o
     cdef uint8_t[64] start
@@ -192,7 +192,7 @@ cdef void amqp10_line_terminus(DetailLine* l, const DetailField* f, const uint8_
 
 
 cdef void amqp10_line_error(DetailLine* l, const DetailField* f, const uint8_t* at) noexcept nogil:
-    """The condition, and its description as a text for people."""
+    """The condition, and its description as explanatory text."""
     cdef Amqp10Composite e
     cdef Span s
     if not amqp10_open_composite(at, &e) or e.shape != AMQP10_ERROR:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: By performative or SASL frame: its fields, `address` for the address of the link, `size` for the octets of the message's
+#: By performative or SASL frame: its fields, `address` for the address of the link, `size` for the bytes of the message's
 #: body, `a.b` for the entry b of the map a.
 KINDS: Final[dict[str, str]] = {
     "protocol-header": "=protocol",
@@ -28,7 +28,7 @@ KINDS: Final[dict[str, str]] = {
     "close": "error",
 }
 
-#: The message of a transfer, behind its fields: fields of the sections header and properties, how many application
+#: The message of a transfer, after its fields: fields of the sections header and properties, number of application
 #: properties.
 MESSAGE: Final = (
     "durable priority ttl delivery_count? message_id to subject correlation_id reply_to content_type "

@@ -1,40 +1,70 @@
 # AMQP 1.0 frames, composite types and messages as Python objects, and the Decoder.
 #
 # There is one form of each: its octets. A constructor writes them and reads them back as STRICT does, so what can be
-# built is what can be decoded, and encode() hands out octets that exist. Fields, sections, lists and maps become objects
-# when they are asked for. The classes of composite types get their attributes from the tables (amqp10_add_composite).
+# built is what can be decoded, and encode() hands out octets that exist; what it wrote of plain values is not read back.
+# Fields, sections, lists and maps become objects when they are asked for. The classes of composite types get their attributes
+# from the tables (amqp10_add_composite).
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 
 # ------------------------------------------------------------------------------------------------ performatives
 
 cdef class Amqp10Performative(Amqp10CompositeValue):
-    """Base of the nine performatives (2.7) and the five SASL frames (5.3.3): a composite type in a frame of its own.
+    """Base of the nine performatives (2.7) and the five SASL frames (5.3.3): a composite type with its frame.
 
-    Besides its fields each takes and has `channel` (0 to 65535; of SASL frames ignored) and `extended_header` (octets
-    between the frame header and the performative, which nobody defines: b"").
+    In addition to its fields each has `channel` (0 to 65535; ignored in SASL frames) and `extended_header` (bytes
+    between the frame header and the performative, which no specification defines: b"").
     """
     __match_args__ = ("channel",)
 
     def __init__(self, *, channel=0, extended_header=b"", **fields):
-        self.build(fields, channel, extended_header, b"")
+        cdef PyObject* values[AMQP10_FIELDS_MAX]
+        cdef int shape = self.check_new()
+        self.build_frame(shape, values, fields if amqp10_take_names(shape, fields, values) else None, channel,
+                         extended_header, b"")
 
-    cdef int build(self, dict fields, object channel, object extended_header, object payload) except -1:
+    cdef int build_frame(self, int shape, PyObject** values, dict surplus, object channel, object extended_header,
+                         object payload) except -1:
+        """Be a frame of these values. `surplus`: as amqp10_put_fields has it. `payload`: a buffer, or a message."""
         cdef uint8_t start[WRITER_START]
         cdef Octets o = octets_over(start, WRITER_START)
         cdef Amqp10Options options
         cdef Amqp10Frame frame
         cdef Fault f
-        cdef bytes octets
-        cdef int shape = self.check_new()
+        cdef bytes octets, block
+        cdef const uint8_t* p
+        cdef size_t size, opened
+        cdef bint plain
+        if isinstance(payload, Amqp10AnnotatedMessage):
+            block = (<Amqp10AnnotatedMessage>payload).block
+            p = (<Amqp10AnnotatedMessage>payload).m.octets
+            size = (<Amqp10AnnotatedMessage>payload).m.size
+        else:
+            block = None
         try:
             amqp10_put_frame_header(&o, amqp10_shapes[shape].provides & AMQP10_PROVIDES_SASL_FRAME != 0, channel,
                              extended_header)
-            amqp10_put_fields(&o, shape, fields)
-            amqp10_put_buffer(&o, payload)
-            octets = amqp10_close_frame(&o)
+            opened = o.size
+            plain = amqp10_put_fields(&o, shape, values, NULL, surplus)
+            if block is None:
+                block = take_block(payload)
+                p = <const uint8_t*>PyBytes_AS_STRING(block)
+                size = <size_t>PyBytes_GET_SIZE(block)
+            octets = amqp10_close_frame(&o, p, size)
         finally:
             free_octets(&o)
+        if plain and (size == 0 or amqp10_shapes[shape].provides & AMQP10_PROVIDES_PAYLOAD):
+            memset(&frame, 0, sizeof(frame))
+            frame.frame = <const uint8_t*>PyBytes_AS_STRING(octets)
+            frame.size = <uint32_t>PyBytes_GET_SIZE(octets)
+            frame.channel = load_u16(frame.frame + 6)
+            frame.performative.begin = frame.frame + opened
+            frame.performative.shape = <uint8_t>shape
+            if size:
+                frame.payload.at = frame.frame + frame.size - size
+                frame.payload.size = <uint32_t>size
+            amqp10_hold_frame(self, octets, &frame, True)
+            return 0
         amqp10_strict_options(&options)
         if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options, &frame,
                         &f) != OK:
@@ -52,7 +82,7 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
 
     @property
     def notes(self):
-        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found; NOTES_SHOWN at most."""
+        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
         cdef Amqp10Note found[NOTES_SHOWN]
         cdef Amqp10Options o
         cdef Amqp10Frame frame
@@ -64,7 +94,7 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         return amqp10_notes(found, frame.note_count)
 
     def detach(self):
-        """An equal frame that holds only its own octets, not the block (a large read, say) it lies in."""
+        """An equal frame that holds only its own bytes, not the larger input block."""
         if self.frame_size == PyBytes_GET_SIZE(self.block):
             return self
         return restore_amqp10_frame(self.encode(), self.strict)
@@ -130,7 +160,7 @@ cdef int amqp10_put_frame_header(Octets* o, bint sasl, object channel, object ex
     cdef bytes extended = take_block(extended_header)
     cdef Py_ssize_t words = PyBytes_GET_SIZE(extended) // 4
     if PyBytes_GET_SIZE(extended) % 4 or words > 253:
-        raise EncodeError("extended_header: a multiple of four octets, at most 1012 [2.3.1]")
+        raise EncodeError("extended_header: its size must be a multiple of four bytes, at most 1012 [2.3.1]")
     add_u32(o, 0)
     add_u8(o, <uint8_t>(words + 2))
     add_u8(o, sasl)
@@ -139,20 +169,20 @@ cdef int amqp10_put_frame_header(Octets* o, bint sasl, object channel, object ex
     return 0
 
 
-cdef int amqp10_put_buffer(Octets* o, object data) except -1:
-    cdef Py_buffer view
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    add_octets(o, <const uint8_t*>view.buf, <size_t>view.len)
-    PyBuffer_Release(&view)
-    return 0
-
-
-cdef bytes amqp10_close_frame(Octets* o):
-    if o.size > 0xFFFFFFFF:
-        raise EncodeError(f"a frame of {o.size} octets, 4294967295 are the most [2.3.1]")
-    if not o.failed:
-        store_u32(o.at, <uint32_t>o.size)
-    return amqp10_written_octets(o)
+cdef bytes amqp10_close_frame(const Octets* o, const uint8_t* payload, size_t size):
+    """The frame of a header and a performative that were written, and a payload."""
+    cdef bytes octets
+    cdef uint8_t* p
+    if o.failed:
+        raise MemoryError
+    if o.size + size > 0xFFFFFFFF:
+        raise EncodeError(f"a frame of {o.size + size} bytes, the limit is 4294967295 [2.3.1]")
+    octets = new_octets(o.size + size)
+    p = <uint8_t*>PyBytes_AS_STRING(octets)
+    memcpy(p, o.at, o.size)
+    memcpy(p + o.size, payload, size)
+    store_u32(p, <uint32_t>(o.size + size))
+    return octets
 
 
 @cython.final
@@ -178,16 +208,18 @@ cdef class Amqp10Flow(Amqp10Performative):
 
 @cython.final
 cdef class Amqp10Transfer(Amqp10Performative):
-    """transfer (2.7.5): a message, or a part of one. A buffer too: that of its payload.
+    """transfer (2.7.5): a message, or a part of one. Also a buffer: that of its payload.
 
-    Besides its fields it takes and has `payload`: a read-only memoryview into the octets it was decoded from;
-    `payload_bytes()` copies it. `message` reads it, if the transfer is a delivery in itself: TransferAssembler joins others.
+    In addition to its fields it has `payload`: a read-only memoryview into the octets it was decoded from;
+    `payload_bytes()` copies it. `message` decodes it if the transfer is a complete delivery; TransferAssembler assembles others.
     """
     __match_args__ = ("payload", "channel")
 
     def __init__(self, *, channel=0, extended_header=b"", payload=b"", **fields):
-        self.build(fields, channel, extended_header, payload.encode() if isinstance(payload, Amqp10AnnotatedMessage)
-                   else payload)
+        cdef PyObject* values[AMQP10_FIELDS_MAX]
+        cdef int shape = self.check_new()
+        self.build_frame(shape, values, fields if amqp10_take_names(shape, fields, values) else None, channel,
+                         extended_header, payload)
 
     @property
     def payload(self):
@@ -199,8 +231,8 @@ cdef class Amqp10Transfer(Amqp10Performative):
 
     @property
     def message(self):
-        """The Message in the payload, read as strictly as the transfer was. Raises DecodeError for a payload that is no
-        message, or a part of one."""
+        """The Message in the payload, decoded as strictly as the transfer. Raises DecodeError if the payload is not a
+        message, or only a part of one."""
         return amqp10_read_message(self.block, self.payload_span.at if self.payload_span.at != NULL else self.frame,
                             self.payload_span.size, self.strict, 0)
 
@@ -251,7 +283,7 @@ cdef class Amqp10SaslChallenge(Amqp10Performative):
 
 @cython.final
 cdef class Amqp10SaslResponse(Amqp10Performative):
-    """sasl-response (5.3.3.4). A repr does not show it."""
+    """sasl-response (5.3.3.4). A repr shows no response."""
 
 
 @cython.final
@@ -263,7 +295,7 @@ cdef class Amqp10SaslOutcome(Amqp10Performative):
 
 @cython.final
 cdef class Amqp10Error(Amqp10CompositeValue):
-    """error (2.8.14): `condition` is one of wirefmt.amqp10.spec.ERROR_CONDITIONS, or an extension's."""
+    """error (2.8.14): `condition` is one of wirefmt.amqp10.spec.ERROR_CONDITIONS, or one of an extension."""
 
 
 @cython.final
@@ -278,7 +310,7 @@ cdef class Amqp10Properties(Amqp10CompositeValue):
 
 @cython.final
 cdef class Amqp10Received(Amqp10CompositeValue):
-    """received (3.4.1): how far a delivery came."""
+    """received (3.4.1): how much of a delivery arrived."""
 
 
 @cython.final
@@ -397,7 +429,8 @@ amqp10_add_composite(Amqp10TransactionalState, AMQP10_TRANSACTIONAL_STATE)
 @cython.freelist(16)
 @cython.no_gc
 cdef class Amqp10ProtocolHeader:
-    """A protocol header (2.2): `ProtocolHeader()` is AMQP's, 2 TLS's and 3 SASL's (wirefmt.amqp10.spec.PROTOCOL_IDS)."""
+    """A protocol header (2.2): `ProtocolHeader()` is the header of AMQP, `ProtocolHeader(2)` of TLS, `ProtocolHeader(3)` of
+    SASL (wirefmt.amqp10.spec.PROTOCOL_IDS)."""
     cdef bytes octets
 
     __match_args__ = ("protocol_id", "major", "minor", "revision")
@@ -425,7 +458,7 @@ cdef class Amqp10ProtocolHeader:
 
     @property
     def notes(self):
-        """What LAX let pass: a tuple of Note."""
+        """Violations that LAX accepted: a tuple of Note."""
         cdef Amqp10Note found[NOTES_SHOWN]
         cdef Amqp10Options o
         cdef Amqp10Frame frame
@@ -456,7 +489,7 @@ cdef class Amqp10ProtocolHeader:
 @cython.freelist(16)
 @cython.no_gc
 cdef class Amqp10EmptyFrame:
-    """A frame without a body (2.4.1): nothing but a sign of life. `type` is 0, or in LAX 1 (SASL)."""
+    """A frame without a body (2.4.1): a heartbeat. `type` is 0, or in LAX 1 (SASL)."""
     cdef bytes octets
 
     __match_args__ = ("channel", "extended_header", "type")
@@ -466,7 +499,7 @@ cdef class Amqp10EmptyFrame:
         memset(&o, 0, sizeof(Octets))
         try:
             amqp10_put_frame_header(&o, whole_number(type, 1, "type") != 0, channel, extended_header)
-            self.octets = amqp10_close_frame(&o)
+            self.octets = amqp10_close_frame(&o, <const uint8_t*>b"", 0)
         finally:
             free_octets(&o)
 
@@ -484,7 +517,7 @@ cdef class Amqp10EmptyFrame:
 
     @property
     def notes(self):
-        """What LAX let pass: a tuple of Note."""
+        """Violations that LAX accepted: a tuple of Note."""
         cdef Amqp10Note found[NOTES_SHOWN]
         cdef Amqp10Options o
         cdef Amqp10Frame frame
@@ -515,7 +548,7 @@ cdef class Amqp10EmptyFrame:
 
 @cython.final
 cdef class Amqp10Data(Amqp10Held):
-    """A data section (3.2.6): `Data(b"octets")`. A buffer: that of its octets."""
+    """A data section (3.2.6): `Data(b"bytes")`. A buffer of its bytes."""
     __match_args__ = ("payload",)
 
     def __init__(self, payload, /):
@@ -529,7 +562,7 @@ cdef class Amqp10Data(Amqp10Held):
 
     @property
     def payload(self):
-        """The octets, a read-only memoryview."""
+        """The bytes, a read-only memoryview."""
         return PyMemoryView_FromObject(self)
 
     def __len__(self):
@@ -633,10 +666,10 @@ set_factories(AMQP10_BODY_FACTORIES, AMQP10_BODY_CLASSES)
 cdef class Amqp10AnnotatedMessage:
     """A message with all its sections (3.2).
 
-    header: Header or None. delivery_annotations, message_annotations, footer: Map or None; a constructor takes dicts and
-    makes symbols of keys that are str, ulongs of those that are int. properties: Properties or None.
+    header: Header or None. delivery_annotations, message_annotations, footer: Map or None; a constructor also takes dicts,
+    whose keys become symbols (str) or ulongs (int). properties: Properties or None.
     application_properties: Map or None. body: a tuple of Data, of AmqpSequence, or of one AmqpValue; a constructor takes
-    one of them, several, or octets for one Data. `payload` is the octets of the only Data.
+    one of them, several, or bytes for one Data. `payload` is the bytes of a single Data.
     """
     cdef bytes block
     cdef Amqp10Message m        # views into the block
@@ -652,40 +685,65 @@ cdef class Amqp10AnnotatedMessage:
         cdef Amqp10Options options
         cdef Fault f
         cdef bytes octets
+        # whether parsing would find no fault; then it is known where all sections are
+        cdef bint plain = (delivery_annotations is None and message_annotations is None and footer is None and
+                           (header is None or header.built) and (properties is None or properties.built) and
+                           PyBytes_CheckExact(body))
+        cdef size_t of_properties = 0, of_application = 0, of_body
         try:
             if header is not None:
                 amqp10_put_composite(&o, header)
             amqp10_put_annotations(&o, AMQP10_SECTION_DELIVERY_ANNOTATIONS, delivery_annotations)
             amqp10_put_annotations(&o, AMQP10_SECTION_MESSAGE_ANNOTATIONS, message_annotations)
+            of_properties = o.size
             if properties is not None:
                 amqp10_put_composite(&o, properties)
+            of_application = o.size
             if application_properties is not None:
                 amqp10_add_descriptor(&o, AMQP10_SECTION_APPLICATION_PROPERTIES)
-                amqp10_put_value(&o, application_properties, 0)
+                if not PyDict_CheckExact(application_properties) or not amqp10_put_plain_entries(&o, application_properties):
+                    plain = False
+                    amqp10_put_value(&o, application_properties, 0)
+            of_body = o.size
             amqp10_put_body(&o, body)
             amqp10_put_annotations(&o, AMQP10_SECTION_FOOTER, footer)
             octets = amqp10_written_octets(&o)
         finally:
             free_octets(&o)
+        self.block = octets
+        if plain:
+            self.m.octets = <const uint8_t*>PyBytes_AS_STRING(octets)
+            self.m.size = <uint32_t>PyBytes_GET_SIZE(octets)
+            if header is not None:
+                amqp10_place_section(&self.m, AMQP10_SECTION_HEADER, self.m.octets, &self.m.header)
+            if properties is not None:
+                amqp10_place_section(&self.m, AMQP10_SECTION_PROPERTIES, self.m.octets + of_properties, &self.m.properties)
+            if application_properties is not None:
+                amqp10_place_section(&self.m, AMQP10_SECTION_APPLICATION_PROPERTIES, self.m.octets + of_application, NULL)
+            amqp10_place_section(&self.m, AMQP10_SECTION_DATA, self.m.octets + of_body, NULL)
+            self.m.body = AMQP10_SECTION_DATA
+            self.m.body_count = 1
+            self.m.payload.at = self.m.octets + self.m.size - PyBytes_GET_SIZE(body)
+            self.m.payload.size = <uint32_t>PyBytes_GET_SIZE(body)
+            return
         amqp10_strict_options(&options)
         if amqp10_parse_message(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options,
                                 &self.m, &f) != OK:
             raise amqp10_encode_error(&f)
-        self.block = octets
 
     @staticmethod
     def decode(data, /, *, strictness=STRICT_MODE, limits=None):
-        """Decode exactly one message: the payload of a transfer, or of all transfers of a delivery joined."""
+        """Decode exactly one message: the payload of a transfer, or of all transfers of a delivery."""
         return decode_amqp10_message(data, strictness=strictness, limits=limits)
 
     def encode(self):
-        """The octets: those it was decoded from, or the smallest if it was built (what was decoded stays as it was)."""
+        """The bytes: those it was decoded from, or the smallest encoding of a new message (decoded parts keep theirs)."""
         if self.m.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.m.octets, self.m.size)
 
     def detach(self):
-        """An equal message that holds only its own octets, not the block (a large read, say) it lies in."""
+        """An equal message that holds only its own bytes, not the larger input block."""
         if self.encode() is self.block:
             return self
         return restore_amqp10_message(self.encode())
@@ -734,7 +792,7 @@ cdef class Amqp10AnnotatedMessage:
 
     @property
     def payload(self):
-        """The octets of the only Data of the body, a read-only memoryview; None where the body is anything else."""
+        """The bytes of the body if it is a single Data, as a read-only memoryview; otherwise None."""
         if self.m.payload.at == NULL:
             return None
         return PyMemoryView_FromObject(self)
@@ -746,7 +804,7 @@ cdef class Amqp10AnnotatedMessage:
 
     @property
     def notes(self):
-        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found; NOTES_SHOWN at most."""
+        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
         cdef Amqp10Note found[NOTES_SHOWN]
         cdef Amqp10Options o
         cdef Amqp10Message m
@@ -811,6 +869,14 @@ cdef class Amqp10AnnotatedMessage:
         return tuple(out)
 
 
+cdef inline void amqp10_place_section(Amqp10Message* m, int code, const uint8_t* begin, Amqp10Composite* composite) noexcept:
+    """Note where a section is that was written: its descriptor takes three octets."""
+    m.at[code - AMQP10_SECTION_FIRST] = begin + 3
+    if composite != NULL:
+        composite.begin = begin
+        composite.shape = amqp10_sections[code - AMQP10_SECTION_FIRST].shape
+
+
 cdef int amqp10_put_annotations(Octets* o, int code, object annotations) except -1:
     """A section of annotations, or the footer: keys are symbols or ulongs (3.2.10)."""
     cdef size_t mark, count = 0
@@ -845,7 +911,7 @@ cdef int amqp10_put_body(Octets* o, object body) except -1:
 
 cdef int amqp10_put_section(Octets* o, object section) except -1:
     if type(section) not in AMQP10_BODY_CLASSES:
-        raise TypeError(f"body: Data, AmqpSequence and AmqpValue, not {type(section).__name__}")
+        raise TypeError(f"body must consist of Data, AmqpSequence or AmqpValue, not {type(section).__name__}")
     amqp10_add_descriptor(o, <uint64_t>(AMQP10_SECTION_DATA + AMQP10_BODY_CLASSES.index(type(section))))
     amqp10_add_value(o, &(<Amqp10Held>section).v)
     return 0
@@ -886,13 +952,13 @@ cdef object amqp10_frame_of(bytes block, const Amqp10Frame* frame, bint strict):
 
 
 def decode_amqp10(data, /, *, strictness=STRICT_MODE, limits=None):
-    """Decode exactly one frame or protocol header (2.2, 2.3); every octet is used.
+    """Decode exactly one frame or protocol header (2.2, 2.3), which must use all bytes.
 
-    data: any contiguous buffer; bytes are kept, anything else is copied once. strictness: "strict" or "lax".
+    data: any contiguous buffer; bytes are kept, any other buffer is copied once. strictness: "strict" or "lax".
     limits: wirefmt.framing.Limits.
 
-    Returns a ProtocolHeader, an EmptyFrame, a performative or a SASL frame. Raises DecodeError, a Truncated one if
-    octets are missing.
+    Returns a ProtocolHeader, an EmptyFrame, a performative or a SASL frame. Raises DecodeError;
+    Truncated if bytes are missing.
     """
     cdef Amqp10Options o
     cdef Amqp10Frame frame
@@ -905,9 +971,9 @@ def decode_amqp10(data, /, *, strictness=STRICT_MODE, limits=None):
 
 
 def decode_amqp10_message(data, /, *, strictness=STRICT_MODE, limits=None):
-    """Decode exactly one message (3.2): the payload of a transfer, or of all transfers of a delivery joined.
+    """Decode exactly one message (3.2): the payload of a transfer, or of all transfers of a delivery.
 
-    data, strictness: as in decode(). limits: `elements` counts those of all lists, maps and arrays. Raises DecodeError.
+    data, strictness: as in decode(). limits: `elements` limits the elements of all lists, maps and arrays. Raises DecodeError.
     """
     cdef Amqp10Options o
     cdef bytes block = take_block(data)
@@ -917,9 +983,9 @@ def decode_amqp10_message(data, /, *, strictness=STRICT_MODE, limits=None):
 
 
 def amqp10_size(data, /, *, limits=None):
-    """Octets of the frame or protocol header that `data` begins with, or NEED_DATA, from as few octets as possible.
+    """Size in bytes of the frame or protocol header that `data` begins with, or NEED_DATA; it needs as few bytes as possible.
 
-    Raises DecodeError where no frame can begin so, and LimitExceeded where it would be too large.
+    Raises DecodeError if no frame can begin this way, and LimitExceeded if it is too large.
     """
     cdef uint8_t head[INPUT_HEAD]
     cdef size_t n = input_head(data, head)
@@ -936,9 +1002,9 @@ def amqp10_size(data, /, *, limits=None):
 
 
 def encode_amqp10(message, /):
-    """The octets of a frame, message or composite, as `message.encode()`."""
+    """The bytes of a frame, message or composite, as `message.encode()`."""
     if not isinstance(message, (Amqp10CompositeValue, Amqp10AnnotatedMessage, Amqp10ProtocolHeader, Amqp10EmptyFrame)):
-        raise TypeError(f"{type(message).__name__} is no frame, composite or message; encode_value() is for values")
+        raise TypeError(f"{type(message).__name__} is not a frame, composite or message; use encode_value() for values")
     return message.encode()
 
 
@@ -961,7 +1027,7 @@ def restore_amqp10_message(bytes octets not None):
 
 @cython.final
 cdef class Amqp10Decoder(FrameDecoder):
-    """Octets of one direction of a connection -> frames and protocol headers.
+    """Bytes of one direction of a connection -> frames and protocol headers.
 
     strictness, limits: as in decode(). Deliveries in several transfers: TransferAssembler.
     """
@@ -989,10 +1055,10 @@ cdef class Amqp10Decoder(FrameDecoder):
 @cython.freelist(64)
 @cython.no_gc
 cdef class Amqp10DeliveryValue:
-    """A delivery (2.6.12): the transfers of one message, joined.
+    """A delivery (2.6.12): the assembled transfers of one message.
 
-    `transfer` is the first of them, which has delivery-id, delivery-tag and message-format; `settled` says whether any of
-    them settled it; `transfers` is their number. `payload` (read-only memoryview) is that of all, `message` reads it.
+    `transfer` is the first of them, which has delivery-id, delivery-tag and message-format; `settled` is True if any of
+    them settled it; `transfers` is their number. `payload` (read-only memoryview) is that of all, `message` decodes it.
     """
     cdef readonly Amqp10Transfer transfer
     cdef readonly int transfers
@@ -1029,7 +1095,7 @@ cdef class Amqp10DeliveryValue:
         return self
 
     def __repr__(self):
-        return f"<amqp10.Delivery in {self.transfers} transfers, {len(self.payload)} octets, {self.transfer!r}>"
+        return f"<amqp10.Delivery in {self.transfers} transfers, {len(self.payload)} bytes, {self.transfer!r}>"
 
 
 def restore_amqp10_delivery(Amqp10Transfer transfer not None, bytes joined, int transfers, bint settled, bint strict,
@@ -1047,13 +1113,13 @@ def restore_amqp10_delivery(Amqp10Transfer transfer not None, bytes joined, int 
 
 @cython.final
 cdef class Amqp10TransferAssembler:
-    """Joins the transfers of a delivery, per link (2.6.14), for the frames of one direction of a connection.
+    """Assembles the transfers of deliveries, per link (2.6.14), from the frames of one direction of a connection.
 
     >>> assembler = TransferAssembler()
     >>> deliveries = [d for frame in decoder.feed(octets) if (d := assembler.receive(frame)) is not None]
 
-    strictness: STRICT holds later transfers against the first (2.7.5). limits: `frame_size` bounds the octets kept of
-    all unfinished deliveries, of which there are 1024 at most.
+    strictness: STRICT compares later transfers with the first (2.7.5). limits: `frame_size` limits the bytes kept of
+    all pending deliveries; at most 1024 may be pending.
     """
     cdef Amqp10Deliveries deliveries
     cdef Amqp10Options options
@@ -1069,15 +1135,15 @@ cdef class Amqp10TransferAssembler:
 
     @property
     def unfinished(self):
-        """Deliveries of which more is to come."""
+        """The number of pending deliveries."""
         return self.deliveries.count
 
     def receive(self, frame, /):
-        """Take the next frame of any kind. The Delivery it completes, or None.
+        """Take the next frame of any kind. Returns the Delivery that it completes, or None.
 
         An aborted delivery is dropped; detach, end and close drop those of their link, session, connection. Raises
-        DecodeError: delivery-id, delivery-tag or message-format contradict the first transfer's, or a limit is passed;
-        RuntimeError: a call has not returned.
+        DecodeError if delivery-id, delivery-tag or message-format contradict the first transfer, or a limit is exceeded;
+        RuntimeError if another call has not returned.
         """
         if not isinstance(frame, Amqp10Performative):
             return None

@@ -5,7 +5,7 @@
 #
 # One engine reads every composite type: performatives, SASL frames, sections, delivery states, sources and targets are
 # rows of amqp10_shapes, their fields rows of amqp10_fields. What a specification forbids beyond structure is a rule of
-# the CHECKS table; LAX notes those that it may let pass (docs/amqp10.md says who made each necessary).
+# the CHECKS table; LAX notes those that it may skip (docs/amqp10.md names the programs that made each necessary).
 
 
 cdef enum Amqp10Kind:

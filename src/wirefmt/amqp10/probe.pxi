@@ -7,9 +7,9 @@
 # AMQP10_ADDRESSES_MAX octets; and `max_buffered` octets for all connections, which the capture watches over. What a limit
 # ends is a `partial` row; a link without room has no destination.
 #
-# Behind a hole a delivery may have lost its first transfers. Later ones may repeat its delivery-id, so what tells is that
-# their payload does not begin with a section of a message; such a delivery is a `partial` row without a message. One that
-# stops has the sections that are whole, and what there is of its data.
+# After a gap a delivery may have lost its first transfers. Later ones may repeat its delivery-id, so a lost beginning
+# is detected by a payload that does not begin with a section; such a delivery is a `partial` row without a message. A
+# delivery that ends early has its whole sections and the received part of its data.
 
 cdef enum:
     AMQP10_DELIVERIES_MAX = 256     # unfinished in one direction; the oldest makes room for one more
@@ -25,7 +25,7 @@ cdef uint64_t AMQP10_WHOLE_KEY = 0xFFFFFFFFFFFFFFFFU        # of a link
 cdef uint64_t AMQP10_KEY_OF_CHANNEL = 0xFFFFFFFF00000000U   # all but its handle
 
 
-cdef struct Amqp10Unfinished:       # a delivery under way
+cdef struct Amqp10Unfinished:       # a pending delivery
     Amqp10Unfinished* next          # begun later
     Amqp10Unfinished* before
     uint16_t channel
@@ -145,7 +145,7 @@ cdef bint amqp10_may_begin(const uint8_t* p, size_t n, size_t size, int directio
 
 
 cdef void amqp10_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
-    """It is behind a hole: whatever this direction had begun is gone, and its beginnings may be missing."""
+    """Called after a gap: drop what this direction had begun. The next messages may lack their beginning."""
     (<Amqp10Connection*>state).unfinished[direction].lost = True
 
 
@@ -330,7 +330,7 @@ cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Fr
 
 
 cdef void amqp10_put_some(MessageTable t, int64_t row, const Amqp10Frame* f, const uint8_t* p, size_t n) noexcept nogil:
-    """The beginning of a message: the sections that are whole, and what there is of a data section behind them."""
+    """The beginning of a message: the sections that are whole, and what there is of a data section after them."""
     cdef Amqp10Options o
     cdef Amqp10Reader x
     cdef Amqp10Message m
@@ -391,10 +391,10 @@ cdef void amqp10_put_alone(MessageTable t, const MessageContext* m, Amqp10Connec
     t.put_status(row, status, text if size else NULL, size)
 
 
-# ------------------------------------------------------------------------------------------------ deliveries under way
+# ------------------------------------------------------------------------------------------------ pending deliveries
 
 cdef Amqp10Unfinished* amqp10_delivery_of(Amqp10Unfinisheds* d, uint16_t channel, uint32_t handle) noexcept nogil:
-    """The delivery under way on a link; NULL: none."""
+    """The pending delivery on a link; NULL: none."""
     cdef Amqp10Unfinished* k = d.last
     while k != NULL and not (k.channel == channel and k.handle == handle):
         k = k.before
@@ -402,7 +402,7 @@ cdef Amqp10Unfinished* amqp10_delivery_of(Amqp10Unfinisheds* d, uint16_t channel
 
 
 cdef inline int64_t amqp10_delivery_octets(const Amqp10Unfinished* k) noexcept nogil:
-    """Memory of a delivery under way."""
+    """Memory of a pending delivery."""
     return <int64_t>(sizeof(Amqp10Unfinished) + k.first.room + k.payload.room + 3 * BLOCK_OCTETS)
 
 
@@ -515,7 +515,7 @@ cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Unfin
     cdef int size
     if amqp10_put_first(t, row, c, k, &f, True, False):
         amqp10_put_some(t, row, &f, k.payload.at, k.payload.size)
-        size = snprintf(said, sizeof(said), "%.*s: %llu octets of a message of unknown size read", <int>text_size, text,
+        size = snprintf(said, sizeof(said), "%.*s: %llu bytes of a message of unknown size read", <int>text_size, text,
                         <unsigned long long>k.size)
     else:
         size = snprintf(said, sizeof(said), "%.*s: a delivery whose first transfer was not captured", <int>text_size, text)
@@ -537,7 +537,7 @@ cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Unfinishe
     elif k.size > k.payload.size:
         status = ROW_PARTIAL
         amqp10_put_some(t, row, &f, k.payload.at, k.payload.size)
-        size = snprintf(text, sizeof(text), "limit: %zu of %llu octets of the message kept", k.payload.size,
+        size = snprintf(text, sizeof(text), "limit: %zu of %llu bytes of the message kept", k.payload.size,
                         <unsigned long long>k.size)
     elif not aborted:
         status = amqp10_put_delivery_message(t, row, &f, k.payload.at, k.payload.size, 0, strict, text, sizeof(text), &size)
@@ -756,5 +756,5 @@ cdef Protocol amqp10_protocol():
 
 cdef Protocol AMQP10_PROTOCOL = amqp10_protocol()
 
-#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+#: This row, for code that knows protocols only by their rows (wirefmt/protocols.py).
 PROTOCOL = protocol_capsule(&AMQP10_PROTOCOL)

@@ -154,7 +154,7 @@ cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10C
 
 
 cdef void amqp10_add_named(Octets* o, const uint8_t* at, bint typed) noexcept nogil:
-    """A value as JSON; of a known composite type its fields that are there, by name, behind its type if `typed`. Composites
+    """A value as JSON; of a known composite type its fields that are there, by name, after its type if `typed`. Composites
     lie in composites no deeper than the parser lets values be nested."""
     cdef Amqp10Composite c
     cdef Amqp10Value v

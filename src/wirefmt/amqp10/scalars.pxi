@@ -19,7 +19,7 @@ cdef object amqp10_named(object cls, str name):
 
 
 class Amqp10Integer(int):
-    """Base of the integer types but long, which is int."""
+    """Base of the integer types except long, which is int."""
     __slots__ = ()
     lowest = 0
     highest = 0
@@ -83,14 +83,14 @@ class Amqp10Int(Amqp10Integer):
 
 
 class Amqp10Timestamp(Amqp10Integer):
-    """timestamp: milliseconds since 1970 began, UTC, negative before (1.6.17). Takes an aware datetime too."""
+    """timestamp: milliseconds since 1970 (UTC), negative before (1.6.17). Also takes an aware datetime."""
     __slots__ = ()
     lowest = -0x8000000000000000
     highest = 0x7FFFFFFFFFFFFFFF
 
     @classmethod
     def of(cls, moment, /):
-        """That of an aware datetime; what is finer than milliseconds is cut off."""
+        """The timestamp of an aware datetime, truncated to milliseconds."""
         return cls(amqp10_milliseconds(moment))
 
     def to_datetime(self):
@@ -106,13 +106,13 @@ cdef object amqp10_milliseconds(object value):
     """An int of milliseconds, from such or from an aware datetime."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise TypeError("a datetime without a time zone is no moment")
+            raise TypeError("a datetime needs a time zone to be a timestamp")
         return (value - AMQP10_EPOCH) // AMQP10_MILLISECOND
     return value
 
 
 class Amqp10Float(float):
-    """float: 32 bits (1.6.11). A number of Python is rounded to them."""
+    """float: 32 bits (1.6.11). A Python number is rounded to 32 bits."""
     __slots__ = ()
 
     def __new__(cls, value=0.0, /):
@@ -149,14 +149,14 @@ class Amqp10Symbol(str):
 
 
 class Amqp10Decimal(bytes):
-    """Base of the decimal types: their octets as IEEE 754 has them, for brokers do not look into them either."""
+    """Base of the decimal types: their bytes in IEEE 754 encoding, not interpreted."""
     __slots__ = ()
     width = 0
 
     def __new__(cls, value, /):
         octets = take_block(value)
         if len(octets) != cls.width:
-            raise EncodeError(f"{cls.__name__} has {cls.width} octets, not {len(octets)} [1.6]")
+            raise EncodeError(f"{cls.__name__} has {cls.width} bytes, not {len(octets)} [1.6]")
         return bytes.__new__(cls, octets)
 
     def __repr__(self):
@@ -266,7 +266,7 @@ cdef object amqp10_uuid_of(const uint8_t* p):
 
 
 cdef inline object amqp10_string_of(const uint8_t* p, uint32_t size):
-    """A string. Octets that are no UTF-8, which LAX lets pass, become lone surrogates; those are not shared."""
+    """A string. Octets that are no UTF-8, which LAX accepts, become lone surrogates; those are not shared."""
     cdef SharedSlot* slot = NULL
     if 0 < size <= SHARED_OCTETS and WIREFMT_SHARES_VALUES:
         slot = shared_slot(SHARED_TEXT, p, size)
@@ -316,7 +316,7 @@ cdef int amqp10_put_symbol(Octets* o, object text) except -1:
     cdef Py_ssize_t size = 0
     cdef const char* p
     if not isinstance(text, str):
-        raise TypeError(f"a symbol is a str, not {type(text).__name__}")
+        raise TypeError(f"a symbol must be a str, not {type(text).__name__}")
     if not text.isascii():
         raise EncodeError(f"{str(text)!r} is not ASCII [1.6.21]")
     p = PyUnicode_AsUTF8AndSize(text, &size)
@@ -326,6 +326,10 @@ cdef int amqp10_put_symbol(Octets* o, object text) except -1:
 
 cdef int amqp10_put_binary(Octets* o, object value) except -1:
     cdef Py_buffer view
+    if PyBytes_CheckExact(value):
+        amqp10_add_variable(o, AMQP10_CODE_VBIN8, <const uint8_t*>PyBytes_AS_STRING(value),
+                            <size_t>PyBytes_GET_SIZE(value))
+        return 0
     PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
     amqp10_add_variable(o, AMQP10_CODE_VBIN8, <const uint8_t*>view.buf, <size_t>view.len)
     PyBuffer_Release(&view)
@@ -333,9 +337,11 @@ cdef int amqp10_put_binary(Octets* o, object value) except -1:
 
 
 cdef int amqp10_put_long(Octets* o, object value) except -1:
-    if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
+    cdef int overflow = 0
+    cdef int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow:
         raise EncodeError(f"{value} is not a long; a ulong is ULong [1.6.10]")
-    amqp10_add_long(o, value)
+    amqp10_add_long(o, number)
     return 0
 
 
@@ -386,7 +392,7 @@ cdef int amqp10_put_scalar(Octets* o, int type, object value) except -1:
 cdef int amqp10_add_sized(Octets* o, uint8_t code, object octets, Py_ssize_t size) except -1:
     """A constructor and its octets, which bytes.__new__ or a class of a caller's may have made of any size."""
     if not isinstance(octets, bytes) or PyBytes_GET_SIZE(octets) != size:
-        raise EncodeError(f"{amqp10_constructor_name[code].decode('ascii')} has {size} octets [1.6]")
+        raise EncodeError(f"{amqp10_constructor_name[code].decode('ascii')} has {size} bytes [1.6]")
     add_u8(o, code)
     add_octets(o, <const uint8_t*>PyBytes_AS_STRING(octets), <size_t>size)
     return 0

@@ -1,17 +1,17 @@
 """Names and numbers of AMQP 1.0, one literal table for each table of the specification.
 
 Source: OASIS Standard AMQP 1.0 (29 October 2012), parts 1 to 5; section numbers are prefixed with the part: `2.7.5` is
-part 2, section 7.5. What brokers add (filters of RabbitMQ and of the AMQP filter expressions) is a table of its own.
+part 2, section 7.5. Additions of brokers (filters of RabbitMQ and of the AMQP filter expressions) have a separate table.
 
-The compiled core takes its C tables from here: after a change run `python tools/gen_tables.py`.
+The C tables of the compiled core are generated from this module: after a change run `python tools/gen_tables.py`.
 """
 
 from typing import Final, NamedTuple
 
-#: Part 1, 1.1: nothing says how deep values may lie within each other; this is what we follow.
+#: Part 1, 1.1 does not limit how deeply values nest; this is our limit.
 NESTING_MAX: Final = 64
 
-#: Part 2, 2.3: the octets that begin every protocol header.
+#: Part 2, 2.3: the first octets of every protocol header.
 PROTOCOL_HEADER: Final = b"AMQP"
 
 #: Part 2, 2.2 (table of protocol ids) and part 5, 5.2 and 5.3.
@@ -30,7 +30,7 @@ MIN_MAX_FRAME_SIZE: Final = 512
 
 # ------------------------------------------------------------------------------------------------ part 1, types
 
-#: Part 1, 1.6, in its order; `any` stands for `*` in the fields of composites, `described` for 1.3.2's described types.
+#: Part 1, 1.6, in its order; `any` is `*` in the fields of composites, `described` is a described type (1.3.2).
 TYPES: Final[tuple[str, ...]] = (
     "any",
     "null",
@@ -67,7 +67,7 @@ class Constructor(NamedTuple):
     code: int
     name: str
     type: str
-    width: int  # octets of the value; of its size (and of its count) where `category` is not fixed
+    width: int  # bytes of the value; of its size (and of its count) if `category` is not fixed
     category: str = "fixed"  # fixed, variable, compound, array: 1.2
 
 
@@ -128,14 +128,14 @@ class Field(NamedTuple):
     mandatory: bool = False
     multiple: bool = False  # null, one value, or an array of them
     requires: str = ""  # what the described type of an `any` must provide; message-id: one of MESSAGE_ID_TYPES
-    default: str = ""  # what null means, in the specification's words
+    default: str = ""  # the meaning of null, as the specification writes it
 
 
 class Composite(NamedTuple):
     """A composite type: a described list (1.4)."""
 
     name: str
-    code: int  # descriptor: domain 0, so these 32 bits are all of the 64
+    code: int  # descriptor: the domain is 0, so 32 of the 64 bits are enough
     section: str
     provides: tuple[str, ...]
     fields: tuple[Field, ...] = ()
@@ -425,8 +425,8 @@ COMPOSITES: Final[tuple[Composite, ...]] = (
     ),
 )
 
-#: What composites can provide, and fields require: the specification's words, but for `payload` (octets may follow) and
-#: `transaction` (the value of a message to a coordinator). The last two are about primitive types.
+#: What composites can provide, and fields require: terms of the specification, except `payload` (bytes may follow) and
+#: `transaction` (the value of a message to a coordinator). The last two concern primitive types.
 ARCHETYPES: Final[tuple[str, ...]] = (
     "",
     "frame",
@@ -527,8 +527,8 @@ ERROR_CONDITIONS: Final[tuple[str, ...]] = (
     "amqp:transaction:timeout",
 )
 
-#: Filters of a source (3.5.8) that peers know, symbol -> code: the registered ones of Apache, those of the AMQP filter
-#: expressions, and RabbitMQ's (which have no code).
+#: Known filters of a source (3.5.8), symbol -> code: those registered by Apache, those of the AMQP filter
+#: expressions, and those of RabbitMQ (which have no code).
 FILTERS: Final[dict[str, int | None]] = {
     "apache.org:selector-filter:string": 0x0000468C00000004,
     "apache.org:no-local-filter:list": 0x0000468C00000003,
@@ -548,13 +548,13 @@ FILTERS: Final[dict[str, int | None]] = {
 
 
 class Check(NamedTuple):
-    """One thing that octets can get wrong."""
+    """A rule that bytes can break."""
 
     name: str
     text: str
     spec: str  # section
-    reply: str | None = "amqp:decode-error"  # error condition a receiver answers
-    lax: bool = False  # LAX notes it and reads on
+    reply: str | None = "amqp:decode-error"  # error condition that a receiver answers
+    lax: bool = False  # LAX adds a note and continues
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
 
     @property
@@ -567,18 +567,18 @@ _FRAMING = "amqp:connection:framing-error"
 _LIMIT = "amqp:resource-limit-exceeded"
 
 CHECKS: Final[tuple[Check, ...]] = (
-    # ---- limits of the caller's, and ours
+    # ---- limits of the caller and of wirefmt
     Check("FRAME_SIZE", "larger than the caller's limit", "2.3.1", _FRAMING, status="LIMIT"),
     Check("ELEMENTS", "more elements than the caller's limit", "1.6", _LIMIT, status="LIMIT"),
-    Check("NESTING", "values lie within each other deeper than 64 levels", "1.6", _LIMIT, status="LIMIT"),
+    Check("NESTING", "values nest deeper than 64 levels", "1.6", _LIMIT, status="LIMIT"),
     Check("MEMORY", "not enough memory", "", _LIMIT, status="LIMIT"),
     Check(
         "MESSAGE_SIZE", "larger than the caller's limit", "2.6.14", "amqp:link:message-size-exceeded", status="LIMIT"
     ),
-    Check("DELIVERIES", "more unfinished deliveries than the caller's limit", "2.6.14", _LIMIT, status="LIMIT"),
+    Check("DELIVERIES", "more pending deliveries than the caller's limit", "2.6.14", _LIMIT, status="LIMIT"),
     # ---- frames
-    Check("FRAME_TRUNCATED", "frame is cut short", "2.3.1", _FRAMING, status="TRUNCATED"),
-    Check("FRAME_TRAILING", "octets after the frame", "2.3.1", _FRAMING),
+    Check("FRAME_TRUNCATED", "frame is truncated", "2.3.1", _FRAMING, status="TRUNCATED"),
+    Check("FRAME_TRAILING", "bytes after the frame", "2.3.1", _FRAMING),
     Check("FRAME_SIZE_BELOW_8", "frame size is below 8", "2.3.1", _FRAMING),
     Check("DOFF_BELOW_2", "data offset is below 2", "2.3.1", _FRAMING),
     Check("DOFF_BEYOND", "data offset is beyond the frame", "2.3.1", _FRAMING),
@@ -586,11 +586,11 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("PROTOCOL_HEADER", "protocol header of another version", "2.2", None, lax=True, status="UNSUPPORTED"),
     Check("SASL_EMPTY", "SASL frame without a body", "5.3.1", _FRAMING, lax=True),
     # ---- values
-    Check("TRUNCATED", "value runs past the end of what holds it", "1.2", status="TRUNCATED"),
-    Check("TRAILING", "octets after the last value", "1.2", lax=True),
+    Check("TRUNCATED", "value runs past the end of its enclosing structure", "1.2", status="TRUNCATED"),
+    Check("TRAILING", "bytes after the last value", "1.2", lax=True),
     Check("CONSTRUCTOR", "unknown constructor", "1.2"),
-    Check("REST", "octets are left after the last element", "1.2.3"),
-    Check("ELEMENT_COUNT", "more elements than there are octets", "1.2.3"),
+    Check("REST", "bytes after the last element", "1.2.3"),
+    Check("ELEMENT_COUNT", "more elements than bytes", "1.2.3"),
     Check("MAP_ODD", "odd number of elements in a map", "1.6.23"),
     Check("MAP_DUPLICATE", "two equal keys in a map", "1.6.23", lax=True),
     Check("BOOLEAN", "boolean is neither 0 nor 1", "1.6.2", lax=True),
@@ -624,16 +624,16 @@ CHECKS: Final[tuple[Check, ...]] = (
     ),
 )
 
-#: What `reply` of a DecodeError can be.
+#: Values of `reply` of a DecodeError.
 REPLIES: Final[tuple[str, ...]] = ERROR_CONDITIONS
 
 
 def attribute(name: str) -> str:
-    """The name a field has in Python."""
+    """The Python name of a field."""
     return name.replace("-", "_")
 
 
-#: Where a fault can be. `[]` takes the index of an element. Row 0 is the frame (or message, or value) itself.
+#: Paths of errors. `[]` is replaced by the index of an element. Row 0 is the frame (or message, or value) itself.
 FIELDS: Final[tuple[str, ...]] = (
     "",
     "value[]",

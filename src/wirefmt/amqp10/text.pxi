@@ -1,5 +1,5 @@
 # AMQP 1.0 values as text, for columns: strings and symbols as they are, numbers in digits, lists, maps, arrays and
-# described values as JSON. Octets that are no text (binaries, and strings that only LAX lets pass) are in hexadecimal.
+# described values as JSON. Octets that are no text (binaries, and strings that only LAX accepts) are in hexadecimal.
 #
 # The text of a value takes at most 48 times the octets of the value. So no text is quoted twice: a map with a key that is a
 # list, map, array or described value is an array of pairs, [[key, value], ...], not an object. And what the head of an array
@@ -36,7 +36,7 @@ cdef void amqp10_put_written(Col* c, int64_t row, Octets* o) noexcept nogil:
     if o.failed:
         c.tally.no_memory = True
     else:
-        put_octets(c, row, o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
+        put_octets(c, row, <const uint8_t*>o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
     free_octets(o)
 
 
@@ -85,7 +85,7 @@ cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept 
 # ------------------------------------------------------------------------------------------------ text
 
 cdef void amqp10_add_text(Octets* o, const Amqp10Value* v) noexcept nogil:
-    """A value as text that stands for itself: null is empty."""
+    """A value as text of its own column: null is empty."""
     if amqp10_is_text(v):
         amqp10_add_octets_text(o, v.body, v.size, True)
     elif v.type == AMQP10_BINARY:
@@ -240,7 +240,7 @@ cdef bint amqp10_secret_message(const Amqp10Message* m) noexcept nogil:
 
 
 cdef void amqp10_add_hidden(Octets* o) noexcept nogil:
-    """What stands for a secret, in JSON."""
+    """The placeholder of a secret, in JSON."""
     add_u8(o, c'"')
     add_octets(o, SECRET_SHOWN_TEXT.at, <size_t>SECRET_SHOWN_TEXT.size)
     add_u8(o, c'"')

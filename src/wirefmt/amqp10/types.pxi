@@ -312,7 +312,7 @@ cdef int amqp10_compare_compound(const Amqp10Value* a, const Amqp10Value* b) noe
     left = amqp10_items(a)
     right = amqp10_items(b)
     if a.type == AMQP10_ARRAY and a.size == 0 and b.size == 0 and left.left > 1:
-        left.left = 1                   # elements of no octets are all the same
+        left.left = 1                   # elements without octets are all equal
     while found == 0 and amqp10_next(&left, &c) and amqp10_next(&right, &d):
         found = amqp10_compare(&c, &d)
     return found

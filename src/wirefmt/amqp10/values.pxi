@@ -3,7 +3,8 @@
 #
 # List, Map, Array, Described and the composites keep the octets they lie in: what they hold becomes objects when it is
 # asked for, and they are written again as they were. What Python calls list, tuple and dict is taken where values go in.
-from cpython.dict cimport PyDict_GetItemWithError, PyDict_SetItem
+from cpython.dict cimport PyDict_CheckExact, PyDict_GetItemWithError, PyDict_SetItem
+from cpython.float cimport PyFloat_CheckExact
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, free_octets, octets_over
 
 cdef extern from *:
@@ -11,6 +12,7 @@ cdef extern from *:
 
 
 from collections.abc import Mapping, Sequence
+from sys import intern
 from types import MappingProxyType
 
 
@@ -74,12 +76,17 @@ cdef enum:
 # ------------------------------------------------------------------------------------------------ objects -> octets
 
 cdef int amqp10_put_value(Octets* o, object value, int depth) except -1:
-    """Write a Python object as the AMQP value it stands for, in the smallest encoding; values that were decoded, in the
+    """Write a Python object as the matching AMQP value, in the smallest encoding; values that were decoded, in the
     encoding they have."""
     cdef object kind = type(value)
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p
     if depth > AMQP10_NESTING_MAX:
-        raise EncodeError(f"values lie within each other deeper than {AMQP10_NESTING_MAX} levels [1.6]")
-    if kind is str:
+        raise EncodeError(f"values nest deeper than {AMQP10_NESTING_MAX} levels [1.6]")
+    p = ascii_octets(<PyObject*>value, &size)
+    if p != NULL:
+        amqp10_add_variable(o, AMQP10_CODE_STR8, p, <size_t>size)
+    elif kind is str:
         amqp10_put_string(o, value)
     elif kind is int:
         amqp10_put_long(o, value)
@@ -101,7 +108,7 @@ cdef int amqp10_put_value(Octets* o, object value, int depth) except -1:
     elif kind is list or kind is tuple:
         amqp10_put_list(o, value, depth)
     elif kind is dict:
-        amqp10_put_map(o, value.items(), depth)
+        amqp10_put_dict(o, <dict>value, depth)
     else:
         amqp10_put_other(o, value, depth)
     return 0
@@ -126,7 +133,7 @@ cdef int amqp10_put_other(Octets* o, object value, int depth) except -1:
     elif isinstance(value, (bytes, bytearray, memoryview)):
         amqp10_put_binary(o, value)
     else:
-        raise TypeError(f"no AMQP 1.0 type stands for {type(value).__name__}")
+        raise TypeError(f"no AMQP 1.0 type for {type(value).__name__}")
     return 0
 
 
@@ -144,6 +151,17 @@ cdef int amqp10_put_map(Octets* o, object pairs, int depth) except -1:
     cdef size_t mark = amqp10_open(o)
     cdef size_t count = 0
     for key, item in pairs:
+        amqp10_put_value(o, key, depth + 1)
+        amqp10_put_value(o, item, depth + 1)
+        count += 2
+    amqp10_close(o, mark, AMQP10_CODE_MAP8, count)
+    return 0
+
+
+cdef int amqp10_put_dict(Octets* o, dict entries, int depth) except -1:
+    cdef size_t mark = amqp10_open(o)
+    cdef size_t count = 0
+    for key, item in entries.items():
         amqp10_put_value(o, key, depth + 1)
         amqp10_put_value(o, item, depth + 1)
         count += 2
@@ -187,10 +205,10 @@ cdef bytes amqp10_written_octets(const Octets* o):
 @cython.freelist(256)
 @cython.no_gc
 cdef class Amqp10Held:
-    """Base of List, Map, Array and Described: a value within the octets it was decoded from. Immutable.
+    """Base of List, Map, Array and Described: a value in the input it was decoded from. Immutable.
 
-    Two of them are equal if they are the same AMQP value, types included, however encoded. `encode()` gives the octets
-    of the value; those it was decoded from, or the smallest if it was built.
+    Two of them are equal if they are the same AMQP value, including types, however encoded. `encode()` returns the bytes
+    of the value: those it was decoded from, or the smallest encoding of a new value.
     """
     cdef bytes block
     cdef Amqp10Value v
@@ -198,7 +216,7 @@ cdef class Amqp10Held:
     cdef bint secret            # it lies under a secret name
 
     def __init__(self):
-        raise TypeError("a value is built by its own class")
+        raise TypeError("Value is a base class: use the class of a value")
 
     def encode(self):
         cdef Octets o
@@ -256,7 +274,7 @@ cdef object amqp10_encode_error(const Fault* f):
 
 
 cdef class Amqp10Sequence(Amqp10Held):
-    """What List and Array share: they are read as tuples are, and equal tuples and lists of equal elements."""
+    """Base class of List and Array: they read like tuples, and equal tuples and lists of equal elements."""
 
     cdef tuple items(self):
         cdef Amqp10Items items
@@ -289,11 +307,11 @@ cdef class Amqp10Sequence(Amqp10Held):
         return value in self.items()
 
     def index(self, value, *bounds):
-        """As a tuple's."""
+        """As in tuple."""
         return self.items().index(value, *bounds)
 
     def count(self, value):
-        """As a tuple's."""
+        """As in tuple."""
         return self.items().count(value)
 
     def __eq__(self, other):
@@ -333,11 +351,11 @@ cdef class Amqp10List(Amqp10Sequence):
 cdef class Amqp10Array(Amqp10Sequence):
     """array (1.6.24): values of one type, `Array("uint", [1, 2])`.
 
-    type: a name of wirefmt.amqp10.spec.TYPES, or the name of one constructor (CONSTRUCTORS there) that all elements are to
-    have: RabbitMQ reads no arrays of smalluint, smallulong, smallint, smalllong, list8, map8 and array8, which are what
-    the smallest encoding takes for small values. descriptors: if the elements are described values, what describes each
-    of them; `values` are then what is described, and so are the elements on reading.
-    Elements that take no octets (null, true, uint0 ...) may be any number: `Array.repeat`.
+    type: a name of wirefmt.amqp10.spec.TYPES, or the name of one constructor (CONSTRUCTORS there) for all elements:
+    RabbitMQ does not read arrays of smalluint, smallulong, smallint, smalllong, list8, map8 and array8, which the
+    smallest encoding uses for small values. descriptors: the descriptors of the elements, if they are described values;
+    `values` are then the described values, and so are the elements on reading.
+    The number of elements without bytes (null, true, uint0 ...) is not limited: `Array.repeat`.
     """
 
     def __init__(self, type, values=(), /, *, descriptors=()):
@@ -351,7 +369,7 @@ cdef class Amqp10Array(Amqp10Sequence):
 
     @staticmethod
     def repeat(value, count, /):
-        """An array of `count` times the same None, True, False, UInt(0), ULong(0) or empty list, in five octets more."""
+        """An array of `count` times the same None, True, False, UInt(0), ULong(0) or empty list; it adds only five bytes."""
         cdef Octets o
         cdef Amqp10Array array = Amqp10Array.__new__(Amqp10Array)
         cdef size_t mark
@@ -360,7 +378,7 @@ cdef class Amqp10Array(Amqp10Sequence):
             mark = amqp10_open(&o)
             amqp10_put_value(&o, value, 0)
             if o.size != mark + AMQP10_HEAD + 1:
-                raise EncodeError(f"{value!r} takes octets: such an array has it as often as its values say [1.6.24]")
+                raise EncodeError(f"{value!r} is not a value without bytes: write it as often as the array has it [1.6.24]")
             amqp10_close(&o, mark, AMQP10_CODE_ARRAY8, <size_t>whole_number(count, 0xFFFFFFFF, "count"))
             array.settle(&o, AMQP10_ARRAY)
         finally:
@@ -369,17 +387,17 @@ cdef class Amqp10Array(Amqp10Sequence):
 
     @property
     def type(self):
-        """Name of the elements' type: "uint"."""
+        """The type of the elements, for example "uint"."""
         return amqp10_type_name[amqp10_constructors[amqp10_primitive(self.v.inner)[0]].type].decode("ascii")
 
     @property
     def constructor(self):
-        """The octet that says how elements are encoded: 0x52 for smalluint."""
+        """The constructor of the elements, for example 0x52 for smalluint."""
         return amqp10_primitive(self.v.inner)[0]
 
     @property
     def descriptors(self):
-        """What describes each element, outermost first; () if they are not described."""
+        """The descriptors of the elements, outermost first; () if they are not described."""
         cdef const uint8_t* at
         cdef Amqp10Value v
         cdef list out = []
@@ -410,7 +428,7 @@ cdef class Amqp10Array(Amqp10Sequence):
         return next(self.walk())
 
     def walk(self):
-        """The elements, one at a time: none is kept."""
+        """Iterate over the elements without caching them."""
         cdef Amqp10Items items
         cdef Amqp10Value v
         items = self.elements()
@@ -473,7 +491,7 @@ cdef int amqp10_put_elements(Octets* o, int type, uint8_t code, const Octets* wr
         code = needed if count else amqp10_code_of_type(type)
     elif amqp10_constructors[code].zero:
         if count and not amqp10_all_are(written, code):
-            raise EncodeError("elements differ from what the constructor says [1.6.24]")
+            raise EncodeError("elements do not match the constructor [1.6.24]")
     elif count and code != needed and code != amqp10_wide_code(needed):
         raise EncodeError("elements do not fit the constructor [1.6.24]")
     amqp10_add_elements(o, written, code)
@@ -519,8 +537,8 @@ cdef int amqp10_put_typed(Octets* o, int type, object value) except -1:
 cdef class Amqp10Map(Amqp10Held):
     """map (1.6.23): `Map({"a": 1})` or `Map([("a", 1)])`. Reads as a dict does, and equals dicts of equal entries.
 
-    Entries keep their order, which is part of the value. `pairs` has them all: keys that Python takes for equal (UInt(1)
-    and ULong(1)) are one for a dict, and LAX lets equal keys pass; the last counts.
+    Entries keep their order, which is part of the value. `pairs` has them all: keys that are equal in Python (UInt(1)
+    and ULong(1)) are one key for a dict, and LAX accepts equal keys; the last one counts.
     """
 
     def __init__(self, entries=(), /):
@@ -570,19 +588,19 @@ cdef class Amqp10Map(Amqp10Held):
         return self.entries()[key]
 
     def get(self, key, default=None, /):
-        """As a dict's."""
+        """As in dict."""
         return self.entries().get(key, default)
 
     def keys(self):
-        """As a dict's."""
+        """As in dict."""
         return MappingProxyType(self.entries()).keys()
 
     def values(self):
-        """As a dict's."""
+        """As in dict."""
         return MappingProxyType(self.entries()).values()
 
     def items(self):
-        """As a dict's."""
+        """As in dict."""
         return self.entries().items()
 
     def __eq__(self, other):
@@ -669,8 +687,8 @@ name_class(Amqp10Described, b"wirefmt.amqp10.Described")
 
 cdef Factory[AMQP10_SHAPES] AMQP10_COMPOSITE_FACTORIES     # by shape; filled where the classes stand
 cdef dict AMQP10_SHAPE_OF_CLASS = {}
-cdef list AMQP10_FIELD_NAMES = [
-    amqp10_field_name[i].decode("ascii")
+cdef list AMQP10_FIELD_NAMES = [                   # interned, as the names of keywords in a call are
+    intern(amqp10_field_name[i].decode("ascii"))
     for i in range(amqp10_shapes[AMQP10_SHAPES - 1].first + amqp10_shapes[AMQP10_SHAPES - 1].count)
 ]
 cdef uint8_t[AMQP10_SHAPES][AMQP10_FIELDS_MAX] AMQP10_SECRET       # by shape and field: is it secret?
@@ -723,7 +741,77 @@ cdef int amqp10_add_composite(object cls, int shape) except -1:
     wirefmt_set_attribute(cls, "__match_args__", tuple(names + list(getattr(cls, "__match_args__", ()))))
     AMQP10_COMPOSITE_FACTORIES[shape] = factory_of(cls)
     AMQP10_SHAPE_OF_CLASS[cls] = shape
+    set_vectorcall(cls, <void*>amqp10_construct)
     return 0
+
+
+cdef object amqp10_construct(object cls, PyObject** args, size_t nargsf, PyObject* kwnames):
+    """A call of a composite's class: the keywords' values go from the caller's stack to the fields, without a dict.
+
+    What the class does not take goes the way of any other class, where the errors are raised.
+    """
+    cdef PyObject* values[AMQP10_FIELDS_MAX]
+    cdef PyObject* of_frame[AMQP10_OF_FRAME]
+    cdef PyObject* name
+    cdef Amqp10CompositeValue made
+    cdef int shape = AMQP10_SHAPE_OF_CLASS[cls]
+    cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
+    cdef bint is_frame = row.provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME) != 0
+    cdef int take = 0 if not is_frame else AMQP10_OF_FRAME if shape == AMQP10_TRANSFER else AMQP10_OF_TRANSFER
+    cdef Py_ssize_t i, count = 0 if kwnames == NULL else length_of(kwnames)
+    cdef int k, at = 0
+    memset(values, 0, sizeof(values))
+    memset(of_frame, 0, sizeof(of_frame))
+    if PyVectorcall_NARGS(nargsf):
+        return construct_slowly(cls, args, PyVectorcall_NARGS(nargsf), kwnames)
+    for i in range(count):
+        name = borrowed_item(kwnames, i)
+        for _ in range(row.count):          # callers mostly keep the order of the fields
+            k = at
+            at = at + 1 if at + 1 < row.count else 0
+            if AMQP10_FIELD_OBJECTS[row.first + k] == name:
+                values[k] = args[i]
+                break
+        else:
+            for k in range(take):
+                if AMQP10_FRAME_NAMES[k] == name:
+                    of_frame[k] = args[i]
+                    break
+            else:
+                return construct_slowly(cls, args, 0, kwnames)
+    made = <Amqp10CompositeValue>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
+    if is_frame:
+        made.build_frame(shape, values, None, 0 if of_frame[0] == NULL else <object>of_frame[0],
+                         b"" if of_frame[1] == NULL else <object>of_frame[1],
+                         b"" if of_frame[2] == NULL else <object>of_frame[2])
+    else:
+        made.build_value(shape, values, None)
+    return made
+
+
+cdef enum:                      # keywords of frames that are no fields, in the order of AMQP10_FRAME_NAMES
+    AMQP10_OF_TRANSFER = 2      # this one a transfer has only
+    AMQP10_OF_FRAME = 3
+
+
+cdef PyObject** AMQP10_FIELD_OBJECTS = <PyObject**>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyObject*))
+cdef PyObject* AMQP10_FRAME_NAMES[AMQP10_OF_FRAME]
+
+
+cdef int fill_amqp10_names() except -1:
+    """The names of keywords as pointers: both lists live for ever."""
+    cdef int i
+    if AMQP10_FIELD_OBJECTS == NULL:
+        raise MemoryError
+    for i in range(len(AMQP10_FIELD_NAMES)):
+        AMQP10_FIELD_OBJECTS[i] = <PyObject*>AMQP10_FIELD_NAMES[i]
+    for i in range(AMQP10_OF_FRAME):
+        AMQP10_FRAME_NAMES[i] = <PyObject*>AMQP10_FRAME_KEYWORDS[i]
+    return 0
+
+
+cdef tuple AMQP10_FRAME_KEYWORDS = (intern("channel"), intern("extended_header"), intern("payload"))
+fill_amqp10_names()
 
 
 cdef object amqp10_get_field(object self, void* closure):
@@ -738,10 +826,10 @@ cdef object amqp10_get_field(object self, void* closure):
 cdef class Amqp10CompositeValue:
     """Base of the composite types: performatives, SASL frames, sections, delivery states, sources, targets, errors.
 
-    Immutable; keeps the block of octets it was decoded from. An attribute for each field of the specification, in
-    Python's case; None where the field is absent or null (what that means is the default in wirefmt.amqp10.spec.COMPOSITES).
-    Fields of one integer type are int, those of any type bear it (UInt ...). Two are equal if they are of one class and
-    all fields are the same values, types included.
+    Immutable; keeps the input block it was decoded from. It has an attribute for each field of the specification, in
+    Python's case; None if the field is absent or null (its default is in wirefmt.amqp10.spec.COMPOSITES).
+    Fields of a fixed integer type are int, fields of any type keep their type (UInt ...). Two are equal if they have the
+    same class and equal fields, including types.
     """
     cdef bytes block
     cdef const uint8_t* begin   # the described value
@@ -752,30 +840,41 @@ cdef class Amqp10CompositeValue:
     cdef uint8_t noted          # LAX let something pass
     cdef uint8_t strict         # of performatives: decoded STRICT, or built
     cdef uint8_t decoded        # `fields` are there: of a frame not before one is asked for
+    cdef uint8_t built          # by its constructor: STRICT finds no fault with its octets
     cdef Span payload_span
     cdef PyObject* fields[AMQP10_FIELDS_MAX]    # owned
 
     def __init__(self, **fields):
+        cdef PyObject* values[AMQP10_FIELDS_MAX]
+        cdef int shape = self.check_new()
+        self.build_value(shape, values, fields if amqp10_take_names(shape, fields, values) else None)
+
+    cdef int build_value(self, int shape, PyObject** values, dict surplus) except -1:
+        """Be a composite that is no frame, of these values. `surplus`: as amqp10_put_fields has it."""
         cdef uint8_t start[WRITER_START]
         cdef Octets o = octets_over(start, WRITER_START)
         cdef Amqp10Options options
         cdef Amqp10Reader x
         cdef Fault f
         cdef bytes octets
-        cdef int shape = self.check_new()
+        cdef bint plain
+        self.shape = <uint8_t>shape
         try:
-            amqp10_put_fields(&o, shape, fields)
+            plain = amqp10_put_fields(&o, shape, values, self.fields, surplus)
             octets = amqp10_written_octets(&o)
         finally:
             free_octets(&o)
+        self.block = octets
+        self.begin = <const uint8_t*>PyBytes_AS_STRING(octets)
+        self.built = 1
+        if plain:
+            self.decoded = 1
+            return 0
         amqp10_strict_options(&options)
-        amqp10_begin(&x, <const uint8_t*>PyBytes_AS_STRING(octets), &options, &f)
+        amqp10_begin(&x, self.begin, &options, &f)
         if amqp10_take_composite(&x, x.base, x.base + PyBytes_GET_SIZE(octets), 0, 0xFFFF, True, NULL) == NULL:
             raise amqp10_encode_error(&f)
-        self.block = octets
-        self.begin = x.base
-        self.shape = <uint8_t>shape
-        self.decode_fields()
+        return self.decode_fields()
 
     def __dealloc__(self):
         cdef int i
@@ -784,14 +883,14 @@ cdef class Amqp10CompositeValue:
 
     @property
     def descriptor(self):
-        """As it is written: a ULong, or a Symbol."""
+        """The descriptor as encoded: a ULong, or a Symbol."""
         cdef Amqp10Value v
         amqp10_read(self.begin + 1, &v)
         return amqp10_value_of(self.block, &v, False)
 
     @property
     def value(self):
-        """The fields as they are written, a List: nulls at the end too."""
+        """The fields as encoded, a List, including nulls at the end."""
         cdef Amqp10Value v
         self.read_list(&v)
         value = amqp10_value_of(self.block, &v, False)
@@ -800,7 +899,7 @@ cdef class Amqp10CompositeValue:
         return value
 
     def encode(self):
-        """The octets: those it was decoded from, or the smallest if it was built. Of a performative the whole frame."""
+        """The bytes: those it was decoded from, or the smallest encoding of a new one. For a performative, the whole frame."""
         if self.frame != NULL:
             return self.part(self.frame, self.frame_size)
         return self.part(self.begin, <size_t>(amqp10_skip(self.begin) - self.begin))
@@ -829,10 +928,14 @@ cdef class Amqp10CompositeValue:
 
     # ---- for the classes below
 
+    cdef int build_frame(self, int shape, PyObject** values, dict surplus, object channel, object extended_header,
+                         object payload) except -1:
+        raise TypeError("only performatives are frames")
+
     cdef int check_new(self) except -1:
         shape = AMQP10_SHAPE_OF_CLASS.get(type(self))
         if shape is None:
-            raise TypeError("a composite is built by its own class")
+            raise TypeError("Composite is a base class: use the class of a composite type")
         return shape
 
     cdef bytes part(self, const uint8_t* p, size_t n):
@@ -853,6 +956,8 @@ cdef class Amqp10CompositeValue:
         for i in range(shape.count):
             value = None
             if amqp10_next(&items, &v):
+                if self.fields[i] != NULL:      # the constructor kept it
+                    continue
                 value = amqp10_field_of(self.block, &amqp10_fields[shape.first + i], &v)
             if self.fields[i] == NULL:          # else another thread was here in the meantime
                 Py_INCREF(value)
@@ -887,7 +992,7 @@ cdef str amqp10_shown_field(int shape, int i, object value):
 
 
 cdef object amqp10_field_of(bytes block, const Amqp10FieldRow* row, const Amqp10Value* v):
-    """The object of a field. What LAX let pass bears its type."""
+    """The object of a field. A value of another type, which LAX accepted, keeps its type."""
     cdef bint irregular = False
     cdef int shape = 0
     if v.type == AMQP10_DESCRIBED and row.requires & AMQP10_COMPOSITES_PROVIDE:
@@ -912,33 +1017,141 @@ cdef int amqp10_put_composite(Octets* o, Amqp10CompositeValue composite) except 
     return 0
 
 
-cdef int amqp10_put_fields(Octets* o, int shape, dict fields) except -1:
-    """A composite of the values given by name: nulls at the end are left out. `fields` is used up."""
+cdef bint amqp10_take_names(int shape, dict fields, PyObject** values) except -1:
+    """The values of a shape's fields, by number; NULL: not given. They are the dict's. Whether it has other names too."""
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
+    cdef int i
+    cdef Py_ssize_t found = 0
+    for i in range(row.count):
+        values[i] = PyDict_GetItemWithError(fields, AMQP10_FIELD_NAMES[row.first + i])
+        found += values[i] != NULL
+    return found != len(fields)
+
+
+cdef int amqp10_put_fields(Octets* o, int shape, PyObject** values, PyObject** kept, dict surplus) except -1:
+    """A composite of the values given by number: nulls at the end are left out. Whether all are plain: then parsing finds
+    no fault with what was written.
+
+    `kept`: takes what decoding would give for null and for plain values; NULL: it is not wanted. `surplus`: names and
+    values, some of fields that the shape does not have, an error; None: there is none such.
+    """
+    cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
+    cdef const Amqp10FieldRow* field = &amqp10_fields[row.first]
+    cdef uint32_t missing = row.mandatory
     cdef size_t mark, last
-    cdef int i, count = 0, found = 0
+    cdef int i, count = 0
+    cdef bint plain = True
     amqp10_add_descriptor(o, row.code)
     mark = amqp10_open(o)
     last = o.size
     for i in range(row.count):
-        found_value = PyDict_GetItemWithError(fields, AMQP10_FIELD_NAMES[row.first + i])
-        if found_value == NULL:
-            amqp10_add_null(o)
+        if values[i] == NULL or <object>values[i] is None:
+            add_u8(o, AMQP10_CODE_NULL)
+            if kept != NULL:
+                Py_INCREF(None)
+                kept[i] = <PyObject*>None
             continue
-        found += 1
-        if <object>found_value is None:
-            amqp10_add_null(o)
-            continue
-        amqp10_put_field(o, &amqp10_fields[row.first + i], <object>found_value, AMQP10_FIELD_NAMES[row.first + i])
+        if not amqp10_put_plain(o, &field[i], <object>values[i]):
+            plain = False
+            amqp10_put_field(o, &field[i], <object>values[i], AMQP10_FIELD_NAMES[row.first + i])
+        elif kept != NULL:
+            value = amqp10_plain_symbol(<object>values[i]) if field[i].type == AMQP10_SYMBOL else <object>values[i]
+            Py_INCREF(value)
+            kept[i] = <PyObject*>value
+        missing &= ~(<uint32_t>1 << i)
         last = o.size
         count = i + 1
-    if found != len(fields):
+    if surplus is not None:
         known = AMQP10_FIELD_NAMES[row.first:row.first + row.count]
-        wrong = ", ".join(name for name in fields if name not in known)
+        wrong = ", ".join(name for name in surplus if name not in known)
         raise TypeError(f"{amqp10_shape_class[shape].decode('ascii')} has no field {wrong}")
     o.size = last
     amqp10_close(o, mark, AMQP10_CODE_LIST8, <size_t>count)
-    return 0
+    return plain and not missing
+
+
+cdef object amqp10_plain_symbol(object text):
+    """The Symbol that decoding gives for a str of ASCII."""
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p = ascii_octets(<PyObject*>text, &size)
+    return amqp10_symbol_of(p, <uint32_t>size)
+
+
+cdef inline bint amqp10_put_plain(Octets* o, const Amqp10FieldRow* row, object value) noexcept:
+    """Write a plain value: of the class that decoding gives for a field of this type (a str for a symbol), and with no
+    octets or number that the field may not have. False: nothing was written."""
+    cdef Py_ssize_t size = 0
+    cdef int overflow = 0
+    cdef int64_t number
+    cdef int type = row.type
+    cdef const uint8_t* p
+    if row.multiple or row.requires & AMQP10_COMPOSITES_PROVIDE:
+        return False
+    p = ascii_octets(<PyObject*>value, &size)
+    if p != NULL:
+        if type != AMQP10_STRING and type != AMQP10_SYMBOL and type != AMQP10_ANY:
+            return False
+        amqp10_add_variable(o, AMQP10_CODE_SYM8 if type == AMQP10_SYMBOL else AMQP10_CODE_STR8, p, <size_t>size)
+    elif PyLong_CheckExact(value):
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow or (number < 0 and type != AMQP10_TIMESTAMP):
+            return False
+        if type == AMQP10_UINT and number <= 0xFFFFFFFF:
+            amqp10_add_uint(o, <uint32_t>number)
+        elif type == AMQP10_ULONG:
+            amqp10_add_ulong(o, <uint64_t>number)
+        elif type == AMQP10_TIMESTAMP:
+            amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t>number)
+        elif type == AMQP10_UBYTE and number <= 0xFF:
+            amqp10_add_fixed(o, AMQP10_CODE_UBYTE, <uint64_t>number)
+        elif type == AMQP10_USHORT and number <= 0xFFFF:
+            amqp10_add_fixed(o, AMQP10_CODE_USHORT, <uint64_t>number)
+        else:
+            return False
+    elif type == AMQP10_BINARY and PyBytes_CheckExact(value):
+        amqp10_add_variable(o, AMQP10_CODE_VBIN8, <const uint8_t*>PyBytes_AS_STRING(value),
+                            <size_t>PyBytes_GET_SIZE(value))
+    elif type == AMQP10_BOOLEAN and (value is True or value is False):
+        amqp10_add_boolean(o, value is True)
+    else:
+        return False
+    return True
+
+
+cdef int amqp10_put_plain_entries(Octets* o, dict entries) except -1:
+    """Write a map of names that are ASCII and of scalars: parsing finds no fault with it as application properties.
+    False: nothing was written."""
+    cdef size_t mark = amqp10_open(o)
+    cdef size_t count = 0
+    cdef Py_ssize_t size = 0
+    cdef int overflow = 0
+    cdef int64_t number
+    cdef const uint8_t* p
+    for key, item in entries.items():
+        p = ascii_octets(<PyObject*>key, &size)
+        if p == NULL:
+            break
+        amqp10_add_variable(o, AMQP10_CODE_STR8, p, <size_t>size)
+        p = ascii_octets(<PyObject*>item, &size)
+        if p != NULL:
+            amqp10_add_variable(o, AMQP10_CODE_STR8, p, <size_t>size)
+        elif PyLong_CheckExact(item):
+            number = PyLong_AsLongLongAndOverflow(item, &overflow)
+            if overflow:
+                break
+            amqp10_add_long(o, number)
+        elif item is True or item is False:
+            amqp10_add_boolean(o, item is True)
+        elif PyFloat_CheckExact(item):
+            amqp10_put_double(o, item)
+        else:
+            break
+        count += 2
+    else:
+        amqp10_close(o, mark, AMQP10_CODE_MAP8, count)
+        return True
+    o.size = mark
+    return False
 
 
 cdef int amqp10_put_field(Octets* o, const Amqp10FieldRow* row, object value, str name) except -1:
@@ -967,12 +1180,12 @@ cdef int amqp10_put_field(Octets* o, const Amqp10FieldRow* row, object value, st
 # ------------------------------------------------------------------------------------------------ single values
 
 def decode_amqp10_value(data, /, *, strictness=STRICT_MODE, limits=None):
-    """Decode exactly one value (part 1, 1.2); every octet is used.
+    """Decode exactly one value (part 1, 1.2), which must use all bytes.
 
-    data: any contiguous buffer; bytes are kept, anything else is copied once. strictness: "strict" or "lax".
-    limits: wirefmt.framing.Limits; `elements` counts those of all lists, maps and arrays.
+    data: any contiguous buffer; bytes are kept, any other buffer is copied once. strictness: "strict" or "lax".
+    limits: wirefmt.framing.Limits; `elements` limits the elements of all lists, maps and arrays.
 
-    Returns what the table at the head of docs/amqp10.md says. Raises DecodeError.
+    Returns the type in the table "Values" of docs/amqp10.md. Raises DecodeError.
     """
     cdef Amqp10Options o
     cdef Amqp10Value v
@@ -987,9 +1200,9 @@ def decode_amqp10_value(data, /, *, strictness=STRICT_MODE, limits=None):
 
 
 def encode_amqp10_value(value, /):
-    """The octets of a value, in the smallest encoding; what was decoded keeps the encoding it has.
+    """The bytes of a value in the smallest encoding; decoded values keep their encoding.
 
-    Raises EncodeError for what AMQP 1.0 cannot say, TypeError for objects that stand for no type.
+    Raises EncodeError for values that AMQP 1.0 cannot express, TypeError for objects without an AMQP type.
     """
     cdef uint8_t start[WRITER_START]
     cdef Octets o = octets_over(start, WRITER_START)
@@ -1009,7 +1222,7 @@ cdef int take_amqp10_options(Amqp10Options* o, object strictness, object limits)
 
 
 def restore_amqp10_value(bytes octets not None):
-    """Unpickle a value, one that only LAX reads too."""
+    """Unpickle a value, including one that only LAX accepts."""
     cdef Amqp10Options o
     cdef Amqp10Value v
     cdef Fault f
@@ -1021,7 +1234,7 @@ def restore_amqp10_value(bytes octets not None):
 
 
 def restore_amqp10_composite(bytes octets not None):
-    """Unpickle a composite that is no frame."""
+    """Unpickle a composite that is not a frame."""
     cdef Amqp10Options o
     cdef Amqp10Reader x
     cdef Amqp10Composite c
@@ -1031,5 +1244,5 @@ def restore_amqp10_composite(bytes octets not None):
     if amqp10_take_composite(&x, x.base, x.base + PyBytes_GET_SIZE(octets), 0, 0xFFFF, True, &c) == NULL:
         raise_fault(&AMQP10_TABLES, &f, 0)
     if amqp10_shapes[c.shape].provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME):
-        raise ValueError("a frame's octets begin with its header")
+        raise ValueError("the bytes of a frame begin with its header")
     return amqp10_composite_of(octets, x.base, c.shape)

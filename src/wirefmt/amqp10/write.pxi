@@ -1,5 +1,5 @@
 # AMQP 1.0 values written as octets, each in its smallest encoding. Nogil and without Python objects: for our own
-# encoders and for whoever makes values out of values.
+# encoders and for code that builds values from values.
 #
 # A list, map or array is opened, its elements are written, and it is closed: then its size and count are known.
 #
@@ -36,7 +36,7 @@ cdef void amqp10_add_value(Octets* o, const Amqp10Value* v) noexcept nogil:
 
 
 cdef inline const uint8_t* amqp10_content(const Amqp10Value* v) noexcept nogil:
-    """What stands behind the constructor of a value that is not described: size and count, where it has them, too."""
+    """What stands after the constructor of a value that is not described: size and count, where it has them, too."""
     cdef const Amqp10ConstructorRow* row = &amqp10_constructors[v.code]
     if row.category == AMQP10_CATEGORY_FIXED:
         return v.body
@@ -125,7 +125,7 @@ cdef inline void amqp10_add_bits(Octets* o, int width, uint64_t v) noexcept nogi
 
 
 cdef uint8_t amqp10_common_code(const Octets* written) noexcept nogil:
-    """The narrowest constructor that serves for all values of one type, written one behind another."""
+    """The narrowest constructor that fits all values of one type, written one after another."""
     cdef const uint8_t* at = written.at
     cdef Amqp10Value v
     cdef uint8_t code = 0
@@ -137,7 +137,7 @@ cdef uint8_t amqp10_common_code(const Octets* written) noexcept nogil:
 
 
 cdef void amqp10_add_elements(Octets* o, const Octets* written, uint8_t code) noexcept nogil:
-    """The elements of an array: a constructor, and the contents of values written one behind another."""
+    """The elements of an array: a constructor, and the contents of values written one after another."""
     cdef const uint8_t* at = written.at
     cdef Amqp10Value v
     add_u8(o, code)

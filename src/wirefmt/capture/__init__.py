@@ -1,4 +1,4 @@
-"""Packet captures to the message table: `read` streams batches, `files` finds captures."""
+"""Packet captures to the message table: `read` streams batches, `files` finds capture files."""
 
 from wirefmt.capture._engine import CaptureDecoder, PacketScanner
 from wirefmt.capture.reader import Reader, Schema, decode_source, read

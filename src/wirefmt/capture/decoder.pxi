@@ -3,8 +3,8 @@
 #     octets of files -> PcapFile -> PacketParser -> Reassembler -> here: protocol, frames, rows
 #
 # A stream is read where it lies in the packet as long as frames do not cross packets; the rest of a frame is kept
-# until it is whole. Behind a hole, and where the capture began inside a stream, frames are read again only from a place
-# where a chain of faultless ones begins (`look`): what is passed over is a `gap` row, never messages.
+# until it is whole. After a gap, and where the capture began inside a stream, frames are read again only from a place
+# where a chain of valid ones begins (`look`): what is skipped is a `gap` row, never messages.
 #
 # A batch that is full is handed over at once, also in the midst of a packet: see deferred.pxi. So every event, and every
 # loop that puts rows, stops when the batch is full and is continued by `resume`. Rows do not depend on where that is.
@@ -15,15 +15,15 @@ from wirefmt.protocols import PROTOCOLS as PROTOCOL_ROWS
 
 cdef enum:
     PROTOCOLS_MAX = 32          # sets of protocols are bits of a uint32_t
-    CHAIN = 3                   # faultless frames one behind another that make a boundary certain,
+    CHAIN = 3                   # valid frames one after another that make a boundary certain,
     CHAIN_SPAN = 1 << 16        # if they are more octets than a message could imitate
     FULL_SEGMENT = 536          # octets: RFC 9293 3.7.1, the segment size every host takes; a smaller one ends a write
     SEARCH_WINDOW = 1 << 18     # octets a boundary is searched in
     SEARCH_ORIGINS = 8192       # packets they may come from
     SEARCH_CREDIT = 64          # octets that may be looked at for each that arrives: the search stays linear
-    CHAIN_STEPS = 16            # frames of a chain that are looked at all the same
-    SEARCH_STEP = 1 << 16       # octets passed over before the window is moved up
-    # octets kept of one direction until the other one tells the protocol: RFC 6928's initial window, 10 segments
+    CHAIN_STEPS = 16            # frames of a chain that are examined in any case
+    SEARCH_STEP = 1 << 16       # octets skipped before the window is moved up
+    # octets kept of one direction until the other one identifies the protocol: RFC 6928's initial window, 10 segments
     FIRST_KEPT = 1 << 14
     TLS_RECORD_MAX = 16384 + 2048       # octets of a record's content: RFC 5246, 6.2.3
     # octets of a connection that began before the capture, on a port of no protocol, that WebSocket frames are looked for in
@@ -94,7 +94,7 @@ cdef struct Side:               # one direction of a flow
     size_t need                 # octets of the pending frame; 0: not known yet
     Mark first                  # packet of pending[0]
     size_t at                   # search: pending[:at] holds no boundary
-    size_t reach                # search: `frames` faultless frames are at pending[at:reach]
+    size_t reach                # search: `frames` valid frames are at pending[at:reach]
     int frames
     size_t wait                 # search: look again when the window has this many octets
     size_t largest              # octets of the largest packet of this direction in a search
@@ -130,27 +130,28 @@ cdef struct CaptureCounts:
 
 
 cdef dict CAPTURE_LIMITS = {            # name: (default, meaning)
-    "max_flows": (1 << 18, "TCP connections followed at a time; the one longest silent is ended first"),
-    "max_out_of_order": (4 << 20, "octets stored out of order, a direction"),
-    "max_message": (MAX_MESSAGE, "octets of a message that is put together from several packets"),
-    "max_buffered": (256 << 20, "octets of memory that all flows take"),
-    "max_inflated": (64 << 20, "octets that a compressed direction may become, beyond 100 times as many as it has"),
-    "idle_seconds": (3 * 3600, "a silent connection is ended after"),
+    "max_flows": (1 << 18, "TCP connections tracked at a time; the one idle for longest is ended first"),
+    "max_out_of_order": (4 << 20, "bytes buffered out of order, per direction"),
+    "max_message": (MAX_MESSAGE, "bytes of a message that comes in several packets"),
+    "max_buffered": (256 << 20, "bytes of memory that all flows use"),
+    "max_inflated": (64 << 20, "decompressed bytes of a direction; 100 times its compressed bytes if that is more"),
+    "idle_seconds": (3 * 3600, "time after which an idle connection is ended"),
 }
 
 
 cdef class CaptureDecoder(Reassembler):
-    """Octets of capture files in, batches of the message table out.
+    """Decodes bytes of capture files to batches of the message table.
 
-    Call `begin_file`, then `feed` with chunks of any size, then `end_file`; at last `finish`. Each of feed, end_file and
-    finish stops when a batch is full: feed answers how many octets it used, the others whether they are done. Then call
-    `take` and call again. A call during another one, of another thread say, raises RuntimeError; `stats` may always be read.
+    Call `begin_file`, then `feed` with chunks of any size, then `end_file`; at the end `finish`. feed, end_file and
+    finish stop when a batch is full: feed returns how many bytes it used, the others return whether they are done. Then call
+    `take`, and call again. A call during another one, for example in another thread, raises RuntimeError; `stats` may
+    always be read.
 
     Parameters: those of `wirefmt.capture.read`. `limits` is a dict with any of max_flows, max_out_of_order, max_message,
-    max_buffered, max_inflated (octets) and idle_seconds; `CaptureDecoder.LIMITS` has the defaults. A batch is full when it
-    has `batch_rows` rows, or `batch_bytes` octets (at most 256 MiB) in strings and binaries; it has at most the rows of
-    one message more.
-    Raises ValueError for an option that cannot be.
+    max_buffered, max_inflated (bytes) and idle_seconds; `CaptureDecoder.LIMITS` has the defaults. A batch is full when it
+    has `batch_rows` rows, or `batch_bytes` bytes (at most 256 MiB) in strings and binaries; it may exceed this by the rows
+    of one message.
+    Raises ValueError if an option has an invalid value.
     """
 
     LIMITS = {name: row[0] for name, row in CAPTURE_LIMITS.items()}
@@ -187,13 +188,13 @@ cdef class CaptureDecoder(Reassembler):
                  expose_credentials=False, strictness="lax", batch_rows=16384, batch_bytes=16 << 20,
                  flows="in-file", tunnels=False, slice=(0, 1), limits=None, octets=False, detail=False):
         if strictness not in ("lax", "strict"):
-            raise ValueError(f"strictness is 'lax' or 'strict', not {strictness!r}")
+            raise ValueError(f"strictness must be 'lax' or 'strict', not {strictness!r}")
         if flows not in ("in-file", "across-files"):
-            raise ValueError(f"flows is 'in-file' or 'across-files', not {flows!r}")
+            raise ValueError(f"flows must be 'in-file' or 'across-files', not {flows!r}")
         if batch_rows < 1 or batch_bytes < 1:
-            raise ValueError("batch_rows and batch_bytes are at least 1")
+            raise ValueError("batch_rows and batch_bytes must be at least 1")
         if not 0 <= slice[0] < slice[1]:
-            raise ValueError(f"slice is (i, n) with 0 <= i < n, not {slice!r}")
+            raise ValueError(f"slice must be (i, n) with 0 <= i < n, not {slice!r}")
         self.strict = strictness == "strict"
         self.across_files = flows == "across-files"
         self.slice_index, self.slice_count = slice
@@ -228,9 +229,9 @@ cdef class CaptureDecoder(Reassembler):
             if name not in values:
                 raise ValueError(f"no limit {name!r}; {suggest(name, values)}")
             if value < 1:
-                raise ValueError(f"limit {name} is at least 1, not {value}")
+                raise ValueError(f"limit {name} must be at least 1, not {value}")
             if name == "max_message" and value > MESSAGE_MAX:
-                raise ValueError(f"limit {name} is at most {MESSAGE_MAX}, not {value}")
+                raise ValueError(f"limit {name} must be at most {MESSAGE_MAX}, not {value}")
             values[name] = value
         self.max_flows = values["max_flows"]
         self.max_out_of_order = values["max_out_of_order"]
@@ -249,7 +250,7 @@ cdef class CaptureDecoder(Reassembler):
     # ---- feeding --------------------------------------------------------------------------------------------------
 
     def begin_file(self, str name, int32_t index=0):
-        """A file begins: its path or URL, and its number among the files."""
+        """Begin a file. name: its path or URL; index: its number among the files."""
         cdef bytes text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
         if not 0 <= index < NAMES_MAX:
             raise ValueError(f"file number {index} is out of range")
@@ -283,8 +284,8 @@ cdef class CaptureDecoder(Reassembler):
         return 0
 
     def feed(self, chunk):
-        """The next octets of the file: any contiguous buffer. Bytes and views of bytes are read in place, others are copied.
-        Answers how many were used: fewer than given when a batch is full."""
+        """Take the next bytes of the file: any contiguous buffer. Bytes and views of bytes are read in place, others are copied.
+        Returns how many bytes were used: fewer than given if a batch is full."""
         cdef Input octets = take_input(chunk)
         cdef size_t used
         if octets.size == 0:
@@ -300,7 +301,7 @@ cdef class CaptureDecoder(Reassembler):
         return used
 
     def end_file(self):
-        """No octet of this file follows. True: done; False: a batch is full, take it and call again."""
+        """End the file. Returns False if a batch is full: take() it and call again."""
         cdef size_t used
         cdef bint done
         begin_call(&self.busy)
@@ -319,7 +320,7 @@ cdef class CaptureDecoder(Reassembler):
         return done
 
     def finish(self):
-        """All flows end; more segments may follow all the same. True: done; False: take a batch and call again."""
+        """End every open flow; more segments may still follow. Returns False if a batch is full: take() it and call again."""
         cdef bint done
         begin_call(&self.busy)
         try:
@@ -331,10 +332,10 @@ cdef class CaptureDecoder(Reassembler):
         return done
 
     def feed_segments(self, rows):
-        """Rows of the packets table's `segment` column, one behind another, in a buffer as in feed(). Answers how many octets
+        """Rows of the packets table's `segment` column, one after another, in a buffer as in feed(). Returns how many bytes
         were used.
 
-        Raises ValueError for octets that are no such row.
+        Raises ValueError for bytes that are not such a row.
         """
         cdef Input octets = take_input(rows)
         cdef size_t n = <size_t>octets.size
@@ -376,7 +377,7 @@ cdef class CaptureDecoder(Reassembler):
         return at
 
     def report(self, str text):
-        """An error row of this file for something the octets cannot say: a compressed file that is cut, a read error."""
+        """Add an error row of this file for an error outside its bytes: a truncated compressed file, a read error."""
         cdef bytes octets = text.encode("utf-8", "replace")
         begin_call(&self.busy)
         try:
@@ -386,19 +387,19 @@ cdef class CaptureDecoder(Reassembler):
 
     @property
     def not_a_capture(self):
-        """The present file is no capture, or none that is read."""
+        """True if the present file is not a capture, or not in a supported format."""
         cdef int reason = self.file.fault.reason
         return reason in (CAPTURE_NOT_A_CAPTURE, CAPTURE_EMPTY, CAPTURE_CUT_HEADER) or reason >= CAPTURE_FORMAT
 
     @property
     def fault(self):
-        """What was wrong last with the present file; None: nothing."""
+        """The last error of the present file; None: no error."""
         if not self.file.fault.reason:
             return None
         return (<bytes>capture_fault_text(self.file.fault.reason)).decode("ascii")
 
     def take(self, final=False):
-        """The batch, if it is full; with `final` whatever there is. None: nothing."""
+        """Return the batch if it is full; with `final`, the rows so far. None: no rows."""
         begin_call(&self.busy)
         try:
             if self.table.rows == 0 or not (final or self.is_full()):
@@ -410,7 +411,7 @@ cdef class CaptureDecoder(Reassembler):
 
     @property
     def stats(self):
-        """Counters, by name."""
+        """Counters by name."""
         cdef CaptureCounts c = self.seen
         stats = {
             "bytes": c.bytes, "files": c.files, "packets": c.packets, "packets_of_other_slices": c.other_slices,
@@ -552,7 +553,7 @@ cdef class CaptureDecoder(Reassembler):
         return self.waiting or self.is_full()
 
     cdef Deferred* defer(self, int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Continue later, behind what the present event has deferred before. NULL without memory."""
+        """Continue later, after what the present event has deferred before. NULL without memory."""
         cdef Deferred* d = new_deferred(kind, f, end, p, n, mark)
         self.waiting = True
         if d == NULL:
@@ -916,11 +917,11 @@ cdef class CaptureDecoder(Reassembler):
 
     cdef void keep_first(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Octets of a direction that does not tell the protocol: the other one, or more of them, may. They are kept within
-        bounds, and passed over beyond."""
+        bounds, and skipped beyond."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         if side.skipped == 0 and side.missing == 0 and not (side.foreign and fs.sides[1 - end].foreign) \
-                and side.size + n <= (FIRST_KEPT if side.foreign else SEARCH_WINDOW) \
+                and side.size + n <= <size_t>(FIRST_KEPT if side.foreign else SEARCH_WINDOW) \
                 and (not side.foreign or self.buffered < self.max_buffered // 4) \
                 and self.add_origin(side, side.size, n, mark) and self.append(side, p, n):
             return
@@ -1204,7 +1205,7 @@ cdef class CaptureDecoder(Reassembler):
 
     cdef int socket_frame(self, const Protocol* protocol, void* state, const uint8_t* p, size_t n, bint masked,
                           size_t* size, bint* counts) noexcept nogil:
-        """Does a WebSocket message begin here that holds nothing but faultless frames of the protocol, or a control frame?
+        """Does a WebSocket message begin here that holds nothing but valid frames of the protocol, or a control frame?
         A Verdict, as Protocol.plausible. `counts`: it is a message."""
         cdef int direction = 0 if masked else 1
         cdef size_t got = 0
@@ -1225,7 +1226,7 @@ cdef class CaptureDecoder(Reassembler):
 
     cdef int socket_opens(self, Flow* f, int end, const uint8_t* p, size_t n, int* row) noexcept nogil:
         """Of a stream that began before the capture: are these octets, from a packet's first, whole WebSocket messages that
-        hold whole, faultless frames? A Verdict; YES: of protocols[row - 1]."""
+        hold whole, valid frames? A Verdict; YES: of protocols[row - 1]."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef uint32_t rows = self.by_port(f)
         cdef bint masked = n > 1 and p[1] & 0x80 != 0
@@ -1374,7 +1375,7 @@ cdef class CaptureDecoder(Reassembler):
         side.missing += n
         side.credit = 0
         side.socket.lost = True
-        if why == WHY_NO_FRAME:                         # what is no header is passed over
+        if why == WHY_NO_FRAME:                         # what is no header is skipped
             side.skipped += side.socket.have
 
     cdef void resume_socket(self, Flow* f, int end) noexcept nogil:
@@ -1466,7 +1467,7 @@ cdef class CaptureDecoder(Reassembler):
             while not f.ignored and u.next():
                 if u.given > self.max_inflated and u.given // UNPACKED_RATIO > u.taken:
                     self.seen.messages_limited += 1
-                    raise ValueError("limit of what it may become")
+                    raise ValueError("limit of the decompressed size")
                 if self.must_wait():
                     self.defer(DEFERRED_OCTETS, f, end, NULL, 0, mark)
                     break
@@ -1481,7 +1482,7 @@ cdef class CaptureDecoder(Reassembler):
         return n
 
     cdef void break_off(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
-        """A direction that cannot be unpacked: a row says why, and what follows is passed over."""
+        """A direction that cannot be unpacked: a row says why, and what follows is skipped."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         if side.size:
             self.put_rest(f, end, text, mark)           # a protocol with carriers puts one row
@@ -1493,7 +1494,7 @@ cdef class CaptureDecoder(Reassembler):
             self.drop_unpacker(side)
 
     cdef void lose_packed(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
-        """A hole in a compressed stream: nothing behind it can be unpacked."""
+        """A hole in a compressed stream: nothing after it can be unpacked."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         if not side.broken:
             if side.size:
@@ -1713,7 +1714,7 @@ cdef class CaptureDecoder(Reassembler):
         self.seen.messages_limited += 1
         self.cross(f, end, <int64_t>n, WHY_LIMIT, mark)
 
-    # ---- holes, and frames again behind them ------------------------------------------------------------------------
+    # ---- holes, and frames again after them ------------------------------------------------------------------------
 
     cdef void cross(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         """`n` octets of the protocol's stream are missing."""
@@ -1870,13 +1871,13 @@ cdef class CaptureDecoder(Reassembler):
         return False
 
     cdef int chain(self, Flow* f, int end, bint packet_start, bint final) noexcept nogil:
-        """Do faultless frames begin at pending[at]? They do if they end exactly where a packet ended a write: two of them,
+        """Do valid frames begin at pending[at]? They do if they end exactly where a packet ended a write: two of them,
         or one that also begins with a packet's octets; or if CHAIN of them go on for CHAIN_SPAN octets. A payload that holds
         such frames itself breaks the chain where it ends. `final`: nothing follows, and CHAIN from a packet's first
         octet must do.
 
         In a WebSocket whose frame boundary is lost the same holds for its messages, each of which must hold nothing but
-        whole, faultless frames: a WebSocket inside a payload ends where the payload ends. Control frames are no evidence.
+        whole, valid frames: a WebSocket inside a payload ends where the payload ends. Control frames are no evidence.
         """
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
@@ -1923,7 +1924,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef int low = 0
         cdef int high = side.origin_count
         cdef int middle
-        while low < high:                               # the first origin at or behind `at`
+        while low < high:                               # the first origin at or after `at`
             middle = (low + high) // 2
             if side.origins[middle].at < at:
                 low = middle + 1
@@ -2074,9 +2075,9 @@ cdef class CaptureDecoder(Reassembler):
         cdef bint done
         cdef int size
         if side.need:
-            size = snprintf(text, sizeof(text), "%s: %zu of %zu octets read", why, side.size, side.need)
+            size = snprintf(text, sizeof(text), "%s: %zu of %zu bytes read", why, side.size, side.need)
         else:
-            size = snprintf(text, sizeof(text), "%s: %zu octets of a message of unknown size read", why, side.size)
+            size = snprintf(text, sizeof(text), "%s: %zu bytes of a message of unknown size read", why, side.size)
         self.context(f, end, &side.first, mark, side.offset, <int64_t>(side.need if side.need else side.size), &m)
         done = fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
         self.count_held(fs)
@@ -2107,13 +2108,13 @@ cdef class CaptureDecoder(Reassembler):
         side.skipped += skipped
         if side.missing + side.skipped:
             if side.missing and side.skipped:
-                size = snprintf(text, sizeof(text), "%s: %lld octets missing, %lld more passed over", why_text(side.why),
+                size = snprintf(text, sizeof(text), "%s: %lld bytes missing, %lld more skipped", why_text(side.why),
                                 <long long>side.missing, <long long>side.skipped)
             elif side.missing:
-                size = snprintf(text, sizeof(text), "%s: %lld octets missing", why_text(side.why),
+                size = snprintf(text, sizeof(text), "%s: %lld bytes missing", why_text(side.why),
                                 <long long>side.missing)
             else:
-                size = snprintf(text, sizeof(text), "%s: %lld octets passed over", why_text(side.why),
+                size = snprintf(text, sizeof(text), "%s: %lld bytes skipped", why_text(side.why),
                                 <long long>side.skipped)
             self.context(f, end, mark, mark, side.offset, side.missing + side.skipped, &m)
             row = self.table.begin_row(&m)
@@ -2182,7 +2183,7 @@ cdef inline const char* why_text(int why) noexcept nogil:
     if why == WHY_LOST:
         return b"not captured"
     if why == WHY_CUT:
-        return b"cut by the snapshot length"
+        return b"truncated by the snapshot length"
     if why == WHY_TIMEOUT:
         return b"never seen"
     if why == WHY_LIMIT:
@@ -2208,7 +2209,7 @@ cdef inline int first_row(uint32_t rows) noexcept nogil:
 
 
 cdef int looks_like_tls(const uint8_t* p, size_t n, bint late) noexcept nogil:
-    """A handshake record: type 22, version 3.0 to 3.4 (RFC 8446, 5.1). `late`: the capture may have begun behind the
+    """A handshake record: type 22, version 3.0 to 3.4 (RFC 8446, 5.1). `late`: the capture may have begun after the
     handshake, with a record of another type; then its length, and where the next one begins, must fit, too."""
     cdef size_t size
     if (n > 1 and p[1] != 3) or (n > 2 and p[2] > 4):
@@ -2241,7 +2242,7 @@ cdef tuple parse_decode_as(rule, names):
     selector, comma, name = str(rule).partition(",")
     field, equals, port = selector.partition("==")
     if field.strip() != "tcp.port" or not port.strip().isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"decode_as is like 'tcp.port==8884,mqtt', not {rule!r}")
+        raise ValueError(f"decode_as must be like 'tcp.port==8884,mqtt', not {rule!r}")
     if name.strip() not in names:
         raise ValueError(f"decode_as {rule!r}: no protocol {name.strip()!r}; {suggest(name.strip(), names)}")
     return int(port), name.strip()

@@ -1,6 +1,6 @@
 # Work of a capture that waits until a full batch has been taken.
 #
-# One packet may complete any number of messages: behind a gap that it fills, in a compressed stream, at the end of a
+# One packet may complete any number of messages: after a gap that it fills, in a compressed stream, at the end of a
 # flow. When the batch is full, what is left of the packet's work is kept here, in order, and done before the next packet.
 # What waits holds copies of octets of that packet, and octets that were stored out of order: it is bounded as they are.
 
@@ -30,12 +30,12 @@ cdef struct Deferred:
     int64_t n                   # octets of a gap, offset, rows
     Mark mark
     size_t size                 # of `octets`
-    uint8_t* octets             # behind this struct, in the same block
+    uint8_t* octets             # after this struct, in the same block
 
 
 cdef struct DeferredList:
     Deferred* first
-    Deferred** place            # where the next one is inserted: behind those that the work at hand has deferred
+    Deferred** place            # where the next one is inserted: after those that the current work has deferred
 
 
 cdef Deferred* new_deferred(int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
@@ -72,6 +72,6 @@ cdef inline Deferred* next_deferred(DeferredList* waiting) noexcept nogil:
 
 
 cdef inline void last_place(DeferredList* waiting) noexcept nogil:
-    """What is deferred now comes behind all that waits."""
+    """What is deferred now comes after all that waits."""
     while waiting.place[0] != NULL:
         waiting.place = &waiting.place[0].next

@@ -1,7 +1,7 @@
-"""From what the user wrote (path, glob, directory, list, URL) to capture files with their sizes, in order.
+"""Find the capture files, with sizes and in order, that a path, glob, directory, list or URL names.
 
-The order counts: with flows="across-files" the files are one capture in the order given, and what a glob or a directory
-holds is sorted as people number files (x.pcap, x.pcap2, x.pcap10).
+The order matters: with flows="across-files" the files are one capture in the given order. The files of a glob or directory
+are sorted by name, with numbers in numerical order (x.pcap, x.pcap2, x.pcap10).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
-#: What counts as a capture inside a directory. tcpdump -C numbers its files behind the suffix.
+#: Names of captures in a directory. tcpdump -C appends a number to the suffix.
 CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)[0-9]*(\.(gz|zst))?$", re.IGNORECASE)
 COMPRESSED_NAME = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
 _MAGIC = re.compile(r"[*?[]")
@@ -23,8 +23,8 @@ _MAGIC = re.compile(r"[*?[]")
 
 class CaptureFile(NamedTuple):
     name: str  # absolute local path, or URL
-    size: int  # octets as stored
-    modified: float = 0.0  # seconds since 1970; 0 where the store does not say
+    size: int  # bytes as stored
+    modified: float = 0.0  # seconds since 1970; 0 if the store does not provide it
 
     @property
     def compressed(self) -> bool:
@@ -32,7 +32,7 @@ class CaptureFile(NamedTuple):
 
 
 def parse_paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """One string with commas, or a JSON list as Spark passes `load([...])` on, or any iterable of paths."""
+    """The paths in a string with commas, in a JSON list (as Spark passes on `load([...])`), or in any iterable."""
     if isinstance(paths, os.PathLike):
         return [os.fspath(paths)]
     if not isinstance(paths, str):
@@ -51,7 +51,7 @@ def expand(paths: Iterable[str], *, recursive: bool = False, missing_ok: bool = 
     """The files at `paths`, each once, in order.
 
     Raises:
-        FileNotFoundError: a path or glob matches nothing, or only directories without captures; not if `missing_ok`.
+        FileNotFoundError: a path or glob matches nothing, or only directories without captures, unless `missing_ok`.
     """
     found: dict[str, CaptureFile] = {}
     for path in paths:
@@ -65,8 +65,8 @@ def expand(paths: Iterable[str], *, recursive: bool = False, missing_ok: bool = 
 
 
 def passed_over(path: str) -> str:
-    """What a local directory holds besides the captures that `expand` finds in it, in words; empty: nothing, or no
-    such directory."""
+    """A text that lists what a local directory contains besides the captures that `expand` finds; empty if there is nothing
+    else, or no such directory."""
     folder = Path(os.path.abspath(os.path.expanduser(local_path(path))))
     if _is_url(path) or not folder.is_dir():
         return ""
@@ -77,7 +77,7 @@ def passed_over(path: str) -> str:
     if others:
         told.append(f"not named as captures: {_some(others)}")
     if below:
-        told.append(f"not looked into: {_some(below)} ({os.path.join(path, '**', '*.pcap')!r} does)")
+        told.append(f"subdirectories not read: {_some(below)} (use {os.path.join(path, '**', '*.pcap')!r})")
     return "; ".join(told)
 
 
@@ -86,7 +86,7 @@ def _some(names: list[str], most: int = 3) -> str:
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:
-    """Sort key under which numbers inside names count as numbers."""
+    """Sort key that compares numbers in names numerically."""
     return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"([0-9]+)", name) if part]
 
 
@@ -102,7 +102,7 @@ def _is_url(path: str) -> bool:
 
 
 def _local(path: str, recursive: bool) -> Iterator[CaptureFile | None]:
-    # None stands for "there is such a directory": found, though it holds no file
+    # None means that the directory exists, even if it contains no file
     path = os.path.abspath(os.path.expanduser(local_path(path)))
     names = [path] if os.path.exists(path) or not _MAGIC.search(path) else glob.glob(path, recursive=True)
     for name in names:

@@ -105,8 +105,8 @@ cdef inline uint64_t hash_end(const uint8_t* address, uint64_t salt) noexcept no
 
 
 cdef inline uint64_t segment_flow_hash(const Segment* s) noexcept nogil:
-    """Of the two ends and the realm; the same for both directions, in every process. Whoever chooses addresses can choose
-    this number: it deals flows out to slices and partitions, and no table uses it."""
+    """Hash of the two ends and the realm; the same for both directions, in every process. A sender that chooses addresses
+    can choose it: it assigns flows to slices and partitions, and no table uses it."""
     return mixed(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.realm << 20) + s.ip_version)
 
 
@@ -263,7 +263,7 @@ cdef class PacketParser:
         return True
 
     cdef inline void bound(self, Layer* x, size_t size) noexcept nogil:
-        """A length field says that `size` octets follow: what is behind them is padding."""
+        """A length field says that `size` octets follow: what is after them is padding."""
         x.limit = min(x.limit, size)
         x.wire = min(x.wire, x.limit)
         x.n = min(x.n, x.limit)
@@ -372,7 +372,7 @@ cdef class PacketParser:
             return PACKET_ARP if kind == 0x0806 else PACKET_OTHER_NETWORK
 
     cdef int mpls(self, Layer* x, Segment* out) noexcept nogil:
-        """Labels to the bottom of the stack; the first four bits behind them tell IP from a pseudowire (RFC 4928)."""
+        """Labels to the bottom of the stack; the first four bits after them tell IP from a pseudowire (RFC 4928)."""
         cdef bint bottom = False
         cdef size_t size
         while not bottom:
@@ -683,7 +683,7 @@ cdef class PacketParser:
             header = 8 + (4 if flags & 0x1000 else 0) + (4 if flags & 0x0080 else 0)
             if x.n < header:
                 return PACKET_CUT
-            size = load_u16(x.p + 4)                        # the key's first half: octets behind this header
+            size = load_u16(x.p + 4)                        # the key's first half: octets after this header
             self.skip(x, header)
             self.bound(x, size)
             return self.ppp(x, out)
@@ -716,7 +716,7 @@ cdef struct SegmentHead:        # begins a row's `segment`; little-endian, as al
     int64_t ts_ns, frame_no     # PACKET_FILE_FAULT: ts_ns is the offset in the file
     uint32_t realm, seq, ack
     uint32_t size               # PACKET_FILE_FAULT: the reason
-    uint32_t captured           # octets behind the head
+    uint32_t captured           # octets after the head
     uint16_t src_port, dst_port
     uint8_t src[16]
     uint8_t dst[16]

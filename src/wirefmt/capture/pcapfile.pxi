@@ -14,10 +14,10 @@ from wirefmt.spec.captures import FORMATS as CAPTURE_FORMATS
 cdef enum:
     MAX_RECORD = 262144             # octets of one packet: libpcap's largest snapshot length
     MAX_BLOCK = MAX_RECORD + 65536  # of a pcapng block that is read; options may follow the packet
-    MAX_SKIPPED_BLOCK = 16777216    # of a pcapng block of another type; it is passed over as it comes
+    MAX_SKIPPED_BLOCK = 16777216    # of a pcapng block of another type; it is skipped as it comes
     MAX_INTERFACES = 65536          # of a pcapng section
-    MAX_FAULTS = 1000               # of one file that are reported; the rest are passed over in silence
-    CHAIN_SURVIVES = 255            # a chain that goes on behind the octets looked at
+    MAX_FAULTS = 1000               # of one file that are reported; the rest are skipped in silence
+    CHAIN_SURVIVES = 255            # a chain that goes on after the octets looked at
     CHAIN_AT_END = 3                # at a file's end: two records, or three of which the last is cut
     CHAIN_WINDOW = 2 * MAX_BLOCK    # octets looked at together when searching for records
     LONG_HEADER = 24                # octets of Kuznetzov's record header; others have 16
@@ -69,7 +69,7 @@ cdef struct Interface:          # pcapng: what its packets need to know
     uint16_t link_type
     uint8_t shift
 
-# A section's blocks, by type (pcapng section 11.1); all other types are passed over
+# A section's blocks, by type (pcapng section 11.1); all other types are skipped
 cdef enum:
     BLOCK_INTERFACE = 1
     BLOCK_PACKET = 2
@@ -162,7 +162,7 @@ cdef bint looks_like_time(const uint8_t* p, size_t year) noexcept nogil:
 
 
 cdef bint looks_like_commview(const uint8_t* p, size_t n, bint last) noexcept nogil:
-    """NCF: length (2), length in the source (2), version 0 (1), a time behind an octet."""
+    """NCF: length (2), length in the source (2), version 0 (1), a time after an octet."""
     return n >= 24 and load_u16(p) == load_u16(p + 2) != 0 and p[4] == 0 and looks_like_time(p, 5)
 
 
@@ -178,8 +178,9 @@ cdef list format_octets = []    # keeps the octets of `formats` alive
 cdef int set_formats() except -1:
     cdef UnreadFormat* f
     cdef bytes text
-    cdef Heuristic[3] functions = [looks_like_erf, looks_like_commview, looks_like_commview_x]
+    cdef Heuristic[3] functions
     global format_count
+    functions[0], functions[1], functions[2] = looks_like_erf, looks_like_commview, looks_like_commview_x
     if len(CAPTURE_FORMATS) > FORMATS_MAX:
         raise ImportError("wirefmt.spec.captures has more rows than the core has room for")
     for row in CAPTURE_FORMATS:
@@ -369,7 +370,7 @@ cdef class PcapFile:
     cdef uint16_t link_type         # pcap
     cdef uint8_t stage
     cdef bint unsure                # pcap: of the size of record headers
-    cdef bint foreign               # pcapng: in a section of a version that is not known; its blocks are passed over
+    cdef bint foreign               # pcapng: in a section of a version that is not known; its blocks are skipped
     cdef uint8_t* alive             # room of chain_start
 
     def __cinit__(self):
@@ -517,7 +518,7 @@ cdef class PcapFile:
         if n - header < captured or n < header:
             if not last:
                 return READ_NEED
-            # a damaged length may point past the end of the file, with sound records behind it
+            # a damaged length may point past the end of the file, with sound records after it
             return self.failed(CAPTURE_CUT_RECORD, STAGE_SEARCH)
         self.frames += 1
         out.ts_ns = <int64_t>seconds * 1000000000 + <int64_t>fraction * self.to_ns
@@ -565,7 +566,7 @@ cdef class PcapFile:
             used[0] = n
             self.stage = STAGE_END
         else:
-            passed = window - MAX_BLOCK - 32       # what lies behind was seen too near the window's end to be judged
+            passed = window - MAX_BLOCK - 32       # what lies after was seen too near the window's end to be judged
             used[0] = passed
         return -1
 

@@ -1,4 +1,4 @@
-"""`read`: a capture, or many, to batches of the message table, in memory that does not grow with them."""
+"""`read`: one or several captures to batches of the message table, in bounded memory."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ def read(
     """Decode packet captures: pcap and pcapng, also inside gzip and zstd.
 
     Args:
-        source: a path, glob, directory, fsspec URL, `-` (standard input), open binary file, or a list of these. From a
-            pipe, rows are handed out as they come, in batches that are not full.
-        protocols: names to look for; all by default.
-        decode_as: rules like `tcp.port==8884,mqtt` that decide the protocol of a port, whatever its octets look like.
-        columns: names of the message table's columns to fill, in the order wanted; all by default.
-        payload: False leaves message payloads out.
-        payload_max: octets of a payload to keep; None keeps all. `payload_size` is the whole size in both cases.
-        expose_credentials: True shows secrets, which are hidden otherwise: docs/secrets.md.
-        strictness: "lax" reads what can be framed and notes breaches in `error`; "strict" calls them malformed.
-        batch_rows, batch_bytes: a batch is handed out when it has one of them.
-        flows: "in-file": each file stands alone; "across-files": the files are one capture, rotated, in this order.
-        tunnels: also look inside VXLAN, GENEVE, GRE, IP in IP ...
-        slice: (i, n): only flows whose hash falls to i of n; the n slices together are exactly the whole.
+        source: a path, glob, directory, fsspec URL, `-` (standard input), open binary file, or a list of these. For a
+            pipe, rows are emitted as they arrive, in batches that are not full.
+        protocols: names of the protocols to decode; all by default.
+        decode_as: rules like `tcp.port==8884,mqtt` that set the protocol of a port, whatever its bytes look like.
+        columns: names of the columns of the message table to fill, in the order given; all by default.
+        payload: False omits message payloads.
+        payload_max: bytes of a payload to keep; None keeps all. `payload_size` is the full size in both cases.
+        expose_credentials: True shows secrets, which are hidden by default: docs/secrets.md.
+        strictness: "lax" reads what can be framed and reports violations in `error`; with "strict" such a message is malformed.
+        batch_rows, batch_bytes: a batch is emitted as soon as either limit is reached.
+        flows: "in-file": each file is independent; "across-files": the files are one rotated capture, in this order.
+        tunnels: True also decodes packets in VXLAN, GENEVE, GRE, IP in IP ...
+        slice: (i, n): only flows whose hash belongs to shard i of n; the n slices together have exactly all rows.
         limits: see `CaptureDecoder.LIMITS`: max_flows, max_out_of_order, max_message, max_buffered,
             max_inflated, idle_seconds.
-        octets: True fills the column `octets`, which wirefmt.convert takes.
-        detail: True fills the column `detail`, the message in one line for people.
+        octets: True fills the column `octets`, the input of wirefmt.convert.
+        detail: True fills the column `detail`, a one-line summary of the message.
 
     Returns: a Reader.
-    Raises: CaptureError where a file is missing or unreadable, or where the one capture given is none at all. Anything
-        wrong further on, and a file among several that is no capture, is a row with status malformed. ValueError for an
-        option that cannot be.
+    Raises: CaptureError if a file is missing or unreadable, or if the only file given is not a capture. Later damage, and
+        non-capture files among several, become rows with status malformed. ValueError if an option has an invalid
+        value.
     """
     decoder = CaptureDecoder(
         protocols=protocols,
@@ -81,7 +81,7 @@ def read(
 
 
 class Schema:
-    """The columns of a reader; `pyarrow.schema(...)` and other Arrow libraries take it as it is."""
+    """The columns of a reader; `pyarrow.schema(...)` and other Arrow libraries accept it directly."""
 
     def __init__(self, columns: Sequence[str] | None = None) -> None:
         by_name = {c.name: c for c in COLUMNS}
@@ -103,9 +103,9 @@ class Reader(AbstractContextManager["Reader"]):
 
     Attributes:
         schema: the columns, in order.
-        stats: counters of everything seen, passed over and limited; see `CaptureDecoder.stats`.
-        stopped: stop() was called.
-        bytes_read, bytes_total: octets of the files as stored (compressed); the total is None where it is not known.
+        stats: counters of data read, skipped and limited; see `CaptureDecoder.stats`.
+        stopped: True after stop().
+        bytes_read, bytes_total: bytes of the files as stored (compressed); the total is None if it is unknown.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Reader(AbstractContextManager["Reader"]):
         self._decoder = decoder
         self.stopped = False
         self._batches = self._run(sources, alone and len(sources) == 1)
-        # the first batch or pause: what is no capture at all is told at once
+        # read to the first batch or pause, so that a file that is not a capture is reported at once
         self._first: Batch | None = next(self._batches, None) if alone and len(sources) == 1 else None
 
     @property
@@ -135,11 +135,11 @@ class Reader(AbstractContextManager["Reader"]):
         return batch
 
     def stop(self) -> None:
-        """Read no more. The rows of what has been read follow, as at the end of the captures. For signal handlers."""
+        """Stop reading (safe in a signal handler). The rows of the data read so far follow, as at the end of a capture."""
         self.stopped = True
 
     def close(self) -> None:
-        """Close what is open; no batch follows."""
+        """Close the open file; no batch follows."""
         self._first = None
         self._batches.close()
 
@@ -179,16 +179,16 @@ def decode_source(
     count: Callable[[int], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[Batch | None]:
-    """One capture file through a decoder: its full batches, the last of them left in the decoder.
+    """Decode one capture file: yield its full batches and leave the last rows in the decoder.
 
-    From a pipe, rows are handed out within `sources.LIVE_WAIT` seconds, and None where nothing has come for so long.
+    For a pipe, rows are emitted within `sources.LIVE_WAIT` seconds; None is yielded if nothing arrived in this time.
 
     Args:
-        count: is told how many bytes were read.
-        stopped: asked after each chunk; True ends the file there.
+        count: called with the number of bytes of each read.
+        stopped: called after each chunk; True ends the file there.
 
     Raises:
-        CaptureError: the file cannot be opened. One that breaks off becomes a row.
+        CaptureError: the file cannot be opened. A truncated file becomes a row.
     """
     decoder.begin_file(source.name, index)
     try:
@@ -210,7 +210,7 @@ def decode_source(
             raise
         decoder.report(f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__)
     if stopped():
-        return  # the rest of a record is no fault of the file
+        return  # an incomplete record is not an error of the file
     while not decoder.end_file():
         if (batch := decoder.take()) is not None:
             yield batch

@@ -12,7 +12,7 @@
 #   acknowledgement says so. Until there is one, octets are stored and put in order, for REORDER_PACKETS packets of the flow
 #   or REORDER_NS. What comes even later from before that beginning is handed on as a stretch of its own (on_front).
 # - Octets in order are handed on where they lie in the packet. Only octets that came before their turn are stored.
-# - A hole is given up when the other side acknowledged what lies behind it and REORDER_PACKETS packets of the flow or
+# - A hole is given up when the other side acknowledged what lies after it and REORDER_PACKETS packets of the flow or
 #   REORDER_NS went by since (captures may show an acknowledgement before its data), after HOLE_NS without an
 #   acknowledgement, when max_out_of_order or MAX_PIECES is passed, or when the flow ends.
 # - Another connection on the same ends begins with a SYN of another initial sequence number (or of the same, a second
@@ -20,8 +20,8 @@
 #   after both sides ended (FIN) or one reset (RST), and after idle_ns without a packet.
 #
 # Memory: `buffered` counts all that flows make us remember, here and in the consumer: a Flow, its stored pieces with what
-# describes them, and whatever the consumer counts to it. Where it passes max_buffered, whoever stores octets gives up
-# first (`store` its gap); if it is still passed when the packet is done, the flows longest silent end (`relieve`).
+# describes them, and whatever the consumer counts to it. If it exceeds max_buffered, a flow that stores octets first
+# gives up (`store` its gap); if it is still exceeded after the packet, the flows idle for longest end (`relieve`).
 from wirefmt._core.octets cimport BLOCK_OCTETS
 
 cdef enum:
@@ -41,7 +41,7 @@ cdef int64_t SWEEP_NS = 60 * SECOND         # packets may be this much out of or
 
 cdef enum Why:                  # why a hole was given up, or why a stream ended
     WHY_LOST = 0                # acknowledged by the receiver, never captured
-    WHY_CUT                     # cut by the snapshot length
+    WHY_CUT                     # truncated by the snapshot length
     WHY_TIMEOUT                 # nothing filled it in time
     WHY_LIMIT                   # max_out_of_order, max_buffered or max_flows
     WHY_FIN                     # this side said FIN
@@ -85,7 +85,7 @@ cdef struct Stream:             # what one end of a flow sends; offsets count fr
     int64_t next                # offset of the next octet to hand on
     int64_t fin                 # offset of the FIN; -1: none seen
     int64_t acked               # by the other end, highest offset
-    int64_t hole_ns             # time of the first piece behind the present hole
+    int64_t hole_ns             # time of the first piece after the present hole
     int64_t acked_at            # flow.packets when the hole was seen acknowledged, 0: not; while undecided: at the start
     int64_t acked_ns, acked_to
     Fronts* fronts              # NULL: none
@@ -137,13 +137,13 @@ cdef struct ReassemblyCounts:
     int64_t idle                # flows ended by idle_ns
     int64_t flows_evicted       # max_flows, max_buffered
     int64_t equal_hashes        # flows whose flow hash, not their ends, is that of the flow opened before
-    int64_t probes              # slots of other flows that were passed over in the table
+    int64_t probes              # slots of other flows that were skipped in the table
     int64_t limited             # holes given up for max_out_of_order, MAX_PIECES or max_buffered
-    int64_t most_buffered       # behind any packet, before flows were ended for it
+    int64_t most_buffered       # after any packet, before flows were ended for it
     int64_t no_memory
     # payload octets that were captured and not handed on
     int64_t retransmitted_octets        # that were there before
-    int64_t outside_octets      # behind a FIN, in a RST, of keep-alives, in segments without a flow
+    int64_t outside_octets      # after a FIN, in a RST, of keep-alives, in segments without a flow
 
 
 cdef inline int32_t seq_diff(uint32_t a, uint32_t b) noexcept nogil:
@@ -278,7 +278,7 @@ cdef class Reassembler:
         return True
 
     cdef bint is_busy(self) noexcept nogil:
-        """The consumer cannot free a flow at once: none is ended for max_buffered now, but behind the next packet."""
+        """The consumer cannot free a flow at once: none is ended for max_buffered now, but after the next packet."""
         return False
 
     # ---- one segment ------------------------------------------------------------------------------------------
@@ -659,7 +659,7 @@ cdef class Reassembler:
         cdef uint32_t k
         if not st.count:
             st.hole_ns = f.last_ns
-        while low < high:                               # the first piece that ends behind `at`
+        while low < high:                               # the first piece that ends after `at`
             middle = (low + high) // 2
             if st.pieces[middle].at + st.pieces[middle].size > at:
                 high = middle
@@ -931,7 +931,7 @@ cdef class Reassembler:
         while self.slots[i].flow != f:
             i = (i + 1) & self.slot_mask
         hole = i
-        while True:                                     # linear probing: close the hole from behind
+        while True:                                     # linear probing: close the hole backwards
             i = (i + 1) & self.slot_mask
             if self.slots[i].flow == NULL:
                 break

@@ -25,10 +25,10 @@ if len(PACKET_TABLE_COLUMNS) != P_COLUMNS:
 
 
 cdef class PacketScanner(ColumnSet):
-    """The packets table of captures, fed like CaptureDecoder.
+    """Builds the packets table of captures; used like CaptureDecoder.
 
     tunnels: as in wirefmt.capture.read. columns: names to keep, in order. ports: only segments from or to one of them
-    (none: all). `take` gives a batch once it has batch_rows rows or batch_bytes octets of segments, or a chunk more.
+    (none: all). `take` returns a batch once it has batch_rows rows or batch_bytes bytes of segments, or a chunk more.
     A call during another one raises RuntimeError.
     """
     cdef PacketParser packets
@@ -41,7 +41,7 @@ cdef class PacketScanner(ColumnSet):
 
     def __init__(self, *, bint tunnels=False, columns=None, ports=(), batch_rows=16384, batch_bytes=16 << 20):
         if batch_rows < 1 or batch_bytes < 1:
-            raise ValueError("batch_rows and batch_bytes are at least 1")
+            raise ValueError("batch_rows and batch_bytes must be at least 1")
         self.set_columns(PACKET_TABLE_COLUMNS, columns)
         self.tunnels = tunnels
         self.packets = PacketParser(tunnels=tunnels, fragments=False)
@@ -56,8 +56,8 @@ cdef class PacketScanner(ColumnSet):
             set_bit(self.ports, port)
 
     def begin_file(self, str name, int32_t index=0, *, prefix=b"", int64_t offset=0, int64_t first_frame=1):
-        """A file begins, or a range of one: `prefix` is then what says its format, `offset` where the octets fed lie,
-        `first_frame` the number of their first record."""
+        """Begin a file, or a range of a file. Of a range: `prefix` is the header of the file, `offset` the position of the
+        bytes fed, `first_frame` the number of their first record."""
         cdef Input head = take_input(prefix)
         cdef PacketRecord r
         cdef size_t used = 0
@@ -73,13 +73,13 @@ cdef class PacketScanner(ColumnSet):
             self.busy = False
 
     def feed(self, chunk):
-        """The next octets of the file, all of which are used; a buffer as in CaptureDecoder.feed."""
+        """Take the next bytes of the file and use all of them; a buffer as in CaptureDecoder.feed."""
         cdef Input octets = take_input(chunk)
         if octets.size:
             self.run(octets.at, <size_t>octets.size, False)
 
     def end_file(self):
-        """No octet of this file follows."""
+        """End the file."""
         cdef uint8_t nothing = 0
         self.run(&nothing, 0, True)
 
@@ -156,7 +156,7 @@ cdef class PacketScanner(ColumnSet):
         put_octets2(c + P_SEGMENT, row, <const uint8_t*>&head, sizeof(head), s.payload, s.captured)
 
     def take(self, bint final=False):
-        """The batch, if it is full; with `final` whatever there is. None: nothing."""
+        """Return the batch if it is full; with `final`, the rows so far. None: no rows."""
         cdef int64_t rows
         begin_call(&self.busy)
         try:
@@ -170,21 +170,21 @@ cdef class PacketScanner(ColumnSet):
 
     @property
     def stats(self):
-        """Counters, by name: frames, capture_faults, and packets by what became of them."""
+        """Counters by name: frames, capture_faults, and packets by their outcome."""
         return {"frames": self.frames, "capture_faults": self.faults} | self.packets.stats()
 
 
 def find_record(prefix, window, int64_t base, bint last, int64_t split):
     """Where in a pcap file the first record at or after the offset `split` begins.
 
-    prefix: the file's first octets, its header among them. window: the octets at offset `base`, which begins well before
-    `split` (a record's largest size) or at the first record; `last`: the file ends with it.
+    prefix: the first bytes of the file, with its header. window: the bytes at offset `base`, which begins well before
+    `split` (the largest size of a record) or at the first record; `last`: the file ends with the window.
 
-    A record in the window is true if the records after it chain on over more octets than one packet can have, so that
-    octets of a packet that look like records (a capture of a capture) are not taken for one. From the first such record
-    the chain is followed to `split`: where it began inside a packet, it has joined the true one by the packet's end.
+    A record in the window is accepted if the records after it form a chain longer than one packet, so that
+    bytes of a packet that look like records (a capture of a capture) are not accepted. The chain of the first such record
+    is followed to `split`: if it began inside a packet, it has joined the true chain by the end of that packet.
 
-    Returns the offset; where no record begins there, that of the end of the window if `last`, else -1.
+    Returns the offset; if no record begins there, the end of the window if `last`, otherwise -1.
     """
     cdef Input head = take_input(prefix)
     cdef Input octets = take_input(window)

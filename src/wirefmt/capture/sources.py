@@ -1,4 +1,4 @@
-"""Where the octets of a capture come from: file, glob, URL, standard input, open file; gzip and zstd by magic."""
+"""Read the bytes of a capture from a file, glob, URL, standard input or open file; gzip and zstd are recognised by magic."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from wirefmt.errors import CaptureError
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 CHUNK = 1 << 20
-#: Seconds that rows of a pipe wait for others before they are handed out.
+#: Seconds that rows of a pipe wait for further rows before they are emitted.
 LIVE_WAIT = 0.05
 
-#: What reading on may raise once a file is open; all of it is one error row, for the rows before it are good.
+#: Exceptions of reading an open file. Each becomes one error row, since the rows before it are valid.
 READ_FAULTS = (OSError, EOFError, ValueError, zlib.error)
 
 
@@ -32,16 +32,16 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One capture, not open yet."""
+    """One capture that is not open yet."""
 
     name: str
-    size: int | None  # octets as stored; None: not known
+    size: int | None  # bytes as stored; None: unknown
     open: Callable[[], Any]
     close: bool = True  # False: the caller's file, which stays open
 
 
 def find(source: Any) -> list[Source]:
-    """The captures behind what the user gave, in order. Raises CaptureError where there is none."""
+    """The captures that the argument names, in order. Raises CaptureError if there is none."""
     if isinstance(source, (str, os.PathLike)):
         return _by_name(os.fspath(source))
     if hasattr(source, "read"):
@@ -81,7 +81,7 @@ def _opener(name: str) -> Callable[[], Any]:
 
 
 class _Counted(io.RawIOBase):
-    """The stored octets, counted as they are read; the first ones can be looked at."""
+    """The stored bytes, counted as they are read; the first bytes can be peeked at."""
 
     def __init__(self, inner: Readable, count: Callable[[int], None]) -> None:
         self._inner, self._count, self._ahead = inner, count, b""
@@ -120,13 +120,13 @@ class _Counted(io.RawIOBase):
 
 
 class Chunks:
-    """An open capture as chunks of at most 1 MiB, decompressed: views of bytes, which the core reads in place.
+    """An open capture as decompressed chunks of at most 1 MiB: views of bytes, which the core reads in place.
 
-    Use with `with`.
+    A context manager.
 
     Attributes:
-        live: a pipe or socket, whose bytes come as they are written. A chunk is what one read gives, and an empty chunk
-            says that no byte has come for `LIVE_WAIT` seconds.
+        live: True for a pipe or socket, whose bytes arrive as they are written. A chunk is the result of one read; an empty
+            chunk means that no byte arrived for `LIVE_WAIT` seconds.
     """
 
     def __init__(self, source: Source, count: Callable[[int], None]) -> None:
@@ -154,7 +154,7 @@ class Chunks:
                 yield memoryview(data)
             return
         view = memoryview(bytearray(CHUNK))
-        # what a decompressor gave before it failed counts
+        # the output of a decompressor before its error is used
         fault: Exception | None = None
         while fault is None:
             n = 0
@@ -174,7 +174,7 @@ class Chunks:
         compressed = not isinstance(self._stream, _Counted)
         read = self._stream.readinto1 if compressed else self._stream.readinto
         while True:
-            # what a decompressor holds already needs no byte of the pipe
+            # a decompressor may have output without reading the pipe
             while not compressed and not select.select([pipe], [], [], LIVE_WAIT)[0]:
                 yield view[:0]
             n = read(view)
@@ -184,9 +184,9 @@ class Chunks:
 
 
 def _pipe(opened: Any) -> int | None:
-    """The descriptor of an unbuffered pipe or socket; None for everything else."""
+    """The file descriptor of an unbuffered pipe or socket; None for other files."""
     if not isinstance(opened, io.RawIOBase):
-        return None  # what a buffer holds is hidden from select()
+        return None  # select() does not see buffered data
     try:
         number: int = opened.fileno()
         mode = os.fstat(number).st_mode

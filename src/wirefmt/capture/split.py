@@ -1,12 +1,12 @@
 """Byte ranges of one uncompressed capture, for several readers.
 
-pcap has no marks that say where a record begins. A range is therefore any range of octets, and whoever reads it finds
-the first record at or after its beginning, and at or after its end, by the same rule: so ranges tile without a gap or
-an overlap whoever reads them. The rule looks for a chain of records longer than one packet can imitate, begins well
-before the range, and follows the chain to it: octets inside a packet that look like records, as in a capture of a
-capture, do not mislead it.
+pcap does not mark where a record begins. A range is therefore any range of bytes. Every reader finds the first record
+at or after the beginning of the range, and at or after its end, by the same rule, so ranges cover the file without gaps
+and overlaps. The rule searches for a chain of records that is longer than one packet could imitate. It starts well before
+the range and follows the chain to it, so bytes inside a packet that look like records, as in a capture of a capture, are
+not taken for records.
 
-pcapng changes byte order, interfaces and clocks as it goes, so its ranges are found by walking its blocks once.
+pcapng may change byte order, interfaces and clocks within a file, so its ranges are found by reading all block headers once.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import BinaryIO
 from wirefmt.capture import _engine
 from wirefmt.errors import CaptureError
 
-#: Octets looked at before and after a split: each is more than the largest packet and its record header.
+#: Bytes examined before and after a split; each is more than the largest packet with its record header.
 WINDOW = 1 << 19
-#: Octets of a file that hold any pcap header.
+#: Bytes of a file that contain any pcap header.
 HEADER = 32
 
 Source = str | os.PathLike[str] | BinaryIO
@@ -30,11 +30,11 @@ Source = str | os.PathLike[str] | BinaryIO
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Octets `begin` to `end` of a capture file.
+    """Bytes `begin` to `end` of a capture file.
 
-    prefix: what to parse first to understand them (the file's header; a section's interfaces in pcapng).
-    first_frame: number of the first packet; None: not known without counting those before.
-    exact: both ends are known to be where records begin.
+    prefix: bytes to parse first (the file header; in pcapng the section header and interfaces).
+    first_frame: number of the first packet; None: unknown unless the packets before it are counted.
+    exact: True if records begin at both ends.
     """
 
     begin: int
@@ -46,7 +46,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What a range holds: packets, IP fragments among them, and where its first record begins and its last one ends."""
+    """Contents of a range: packets, IP fragments among them, where its first record begins and its last record ends."""
 
     frames: int
     fragments: int
@@ -55,15 +55,15 @@ class Count:
 
 
 def ranges(source: Source, split_size: int, *, exact: bool = False) -> list[Range]:
-    """Cut a capture into ranges of about `split_size` octets.
+    """Split a capture into ranges of about `split_size` bytes.
 
-    source: a path or URL, or an open binary file that can seek. For pcap, its size and first octets are enough; with
-    `exact` the file is walked, and frame numbers are known. pcapng is always walked. What cannot be split (a file that
-    is damaged where it is walked, or no capture) is one Range.
-    Raises CaptureError where the file cannot be opened, ValueError for split_size below 1.
+    source: a path or URL, or a seekable open binary file. For pcap, its size and first bytes are enough; with
+    `exact` the record headers are read, and frame numbers are known. Those of pcapng are always read. A file that cannot
+    be split (it is damaged, or not a capture) is one Range.
+    Raises CaptureError if the file cannot be opened, ValueError if split_size is below 1.
     """
     if split_size < 1:
-        raise ValueError("split_size is at least 1")
+        raise ValueError("split_size must be at least 1")
     with _opened(source) as file:
         size = _size(file)
         head = _read_at(file, 0, HEADER)
@@ -85,7 +85,7 @@ def ranges(source: Source, split_size: int, *, exact: bool = False) -> list[Rang
 
 
 def resolve(source: Source, piece: Range) -> Range:
-    """The range with its ends where records begin."""
+    """The range with its ends moved to where records begin."""
     if piece.exact:
         return piece
     with _opened(source) as file:
@@ -99,7 +99,7 @@ def resolve(source: Source, piece: Range) -> Range:
 
 
 def read_range(source: Source, piece: Range, chunk_size: int = 1 << 20) -> Iterator[memoryview]:
-    """The octets from the first record at or after `begin` to the first at or after `end`, in chunks: views of bytes."""
+    """The bytes from the first record at or after `begin` to the first one at or after `end`, in chunks: views of bytes."""
     with _opened(source) as file:
         true = resolve(file, piece)
         file.seek(true.begin)
@@ -154,7 +154,7 @@ def _read_at(file: BinaryIO, offset: int, size: int) -> bytes:
 # ------------------------------------------------------------------------------------------------ pcap
 
 
-#: Magic numbers, as they lie in the file, of which byte order, with the sizes of the file's and a record's header.
+#: Magic numbers as in the file: byte order, and the sizes of the file header and of a record header.
 _PCAP = {
     bytes.fromhex(magic): (order, file_header, record_header)
     for little, file_header, record_header in (
@@ -169,7 +169,7 @@ _PCAP = {
 
 
 def _pcap_header(head: bytes) -> int:
-    """Octets of a pcap file's header; 0: it is no pcap file, or cut."""
+    """Bytes of the header of a pcap file; 0: not a pcap file, or truncated."""
     size = _PCAP.get(head[:4], ("", 0, 0))[1]
     return size if len(head) >= size else 0
 
@@ -188,11 +188,11 @@ def _record_at(file: BinaryIO, size: int, prefix: bytes, split: int) -> int:
         found: int = _engine.find_record(prefix, window, begin, last, split)
         if found >= 0:
             return found
-        reach *= 2  # damaged octets around the split: look further
+        reach *= 2  # damaged bytes around the split: search further
 
 
 def _walk_pcap(file: BinaryIO, size: int, split_size: int) -> list[tuple[int, int, bytes]]:
-    """(offset, frame number, prefix) of the first record at or after each split; empty: the file is damaged."""
+    """(offset, frame number, prefix) of the first record at or after each split; empty if the file is damaged."""
     head = _read_at(file, 0, HEADER)
     order, at, record_header = _PCAP[head[:4]]
     prefix = head[:at]
@@ -219,7 +219,7 @@ def _walk_pcap(file: BinaryIO, size: int, split_size: int) -> list[tuple[int, in
 
 
 def _walk_pcapng(file: BinaryIO, size: int, split_size: int) -> list[tuple[int, int, bytes]]:
-    """The same for pcapng, by its blocks; the prefix is the section's header and its interfaces so far."""
+    """The same for the blocks of pcapng; the prefix is the section header and its interfaces so far."""
     marks: list[tuple[int, int, bytes]] = []
     state = bytearray()
     order = "little"
@@ -250,7 +250,7 @@ def _walk_pcapng(file: BinaryIO, size: int, split_size: int) -> list[tuple[int, 
 
 
 class _Window:
-    """Small reads at growing offsets, from a buffer."""
+    """Small reads at increasing offsets, from a buffer."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file

@@ -66,7 +66,7 @@ cdef class Unpacker:
             out = self.inflate.decompress(self.rest, UNPACKED_PIECE)
             self.rest = self.inflate.unconsumed_tail
             if self.inflate.unused_data:
-                raise ValueError("octets behind its end")
+                raise ValueError("bytes after its end")
         self.given += len(out)
         self.piece = out
         self.used = 0
@@ -85,13 +85,13 @@ cdef class Unpacker:
                 break
             type = self.chunks[0]
             size = int.from_bytes(self.chunks[1:4], "little")
-            if 0x80 <= type < 0xFF:                     # padding, and chunks that may be passed over
+            if 0x80 <= type < 0xFF:                     # padding, and chunks that may be skipped
                 self.skip = 4 + size
                 continue
             if type != 0xFF and type > 1:
                 raise ValueError(f"chunk type {type}")
             if size > SNAPPY_CHUNK_MAX or (type == 0xFF and size != 6):
-                raise ValueError(f"a chunk of {size} octets")
+                raise ValueError(f"a chunk of {size} bytes")
             if len(self.chunks) < 4 + size:
                 break
             chunk = bytes(self.chunks[:4 + size])

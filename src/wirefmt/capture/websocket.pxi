@@ -1,5 +1,5 @@
 # WebSocket as a carrier: the handshake's headers and the frames of one direction, payload out. RFC 6455.
-# Knows no protocol. Payload is handed out piece by piece, masked as it lies in the stream; `unmask` copies it.
+# Knows no protocol. Payload is returned piece by piece, masked as it lies in the stream; `unmask` copies it.
 
 cdef enum:
     WS_HEAD_MAX = 14            # octets of a frame's header: 2, 8 of length, 4 of mask
@@ -19,7 +19,7 @@ cdef struct WebSocket:          # one direction, after the handshake
     bint compressed             # RSV1: an extension has changed the payload
     bint lost                   # the frame boundary is not known
     uint64_t left               # payload octets of the frame still to come
-    uint64_t at                 # payload octets of the frame behind us, for the mask
+    uint64_t at                 # payload octets of the frame read so far, for the mask
 
 
 cdef size_t ws_header(WebSocket* w, const uint8_t* p, size_t n) noexcept nogil:

@@ -1,4 +1,4 @@
-"""The command `wirefmt`: one file per sub-command (convert, decode, summary), and what they share.
+"""The command `wirefmt`: one file per sub-command (convert, decode, summary), and shared modules.
 
     app       the group, its errors and exit codes        inputs   captures named on the command line
     filter    the language of --filter                     messages single messages named there
@@ -17,7 +17,7 @@ _EXTRA = {"click", "rich", "rich_click", "pyarrow", "fsspec", "backports"}
 
 
 def main() -> None:
-    """The console script; exit codes are those of docs/cli.md."""
+    """The console script; docs/cli.md lists the exit codes."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that unfinished files are removed
     try:
         from .app import run

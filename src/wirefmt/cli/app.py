@@ -1,4 +1,4 @@
-"""The group of commands, and how every command ends: exit codes, errors in one line, a closed pipe in silence."""
+"""The group of commands, and how each command ends: exit codes, one-line errors, no error for a closed pipe."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Group(click.RichGroup):
 @click.group(cls=_Group, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="wirefmt")
 def wirefmt() -> None:
-    """Messages of message brokers out of packet captures, and from protocol to protocol.
+    """Decode messages of message brokers from packet captures, and convert them between protocols.
 
     [b]Examples[/b]
 
@@ -59,7 +59,7 @@ wirefmt.add_command(summary)
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Runs one command; the exit code."""
+    """Run one command and return its exit code."""
     try:
         code = wirefmt.main(arguments, prog_name="wirefmt", standalone_mode=False)
         return code if isinstance(code, int) else 0

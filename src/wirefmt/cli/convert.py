@@ -27,7 +27,7 @@ _SHOWN = 60
 
 
 class _Dialect(click.ParamType[str]):
-    """A name of wirefmt.convert.DIALECTS: asked for when it is needed, for --help shall not need the core."""
+    """A name of wirefmt.convert.DIALECTS, looked up lazily so that --help works without the compiled core."""
 
     name = "dialect"
 
@@ -40,24 +40,24 @@ class _Dialect(click.ParamType[str]):
 
 
 def conversion_options(command: Any) -> Any:
-    """How messages are converted: of every command that does."""
+    """Options of the conversion, for every command that converts."""
     for decorate in (
         click.option(
             "--no-percent-encoding", "percent_encoding", flag_value=False, default=True, panel="Conversion",
-            help="Write and read names in addresses of AMQP 1.0 as they are.",
+            help="Write and read names in AMQP 1.0 addresses without percent-encoding.",
         ),
         click.option(
             "--topics", type=click.Choice(["translated", "sparkplug", "unchanged"]), default="translated",
             show_default=True, panel="Conversion",
-            help="Between MQTT topics and routing keys: / is . and + is *; sparkplug also keeps the version in spBv1.0/.",
+            help="A routing key has . for / and * for + of an MQTT topic; sparkplug also keeps the version in spBv1.0/.",
         ),
         click.option(
             "--mqtt-exchange", default="amq.topic", show_default=True, metavar="NAME", panel="Conversion",
-            help="The exchange of MQTT's topics, in reply-to addresses.",
+            help="The exchange of MQTT topics, in reply-to addresses.",
         ),
         click.option(
             "--dialect", type=_Dialect(), default="documented", show_default=True, metavar="NAME", panel="Conversion",
-            help="Whose rules: documented (RabbitMQ's published tables) or rabbitmq-4.3, rabbitmq-3.13 (what those "
+            help="The set of rules: documented (RabbitMQ's published tables) or rabbitmq-4.3, rabbitmq-3.13 (as those "
             "servers do); docs/dialects.md compares them.",
         ),
     ):  # fmt: skip
@@ -67,35 +67,35 @@ def conversion_options(command: Any) -> Any:
 
 @click.command()
 @click.argument("inputs", nargs=-1, metavar="[MESSAGE]...")
-@click.option("--from", "source", type=click.Choice(list(SOURCES)), help="What the message is.", panel="Messages")
-@click.option("--to", "to", type=click.Choice(TARGETS), required=True, help="What it becomes.", panel="Messages")
+@click.option("--from", "source", type=click.Choice(list(SOURCES)), help="Protocol of the message.", panel="Messages")
+@click.option("--to", "to", type=click.Choice(TARGETS), required=True, help="Protocol of the result.", panel="Messages")
 @click.option(
     "--input", "form", type=click.Choice(INPUTS), default="hex", show_default=True, panel="Messages",
-    help="What MESSAGE is: text in hex or base64, or a file of such text; a file of octets; a file of JSON lines.",
+    help="Form of MESSAGE: text in hex or base64, or a file with such text; a file with the bytes; a file of JSON lines.",
 )  # fmt: skip
 @click.option(
     "--routing-key", metavar="KEY", panel="Messages",
-    help="How the message was published; becomes the topic of a PUBLISH.",
+    help="The routing key of the message; becomes the topic of a PUBLISH.",
 )  # fmt: skip
 @conversion_options
 @click.option(
     "--expose-credentials", is_flag=True, panel="Output",
-    help="Show values that are secret by their names, such as password; else they are ***.",
+    help="Show values with secret names, such as password (by default: ***).",
 )  # fmt: skip
-@click.option("--lossless", is_flag=True, help="Fail where anything would be lost.", panel="Conversion")
+@click.option("--lossless", is_flag=True, help="Fail if anything would be lost.", panel="Conversion")
 @click.option(
     "--explain", is_flag=True, panel="Output",
-    help="Tell value by value which rule took it, on standard error; with jsonl, in each object.",
+    help="List every value and its rule, on standard error; with jsonl, in each object.",
 )  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, help="Do not tell on standard error what was lost.", panel="Output")
-@click.option("-o", "--out", metavar="OUT", help="A file. Standard output if absent.", panel="Output")
+@click.option("-q", "--quiet", is_flag=True, help="Do not report losses on standard error.", panel="Output")
+@click.option("-o", "--out", metavar="OUT", help="A file; by default standard output.", panel="Output")
 @click.option(
     "--format", "fmt", type=click.Choice(FORMATS), default="hex", show_default=True, panel="Output",
-    help="hex and base64: a line a message; octets: one message; jsonl: with losses; text: for people.",
+    help="hex and base64: one message per line; octets: one message; jsonl: with losses; text: readable.",
 )  # fmt: skip
-@click.option_panel("Messages", help="What is given, as in: --from mqtt5 --to amqp10 --input octets packet.bin")
-@click.option_panel("Conversion", help="How it is converted, as in: --dialect rabbitmq-4.3 --mqtt-exchange my.topics")
-@click.option_panel("Output", help="What is shown, as in: --explain --format text")
+@click.option_panel("Messages", help="The input, as in: --from mqtt5 --to amqp10 --input octets packet.bin")
+@click.option_panel("Conversion", help="The conversion, as in: --dialect rabbitmq-4.3 --mqtt-exchange my.topics")
+@click.option_panel("Output", help="The output, as in: --explain --format text")
 def convert(
     inputs: tuple[str, ...],
     source: str | None,
@@ -112,9 +112,9 @@ def convert(
 ) -> int:
     """Convert messages between AMQP 1.0, AMQP 0.9.1 and MQTT 5.0, as RabbitMQ does.
 
-    A MESSAGE is what the protocol puts on the wire: of MQTT a PUBLISH packet; of AMQP 1.0 the sections of a message, or its
-    transfer frame; of AMQP 0.9.1 a content header frame and its body frames, perhaps behind the method's. Results have the
-    same form. Without MESSAGE, standard input is read. For captures there is wirefmt decode --as.
+    A MESSAGE is in the form that the protocol sends: for MQTT a PUBLISH packet; for AMQP 1.0 the sections of a message, or its
+    transfer frame; for AMQP 0.9.1 a content header frame and its body frames, optionally after the method frame. Results have
+    the same form. Without MESSAGE, standard input is read. For captures use wirefmt decode --as.
 
     [b]Examples[/b]
 
@@ -127,9 +127,9 @@ def convert(
     failed = False
     if fmt == "octets":
         if out is None and sys.stdout.isatty():
-            raise click.UsageError("octets are not for a terminal: give -o FILE, pipe them on, or take --format hex")
+            raise click.UsageError("--format octets is not for a terminal: use -o FILE, a pipe, or --format hex")
         if len(inputs) > 1 or form == "jsonl":
-            raise click.UsageError("--format octets is for one message: where one ends could not be told")
+            raise click.UsageError("--format octets is for one message: several could not be separated")
     with open_output(out) as sink:
         for given in read_inputs(inputs, form, source):
             try:
@@ -153,14 +153,14 @@ def convert(
 
 
 class _Shown(NamedTuple):
-    """What is shown beside the message: every value, secrets."""
+    """Options of what is shown in addition to the message: values, secrets."""
 
     explain: bool
     exposed: bool
 
 
 class _Failure(Exception):
-    """Why a message was not converted, by which rule, and what to do."""
+    """Why a message was refused, by which rule, and a hint."""
 
     def __init__(self, reason: str, rule: str = "", hint: str = "") -> None:
         rule_ = f" (rule {rule})" if rule else ""
@@ -269,7 +269,7 @@ _WRITE: dict[str, Callable[[IO[bytes], Conversion, _Shown], None]] = {
 
 
 def _explain(given: Input, result: Conversion, dialect: str, exposed: bool) -> None:
-    """A table on standard error: each value of the source, and what its rule made of it."""
+    """A table on standard error: each value of the source and the result of its rule."""
     from rich.table import Table
     from rich.text import Text
 
@@ -287,11 +287,11 @@ def _explain(given: Input, result: Conversion, dialect: str, exposed: bool) -> N
         style = "" if loss.what == "taken" else "red" if loss.what == "dropped" else "yellow"
         cells = (loss.field + key, _value(loss, exposed), what, to, loss.rule.partition(" ")[2] or "-")
         grid.add_row(*(Text(cell, style) for cell in cells))
-    console(stderr=True).print(grid if result.losses else Text("no value was told of: the octets are as they were"))
+    console(stderr=True).print(grid if result.losses else Text("no values are reported: the bytes are unchanged"))
 
 
 def _rows(dialect: str) -> dict[str, Row]:
-    """The dialect's rows by the ids that losses have."""
+    """The rows of the dialect by the ids in losses."""
     from wirefmt.convert import DIALECTS, tables_of
 
     return {
@@ -310,7 +310,7 @@ def _target(row: Row) -> str:
 
 
 def _value(loss: Loss, exposed: bool) -> str:
-    """A value for people: numbers as numbers, text as text, other octets in hex; of a secret, asterisks."""
+    """A readable value: numbers as numbers, text as text, other bytes in hex; asterisks for a secret."""
     octets = _octets(loss, exposed)
     if octets is not loss.value:
         return SHOWN

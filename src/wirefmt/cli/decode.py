@@ -30,47 +30,49 @@ _SHOWN = 64
     "has them all.",
     panel="Columns",
 )  # fmt: skip
-@click.option("--no-payload", is_flag=True, help="Leave payloads out; payload_size stays.", panel="Columns")
+@click.option("--no-payload", is_flag=True, help="Omit payloads; payload_size is kept.", panel="Columns")
 @click.option(
-    "--payload-max", type=click.IntRange(min=0), metavar="N", help="The first N octets of a payload.", panel="Columns"
+    "--payload-max",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Keep only the first N bytes of a payload.",
+    panel="Columns",
 )
 @click.option(
     "--expose-credentials",
     is_flag=True,
-    help="Show passwords, tokens and other secrets, which are hidden otherwise.",
+    help="Show passwords, tokens and other secrets (hidden by default).",
     panel="Columns",
 )
 @click.option(
     "--octets", is_flag=True, panel="Columns",
-    help="Fill the column octets (so does naming it): a message as wirefmt convert and wirefmt.convert take it.",
+    help="Fill the column octets (naming it does the same): the encoded message, the input of wirefmt convert.",
 )  # fmt: skip
 @click.option(
     "--detail", is_flag=True, panel="Columns",
-    help="Fill the column detail (so does naming it): a message in one line, as the default table has it.",
+    help="Fill the column detail (naming it does the same): a one-line summary, as in the default table.",
 )  # fmt: skip
 @click.option(
     "--as", "to", type=click.Choice(TARGETS), panel="Conversion",
-    help="Convert messages of AMQP 1.0, AMQP 0.9.1 and MQTT: one more column, converted, with octets, losses, rule, error.",
+    help="Convert messages of AMQP 1.0, AMQP 0.9.1 and MQTT: adds the column converted with octets, losses, rule, error.",
 )  # fmt: skip
 @conversion_options
 @click.option(
     "-o", "--out", metavar="OUT",
-    help="A file or URL; its suffix says the format (.gz and .zst compress). Standard output if absent.",
+    help="A file or URL; its suffix selects the format (.gz and .zst compress). By default standard output.",
     panel="Output",
 )  # fmt: skip
 @click.option(
-    "--format", "fmt", type=click.Choice(list(FORMATS)), help="Format, where no suffix says it. \\[default: table]",
+    "--format", "fmt", type=click.Choice(list(FORMATS)), help="Format, if no suffix selects it. \\[default: table]",
     panel="Output",
 )  # fmt: skip
 @click.option_panel(PANELS[0][0], help=PANELS[0][1])
 @click.option_panel(PANELS[1][0], help=PANELS[1][1])
-@click.option_panel(
-    "Columns", help="What is told of a message, as in: --columns ts,destination,payload --payload-max 80"
-)
+@click.option_panel("Columns", help="Columns of a message, as in: --columns ts,destination,payload --payload-max 80")
 @click.option_panel(
     "Conversion", help="Messages of captures in another protocol, as in: --as amqp10 -o converted.parquet"
 )
-@click.option_panel("Output", help="Where rows go, as in: -o messages.parquet, or --format jsonl | jq .destination")
+@click.option_panel("Output", help="The output, as in: -o messages.parquet, or --format jsonl | jq .destination")
 def decode(
     files: tuple[str, ...],
     protocols: tuple[str, ...],
@@ -157,7 +159,7 @@ def decode(
 
 
 def _shown(columns: str | None, fmt: str, to: str | None) -> list[str] | None:
-    """The columns that come out; None for all."""
+    """The columns of the output; None for all."""
     from wirefmt.errors import suggest
     from wirefmt.spec.table import COLUMNS, CONVERTED
 
@@ -197,7 +199,7 @@ def select(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
 
 
 def _refuse_without_as(options: dict[str, Any]) -> None:
-    """Options of the conversion say nothing where there is none."""
+    """Refuse options of the conversion without --as."""
     context = click.get_current_context()
     assert context is not None
     for name in options:
@@ -207,7 +209,7 @@ def _refuse_without_as(options: dict[str, Any]) -> None:
 
 
 def _needed(shown: list[str] | None, to: str | None) -> list[str] | None:
-    """The columns of the message table behind those that come out."""
+    """The columns of the message table that the output columns need."""
     if shown is None or to is None:
         return shown
     from wirefmt.convert.table import NEEDED
@@ -217,7 +219,7 @@ def _needed(shown: list[str] | None, to: str | None) -> list[str] | None:
 
 
 def _for_people(part: pa.RecordBatch) -> pa.RecordBatch:
-    """The octets of `converted` in hexadecimal; why there are none with what else was wrong with the row."""
+    """The bytes of `converted` in hexadecimal; the reason for a refusal is added to the error of the row."""
     import pyarrow as pa
 
     made = part.column(part.num_columns - 1)

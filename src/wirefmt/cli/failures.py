@@ -1,4 +1,4 @@
-"""Messages that say no: refused, rejected, returned, closed with an error. Counted by protocol, kind and reason."""
+"""Messages that report a failure: refused, rejected, returned, closed with an error. Counted by protocol, kind and reason."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _rocketmq(table: pa.Table) -> Iterator[tuple[Failure, int]]:
 
 
 def _counted(table: pa.Table, condition: Any, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """How many rows each combination of values has, among those for which the condition holds."""
+    """The number of rows for each combination of values, among rows for which the condition is true."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""The language of `--filter`: a small part of Python's expressions, turned into one Arrow compute expression.
+"""The language of `--filter`: a small subset of Python expressions, compiled to one Arrow compute expression.
 
     qos >= 1 and kind == 'PUBLISH' and destination.startswith('a/')
     mqtt.retain or headers['site'] in ('north', 'south') or 'a/+' in mqtt.topic_filters
@@ -48,7 +48,7 @@ _DEPTH = 50
 
 
 class FilterError(ValueError):
-    """A filter that cannot be; `at` is the column, from 0, of what is at fault."""
+    """An invalid filter; `at` is the column of the error, from 0."""
 
     def __init__(self, message: str, at: int = 0) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class FilterError(ValueError):
 
 
 class Term(NamedTuple):
-    """A compiled part: its Arrow type decides what it may be compared with."""
+    """A compiled part; its Arrow type determines the allowed comparisons."""
 
     value: Any  # pyarrow.compute.Expression, or the Python value of a literal
     type: pa.DataType | None
@@ -64,7 +64,7 @@ class Term(NamedTuple):
 
 
 class Filter:
-    """A parsed filter. Raises FilterError for what is not one, or names a column there is not."""
+    """A parsed filter. Raises FilterError for an invalid filter or an unknown column."""
 
     def __init__(self, text: str) -> None:
         self.text = " ".join(text.split("\n")).strip()  # one line, so that a column says where
@@ -99,7 +99,7 @@ class Filter:
         return list(names)
 
     def _meant(self, node: ast.Name) -> str:
-        """What an unknown name may be: a text without its quotes, where a value is expected, or another column."""
+        """A suggestion for an unknown name: a text without quotes, where a value is expected, or another column."""
         values: set[ast.AST] = set()
         for place in ast.walk(self._tree):
             if isinstance(place, ast.Compare):
@@ -129,12 +129,12 @@ class Filter:
 
 
 _TABLE = tuple(column.name for column in COLUMNS)
-#: Names that stand for either end of the connection.
+#: Names that match either end of the connection.
 EITHER = {"port": ("src_port", "dst_port"), "ip": ("src_ip", "dst_ip")}
 
 
 class _Either(ast.NodeTransformer):
-    """A test of `port` or `ip` becomes one of each end: true where it is of either, `!=` and `not in` where of both."""
+    """A test of `port` or `ip` becomes a test of each end: true if it is true for either end, `!=` and `not in` for both."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         negative = any(isinstance(op, ast.NotEq | ast.NotIn) for op in node.ops)
@@ -208,7 +208,7 @@ class _Compiler:
     def compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Any:
         if isinstance(op, ast.Is | ast.IsNot):
             if not (isinstance(right, ast.Constant) and right.value is None):
-                raise FilterError("`is` asks for None only; use ==", right.col_offset)
+                raise FilterError("`is` is only for None; use ==", right.col_offset)
             null = self.expression(left).is_null()
             return null if isinstance(op, ast.Is) else ~null
         if isinstance(op, ast.In | ast.NotIn):
@@ -254,7 +254,7 @@ class _Compiler:
     def method(self, node: ast.Call) -> Any:
         assert isinstance(node.func, ast.Attribute)
         if len(node.args) != 1 or node.keywords:
-            raise FilterError(f"{node.func.attr}() takes one text", node.col_offset)
+            raise FilterError(f"{node.func.attr}() takes one text argument", node.col_offset)
         return self.text_test(_METHODS[node.func.attr], node.func.value, node.args[0])
 
     def text_test(self, function: str, subject: ast.expr, pattern: ast.expr) -> Any:
@@ -264,7 +264,7 @@ class _Compiler:
             raise FilterError("only text and payloads can be searched", subject.col_offset)
         value = self.constant(pattern)
         if not isinstance(value, str | bytes):
-            raise FilterError("needs a text in quotes", pattern.col_offset)
+            raise FilterError("needs text in quotes", pattern.col_offset)
         if function == "match_substring_regex":
             try:
                 self.pc.match_substring_regex(self.pa.array([""]), value)
@@ -318,7 +318,7 @@ class _Compiler:
             function = families.get(_family(self.pa, term.type))
             if function:
                 return Term(getattr(self.pc, function)(term.value), self.pa.int64(), False)
-        raise FilterError("len() is of text, payloads and lists", node.col_offset)
+        raise FilterError("len() is for text, payloads and lists", node.col_offset)
 
     def arithmetic(self, node: ast.BinOp) -> Term:
         left, right = self.term(node.left), self.term(node.right)
@@ -333,14 +333,14 @@ class _Compiler:
         match node:
             case ast.Constant(value=str() | bytes() | bool() | int() | float() as value):
                 if isinstance(value, int) and not -(2**63) <= value < 2**63:
-                    raise FilterError("numbers are of 64 bits", node.col_offset)
+                    raise FilterError("numbers must fit 64 bits", node.col_offset)
                 return value
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
                 return -value
-        raise FilterError(f"a value must stand here, not a {_describe(node)}", node.col_offset)
+        raise FilterError(f"expected a value, not a {_describe(node)}", node.col_offset)
 
     def fit(self, a: Term, b: Term, at: int) -> tuple[Any, Any]:
-        """Both sides as expressions Arrow can compare: a text beside a time is a time, beside a payload octets."""
+        """Both sides as expressions that Arrow can compare: text compared with a time is a time, with a payload bytes."""
         if a.literal and not b.literal:
             right, left = self.fit(b, a, at)
             return left, right
@@ -395,4 +395,4 @@ def _check_depth(tree: ast.AST) -> None:
         level = [child for node in level for child in ast.iter_child_nodes(node)]
         if not level:
             return
-    raise FilterError(f"nested more than {_DEPTH} deep")
+    raise FilterError(f"nested deeper than {_DEPTH} levels")

@@ -1,4 +1,4 @@
-"""The captures named on a command line: found, opened, read with a progress bar, and judged at the end."""
+"""The captures of a command line: find, open and read them with a progress bar, and set the exit code."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ PANELS = (
 
 
 def capture_options(command: Command) -> Command:
-    """FILES and the options that every command which reads captures has."""
+    """FILES and the options of every command that reads captures."""
     for decorate in (
         click.option(
             "--filter",
             "filter_text",
             metavar="EXPR",
-            help="Only messages for which this holds: columns, numbers, 'texts', == != < <= in and or not, "
+            help="Only messages for which this is true: columns, numbers, 'texts', == != < <= in and or not, "
             ".startswith() .endswith() .contains() .matches(), len(), headers\\['name'].",
             panel="Rows",
         ),
@@ -47,15 +47,17 @@ def capture_options(command: Command) -> Command:
             type=click.Choice(["in-file", "across-files"]),
             default="in-file",
             show_default=True,
-            help="across-files: the files are one capture that was rotated, in the order given.",
+            help="across-files: the files are one rotated capture, in the given order.",
             panel="Captures",
         ),
-        click.option("--tunnels", is_flag=True, help="Look into VXLAN, GENEVE, GRE and the like.", panel="Captures"),
+        click.option(
+            "--tunnels", is_flag=True, help="Decode packets in VXLAN, GENEVE, GRE and other tunnels.", panel="Captures"
+        ),
         click.option(
             "--decode-as",
             multiple=True,
             metavar="RULE",
-            help="Take a port for a protocol: tcp.port==N,mqtt. May be given several times.",
+            help="Set the protocol of a port: tcp.port==N,mqtt. May be given several times.",
             panel="Captures",
         ),
         click.option(
@@ -82,7 +84,7 @@ def parse_filter(text: str | None) -> Filter | None:
 
 
 def columns_to_read(shown: list[str] | None, condition: Filter | None) -> list[str] | None:
-    """The columns a reader must give, in the table's order; None for all."""
+    """The columns that the reader must fill, in table order; None for all."""
     if shown is None:
         return None
     from wirefmt.spec.table import COLUMNS
@@ -93,11 +95,11 @@ def columns_to_read(shown: list[str] | None, condition: Filter | None) -> list[s
 
 @contextmanager
 def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: Any) -> Iterator[Reader]:
-    """A reader over all files. Wrong usage: options the reader refuses, and an `out` that is one of the files."""
+    """A reader of all files. UsageError: the reader refuses an option, or `out` is one of the files."""
     from wirefmt import capture
 
     if "-" in files and sys.stdin.isatty():
-        raise click.UsageError("- is a capture on standard input: tcpdump -w - | wirefmt decode -")
+        raise click.UsageError("- reads a capture from standard input: tcpdump -w - | wirefmt decode -")
     if out is not None and os.path.exists(out) and _is_among(out, files):
         raise click.UsageError(f"-o {out} is one of the captures")
     try:
@@ -116,8 +118,8 @@ def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: 
 
 @contextmanager
 def _stopped_by_ctrl_c(reader: Reader) -> Iterator[None]:
-    """The first Ctrl-C ends reading, and what has been read is written as at the end of the captures. A second one
-    breaks off."""
+    """The first Ctrl-C ends reading; what was read is written as at the end of the captures. A second one
+    aborts."""
 
     def stop(*_: object) -> None:
         if reader.stopped:
@@ -135,7 +137,7 @@ def _stopped_by_ctrl_c(reader: Reader) -> Iterator[None]:
 
 
 def batches(reader: Reader, condition: Filter | None, *, to_terminal: bool) -> Iterator[pa.RecordBatch]:
-    """The reader's batches as pyarrow's, with only the rows the filter keeps.
+    """The batches of the reader as pyarrow batches, with the rows that the filter keeps.
 
     Args:
         to_terminal: rows go to the terminal, so no progress bar does.
@@ -169,12 +171,12 @@ def _batches(reader: Reader, keep: Any, progress: bool) -> Iterator[pa.RecordBat
 
 
 def _has_terminal_alone() -> bool:
-    """Is standard error a terminal that no other program of a pipeline writes to?"""
+    """True if standard error is a terminal that no other program of a pipeline uses."""
     return sys.stderr.isatty() and not any(_is_pipe(stream) for stream in (sys.stdin, sys.stdout))
 
 
 def is_live(files: tuple[str, ...]) -> bool:
-    """Is one of the captures a pipe, whose packets come as they are captured?"""
+    """True if one of the captures is a pipe, whose packets arrive as they are captured."""
     return any(_is_pipe(sys.stdin) if name == "-" else os.path.exists(name) and _is_pipe(name) for name in files)
 
 
@@ -186,7 +188,7 @@ def _is_pipe(stream: Any) -> bool:
 
 
 def verdict(reader: Reader) -> int:
-    """The exit code: 130 after Ctrl-C; 1 and a line on stderr where a capture could not be read to its end."""
+    """The exit code: 130 after Ctrl-C; 1 and a line on stderr if a capture could not be read to its end."""
     if reader.stopped:
         click.echo("wirefmt: stopped; the messages read until then are there", err=True)
         return 130
@@ -207,7 +209,7 @@ _BAR_AFTER = 1.0
 
 @contextmanager
 def _progress(reader: Reader, shown: bool) -> Iterator[Callable[[], None]]:
-    """Bytes read of those there are, on stderr, once reading takes long. Gives the function to call now and then."""
+    """A progress display on stderr, if reading takes long. Yields the function to call repeatedly."""
     if not shown or reader.bytes_total is None:
         yield lambda: None
         return

@@ -1,4 +1,4 @@
-"""The default table: a message a line, for people. When, who, which way, what kind, and what it says.
+"""The default table: one message per line, with time, ends, direction, kind and a summary.
 
     2026-02-03 UTC, server 127.0.0.1:5672
     time         client         ch    kind          detail
@@ -57,7 +57,7 @@ class Line(NamedTuple):
 
 
 class LinesWriter:
-    """Writes batches that have the columns above, and perhaps `converted` as text."""
+    """Writes batches with the columns above and, optionally, `converted` as text."""
 
     def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
         self._sink = sink
@@ -91,7 +91,7 @@ class LinesWriter:
             self._begin()
 
     def flush(self) -> None:
-        """Print what has waited: rows of a live capture come one by one, so their widths are not known before."""
+        """Print the waiting rows: rows of a live capture arrive one by one, so their widths are not known in advance."""
         if self._held:
             self._widths |= _LIVE
             self._begin()
@@ -102,7 +102,7 @@ class LinesWriter:
             self._begin()
 
     def _begin(self) -> None:
-        """Settle the columns by the rows that have waited, and print these."""
+        """Choose the columns by the waiting rows, and print these rows."""
         held, self._held = self._held or [], None
         for line in held[:SAMPLE]:
             self._fit(line)
@@ -111,7 +111,7 @@ class LinesWriter:
         self._print(held)
 
     def _fit(self, line: Line) -> bool:
-        """Make room for a line. True: it needs a column that has been left out."""
+        """Make room for a line. True: it needs a column that was omitted."""
         from rich.cells import cell_len
 
         missing = False
@@ -131,7 +131,7 @@ class LinesWriter:
         return missing
 
     def _shown(self, server: tuple[str, str]) -> str:
-        """As the column has it: on a narrow terminal the port alone, while all servers have one address."""
+        """The text of the column: on a narrow terminal only the port, while all servers have one address."""
         address, port = server
         if self._wide or not self._one_host:
             return _address(address, port)
@@ -157,7 +157,7 @@ class LinesWriter:
             self._line(line)
 
     def _columns(self, line: Line, server: str) -> str:
-        """The columns before the detail, with a blank behind them."""
+        """The columns before the detail, followed by a blank."""
         # a terminal's lines are short: milliseconds are enough there
         time = 15 if self._wide else 12
         cells = [line.time[:time].ljust(time), _pad(line.client, self._widths["client"], self._terminal)]
@@ -256,7 +256,7 @@ def _address(host: str, port: str) -> str:
 
 
 def _pad(text: str, width: int, cut: bool) -> str:
-    """Of a text that is too long for the terminal the beginning; of an address its end, where the port is."""
+    """The beginning of a text that is too long for the terminal; of an address its end, which has the port."""
     from rich.cells import cell_len
 
     if cell_len(text) > width and cut:
@@ -273,7 +273,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _folded(text: str, first: int, room: int) -> list[str]:
-    """A text broken between words: as much as the first line has room for, then whole lines, indented."""
+    """A text broken between words: the first line as far as it fits, then indented lines."""
     from rich.cells import cell_len, set_cell_size
 
     lines, width = [""], first

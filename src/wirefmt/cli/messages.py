@@ -1,4 +1,4 @@
-"""Single messages named on a command line: hexadecimal or base64 text, files of octets, JSON lines."""
+"""Single messages of a command line: hexadecimal or base64 text, files with bytes, JSON lines."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _HINTS |= {"mqtt311": "give one PUBLISH packet; one of MQTT 5.0 is --from mqtt5"
 
 
 class BadMessage(Exception):
-    """A message that cannot be read; the text says what to give instead."""
+    """An invalid message; the text says what to pass instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A message as it was given."""
+    """A message of the input."""
 
     name: str  # for errors
     source: str  # of SOURCES
@@ -61,14 +61,14 @@ class Input:
             if self.source in _MQTT_VERSIONS:
                 packet = mqtt.decode(self.octets, version=_MQTT_VERSIONS[self.source])
                 if not isinstance(packet, mqtt.Publish):
-                    raise BadMessage(f"{type(packet).__name__} is no message; {_HINTS[self.source]}")
+                    raise BadMessage(f"{type(packet).__name__} is not a message; {_HINTS[self.source]}")
                 return wire_of(packet)
         except DecodeError as fault:
             raise BadMessage(f"{fault}; {_HINTS[self.source]}") from None
         return Wire(SOURCES[self.source], _message_of_frame(self.octets) if self.source == "amqp10" else self.octets)  # type: ignore[arg-type]
 
     def key(self) -> str | None:
-        """How the message was published, where its frames or its line tell."""
+        """The routing key, if the frames or the line of the message have it."""
         from wirefmt import amqp091
         from wirefmt.errors import DecodeError
 
@@ -88,18 +88,18 @@ class Input:
 
 
 def read_inputs(given: tuple[str, ...], form: str, source: str | None) -> Iterator[Input]:
-    """The messages, in order. Raises BadMessage for one that cannot be read, UsageError for what cannot be meant."""
+    """The messages, in order. Raises BadMessage for an invalid message, UsageError for invalid arguments."""
     for name in given or ("-",):
         if form == "jsonl":
             yield from _lines(name, source)
             continue
         if source is None:
-            raise click.UsageError(f"--from says what the message is: --from {'|'.join(SOURCES)}")
+            raise click.UsageError(f"the protocol of the message is missing: --from {'|'.join(SOURCES)}")
         yield Input(_shown(name), source, _octets(name, form))
 
 
 def _lines(name: str, source: str | None) -> Iterator[Input]:
-    """Objects with `octets` and perhaps `protocol` (and `version`) and `routing_key`: as `wirefmt decode` and
+    """Objects with `octets` and optionally `protocol` (and `version`) and `routing_key`, as `wirefmt decode` and
     `wirefmt convert` write them."""
     opened: Any = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115
     with opened as lines:
@@ -113,7 +113,7 @@ def _line(line: bytes, where: str, source: str | None) -> Input:
     try:
         row = json.loads(line)
     except ValueError as fault:
-        raise click.UsageError(f"{where}: no JSON: {fault}") from None
+        raise click.UsageError(f"{where}: not JSON: {fault}") from None
     if not isinstance(row, dict) or "octets" not in row:
         raise click.UsageError(
             f'{where}: no message; a line is {{"protocol": "mqtt5", "octets": {{"hex": "30..."}}}}, '
@@ -143,7 +143,7 @@ def _line(line: bytes, where: str, source: str | None) -> Input:
 
 
 def _octets(name: str, form: str) -> bytes:
-    """What a file, standard input or the argument itself holds."""
+    """The contents of a file, of standard input or of the argument itself."""
     if name == "-":
         if sys.stdin.isatty():
             raise click.UsageError(
@@ -179,7 +179,7 @@ def _message_of_frame(octets: bytes) -> bytes:
         except DecodeError as fault:
             raise BadMessage(f"{fault}; {_HINTS['amqp10']}") from None
         if not isinstance(frame, amqp10.Transfer) or frame.more:
-            raise BadMessage(f"a frame that is no whole message; {_HINTS['amqp10']}")
+            raise BadMessage(f"not a frame with a whole message; {_HINTS['amqp10']}")
         return frame.payload_bytes()
     return octets
 

@@ -1,4 +1,4 @@
-"""Where rows go: one writer a format. All stream: what a writer holds does not grow with the capture."""
+"""Writers of rows, one per format. All of them stream: their memory does not grow with the capture."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Format(NamedTuple):
 
 
 class ArrowWriter:
-    """Arrow IPC: a file where the output is a file, a stream where it is a pipe."""
+    """Arrow IPC: the file format for a file, the stream format for a pipe."""
 
     def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
         import pyarrow.ipc
@@ -65,7 +65,7 @@ class ParquetWriter:
             self._flush()
 
     def flush(self) -> None:
-        """A Parquet file can be read when it is whole."""
+        """A Parquet file can be read only when it is complete."""
 
     def close(self) -> None:
         self._flush()
@@ -106,7 +106,7 @@ class CsvWriter:
 
 
 class JsonLinesWriter:
-    """One JSON object a line; a null is a key that is not there."""
+    """One JSON object per line, without keys whose value is null."""
 
     def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
         from .text import compact_json, json_objects
@@ -141,7 +141,7 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(out: str | None, asked: str | None) -> str:
-    """The format asked for, else what the suffix says (before .gz or .zst), else a table."""
+    """The requested format, otherwise the one of the suffix (before .gz or .zst), otherwise a table."""
     if asked:
         return asked
     if out is None:
@@ -150,20 +150,20 @@ def format_of(out: str | None, asked: str | None) -> str:
     for fmt, row in FORMATS.items():
         if name.endswith(row.suffixes or "\0"):
             return fmt
-    raise click.UsageError(f"-o {out}: no format has this suffix; say --format {'|'.join(FORMATS)}")
+    raise click.UsageError(f"-o {out}: no format has this suffix; use --format {'|'.join(FORMATS)}")
 
 
 @contextmanager
 def open_writer(
     out: str | None, fmt: str, schema: pa.Schema, make: Callable[[IO[bytes], pa.Schema], Writer] | None = None
 ) -> Iterator[Writer]:
-    """A writer onto a file, URL or standard output. A local file appears under its name once it is whole.
+    """A writer to a file, URL or standard output. A local file gets its name when it is complete.
 
-    make: makes the writer; by default that of the format."""
+    make: creates the writer; by default the one of the format."""
     make = make or FORMATS[fmt].writer
     if out is None:
         if FORMATS[fmt].binary and sys.stdout.isatty():
-            raise click.UsageError(f"{fmt} is not for a terminal: give -o FILE, or pipe it on")
+            raise click.UsageError(f"{fmt} is not for a terminal: use -o FILE or a pipe")
         writer = make(sys.stdout.buffer, schema)
         yield writer
         writer.close()
@@ -177,7 +177,7 @@ def open_writer(
 
 @contextmanager
 def open_output(out: str | None) -> Iterator[IO[bytes]]:
-    """Octets to a file, URL or standard output, with the same promises as `open_writer`."""
+    """Write bytes to a file, URL or standard output, with the same guarantees as `open_writer`."""
     if out is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

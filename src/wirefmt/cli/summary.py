@@ -1,4 +1,4 @@
-"""`wirefmt summary`: what is in captures, counted in one pass in bounded memory."""
+"""`wirefmt summary`: counts the contents of captures in one pass and bounded memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _COLUMNS = [
     "ts_ns", "destination", "payload_size", "wire_size", "status", "error", *FAILURE_COLUMNS,
 ]  # fmt: skip
-#: Why packets were not decoded, in words; other names of `stats["not_decoded"]` stand as they are.
+#: Why packets were not decoded, as text; other names of `stats["not_decoded"]` are shown unchanged.
 _NOT_DECODED = {
     "not_recognised": "protocol not recognised",
     "tls": "encrypted (TLS)",
@@ -35,11 +35,11 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @click.command()
 @capture_options
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
-              help="How many destinations, failures and errors are listed.", panel="Output")  # fmt: skip
+              help="Number of destinations, failures and errors to list.", panel="Output")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.", panel="Output")
 @click.option_panel(PANELS[0][0], help=PANELS[0][1])
 @click.option_panel(PANELS[1][0], help=PANELS[1][1])
-@click.option_panel("Output", help="What is printed, as in: wirefmt summary a.pcap --json | jq .messages")
+@click.option_panel("Output", help="The output, as in: wirefmt summary a.pcap --json | jq .messages")
 def summary(
     files: tuple[str, ...],
     protocols: tuple[str, ...],
@@ -50,7 +50,7 @@ def summary(
     top: int,
     as_json: bool,
 ) -> int:
-    """Count messages by protocol and kind, destinations, failures and what was not decoded, over time.
+    """Count messages by protocol and kind, destinations, failures, and data that was not decoded, over time.
 
     FILES are captures (pcap, pcapng, also .gz and .zst), directories, globs in quotes, URLs, or - for standard input.
 
@@ -83,7 +83,7 @@ def summary(
 
 
 class Tally:
-    """Messages and octets by key, for at most `DISTINCT` keys: the frequent ones stay."""
+    """Messages and bytes by key, for at most `DISTINCT` keys: the most frequent ones are kept."""
 
     def __init__(self) -> None:
         self.messages: Counter[tuple[Any, ...]] = Counter()
@@ -133,7 +133,7 @@ class Histogram:
         self.begin, self.width, self.bins = begin, width, bins
 
     def used(self) -> list[int]:
-        """The bins from the first to the last that holds a message."""
+        """The bins from the first to the last one with a message."""
         filled = [i for i, count in enumerate(self.bins) if count]
         return self.bins[filled[0] : filled[-1] + 1] if filled else []
 
@@ -222,19 +222,19 @@ class Summary:
 
         count = self.stats.get("files", 0)
         files = f"{count:,} capture{'' if count == 1 else 's'}"
-        click.echo(f"{files}, {self.messages:,} messages, {self.wire_octets:,} octets on the wire")
+        click.echo(f"{files}, {self.messages:,} messages, {self.wire_octets:,} bytes on the wire")
         if self.first_ns is not None:
             click.echo(f"from {_readable(self.first_ns)} to {_readable(self.last_ns)} UTC, {self.seconds:,.3f} s")
         if self.seconds:
             rate, octets = self.messages / self.seconds, self.wire_octets / self.seconds
-            click.echo(f"{rate:,.1f} messages/s, {octets:,.0f} octets/s")
+            click.echo(f"{rate:,.1f} messages/s, {octets:,.0f} bytes/s")
         bins = self.times.used()
         if len(bins) > 1 and _can_show(_BARS):
             click.echo(f"{_spark(bins)}  messages in {self.times.width:,} s, at most {max(bins):,}")
-        show_table("Messages", ("protocol", "kind", "messages", "payload octets", "version"), self._by_kind())
+        show_table("Messages", ("protocol", "kind", "messages", "payload bytes", "version"), self._by_kind())
         about = "" if self.destinations.exact else f" (approximate: more than {DISTINCT:,} destinations)"
         show_table(
-            f"Top destinations{about}", ("destination", "messages", "payload octets"),
+            f"Top destinations{about}", ("destination", "messages", "payload bytes"),
             [(*key, n, octets) for key, n, octets in self.destinations.top(top)],
         )  # fmt: skip
         show_table(
@@ -245,7 +245,7 @@ class Summary:
             "Not decoded in full", ("status", "error", "rows"), [(*key, n) for key, n, _ in self.faults.top(top)]
         )
 
-        show_table("Not decoded", ("reason", "connections", "packets", "octets"), self._not_decoded())
+        show_table("Not decoded", ("reason", "connections", "packets", "bytes"), self._not_decoded())
 
     def _not_decoded(self) -> list[tuple[Any, ...]]:
         return [
@@ -255,7 +255,7 @@ class Summary:
         ]
 
     def _by_kind(self) -> list[tuple[Any, ...]]:
-        """Rows of the messages by kind, with the versions of the protocol that had it."""
+        """Rows of messages by kind, with the protocol versions in which it occurred."""
         rows: dict[tuple[str, str], dict[str, int]] = {}
         octets: Counter[tuple[str, str]] = Counter()
         for (protocol, version, kind), n, payload in self.kinds.top():

@@ -1,7 +1,7 @@
-"""Rows for people, of the columns that were asked for: aligned, streamed. lines.py has the default table.
+"""Readable rows of the requested columns: aligned, streamed. lines.py has the default table.
 
 Widths come from the first rows; on a terminal the widest texts give way until a row fits in a line. What was wrong with
-a message (column `error`) stands behind its row or, where there is no room, below it; not in a column of its own.
+a message (column `error`) follows its row or, if there is no room, is printed below it; it has no column.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class TableWriter:
         return [(list(row), error) for row, error in zip(cells, wrong, strict=True)]
 
     def _begin(self) -> list[Row]:
-        """Settles the widths, prints the header; gives back the rows that have waited."""
+        """Choose the widths and print the header; returns the waiting rows."""
         from rich.cells import cell_len
 
         held, self._held = self._held, []
@@ -128,7 +128,7 @@ class TableWriter:
 
 
 def _fit(widths: list[int], columns: list[int], narrow: int, room: int) -> None:
-    """Takes from the widest of `columns`, one character at a time, until all fit or none is wider than `narrow`."""
+    """Shrink the widest of `columns`, one character at a time, until all fit or none is wider than `narrow`."""
     while columns and sum(widths) > room:
         widest = max(columns, key=lambda i: widths[i])
         if widths[widest] <= narrow:
@@ -149,7 +149,7 @@ def _is_octets(kind: pa.DataType) -> bool:
 
 
 def show_table(title: str, header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    """A small table on standard output; nothing where there are no rows."""
+    """A small table on standard output; nothing if there are no rows."""
     from rich.table import Table
     from rich.text import Text
 

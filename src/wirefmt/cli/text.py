@@ -1,4 +1,4 @@
-"""Values of the message table as text: for JSON, for CSV, and for people."""
+"""Values of the message table as text: for JSON, CSV and display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BASE64 = "base64:"
 
 
 def octets_for_json(value: bytes) -> str | dict[str, str]:
-    """UTF-8 as a string; any other octets as {"base64": "..."}."""
+    """UTF-8 as a string; other bytes as {"base64": "..."}."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -22,7 +22,7 @@ def octets_for_json(value: bytes) -> str | dict[str, str]:
 
 
 def octets_for_csv(value: bytes) -> str:
-    """UTF-8 as it is; any other octets behind "base64:". Text that begins so itself is given in base64 too."""
+    """UTF-8 unchanged; other bytes after "base64:". Text that begins with "base64:" is also written in base64."""
     try:
         text = value.decode()
         if not text.startswith(BASE64):
@@ -50,7 +50,7 @@ def json_values(column: pa.Array[Any]) -> list[Any]:
 
 
 def json_objects(columns: list[tuple[str, pa.Array[Any]]], count: int) -> list[dict[str, Any]]:
-    """Rows as dicts; a null is a key that is not there."""
+    """Rows as dicts, without keys whose value is null."""
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, column in columns:
         if column.null_count < count:
@@ -61,7 +61,7 @@ def json_objects(columns: list[tuple[str, pa.Array[Any]]], count: int) -> list[d
 
 
 def flat_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """For CSV: structs as name.field, octets as text, lists and maps as JSON."""
+    """For CSV: structs as name.field, bytes as text, lists and maps as JSON."""
     import pyarrow as pa
 
     columns: dict[str, pa.Array[Any]] = {}
@@ -89,7 +89,7 @@ compact_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encod
 
 
 def cell(value: Any, limit: int) -> str:
-    """A value in one line for people, at most `limit` characters; what was on the wire never steers the terminal."""
+    """A value for display in one line of at most `limit` characters; it never contains terminal control characters."""
     if value is None:
         return "-"
     if isinstance(value, bytes):
@@ -102,12 +102,12 @@ def cell(value: Any, limit: int) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text with everything that is no visible character escaped: \n, \x1b, \u202e."""
+    r"""Text with all invisible characters escaped: \n, \x1b, \u202e."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console of rich. In a pipe nothing is folded; a pipe whose reader has gone is a BrokenPipeError."""
+    """A console of rich. In a pipe nothing is folded; if its reader has exited, BrokenPipeError is raised."""
     from rich.console import Console
 
     class Ours(Console):

@@ -69,7 +69,7 @@ from wirefmt.errors import EncodeError
 include "table.pxi"
 # rows of rules, compiled
 include "rules.pxi"
-# a conversion under way, conditions
+# state of a running conversion, conditions
 include "state.pxi"
 # values within headers and maps
 include "values.pxi"

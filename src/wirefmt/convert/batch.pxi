@@ -56,7 +56,7 @@ cdef int convert_split_content(const uint8_t* p, size_t n, Span* properties, Spa
             return f.status
         at += size
         if m.type == AMQP091_FRAME_HEADER:
-            properties.at = m.frame + 19    # behind class, weight and body size
+            properties.at = m.frame + 19    # after class, weight and body size
             properties.size = m.size - 20
             continue
         bodies += 1
@@ -73,7 +73,7 @@ cdef int convert_split_content(const uint8_t* p, size_t n, Span* properties, Spa
 
 
 def split_content(data, /):
-    """Property flags and properties, and body, of an AMQP 0.9.1 content in frames. DecodeError: it is none."""
+    """Property flags and properties, and body, of an AMQP 0.9.1 content in frames. Raises DecodeError."""
     cdef bytes a = bytes_of(data)
     cdef Octets joined
     cdef Span properties, body
@@ -90,7 +90,7 @@ def split_content(data, /):
 
 
 def join_content(bytes properties not None, bytes body not None, *, uint16_t channel=1):
-    """An AMQP 0.9.1 content as frames: its header, and its body in frames of at most 131072 octets."""
+    """An AMQP 0.9.1 content as frames: its header, and its body in frames of at most 131072 bytes."""
     cdef Octets o
     memset(&o, 0, sizeof(o))
     amqp091_add_content(&o, channel, begin_of(properties), <size_t>PyBytes_GET_SIZE(properties), begin_of(body),
@@ -104,7 +104,7 @@ def join_content(bytes properties not None, bytes body not None, *, uint16_t cha
 # ------------------------------------------------------------------------------------------------ rows
 
 cdef class ConvertRun:
-    """What the conversions of a column have in common, and the memory they use."""
+    """The common state and memory of the conversions of a column."""
     cdef ConvertRules rules
     cdef ColumnSet out
     cdef bytes exchange
@@ -252,7 +252,7 @@ cdef bint convert_packet_of_3(const uint8_t* p, size_t n, Octets* o) noexcept no
 
 
 cdef class ConvertColumn:
-    """A column of octets: int32 offsets, one more than rows, and what they divide."""
+    """A column of byte strings: int32 offsets, one more than rows, and the data."""
     cdef Input offsets, data
     cdef Py_ssize_t rows
 
@@ -279,7 +279,7 @@ cdef class ConvertColumn:
             raise ValueError("columns of different lengths")
         for row in range(rows):
             if self.offset(row) < 0 or self.offset(row + 1) < self.offset(row) or self.offset(row + 1) > self.data.size:
-                raise ValueError(f"row {row} lies outside its column")
+                raise ValueError(f"row {row} is outside its column")
         return 0
 
 
@@ -288,11 +288,11 @@ def convert_rows(ConvertRules rules not None, int target, kinds, offsets, data, 
     """Convert a column of messages to a Batch of the columns CONVERTED_FIELDS.
 
     Row i is data[offsets[i]:offsets[i + 1]] of the protocol kinds[i] (number in CONVERT_PROTOCOL_NAMES; 3: a PUBLISH of MQTT
-    3.1 or 3.1.1; 255: none, and the row is null); its routing key keys[key_offsets[i]:key_offsets[i + 1]]. AMQP 0.9.1 is in
-    frames. A row that is not converted says why.
+    3.1 or 3.1.1; 255: none, and the row is null); its routing key is keys[key_offsets[i]:key_offsets[i + 1]]. AMQP 0.9.1 is in
+    frames. `error` says why a message was refused.
 
     kinds (uint8), offsets (int32), data, key_offsets (int32), keys: any contiguous buffers; bytes and views of bytes are read in
-    place, anything else is copied once. Raises ValueError for columns that do not fit each other.
+    place, any other buffer is copied once. Raises ValueError if columns do not match.
     """
     cdef ConvertRun run = ConvertRun.__new__(ConvertRun)
     cdef Converter x

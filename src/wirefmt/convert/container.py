@@ -1,4 +1,4 @@
-"""A message as a broker keeps it: the octets that were published, and what the broker knows apart from them."""
+"""A message as a broker keeps it: the published bytes, and the broker's annotations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MQTT_EXCHANGE: Final = "amq.topic"
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """An entry of the dead-letter history: a queue and a reason, with how often and when. Times in milliseconds since 1970."""
+    """An entry of the dead-letter history: queue, reason, count and times in milliseconds since 1970."""
 
     queue: str
     reason: str
@@ -33,14 +33,14 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What the broker knows. None: it does not know.
+    """What the broker knows of a message. None: unknown.
 
     Attributes:
-        exchange, routing_keys: how the message was published, or routed since.
+        exchange, routing_keys: how the message was published, or last routed.
         durable, priority, ttl_ms, timestamp_ms: derived from the message once, when it arrives.
-        received_ms: when it arrived, if an interceptor notes that.
+        received_ms: when it arrived, if an interceptor records it.
         deaths: latest first.
-        extra: annotations of the broker's own whose keys begin with x-.
+        extra: the broker's own annotations, with keys that begin with x-.
     """
 
     exchange: str = ""
@@ -56,20 +56,20 @@ class Annotations:
 
 
 class Container:
-    """Keeps a message as it was published and converts it when a consumer asks.
+    """Keeps a message as it was published and converts it on request.
 
-    The octets are kept; nothing is decoded until asked. `annotations` are the broker's knowledge, apart from the message:
-    they are derived from it once. Containers do not change: `dead_lettered` and `annotated` make new ones that share the
-    octets.
+    The bytes are kept; nothing is decoded before it is needed. `annotations` are what the broker knows of the message; they
+    are derived from it once. Containers are immutable: `dead_lettered` and `annotated` return new ones that share the
+    bytes.
 
     Args:
         message: as for convert().
-        exchange, routing_key: how it was published. Of an MQTT message they follow from the topic.
+        exchange, routing_key: how it was published. For an MQTT message they are derived from the topic.
         mqtt_exchange, topics, percent_encoding: as for convert().
         now_ms: when it arrived, milliseconds since 1970; None: now.
 
     Raises:
-        ConversionError: RabbitMQ would refuse the message (when it is first asked for anything but its octets).
+        ConversionError: RabbitMQ would refuse the message (on the first use of anything except its bytes).
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class Container:
         self._cache: dict[tuple[object, ...], Conversion] = {}
         self._stream = False
         compiled(dialect)
-        topic_of("", topics)  # is there such a translation?
+        topic_of("", topics)  # raises ValueError for an unknown translation
 
     @property
     def protocol(self) -> Protocol:
@@ -120,12 +120,12 @@ class Container:
 
     @property
     def octets(self) -> bytes:
-        """As they were published."""
+        """The published bytes."""
         return self.wire.octets
 
     @property
     def body(self) -> bytes | None:
-        """Of AMQP 0.9.1, whose body is apart from its properties."""
+        """The body of an AMQP 0.9.1 message, which is separate from its properties; otherwise None."""
         return self.wire.body
 
     @property
@@ -137,7 +137,7 @@ class Container:
     # ---- conversions
 
     def to(self, protocol: Protocol, *, lossless: bool = False, explain: bool = False) -> Conversion:
-        """The message in a protocol, without what the broker adds; of its own protocol, the very octets."""
+        """The message in a protocol, without what the broker adds; in its own protocol, the same bytes."""
         key = ("to", protocol, explain)
         if key not in self._cache:
             if protocol == self.protocol:
@@ -160,13 +160,13 @@ class Container:
         waited_ms: int = 0,
         explain: bool = False,
     ) -> Conversion:
-        """What a consumer of a queue or stream receives: converted, with the broker's annotations.
+        """The message that a consumer of a queue or stream receives: converted, with the broker's annotations.
 
         Args:
             redelivered, delivery_count: of this delivery.
-            qos: the subscription's, of an MQTT consumer.
+            qos: the QoS of an MQTT consumer's subscription.
             retain: the Retain flag of an MQTT consumer's packet; None: as published.
-            waited_ms: how long the message has been in the queue: taken off the Message Expiry Interval.
+            waited_ms: how long the message has been in the queue; subtracted from the Message Expiry Interval.
         """
         key = ("deliver", protocol, redelivered, delivery_count, qos, retain, packet_identifier, waited_ms, explain)
         if key not in self._cache:
@@ -175,7 +175,7 @@ class Container:
         return self._cache[key]
 
     def stream_entry(self) -> bytes:
-        """What a stream stores: the message as AMQP 1.0, with the broker's annotations."""
+        """The entry that a stream stores: the message as AMQP 1.0, with the broker's annotations."""
         key = ("entry",)
         if key not in self._cache:
             self._cache[key] = self._convert("amqp10", self._delivery(False, 0, 1, None, 0, published=True), False)
@@ -194,7 +194,7 @@ class Container:
         percent_encoding: bool = True,
         now_ms: int | None = None,
     ) -> Container:
-        """A message read from a stream. How it was routed is in its annotations; else it went to the stream by its name."""
+        """A message read from a stream. Its annotations say how it was routed; otherwise the stream's name is the routing key."""
         extra: dict[str, Annotation] = {} if offset is None else {"x-stream-offset": offset}
         made = cls(
             entry, source="amqp10", exchange="", routing_key=stream, dialect=dialect, mqtt_exchange=mqtt_exchange,
@@ -203,10 +203,10 @@ class Container:
         made._stream = True
         return made
 
-    # ---- what happens to it in a broker
+    # ---- changes in a broker
 
     def annotated(self, **known: Annotation) -> Container:
-        """With more annotations of the broker's own: keys begin with x-. `received_ms` is when an interceptor saw it arrive."""
+        """A copy with more broker annotations; their keys begin with x-. `received_ms`: arrival time from an interceptor."""
         received = known.pop("received_ms", None)
         old = self.annotations
         made = self._copy()
@@ -225,9 +225,9 @@ class Container:
         now_ms: int | None = None,
         clear_ttl: bool = False,
     ) -> Container:
-        """After it died in a queue and was published to another exchange.
+        """A copy as it is after dead-lettering: it died in a queue and was published to another exchange.
 
-        The history has one entry a queue and reason, latest first. `clear_ttl`: it expired, and shall not again.
+        One history entry per (queue, reason), latest first. `clear_ttl`: remove the TTL so that it cannot expire again.
         """
         now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         old = self.annotations
@@ -264,10 +264,10 @@ class Container:
         made._cache = {}
         return made
 
-    # ---- within
+    # ---- internals
 
     def _learn(self) -> Annotations:
-        """Section (c) of what is known of the server: annotations are derived when a message arrives, given ones override."""
+        """Derive the annotations, as the server does when a message arrives; given ones take precedence."""
         said = self._essence()
         exchange, routing_key, extra = self._given
         if self.protocol == "mqtt5":
@@ -341,13 +341,13 @@ class Container:
         """In RabbitMQ's order."""
         for key in sorted(known.extra, reverse=True):
             yield key, known.extra[key]
-        if known.received_ms is not None and not self._stream:  # of a stream's entry it is among its own
+        if known.received_ms is not None and not self._stream:  # a stream entry has it in its own annotations
             yield "x-opt-rabbitmq-received-time", (b"timestamp", known.received_ms)
         yield "x-exchange", known.exchange
         yield "x-routing-key", known.routing_keys[0]
 
     def _topic(self) -> bytes:
-        """Of a PUBLISH: the routing key as a topic. A topic that would come back with wildcards stays as it was published."""
+        """The routing key as the topic of a PUBLISH. If the translation had wildcards, the published topic is kept."""
         key = self.annotations.routing_keys[0].encode("utf-8", "surrogateescape")
         topic = topic_of(key, self.topics)
         if self.protocol == "mqtt5" and DIALECTS[self.dialect].valid and (b"+" in topic or b"#" in topic):
@@ -375,7 +375,7 @@ class Container:
         )
 
     def __repr__(self) -> str:
-        return f"Container({self.protocol!r}, {len(self.octets)} octets)"
+        return f"Container({self.protocol!r}, {len(self.octets)} bytes)"
 
 
 def _bytes(value: object) -> bytes:

@@ -21,17 +21,17 @@ Topics = Literal["translated", "sparkplug", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What became of one value of the source.
+    """The outcome of the conversion of one value of the source.
 
     Attributes:
-        rule: id of the row, as "amqp10>amqp091 user_id"; empty: no row matched, or no row decided.
-        field: "properties.user_id", "message annotations" ...; empty: a value within a header, annotation or property.
-            "Other Property": an MQTT property that no PUBLISH may have; the key is its name.
-        key: of a header, annotation or property, or of a value within one; None: it has none.
-        type: the value's, in its protocol's words.
-        what: dropped, narrowed (a part of it is lost), moved (it is somewhere else); taken, where every row was asked for.
-        reason: in words.
-        value: its octets in the source, without length and type. QoS, DUP and RETAIN: the first octet of the packet.
+        rule: id of the row, for example "amqp10>amqp091 user_id"; empty: no row matched, or the outcome does not depend on a row.
+        field: "properties.user_id", "message annotations" ...; empty: a value inside a header, annotation or property.
+            "Other Property": an MQTT property that a PUBLISH must not have; the key is its name.
+        key: the key of a header, annotation or property, or of a value inside one; None: it has no key.
+        type: the type of the value, as its protocol names it.
+        what: dropped, narrowed (a part of it is lost), moved (to another field); with explain=True also taken (converted).
+        reason: why, as text.
+        value: its bytes in the source, without length and type. QoS, DUP and RETAIN: the first byte of the packet.
     """
 
     rule: str

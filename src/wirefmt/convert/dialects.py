@@ -1,7 +1,7 @@
 """Dialects: what differs from the published tables, by named rows; and how rows are compiled for the core.
 
-A dialect is an overlay. Each `Change` names a row of a table and says what stands in its place: other rows, or none. A change may
-also put rows before the one it names. Rows that a dialect does not name are those of the document.
+A dialect is an overlay. Each `Change` names a row of a table and gives its replacement: other rows, or none. A change may also
+insert rows before the row it names. Rows that a dialect does not name are those of the document.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .vocabulary import FIELDS, PROTOCOLS, SPECIAL_TYPES, TYPES, How, When
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Rows that stand in the place of the row `id` of a table ("source>target"), or before it."""
+    """Rows that replace the row `id` of a table ("source>target"), or that come before it."""
 
     table: str
     id: str
@@ -30,18 +30,18 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """An overlay on the document's tables, and what no row can say.
+    """An overlay on the tables of the document, and settings that rows cannot express.
 
     Attributes:
-        valid: values that the target's specification does not allow are dropped, whatever the row says.
-        annotation_keys: annotations of AMQP 1.0 whose keys do not begin with x- make a message refused.
-        short_arrays: arrays of AMQP 1.0 whose elements are in a short encoding (one octet of a uint, of a list's size ...) make a
-            message refused.
-        sections: messages of AMQP 1.0 without a body, or whose sections are out of order, are refused.
-        short_strings: octets of the longest string or binary of AMQP 1.0 whose size is written in one octet.
-        all_fields: a header and properties of AMQP 1.0 are written with all fields, nulls at the end as well.
-        expiry_delivered: an MQTT consumer is told the Message Expiry Interval of messages from other protocols.
-        same_is_identity: a message converted to its own protocol stays octet for octet; else it is written anew.
+        valid: values that the specification of the target does not allow are dropped, whatever the row says.
+        annotation_keys: an AMQP 1.0 message with annotations whose keys do not begin with x- is refused.
+        short_arrays: an AMQP 1.0 message with arrays whose elements are in a short encoding (one byte for a uint, for the size of a
+            list ...) is refused.
+        sections: AMQP 1.0 messages without a body, or with sections out of order, are refused.
+        short_strings: bytes of the longest AMQP 1.0 string or binary whose size is written in one byte.
+        all_fields: AMQP 1.0 header and properties are written with all fields, including nulls at the end.
+        expiry_delivered: an MQTT consumer receives the Message Expiry Interval of messages from other protocols.
+        same_is_identity: a message converted to its own protocol keeps its bytes; otherwise it is written anew.
     """
 
     name: str
@@ -76,7 +76,7 @@ def _urn(table: str, section: str, field: str, type: str, id: str, to: str = "co
     """The loose test of urn:uuid."""
     return Change(
         table, id, (_row(id, section, field, type, When.URN_UUID_LOOSE, "properties", to, "uuid", How.UUID),),
-        "any 36 octets behind urn:uuid: in which pairs of hexadecimal digits make 16 octets or more, dashes wherever they stand",
+        "any 36 bytes after urn:uuid: whose pairs of hexadecimal digits make 16 bytes or more, with dashes anywhere",
     )  # fmt: skip
 
 
@@ -85,40 +85,40 @@ RABBITMQ_4_3: Final = Dialect("rabbitmq-4.3", (
     # ---- AMQP 1.0 -> AMQP 0.9.1
     *(Change("amqp10>amqp091", f"{field}-utf8", (
         _row(f"{field}-utf8", "properties", field, "utf8", When.SHORT, "properties", field, "shortstr", How.SAME),),
-        "the length alone is tested: NUL and octets that are no UTF-8 pass") for field in ("message_id", "correlation_id")),
+        "only the length is tested: NUL and bytes that are not UTF-8 are accepted") for field in ("message_id", "correlation_id")),
     Change("amqp10>amqp091", "reply_to", (
-        _row("reply_to-queue", "properties", "reply_to", "utf8", When.QUEUE, "properties", "reply_to", "shortstr", How.QUEUE_NAME, "dropped if it is not percent-encoded as it should be"),
+        _row("reply_to-queue", "properties", "reply_to", "utf8", When.QUEUE, "properties", "reply_to", "shortstr", How.QUEUE_NAME, "dropped if the percent-encoding is invalid"),
         _row("reply_to", "properties", "reply_to", "utf8", When.SHORT, "properties", "reply_to", "shortstr", How.SAME)),
-        "of /queues/:queue the queue's name, percent-decoded; of others the length alone is tested"),
+        "/queues/:queue becomes the queue's name, percent-decoded; for other addresses only the length is tested"),
     Change("amqp10>amqp091", "group_id", (
         _row("group_id", "properties", "group_id", "utf8", When.SHORT, "properties", "app_id", "shortstr", How.SAME),),
-        "the length alone is tested"),
+        "only the length is tested"),
     Change("amqp10>amqp091", "application_properties", (
         _row("application_properties", "application properties", "*", "*", When.KEY_SHORT, "properties", "headers", "*", How.BY_TYPE),),
-        "of keys the length alone is tested"),
+        "for keys, only the length is tested"),
     Change("amqp10>amqp091", "annotations-x", (
         _row("annotations-x-basic-type", _MA, "x-basic-type", "utf8, symbol, binary", When.UNSET, "properties", "type", "shortstr", How.SAME),
-        _row("annotations-x-basic-delivery-mode", _MA, "x-basic-delivery-mode", _INTEGERS, When.UNSET, "properties", "delivery_mode", "octet", How.SAME, "where there is no header"),
-        _row("annotations-x-basic-priority", _MA, "x-basic-priority", _INTEGERS, When.UNSET, "properties", "priority", "octet", How.SAME, "where there is no header"),
-        _row("annotations-x-basic-expiration", _MA, "x-basic-expiration", "utf8, symbol, binary", When.UNSET, "properties", "expiration", "shortstr", How.SAME, "where there is no header"),
+        _row("annotations-x-basic-delivery-mode", _MA, "x-basic-delivery-mode", _INTEGERS, When.UNSET, "properties", "delivery_mode", "octet", How.SAME, "if there is no header"),
+        _row("annotations-x-basic-priority", _MA, "x-basic-priority", _INTEGERS, When.UNSET, "properties", "priority", "octet", How.SAME, "if there is no header"),
+        _row("annotations-x-basic-expiration", _MA, "x-basic-expiration", "utf8, symbol, binary", When.UNSET, "properties", "expiration", "shortstr", How.SAME, "if there is no header"),
         _drop("annotations-x-basic", _MA, "x-basic-*", "*"),
         _drop("annotations-x-exchange", _MA, "x-exchange", "*", "the exchange is in basic.deliver"),
         _drop("annotations-x-routing-key", _MA, "x-routing-key", "*", "the routing key is in basic.deliver"),
         _drop("annotations-x-death", _MA, "x-death", "*"),
         _row("annotations-received-time", _MA, "x-opt-rabbitmq-received-time", "timestamp", When.ANY, "properties", "headers[timestamp_in_ms]", "long", How.SAME, "in milliseconds"),
         _row("annotations-x-opt-deaths", _MA, "x-opt-deaths", "array", When.ANY, "properties", "headers[x-death]", "array", How.DEATHS),
-        _drop("annotations-x-opt-deaths-shape", _MA, "x-opt-deaths", "*", "no array of deaths"),
+        _drop("annotations-x-opt-deaths-shape", _MA, "x-opt-deaths", "*", "not an array of deaths"),
         _row("annotations-x", _MA, "x-*", "*", When.KEY_SHORT, "properties", "headers", "*", How.BY_TYPE)),
-        "annotations that RabbitMQ itself makes become what they came from, or are dropped; of keys the length alone is tested"),
+        "annotations that RabbitMQ itself adds are converted back or dropped; for keys, only the length is tested"),
     Change("amqp10>amqp091", "data-multiple", (
         _row("data-multiple", "data (multiple)", "", "*", When.ANY, "payload", "", "binary", How.JOINED),),
-        "several data sections are joined to a plain payload, and type is not touched"),
+        "several data sections are joined to a plain payload, and type is not changed"),
     Change("amqp10>amqp091", "types/binary", (type_row("binary", "binary", When.ANY, "longstr", How.SAME),),
-        "headers and annotations of binary become longstr; identifiers stay binary"),
+        "binary headers and annotations become longstr; identifiers stay binary"),
     # ---- AMQP 0.9.1 -> AMQP 1.0
     _urn("amqp091>amqp10", "properties", "message_id", "shortstr", "message_id-uuid", "message_id"),
     _urn("amqp091>amqp10", "properties", "correlation_id", "shortstr", "correlation_id-uuid"),
-    Change("amqp091>amqp10", "expiration", (_EXPIRATION,), "refused when it is published, where the document does not convert it", before=True),
+    Change("amqp091>amqp10", "expiration", (_EXPIRATION,), "refused when published; the document does not convert it", before=True),
     Change("amqp091>amqp10", "reply_to", (
         _row("reply_to", "properties", "reply_to", "shortstr", When.ANY, "properties", "reply_to", "utf8", How.QUEUE_ADDRESS),),
         "the address /queues/:queue, percent-encoded"),
@@ -128,39 +128,39 @@ RABBITMQ_4_3: Final = Dialect("rabbitmq-4.3", (
         "CC becomes the annotation x-cc; headers of the old plugin replace a section and stay as annotations"),
     Change("amqp091>amqp10", "headers-amqp-application-properties", (
         _row("headers-amqp-app-properties", "properties", "headers[x-amqp-1.0-app-properties]", "longstr, binary", When.ANY, "application properties", "*", "", How.SECTION_TOO),),
-        "the header is x-amqp-1.0-app-properties; x-amqp-1.0-application-properties is a header like others"),
+        "the header is x-amqp-1.0-app-properties; x-amqp-1.0-application-properties is an ordinary header"),
     Change("amqp091>amqp10", "headers-amqp-annotations", (
         _row("headers-amqp-annotations", "properties", "headers[x-amqp-1.0-message-annotations]", "longstr, binary", When.ANY, _MA, "*", "", How.SECTION_TOO),
         _row("headers-amqp-footer", "properties", "headers[x-amqp-1.0-footer]", "longstr, binary", When.ANY, "footer", "*", "", How.SECTION_TOO)),
-        "there is one for the footer as well"),
+        "the footer has such a header, too"),
     Change("amqp091>amqp10", "payload", (
-        _row("payload-amqp", "payload", "", "binary", When.AMQP_ENCODED, "data", "", "", How.SECTIONS, "sections within replace others"),),
+        _row("payload-amqp", "payload", "", "binary", When.AMQP_ENCODED, "data", "", "", How.SECTIONS, "its sections replace others"),),
         "a payload of type amqp-1.0 is decoded into its sections", before=True),
     Change("amqp091>amqp10", "types/longstr", (type_row("longstr", "longstr", When.UTF8_4096, "utf8", How.SAME),),
-        "utf8 up to 4096 octets"),
+        "utf8 up to 4096 bytes"),
     Change("amqp091>amqp10", "types/double", (type_row("double", "double", When.FINITE, "double", How.SAME),), "the server cannot read NaN and infinities"),
     Change("amqp091>amqp10", "types/float", (type_row("float", "float", When.FINITE, "float", How.SAME),), "the server cannot read NaN and infinities"),
-    Change("amqp091>amqp10", "types/table.key", (type_row("table.key", "table.key", When.ANY, "symbol", How.SAME),), "keys within tables are symbols"),
+    Change("amqp091>amqp10", "types/table.key", (type_row("table.key", "table.key", When.ANY, "symbol", How.SAME),), "keys in tables are symbols"),
     # ---- MQTT 5.0 -> AMQP 1.0
     Change("mqtt5>amqp10", "message-expiry-interval", (
         _drop("message-expiry-interval", "Variable Header", "Message Expiry Interval", "*"),),
-        "the interval is the broker's to keep; no AMQP 1.0 consumer sees it"),
+        "the broker keeps the interval; AMQP 1.0 consumers do not receive it"),
     _urn("mqtt5>amqp10", "Variable Header", "Correlation Data", "binary", "correlation-data-uuid"),
     Change("mqtt5>amqp10", "payload-formatted", (), "always one data section"),
     *(Change(table, "subscription-identifier", (
-        _row("subscription-identifier", "Variable Header", "Subscription Identifier", "*", When.ANY, "", "", "", How.REFUSED, "a client may not send it"),),
+        _row("subscription-identifier", "Variable Header", "Subscription Identifier", "*", When.ANY, "", "", "", How.REFUSED, "a client must not send it"),),
         "a PUBLISH with Subscription Identifier is refused") for table in ("mqtt5>amqp10", "mqtt5>amqp091")),
     # ---- MQTT 5.0 -> AMQP 0.9.1
     Change("mqtt5>amqp091", "user-property", (
         _row("user-property", "Variable Header", "User Property", "utf8 pair", When.KEY_SHORT, "properties", "headers", "longstr", How.BY_TYPE),),
-        "of names the length alone is tested"),
+        "for names, only the length is tested"),
     Change("mqtt5>amqp091", "content-type", (
         _row("content-type", "Variable Header", "Content Type", "utf8", When.ASCII_SHORT, "properties", "content_type", "shortstr", How.SAME),),
-        "ASCII alone"),
+        "only ASCII"),
     # ---- AMQP 1.0 -> MQTT 5.0
     Change("amqp10>mqtt5", "reply_to", (
         _row("reply_to-jms", "properties", "reply_to", "utf8", When.JMS_TOPIC, "Variable Header", "Response Topic", "utf8", How.TOPIC, "the whole address"),),
-        "an address that x-opt-jms-reply-to calls a topic is one", before=True),
+        "the address is a topic if x-opt-jms-reply-to says so", before=True),
     Change("amqp10>mqtt5", "application_properties", (
         _row("application_properties", "application properties", "*", _SCALARS_4_3, When.FINITE, "Variable Header", "User Property", "utf8", How.TEXT),),
         "the server has no text for decimals, uuids, characters, NaN and infinities"),
@@ -170,16 +170,16 @@ RABBITMQ_4_3: Final = Dialect("rabbitmq-4.3", (
     Change("amqp10>mqtt5", "amqp.value-binary", (), "every amqp-value is passed on encoded"),
     Change("amqp10>mqtt5", "amqp.value-utf8", (), "every amqp-value is passed on encoded, the indicator is never set"),
     # ---- AMQP 0.9.1 -> MQTT 5.0
-    Change("amqp091>mqtt5", "expiration", (_EXPIRATION,), "refused when it is published", before=True),
+    Change("amqp091>mqtt5", "expiration", (_EXPIRATION,), "refused when published", before=True),
     Change("amqp091>mqtt5", "headers", (
         _row("headers", "properties", "headers", "* - array, table, binary, decimal", When.FINITE, "Variable Header", "User Property", "utf8", How.TEXT),),
-        "binary is dropped as well; the server has no text for decimals"),
+        "binary is dropped, too; the server has no text for decimals"),
 ), valid=False, annotation_keys=True, short_arrays=True, expiry_delivered=False, same_is_identity=False)
 # fmt: on
 
 
 def _but(dialect: Dialect, *changes: Change, without: tuple[tuple[str, str], ...] = ()) -> tuple[Change, ...]:
-    """The changes of a dialect, but these in the place of those with the same rows, and `without` some of them."""
+    """The changes of a dialect, with `changes` instead of those for the same rows, and without the changes in `without`."""
     instead = {(change.table, change.id) for change in changes}.union(without)
     return *(change for change in dialect.changes if (change.table, change.id) not in instead), *changes
 
@@ -188,22 +188,22 @@ def _but(dialect: Dialect, *changes: Change, without: tuple[tuple[str, str], ...
 RABBITMQ_3_13: Final = Dialect("rabbitmq-3.13", _but(RABBITMQ_4_3,
     Change("amqp10>amqp091", "reply_to", (
         _row("reply_to", "properties", "reply_to", "utf8", When.SHORT, "properties", "reply_to", "shortstr", How.SAME),),
-        "any address as it is; the length alone is tested"),
+        "any address is unchanged; only the length is tested"),
     *(Change("amqp10>amqp091", body, (
         _row(body, body, "", "*", When.ANY, "payload", "", "binary", How.AMQP_BODY, "type is amqp-1.0"),),
         "encoded anew, without the footer") for body in ("amqp.value", "amqp.sequence")),
     Change("amqp10>amqp091", "data-multiple", (
         _row("data-multiple", "data (multiple)", "", "*", When.ANY, "payload", "", "binary", How.AMQP_BODY, "or no body; type is amqp-1.0"),),
-        "encoded anew, without the footer; the same where there is no body"),
+        "encoded anew, without the footer; also if there is no body"),
     Change("amqp091>amqp10", "headers-amqp-annotations", (
         _row("headers-amqp-annotations", "properties", "headers[x-amqp-1.0-message-annotations]", "longstr, binary", When.ANY, _MA, "*", "", How.SECTION_TOO),),
-        "there is none for the footer"),
+        "the footer has no such header"),
     Change("mqtt5>amqp10", "response-topic", (
         _row("response-topic", "Variable Header", "Response Topic", "utf8", When.ANY, "properties", "reply_to", "utf8", How.OLD_TOPIC_ADDRESS),),
         "the address is /exchange/X/RK, not percent-encoded"),
     Change("amqp10>mqtt5", "durable-absent", (
         _row("durable-absent", "header", "durable", "absent", When.ANY, "Fixed Header", "QoS", "bits", How.FALSE),),
-        "what does not say that it is durable is not"),
+        "a message without the field durable is not durable"),
     Change("amqp10>mqtt5", "reply_to", (
         _row("reply_to", "properties", "reply_to", "utf8", When.OLD_MQTT_EXCHANGE, "Variable Header", "Response Topic", "utf8", How.OLD_ADDRESS_TOPIC),),
         "the address is /exchange/X/RK, not percent-encoded"),
@@ -229,7 +229,7 @@ DIALECTS: Final = {dialect.name: dialect for dialect in (DOCUMENTED, RABBITMQ_4_
 
 
 def tables_of(dialect: Dialect) -> tuple[Table, ...]:
-    """The tables as the dialect has them."""
+    """The tables of the dialect."""
     used: set[tuple[str, str]] = set()
     out = []
     for table in TABLES:
@@ -267,7 +267,7 @@ def _overlay(
 
 @cache
 def compiled(name: str) -> _engine.ConvertRules:
-    """The rules of a dialect, as the core runs them. ValueError: there is no such dialect."""
+    """The rules of a dialect, compiled for the core. ValueError: the dialect is unknown."""
     if name not in DIALECTS:
         raise ValueError(f"dialect {name!r} is not one of {', '.join(DIALECTS)}")
     dialect = DIALECTS[name]
@@ -308,7 +308,7 @@ def _compile_row(source: str, target: str, row: Row, number: int) -> Iterator[tu
 
 
 def types_of(protocol: str, text: str) -> list[int]:
-    """Numbers of the types that a row's column names."""
+    """Numbers of the types that the type column of a row names."""
     names = TYPES[protocol]
     if text in SPECIAL_TYPES:
         return [SPECIAL_TYPES[text]]
@@ -319,7 +319,7 @@ def types_of(protocol: str, text: str) -> list[int]:
 
 
 def _place(protocol: str, section: str, field: str) -> tuple[int, bytes | None]:
-    """Field of the core, and the key within it."""
+    """The field number of the core, and the key in the field."""
     names = FIELDS[protocol]
     if section in names:
         return names.index(section), _key_of(field)

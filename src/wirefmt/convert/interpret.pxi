@@ -519,7 +519,7 @@ cdef void convert_mark_encoded(Converter* x) noexcept nogil:
 
 
 cdef Span convert_joined(Converter* x) noexcept nogil:
-    """The contents of all data sections, one behind another."""
+    """The contents of all data sections, one after another."""
     cdef const uint8_t* at = x.rest.at
     cdef const uint8_t* end = x.rest.at + x.rest.size
     cdef uint8_t* to = convert_room(x, x.rest.size)

@@ -1,4 +1,4 @@
-"""What conversions take and give: messages of the protocols, or their octets."""
+"""Input and output of conversions: messages of the protocols, or their bytes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PROTOCOLS: Final[tuple[Protocol, ...]] = ("amqp10", "amqp091", "mqtt5")
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A message as it was received: its protocol, its octets and, of AMQP 0.9.1, its body.
+    """An encoded message: its protocol, its bytes and, for AMQP 0.9.1, its body.
 
-    `from_frames` and `frames` read and write a message of AMQP 0.9.1 as it is on the wire: content header and body as frames.
+    `from_frames` and `frames` read and write an AMQP 0.9.1 message as it is on the wire: content header and body as frames.
     """
 
     protocol: Protocol
@@ -25,15 +25,15 @@ class Wire:
     body: bytes | None = None
 
     def __repr__(self) -> str:
-        return f"Wire({self.protocol!r}, {len(self.octets) + len(self.body or b'')} octets)"
+        return f"Wire({self.protocol!r}, {len(self.octets) + len(self.body or b'')} bytes)"
 
     @staticmethod
     def from_frames(octets: bytes) -> Wire:
-        """Of AMQP 0.9.1: a content header frame and the body frames, perhaps behind their method's. DecodeError: they are not."""
+        """Read an AMQP 0.9.1 content header frame and body frames, with or without their method frame. Raises DecodeError."""
         return Wire("amqp091", *_engine.split_content(octets))
 
     def frames(self, channel: int = 1) -> bytes:
-        """Content header and body of AMQP 0.9.1 as frames; other protocols' octets as they are."""
+        """Content header and body of AMQP 0.9.1 as frames; the bytes of other protocols unchanged."""
         if self.protocol != "amqp091":
             return self.octets
         return _engine.join_content(self.octets, self.body or b"", channel=channel)
@@ -48,10 +48,10 @@ class Wire:
 
 
 def wire_of(message: object, protocol: str | None = None) -> Wire:
-    """Octets and protocol of whatever stands for a message.
+    """Encode a message.
 
-    An amqp10.Message, an mqtt.Publish (of 3.1 or 3.1.1: as one of 5.0), an amqp091.BasicMessage; a pair of
-    amqp091.BasicProperties (or its octets) and a body; or octets with the name of their protocol.
+    It may be an amqp10.Message, an mqtt.Publish (3.1 and 3.1.1 become 5.0), an amqp091.BasicMessage; a pair of
+    amqp091.BasicProperties (or its bytes) and a body; or bytes with the name of their protocol.
     """
     if isinstance(message, Wire):
         return message
@@ -66,7 +66,7 @@ def wire_of(message: object, protocol: str | None = None) -> Wire:
         octets = properties.encode() if isinstance(properties, amqp091.BasicProperties) else bytes(properties)
         return Wire("amqp091", octets, bytes(body))
     if protocol is None:
-        raise TypeError(f"of {type(message).__name__} the protocol must be said")
+        raise TypeError(f"{type(message).__name__} needs the name of its protocol")
     _engine.protocol_number(protocol)
     octets = bytes(message)  # type: ignore[call-overload]
     return Wire(protocol, octets, b"" if protocol == "amqp091" else None)  # type: ignore[arg-type]

@@ -8,11 +8,11 @@ cdef enum:
 
 @cython.final
 cdef class Delivery:
-    """What a broker knows of a message apart from its octets, and adds when a consumer gets it.
+    """The broker's knowledge of a message, which is added to the message on delivery.
 
     `annotations` are pairs of a key and a str, int, bool or (b"timestamp", milliseconds), the broker's first; `deaths` are
     tuples (queue, reason, count, first_time_ms, last_time_ms, exchange, routing_keys, ttl_ms | None), latest first. A negative
-    number stands for what is not known.
+    number means unknown.
     """
     cdef int durable, priority, qos
     cdef int64_t ttl_ms, expiry_s
@@ -108,7 +108,7 @@ cdef int add_string10(Octets* o, object text) except -1:
 cdef int add_name091(Octets* o, object text) except -1:
     cdef bytes octets = utf8_of(text)
     if PyBytes_GET_SIZE(octets) > 255:
-        raise EncodeError(f"annotation {text!r}: more than 255 octets")
+        raise EncodeError(f"annotation {text!r}: more than 255 bytes")
     amqp091_add_name(o, begin_of(octets), <uint8_t>PyBytes_GET_SIZE(octets))
     return 0
 
@@ -201,10 +201,10 @@ cdef int add_deaths091(Octets* o, list deaths) except -1:
 @cython.final
 @cython.freelist(64)
 cdef class Conversion:
-    """A message in another protocol. `losses` tells what did not come over.
+    """A message in another protocol. `losses` reports what was lost.
 
-    `octets` are those of the result; of AMQP 0.9.1 property flags and properties, `body` apart (else None). `message` is the
-    result as an object of its protocol: amqp10.Message, mqtt.Publish, or a pair of amqp091.BasicProperties and body.
+    `octets` are the bytes of the result; for AMQP 0.9.1 property flags and properties, and `body` (otherwise None). `message`
+    is the result as an object of its protocol: amqp10.Message, mqtt.Publish, or a pair of amqp091.BasicProperties and body.
     """
     cdef readonly str protocol
     cdef readonly bytes octets, body
@@ -219,7 +219,7 @@ cdef class Conversion:
 
     @property
     def wire(self):
-        """The result as convert() takes it."""
+        """The result as an input of convert()."""
         return CONVERT_WIRE(self.protocol, self.octets, self.body)
 
     @property
@@ -230,7 +230,7 @@ cdef class Conversion:
 
     @property
     def losses(self):
-        """What was dropped, narrowed or moved; where `explain` was asked for, every value and the row that took it."""
+        """What was dropped, narrowed or moved; with explain=True, every value and the row that converted it."""
         if self.losses_ is None:
             self.losses_ = self.told()
         return self.losses_
@@ -263,7 +263,7 @@ cdef class Conversion:
         return restore_conversion, (self.protocol, self.octets, self.body, self.losses)
 
     def __repr__(self):
-        return f"Conversion({self.protocol!r}, {len(self.octets)} octets, losses={len(self.losses)})"
+        return f"Conversion({self.protocol!r}, {len(self.octets)} bytes, losses={len(self.losses)})"
 
 
 def restore_conversion(str protocol not None, bytes octets not None, bytes body, tuple losses not None):
@@ -289,7 +289,7 @@ def set_convert_face(*, wire, loss, wire_of, rules_of):
 
 
 cdef bytes told_octets(int type, Span s, int source):
-    """Of a boolean of AMQP 1.0 that its code alone says, one octet all the same."""
+    """The octets of a value; one octet for an AMQP 1.0 boolean that has only a constructor."""
     if s.at == NULL:
         return b""
     if source == CONVERT_AMQP10 and type == AMQP10_BOOLEAN and s.size == 0:
@@ -327,7 +327,7 @@ cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b,
     cdef int status
     cdef bint same = source == target
     if a is None or topic is None:
-        raise TypeError("a message and its topic are bytes, not None")
+        raise TypeError("a message and its topic must be bytes, not None")
     if PyBytes_GET_SIZE(a) > 0x7FFFFFFF or (b is not None and PyBytes_GET_SIZE(b) > 0x7FFFFFFF):
         raise ConversionError("more than 2 GiB", rule="too-large")
     convert_begin(&x, rules, source, target)
@@ -420,7 +420,7 @@ cdef int raise_refused(ConvertRules rules, Converter* x, int status) except -1:
     if status == CONVERT_UNDECODABLE:
         name = CONVERT_PROTOCOL_NAMES[x.source]
         if x.fault.status == UNSUPPORTED and x.fault.check == 0:
-            raise ConversionError("only a PUBLISH is a message", rule="mqtt5:not-publish")
+            raise ConversionError("not a PUBLISH", rule="mqtt5:not-publish")
         cause = make_fault(&AMQP10_TABLES if x.source == CONVERT_AMQP10 else &AMQP091_TABLES
                            if x.source == CONVERT_AMQP091 else &MQTT_TABLES, &x.fault, 0)
         raise ConversionError(str(cause), rule=f"{name}:undecodable") from cause
@@ -612,7 +612,7 @@ cdef void convert_keep_header(Converter* x, const Amqp10Composite* header) noexc
 
 
 cdef void convert_keep_annotations(Converter* x, const uint8_t* at) noexcept nogil:
-    """Annotations as they are, behind the broker's; those whose keys are the broker's go."""
+    """Annotations as they are, after the broker's; those whose keys are the broker's go."""
     cdef Amqp10Items items
     cdef Amqp10Value section, key, value
     cdef ConvertValue v
@@ -735,9 +735,9 @@ cdef void convert_keep_flags(Converter* x, const MqttPacket* m) noexcept nogil:
 # ------------------------------------------------------------------------------------------------ what a broker learns
 
 def essentials_of(ConvertRules rules not None, int source, data, bint routed):
-    """What a broker notes of a message when it arrives: a dict with those of durable, priority, ttl_ms, timestamp_ms,
-    topic, retain, expiry_s, cc, bcc, exchange, routing_key, received_ms that it says. `routed`: it comes from a stream
-    and tells how it was routed. ConversionError: it is refused."""
+    """What a broker derives from a message when it arrives: a dict with those of durable, priority, ttl_ms, timestamp_ms,
+    topic, retain, expiry_s, cc, bcc, exchange, routing_key, received_ms that are known. `routed`: the message is from
+    a stream and has its routing. ConversionError: it is refused."""
     cdef bytes a = bytes_of(data)
     cdef const uint8_t* p = begin_of(a)
     cdef size_t n = <size_t>PyBytes_GET_SIZE(a)
@@ -872,7 +872,7 @@ cdef dict essentials_of_5(ConvertRules rules, const uint8_t* p, size_t n):
     finally:
         convert_end(&x)
     if m.topic.size == 0:
-        raise ConversionError("the topic is an alias, which its connection alone knows", rule="mqtt5:topic-alias")
+        raise ConversionError("the topic is a Topic Alias, which only its connection can resolve", rule="mqtt5:topic-alias")
     out["topic"] = octets_of(m.topic.at, m.topic.size)
     out["durable"] = (m.flags >> 1 & 3) > 0
     out["retain"] = bool(m.flags & 1)
@@ -903,10 +903,10 @@ cdef object expiry_of(Cursor* c):
 
 
 def unconverted(wire, /):
-    """A message for its own protocol: the very octets."""
+    """A message for its own protocol: the same bytes."""
     cdef Conversion out = Conversion.__new__(Conversion)
     if wire.octets is None:
-        raise TypeError("a message is bytes, not None")
+        raise TypeError("a message must be bytes, not None")
     out.protocol = wire.protocol
     out.octets = wire.octets
     out.body = wire.body
@@ -914,9 +914,9 @@ def unconverted(wire, /):
 
 
 cpdef int protocol_number(object protocol) except -1:
-    """Which of CONVERT_PROTOCOL_NAMES. ValueError: none."""
+    """The index in CONVERT_PROTOCOL_NAMES. ValueError: unknown name."""
     cdef int i
-    for i in range(CONVERT_PROTOCOLS):
+    for i in range(<int>CONVERT_PROTOCOLS):
         if protocol is CONVERT_PROTOCOL_NAMES[i]:
             return i
     if protocol not in CONVERT_PROTOCOL_NAMES:
@@ -972,25 +972,25 @@ def routing_key_of(topic, topics="translated", /):
 def convert_message(message, *, to, source=None, dialect="documented", routing_key="", mqtt_exchange=CONVERT_EXCHANGE,
                     topics=CONVERT_TRANSLATED, bint percent_encoding=True, uint16_t packet_identifier=1,
                     bint lossless=False, bint explain=False):
-    """Convert one message, as RabbitMQ's tables have it: the bare conversion, without what a broker adds.
+    """Convert one message by RabbitMQ's tables: the conversion alone, without what a broker adds.
 
     Args:
-        message: an amqp10.Message, mqtt.Publish or amqp091.BasicMessage; a pair (properties, body) of AMQP 0.9.1; octets, with
+        message: an amqp10.Message, mqtt.Publish or amqp091.BasicMessage; a pair (properties, body) of AMQP 0.9.1; bytes, with
             `source`.
         to: "amqp10", "amqp091" or "mqtt5".
         dialect: "documented" is the published document, "rabbitmq-4.3" and "rabbitmq-3.13" are those servers.
         routing_key: becomes the topic of a PUBLISH.
         mqtt_exchange: the exchange of MQTT topics in reply-to addresses (RabbitMQ's mqtt.exchange).
-        topics: between topics and routing keys, "translated": / is . and + is *; "sparkplug": also the version in Sparkplug's
-            namespaces is kept (RabbitMQ's mqtt.sparkplug); "unchanged".
-        percent_encoding: of addresses of AMQP 1.0; False: names stand there as they are.
-        packet_identifier: of a PUBLISH of QoS 1.
-        lossless: raise where anything would be lost.
-        explain: let `losses` tell every value.
+        topics: "translated": a routing key has . for / and * for + of a topic; "sparkplug": also keeps the version in
+            Sparkplug's namespaces (RabbitMQ's mqtt.sparkplug); "unchanged".
+        percent_encoding: of names in AMQP 1.0 addresses; False: names are unchanged.
+        packet_identifier: for a PUBLISH of QoS 1.
+        lossless: raise ConversionError if anything would be lost.
+        explain: `losses` reports every value.
 
     Raises:
         ConversionError: the message is refused; `rule` says by which rule.
-        ValueError: no such protocol, dialect or `topics`.
+        ValueError: unknown protocol, dialect or `topics`.
     """
     cdef ConvertRules rules = CONVERT_RULES_OF(dialect)
     cdef int target = protocol_number(to)
@@ -1011,7 +1011,7 @@ def convert_message(message, *, to, source=None, dialect="documented", routing_k
 
 def convert_wire(wire, *, to, dialect, bytes topic, mqtt_exchange, uint16_t packet_identifier, bint explain,
                  Delivery delivery=None, topics=CONVERT_TRANSLATED, bint percent_encoding=True):
-    """Convert what a Container holds; with a `delivery`, merge in what a broker adds."""
+    """Convert the message of a Container; with a `delivery`, add what a broker adds."""
     return convert_octets(CONVERT_RULES_OF(dialect), protocol_number(wire.protocol), wire.octets, wire.body,
                           protocol_number(to), convert_exchange_of(mqtt_exchange), topic, packet_identifier, explain, delivery,
                           convert_topics_of(topics), percent_encoding)
@@ -1021,7 +1021,7 @@ def check_lossless(Conversion result not None, /):
     """Raise ConversionError if anything was lost."""
     lost = tuple([loss for loss in result.losses if loss.what != "taken"])
     if lost:
-        raise ConversionError(f"{len(lost)} values would not come over as they are", rule=lost[0].rule, losses=lost)
+        raise ConversionError(f"{len(lost)} values would be lost or changed", rule=lost[0].rule, losses=lost)
 
 
 name_class(Conversion, b"wirefmt.convert.Conversion")

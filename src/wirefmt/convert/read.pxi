@@ -296,7 +296,7 @@ cdef int convert_read_mqtt5(Converter* x, const uint8_t* p, size_t n, MqttPacket
 
 cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPacket* m) noexcept nogil:
     """The packet, which must be a PUBLISH. RabbitMQ takes strings that are no UTF-8: so do we where it is followed. The packet
-    is then read from a copy in which other octets stand for those."""
+    is then read from a copy in which those octets are replaced."""
     cdef MqttOptions o
     cdef uint8_t* copy = NULL
     memset(&o, 0, sizeof(o))
@@ -446,7 +446,7 @@ cdef void convert_of_mqtt(int identifier, Span s, ConvertValue* v) noexcept nogi
 
 cdef bint convert_collect(Converter* x, Cursor* c, uint32_t count, Span* values, ConvertPairs* pairs) noexcept nogil:
     """Where each property's value is; the User Properties, in order. What cannot be told so is noted: values that come
-    again, and properties of other packets, which LAX lets pass. False: no memory."""
+    again, and properties of other packets, which LAX accepts. False: no memory."""
     cdef uint32_t identifier = 0, unused = 0
     cdef Span s
     cdef int type
@@ -496,7 +496,7 @@ cdef void convert_leave_property(Converter* x, int identifier, Span s) noexcept 
     convert_of_mqtt(identifier, s, &v)
     convert_plain(&v)
     if field == 0:
-        v.key.at = <const uint8_t*>path + 11    # behind "properties."
+        v.key.at = <const uint8_t*>path + 11    # after "properties."
         v.key.size = <uint32_t>strlen(path) - 11
     convert_note(x, NULL, field if field else C5_OTHER_PROPERTY, &v, CONVERT_DROPPED,
                  REASON_DUPLICATE if field else REASON_NO_ROW)

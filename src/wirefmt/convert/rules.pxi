@@ -35,7 +35,7 @@ cdef class ConvertRules:
     """A dialect, compiled. Immutable: any number of threads may convert by it.
 
     ConvertRules(rows, ids, valid=False): `rows` are tuples (source, target, field, types, key, when, how, to_field, to_type,
-    name, moved, number), numbers all but the keys; field 0 is a row of types. `valid`: values that the target's
+    name, moved, number), all numbers except the keys; field 0 means a row of types. `valid`: values that the target's
     specification does not allow are dropped, whatever the row says.
     """
     cdef ConvertRow* rows
@@ -45,7 +45,7 @@ cdef class ConvertRules:
     cdef bint same_is_identity      # a message for its own protocol stays octet for octet; else it is written anew
     cdef bint annotation_keys       # keys of annotations that do not begin with x- are refused
     cdef bint short_arrays          # arrays whose elements are in a short encoding are refused
-    cdef bint all_fields            # nulls behind the last field of a header or properties are written
+    cdef bint all_fields            # nulls after the last field of a header or properties are written
     cdef bint sections              # so are messages without a body, or with sections out of order
     cdef uint8_t short_strings      # octets of the longest string or binary whose size is written in one octet
     cdef list names                 # keeps the keys
@@ -77,7 +77,7 @@ cdef class ConvertRules:
             if not (0 <= source < CONVERT_PROTOCOLS and 0 <= target < CONVERT_PROTOCOLS and 0 <= field < CONVERT_FIELDS_MAX and
                     0 <= type_ < CONVERT_TYPES_MAX and 0 <= when < WHEN_COUNT and 0 <= how < HOW_COUNT and
                     0 <= to_field < CONVERT_FIELDS_MAX and 0 <= to_type < CONVERT_TYPES_MAX and 0 <= number < len(self.ids)):
-                raise ValueError(f"row {len(rows) - i} has a number that names nothing")
+                raise ValueError(f"row {len(rows) - i} has an invalid number")
             row = &self.rows[i]
             pair = &self.pairs[<int>source * CONVERT_PROTOCOLS + <int>target]
             pair.there = 1

@@ -1,4 +1,4 @@
-# What a conversion knows while it is under way; notes; and the conditions of rows.
+# The state of a running conversion; notes; and the conditions of rows.
 from libc.string cimport memchr, strchr, strlen
 
 
@@ -32,10 +32,10 @@ cdef enum ConvertReason:
 
 CONVERT_REASONS = (
     "", "the rule says so", "no rule matches", "too long for the target", "not valid in the target's protocol",
-    "not percent-encoded as it should be", "too large for the target: the low bits remain", "rounded toward zero",
-    "a second value of one key", "has no form as text", "the key cannot be a key there", "nested too deep for the target",
-    "another value takes its place", "the target has no such value: another stands for it",
-    "the 16 octets of a uuid alone remain", "one separator of topics and routing keys becomes the other's",
+    "invalid percent-encoding", "too large for the target: the low bits remain", "rounded toward zero",
+    "a second value of one key", "has no text form", "not a valid key in the target", "nested too deep for the target",
+    "replaced by another value", "the target has no such value: replaced by another",
+    "only the 16 bytes of the uuid remain", "one separator of topics and routing keys becomes the other's",
     "a broker does not pass it on",
 )
 
@@ -147,7 +147,7 @@ CONVERT_TOPICS = ("translated", "sparkplug", "unchanged")
 cdef struct Converter:
     const ConvertRow* rows
     const ConvertPair* pair
-    const ConvertPair* publishing   # rows that say what is refused, whoever consumes it
+    const ConvertPair* publishing   # rows that refuse a message for every consumer
     uint8_t source, target          # a ConvertProtocol
     uint8_t valid                   # drop what the target's specification does not allow
     uint8_t tell                    # note every row that was taken, not only losses
@@ -155,7 +155,7 @@ cdef struct Converter:
     uint8_t entry                   # AMQP 1.0: an entry of a stream, whose sections may be in any order
     uint8_t annotation_keys         # refuse keys of annotations that do not begin with x-
     uint8_t sections_checked        # refuse messages without a body, or with sections out of order
-    uint8_t all_fields              # write nulls behind the last field of a header or properties
+    uint8_t all_fields              # write nulls after the last field of a header or properties
     uint8_t short_arrays            # refuse arrays whose elements are in a short encoding
     uint8_t short_strings           # octets of the longest string or binary whose size is written in one octet
     uint8_t topics                  # a ConvertTopics
@@ -166,7 +166,7 @@ cdef struct Converter:
     uint8_t has_header, jms_topic, formatted, amqp_encoded, sorted, headers
     Span body                       # all body sections, with the footer
     Span rest                       # body sections alone
-    # ---- the value at hand
+    # ---- the current value
     uint8_t field                   # of the source
     uint8_t narrowed                # a ConvertReason: a part of it is lost
     uint8_t reason                  # why it cannot go where its row says
@@ -182,7 +182,7 @@ cdef struct Converter:
     Span sections[9]                # AMQP 1.0: values of whole sections that replace ours
     Span sections_body              # AMQP 1.0: body sections and footer that replace ours
     # ---- outcome
-    Octets notes                    # ConvertNote, one behind another
+    Octets notes                    # ConvertNote, one after another
     Octets derived                  # octets that notes tell of and the source does not have
     Octets entries[2]               # ConvertEntry of each entry of `lists`; not for MQTT, where entries stay as they are
     Fault fault
@@ -311,7 +311,9 @@ cdef void convert_place_elsewhere(Converter* x, const Span* s, ConvertPlace* pla
 cdef inline Span convert_octets_of(const ConvertPlace* place, const Span* buffers) noexcept nogil:
     """The octets of a note; `buffers`: by BUFFER_...."""
     cdef Span s
-    s.at = NULL if place.buffer == BUFFER_NONE else buffers[place.buffer].at + place.offset
+    s.at = NULL
+    if place.buffer != BUFFER_NONE:
+        s.at = buffers[place.buffer].at + place.offset
     s.size = place.size
     return s
 
@@ -358,7 +360,7 @@ cdef void convert_note(Converter* x, const ConvertRow* row, int field, const Con
 
 cdef inline void convert_tell(Converter* x, const ConvertRow* row, const ConvertValue* v, int what,
                               int reason) noexcept nogil:
-    """Say what became of the value at hand, x.field, which has come over: so far, for something may yet take its place."""
+    """Note the outcome of the current value, x.field, which was converted; a later value may still replace it."""
     convert_note(x, row, x.field, v, what, reason)
     if x.latest != NULL:
         x.latest.note = <uint32_t>(x.notes.size // sizeof(ConvertNote))
@@ -542,7 +544,7 @@ cdef inline bint convert_begins(const Span* s, const char* with_, size_t size) n
 
 
 cdef int convert_is_number(const Span* s, bint limited) noexcept nogil:
-    """Digits, perhaps behind a plus; `limited`: of ten years in milliseconds at most (RabbitMQ, check_expiration)."""
+    """Digits, perhaps after a plus; `limited`: of ten years in milliseconds at most (RabbitMQ, check_expiration)."""
     cdef uint64_t number = 0
     return convert_number(s, &number) and (not limited or number <= 315360000000ULL)
 

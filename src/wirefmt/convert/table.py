@@ -1,4 +1,4 @@
-"""Conversions of the messages of captures: from the message table's octets, batch by batch. Needs pyarrow."""
+"""Conversion of the column `octets` of the message table, batch by batch. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Columns that `convert_table` reads.
 NEEDED: Final = ("protocol", "version", "destination", "routing_key", "octets")
-#: Rows of a batch that are converted at once: what comes out is a batch again, whose columns have less than 2 GiB.
+#: Rows that are converted at once, so that the columns of the result stay below 2 GiB.
 ROWS: Final = 16384
 
 _NO_MESSAGE: Final = 255
@@ -36,26 +36,26 @@ def convert_table(
     topics: Topics = "translated",
     percent_encoding: bool = True,
 ) -> pa.RecordBatch:
-    """Rows of the message table with one more column, `converted`, at the end.
+    """Append the column `converted` to rows of the message table.
 
     A row is a message if its column `octets` is not null: read captures with octets=True. `converted` is a struct of
-    `spec.table.CONVERTED_FIELDS`: octets, losses, rule, error. A message that is not converted says why; a row that is no
-    message of the three protocols has a null. A message of the target's protocol is as it was; PUBLISH of MQTT 3.1 and
-    3.1.1 counts as one of 5.0 without properties. The topic of a PUBLISH is the routing key: the one of the method, or
-    what the address of AMQP 1.0 says.
+    `spec.table.CONVERTED_FIELDS`: octets, losses, rule, error. If a message is refused, `error` says why; rows that are not
+    MQTT or AMQP messages get null. A message of the target protocol is unchanged; a PUBLISH of MQTT 3.1 and 3.1.1 is read
+    as one of 5.0 without properties. The routing key becomes the topic of a PUBLISH: the one of the method, or the one in
+    the AMQP 1.0 address.
 
     Args:
-        batch: with the columns `NEEDED`; others stay as they are.
+        batch: has the columns `NEEDED`; all its columns are kept unchanged.
         to, dialect, mqtt_exchange, topics, percent_encoding: as for convert().
 
     Raises:
-        ValueError: a column is missing, or no such protocol, dialect or `topics`.
+        ValueError: a column is missing, or the protocol, dialect or `topics` is unknown.
     """
     import pyarrow as pa
 
     missing = [name for name in NEEDED if name not in batch.schema.names]
     if missing:
-        raise ValueError(f"converting needs the columns {', '.join(NEEDED)}; {', '.join(missing)} is missing")
+        raise ValueError(f"conversion needs the columns {', '.join(NEEDED)}; missing: {', '.join(missing)}")
     run = _Run(to, dialect, mqtt_exchange, topics, percent_encoding)
     parts = [run.convert(part) for part in _parts(batch)]
     converted = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
@@ -88,7 +88,7 @@ class _Run:
         self.rules = compiled(dialect)
         self.exchange = mqtt_exchange.encode()
         self.topics = topics
-        topic_of("", topics)  # is there such a translation?
+        topic_of("", topics)  # raises ValueError for an unknown translation
         self.percent_encoding = percent_encoding
         self.keyed = to == "mqtt5"
 
@@ -113,7 +113,7 @@ class _Run:
 
 
 def _kinds(batch: pa.RecordBatch) -> Any:
-    """What convert_rows asks of each row: its protocol by number."""
+    """The protocol number of each row, for convert_rows."""
     import pyarrow.compute as pc
 
     def rows(condition: pa.Array) -> Any:
@@ -131,7 +131,7 @@ def _kinds(batch: pa.RecordBatch) -> Any:
 
 
 def _keys(batch: pa.RecordBatch, kinds: Any) -> pa.Array:
-    """The routing key of each row; where there is none, an empty one."""
+    """The routing key of each row; empty if it has none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -147,7 +147,7 @@ def _keys(batch: pa.RecordBatch, kinds: Any) -> pa.Array:
 
 
 def routing_key_of_address(address: str) -> str:
-    """The routing key that an address of AMQP 1.0 names in RabbitMQ; of what is no such address, the address itself.
+    """The routing key in an AMQP 1.0 address of RabbitMQ; for any other address, the address itself.
 
     Version 2: /queues/:queue, /exchanges/:exchange/:key, percent-encoded. Version 1: /queue/:queue, /amq/queue/:queue,
     /topic/:key, /exchange/:exchange/:key.

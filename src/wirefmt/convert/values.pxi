@@ -349,8 +349,8 @@ cdef uint8_t* convert_repeated(Converter* x, Cursor c) noexcept nogil:
 # ------------------------------------------------------------------------------------------------ text
 
 cdef bint convert_text(Converter* x, const ConvertValue* v, Span* out) noexcept nogil:
-    """A scalar in words, as RabbitMQ has them: numbers in digits, floats with twenty decimals, timestamps in seconds. False:
-    there are none."""
+    """A scalar as text, as RabbitMQ writes it: numbers as digits, floats with twenty decimals, timestamps in seconds. False:
+    it has no text form."""
     cdef int type = v.type
     x.reason = REASON_NO_TEXT
     if x.source == CONVERT_MQTT5:
@@ -502,7 +502,7 @@ cdef int convert_digits(uint64_t high, uint64_t low, uint8_t* out) noexcept nogi
 
 cdef bint convert_scientific(Converter* x, bint minus, const uint8_t* digits, int count, int exponent, uint8_t* text,
                              Span* out) noexcept nogil:
-    """Digits and an exponent of ten in words, so that they can be told again: 123, 1.23, 0.00123, 1.23E+7, 1E-9."""
+    """Digits and an exponent of ten as text that can be read back: 123, 1.23, 0.00123, 1.23E+7, 1E-9."""
     cdef int n = 0, i
     cdef int point = count + exponent           # digits before the point
     cdef int first = point - 1                  # the exponent of the first digit
@@ -586,7 +586,7 @@ cdef bint convert_float(Converter* x, const ConvertValue* v, bint wide, Span* ou
 
 
 cdef bint convert_scaled(Converter* x, uint8_t scale, uint64_t n, Span* out) noexcept nogil:
-    """A decimal of AMQP 0.9.1: the number has `scale` digits behind the point."""
+    """A decimal of AMQP 0.9.1: the number has `scale` digits after the point."""
     cdef Span digits = convert_decimal(x, n)
     cdef uint32_t whole = digits.size - scale if digits.size > scale else 1
     cdef uint8_t* at

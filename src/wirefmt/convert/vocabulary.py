@@ -1,7 +1,7 @@
 """The vocabulary of the conversion rules: protocols, their fields and types, conditions, and conversions.
 
-This is the one place where it is written. `tools/gen_tables.py` makes the compiled engine's enumerations from it; rows
-(`rules/`), dialects, messages of losses and docs/dialects.md use it by name. A member's place is its number in the engine.
+It is defined only here. `tools/gen_tables.py` generates the enumerations of the compiled engine from it; rows
+(`rules/`), dialects, messages of losses and docs/dialects.md use it by name. A member's position is its number in the engine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, Self
 
 
 class Word(StrEnum):
-    """A word of the rules, and the same for people."""
+    """A word of the rules, with a readable text."""
 
     text: str
 
@@ -26,25 +26,25 @@ class When(Word):
     """The condition of a row."""
 
     ANY = "ANY", ""
-    SHORTSTR = "SHORTSTR", "fewer than 256 octets of UTF-8 without NUL"
-    SHORT = "SHORT", "fewer than 256 octets"
-    OVER_255 = "OVER_255", "more than 255 octets"
+    SHORTSTR = "SHORTSTR", "fewer than 256 bytes of UTF-8 without NUL"
+    SHORT = "SHORT", "fewer than 256 bytes"
+    OVER_255 = "OVER_255", "more than 255 bytes"
     UTF8 = "UTF8", "UTF-8 without NUL"
-    UTF8_4096 = "UTF8_4096", "at most 4096 octets of UTF-8 without NUL"
+    UTF8_4096 = "UTF8_4096", "at most 4096 bytes of UTF-8 without NUL"
     ASCII = "ASCII", "ASCII"
-    ASCII_SHORT = "ASCII_SHORT", "fewer than 256 octets of ASCII"
+    ASCII_SHORT = "ASCII_SHORT", "fewer than 256 bytes of ASCII"
     URN_UUID = "URN_UUID", "urn:uuid: and a UUID"
-    URN_UUID_LOOSE = "URN_UUID_LOOSE", "urn:uuid: and 36 octets, pairs of hexadecimal digits with dashes anywhere"
+    URN_UUID_LOOSE = "URN_UUID_LOOSE", "urn:uuid: and 36 bytes, pairs of hexadecimal digits with dashes anywhere"
     NUMERIC = "NUMERIC", "digits"
-    NOT_EXPIRATION = "NOT_EXPIRATION", "not digits, or more than ten years of milliseconds"
+    NOT_EXPIRATION = "NOT_EXPIRATION", "not digits, or more milliseconds than ten years"
     FINITE = "FINITE", "neither NaN nor infinite"
-    KEY_SHORTSTR = "KEY_SHORTSTR", "key of fewer than 256 octets of UTF-8 without NUL"
-    KEY_SHORT = "KEY_SHORT", "key of fewer than 256 octets"
+    KEY_SHORTSTR = "KEY_SHORTSTR", "key of fewer than 256 bytes of UTF-8 without NUL"
+    KEY_SHORT = "KEY_SHORT", "key of fewer than 256 bytes"
     KEY_ASCII = "KEY_ASCII", "key in ASCII"
     QUEUE = "QUEUE", "an address /queues/:queue"
     MQTT_EXCHANGE = "MQTT_EXCHANGE", "an address /exchanges/:exchange/:key of mqtt.exchange"
     JMS_TOPIC = "JMS_TOPIC", "x-opt-jms-reply-to says it is a topic"
-    UNSET = "UNSET", "nothing has gone there yet"
+    UNSET = "UNSET", "target not set yet"
     FORMATTED = "FORMATTED", "Payload Format Indicator 1"
     AMQP_ENCODED = "AMQP_ENCODED", "the message's type is amqp-1.0"
     OLD_MQTT_EXCHANGE = "OLD_MQTT_EXCHANGE", "an address /exchange/:exchange/:key of mqtt.exchange"
@@ -55,23 +55,23 @@ class How(Word):
 
     DROPPED = "DROPPED", "dropped"
     REFUSED = "REFUSED", "the message is refused"
-    SAME = "SAME", "as it is"
+    SAME = "SAME", "unchanged"
     BY_TYPE = "BY_TYPE", "by the table of types"
     TEXT = "TEXT", "as text"
     URN_UUID = "URN_UUID", "as urn:uuid:..."
-    UUID = "UUID", "its 16 octets"
+    UUID = "UUID", "its 16 bytes"
     NUMBER = "NUMBER", "as a number"
-    DECIMAL = "DECIMAL", "in digits"
+    DECIMAL = "DECIMAL", "as digits"
     MS_TO_S = "MS_TO_S", "milliseconds to seconds"
     S_TO_MS = "S_TO_MS", "seconds to milliseconds"
-    S_TO_MS_TEXT = "S_TO_MS_TEXT", "seconds to milliseconds in digits"
-    MS_TEXT_TO_S = "MS_TEXT_TO_S", "milliseconds in digits to seconds"
+    S_TO_MS_TEXT = "S_TO_MS_TEXT", "seconds to milliseconds as digits"
+    MS_TEXT_TO_S = "MS_TEXT_TO_S", "milliseconds as digits to seconds"
     TRUE_2_FALSE_1 = "TRUE_2_FALSE_1", "true is 2, false 1"
     TRUE_1_FALSE_0 = "TRUE_1_FALSE_0", "true is 1, false 0"
     TWO_IS_TRUE = "TWO_IS_TRUE", "2 is true"
     TWO_IS_1 = "TWO_IS_1", "2 is 1"
-    NOT_0_IS_TRUE = "NOT_0_IS_TRUE", "all but 0 is true"
-    NOT_0_IS_2 = "NOT_0_IS_2", "all but 0 is 2"
+    NOT_0_IS_TRUE = "NOT_0_IS_TRUE", "true unless 0"
+    NOT_0_IS_2 = "NOT_0_IS_2", "2 unless 0"
     FALSE = "FALSE", "false"
     ONE = "ONE", "1"
     QUEUE_NAME = "QUEUE_NAME", "the queue's name, percent-decoded"
@@ -80,23 +80,23 @@ class How(Word):
     ADDRESS_TOPIC = "ADDRESS_TOPIC", "the key as topic, percent-decoded"
     ROUTING_KEY = "ROUTING_KEY", "topic to routing key"
     TOPIC = "TOPIC", "routing key to topic"
-    OLD_TOPIC_ADDRESS = "OLD_TOPIC_ADDRESS", "the address /exchange/:exchange/:key, nothing percent-encoded"
+    OLD_TOPIC_ADDRESS = "OLD_TOPIC_ADDRESS", "the address /exchange/:exchange/:key, not percent-encoded"
     OLD_ADDRESS_TOPIC = "OLD_ADDRESS_TOPIC", "the key as topic"
     JOINED = "JOINED", "all sections joined"
-    AMQP_ENCODED = "AMQP_ENCODED", "encoded as AMQP 1.0, and marked so"
-    AMQP_BODY = "AMQP_BODY", "encoded anew as AMQP 1.0 without the footer, and marked so"
+    AMQP_ENCODED = "AMQP_ENCODED", "encoded as AMQP 1.0 and marked as such"
+    AMQP_BODY = "AMQP_BODY", "encoded anew as AMQP 1.0 without the footer and marked as such"
     FORMATTED = "FORMATTED", "with Payload Format Indicator 1"
     SECTION = "SECTION", "as the whole section"
     SECTIONS = "SECTIONS", "decoded into its sections"
     DEATHS = "DEATHS", "to x-death"
-    FIRST_OF_EACH = "FIRST_OF_EACH", "of one key the first, in order"
-    SORTED = "SORTED", "of one key the first, sorted by key"
-    SECTION_TOO = "SECTION_TOO", "as the whole section; the next row has it as well"
+    FIRST_OF_EACH = "FIRST_OF_EACH", "the first value of each key, in order"
+    SORTED = "SORTED", "the first value of each key, sorted by key"
+    SECTION_TOO = "SECTION_TOO", "as the whole section; the next matching row also applies"
 
 
 PROTOCOLS: Final = ("amqp10", "amqp091", "mqtt5")
 
-#: By protocol: where values come from and where they go. Number 0 is no field.
+#: By protocol: fields that values come from and go to. Number 0 means no field.
 FIELDS: Final = {
     "amqp10": (
         "",
@@ -163,7 +163,7 @@ FIELDS: Final = {
     ),
 }
 
-#: By protocol: types of values. Number 0 is no type. Those of AMQP 1.0 are numbered as its type system numbers them.
+#: By protocol: types of values. Number 0 means no type. AMQP 1.0's numbers are those of its type system.
 TYPES: Final = {
     "amqp10": (
         "",
@@ -226,8 +226,8 @@ TYPES: Final = {
     ),
 }
 
-#: The letters of AMQP 0.9.1's types in field tables, in the order of TYPES; NUL: a type that no table has.
+#: The letters of AMQP 0.9.1's types in field tables, in the order of TYPES; NUL: a type that does not occur in tables.
 LETTERS: Final = "\0tbBsuIilfdDSATFVx"
 
-#: What the column of types says beside types: the field is not there; the key of an entry of a table.
+#: Special values of the type column: the field is absent; the key of a table entry.
 SPECIAL_TYPES: Final = {"absent": 31, "table.key": 30}

@@ -1,4 +1,4 @@
-"""Rows in words: for `wirefmt convert --explain` and for docs/dialects.md."""
+"""Readable text of rows, for `wirefmt convert --explain` and docs/dialects.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def does(row: Row) -> str:
 
 
 def place(section: str, field: str) -> str:
-    """A section and a field of it, as Loss.field has them."""
+    """A section and its field, written as in Loss.field."""
     if not field or field == "*":
         return section
     if section in ("Fixed Header", "Variable Header"):

@@ -79,7 +79,7 @@ cdef void convert_write_amqp10(Converter* x, Octets* o) noexcept nogil:
 
 
 cdef void convert_write_list(Converter* x, Octets* o, int code, int first, int count) noexcept nogil:
-    """Header or properties: nulls behind the last field are left out, but in a dialect that writes all fields."""
+    """Header or properties: nulls after the last field are left out, but in a dialect that writes all fields."""
     cdef const Span* instead = &x.sections[code - AMQP10_SECTION_FIRST]
     cdef size_t mark
     cdef int i, fields = 0

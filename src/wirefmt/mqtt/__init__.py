@@ -1,4 +1,4 @@
-"""MQTT 3.1, 3.1.1 and 5.0: octets to packets and back, and topics.
+"""MQTT 3.1, 3.1.1 and 5.0: bytes to packets and back, and topics.
 
 >>> from wirefmt import mqtt
 >>> octets = mqtt.Publish(topic_name="a/b", payload=b"21.5", version=5).encode()
@@ -6,7 +6,36 @@
 'a/b'
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from wirefmt.mqtt import _codec
+
+if TYPE_CHECKING:
+    from wirefmt.mqtt.connection import ClientConnection, ServerConnection
+    from wirefmt.mqtt.events import ConnectionOptions, Dropped, Negotiated, Released, Request
+    from wirefmt.mqtt.session import Change, Delivery, Session
+    from wirefmt.mqtt.states import State
+
+#: Modules of the connections. They are loaded when one of their names is first used.
+_MODULES = {
+    "wirefmt.mqtt.connection": ("ClientConnection", "ServerConnection"),
+    "wirefmt.mqtt.events": ("ConnectionOptions", "Dropped", "Negotiated", "Released", "Request"),
+    "wirefmt.mqtt.session": ("Change", "Delivery", "Session"),
+    "wirefmt.mqtt.states": ("State",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            value = getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 Auth = _codec.MqttAuth
 Connack = _codec.MqttConnack
@@ -42,10 +71,16 @@ restore_mqtt = _codec.restore_mqtt
 
 __all__ = [
     "Auth",
+    "Change",
+    "ClientConnection",
     "Connack",
     "Connect",
+    "ConnectionOptions",
     "Decoder",
+    "Delivery",
     "Disconnect",
+    "Dropped",
+    "Negotiated",
     "Packet",
     "Pingreq",
     "Pingresp",
@@ -54,6 +89,11 @@ __all__ = [
     "Publish",
     "Pubrec",
     "Pubrel",
+    "Released",
+    "Request",
+    "ServerConnection",
+    "Session",
+    "State",
     "Suback",
     "Subscribe",
     "Subscription",

@@ -2,7 +2,8 @@
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
 """The compiled codec of MQTT 3.1, 3.1.1 and 5.0. Its rooms, each using only what stands above it."""
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
@@ -11,25 +12,27 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, Col, ColumnSet, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm,
-    DetailLine, Factory, FrameDecoder, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, LINE_VALUE, MORE, MessageContext,
-    MessageTable, NO, NOTES_SHOWN, OFFSET_MAX, Protocol, ProtocolTables, PyObject_GC_UnTrack, ROW_MALFORMED, ROW_OK,
-    ROW_PARTIAL, SECRET_SHOWN_OCTETS, SHARED_OCTETS, STRICT_MODE, SharedSlot, TEXT_PAD, T_CLIENT_ID, T_CODE,
-    T_CONSUMER_GROUP, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_OPERATION, T_PROTOCOL,
-    T_QOS, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, Writer, YES,
-    bare_object, close_list, detail_form, fault_text, field_path, fill_view, hidden, input_head, is_held,
-    is_secret_name, is_strict, keyed_place, line_ascii, line_begin, line_binary, line_digits, line_field, line_flag,
-    line_name, line_number, line_prose, line_string, line_text, line_words, name_class, new_writer, octets_of,
-    open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_i8, put_line, put_map, put_octets,
-    put_secret, put_span, put_struct, put_text, raise_fault, reserve, seal, secret_fields, set_factories, share,
-    shared_slot, shared_text, shown_octets, span_of, take_block, take_input, text_octets, text_of, text_or_hex,
-    whole_number,
+    Batch, Col, ColumnSet, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine,
+    Factory, FrameDecoder, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, LINE_VALUE, MORE, MessageContext, MessageTable,
+    NO, NOTES_SHOWN, OFFSET_MAX, Protocol, ProtocolTables, PyObject_GC_UnTrack, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
+    SECRET_SHOWN_OCTETS, SHARED_OCTETS, STRICT_MODE, SharedSlot, TEXT_PAD, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,
+    T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_OPERATION, T_PROTOCOL, T_QOS, T_REDELIVERED,
+    T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, WRITER_START, Writer, YES, ascii_octets,
+    bare_object, borrowed_item, check_size16, close_list, detail_form, fault_text, field_path, fill_view, hidden,
+    input_head, is_held, is_secret_name, is_strict, keyed_place, length_of, line_ascii, line_begin, line_binary,
+    line_digits, line_field, line_flag, line_name, line_number, line_prose, line_string, line_text, line_words,
+    name_class, new_octets, new_writer, octets_of, open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32,
+    put_i64, put_i8, put_line, put_map, put_octets, put_secret, put_span, put_struct, put_text, raise_fault, reserve,
+    seal, secret_fields, set_factories, share, shared_slot, shared_text, shown_octets, span_of, take_block, take_input,
+    text_octets, text_of, text_or_hex, utf8_behind, whole_number,
 )
-from wirefmt._core.be cimport load_u16, load_u32
+from wirefmt._core.be cimport load_u16, load_u32, store_u16
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left, read_span, read_u16, read_u8
-from wirefmt._core.octets cimport BLOCK_OCTETS
+from wirefmt._core.octets cimport (
+    BLOCK_OCTETS, Octets, add_octets, add_u16, add_u32, add_u8, extend_octets, free_octets, octets_over,
+)
 from wirefmt._core.status cimport Fault, LIMIT, NEED_DATA, OK, fault
-from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8
+from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8, is_plain_text
 from wirefmt._core.varint cimport VARINT_MAX, VARINT_SHORT, VARINT_TOO_LONG, read_varint, store_varint, varint_size
 from wirefmt.mqtt.topics cimport match_topic, split_share
 

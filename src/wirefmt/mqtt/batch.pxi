@@ -1,7 +1,7 @@
-# MQTT: octets -> columns, a row a packet: decode_batch.
+# MQTT: octets -> columns, one row per packet: decode_batch.
 
 cdef class MqttBatch(ColumnSet):
-    """The columns of decode_batch under construction."""
+    """The columns of decode_batch while they are built."""
 
     cdef bint payload
 
@@ -78,20 +78,20 @@ cdef class MqttBatch(ColumnSet):
 
 def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", columns=None, bint payload=True,
                       bint expose_credentials=False, limits=None):
-    """Decode a buffer of MQTT packets, one behind another, to columns at once.
+    """Decode a buffer of MQTT packets, one after another, to columns at once.
 
-    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. version: 3,
-    4 or 5; None: a CONNECT in `data` says it (packets before one are errors). side: "client" or "server", who sent the
-    octets, where the specification's rules depend on it. columns: names to keep, in order
-    (wirefmt.spec.table.MQTT_BATCH has all). payload=False leaves payloads out. Secrets (docs/secrets.md) are hidden
+    data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. version: 3,
+    4 or 5; None: taken from a CONNECT in `data` (packets before it are errors). side: "client" or "server", the
+    sender, for rules of the specification that depend on it. columns: names to keep, in order
+    (wirefmt.spec.table.MQTT_BATCH has all). payload=False omits payloads. Secrets (docs/secrets.md) are hidden
     unless expose_credentials.
 
-    Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
-    column would pass 2 GiB.
+    Raises ValueError for an invalid option, BufferError for data that is not contiguous, OverflowError if a
+    column would exceed 2 GiB.
 
-    Returns a Batch of one row a packet. A packet that cannot be read is a row with `error`, which says field, offset in
-    `data` and reason; the next packet follows all the same. Only where a packet's length cannot be read is the rest of
-    `data` one such row. Octets of a last packet that is not whole are no row: `batch.rest` counts them.
+    Returns a Batch of one row per packet. A malformed packet is a row with `error`, which gives field, offset in
+    `data` and reason; decoding continues with the next packet. If the length of a packet is invalid, the rest of
+    `data` is one such row. The bytes of an incomplete last packet have no row: `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)
     cdef MqttOptions o

@@ -83,7 +83,7 @@ fill_mqtt_detail()
 
 
 cdef void mqtt_line_code(DetailLine* l, const MqttPacket* p, uint8_t code) noexcept nogil:
-    """A reason or return code by name; the number behind the name of what failed, or alone where it has none."""
+    """A reason or return code by name; the number after the name of what failed, or alone where it has none."""
     cdef char[8] number
     cdef int i
     snprintf(number, sizeof(number), "0x%02x", <unsigned int>code)

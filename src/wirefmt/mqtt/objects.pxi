@@ -1,18 +1,23 @@
 # The fifteen packets of MQTT as Python objects, their encoders, and the Decoder.
 #
 # There is one form of a packet: its octets. A constructor writes them and reads them back with mqtt_parse, so what
-# can be built is what can be decoded, a packet is checked in one place, and encode() hands out octets that exist.
+# can be built is what can be decoded, a packet is checked in one place, and encode() hands out octets that exist. A PUBLISH
+# of plain values, with which mqtt_parse would find no fault for certain, is not read back.
 # Objects keep the block (bytes) they lie in; strings, properties and lists become objects when they are asked for.
+from cpython.dict cimport PyDict_GetItemWithError
 from cpython.memoryview cimport PyMemoryView_FromObject
-from cpython.object cimport PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
-from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.object cimport PyObject, PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+
+from sys import intern
 
 
 # ------------------------------------------------------------------------------------------------ names
 
 cdef list make_property_names():
+    """Interned, as the names that callers write are: then a dict finds them by their pointer."""
     cdef int i
-    return [mqtt_property_name[i].decode("ascii") for i in range(MQTT_PROPERTY_TOP)]
+    return [intern(mqtt_property_name[i].decode("ascii")) for i in range(MQTT_PROPERTY_TOP)]
 
 
 cdef list PROPERTY_NAMES = make_property_names()            # by identifier; "" where there is none
@@ -40,7 +45,7 @@ fill_secret_properties()
 cdef tuple properties_of(const Span* area, uint32_t count):
     """(name, value) pairs in the order of the octets, which mqtt_parse has checked.
 
-    The tuples hold nothing that can be part of a cycle: the collector is told so, as it would find out by itself.
+    The tuples cannot be part of a cycle, so they are untracked.
     """
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
@@ -146,6 +151,7 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
     """Property Length and properties; nothing before 5.0, which has none."""
     cdef size_t at = w.size
     cdef list paths = WILL_PROPERTY_PATHS if of_will else PROPERTY_PATHS
+    cdef PyObject* found
     cdef int identifier, type
     cdef str where
     if version < 5:
@@ -153,9 +159,10 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
             raise EncodeError("properties: only MQTT 5.0 has them")
         return 0
     for name, value in properties:
-        if name not in PROPERTY_IDENTIFIERS:
+        found = PyDict_GetItemWithError(PROPERTY_IDENTIFIERS, name)
+        if found == NULL:
             raise EncodeError(f"properties: {name!r} is not a property [2.2.2.2]")
-        identifier = PROPERTY_IDENTIFIERS[name]
+        identifier = <object>found
         type = mqtt_properties[identifier].type
         where = paths[identifier]
         w.put_u8(<uint8_t>identifier)
@@ -179,6 +186,99 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
     return 0
 
 
+# Properties of a PUBLISH that are as they mostly are need neither errors nor parsing: exact tuples, strings of ASCII, small
+# numbers, in an order and number that the packet may have. What is not goes the way of write_properties and settle.
+
+cdef enum:
+    NAME_SLOTS = 256            # a power of two, several times the number of properties
+    LENGTH_ROOM = 4             # octets of Property Length, which are written last
+
+
+cdef PyObject* NAME_OBJECTS[NAME_SLOTS]         # names of properties by their pointer; PROPERTY_NAMES owns them
+cdef uint8_t NAME_IDENTIFIERS[NAME_SLOTS]
+
+
+cdef inline size_t name_slot(PyObject* name) noexcept:
+    """Where a name is, or the free slot where it would be."""
+    cdef size_t at = (<size_t>name >> 4) * <size_t>0x9E3779B1 >> 8 & (NAME_SLOTS - 1)
+    while NAME_OBJECTS[at] != NULL and NAME_OBJECTS[at] != name:
+        at = (at + 1) & (NAME_SLOTS - 1)
+    return at
+
+
+cdef int fill_name_slots() except -1:
+    cdef size_t at
+    for name, identifier in PROPERTY_IDENTIFIERS.items():
+        at = name_slot(<PyObject*>PROPERTY_NAMES[identifier])
+        NAME_OBJECTS[at] = <PyObject*>PROPERTY_NAMES[identifier]
+        NAME_IDENTIFIERS[at] = identifier
+    return 0
+
+
+fill_name_slots()
+
+
+cdef int write_plain_properties(Octets* o, PyObject* properties, int packet) noexcept:
+    """Write (name, value) pairs of an exact tuple. How many they are; -1: not all are plain."""
+    cdef Py_ssize_t i, size = 0, count = length_of(properties)
+    cdef const MqttPropertyRow* row
+    cdef const uint8_t* p
+    cdef PyObject* pair
+    cdef PyObject* value
+    cdef uint64_t seen = 0
+    cdef int64_t number
+    cdef int overflow = 0, identifier
+    for i in range(count):
+        pair = borrowed_item(properties, i)
+        if not PyTuple_CheckExact(<object>pair) or length_of(pair) != 2:
+            return -1
+        identifier = NAME_IDENTIFIERS[name_slot(borrowed_item(pair, 0))]
+        value = borrowed_item(pair, 1)
+        row = &mqtt_properties[identifier]                  # row 0 is of no property
+        if not mqtt_is_plain_property(packet, row, identifier, seen):
+            return -1
+        seen |= <uint64_t>1 << identifier
+        add_u8(o, <uint8_t>identifier)
+        if row.type == MQTT_STRING:
+            if not add_plain_text(o, row, value):
+                return -1
+        elif row.type == MQTT_PAIR:
+            if not PyTuple_CheckExact(<object>value) or length_of(value) != 2 or \
+                    not add_plain_text(o, row, borrowed_item(value, 0)) or \
+                    not add_plain_text(o, row, borrowed_item(value, 1)):
+                return -1
+        elif row.type == MQTT_BINARY:
+            if not PyBytes_CheckExact(<object>value) or PyBytes_GET_SIZE(<object>value) > 0xFFFF:
+                return -1
+            add_u16(o, <uint16_t>PyBytes_GET_SIZE(<object>value))
+            add_octets(o, <const uint8_t*>PyBytes_AS_STRING(<object>value), <size_t>PyBytes_GET_SIZE(<object>value))
+        else:
+            if not PyLong_CheckExact(<object>value):
+                return -1
+            number = PyLong_AsLongLongAndOverflow(<object>value, &overflow)
+            if overflow or number < 0 or number > 0xFFFFFFFF or not mqtt_is_plain_number(row, <uint32_t>number):
+                return -1
+            if row.type == MQTT_FOUR:
+                add_u32(o, <uint32_t>number)
+            elif row.type == MQTT_TWO and number <= 0xFFFF:
+                add_u16(o, <uint16_t>number)
+            elif row.type == MQTT_BYTE and number <= 0xFF:
+                add_u8(o, <uint8_t>number)
+            else:                                           # a varint is of no packet that comes often
+                return -1
+    return -1 if o.failed or o.size > VARINT_MAX else <int>count
+
+
+cdef inline bint add_plain_text(Octets* o, const MqttPropertyRow* row, PyObject* text) noexcept:
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p = ascii_octets(text, &size)
+    if p == NULL or size > 0xFFFF or not mqtt_is_plain_string(row, p, <size_t>size):
+        return False
+    add_u16(o, <uint16_t>size)
+    add_octets(o, p, <size_t>size)
+    return True
+
+
 cdef int write_packet_identifier(Writer w, object identifier) except -1:
     w.put_u16(<uint16_t>whole_number(identifier, 0xFFFF, "packet_identifier"))
     return 0
@@ -197,40 +297,51 @@ cdef int write_reason(Writer w, object reason_code, object properties, object fo
         form = "full" if properties else "reason_only" if code else "short"
     if form == "short":
         if code or properties:
-            raise EncodeError("form 'short' has no place for a reason_code other than 0, nor for properties")
+            raise EncodeError("form 'short' cannot hold a reason_code other than 0 or properties")
         return 0
     w.put_u8(<uint8_t>code)
     if form == "reason_only":
         if properties:
-            raise EncodeError("form 'reason_only' has no place for properties")
+            raise EncodeError("form 'reason_only' cannot hold properties")
         return 0
     if form != "full":
-        raise EncodeError(f"form is 'short', 'reason_only' or 'full', not {form!r}")
+        raise EncodeError(f"form must be 'short', 'reason_only' or 'full', not {form!r}")
     return write_properties(w, properties, 5, False)
 
 
-cdef int known_mqtt_version(object version) except -1:
+cdef inline int known_mqtt_version(object version) except -1:
+    if version is MQTT_5:
+        return 5
     if version not in (3, 4, 5):
-        raise EncodeError(f"version is 3 (MQTT 3.1), 4 (3.1.1) or 5 (5.0), not {version!r}")
+        raise EncodeError(f"version must be 3 (MQTT 3.1), 4 (3.1.1) or 5 (5.0), not {version!r}")
     return version
 
 
-cdef Writer begin_packet():
-    """A writer with room for the fixed header, which close_packet puts right before what was written."""
-    cdef Writer w = new_writer()
-    w.grow(5)
-    return w
+cdef object MQTT_5 = 5          # the default of all constructors: small integers are one object
+
+
+cdef bytes new_packet(int first, size_t remaining, uint8_t** at):
+    """A packet with its fixed header (2.1.4); the `remaining` octets are to be written to `at`."""
+    cdef bytes octets
+    cdef uint8_t* p
+    cdef size_t used
+    if remaining > VARINT_MAX:
+        raise EncodeError(f"a packet of {remaining} bytes, the limit is {VARINT_MAX} [2.1.4]")
+    used = <size_t>varint_size(<uint32_t>remaining)
+    octets = new_octets(1 + used + remaining)
+    p = <uint8_t*>PyBytes_AS_STRING(octets)
+    p[0] = <uint8_t>first
+    store_varint(p + 1, <uint32_t>remaining)
+    at[0] = p + 1 + used
+    return octets
 
 
 cdef bytes close_packet(Writer w, int type, int flags):
-    cdef size_t remaining = w.size - 5
-    cdef size_t used
-    if remaining > VARINT_MAX:
-        raise EncodeError(f"a packet of {remaining} octets, {VARINT_MAX} are the most [2.1.4]")
-    used = <size_t>varint_size(<uint32_t>remaining)
-    w.p[4 - used] = <uint8_t>(type << 4 | flags)
-    store_varint(w.p + 5 - used, <uint32_t>remaining)
-    return PyBytes_FromStringAndSize(<const char*>w.p + 4 - used, <Py_ssize_t>(remaining + used + 1))
+    """The packet of what was written behind its fixed header."""
+    cdef uint8_t* at = NULL
+    cdef bytes octets = new_packet(type << 4 | flags, w.size, &at)
+    memcpy(at, w.p, w.size)
+    return octets
 
 
 # ------------------------------------------------------------------------------------------------ values within packets
@@ -334,7 +445,7 @@ cdef class MqttWill:
 
 
 cdef tuple frozen_pairs(object properties):
-    """Properties as a tuple of tuples of values that do not change."""
+    """Properties as a tuple of tuples of immutable values."""
     cdef list out = []
     for name, value in properties:
         if isinstance(value, (list, tuple)):
@@ -386,10 +497,10 @@ cdef str shown_fields(object message):
 @cython.freelist(512)
 @cython.no_gc
 cdef class MqttMessage:
-    """Base of the fifteen packets. Immutable; equal by value; keeps the block of octets it was decoded from.
+    """Base of the fifteen packets. Immutable; equal by value; keeps the input block it was decoded from.
 
-    Attributes of every packet: `version` (3, 4, 5: MQTT 3.1, 3.1.1, 5.0), `flags` (low four bits of the first octet),
-    `remaining_length`, `notes` (rules that LAX let pass). Fields a version does not have are None, properties ().
+    Attributes of every packet: `version` (3, 4, 5: MQTT 3.1, 3.1.1, 5.0), `flags` (low four bits of the first byte),
+    `remaining_length`, `notes` (violations that LAX accepted). Fields that a version lacks are None, properties ().
     """
     cdef bytes block
     cdef const uint8_t* frame
@@ -403,7 +514,7 @@ cdef class MqttMessage:
     cdef object cached_properties
 
     def __init__(self):
-        raise TypeError("a packet is built by its own class")
+        raise TypeError("Packet is a base class: use the class of a packet type")
 
     # ---- octets
 
@@ -422,20 +533,20 @@ cdef class MqttMessage:
         return remaining
 
     def encode(self):
-        """The octets of the packet: those it was decoded from, or the canonical ones if it was built."""
+        """The bytes of the packet: those it was decoded from, or the canonical form of a new packet."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.frame, self.size)
 
     def detach(self):
-        """An equal packet that holds only its own octets, not the block (a large read, say) it lies in."""
+        """An equal packet that holds only its own bytes, not the larger input block."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
         return restore_mqtt(self.encode(), self.version_, self.side, self.noted)
 
     @property
     def notes(self):
-        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found; NOTES_SHOWN at most."""
+        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
         cdef MqttOptions o
         cdef MqttPacket m
         cdef Fault f
@@ -488,7 +599,7 @@ cdef class MqttMessage:
     # ---- for the classes below
 
     cdef int parsed(self, MqttPacket* m) except -1:
-        """Read the packet again, for fields that are not kept at hand."""
+        """Read the packet again, for fields that are not cached."""
         cdef MqttOptions o
         cdef Fault f
         plain_options(&o, self.version_, -1, 0)
@@ -518,7 +629,7 @@ cdef class MqttMessage:
 
 
 cdef inline void hold(MqttMessage self, bytes block, const MqttPacket* m, int side) noexcept:
-    """Keep of a parsed packet what its getters need at hand."""
+    """Cache the fields of a parsed packet that its getters need."""
     self.block = block
     self.frame = m.frame
     self.size = m.size
@@ -543,17 +654,17 @@ cdef object encode_error(const Fault* f):
 
 @cython.final
 cdef class MqttConnect(MqttMessage):
-    """CONNECT (5.0, 3.1). `clean_start` is Clean Session before 5.0, and has that name too.
+    """CONNECT (5.0, 3.1). `clean_start` is Clean Session before 5.0; both names work.
 
-    `keep_alive` is in seconds; `password` is bytes. `connect_flags` need not be given: it follows from the rest, but
-    3.1 lets a client announce a user name and password that do not come. A repr shows no password.
+    `keep_alive` is in seconds; `password` is bytes. `connect_flags` is optional, since it follows from the rest; but
+    3.1 allows a client to announce a user name and password without sending them. A repr shows no password.
     """
     __match_args__ = ("connect_flags", "clean_start", "keep_alive", "properties", "client_identifier", "will",
                       "user_name", "password", "version")
 
     def __init__(self, *, client_identifier="", clean_start=True, keep_alive=0, MqttWill will=None, user_name=None,
                  password=None, properties=(), connect_flags=None, version=5):
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         cdef int flags = ((user_name is not None) << 7 | (password is not None) << 6 | bool(clean_start) << 1)
         if will is not None:
@@ -612,7 +723,7 @@ cdef class MqttConnect(MqttMessage):
 
     @property
     def protocol_version(self):
-        """The Protocol Level octet; `version` is what the packet was read as."""
+        """The Protocol Level byte; `version` is the version the packet was decoded as."""
         return self.connect_values()[1]
 
     @property
@@ -666,14 +777,14 @@ cdef int given_flags(int given, int derived, int version, bint no_password) exce
 
 @cython.final
 cdef class MqttConnack(MqttMessage):
-    """CONNACK (5.0, 3.2). `reason_code` is the Connect Return Code before 5.0, and has that name too."""
+    """CONNACK (5.0, 3.2). `reason_code` is the Connect Return Code before 5.0; both names work."""
     __match_args__ = ("session_present", "reason_code", "properties", "version")
 
     def __init__(self, *, session_present=False, reason_code=0, properties=(), version=5):
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         if v == 3 and session_present:
-            raise EncodeError("session_present: MQTT 3.1 has none")
+            raise EncodeError("session_present: MQTT 3.1 does not have it")
         w.put_u8(1 if session_present else 0)
         w.put_u8(<uint8_t>whole_number(reason_code, 0xFF, "reason_code"))
         write_properties(w, properties, v, False)
@@ -681,7 +792,7 @@ cdef class MqttConnack(MqttMessage):
 
     @property
     def session_present(self):
-        """None in 3.1, which reserves the octet."""
+        """None in 3.1, where the byte is reserved."""
         return bool(self.acknowledge_flags & 1) if self.version_ > 3 else None
 
     @property
@@ -699,26 +810,88 @@ cdef class MqttConnack(MqttMessage):
 
 @cython.final
 cdef class MqttPublish(MqttMessage):
-    """PUBLISH (5.0, 3.3). A buffer too: that of its payload.
+    """PUBLISH (5.0, 3.3). Also a buffer: that of its payload.
 
-    `payload` is a read-only memoryview into the octets the packet was decoded from; `payload_bytes()` copies it.
-    `packet_identifier` is None for QoS 0 and must be given otherwise.
+    `payload` is a read-only memoryview into the bytes the packet was decoded from; `payload_bytes()` copies it.
+    `packet_identifier` is None for QoS 0, and required for QoS 1 and 2.
     """
     __match_args__ = ("dup", "qos", "retain", "topic_name", "packet_identifier", "properties", "payload", "version")
 
     def __init__(self, *, topic_name, payload=b"", qos=0, retain=False, dup=False, packet_identifier=None,
                  properties=(), version=5):
-        cdef Writer w = begin_packet()
+        cdef uint8_t start[WRITER_START]
+        cdef Octets o = octets_over(start, WRITER_START)
+        cdef Writer w
+        cdef const uint8_t* area = NULL     # Property Length and properties
+        cdef size_t area_size = 0
+        cdef size_t length_size = 0         # of Property Length
+        cdef int count = -1                 # of properties, if they are plain
+        cdef Py_ssize_t topic_size = 0
+        cdef const uint8_t* topic
+        cdef uint16_t identifier = 0
+        cdef bytes block, octets
+        cdef uint8_t* p = NULL
         cdef int v = known_mqtt_version(version)
         cdef int level = <int>whole_number(qos, 3, "qos")
-        w.put_text16(topic_name, "topic_name")
+        cdef int first = MQTT_PUBLISH << 4 | level << 1
+        topic = utf8_behind(topic_name, &topic_size, "topic_name")
+        check_size16(topic_size, "topic_name")
         if (packet_identifier is None) == (level > 0):
-            raise EncodeError("packet_identifier: QoS 1 and 2 have one, QoS 0 has none [MQTT-2.2.1-2]")
+            raise EncodeError("packet_identifier: required for QoS 1 and 2, not allowed for QoS 0 [MQTT-2.2.1-2]")
         if level:
-            write_packet_identifier(w, packet_identifier)
-        write_properties(w, properties, v, False)
-        w.put_buffer(payload, False, "payload")
-        self.settle(close_packet(w, MQTT_PUBLISH, bool(dup) << 3 | level << 1 | bool(retain)), v)
+            identifier = <uint16_t>whole_number(packet_identifier, 0xFFFF, "packet_identifier")
+        try:
+            if PyTuple_CheckExact(properties) and (v == 5 or PyTuple_GET_SIZE(properties) == 0):
+                extend_octets(&o, LENGTH_ROOM)
+                count = write_plain_properties(&o, <PyObject*>properties, MQTT_PUBLISH)
+            if count < 0:
+                w = new_writer()
+                write_properties(w, properties, v, False)
+                area = w.p
+                area_size = w.size
+            elif v == 5:
+                area_size = o.size - LENGTH_ROOM
+                length_size = <size_t>varint_size(<uint32_t>area_size)
+                area = o.at + LENGTH_ROOM - length_size
+                store_varint(o.at + LENGTH_ROOM - length_size, <uint32_t>area_size)
+                area_size += length_size
+            block = take_block(payload)
+            if dup:
+                first |= 0x08
+            if retain:
+                first |= 0x01
+            octets = new_packet(first, 2 + <size_t>topic_size + (2 if level else 0) + area_size +
+                                <size_t>PyBytes_GET_SIZE(block), &p)
+            store_u16(p, <uint16_t>topic_size)
+            memcpy(p + 2, topic, <size_t>topic_size)
+            topic = p + 2
+            p += 2 + topic_size
+            if level:
+                store_u16(p, identifier)
+                p += 2
+            if area_size:
+                memcpy(p, area, area_size)
+        finally:
+            free_octets(&o)
+        memcpy(p + area_size, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
+        if count < 0 or not mqtt_is_plain_publish(first, topic, <size_t>topic_size, identifier):
+            self.settle(octets, v)
+            return
+        self.block = octets
+        self.frame = <const uint8_t*>PyBytes_AS_STRING(octets)
+        self.size = <uint32_t>PyBytes_GET_SIZE(octets)
+        self.packet_identifier_ = identifier
+        self.version_ = <uint8_t>v
+        self.first_octet = <uint8_t>first
+        self.side = -1
+        self.topic.at = topic
+        self.topic.size = <uint32_t>topic_size
+        self.payload_span.at = p + area_size
+        self.payload_span.size = <uint32_t>PyBytes_GET_SIZE(block)
+        if v == 5:
+            self.properties_span.at = p + length_size
+            self.properties_span.size = <uint32_t>(area_size - length_size)
+            self.property_count = <uint32_t>count
 
     cdef tuple values(self):
         # hashing a memoryview would hash what exports it, that is this object again
@@ -764,10 +937,10 @@ cdef class MqttPublish(MqttMessage):
 
 
 cdef class MqttAcknowledgement(MqttMessage):
-    """What PUBACK, PUBREC, PUBREL and PUBCOMP share (5.0, 3.4 to 3.7).
+    """Base class of PUBACK, PUBREC, PUBREL and PUBCOMP (5.0, 3.4 to 3.7).
 
-    `form` says how much is written out in 5.0: "short" (Reason Code 0 left out), "reason_only" (no Property Length),
-    "full". A constructor takes the shortest that holds the values unless told otherwise.
+    `form` is the form in 5.0: "short" (without Reason Code 0), "reason_only" (no Property Length),
+    "full". By default a constructor takes the shortest form that holds the values.
     """
     __match_args__ = ("packet_identifier", "reason_code", "properties", "form", "version")
 
@@ -790,7 +963,7 @@ cdef class MqttAcknowledgement(MqttMessage):
 
     cdef int build(self, int type, int flags, object packet_identifier, object reason_code, object properties,
                    object form, object version) except -1:
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         write_packet_identifier(w, packet_identifier)
         write_reason(w, reason_code, properties, form, v)
@@ -820,7 +993,7 @@ cdef class MqttPubrel(MqttAcknowledgement):
     __match_args__ = ("dup", "packet_identifier", "reason_code", "properties", "form", "version")
 
     def __init__(self, *, packet_identifier, reason_code=None, properties=(), form=None, dup=False, version=5):
-        self.build(MQTT_PUBREL, 0x02 | bool(dup) << 3, packet_identifier, reason_code, properties, form, version)
+        self.build(MQTT_PUBREL, 0x0A if dup else 0x02, packet_identifier, reason_code, properties, form, version)
 
     @property
     def dup(self):
@@ -841,7 +1014,7 @@ cdef class MqttSubscribe(MqttMessage):
     __match_args__ = ("dup", "packet_identifier", "properties", "subscriptions", "version")
 
     def __init__(self, *, packet_identifier, subscriptions, properties=(), dup=False, version=5):
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         cdef MqttSubscription s
         write_packet_identifier(w, packet_identifier)
@@ -850,7 +1023,7 @@ cdef class MqttSubscribe(MqttMessage):
             s = <MqttSubscription?>item
             w.put_text16(s.topic_filter, "subscriptions.topic_filter")
             w.put_u8(subscription_options(s, v))
-        self.settle(close_packet(w, MQTT_SUBSCRIBE, 0x02 | bool(dup) << 3), v)
+        self.settle(close_packet(w, MQTT_SUBSCRIBE, 0x0A if dup else 0x02), v)
 
     @property
     def dup(self):
@@ -874,12 +1047,12 @@ cdef class MqttSubscribe(MqttMessage):
 
 
 cdef class MqttCodes(MqttMessage):
-    """What SUBACK and UNSUBACK share: `reason_codes`, a tuple of ints, one for each filter."""
+    """Base class of SUBACK and UNSUBACK: `reason_codes`, a tuple of ints, one for each filter."""
     __match_args__ = ("packet_identifier", "properties", "reason_codes", "version")
 
     cdef int build(self, int type, object packet_identifier, object reason_codes, object properties,
                    object version) except -1:
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         write_packet_identifier(w, packet_identifier)
         write_properties(w, properties, v, False)
@@ -905,7 +1078,7 @@ cdef class MqttCodes(MqttMessage):
 
 @cython.final
 cdef class MqttSuback(MqttCodes):
-    """SUBACK (5.0, 3.9). `reason_codes` are the return codes before 5.0, and have that name too."""
+    """SUBACK (5.0, 3.9). `reason_codes` are the return codes before 5.0; both names work."""
 
     def __init__(self, *, packet_identifier, reason_codes, properties=(), version=5):
         self.build(MQTT_SUBACK, packet_identifier, reason_codes, properties, version)
@@ -921,13 +1094,13 @@ cdef class MqttUnsubscribe(MqttMessage):
     __match_args__ = ("dup", "packet_identifier", "properties", "topic_filters", "version")
 
     def __init__(self, *, packet_identifier, topic_filters, properties=(), dup=False, version=5):
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         write_packet_identifier(w, packet_identifier)
         write_properties(w, properties, v, False)
         for topic_filter in topic_filters:
             w.put_text16(topic_filter, "topic_filters")
-        self.settle(close_packet(w, MQTT_UNSUBSCRIBE, 0x02 | bool(dup) << 3), v)
+        self.settle(close_packet(w, MQTT_UNSUBSCRIBE, 0x0A if dup else 0x02), v)
 
     @property
     def dup(self):
@@ -964,7 +1137,7 @@ cdef class MqttPingreq(MqttMessage):
     __match_args__ = ("version",)
 
     def __init__(self, *, version=5):
-        self.settle(close_packet(begin_packet(), MQTT_PINGREQ, 0), known_mqtt_version(version))
+        self.settle(close_packet(new_writer(), MQTT_PINGREQ, 0), known_mqtt_version(version))
 
 
 @cython.final
@@ -973,15 +1146,15 @@ cdef class MqttPingresp(MqttMessage):
     __match_args__ = ("version",)
 
     def __init__(self, *, version=5):
-        self.settle(close_packet(begin_packet(), MQTT_PINGRESP, 0), known_mqtt_version(version))
+        self.settle(close_packet(new_writer(), MQTT_PINGRESP, 0), known_mqtt_version(version))
 
 
 cdef class MqttReason(MqttMessage):
-    """What DISCONNECT and AUTH share: `reason_code`, `properties`, and `form` as in acknowledgements."""
+    """Base class of DISCONNECT and AUTH: `reason_code`, `properties`, and `form` as in acknowledgements."""
     __match_args__ = ("reason_code", "properties", "form", "version")
 
     cdef int build(self, int type, object reason_code, object properties, object form, object version) except -1:
-        cdef Writer w = begin_packet()
+        cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         write_reason(w, reason_code, properties, form, v)
         self.settle(close_packet(w, type, 0), v)
@@ -1067,9 +1240,9 @@ cdef void plain_options(MqttOptions* o, int version, int side, bint strict) noex
 cdef int take_options(MqttOptions* o, object version, object side, object strictness, object limits) except -1:
     """Options of decode() and Decoder as C."""
     if version is not None and version not in (3, 4, 5):
-        raise ValueError(f"version is 3 (MQTT 3.1), 4 (3.1.1), 5 (5.0) or None, not {version!r}")
+        raise ValueError(f"version must be 3 (MQTT 3.1), 4 (3.1.1), 5 (5.0) or None, not {version!r}")
     if side is not None and side != "client" and side != "server":
-        raise ValueError(f"side is 'client', 'server' or None, not {side!r}")
+        raise ValueError(f"side must be 'client', 'server' or None, not {side!r}")
     plain_options(o, 0 if version is None else version, -1 if side is None else side == "server", is_strict(strictness))
     o.only_version = o.strict and version is not None
     o.max_packet_size = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
@@ -1078,15 +1251,15 @@ cdef int take_options(MqttOptions* o, object version, object side, object strict
 
 
 def decode_mqtt(data, *, version=None, side=None, strictness=STRICT_MODE, limits=None):
-    """Decode exactly one packet; every octet is used.
+    """Decode exactly one packet, which must use all bytes.
 
-    data: any contiguous buffer; bytes are kept, anything else is copied once.
-    version: 3, 4 or 5 (MQTT 3.1, 3.1.1, 5.0). None: a CONNECT says its own, other packets cannot be read.
-        A CONNECT of another version is Unsupported in STRICT; in LAX it says its own.
-    side: who sent it, "client" or "server"; None: not known, and rules on the sender are not checked.
+    data: any contiguous buffer; bytes are kept, any other buffer is copied once.
+    version: 3, 4 or 5 (MQTT 3.1, 3.1.1, 5.0). None: a CONNECT has its own version, other packets cannot be decoded.
+        A CONNECT of another version is Unsupported in STRICT; in LAX its own version is used.
+    side: the sender, "client" or "server"; None: unknown, and rules on the sender are not checked.
     strictness: "strict" or "lax" (wirefmt.strictness). limits: wirefmt.framing.Limits.
 
-    Returns the packet. Raises DecodeError, a Truncated one if octets are missing.
+    Returns the packet. Raises DecodeError; Truncated if bytes are missing.
     """
     cdef MqttOptions o
     cdef MqttPacket m
@@ -1099,9 +1272,9 @@ def decode_mqtt(data, *, version=None, side=None, strictness=STRICT_MODE, limits
 
 
 def mqtt_size(data, *, limits=None):
-    """Octets of the packet that `data` begins with, or NEED_DATA, from as few octets as possible (5.0, 2.1.4).
+    """Size in bytes of the packet that `data` begins with, or NEED_DATA; it needs as few bytes as possible (5.0, 2.1.4).
 
-    Raises DecodeError where no packet can begin so, and LimitExceeded where it would be too large.
+    Raises DecodeError if no packet can begin this way, and LimitExceeded if it is too large.
     """
     cdef uint8_t head[INPUT_HEAD]
     cdef size_t n = input_head(data, head)
@@ -1118,7 +1291,7 @@ def mqtt_size(data, *, limits=None):
 
 
 def encode_mqtt(MqttMessage message not None, /):
-    """The octets of a packet, as `message.encode()`."""
+    """The bytes of a packet, as `message.encode()`."""
     return message.encode()
 
 
@@ -1137,10 +1310,10 @@ def restore_mqtt(bytes octets not None, int version, int side, bint noted):
 
 @cython.final
 cdef class MqttDecoder(FrameDecoder):
-    """Octets of one direction of a connection -> packets.
+    """Bytes of one direction of a connection -> packets.
 
-    version: 3, 4, 5, or None to learn it from CONNECT, which must then come first. side, strictness, limits: as in
-    decode(). `version` tells what is spoken, None as long as that is not known.
+    version: 3, 4, 5, or None to take it from CONNECT, which must then come first. side, strictness, limits: as in
+    decode(). `version` is the version of the connection, None while it is unknown.
     """
     cdef MqttOptions options
 

@@ -6,7 +6,7 @@
 #
 # Structure is always checked in full: every length against what bounds it, every string as UTF-8, every property.
 # What a specification forbids beyond that is a rule of its CHECKS table; `mqtt_breach` decides by the table whether the
-# rule exists in the version at hand and whether it ends the decoder or, in LAX, leaves a note.
+# rule exists in this version and whether it ends the decoder or, in LAX, leaves a note.
 from wirefmt.mqtt.topics cimport (
     TOPIC_EMPTY, TOPIC_MULTI_LEVEL, TOPIC_OK, TOPIC_SHARE, TOPIC_SHARE_NAME, TOPIC_SINGLE_LEVEL,
     check_topic_filter, check_topic_name, is_shared,
@@ -268,7 +268,7 @@ cdef inline int mqtt_check_string(MqttReader* x, const Span* v, int field, int i
         status = mqtt_breach(x, ill_formed if found == UTF8_ILL_FORMED else nul, field, index, v.at + at)
         if status != OK:
             return status
-        at += 1                             # past a U+0000 that is let pass
+        at += 1                             # past a U+0000 that is accepted
         found = check_utf8(v.at + at, v.size - at, &bad)
     return OK
 
@@ -625,6 +625,35 @@ cdef inline int mqtt_read_publish(MqttReader* x) noexcept nogil:
     if status == OK:
         read_span(&x.c, left(&x.c), &m.payload)
     return status
+
+
+cdef inline bint mqtt_is_plain_publish(int flags, const uint8_t* topic, size_t topic_size,
+                                       uint16_t packet_identifier) noexcept nogil:
+    """Whether mqtt_read_publish finds no fault with a PUBLISH, properties apart. False: it is to be asked."""
+    cdef int qos = flags >> 1 & 3
+    cdef size_t bad = 0
+    if qos == 3 or (packet_identifier == 0 if qos else flags & 8 != 0):
+        return False
+    return check_topic_name(topic, topic_size, &bad) == TOPIC_OK and check_utf8(topic, topic_size, &bad) == UTF8_OK
+
+
+cdef inline bint mqtt_is_plain_property(int packet, const MqttPropertyRow* row, int identifier, uint64_t seen) noexcept nogil:
+    """Whether mqtt_read_properties finds no fault with a property of a packet that has those `seen` before it, its value
+    apart, nor mqtt_check_properties if the packet is a PUBLISH of nobody in particular."""
+    return row.type != 0 and row.packets >> packet & 1 and (row.repeats >> packet & 1 or not seen >> identifier & 1)
+
+
+cdef inline bint mqtt_is_plain_number(const MqttPropertyRow* row, uint32_t value) noexcept nogil:
+    """Whether mqtt_take_property finds no fault with a number."""
+    return not ((row.rule == MQTT_RULE_BOOLEAN and value > 1) or (row.rule == MQTT_RULE_NON_ZERO and value == 0))
+
+
+cdef inline bint mqtt_is_plain_string(const MqttPropertyRow* row, const uint8_t* p, size_t size) noexcept nogil:
+    """Whether mqtt_take_property finds no fault with a string. False also for some that are good."""
+    cdef size_t bad = 0
+    if not is_plain_text(p, size):
+        return False
+    return row.rule != MQTT_RULE_TOPIC or check_topic_name(p, size, &bad) == TOPIC_OK
 
 
 cdef int mqtt_read_acknowledgement(MqttReader* x) noexcept nogil:

@@ -110,7 +110,7 @@ cdef inline void mqtt_options(MqttOptions* o, bint strict, int direction) noexce
 cdef uint8_t mqtt_version(MqttConnection* c, int direction, const uint8_t* p, size_t n) noexcept nogil:
     """The version of a packet of a connection whose CONNECT was not captured.
 
-    Packets that are faultless in one version only (SUBACK, UNSUBACK and SUBSCRIBE nearly always; PUBLISH whose payload
+    Packets that are valid in one version only (SUBACK, UNSUBACK and SUBSCRIBE nearly always; PUBLISH whose payload
     cannot pass for properties, or with properties) decide, also for those after them that could be of either. Before
     the first of these, PUBLISH is 5.0 (its payload would have to begin with an octet 0 otherwise) and the rest 3.1.1.
     """
@@ -249,5 +249,5 @@ cdef Protocol mqtt_protocol():
 
 cdef Protocol MQTT_PROTOCOL = mqtt_protocol()
 
-#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+#: This row, for code that knows protocols only by their rows (wirefmt/protocols.py).
 PROTOCOL = protocol_capsule(&MQTT_PROTOCOL)

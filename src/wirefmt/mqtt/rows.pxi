@@ -301,7 +301,7 @@ cdef void put_connect(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
 
 
 cdef void put_filters(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
-    """Topic filters, and the options octet behind each one of SUBSCRIBE."""
+    """Topic filters, and the options octet after each one of SUBSCRIBE."""
     cdef bint options = p.type == MQTT_SUBSCRIBE
     cdef Col* filters = m + M_TOPIC_FILTERS
     cdef Col* octets = m + M_SUBSCRIPTION_OPTIONS

@@ -3,7 +3,7 @@
 Sources: MQTT 5.0 (OASIS, 7 March 2019), MQTT 3.1.1 (OASIS, 29 October 2014), MQTT 3.1 (IBM and Eurotech, 2010).
 Versions are named by their protocol level: 3 is MQTT 3.1, 4 is 3.1.1, 5 is 5.0.
 
-The compiled core takes its C tables from here: after a change run `python tools/gen_tables.py`.
+The C tables of the compiled core are generated from this module: after a change run `python tools/gen_tables.py`.
 """
 
 from collections.abc import Mapping
@@ -25,8 +25,8 @@ class PacketType(NamedTuple):
     number: int
     name: str
     sender: str  # client, server, both
-    flags: int | None  # value of the four flag bits; None: they mean something
-    flags_check: str  # the row of CHECKS that says so
+    flags: int | None  # value of the four flag bits; None: they have a meaning
+    flags_check: str  # the row of CHECKS for other flags
     section: str  # of 5.0; the same number in 3.1.1 and 3.1
     first_version: int = 3
 
@@ -49,7 +49,7 @@ PACKET_TYPES: Final[tuple[PacketType, ...]] = (
     PacketType(15, "AUTH", "both", 0b0000, "FLAGS_AUTH", "3.15", first_version=5),
 )
 
-#: DISCONNECT of 3.1 and 3.1.1 is a client's only; 5.0 lets a server send it (3.14).
+#: In 3.1 and 3.1.1 only a client sends DISCONNECT; in 5.0 a server may send it, too (3.14).
 DISCONNECT_SENDER_BEFORE_5: Final = "client"
 
 
@@ -61,10 +61,10 @@ class Property(NamedTuple):
     type: str  # byte, two, four, varint, string, binary, pair
     rule: str  # "", boolean (0 or 1), non_zero, topic (names a topic): a row of PROPERTY_RULES
     sections: dict[str, str]  # packet (WILL: will properties) -> section
-    repeats_in: tuple[str, ...] = ()  # packets where it may stand more than once
+    repeats_in: tuple[str, ...] = ()  # packets where it may occur more than once
 
 
-#: The section on properties of each packet of 5.0; WILL stands for the will properties of CONNECT.
+#: The section on properties of each packet of 5.0; WILL is the will properties of CONNECT.
 PROPERTY_SECTIONS: Final[dict[str, str]] = {
     "WILL": "3.1.3.2",
     "CONNECT": "3.1.2.11",
@@ -182,7 +182,7 @@ class ReasonCode(NamedTuple):
     code: int
     name: str
     packets: tuple[str, ...]
-    senders: Mapping[str, str] = MappingProxyType({})  # packet -> client or server; unlisted: whoever sends the packet
+    senders: Mapping[str, str] = MappingProxyType({})  # packet -> client or server; not listed: either sender
 
 
 REASON_CODES: Final[tuple[ReasonCode, ...]] = (
@@ -252,7 +252,7 @@ CONNACK_RETURN_CODES: Final[dict[int, str]] = {
     5: "not authorized",
 }
 
-#: Return codes of SUBACK: 3.1 section 3.9 has the granted QoS only, 3.1.1 section 3.9.3 a failure as well.
+#: Return codes of SUBACK: 3.1 section 3.9 only has the granted QoS, 3.1.1 section 3.9.3 also a failure.
 SUBACK_RETURN_CODES: Final[dict[int, dict[int, str]]] = {
     3: {0: "QoS 0", 1: "QoS 1", 2: "QoS 2"},
     4: {0: "Maximum QoS 0", 1: "Maximum QoS 1", 2: "Maximum QoS 2", 0x80: "Failure"},
@@ -260,10 +260,10 @@ SUBACK_RETURN_CODES: Final[dict[int, dict[int, str]]] = {
 
 
 class Check(NamedTuple):
-    """One thing that octets can get wrong.
+    """A rule that bytes can break.
 
-    `v3`, `v4`, `v5` name the statement or section of 3.1, 3.1.1 and 5.0 that is broken; empty: that version has no
-    such rule, and the octets pass. `{section}` is the section of the property at fault in the packet at hand.
+    `v3`, `v4`, `v5` are the violated statement or section of 3.1, 3.1.1 and 5.0; empty: that version does not have the
+    rule, and the bytes are accepted. `{section}` is replaced by the section of the property in its packet.
     """
 
     name: str
@@ -271,10 +271,10 @@ class Check(NamedTuple):
     v3: str
     v4: str
     v5: str
-    reply: int | None = 0x81  # Reason Code a receiver of 5.0 answers
-    lax: bool = False  # LAX notes it and reads on
+    reply: int | None = 0x81  # Reason Code that a receiver answers in 5.0
+    lax: bool = False  # LAX adds a note and continues
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
-    return_code: int | None = None  # Connect Return Code a server answers before 5.0
+    return_code: int | None = None  # Connect Return Code that a server answers before 5.0
 
     @property
     def specs(self) -> dict[str, str]:
@@ -283,14 +283,14 @@ class Check(NamedTuple):
         return {version: spec for version, spec in rows if spec}
 
 
-#: Every check of the decoder. Rows that no specification backs are limits of the caller's, and name what they guard.
+#: Every check of the decoder. Rows without a specification are limits of the caller; they name what they limit.
 CHECKS: Final[tuple[Check, ...]] = (
     # ---- fixed header
     Check("FRAME_SIZE", "larger than the caller's limit", "2.1", "2.2.3", "3.1.2.11.4", 0x95, status="LIMIT"),
     Check("ELEMENTS", "more elements than the caller's limit", "2.1", "2.2.3", "2.1.4", 0x97, status="LIMIT"),
     Check("FIELD_TRUNCATED", "field runs past the end of the packet", "2.1", "2.2.3", "2.1.4", status="TRUNCATED"),
-    Check("TRAILING_OCTETS", "trailing octets after the last field", "2.1", "2.2.3", "2.1.4", lax=True),
-    Check("REMAINING_LENGTH_TOO_LONG", "Remaining Length of more than four octets", "2.1", "2.2.3", "1.5.5"),
+    Check("TRAILING_OCTETS", "trailing bytes after the last field", "2.1", "2.2.3", "2.1.4", lax=True),
+    Check("REMAINING_LENGTH_TOO_LONG", "Remaining Length of more than four bytes", "2.1", "2.2.3", "1.5.5"),
     Check(
         "REMAINING_LENGTH_NOT_SHORTEST", "Remaining Length not in its shortest form", "", "", "MQTT-1.5.5-1", lax=True
     ),
@@ -298,7 +298,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("PACKET_TYPE_SENDER", "packet type is not sent by this side", "3", "2.2.1", "2.1.2", 0x82, lax=True),
     Check(
         "VERSION_UNKNOWN",
-        "no CONNECT came first, so the version is not known",
+        "version unknown: the first packet is not CONNECT",
         "3.1",
         "MQTT-3.1.0-1",
         "MQTT-3.1.0-1",
@@ -337,19 +337,19 @@ CHECKS: Final[tuple[Check, ...]] = (
     # ---- properties, 5.0 only
     Check("PROPERTY_LENGTH_MISSING", "no Property Length", "", "", "MQTT-2.2.2-1", lax=True, status="TRUNCATED"),
     Check("PROPERTY_LENGTH_BEYOND", "Property Length runs past the packet", "", "", "2.2.2.1", status="TRUNCATED"),
-    Check("PROPERTY_LENGTH_TOO_LONG", "Property Length of more than four octets", "", "", "2.2.2.1"),
+    Check("PROPERTY_LENGTH_TOO_LONG", "Property Length of more than four bytes", "", "", "2.2.2.1"),
     Check("VARINT_NOT_SHORTEST", "variable byte integer not in its shortest form", "", "", "MQTT-1.5.5-1", lax=True),
-    Check("VARINT_TOO_LONG", "variable byte integer of more than four octets", "", "", "1.5.5"),
-    Check("PROPERTY_TRUNCATED", "cut off by the Property Length", "", "", "2.2.2", status="TRUNCATED"),
+    Check("VARINT_TOO_LONG", "variable byte integer of more than four bytes", "", "", "1.5.5"),
+    Check("PROPERTY_TRUNCATED", "runs past the Property Length", "", "", "2.2.2", status="TRUNCATED"),
     Check("PROPERTY_UNKNOWN", "Property Identifier is not defined", "", "", "2.2.2.2"),
     Check("PROPERTY_NOT_ALLOWED", "not a property of this packet", "", "", "2.2.2.2", lax=True),
-    Check("PROPERTY_TWICE", "property may stand once only", "", "", "{section}", 0x82, lax=True),
+    Check("PROPERTY_TWICE", "property occurs more than once", "", "", "{section}", 0x82, lax=True),
     Check("PROPERTY_BOOLEAN", "must be 0 or 1", "", "", "{section}", 0x82, lax=True),
     Check("PROPERTY_ZERO", "must not be 0", "", "", "{section}", 0x82, lax=True),
     Check("TOPIC_ALIAS_ZERO", "Topic Alias 0", "", "", "MQTT-3.3.2-8", 0x94, lax=True),
     Check(
         "SUBSCRIPTION_IDENTIFIER_SENT",
-        "a client's PUBLISH carries no Subscription Identifier",
+        "a client's PUBLISH must not have a Subscription Identifier",
         "",
         "",
         "MQTT-3.3.4-6",
@@ -358,7 +358,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     ),
     Check(
         "SESSION_EXPIRY_SENT",
-        "a server's DISCONNECT has no Session Expiry Interval",
+        "a server's DISCONNECT must not have a Session Expiry Interval",
         "",
         "",
         "MQTT-3.14.2-2",
@@ -421,10 +421,20 @@ CHECKS: Final[tuple[Check, ...]] = (
         "PASSWORD_MISSING", "Password Flag set, no password", "", "MQTT-3.1.2-21", "MQTT-3.1.2-19", status="TRUNCATED"
     ),
     Check(
-        "USER_NAME_UNANNOUNCED", "octets for a user name, its flag is 0", "", "MQTT-3.1.2-18", "MQTT-3.1.2-16", lax=True
+        "USER_NAME_UNANNOUNCED",
+        "bytes for a user name, but its flag is 0",
+        "",
+        "MQTT-3.1.2-18",
+        "MQTT-3.1.2-16",
+        lax=True,
     ),
     Check(
-        "PASSWORD_UNANNOUNCED", "octets for a password, its flag is 0", "", "MQTT-3.1.2-20", "MQTT-3.1.2-18", lax=True
+        "PASSWORD_UNANNOUNCED",
+        "bytes for a password, but its flag is 0",
+        "",
+        "MQTT-3.1.2-20",
+        "MQTT-3.1.2-18",
+        lax=True,
     ),
     # ---- CONNACK
     Check("CONNACK_FLAGS", "bits 7-1 of the acknowledge flags must be 0", "", "3.2.2.1", "MQTT-3.2.2-1", lax=True),
@@ -468,7 +478,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     ),
 )
 
-#: Where a fault can be. `[]` takes the index of a repeated field. Row 0 is the packet itself.
+#: Paths of errors. `[]` takes the index of a repeated field. Row 0 is the packet itself.
 FIELDS: Final[tuple[str, ...]] = (
     "",
     "packet_type",

@@ -119,7 +119,7 @@ cdef inline bint match_topic(const uint8_t* f, size_t fn, const uint8_t* t, size
             while i < fn and j < tn and f[i] == t[j] and f[i] != c"/":
                 i += 1
                 j += 1
-        if i == fn or j == tn:                      # `a/#` matches `a` too: # stands for no level as well
+        if i == fn or j == tn:                      # `a/#` matches `a` too: # also matches no level
             return j == tn and (i == fn or (fn - i == 2 and f[i] == c"/" and f[i + 1] == c"#"))
         if f[i] != c"/" or t[j] != c"/":
             return False

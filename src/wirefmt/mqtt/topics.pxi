@@ -27,7 +27,7 @@ cdef object take_topic(object text, TopicText* t):
         try:
             t.p = <const uint8_t*>PyUnicode_AsUTF8AndSize(text, &size)
         except UnicodeEncodeError:
-            raise EncodeError("a topic has no surrogates [MQTT-1.5.4-1]") from None
+            raise EncodeError("a topic cannot contain surrogates [MQTT-1.5.4-1]") from None
         t.size = <size_t>size
         return text
     octets = text if isinstance(text, bytes) else bytes(memoryview(text))
@@ -38,7 +38,7 @@ cdef object take_topic(object text, TopicText* t):
 
 cdef int known_version(int version) except -1:
     if version < 3 or version > 5:
-        raise ValueError(f"version is 3 (MQTT 3.1), 4 (3.1.1) or 5 (5.0), not {version}")
+        raise ValueError(f"version must be 3 (MQTT 3.1), 4 (3.1.1) or 5 (5.0), not {version}")
     return version
 
 
@@ -67,7 +67,7 @@ cdef tuple TOPIC_RULES = (
 cdef object topic_error(int rule, int version, size_t offset):
     reason, statement, statement_311 = TOPIC_RULES[rule]
     spec = statement if version == 5 else statement_311 if version == 4 else "3.1 appendix A"
-    return EncodeError(f"{reason}: octet {offset} [{spec}]")
+    return EncodeError(f"{reason}: byte {offset} [{spec}]")
 
 
 cdef int check_topic_text(const TopicText* t, bint is_filter, int version) except -1:
@@ -86,10 +86,10 @@ cdef int check_topic_text(const TopicText* t, bint is_filter, int version) excep
 
 
 def validate_topic_name(topic, int version=5):
-    """Check a Topic Name, as PUBLISH and a will carry it (MQTT 5.0, 4.7; 3.1, appendix A).
+    """Check a Topic Name, as in PUBLISH and a will (MQTT 5.0, 4.7; 3.1, appendix A).
 
     Parameters: topic, str or octets of UTF-8; version 3, 4 or 5.
-    Raises: EncodeError, which says the rule and the offset of the octet at fault.
+    Raises: EncodeError with the violated rule and the offset of the byte.
     """
     cdef TopicText t
     known_version(version)
@@ -98,12 +98,12 @@ def validate_topic_name(topic, int version=5):
 
 
 def validate_topic_filter(filter, int version=5):
-    """Check a Topic Filter, as SUBSCRIBE and UNSUBSCRIBE carry it (MQTT 5.0, 4.7 and 4.8.2; 3.1, appendix A).
+    """Check a Topic Filter, as in SUBSCRIBE and UNSUBSCRIBE (MQTT 5.0, 4.7 and 4.8.2; 3.1, appendix A).
 
     In version 5 a filter that starts with `$share/` is a Shared Subscription; before it is a filter like any other.
 
     Parameters: filter, str or octets of UTF-8; version 3, 4 or 5.
-    Raises: EncodeError, which says the rule and the offset of the octet at fault.
+    Raises: EncodeError with the violated rule and the offset of the byte.
     """
     cdef TopicText t
     known_version(version)
@@ -126,10 +126,10 @@ cdef object take_filter(object filter, int version, Span* share_name, Span* topi
 
 
 def parse_shared(filter, int version=5):
-    """Take a Shared Subscription's filter apart (MQTT 5.0, 4.8.2).
+    """Split the filter of a Shared Subscription (MQTT 5.0, 4.8.2).
 
-    Returns: (ShareName, Topic Filter) as str; None for a filter that is not shared, as all are before version 5.
-    Raises: EncodeError where the filter is not valid.
+    Returns: (ShareName, Topic Filter) as str; None for a filter that is not shared; before version 5, all filters.
+    Raises: EncodeError if the filter is invalid.
     """
     cdef Span name, rest
     owner = take_filter(filter, known_version(version), &name, &rest)  # noqa: F841
@@ -146,12 +146,12 @@ def parse_shared(filter, int version=5):
 def topic_matches(filter, topic, int version=5):
     """Whether a Topic Filter matches a Topic Name (MQTT 5.0, 4.7; 3.1, appendix A).
 
-    `$share/name/` is taken off first in version 5. From 3.1.1 on a filter that starts with a wildcard does not match
-    a name that starts with `$` [MQTT-4.7.2-1]. The topic is taken as it is, octet by octet, valid or not: what a
-    capture holds can be looked for too.
+    In version 5 `$share/name/` is removed first. From 3.1.1 on a filter that starts with a wildcard does not match
+    a name that starts with `$` [MQTT-4.7.2-1]. The topic is compared byte by byte and may be invalid, so
+    topics of captures can be matched, too.
 
     Parameters: filter and topic, str or octets of UTF-8; version 3, 4 or 5.
-    Raises: EncodeError where the filter is not valid.
+    Raises: EncodeError if the filter is invalid.
     """
     cdef TopicText t
     cdef Span name, rest
@@ -166,8 +166,8 @@ def topic_matches(filter, topic, int version=5):
 # ShareName below the node of its filter. Names of levels are kept once and numbered, so that matching looks each level
 # of a topic up once, by its octets, and after that follows edges (node, number) only.
 #
-# Nodes and level names stand in arrays and point by index; 0 is none. Index 0 of `nodes` is the root, which is nobody's
-# child. All walks are loops over levels, never recursion. Both hashes are keyed at random: who chooses topics cannot
+# Nodes and level names are in arrays and refer to each other by index; 0 means none. Index 0 of `nodes` is the root, which has
+# no parent. All walks are loops over levels, never recursion. Both hashes are keyed at random: who chooses topics cannot
 # choose collisions.
 
 cdef enum:
@@ -254,16 +254,16 @@ cdef int resize(void** array, size_t count, size_t item) except -1:
 
 @cython.final
 cdef class TopicIndex:
-    """Many Topic Filters, each with values; says which values' filters match a Topic Name.
+    """An index of Topic Filters with values: finds the values whose filters match a Topic Name.
 
-    Filters and names are str or octets of UTF-8, as in `matches`. A Shared Subscription (5.0) is kept apart by its
-    ShareName and matches as its filter does. Values are hashable, and a set for each filter.
+    Filters and names are str or octets of UTF-8, as in `matches`. A Shared Subscription (5.0) is a separate
+    entry per ShareName and matches like its filter. Values must be hashable; each filter has a set of them.
 
-    A look-up takes time for the levels of the name, for the filters that match it and for those that begin as it does;
-    how many others there are does not matter. Memory is a fixed amount for each level of each filter. An index belongs
+    The time of a look-up depends on the levels of the name, the filters that match it and those with a common beginning,
+    not on the number of other filters. Memory is a fixed amount for each level of each filter. An index belongs
     to one thread at a time.
 
-    Parameters: version 3, 4 or 5, whose rules filters follow.
+    Parameters: version 3, 4 or 5, the rules for filters.
     """
     cdef readonly int version
     cdef Py_ssize_t pairs
@@ -307,18 +307,18 @@ cdef class TopicIndex:
         free(self.front)
 
     def __len__(self):
-        """How many pairs of filter and value there are."""
+        """The number of pairs of filter and value."""
         return self.pairs
 
     def add(self, filter, value):
         """Add a value to a filter.
 
-        Returns: whether it is new there.
-        Raises: EncodeError where the filter is not valid; TypeError where the value is not hashable.
+        Returns: True if it was added, False if it was there.
+        Raises: EncodeError if the filter is invalid; TypeError if the value is not hashable.
         """
         cdef uint32_t node
         cdef dict values = {}       # made first: making objects may collect garbage and so run code
-        hash(value)                 # nothing is to be built for a value that cannot be kept
+        hash(value)                 # fail for an unhashable value before anything is built
         node = self.find(filter, True)
         if self.nodes[node].slot:
             values = self.slots[self.nodes[node].slot]
@@ -335,10 +335,10 @@ cdef class TopicIndex:
         return True
 
     def discard(self, filter, value):
-        """Take a value from a filter.
+        """Remove a value from a filter.
 
-        Returns: whether it was there.
-        Raises: EncodeError where the filter is not valid.
+        Returns: True if it was there.
+        Raises: EncodeError if the filter is invalid.
         """
         cdef uint32_t node = self.find(filter, False)
         cdef dict values
@@ -354,7 +354,7 @@ cdef class TopicIndex:
         return True
 
     def match(self, topic):
-        """Values of all filters that match a Topic Name, in no order; a value of several of them comes several times.
+        """Values of all filters that match a Topic Name, in any order; a value of several such filters is repeated.
 
         Returns: a list.
         """
@@ -578,7 +578,7 @@ cdef class TopicIndex:
         cdef uint32_t* at
         cdef uint32_t* buckets
         if bits > 30:
-            raise MemoryError("a TopicIndex has at most 2**30 nodes")
+            raise MemoryError("a TopicIndex may have at most 2**30 nodes")
         resize(<void**>&self.front, <size_t>2 << bits, sizeof(uint32_t))
         resize(<void**>&self.nodes, <size_t>1 << bits, sizeof(TopicNode))
         buckets = <uint32_t*>calloc(<size_t>1 << bits, sizeof(uint32_t))

@@ -1,4 +1,4 @@
-"""NSQ's TCP protocol V2: octets to commands and frames and back.
+"""NSQ's TCP protocol V2: bytes to commands and frames and back.
 
 >>> from wirefmt import nsq
 >>> nsq.Publish(topic="t", body=b"hello").encode()

@@ -1,7 +1,7 @@
-# NSQ: octets -> columns, a row a command or frame: decode_batch.
+# NSQ: octets -> columns, one row per command or frame: decode_batch.
 
 cdef class NsqBatch(ColumnSet):
-    """The columns of decode_batch under construction."""
+    """The columns of decode_batch while they are built."""
 
     cdef bint payload
 
@@ -72,19 +72,19 @@ cdef class NsqBatch(ColumnSet):
 
 def nsq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint payload=True,
                      bint expose_credentials=False, limits=None, server=None):
-    """Decode a buffer of commands or frames of one direction, one behind another, to columns at once.
+    """Decode a buffer of commands or frames of one direction, one after another, to columns at once.
 
-    data: any contiguous buffer, uncompressed; bytes and views of bytes are read in place, anything else is copied
-    once. What a client sent may begin with the magic. side: "client" or "server"; None: the first octet tells.
-    columns: names to keep, in order (wirefmt.spec.table.NSQ_BATCH has all). payload=False leaves the octets of
-    messages out. Secrets (docs/secrets.md) are hidden unless expose_credentials. Others as in decode().
+    data: any contiguous buffer, uncompressed; bytes and views of bytes are read in place, any other buffer is copied
+    once. Data of a client may begin with the magic. side: "client" or "server"; None: the first byte decides.
+    columns: names to keep, in order (wirefmt.spec.table.NSQ_BATCH has all). payload=False omits the contents of
+    messages. Secrets (docs/secrets.md) are hidden unless expose_credentials. Others as in decode().
 
-    Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
-    column would pass 2 GiB.
+    Raises ValueError for an invalid option, BufferError for data that is not contiguous, OverflowError if a
+    column would exceed 2 GiB.
 
-    Returns a Batch of one row a command or frame. One that cannot be read is a row with `error`, which says field, offset
-    in `data` and reason; the next one follows all the same. Only where a size cannot be read is the rest of `data` one
-    such row. Octets of a last one that is not whole are no row: `batch.rest` counts them.
+    Returns a Batch of one row per command or frame. A malformed one is a row with `error`, which gives field, offset
+    in `data` and reason; decoding continues with the next one. If a size is invalid, the rest of `data` is one
+    such row. The bytes of an incomplete last one have no row: `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)
     cdef NsqOptions o

@@ -5,7 +5,7 @@
 # nothing, a number for an integer has neither fraction nor exponent.
 
 cdef enum:
-    NSQ_JSON_DEPTH = 64             # arrays and objects within each other
+    NSQ_JSON_DEPTH = 64             # levels of nested arrays and objects
     NSQ_JSON_NUMBER_MAX = 1024      # octets of a number
     NSQ_NAME_ROOM = 32              # no name of the tables is longer
 
@@ -94,7 +94,7 @@ cdef bint nsq_json_next(NsqJson* j, NsqMember* m) noexcept nogil:
 
 
 cdef inline bint nsq_json_name(NsqJson* j, Span* name) noexcept nogil:
-    """A name with its colon; the value begins behind it."""
+    """A name with its colon; the value begins after it."""
     if j.at[0] != c"\"":
         return nsq_json_stop(j, NSQ_CHECK_JSON_SYNTAX)
     if not nsq_json_string(j, name) or not nsq_json_space(j):

@@ -39,7 +39,7 @@ cdef str nsq_json_text(const Span* raw):
 
 
 cdef uint32_t nsq_json_escape(const uint8_t** at, const uint8_t* end) noexcept nogil:
-    """What an escape stands for; `at` is behind it then."""
+    """The character of an escape; moves `at` after it."""
     cdef const uint8_t* p = at[0]
     cdef uint32_t c = p[1], low
     at[0] = p + 2
@@ -102,7 +102,7 @@ cdef tuple nsq_member_pair(str name, object value):
 
 
 cdef tuple nsq_members_of(const uint8_t* p, uint32_t n):
-    """(name, value) of the members of a JSON object, in order, with repeats; None: the octets are none."""
+    """(name, value) of the members of a JSON object, in order, with repeats; None: not a JSON object."""
     cdef NsqJson j
     cdef NsqMember m
     cdef list out = []
@@ -118,7 +118,7 @@ cdef int nsq_write_json(Writer w, object value, int depth) except -1:
     """As Go's encoder writes: no spaces, `<`, `>`, `&` escaped."""
     cdef bytes text
     if depth > NSQ_JSON_DEPTH:
-        raise EncodeError("members: nested deeper than 64")
+        raise EncodeError("members: nested deeper than 64 levels")
     if isinstance(value, str):
         return nsq_write_json_text(w, str(value))
     if isinstance(value, Mapping):
@@ -137,12 +137,12 @@ cdef int nsq_write_json(Writer w, object value, int depth) except -1:
         text = b"true" if value else b"false"
     elif isinstance(value, float):
         if not value - value == 0:
-            raise EncodeError(f"members: JSON has no {value!r}")
+            raise EncodeError(f"members: JSON cannot hold {value!r}")
         text = float.__repr__(value).encode()
     elif PyIndex_Check(value):
         text = int.__repr__(PyNumber_Index(value)).encode()
     else:
-        raise TypeError(f"members: JSON has no {type(value).__name__}")
+        raise TypeError(f"members: JSON cannot hold {type(value).__name__}")
     return w.put_octets(<const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
 
 
@@ -151,7 +151,7 @@ cdef int nsq_write_json_members(Writer w, object members, int depth) except -1:
     w.put_u8(c"{")
     for name, value in members:
         if not isinstance(name, str):
-            raise TypeError(f"members: a name is a str, not {type(name).__name__}")
+            raise TypeError(f"members: a name must be a str, not {type(name).__name__}")
         if not first:
             w.put_u8(c",")
         first = False
@@ -187,17 +187,23 @@ cdef Writer nsq_begin_line(int kind):
     return w
 
 
+cdef const uint8_t* nsq_name_octets(object name, Py_ssize_t* size, str field) except NULL:
+    """The octets of a topic's or channel's name. They live as long as it."""
+    cdef const uint8_t* p = ascii_octets(<PyObject*>name, size)
+    if p == NULL:
+        if not isinstance(name, str):
+            raise TypeError(f"{field} must be a str, not {type(name).__name__}")
+        if name.isascii():
+            p = <const uint8_t*>PyUnicode_AsUTF8AndSize(name, size)
+    if p == NULL or nsq_name_fault(p, <size_t>size[0]) != NULL:
+        raise EncodeError(f"{field}: {name!r} is not a valid name, [.a-zA-Z0-9_-]+(#ephemeral)? of 1 to 64 characters")
+    return p
+
+
 cdef int nsq_write_name(Writer w, object name, str field) except -1:
     """A space and a topic's or channel's name."""
     cdef Py_ssize_t size = 0
-    cdef const uint8_t* p
-    if not isinstance(name, str):
-        raise TypeError(f"{field} is a str, not {type(name).__name__}")
-    octets = name.encode("utf-8", "replace")
-    p = <const uint8_t*>PyBytes_AS_STRING(octets)
-    size = PyBytes_GET_SIZE(octets)
-    if nsq_name_fault(p, <size_t>size) != NULL:
-        raise EncodeError(f"{field}: {name!r} is not a valid name, [.a-zA-Z0-9_-]+(#ephemeral)? of 1 to 64 characters")
+    cdef const uint8_t* p = nsq_name_octets(name, &size, field)
     w.put_u8(c" ")
     return w.put_octets(p, <size_t>size)
 
@@ -206,7 +212,7 @@ cdef int nsq_write_id(Writer w, object message_id) except -1:
     cdef bytes octets = take_block(message_id)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(octets)
     if size != NSQ_MESSAGE_ID_SIZE or b" " in octets or b"\n" in octets:
-        raise EncodeError("message_id: 16 octets, none of them a space or newline")
+        raise EncodeError("message_id must be 16 bytes without space and newline")
     w.put_u8(c" ")
     return w.put_octets(<const uint8_t*>PyBytes_AS_STRING(octets), NSQ_MESSAGE_ID_SIZE)
 
@@ -217,7 +223,7 @@ cdef int nsq_write_number(Writer w, object value, str field) except -1:
 
 
 cdef int nsq_write_sized(Writer w, object data, str field) except -1:
-    """The octets of a buffer behind their size."""
+    """The octets of a buffer after their size."""
     cdef size_t at = w.size
     w.grow(4)
     w.put_buffer(data, False, field)
@@ -226,9 +232,14 @@ cdef int nsq_write_sized(Writer w, object data, str field) except -1:
 
 cdef int nsq_close_size(Writer w, size_t at, str field) except -1:
     """Put into the four octets at `at` how many follow them."""
-    if w.size - at - 4 > 0x7FFFFFFF:
-        raise EncodeError(f"{field}: {w.size - at - 4} octets, 2147483647 are the most")
+    nsq_bound_size(w.size - at - 4, field)
     store_u32(w.p + at, <uint32_t>(w.size - at - 4))
+    return 0
+
+
+cdef inline int nsq_bound_size(size_t size, str field) except -1:
+    if size > 0x7FFFFFFF:
+        raise EncodeError(f"{field}: {size} bytes, the limit is 2147483647")
     return 0
 
 
@@ -265,9 +276,9 @@ cdef enum:
 @cython.freelist(2048)
 @cython.no_gc
 cdef class NsqMessage:
-    """Base of commands and frames. Immutable; equal by value; keeps the block of octets it was decoded from.
+    """Base of commands and frames. Immutable; equal by value; keeps the input block it was decoded from.
 
-    Attributes of all: `kind` (the command's name, or response, error, message), `notes` (rules that LAX let pass).
+    Attributes of all: `kind` (the command's name, or response, error, message), `notes` (violations that LAX accepted).
     """
     cdef bytes block
     cdef const uint8_t* frame
@@ -281,7 +292,7 @@ cdef class NsqMessage:
     __match_args__ = ()
 
     def __init__(self):
-        raise TypeError("built by its own class")
+        raise TypeError("this is a base class: use the class of a command or frame")
 
     @property
     def kind(self):
@@ -290,20 +301,20 @@ cdef class NsqMessage:
     # ---- octets
 
     def encode(self):
-        """The octets: those it was decoded from, or the canonical ones if it was built."""
+        """The bytes: those it was decoded from, or the canonical form of a new one."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.frame, self.size)
 
     def detach(self):
-        """An equal one that holds only its own octets, not the block (a large read, say) it lies in."""
+        """An equal object that holds only its own bytes, not the larger input block."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
         return restore_nsq(self.encode(), self.kind_ >= NSQ_FRAMES, self.noted)
 
     @property
     def notes(self):
-        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found; NSQ_NOTES_SHOWN at most."""
+        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NSQ_NOTES_SHOWN."""
         cdef NsqOptions o
         cdef NsqUnit m
         cdef Fault f
@@ -361,7 +372,7 @@ cdef class NsqMessage:
     # ---- for the classes below
 
     cdef int parsed(self, NsqUnit* m) except -1:
-        """Read it again, for fields that are not kept at hand."""
+        """Read it again, for fields that are not cached."""
         cdef NsqOptions o
         cdef Fault f
         nsq_plain_options(&o, NSQ_SERVER if self.kind_ >= NSQ_FRAMES else NSQ_CLIENT, 0)
@@ -395,7 +406,7 @@ cdef class NsqMessage:
 
 
 cdef inline int nsq_hold(NsqMessage self, bytes block, const NsqUnit* m) except -1:
-    """Keep of what was read what getters need at hand."""
+    """Cache the parsed fields that getters need."""
     self.block = block
     self.frame = m.frame
     self.size = m.size
@@ -417,10 +428,10 @@ cdef inline int nsq_set_members(NsqMessage self) except -1:
 # ------------------------------------------------------------------------------------------------ commands
 
 cdef class NsqCommand(NsqMessage):
-    """A client's command. Of this class itself: one that nsqd does not know, which only LAX takes.
+    """A command of a client. The class itself is for commands that nsqd does not know, which only LAX accepts.
 
-    `name` is the first word; `parameters` the words behind it, all of them, as bytes (nsqd ignores those it does not
-    need); `line` the whole without its end.
+    `name` is the first word; `parameters` are all words after it, as bytes (nsqd ignores those it does not
+    need); `line` is the whole line without its end.
     """
     __match_args__ = ("line",)
 
@@ -447,7 +458,7 @@ cdef class NsqCommand(NsqMessage):
 
 @cython.final
 cdef class NsqMagic(NsqCommand):
-    """A client's first four octets, `  V2`."""
+    """The first four bytes of a client, `  V2`."""
     __match_args__ = ()
 
     def __init__(self):
@@ -459,7 +470,7 @@ cdef class NsqMagic(NsqCommand):
 
 
 cdef class NsqMembers(NsqCommand):
-    """What IDENTIFY's JSON says, by name as nsqd finds it: whatever the case, the last that is not null."""
+    """Members of IDENTIFY's JSON by name, as nsqd finds them: in any case, the last one that is not null."""
 
     cdef object member(self, int row):
         cdef NsqJson j
@@ -475,12 +486,12 @@ cdef class NsqMembers(NsqCommand):
 
 @cython.final
 cdef class NsqIdentify(NsqMembers):
-    """IDENTIFY: who the client is and what it asks for. Times are milliseconds, sizes octets.
+    """IDENTIFY: describes the client and requests features. Times are in milliseconds, sizes in bytes.
 
-    Built from `members`, (name, value) pairs or a mapping written in their order, and from the members nsqd knows as
-    keywords, written behind them in the order of the alphabet as Go writes them. Attributes give what nsqd would find,
-    None where a member is absent or null; `members` gives all, in order, with repeats: () where the JSON is `null`, None
-    where LAX took what is no JSON object. `body` is the JSON text.
+    Built from `members`, (name, value) pairs or a mapping, which are written in order, and from the members that nsqd knows
+    as keywords, which are written after them in alphabetical order, as Go does. Attributes return what nsqd would find,
+    None if a member is absent or null; `members` has all, in order, with repeats: () if the JSON is `null`, None
+    if LAX accepted JSON that is not an object. `body` is the JSON text.
     """
     __match_args__ = ("members",)
 
@@ -490,7 +501,7 @@ cdef class NsqIdentify(NsqMembers):
         pairs = list(members.items()) if isinstance(members, Mapping) else list(members)
         for name in sorted(known):
             if name not in NSQ_MEMBER_NAMES:
-                raise TypeError(f"{name!r} is no member that nsqd knows; give it in `members`")
+                raise TypeError(f"{name!r} is not a member that nsqd knows: pass it in `members`")
             pairs.append((name, known[name]))
         w.put_u8(0x0A)
         at = w.size
@@ -617,19 +628,37 @@ cdef class NsqSub(NsqCommand):
 
 
 cdef class NsqPublication(NsqCommand):
-    """What PUB and DPUB share: a topic and a message. A buffer too: that of the message.
+    """Base class of PUB and DPUB: a topic and a message. Also a buffer: that of the message.
 
-    `body` is a read-only memoryview into the octets it was decoded from; `body_bytes()` copies it.
+    `body` is a read-only memoryview into the bytes it was decoded from; `body_bytes()` copies it.
     """
 
     cdef int build(self, int kind, object topic, object defer_time, object body) except -1:
-        cdef Writer w = nsq_begin_line(kind)
-        nsq_write_name(w, topic, "topic")
+        cdef const char* word = nsq_kind_name[kind]
+        cdef size_t word_size = strlen(word)
+        cdef Py_ssize_t name_size = 0
+        cdef const uint8_t* name = nsq_name_octets(topic, &name_size, "topic")
+        cdef bytes number = b""
+        cdef bytes block, octets
+        cdef uint8_t* p
         if kind == NSQ_DPUB:
-            nsq_write_number(w, defer_time, "defer_time")
-        w.put_u8(0x0A)
-        nsq_write_sized(w, body, "body")
-        return self.settle(nsq_close(w), NSQ_CLIENT)
+            number = b" %d" % whole_number(defer_time, 0x7FFFFFFFFFFFFFFF, "defer_time")
+        block = take_block(body)
+        nsq_bound_size(<size_t>PyBytes_GET_SIZE(block), "body")
+        octets = new_octets(word_size + 1 + <size_t>(name_size + PyBytes_GET_SIZE(number)) + 5 +
+                            <size_t>PyBytes_GET_SIZE(block))
+        p = <uint8_t*>PyBytes_AS_STRING(octets)
+        memcpy(p, word, word_size)
+        p += word_size
+        p[0] = c" "
+        memcpy(p + 1, name, <size_t>name_size)
+        p += 1 + name_size
+        memcpy(p, PyBytes_AS_STRING(number), <size_t>PyBytes_GET_SIZE(number))
+        p += PyBytes_GET_SIZE(number)
+        p[0] = 0x0A
+        store_u32(p + 1, <uint32_t>PyBytes_GET_SIZE(block))
+        memcpy(p + 5, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
+        return self.settle(octets, NSQ_CLIENT)
 
     cdef tuple values(self):
         # hashing a memoryview would hash what exports it, that is this object again
@@ -663,7 +692,7 @@ cdef class NsqPublish(NsqPublication):
 
 @cython.final
 cdef class NsqDeferredPublish(NsqPublication):
-    """DPUB: publish a message that is to be delivered `defer_time` milliseconds later at the earliest."""
+    """DPUB: publish a message that is delivered after at least `defer_time` milliseconds."""
     __match_args__ = ("topic", "defer_time", "body")
 
     def __init__(self, *, topic, defer_time, body):
@@ -720,7 +749,7 @@ cdef object nsq_number_of(NsqMessage message):
 
 @cython.final
 cdef class NsqReady(NsqCommand):
-    """RDY: how many messages may be in flight. A line without a count means 1."""
+    """RDY: the number of messages that may be in flight. A line without a count means 1."""
     __match_args__ = ("count",)
 
     def __init__(self, *, count):
@@ -735,7 +764,7 @@ cdef class NsqReady(NsqCommand):
 
 
 cdef class NsqAnswer(NsqCommand):
-    """What FIN, REQ and TOUCH share: `message_id`, 16 octets."""
+    """Base class of FIN, REQ and TOUCH: `message_id`, 16 bytes."""
     __match_args__ = ("message_id",)
 
     cdef int build(self, int kind, object message_id, object timeout) except -1:
@@ -763,7 +792,7 @@ cdef class NsqFinish(NsqAnswer):
 
 @cython.final
 cdef class NsqRequeue(NsqAnswer):
-    """REQ: the message is to come again, `timeout` milliseconds later; nsqd cuts what is too long for it."""
+    """REQ: the message is delivered again after `timeout` milliseconds; nsqd reduces a timeout that is too long."""
     __match_args__ = ("message_id", "timeout")
 
     def __init__(self, *, message_id, timeout=0):
@@ -776,7 +805,7 @@ cdef class NsqRequeue(NsqAnswer):
 
 @cython.final
 cdef class NsqTouch(NsqAnswer):
-    """TOUCH: the message's time in flight begins anew."""
+    """TOUCH: restarts the timeout of a message in flight."""
 
     def __init__(self, *, message_id):
         self.build(NSQ_TOUCH, message_id, None)
@@ -784,7 +813,7 @@ cdef class NsqTouch(NsqAnswer):
 
 @cython.final
 cdef class NsqClose(NsqCommand):
-    """CLS: no more messages, please; nsqd answers CLOSE_WAIT and leaves the connection open."""
+    """CLS: stop sending messages; nsqd answers CLOSE_WAIT and keeps the connection open."""
     __match_args__ = ()
 
     def __init__(self):
@@ -793,7 +822,7 @@ cdef class NsqClose(NsqCommand):
 
 @cython.final
 cdef class NsqNop(NsqCommand):
-    """NOP: the answer to a heartbeat where there is nothing else to say."""
+    """NOP: does nothing; the usual answer to a heartbeat."""
     __match_args__ = ()
 
     def __init__(self):
@@ -812,16 +841,16 @@ cdef bytes nsq_frame_octets(int32_t frame_type, object data):
 
 
 cdef class NsqFrame(NsqMessage):
-    """A server's frame. Of this class itself: one of a type that is not 0, 1 or 2. `data` is bytes."""
+    """A frame of a server. The class itself is for types other than 0, 1 and 2. `data` is bytes."""
     __match_args__ = ("frame_type", "data")
 
     def __init__(self, *, frame_type, data=b""):
         cdef int32_t number
         if not PyIndex_Check(frame_type):
-            raise TypeError(f"frame_type is an int, not {type(frame_type).__name__}")
+            raise TypeError(f"frame_type must be an int, not {type(frame_type).__name__}")
         frame_type = PyNumber_Index(frame_type)
         if not -0x80000000 <= frame_type <= 0x7FFFFFFF or 0 <= frame_type <= 2:
-            raise EncodeError(f"frame_type: {frame_type} is of a class of its own, or not of 32 bits")
+            raise EncodeError(f"frame_type: {frame_type} has its own class, or does not fit 32 bits")
         number = frame_type
         self.settle(nsq_frame_octets(number, data), NSQ_SERVER)
 
@@ -838,15 +867,15 @@ cdef class NsqFrame(NsqMessage):
 cdef class NsqResponse(NsqFrame):
     """A response frame: OK, CLOSE_WAIT, _heartbeat_, or a JSON object.
 
-    Built from `data`, or from `members` of a JSON object, pairs or a mapping. `members` is None where the data is no JSON
-    object, else its (name, value) pairs in order. `is_heartbeat` is True for one.
+    Built from `data`, or from `members` of a JSON object, pairs or a mapping. `members` is None if the data is not a JSON
+    object, otherwise its (name, value) pairs in order. `is_heartbeat` is True for a heartbeat.
     """
     __match_args__ = ("data",)
 
     def __init__(self, data=None, *, members=None):
         cdef Writer w
         if (data is None) == (members is None):
-            raise TypeError("data or members")
+            raise TypeError("pass either data or members")
         if members is not None:
             w = new_writer()
             nsq_write_json_members(w, members.items() if isinstance(members, Mapping) else members, 0)
@@ -870,9 +899,9 @@ cdef inline bint nsq_is_heartbeat(const Span* data) noexcept nogil:
 
 @cython.final
 cdef class NsqError(NsqFrame):
-    """An error frame: `code`, a word like E_INVALID, and `text`, what follows it.
+    """An error frame: `code`, a word like E_INVALID, and `text`, the rest.
 
-    `fatal`: does nsqd close the connection behind it? None for a code that is not of its own.
+    `fatal`: True if nsqd then closes the connection; None for an unknown code.
     """
     __match_args__ = ("data",)
 
@@ -919,7 +948,7 @@ cdef class NsqMessageFrame(NsqFrame):
         cdef bytes octets = take_block(message_id)
         cdef int64_t when = timestamp
         if PyBytes_GET_SIZE(octets) != NSQ_MESSAGE_ID_SIZE:
-            raise EncodeError("message_id: 16 octets")
+            raise EncodeError("message_id must be 16 bytes")
         w.grow(4)
         w.put_u32(2)
         w.put_u32(<uint32_t>(<uint64_t>when >> 32))
@@ -1054,9 +1083,9 @@ cdef void nsq_plain_options(NsqOptions* o, int side, bint strict) noexcept nogil
 cdef int nsq_take_options(NsqOptions* o, object side, object strictness, object limits, object server) except -1:
     """Options of decode() and Decoder as C."""
     if side is not None and side != "client" and side != "server":
-        raise ValueError(f"side is 'client', 'server' or None, not {side!r}")
+        raise ValueError(f"side must be 'client', 'server' or None, not {side!r}")
     if server is not None and not isinstance(server, ServerOptions):
-        raise TypeError(f"server is a ServerOptions, not {type(server).__name__}")
+        raise TypeError(f"server must be a ServerOptions, not {type(server).__name__}")
     nsq_plain_options(o, NSQ_EITHER if side is None else NSQ_SERVER if side == "server" else NSQ_CLIENT,
                       is_strict(strictness))
     if limits is None:
@@ -1072,14 +1101,14 @@ cdef int nsq_take_options(NsqOptions* o, object side, object strictness, object 
 
 
 def decode_nsq(data, *, side=None, strictness=STRICT_MODE, limits=None, server=None):
-    """Decode exactly one command, frame or magic; every octet is used.
+    """Decode exactly one command, frame or magic, which must use all bytes.
 
-    data: any contiguous buffer; bytes are kept, anything else is copied once.
-    side: who sent it, "client" (a command, the magic) or "server" (a frame); None: the first octet tells.
-    strictness: "strict" takes what an nsqd takes, "lax" all that can be framed (wirefmt.strictness).
+    data: any contiguous buffer; bytes are kept, any other buffer is copied once.
+    side: the sender, "client" (a command, the magic) or "server" (a frame); None: the first byte decides.
+    strictness: "strict" accepts what an nsqd accepts, "lax" everything that can be framed (wirefmt.strictness).
     limits: wirefmt.framing.Limits. server: the ServerOptions of that nsqd; None: in STRICT its defaults, in LAX none.
 
-    Returns the command or frame. Raises DecodeError, with the code nsqd answers in `reply`; a Truncated one if octets are
+    Returns the command or frame. Raises DecodeError, with the code that nsqd answers in `reply`; Truncated if bytes are
     missing.
     """
     cdef NsqOptions o
@@ -1093,9 +1122,9 @@ def decode_nsq(data, *, side=None, strictness=STRICT_MODE, limits=None, server=N
 
 
 def nsq_size(data, *, side=None, strictness=STRICT_MODE, limits=None, server=None):
-    """Octets of the command or frame that `data` begins with, or NEED_DATA, from as few octets as possible.
+    """Size in bytes of the command or frame that `data` begins with, or NEED_DATA; it needs as few bytes as possible.
 
-    Options as in decode(). Raises DecodeError where none can begin so, also where nsqd would refuse its first line.
+    Options as in decode(). Raises DecodeError if none can begin this way, or if nsqd would refuse its first line.
     """
     cdef Input octets = take_input(data)
     cdef NsqOptions o
@@ -1116,7 +1145,7 @@ def nsq_size(data, *, side=None, strictness=STRICT_MODE, limits=None, server=Non
 
 
 def encode_nsq(NsqMessage message not None, /):
-    """The octets of a command or frame, as `message.encode()`."""
+    """The bytes of a command or frame, as `message.encode()`."""
     return message.encode()
 
 
@@ -1133,10 +1162,10 @@ def restore_nsq(bytes octets not None, bint of_server, bint noted):
 
 @cython.final
 cdef class NsqDecoder(FrameDecoder):
-    """Octets of one direction of a connection -> commands or frames.
+    """Bytes of one direction of a connection -> commands or frames.
 
-    side: "client" or "server"; None: the first octet tells, once. magic, of a client: True where the connection begins
-    here, so that anything but `  V2` is refused; False where the magic has been; None: it may come first.
+    side: "client" or "server"; None: the first byte of the stream decides. magic, for a client: True: the magic `  V2`
+    must come first; False: it was read already; None: it may come first.
     strictness, limits, server: as in decode().
     """
     cdef NsqOptions options
@@ -1150,7 +1179,7 @@ cdef class NsqDecoder(FrameDecoder):
 
     @property
     def side(self):
-        """Who is speaking; None: not known before the first octet."""
+        """The sender; None: unknown before the first byte."""
         return ("client", "server")[self.options.side] if self.options.side >= 0 else None
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:

@@ -3,7 +3,7 @@
 # https://nsq.io/clients/tcp_protocol_spec.html, and nsqd 1.3.0 where that is silent or differs (docs/nsq.md).
 #
 # The two directions have different grammars. A client sends the magic, then commands: a line of words, for some of them
-# followed by octets behind their size. A server sends frames:
+# followed by octets after their size. A server sends frames:
 #
 #     0  i32  size of what follows      8  i64  nanoseconds          message frames
 #     4  i32  frame type               16  u16  attempts
@@ -47,12 +47,12 @@ cdef struct NsqUnit:                # views into the octets; nothing owned
     int32_t frame_type              # frames
     Span name                       # commands: the first word
     Span line                       # commands: without its end
-    uint32_t word_count             # words behind the name
+    uint32_t word_count             # words after the name
     Span words[2]                   # the first of them
     Span topic, channel, message_id
     bint has_number
     uint64_t number                 # RDY: count; DPUB, REQ: milliseconds; modulo 2^64 as nsqd counts
-    Span body                       # message, secret, JSON; MPUB: the sizes and messages behind their count; frames: data
+    Span body                       # message, secret, JSON; MPUB: the sizes and messages after their count; frames: data
     uint32_t message_count          # MPUB
     int64_t timestamp               # message frames, nanoseconds since 1970
     uint16_t attempts
@@ -405,7 +405,7 @@ cdef int nsq_check_number(NsqReader* x, const Span* v) noexcept nogil:
 # ------------------------------------------------------------------------------------------------ bodies
 
 cdef int nsq_check_size(NsqReader* x, size_t head) noexcept nogil:
-    """The four octets behind the line."""
+    """The four octets after the line."""
     cdef const NsqCommandRow* row = &nsq_commands[x.m.kind]
     cdef int32_t size = <int32_t>load_u32(x.m.frame + head)
     if size < 0:
@@ -419,7 +419,7 @@ cdef int nsq_check_size(NsqReader* x, size_t head) noexcept nogil:
 
 
 cdef int nsq_read_messages(NsqReader* x, const uint8_t* there, NsqWalk* walk) noexcept nogil:
-    """MPUB's messages, each behind its size, as far as they are `there`; `walk` has come as far before."""
+    """MPUB's messages, each after its size, as far as they are `there`; `walk` has come as far before."""
     cdef NsqUnit* m = x.m
     cdef const uint8_t* end = m.frame + m.size
     cdef const uint8_t* p
@@ -573,7 +573,7 @@ cdef int nsq_breach(NsqReader* x, int check, int field, int index, const uint8_t
 
 
 cdef const char* nsq_spec_of(const Fault* f) noexcept nogil:
-    """The heading of the specification: that of the command at hand where the rule is of many."""
+    """The heading of the specification: that of the command if the rule applies to several."""
     cdef const char* spec = nsq_check_spec[f.check]
     if spec[0] != c"{":
         return spec

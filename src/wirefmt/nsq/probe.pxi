@@ -9,7 +9,7 @@ cdef enum:
 
 cdef struct NsqConnection:      # what a capture knows of one connection: a ProtocolState, flow.held is first
     NsqFlow flow
-    bint begun                  # the client's magic, or something behind it, has been read
+    bint begun                  # the client's magic, or something after it, has been read
 
 
 cdef inline void nsq_options(NsqOptions* o, NsqConnection* c, bint strict, int direction) noexcept nogil:
@@ -89,7 +89,7 @@ cdef bint nsq_is_usual(const uint8_t* p, size_t n, size_t size) noexcept nogil:
 
 
 cdef void nsq_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
-    """What comes behind a hole needs nothing that was said later."""
+    """What comes after a gap needs nothing that was said later."""
 
 
 cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil:
@@ -153,7 +153,7 @@ cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, uin
 
 
 cdef int nsq_carrier(void* state) noexcept nogil:
-    """What carries the octets behind those that were put."""
+    """What carries the octets after those that were put."""
     cdef NsqFlow* flow = &(<NsqConnection*>state).flow
     return (CARRIER_TLS if flow.tls else CARRIER_DEFLATE if flow.compression == NSQ_DEFLATE else
             CARRIER_SNAPPY if flow.compression == NSQ_SNAPPY else CARRIER_PLAIN)
@@ -195,5 +195,5 @@ cdef Protocol nsq_protocol():
 
 cdef Protocol NSQ_PROTOCOL = nsq_protocol()
 
-#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+#: This row, for code that knows protocols only by their rows (wirefmt/protocols.py).
 PROTOCOL = protocol_capsule(&NSQ_PROTOCOL)

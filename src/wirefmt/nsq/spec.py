@@ -1,36 +1,36 @@
 """Names and numbers of NSQ's TCP protocol V2, as literal tables.
 
-Sources: the TCP protocol specification of nsq.io, whose headings the `spec` of a check names; and where it is silent or
-differs from the server, nsqd 1.3.0 itself. What differs is listed in docs/nsq.md.
+Sources: the TCP protocol specification of nsq.io (`spec` of a check is one of its headings); where it is silent or differs
+from the server, nsqd 1.3.0. docs/nsq.md lists the differences.
 
-The compiled core takes its C tables from here: after a change run `python tools/gen_tables.py`.
+The C tables of the compiled core are generated from this module: after a change run `python tools/gen_tables.py`.
 """
 
 from dataclasses import dataclass, fields
 from typing import Final, NamedTuple
 
-#: A client's first four octets.
+#: The first four bytes of a client.
 MAGIC: Final = b"  V2"
 
-#: Octets of a command line with its newline: what nsqd's buffer holds.
+#: Bytes of a command line with its newline: the size of nsqd's buffer.
 LINE_MAX: Final = 16384
 
-#: Octets of a topic's or channel's name, `#ephemeral` included.
+#: Bytes of the name of a topic or channel, including `#ephemeral`.
 NAME_MAX: Final = 64
 
 EPHEMERAL: Final = "#ephemeral"
 
 MESSAGE_ID_SIZE: Final = 16
 
-#: Octets of a message frame's data before the body: timestamp, attempts, message id.
+#: Bytes of a message frame's data before the body: timestamp, attempts, message id.
 MESSAGE_HEADER_SIZE: Final = 26
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Options of an nsqd that bound what it takes, under the names of its flags and with their defaults.
+    """Options of an nsqd that limit what it accepts, with the names and defaults of its flags.
 
-    Sizes are octets, times milliseconds. `deflate` and `snappy` say whether it offers them.
+    Sizes are in bytes, times in milliseconds. `deflate` and `snappy` are true if the server offers them.
     """
 
     max_msg_size: int = 1024 * 1024
@@ -49,20 +49,20 @@ class ServerOptions:
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, int) or not 0 <= value < 1 << 48:
-                raise ValueError(f"{field.name} is a number of 0 to 2**48 - 1, not {value!r}")
+                raise ValueError(f"{field.name} must be an integer from 0 to 2**48 - 1, not {value!r}")
 
 
 class Command(NamedTuple):
-    """A command. `words` follow the name, each behind one space; the last `optional` of them may be left out."""
+    """A command. `words` follow the name, each after one space; the last `optional` of them may be omitted."""
 
     name: str
     words: tuple[str, ...] = ()  # topic, channel, message_id, count, milliseconds
     optional: int = 0
-    body: str = ""  # what follows the line behind four octets of size: message, messages, json, secret
+    body: str = ""  # data after the line and a size of four bytes: message, messages, json, secret
     size_check: str = ""  # the row of CHECKS for a size that is not positive,
     limit_check: str = ""  # and for one above `limit`
     limit: str = ""  # of ServerOptions
-    states: tuple[str, ...] = ("init", "subscribed", "closing")  # where nsqd takes it
+    states: tuple[str, ...] = ("init", "subscribed", "closing")  # states in which nsqd accepts it
     response: str = ""  # empty: none
 
 
@@ -83,7 +83,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("NOP"),
 )
 
-#: What a word is -> the row of CHECKS that it breaks.
+#: Kind of a word -> the row of CHECKS for an invalid one.
 WORD_CHECKS: Final[dict[str, str]] = {
     "topic": "TOPIC_NAME",
     "channel": "CHANNEL_NAME",
@@ -94,12 +94,12 @@ WORD_CHECKS: Final[dict[str, str]] = {
 
 FRAME_TYPES: Final[dict[int, str]] = {0: "response", 1: "error", 2: "message"}
 
-#: Responses that are no JSON.
+#: Responses that are not JSON.
 RESPONSES: Final[tuple[str, ...]] = ("OK", "CLOSE_WAIT", "_heartbeat_")
 
 
 class ErrorCode(NamedTuple):
-    """The first word of an error frame. A fatal one is followed by the end of the connection."""
+    """The first word of an error frame. After a fatal one the connection is closed."""
 
     name: str
     fatal: bool
@@ -130,14 +130,14 @@ ERROR_CODES: Final[tuple[ErrorCode, ...]] = (
 
 
 class Member(NamedTuple):
-    """A member of IDENTIFY's JSON. Times are milliseconds, sizes octets."""
+    """A member of IDENTIFY's JSON. Times are in milliseconds, sizes in bytes."""
 
     name: str
     type: str  # string, boolean, int (64 bits), int32
     default: object
-    low: int | str = 0  # what nsqd takes: numbers, or options of the server that say them
-    high: int | str = 0  # both 0: anything
-    special: tuple[int, ...] = ()  # besides
+    low: int | str = 0  # accepted range: numbers, or names of server options
+    high: int | str = 0  # both 0: any value
+    special: tuple[int, ...] = ()  # further accepted values
     check: str = ""  # the row of CHECKS
 
 
@@ -161,9 +161,9 @@ IDENTIFY_MEMBERS: Final[tuple[Member, ...]] = (
     Member("msg_timeout", "int", 60_000, 1000, "max_msg_timeout", (0,), "MSG_TIMEOUT"),
     Member("tls_v1", "boolean", False),
     Member("deflate", "boolean", False),
-    Member("deflate_level", "int", 6),  # out of range: cut, not refused
+    Member("deflate_level", "int", 6),  # out of range: reduced, not refused
     Member("snappy", "boolean", False),
-    Member("topology_region", "string", ""),  # behind 1.3.0
+    Member("topology_region", "string", ""),  # added after 1.3.0
     Member("topology_zone", "string", ""),
 )
 
@@ -181,13 +181,13 @@ REPLY_MEMBERS: Final[dict[str, str]] = {
 
 
 class Check(NamedTuple):
-    """One thing that octets can get wrong. `{command}` stands for the heading of the command at hand."""
+    """A rule that bytes can break. `{command}` is replaced by the heading of the command."""
 
     name: str
     text: str
     spec: str
-    reply: str | None = None  # the error code nsqd answers; None: the connection just ends
-    lax: bool = False  # LAX notes it and reads on
+    reply: str | None = None  # the error code that nsqd answers; None: it only closes the connection
+    lax: bool = False  # LAX adds a note and continues
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
 
     @property
@@ -200,19 +200,19 @@ CHECKS: Final[tuple[Check, ...]] = (
     # ---- limits of the caller
     Check("FRAME_SIZE", "larger than the caller's limit", "Data Format", status="LIMIT"),
     Check("ELEMENTS", "more elements than the caller's limit", "{command}", "E_BAD_BODY", status="LIMIT"),
-    Check("FIELD_TRUNCATED", "cut short", "Data Format", status="TRUNCATED"),
-    Check("TRAILING_OCTETS", "octets behind the end", "Data Format"),
+    Check("FIELD_TRUNCATED", "truncated", "Data Format", status="TRUNCATED"),
+    Check("TRAILING_OCTETS", "bytes after the end", "Data Format"),
     # ---- commands
     Check(
         "MAGIC", "not the magic of V2, two spaces and V2", "Protocol Overview", "E_BAD_PROTOCOL", status="UNSUPPORTED"
     ),
-    Check("LINE_TOO_LONG", "command line longer than 16384 octets", "Commands", status="LIMIT"),
+    Check("LINE_TOO_LONG", "command line longer than 16384 bytes", "Commands", status="LIMIT"),
     Check("COMMAND_UNKNOWN", "invalid command", "Commands", "E_INVALID", lax=True),
     Check("WORDS_MISSING", "insufficient number of parameters", "{command}", "E_INVALID", lax=True),
     Check("WORDS_TOO_MANY", "invalid number of parameters", "{command}", "E_INVALID", lax=True),
     Check("TOPIC_NAME", "topic name is not valid", "{command}", "E_BAD_TOPIC", lax=True),
     Check("CHANNEL_NAME", "channel name is not valid", "{command}", "E_BAD_CHANNEL", lax=True),
-    Check("MESSAGE_ID", "message id is not 16 octets", "{command}", "E_INVALID", lax=True),
+    Check("MESSAGE_ID", "message id is not 16 bytes", "{command}", "E_INVALID", lax=True),
     Check("NUMBER", "not a number", "{command}", "E_INVALID", lax=True),
     Check("RDY_RANGE", "count out of range", "RDY", "E_INVALID", lax=True, status="LIMIT"),
     Check("DPUB_RANGE", "timeout out of range", "DPUB", "E_INVALID", lax=True, status="LIMIT"),
@@ -226,13 +226,13 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("MPUB_EMPTY", "invalid message count 0", "MPUB", "E_BAD_BODY", lax=True),
     Check("MPUB_COUNT", "more messages than the body can hold, or a negative count", "MPUB", "E_BAD_BODY"),
     Check("MPUB_CUT", "runs past the body", "MPUB", "E_BAD_MESSAGE", status="TRUNCATED"),
-    Check("MPUB_TRAILING", "octets of the body behind the last message", "MPUB", "E_BAD_BODY"),
+    Check("MPUB_TRAILING", "bytes of the body after the last message", "MPUB", "E_BAD_BODY"),
     # ---- IDENTIFY's JSON
     Check("JSON_SYNTAX", "failed to decode JSON body", "IDENTIFY", "E_BAD_BODY", lax=True),
-    Check("JSON_OBJECT", "JSON body is no object", "IDENTIFY", "E_BAD_BODY", lax=True),
+    Check("JSON_OBJECT", "JSON body is not an object", "IDENTIFY", "E_BAD_BODY", lax=True),
     Check("JSON_TYPE", "wrong JSON type", "IDENTIFY", "E_BAD_BODY", lax=True),
     Check("JSON_NESTING", "JSON nested deeper than 64", "IDENTIFY", "E_BAD_BODY", status="LIMIT"),
-    Check("JSON_NUMBER", "JSON number of more than 1024 octets", "IDENTIFY", "E_BAD_BODY", status="LIMIT"),
+    Check("JSON_NUMBER", "JSON number of more than 1024 bytes", "IDENTIFY", "E_BAD_BODY", status="LIMIT"),
     Check("HEARTBEAT_INTERVAL", "heartbeat interval is invalid", "IDENTIFY", "E_BAD_BODY", lax=True),
     Check("OUTPUT_BUFFER_TIMEOUT", "output buffer timeout is invalid", "IDENTIFY", "E_BAD_BODY", lax=True),
     Check("OUTPUT_BUFFER_SIZE", "output buffer size is invalid", "IDENTIFY", "E_BAD_BODY", lax=True),
@@ -251,10 +251,10 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("MESSAGE_TOO_SHORT", "not enough data for a message", "Data Format", status="TRUNCATED"),
 )
 
-#: What `reply` of a DecodeError may be.
+#: Values of `reply` of a DecodeError.
 REPLIES: Final[tuple[str, ...]] = tuple(code.name for code in ERROR_CODES)
 
-#: Paths of fields, as errors name them; the first is the whole frame.
+#: Paths of fields in errors; the first is the whole frame.
 FIELDS: Final[tuple[str, ...]] = (
     "",
     "magic",

@@ -1,4 +1,4 @@
-"""PHPMQ: octets to messages and back.
+"""PHPMQ: bytes to messages and back.
 
 >>> from wirefmt import phpmq
 >>> phpmq.Acknowledgement(queue_name="Foo", message_id="7").encode()

@@ -11,9 +11,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
 from wirefmt._core cimport (
-    Batch, Col, ColumnSet, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameDecoder, HEX_ROOM,
-    Input, MORE, MessageContext, MessageTable, NO, OFFSET_MAX, Protocol, ProtocolState, ProtocolTables, ROW_MALFORMED,
-    ROW_OK, ROW_PARTIAL, SERVERS, STRICT_MODE, T_DESTINATION, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PROTOCOL, T_TTL_MS,
+    Batch, Col, ColumnSet, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameDecoder, HEX_ROOM, Input,
+    MORE, MessageContext, MessageTable, NO, OFFSET_MAX, Protocol, ProtocolState, ProtocolTables, ROW_MALFORMED, ROW_OK,
+    ROW_PARTIAL, SERVERS, STRICT_MODE, T_DESTINATION, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PROTOCOL, T_TTL_MS,
     T_VERSION, Text, Writer, YES, bare_object, detail_form, fault_text, field_path, fill_view, is_strict, line_begin,
     line_number, line_signed, line_text, name_class, new_writer, octets_of, pad_text, protocol_capsule, put_bool,
     put_i32, put_i64, put_line, put_octets, put_span, put_struct, put_text, raise_fault, reserve, seal, set_factories,

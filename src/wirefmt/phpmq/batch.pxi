@@ -1,7 +1,7 @@
-# PHPMQ: octets -> columns, a row a message: decode_batch.
+# PHPMQ: octets -> columns, one row per message: decode_batch.
 
 cdef class PhpmqBatch(ColumnSet):
-    """The columns of decode_batch under construction."""
+    """The columns of decode_batch while they are built."""
 
     cdef bint payload
 
@@ -53,18 +53,18 @@ cdef class PhpmqBatch(ColumnSet):
 
 
 def phpmq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint payload=True, limits=None):
-    """Decode a buffer of PHPMQ messages, one behind another, to columns at once.
+    """Decode a buffer of PHPMQ messages, one after another, to columns at once.
 
-    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. side:
-    "client" or "server", who sent the octets. columns: names to keep, in order (wirefmt.spec.table.PHPMQ_BATCH has
-    all). payload=False leaves contents out. Others as in decode().
+    data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. side:
+    "client" or "server", the sender. columns: names to keep, in order (wirefmt.spec.table.PHPMQ_BATCH has
+    all). payload=False omits contents. Others as in decode().
 
-    Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
-    column would pass 2 GiB.
+    Raises ValueError for an invalid option, BufferError for data that is not contiguous, OverflowError if a
+    column would exceed 2 GiB.
 
-    Returns a Batch of one row a message. A message that cannot be read is a row with `error`, which says field, offset in
-    `data` and reason; the next one follows all the same. Only where a message's size cannot be read is the rest of `data`
-    one such row. Octets of a last message that is not whole are no row: `batch.rest` counts them.
+    Returns a Batch of one row per message. A malformed message is a row with `error`, which gives field, offset in
+    `data` and reason; decoding continues with the next one. If the size of a message is invalid, the rest of `data`
+    is one such row. The bytes of an incomplete last message have no row: `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)
     cdef PhpmqOptions o

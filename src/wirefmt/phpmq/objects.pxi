@@ -30,7 +30,7 @@ cdef int phpmq_write_packet(Writer w, int type, object content, str field) excep
 
 cdef bytes phpmq_text(object value, str field):
     if not isinstance(value, str):
-        raise TypeError(f"{field} is a str, not {type(value).__name__}")
+        raise TypeError(f"{field} must be a str, not {type(value).__name__}")
     try:
         return value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -39,7 +39,7 @@ cdef bytes phpmq_text(object value, str field):
 
 cdef bytes phpmq_number(object value, str field):
     if not PyIndex_Check(value):
-        raise TypeError(f"{field} is an int, not {type(value).__name__}")
+        raise TypeError(f"{field} must be an int, not {type(value).__name__}")
     number = PyNumber_Index(value)
     if not -0x8000000000000000 <= number <= 0x7FFFFFFFFFFFFFFF:
         raise EncodeError(f"{field}: {number} is not a number of 64 bits")
@@ -57,7 +57,7 @@ cdef bytes phpmq_octets(int type, object packets):
         phpmq_write_packet(w, kind, content, "packets")
         count += 1
     if count > 99:
-        raise EncodeError(f"packets: {count}, 99 are the most")
+        raise EncodeError(f"packets: {count}, the limit is 99")
     header = b"H01%03d%02d" % (type, count)
     memcpy(w.p, PyBytes_AS_STRING(header), PHPMQ_MESSAGE_HEADER)
     return PyBytes_FromStringAndSize(<const char*>w.p, <Py_ssize_t>w.size)
@@ -72,10 +72,10 @@ cdef enum:
 @cython.freelist(256)
 @cython.no_gc
 cdef class PhpmqObject:
-    """A message. Of this class itself: one of a type that is not known; the six known ones have classes of their own.
+    """A message. The class itself is for unknown types; the six known types have their own classes.
 
-    Immutable; equal by value; keeps the block of octets it was decoded from. `message_type` and `version` are numbers;
-    `packets` are all (packet type, bytes) in their order; `notes` the rules that LAX let pass.
+    Immutable; equal by value; keeps the input block it was decoded from. `message_type` and `version` are numbers;
+    `packets` are all (packet type, bytes) in their order; `notes` the violations that LAX accepted.
     """
     cdef bytes block
     cdef const uint8_t* frame
@@ -94,20 +94,20 @@ cdef class PhpmqObject:
     # ---- octets
 
     def encode(self):
-        """The octets: those it was decoded from, or those the library writes if it was built."""
+        """The bytes: those it was decoded from, or those that the library writes for a new message."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return octets_of(self.frame, self.size)
 
     def detach(self):
-        """An equal message that holds only its own octets, not the block (a large read, say) it lies in."""
+        """An equal message that holds only its own bytes, not the larger input block."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
         return restore_phpmq(self.encode(), self.noted)
 
     @property
     def notes(self):
-        """What LAX let pass: a tuple of Note (strictness.py), in the order it was found; PHPMQ_NOTES_SHOWN at most."""
+        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most PHPMQ_NOTES_SHOWN."""
         cdef PhpmqOptions o
         cdef PhpmqMessage m
         cdef Fault f
@@ -231,7 +231,7 @@ cdef class PhpmqObject:
         return 0
 
     def content_bytes(self):
-        """The content, copied; None where there is none."""
+        """The content, copied; None if there is none."""
         return self.content_bytes_of()
 
 
@@ -253,7 +253,7 @@ cdef inline void phpmq_hold(PhpmqObject self, bytes block, const PhpmqMessage* m
 
 
 cdef class PhpmqQueued(PhpmqObject):
-    """What the six known messages share: the queue's name."""
+    """Base class of the six known messages: the name of the queue."""
 
     @property
     def queue_name(self):
@@ -261,10 +261,10 @@ cdef class PhpmqQueued(PhpmqObject):
 
 
 cdef class PhpmqCarrier(PhpmqQueued):
-    """What the two messages with a content share. A buffer too: that of the content.
+    """Base class of the two messages with a content. Also a buffer: that of the content.
 
-    `content` is a read-only memoryview into the octets it was decoded from; `content_bytes()` copies it. `ttl` is in
-    seconds; None: the early form, which has none.
+    `content` is a read-only memoryview into the bytes it was decoded from; `content_bytes()` copies it. `ttl` is in
+    seconds; None: the early form, which has no TTL.
     """
 
     @property
@@ -287,7 +287,7 @@ cdef list phpmq_with_ttl(list packets, object ttl):
 
 @cython.final
 cdef class PhpmqMessageClientToServer(PhpmqCarrier):
-    """Type 001: a client's message for a queue."""
+    """Type 001: a message from a client to a queue."""
     __match_args__ = ("queue_name", "content", "ttl")
 
     def __init__(self, *, queue_name, content, ttl=0):
@@ -299,7 +299,7 @@ cdef class PhpmqMessageClientToServer(PhpmqCarrier):
 
 @cython.final
 cdef class PhpmqConsumeRequest(PhpmqQueued):
-    """Type 002: a client takes up to `message_count` messages that it has not acknowledged."""
+    """Type 002: a client accepts up to `message_count` unacknowledged messages."""
     __match_args__ = ("queue_name", "message_count")
 
     def __init__(self, *, queue_name, message_count):
@@ -317,7 +317,7 @@ cdef class PhpmqConsumeRequest(PhpmqQueued):
 
 @cython.final
 cdef class PhpmqMessageServerToClient(PhpmqCarrier):
-    """Type 003: a message on its way to a client."""
+    """Type 003: a message from the server to a client."""
     __match_args__ = ("queue_name", "content", "message_id", "ttl")
 
     def __init__(self, *, queue_name, content, message_id, ttl):
@@ -333,7 +333,7 @@ cdef class PhpmqMessageServerToClient(PhpmqCarrier):
 
 
 cdef class PhpmqAnswer(PhpmqQueued):
-    """What the messages about a message share: its id."""
+    """Base class of the messages that name a message: its id."""
     __match_args__ = ("queue_name", "message_id")
 
     cdef int build(self, int type, object queue_name, object message_id, object ttl) except -1:
@@ -370,7 +370,7 @@ cdef class PhpmqReQueue(PhpmqAnswer):
 
 @cython.final
 cdef class PhpmqDeadLetter(PhpmqAnswer):
-    """Type 006: the message is taken off its queue, whatever its TTL."""
+    """Type 006: the message is removed from its queue, whatever its TTL."""
 
     def __init__(self, *, queue_name, message_id):
         self.build(PHPMQ_DEAD_LETTER, queue_name, message_id, None)
@@ -412,21 +412,21 @@ cdef void phpmq_plain_options(PhpmqOptions* o, int side, bint strict) noexcept n
 cdef int phpmq_take_options(PhpmqOptions* o, object side, object strictness, object limits) except -1:
     """Options of decode() and Decoder as C."""
     if side is not None and side != "client" and side != "server":
-        raise ValueError(f"side is 'client', 'server' or None, not {side!r}")
+        raise ValueError(f"side must be 'client', 'server' or None, not {side!r}")
     phpmq_plain_options(o, -1 if side is None else side == "server", is_strict(strictness))
     o.max_frame_size = PHPMQ_LIMITS.frame_size if limits is None else limits.frame_size
     return 0
 
 
 def decode_phpmq(data, *, side=None, strictness=STRICT_MODE, limits=None):
-    """Decode exactly one message; every octet is used.
+    """Decode exactly one message, which must use all bytes.
 
-    data: any contiguous buffer; bytes are kept, anything else is copied once.
-    side: who sent it, "client" or "server"; None: not known, and the sender is not checked.
-    strictness: "strict" or "lax" (wirefmt.strictness); LAX takes line breaks between the parts and numbers as PHP casts
+    data: any contiguous buffer; bytes are kept, any other buffer is copied once.
+    side: the sender, "client" or "server"; None: unknown, and the sender is not checked.
+    strictness: "strict" or "lax" (wirefmt.strictness); LAX accepts line breaks between the parts, and numbers as PHP casts
     them. limits: wirefmt.framing.Limits.
 
-    Returns the message. Raises DecodeError, a Truncated one if octets are missing.
+    Returns the message. Raises DecodeError; Truncated if bytes are missing.
     """
     cdef PhpmqOptions o
     cdef PhpmqMessage m
@@ -439,9 +439,9 @@ def decode_phpmq(data, *, side=None, strictness=STRICT_MODE, limits=None):
 
 
 def phpmq_size(data, *, strictness=STRICT_MODE, limits=None):
-    """Octets of the message that `data` begins with, or NEED_DATA before its last packet header is there.
+    """Size in bytes of the message that `data` begins with, or NEED_DATA before its last packet header.
 
-    Raises DecodeError where no message can begin so, and LimitExceeded where it would be too large.
+    Raises DecodeError if no message can begin this way, and LimitExceeded if it is too large.
     """
     cdef Input octets = take_input(data)
     cdef PhpmqOptions o
@@ -458,8 +458,8 @@ def phpmq_size(data, *, strictness=STRICT_MODE, limits=None):
 
 
 def encode_phpmq(PhpmqObject message not None, /, *, profile=None):
-    """The octets of a message. profile: None, those it has; "present", with a TTL (0 where it has none), as the README and
-    the library's present form are; "early", without one, as the existing PHP server and client speak.
+    """The bytes of a message. profile: None: as it is; "present": with a TTL (0 if it has none), as in the README and
+    the present library; "early": without a TTL, as the existing PHP server and client use.
 
     Raises EncodeError for a message that the profile does not have.
     """
@@ -467,7 +467,7 @@ def encode_phpmq(PhpmqObject message not None, /, *, profile=None):
     if profile is None:
         return message.encode()
     if profile not in PHPMQ_PROFILES:
-        raise ValueError(f"profile is 'present' or 'early', not {profile!r}")
+        raise ValueError(f"profile must be 'present' or 'early', not {profile!r}")
     message.parsed(&m)
     if not 0 < m.type < PHPMQ_MESSAGE_TYPES:
         raise EncodeError(f"no profile has message type {m.type}")
@@ -495,7 +495,7 @@ def restore_phpmq(bytes octets not None, bint noted):
 
 @cython.final
 cdef class PhpmqDecoder(FrameDecoder):
-    """Octets of one direction of a connection -> messages. Options: as in decode()."""
+    """Bytes of one direction of a connection -> messages. Options: as in decode()."""
     cdef PhpmqOptions options
 
     def __init__(self, *, side=None, strictness=STRICT_MODE, limits=None):

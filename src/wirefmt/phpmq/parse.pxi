@@ -82,7 +82,7 @@ cdef inline void phpmq_begin(PhpmqReader* x, const PhpmqOptions* o, PhpmqMessage
 
 
 cdef int phpmq_walk(PhpmqReader* x, bint keep) noexcept nogil:
-    """Message header and packets; `keep`: their contents too. `x.at` is behind them then."""
+    """Message header and packets; `keep`: their contents too. `x.at` is after them then."""
     cdef PhpmqPacket packet
     cdef uint32_t i
     cdef int status = phpmq_read_header(x)
@@ -318,7 +318,7 @@ cdef int phpmq_check_packets(PhpmqReader* x) noexcept nogil:
 
 
 cdef int phpmq_take_number(PhpmqReader* x, int type, int64_t* out, bint* has) noexcept nogil:
-    """Decimal digits, perhaps behind a minus, that fit 64 bits."""
+    """Decimal digits, perhaps after a minus, that fit 64 bits."""
     cdef const Span* v = &x.m.content[type]
     cdef bint negative
     cdef uint64_t n = 0

@@ -8,7 +8,7 @@ cdef enum:
 
 
 cdef int phpmq_sniff(const uint8_t* p, size_t n) noexcept nogil:
-    """A message header of version 01 and of a known type, and a packet header behind it, line breaks or none."""
+    """A message header of version 01 and of a known type, and a packet header after it, line breaks or none."""
     cdef size_t i, at = 8
     if memcmp(p, b"H0100", min(n, <size_t>5)) != 0 or (n > 5 and not c"1" <= p[5] < 48 + PHPMQ_MESSAGE_TYPES):
         return NO
@@ -154,5 +154,5 @@ cdef Protocol phpmq_protocol():
 
 cdef Protocol PHPMQ_PROTOCOL = phpmq_protocol()
 
-#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+#: This row, for code that knows protocols only by their rows (wirefmt/protocols.py).
 PROTOCOL = protocol_capsule(&PHPMQ_PROTOCOL)

@@ -1,16 +1,16 @@
 """Names and numbers of the PHPMQ protocol, as literal tables.
 
-Sources: the README of php-mq/protocol, whose headings the `spec` of a check names, and that library (2018) where the two
-differ: a packet header is 32 octets, its length 29 digits, and there are no line breaks on the wire. docs/phpmq.md.
+Sources: the README of php-mq/protocol (`spec` of a check is one of its headings), and its library (2018) where the two
+differ: a packet header has 32 bytes, its length 29 digits, and no line breaks are sent. See docs/phpmq.md.
 
-The compiled core takes its C tables from here: after a change run `python tools/gen_tables.py`.
+The C tables of the compiled core are generated from this module: after a change run `python tools/gen_tables.py`.
 """
 
 from typing import Final, NamedTuple
 
 VERSION: Final = 1
 
-#: Octets of `H`, version, message type, number of packets.
+#: Bytes of `H`, version, message type, number of packets.
 MESSAGE_HEADER: Final[tuple[tuple[str, int], ...]] = (
     ("identifier", 1),
     ("version", 2),
@@ -18,7 +18,7 @@ MESSAGE_HEADER: Final[tuple[tuple[str, int], ...]] = (
     ("packet_count", 2),
 )
 
-#: Octets of `P`, packet type, length of the content.
+#: Bytes of `P`, packet type, length of the content.
 PACKET_HEADER: Final[tuple[tuple[str, int], ...]] = (("identifier", 1), ("packet_type", 2), ("content_length", 29))
 
 
@@ -40,8 +40,8 @@ PACKET_TYPES: Final[tuple[PacketType, ...]] = (
 class MessageType(NamedTuple):
     """A message type with its packets in the order in which they are written.
 
-    `early` are those of the protocol's first form, which the existing PHP server and client speak under the same version
-    number; empty: it has no such message. Where TTL is not among them, it may be absent on reading.
+    `early` has the packets of the protocol's first form, which the existing PHP server and client use with the same version
+    number; empty: the message does not exist there. If TTL is not among them, it may be absent when reading.
     """
 
     number: int
@@ -61,17 +61,17 @@ MESSAGE_TYPES: Final[tuple[MessageType, ...]] = (
     MessageType(6, "DEAD_LETTER", "DeadLetter", "client", (1, 3), ()),
 )
 
-#: Line breaks that LAX takes before a message; the README prints one behind every header and content.
+#: Line breaks that LAX accepts before a message; the README prints one after every header and content.
 LINE_BREAKS_MAX: Final = 4
 
 
 class Check(NamedTuple):
-    """One thing that octets can get wrong. The protocol has no error message: nothing is ever answered."""
+    """A rule that bytes can break. The protocol has no error message, so there is no reply."""
 
     name: str
     text: str
     spec: str
-    lax: bool = False  # LAX notes it and reads on
+    lax: bool = False  # LAX adds a note and continues
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
     reply: None = None
 
@@ -84,25 +84,25 @@ class Check(NamedTuple):
 CHECKS: Final[tuple[Check, ...]] = (
     # ---- limits of the caller
     Check("FRAME_SIZE", "larger than the caller's limit", "Packet header", status="LIMIT"),
-    Check("FIELD_TRUNCATED", "cut short", "Message header", status="TRUNCATED"),
-    Check("TRAILING_OCTETS", "octets behind the last packet", "Message header"),
+    Check("FIELD_TRUNCATED", "truncated", "Message header", status="TRUNCATED"),
+    Check("TRAILING_OCTETS", "bytes after the last packet", "Message header"),
     # ---- message header
-    Check("MESSAGE_IDENTIFIER", "a message begins with H", "Message header", lax=True),
+    Check("MESSAGE_IDENTIFIER", "message does not begin with H", "Message header", lax=True),
     Check("MESSAGE_HEADER_DIGITS", "not digits", "Message header", lax=True),
     Check("VERSION", "version is not 01", "Message header", lax=True, status="UNSUPPORTED"),
     Check("SENDER", "message type is not sent by this side", "Message types", lax=True),
     Check("LINE_BREAKS", "line breaks between the parts, as the README prints them", "Examples", lax=True),
     # ---- packets
-    Check("PACKET_IDENTIFIER", "a packet begins with P", "Packet header", lax=True),
+    Check("PACKET_IDENTIFIER", "packet does not begin with P", "Packet header", lax=True),
     Check("PACKET_HEADER_DIGITS", "not digits", "Packet header", lax=True),
     Check("CONTENT_LENGTH", "negative content length", "Packet header"),
-    Check("PACKET_TWICE", "packet type may stand once only", "Packet types", lax=True),
+    Check("PACKET_TWICE", "packet type occurs more than once", "Packet types", lax=True),
     Check("PACKET_NOT_ALLOWED", "not a packet of this message", "Packet types", lax=True),
     Check("PACKET_MISSING", "a packet of this message is missing", "Packet types", lax=True),
     Check("NUMBER", "not a decimal number of 64 bits", "Packet types", lax=True),
 )
 
-#: Paths of fields, as errors name them; the first is the whole message.
+#: Paths of fields in errors; the first is the whole message.
 FIELDS: Final[tuple[str, ...]] = (
     "",
     "identifier",

@@ -1,4 +1,4 @@
-"""RocketMQ's remoting protocol: octets to commands and back, typed headers, stored messages, JSON bodies.
+"""RocketMQ's remoting protocol: bytes to commands and back, typed headers, stored messages, JSON bodies.
 
 >>> from wirefmt import rocketmq
 >>> header = rocketmq.QueryConsumerOffsetRequestHeader(consumer_group="CG", topic="T", queue_id=2)

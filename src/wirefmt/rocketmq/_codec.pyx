@@ -3,7 +3,12 @@
 """The compiled codec of RocketMQ's remoting protocol. Its rooms, each using only what stands above it."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_CheckExact, PyDict_GetItemWithError
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.number cimport PyIndex_Check, PyNumber_Index
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
@@ -13,22 +18,23 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 from wirefmt._core cimport (
     Batch, CText, Col, ColumnSet, DETAIL_FIELD, DetailField, DetailForm, DetailLine, FAULT_CLASSES, Factory,
     FrameDecoder, INPUT_HEAD, Input, MORE, MessageContext, MessageTable, NO, OFFSET_MAX, Protocol, ProtocolTables,
-    ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE, TEXT_PAD, T_ATTEMPTS,
-    T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID,
-    T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, Writer,
-    YES, ascii_text, bare_subclass, close_list, detail_form, factory_of, fault_text, fill_view, hidden,
-    holds_secret_member, holds_secret_word, input_head, is_secret_name, is_secret_text, is_strict, line_begin,
-    line_digits, line_name, line_number, line_piece, line_prose, line_signed, line_text, line_words, make_fault,
-    name_class, new_writer, open_list, pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_map,
-    put_octets, put_span, put_struct, put_text, raise_fault, reserve, seal, shared_text, shown_entry, shown_octets,
-    span_of, take_block, take_input, text_octets, whole_number,
+    PyVectorcall_NARGS, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE,
+    TEXT_PAD, T_ATTEMPTS, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND,
+    T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION,
+    Text, Writer, YES, any_utf8_behind, ascii_octets, ascii_text, bare_object, bare_subclass, borrowed_item,
+    close_list, construct_slowly, detail_form, factory_of, fault_text, fill_view, hidden, holds_secret_member,
+    holds_secret_word, input_head, is_secret_name, is_secret_text, is_strict, length_of, line_begin, line_digits,
+    line_name, line_number, line_piece, line_prose, line_signed, line_text, line_words, make_fault, name_class,
+    new_octets, new_writer, open_list, pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_map,
+    put_octets, put_span, put_struct, put_text, raise_fault, reserve, seal, set_vectorcall, shared_text, shown_entry,
+    shown_octets, span_of, take_block, take_input, text_octets, utf8_behind, whole_number,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
 from wirefmt._core.status cimport Fault, LIMIT, MALFORMED, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault
 from wirefmt._core.utf8 cimport is_utf8
-from wirefmt._core.words cimport is_ascii
+from wirefmt._core.words cimport is_ascii, word_at
 
 from wirefmt._core import secret_name
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Unsupported

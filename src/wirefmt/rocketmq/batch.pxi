@@ -117,7 +117,7 @@ cdef inline void rocketmq_put_field(Col* c, int64_t row, int code, const Span* n
 # ------------------------------------------------------------------------------------------------ decode_batch
 
 cdef class RocketmqBatch(ColumnSet):
-    """The columns of decode_batch under construction."""
+    """The columns of decode_batch while they are built."""
 
     cdef bint body
     cdef RocketmqScratch names, values
@@ -211,18 +211,18 @@ cdef class RocketmqBatch(ColumnSet):
 
 def rocketmq_decode_batch(data, *, strictness="lax", columns=None, bint body=True, bint expose_credentials=False,
                           limits=None):
-    """Decode a buffer of frames, one behind another, to columns at once.
+    """Decode a buffer of frames, one after another, to columns at once.
 
-    data: any contiguous buffer; bytes and views of bytes are read in place, anything else is copied once. columns:
-    names to keep, in order (wirefmt.spec.table.ROCKETMQ_BATCH has all). body=False leaves bodies out. Secrets
-    (docs/secrets.md) are hidden unless expose_credentials. strictness: a frame has no rule that LAX lets pass.
+    data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
+    names to keep, in order (wirefmt.spec.table.ROCKETMQ_BATCH has all). body=False omits bodies. Secrets
+    (docs/secrets.md) are hidden unless expose_credentials. strictness: frames have no violation that LAX accepts.
 
-    Raises ValueError for an option that cannot be, BufferError for data that is not contiguous, OverflowError where a
-    column would pass 2 GiB.
+    Raises ValueError for an invalid option, BufferError for data that is not contiguous, OverflowError if a
+    column would exceed 2 GiB.
 
-    Returns a Batch of one row a frame. A frame that cannot be read is a row with `error`, which says field, offset in
-    `data` and reason; the next frame follows all the same. Only where a frame's length cannot be is the rest of `data`
-    one such row. Octets of a last frame that is not whole are no row: `batch.rest` counts them.
+    Returns a Batch of one row per frame. A malformed frame is a row with `error`, which gives field, offset in
+    `data` and reason; decoding continues with the next frame. If the length of a frame is invalid, the rest of `data`
+    is one such row. The bytes of an incomplete last frame have no row: `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)
     cdef RocketmqBatch columns_set = RocketmqBatch(ROCKETMQ_BATCH_COLUMNS, columns)

@@ -30,16 +30,16 @@ cdef dict rocketmq_properties(const uint8_t* p, size_t n):
 
 
 def rocketmq_decode_properties(text, /):
-    """The properties of a properties string (str, or its octets): name 0x01 value 0x02 and so on (7.1).
+    """Decode a properties string (str or bytes): name 0x01 value 0x02 and so on (7.1).
 
-    What has no name, no value or no separator is passed over, as in the real reader; nothing is an error.
+    Entries without name, value or separator are skipped, as in the Java reader; there are no errors.
     """
     cdef bytes octets = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else take_block(text)
     return rocketmq_properties(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets))
 
 
 def rocketmq_encode_properties(properties, /):
-    """A mapping as a properties string, in its order; values that are None are left out.
+    """Encode a mapping as a properties string, in order; values that are None are omitted.
 
     An empty name or value is written, as the Java code does, and lost on reading. Raises EncodeError for the
     separators 0x01 and 0x02 in a name, 0x02 in a value.
@@ -49,9 +49,9 @@ def rocketmq_encode_properties(properties, /):
         if value is None:
             continue
         if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError("properties: names and values are str")
+            raise TypeError("properties: names and values must be str")
         if "\x01" in name or "\x02" in name or "\x02" in value:
-            raise EncodeError(f"properties: a separator in {name!r}")
+            raise EncodeError(f"properties: {name!r} contains a separator")
         out.append(f"{name}\x01{value}\x02")
     return "".join(out)
 
@@ -77,11 +77,11 @@ cdef str address_text(const uint8_t* p, uint32_t size):
 
 cdef bytes address_octets(object address, str field):
     if not isinstance(address, str):
-        raise TypeError(f"{field} is a str, not {type(address).__name__}")
+        raise TypeError(f"{field} must be a str, not {type(address).__name__}")
     try:
         return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
     except OSError:
-        raise EncodeError(f"{field}: {address!r} is no address") from None
+        raise EncodeError(f"{field}: {address!r} is not an address") from None
 
 
 cdef object id_error(str reason, str path):
@@ -91,7 +91,7 @@ cdef object id_error(str reason, str path):
 cdef bytes id_octets(object text, str path, tuple sizes):
     """A message id in hexadecimal digits."""
     if not isinstance(text, str):
-        raise TypeError(f"{path} is a str, not {type(text).__name__}")
+        raise TypeError(f"{path} must be a str, not {type(text).__name__}")
     try:
         octets = bytes.fromhex(text)
     except ValueError:
@@ -102,7 +102,7 @@ cdef bytes id_octets(object text, str path, tuple sizes):
 
 
 def rocketmq_decode_message_id(text, /):
-    """A broker's offset message id -> (address, port, physical offset) (section 8). Raises DecodeError."""
+    """The offset message id of a broker -> (address, port, physical offset) (section 8). Raises DecodeError."""
     cdef bytes octets = id_octets(text, "offset_msg_id", (16, 28))
     cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(octets)
     cdef uint32_t n = <uint32_t>PyBytes_GET_SIZE(octets) - 12
@@ -133,7 +133,7 @@ cdef object pop_number(int type, str path, str text):
 def rocketmq_decode_extra_info(str text not None, /):
     """extraInfo of ACK_MESSAGE and CHANGE_MESSAGE_INVISIBLETIME, and the property POP_CK -> ExtraInfo (section 6).
 
-    Seven words, or eight; words behind them are passed over, as in the real reader. Raises DecodeError.
+    Seven words, or eight; words after them are skipped, as in the Java reader. Raises DecodeError.
     """
     words = text.split(" ")
     if len(words) < 7:
@@ -148,14 +148,14 @@ cdef tuple ROCKETMQ_EXTRA_INFO = tuple(zip(ExtraInfo._fields, (
 
 
 def rocketmq_encode_extra_info(info not None, /):
-    """ExtraInfo -> its words, without the last where it is None. Raises EncodeError."""
+    """ExtraInfo -> its words, without the last one if it is None. Raises EncodeError."""
     words = []
     for (name, type), value in zip(ROCKETMQ_EXTRA_INFO, info):
         if value is None and name == "message_queue_offset":
             break
         word = str(checked_value(type, name, value))
         if " " in word:
-            raise EncodeError(f"{name}: a space separates the words")
+            raise EncodeError(f"{name}: must not contain a space")
         words.append(word)
     return " ".join(words)
 
@@ -210,8 +210,8 @@ def rocketmq_decode_order_count_info(str text not None, /):
 def rocketmq_decode_unique_id(text, /):
     """A client's unique id (UNIQ_KEY) -> (address, process id, class loader's hash, milliseconds, counter).
 
-    The process id has 16 bits, the milliseconds count from the beginning of a month, the counter has 16 bits and goes
-    round (section 8). Raises DecodeError.
+    The process id has 16 bits, the milliseconds count from the beginning of a month, the counter has 16 bits and
+    wraps (section 8). Raises DecodeError.
     """
     cdef bytes octets = id_octets(text, "uniq_key", (16, 28))
     cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(octets)
@@ -221,7 +221,7 @@ def rocketmq_decode_unique_id(text, /):
 
 
 def rocketmq_encode_unique_id(address, process_id, class_loader_hash, milliseconds, counter, /):
-    """The parts of a client's unique id -> its digits; the process id is cut to 16 bits."""
+    """The parts of a client's unique id -> its digits; the process id is truncated to 16 bits."""
     octets = address_octets(address, "address")
     whole_number(counter, 0xFFFF, "counter")
     return (octets + (int(process_id) & 0xFFFF).to_bytes(2, "big") + (int(class_loader_hash) & 0xFFFFFFFF).to_bytes(4, "big")
@@ -248,7 +248,7 @@ cdef tuple COMPRESSION_NAMES = ("zlib", "lz4", "zstd", "zlib")      # by bits 8 
 
 
 cdef enum:
-    ROCKETMQ_INFLATED_MAX = 64 << 20        # octets that the bodies of one call may become, unless told otherwise;
+    ROCKETMQ_INFLATED_MAX = 64 << 20        # default limit of the decompressed bodies of one call, in octets;
     ROCKETMQ_INFLATED_RATIO = 100           # ... or so many times the octets that hold them, if that is more
 
 
@@ -284,7 +284,7 @@ cdef bytes decompressed(const uint8_t* p, uint32_t size, int sys_flag, int64_t l
 
 
 def rocketmq_compress(body, /, *, method="zlib"):
-    """(compressed octets, bits of sysFlag that say so); method: "zlib" (level 5, as producers do), "lz4" or "zstd"."""
+    """(compressed bytes, bits of sysFlag for the method); method: "zlib" (level 5, as producers do), "lz4" or "zstd"."""
     cdef bytes octets = take_block(body)
     if method == "zlib":
         return zlib.compress(octets, 5), 0x301
@@ -292,7 +292,7 @@ def rocketmq_compress(body, /, *, method="zlib"):
         from lz4.frame import compress
         return compress(octets), 0x101
     if method != "zstd":
-        raise ValueError(f"method is 'zlib', 'lz4' or 'zstd', not {method!r}")
+        raise ValueError(f"method must be 'zlib', 'lz4' or 'zstd', not {method!r}")
     try:
         from compression.zstd import compress as zstd_compress
     except ImportError:
@@ -306,12 +306,12 @@ def rocketmq_compress(body, /, *, method="zlib"):
 @cython.no_gc
 @cython.freelist(256)
 cdef class RocketmqMessageExt:
-    """A stored message, as PULL, POP, QUERY_MESSAGE and VIEW_MESSAGE_BY_ID give it back (7.1). Immutable; equal by value.
+    """A stored message, as in responses to PULL, POP, QUERY_MESSAGE and VIEW_MESSAGE_BY_ID (7.1). Immutable; equal by value.
 
-    Hosts are (address, port). `body` is bytes or None, decompressed unless asked otherwise: then bit 0 of `sys_flag` is
-    cleared, as the real reader does, and `encode()` still gives the octets that were read. `properties` is a read-only
-    mapping, None where there are no octets of it. `version` is 1 or 2, that of the magic code: 2 has two octets for
-    the topic's length. Times are milliseconds since 1970.
+    Hosts are (address, port). `body` is bytes or None, decompressed unless decompress=False: then bit 0 of `sys_flag` is
+    cleared, as in the Java reader, and `encode()` still returns the bytes that were read. `properties` is a read-only
+    mapping, None if it is empty. `version` is 1 or 2, from the magic code: in version 2 the length of the topic
+    has two bytes. Times are milliseconds since 1970.
     """
     cdef bytes block
     cdef RocketmqMessage m
@@ -373,7 +373,7 @@ cdef class RocketmqMessageExt:
 
     @property
     def total_size(self):
-        """As the octets say it: the real reader does not count on it."""
+        """The size as stored; the Java reader does not rely on it."""
         return self.m.total_size
 
     @property
@@ -453,7 +453,7 @@ cdef class RocketmqMessageExt:
 
     @property
     def properties_string(self):
-        """The properties as they stand in the message; "" if there are none."""
+        """The properties as stored in the message; "" if there are none."""
         return PyUnicode_DecodeUTF8(<const char*>self.m.properties.at, self.m.properties.size, "replace")
 
     # ---- what properties say
@@ -471,19 +471,19 @@ cdef class RocketmqMessageExt:
 
     @property
     def offset_msg_id(self):
-        """The id the broker gave: its address and the physical offset."""
+        """The id from the broker: its address and the physical offset."""
         return rocketmq_id(&self.m)
 
     @property
     def msg_id(self):
-        """The id the client gave (UNIQ_KEY), else the broker's."""
+        """The id from the client (UNIQ_KEY), otherwise the broker's."""
         unique = self.property_of("UNIQ_KEY")
         return self.offset_msg_id if unique is None else unique
 
     # ---- octets and value
 
     def encode(self):
-        """The octets: those it was read from, or those of a constructor."""
+        """The bytes: those it was decoded from, or those of a constructor."""
         return PyBytes_FromStringAndSize(<const char*>self.m.at, self.m.size)
 
     cdef tuple values(self):
@@ -539,7 +539,7 @@ cdef object rocketmq_encode_error(const Fault* f):
 
 cdef bytes utf8_octets(object text, str field):
     if not isinstance(text, str):
-        raise TypeError(f"{field} is a str, not {type(text).__name__}")
+        raise TypeError(f"{field} must be a str, not {type(text).__name__}")
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
@@ -551,15 +551,25 @@ cdef int given_version(object version, Py_ssize_t topic_size) except -1:
     if version is None:
         return 1 if topic_size <= 127 else 2
     if version not in (1, 2):
-        raise EncodeError(f"version is 1, 2 or None, not {version!r}")
+        raise EncodeError(f"version must be 1, 2 or None, not {version!r}")
     if version == 1 and topic_size > 127:
-        raise EncodeError(f"topic: {topic_size} octets, version 1 has room for 127")
+        raise EncodeError(f"topic: {topic_size} bytes, the limit of version 1 is 127")
     return version
 
 
-cdef int64_t signed_number(object value, int bits, str field) except? -1:
+cdef inline int64_t signed_number(object value, int bits, str field) except? -1:
+    cdef int overflow = 0
+    cdef int64_t plain
+    if PyLong_CheckExact(value):
+        plain = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0 and plain >> (bits - 1) == plain >> 63:
+            return plain
+    return any_signed_number(value, bits, field)
+
+
+cdef int64_t any_signed_number(object value, int bits, str field) except? -1:
     if not PyIndex_Check(value):
-        raise TypeError(f"{field} is an int, not {type(value).__name__}")
+        raise TypeError(f"{field} must be an int, not {type(value).__name__}")
     number = PyNumber_Index(value)
     if not fits(number, bits):
         raise EncodeError(f"{field}: {number} has more than {bits} bits")
@@ -608,13 +618,13 @@ def rocketmq_decode_messages(data, *, bint decompress=True, bint check_crc=False
                              body_size=ROCKETMQ_FRAME_MAX, max_inflated=ROCKETMQ_INFLATED_MAX):
     """The stored messages of a body, back to back (7.1), as a tuple of MessageExt.
 
-    decompress: give bodies as they were before compression; lz4 and zstd are extras (`wirefmt[rocketmq]`): Unsupported
-    where one is missing, the body as it is stored in LAX. body_size: bytes that one body may become (16 MiB).
-    max_inflated: bytes that all compressed bodies together may become (64 MiB), or 100 times len(data) if that is more.
-    check_crc: whether a body whose CRC does not match is at fault; real clients do not look.
+    decompress: decompress bodies; lz4 and zstd are extras (`wirefmt[rocketmq]`): if one is missing, STRICT raises
+    Unsupported and LAX leaves the body compressed. body_size: decompressed bytes of one body at most (16 MiB).
+    max_inflated: decompressed bytes of all bodies at most (64 MiB), or 100 times len(data) if that is more.
+    check_crc: a body whose CRC does not match is an error; real clients do not check it.
 
-    Raises DecodeError at the first message that cannot be read, with those before it in `messages`; in LAX, as in the
-    real reader, that one and all behind it are dropped instead. LimitExceeded is raised in LAX, too.
+    Raises DecodeError at the first malformed message, with those before it in `messages`; in LAX, as in the
+    Java reader, it and all messages after it are dropped instead. LimitExceeded is raised in LAX, too.
     """
     cdef bytes block = take_block(data)
     cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(block)
@@ -668,7 +678,7 @@ cdef RocketmqMessageExt next_message(bytes block, const uint8_t* base, const uin
 @cython.final
 @cython.no_gc
 cdef class RocketmqBatchMessage:
-    """A message of a batch that a producer sends (7.2): it has no topic of its own. Immutable; equal by value."""
+    """A message of a batch that a producer sends (7.2): it has no topic. Immutable; equal by value."""
     cdef readonly bytes body
     cdef readonly int flag
     cdef readonly str properties_string
@@ -685,7 +695,7 @@ cdef class RocketmqBatchMessage:
         return MappingProxyType(rocketmq_decode_properties(self.properties_string))
 
     def encode(self):
-        """The octets of this one item."""
+        """The bytes of this item."""
         cdef Writer w = new_writer()
         props = self.properties_string.encode("utf-8")
         whole_number(len(props), 0x7FFF, "properties")

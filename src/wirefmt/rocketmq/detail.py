@@ -7,7 +7,7 @@ from typing import Final
 
 from wirefmt.rocketmq.spec import HEADERS, REQUEST_CODES, SEND_MESSAGE_V2_LETTERS
 
-#: Fields of headers that say little, are long, or may hold anything.
+#: Fields of headers that are omitted: of little interest, long, or with arbitrary contents.
 _LEFT_OUT: Final = frozenset((
     *SEND_MESSAGE_V2_LETTERS, "properties", "defaultTopic", "defaultTopicQueueNums", "sysFlag", "flag", "bornTimestamp",
     "unitMode", "batch", "subVersion", "extraInfo", "startOffsetInfo", "msgOffsetInfo", "orderCountInfo", "recallHandle",
@@ -16,8 +16,8 @@ _LEFT_OUT: Final = frozenset((
 ))  # fmt: skip
 _SEND = "=topic queueId producerGroup size tags=TAGS keys=KEYS delay=DELAY reconsumeTimes? msgId=UNIQ_KEY"
 
-#: Requests that are told of otherwise than by the fields of their header. TAGS and others in capitals are properties of the
-#: message; `commitOrRollback` is told by name.
+#: Requests with other fields than those of their header. TAGS and others in capitals are properties of the message;
+#: `commitOrRollback` is written by name.
 _REQUESTS: Final[dict[str, str]] = {
     "SEND_MESSAGE": _SEND,
     "SEND_MESSAGE_V2": _SEND,
@@ -39,9 +39,9 @@ _REQUESTS: Final[dict[str, str]] = {
 
 #: A stored message in the body of a response, and of the two requests that have them.
 STORED: Final = "=topic queueId queueOffset consumerGroup size tags=TAGS keys=KEYS reconsumeTimes? msgId=UNIQ_KEY"
-#: A request whose code or header is not known.
+#: A request whose code or header is unknown.
 OTHER_REQUEST: Final = "topic queueId group producerGroup size?"
-#: A response to a request that is not known. Every response begins with its code by name and its remark.
+#: A response to an unknown request. Every response begins with its code by name and its remark.
 OTHER_RESPONSE: Final = "=response =remark topic msgId queueId queueOffset nextBeginOffset minOffset maxOffset size?"
 
 
@@ -70,6 +70,6 @@ def _responses() -> Iterator[tuple[str, str]]:
         yield row.name, " ".join(["=response", "=remark", *own, "topic", "consumerGroup", "size?"])
 
 
-#: By the request's code.
+#: By the code of the request.
 REQUEST: Final[dict[str, str]] = dict(_requests())
 RESPONSE: Final[dict[str, str]] = dict(_responses())

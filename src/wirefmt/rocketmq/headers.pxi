@@ -6,6 +6,7 @@ from wirefmt.rocketmq.spec import (
 )
 
 import re
+from sys import intern
 
 from cpython.long cimport PyLong_FromLong
 
@@ -50,14 +51,20 @@ cdef object java_value(int type, object text):
 
 cdef object checked_value(int type, str name, object value):
     """A value that a caller gives a field."""
+    cdef int overflow = 0
+    cdef int64_t plain
     if type == JAVA_STRING:
         if not isinstance(value, str):
-            raise TypeError(f"{name} is a str, not {value.__class__.__name__}")
+            raise TypeError(f"{name} must be a str, not {value.__class__.__name__}")
         return value
     if type == JAVA_BOOLEAN:
         return bool(value)
+    if PyLong_CheckExact(value):
+        plain = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0 and (type == JAVA_LONG or -0x80000000 <= plain <= 0x7FFFFFFF):
+            return value
     if not PyIndex_Check(value):
-        raise TypeError(f"{name} is an int, not {value.__class__.__name__}")
+        raise TypeError(f"{name} must be an int, not {value.__class__.__name__}")
     number = PyNumber_Index(value)
     if not fits(number, 32 if type == JAVA_INT else 64):
         raise EncodeError(f"{name}: {number} has more than {32 if type == JAVA_INT else 64} bits")
@@ -68,9 +75,9 @@ cdef object checked_value(int type, str name, object value):
 cdef class RocketmqHeader:
     """Base of the typed headers. Immutable; equal by value. An optional field that is absent is None.
 
-    `FIELDS` of a class: (wire name, attribute, type, required) for each field, in the order of the declaration;
-    types are "int" (32 bits), "long" (64 bits), "boolean" and "string". `INHERITED`: those of a base class, by wire
-    name. `FAST`: whether the binary header has the fields in that order, before all others.
+    `FIELDS` of a class: (wire name, attribute, type, required) for each field, in the order of declaration;
+    types are "int" (32 bits), "long" (64 bits), "boolean" and "string". `INHERITED`: fields of a base class, by wire
+    name. `FAST`: True if the binary header has the fields in this order, before all others.
     """
     cdef tuple items
 
@@ -95,10 +102,10 @@ cdef class RocketmqHeader:
 
     @classmethod
     def from_ext_fields(cls, fields, *, strictness=STRICT_MODE):
-        """The header whose fields are texts in a mapping (None: empty).
+        """The header of a mapping of texts (None: empty).
 
-        Raises DecodeError in STRICT where a required field is missing or a value is not of its type; in LAX, as in the
-        real reader, such a field is None. Fields that the class does not know are passed over.
+        Raises DecodeError in STRICT if a required field is missing or a value is not of its type; in LAX, as in the
+        Java reader, such a field is None. Unknown fields are skipped.
         """
         cdef RocketmqHeader self = <RocketmqHeader>bare_subclass(&ROCKETMQ_HEADER_FACTORY, cls)
         cdef bint strict = is_strict(strictness)
@@ -152,6 +159,104 @@ cdef class RocketmqHeader:
 cdef Factory ROCKETMQ_HEADER_FACTORY = factory_of(RocketmqHeader)
 
 
+cdef struct RocketmqHeaderField:
+    PyObject* attribute         # interned, as the names of keywords in a call are
+    const uint8_t* wire         # the name in extFields, ASCII
+    uint32_t wire_size
+    uint32_t hash               # Java's, of that name
+    uint8_t type, required
+
+
+cdef enum:
+    ROCKETMQ_FIELDS_MAX = 64    # of one header
+
+
+@cython.final
+@cython.no_gc
+cdef class RocketmqHeaderForm:
+    """The fields of a header class as C: for its constructor, and for the commands that it is written into."""
+    cdef object cls
+    cdef list held              # owns what `fields` points to
+    cdef RocketmqHeaderField[ROCKETMQ_FIELDS_MAX] fields       # in the order of the declaration
+    cdef uint8_t[ROCKETMQ_FIELDS_MAX] put                      # numbers of fields: inherited ones are put into the map first
+    cdef int count
+    cdef bint fast
+
+
+cdef dict ROCKETMQ_FORMS = {}   # of the classes made here; those derived from them have none
+
+
+cdef int add_header_form(object cls) except -1:
+    cdef RocketmqHeaderForm form = RocketmqHeaderForm.__new__(RocketmqHeaderForm)
+    cdef RocketmqHeaderField* field
+    cdef bytes wire
+    if len(cls.FIELDS) > ROCKETMQ_FIELDS_MAX:
+        raise SystemError("ROCKETMQ_FIELDS_MAX is too small")
+    form.cls = cls
+    form.held = []
+    form.fast = cls.FAST
+    form.count = <int>len(cls.FIELDS)
+    for i, (wire_name, attribute, type_name, required) in enumerate(cls.FIELDS):
+        field = &form.fields[<int>i]
+        wire = wire_name.encode("ascii")
+        attribute = intern(attribute)
+        form.held += [wire, attribute]
+        field.attribute = <PyObject*>attribute
+        field.wire = <const uint8_t*>PyBytes_AS_STRING(wire)
+        field.wire_size = <uint32_t>len(wire)
+        field.hash = java_hash(wire_name)
+        field.type = <uint8_t>JAVA_TYPES[type_name]
+        field.required = required
+    names = [row[0] for row in cls.FIELDS]
+    for place, wire_name in enumerate(dict.fromkeys((*cls.INHERITED, *names))):
+        form.put[<int>place] = <uint8_t>names.index(wire_name)
+    ROCKETMQ_FORMS[cls] = form
+    set_vectorcall(cls, <void*>rocketmq_construct_header)
+    return 0
+
+
+cdef object rocketmq_construct_header(object cls, PyObject** args, size_t nargsf, PyObject* kwnames):
+    """A call of a header class: the keywords' values go from the caller's stack to the fields, without a dict.
+
+    What the class does not take goes the way of any other class, where the errors are raised.
+    """
+    cdef PyObject* values[ROCKETMQ_FIELDS_MAX]
+    cdef RocketmqHeaderForm form = <RocketmqHeaderForm>ROCKETMQ_FORMS[cls]
+    cdef RocketmqHeader made
+    cdef Factory factory
+    cdef PyObject* name
+    cdef tuple items
+    cdef Py_ssize_t i, count = 0 if kwnames == NULL else length_of(kwnames)
+    cdef int k, at = 0
+    if PyVectorcall_NARGS(nargsf):
+        return construct_slowly(cls, args, PyVectorcall_NARGS(nargsf), kwnames)
+    memset(values, 0, sizeof(values))
+    for i in range(count):
+        name = borrowed_item(kwnames, i)
+        for _ in range(form.count):         # callers mostly keep the order of the fields
+            k = at
+            at = at + 1 if at + 1 < form.count else 0
+            if form.fields[k].attribute == name:
+                values[k] = args[i]
+                break
+        else:
+            return construct_slowly(cls, args, 0, kwnames)
+    items = PyTuple_New(form.count)
+    for k in range(form.count):
+        value = None
+        if values[k] != NULL and <object>values[k] is not None:
+            value = checked_value(form.fields[k].type, <str>form.fields[k].attribute, <object>values[k])
+        elif form.fields[k].required:
+            return construct_slowly(cls, args, 0, kwnames)
+        Py_INCREF(value)
+        PyTuple_SET_ITEM(items, k, value)
+    factory = ROCKETMQ_HEADER_FACTORY
+    factory.cls = <PyObject*>cls
+    made = <RocketmqHeader>bare_object(&factory)
+    made.items = items
+    return made
+
+
 cdef object header_error(int check, str field):
     error = FAULT_CLASSES[rocketmq_checks[check].status](
         rocketmq_check_text[check].decode("ascii"), protocol="rocketmq", path=f"ext_fields.{field}",
@@ -202,7 +307,9 @@ cdef object make_header_class(str name, object base, str fields, str doc, bint f
         "PLACES": places,
         "FAST": fast,
     }
-    return type(name, (base,), space)
+    cls = type(name, (base,), space)
+    add_header_form(cls)
+    return cls
 
 
 cdef dict make_header_classes():
@@ -230,7 +337,7 @@ globals().update(ROCKETMQ_HEADERS)
 
 
 def rocketmq_header_class(code, /, *, bint response=False):
-    """The typed header of a request code, or of the response to it; None where the protocol has none."""
+    """The typed header of a request code, or of its response; None if the protocol has none."""
     return (ROCKETMQ_RESPONSE_HEADERS if response else ROCKETMQ_REQUEST_HEADERS).get(code)
 
 

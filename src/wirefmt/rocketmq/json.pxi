@@ -83,7 +83,7 @@ cdef class RocketmqBody:
 
     @classmethod
     def from_json(cls, value):
-        """The body that a dict of members says. Members that the class does not know are passed over. Raises DecodeError."""
+        """The body of a dict of members. Unknown members are skipped. Raises DecodeError."""
         cdef RocketmqBody self = <RocketmqBody>bare_subclass(&ROCKETMQ_BODY_FACTORY, cls)
         if not isinstance(value, dict):
             raise body_error(cls.__name__, "", value)
@@ -94,11 +94,11 @@ cdef class RocketmqBody:
 
     @classmethod
     def decode(cls, data, *, limits=None):
-        """The body whose octets are `data`. Raises DecodeError."""
+        """Decode a body from JSON bytes. Raises DecodeError."""
         return cls.from_json(rocketmq_decode_json(data, limits=limits))
 
     def encode(self, *, bint loose=False):
-        """The octets, as the Java code writes them: sorted members, null ones left out. loose: as rocketmq.encode_json."""
+        """The bytes, as the Java code writes them: sorted members without null ones. loose: as rocketmq.encode_json."""
         return rocketmq_encode_json(self.to_json(), loose=loose)
 
     cpdef dict to_json(self):
@@ -181,5 +181,5 @@ globals().update(ROCKETMQ_BODIES)
 
 
 def rocketmq_body_class(code, /, *, bint response=False):
-    """The JSON body of a request code, or of the successful response to it; None where it is none of these."""
+    """The JSON body of a request code, or of its successful response; None if the protocol has none."""
     return (ROCKETMQ_RESPONSE_BODIES if response else ROCKETMQ_REQUEST_BODIES).get(code)

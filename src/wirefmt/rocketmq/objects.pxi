@@ -5,6 +5,9 @@ import base64
 import hashlib
 import hmac
 
+from cpython.long cimport PyLong_Check
+from libc.stdlib cimport qsort
+
 from wirefmt.rocketmq.spec import (
     CURRENT_VERSION as ROCKETMQ_CURRENT_VERSION,
     LANGUAGES as ROCKETMQ_LANGUAGE_ROWS,
@@ -25,67 +28,235 @@ cdef object NO_FIELDS = MappingProxyType({})
 
 # ------------------------------------------------------------------------------------------------ values -> octets
 
+cdef struct RocketmqExtField:      # of extFields
+    const uint8_t* name
+    PyObject* value             # a str; of a typed header an int or a bool as well
+    uint32_t name_size
+    uint32_t hash               # Java's, of the name
+
+
+cdef enum:
+    ROCKETMQ_FIELDS_START = 32  # fields that need no allocation
+
+
+cdef struct RocketmqExtFields:     # what they point to is owned by what gather_fields returns
+    RocketmqExtField* at
+    uint32_t* order             # numbers of fields, in the order they are written
+    Py_ssize_t count
+    bint present                # False: there are none, as opposed to an empty map
+
+
+cdef int room_for_fields(RocketmqExtFields* fields, Py_ssize_t count) except -1:
+    """Room for more than ROCKETMQ_FIELDS_START. `fields` has that of its caller's until then."""
+    cdef RocketmqExtField* at = <RocketmqExtField*>malloc(<size_t>count * (sizeof(RocketmqExtField) + sizeof(uint32_t)))
+    if at == NULL:
+        raise MemoryError
+    fields.at = at
+    fields.order = <uint32_t*>(at + count)
+    return 0
+
+
+cdef inline int add_field(RocketmqExtFields* fields, object name, object value) except -1:
+    """One more field, of two str."""
+    cdef RocketmqExtField* field = &fields.at[fields.count]
+    cdef Py_ssize_t size = 0
+    field.name = utf8_behind(name, &size, "ext_fields")
+    field.name_size = <uint32_t>size
+    field.hash = java_hash(name)
+    field.value = <PyObject*>value
+    fields.order[fields.count] = <uint32_t>fields.count
+    fields.count += 1
+    return 0
+
+
+cdef object gather_fields(RocketmqExtFields* out, object header, object ext_fields, bint binary):
+    """The fields of a command, in the order they are written. What is returned owns them.
+
+    The JSON header has them in the order of Java's map; the binary one has those of a class that is FAST before the others,
+    in the order of the declaration.
+    """
+    cdef RocketmqHeaderForm form
+    cdef dict fields
+    cdef list first
+    # the Java code's map has 16 places at first; 256 if a hook has put a field into it before the header class does
+    cdef uint32_t room = 16 if ext_fields is None or header is None else 256
+    if header is None and ext_fields is None:
+        return None
+    out.present = True
+    if ext_fields is None:
+        found = PyDict_GetItemWithError(ROCKETMQ_FORMS, type(header))
+        if found != NULL:
+            form = <RocketmqHeaderForm>found
+            header_fields(out, form, <RocketmqHeader>header, binary and form.fast)
+            if not (binary and form.fast):
+                order_fields(out, room)
+            return header
+    fields = command_fields(header, ext_fields)
+    if len(fields) > ROCKETMQ_FIELDS_START:
+        room_for_fields(out, len(fields))
+    first = list(header.ext_fields()) if binary and header is not None and header.FAST else []
+    if first:
+        others = [name for name in fields if name not in first]
+        for name in [*first, *java_order(others, room)]:
+            add_field(out, name, fields[name])
+        return fields
+    for name, value in fields.items():
+        add_field(out, name, value)
+    order_fields(out, room)
+    return fields
+
+
+cdef int header_fields(RocketmqExtFields* out, RocketmqHeaderForm form, RocketmqHeader header, bint declared_order) except -1:
+    """The fields of a typed header that are not None. Inherited ones come first unless `declared_order` is asked for."""
+    cdef RocketmqExtField* field
+    cdef const RocketmqHeaderField* row
+    cdef PyObject* items = <PyObject*>header.items
+    cdef PyObject* value
+    cdef int i, k
+    if form.count > ROCKETMQ_FIELDS_START:
+        room_for_fields(out, form.count)
+    for i in range(form.count):
+        k = i if declared_order else form.put[i]
+        value = borrowed_item(items, k)
+        if <object>value is None:
+            continue
+        row = &form.fields[k]
+        field = &out.at[out.count]
+        field.name = row.wire
+        field.name_size = row.wire_size
+        field.hash = row.hash
+        field.value = value
+        out.order[out.count] = <uint32_t>out.count
+        out.count += 1
+    return 0
+
+
+cdef int order_fields(RocketmqExtFields* fields, uint32_t room) except -1:
+    """Put the fields into the order in which a Java HashMap that began with `room` places walks over them."""
+    cdef uint64_t[ROCKETMQ_FIELDS_START] start
+    cdef uint64_t* keys = start
+    cdef uint64_t key
+    cdef uint32_t hash
+    cdef Py_ssize_t i, k
+    room = java_room(fields.count, room)
+    if fields.count > ROCKETMQ_FIELDS_START:
+        keys = <uint64_t*>malloc(<size_t>fields.count * sizeof(uint64_t))
+        if keys == NULL:
+            raise MemoryError
+    for i in range(fields.count):
+        hash = fields.at[i].hash
+        key = <uint64_t>((hash ^ hash >> 16) & (room - 1)) << 32 | <uint64_t>i
+        if keys != start:
+            keys[i] = key
+            continue
+        k = i
+        while k and keys[k - 1] > key:
+            keys[k] = keys[k - 1]
+            k -= 1
+        keys[k] = key
+    if keys != start:
+        qsort(keys, <size_t>fields.count, sizeof(uint64_t), compare_keys)
+    for i in range(fields.count):
+        fields.order[i] = <uint32_t>keys[i]
+    if keys != start:
+        free(keys)
+    return 0
+
+
+cdef int compare_keys(const void* a, const void* b) noexcept nogil:
+    cdef uint64_t x = (<const uint64_t*>a)[0]
+    cdef uint64_t y = (<const uint64_t*>b)[0]
+    return -1 if x < y else x > y
+
+
+cdef const uint8_t* field_text(PyObject* value, uint8_t* digits, Py_ssize_t* size) except NULL:
+    """The text of a field's value; that of a number is written into `digits` (20 octets)."""
+    cdef const uint8_t* p = ascii_octets(value, size)
+    cdef int overflow = 0
+    if p != NULL:
+        return p
+    if <object>value is True or <object>value is False:
+        size[0] = 4 if <object>value is True else 5
+        return <const uint8_t*>(b"true" if <object>value is True else b"false")
+    if PyLong_Check(<object>value):
+        size[0] = decimal_digits(PyLong_AsLongLongAndOverflow(<object>value, &overflow), digits)
+        return digits + 20 - size[0]
+    return any_utf8_behind(<object>value, size, "ext_fields")
+
+
 cdef int write_json_command(Writer w, object code, object language, object version, object opaque, object flag,
-                            object remark, dict fields, uint32_t room) except -1:
+                            object remark, const RocketmqExtFields* fields) except -1:
     """Section 2: members in the order of their names, those that are None left out."""
-    cdef bint first = True
-    write_ascii(w, f'{{"code":{number32(code, "code")}')
-    if fields is not None:
+    cdef uint8_t[20] digits
+    cdef Py_ssize_t i, size = 0
+    cdef const RocketmqExtField* field
+    cdef const uint8_t* text
+    write_ascii(w, '{"code":')
+    write_decimal(w, number32(code, "code"))
+    if fields.present:
         write_ascii(w, ',"extFields":{')
-        for name in java_order(fields, room):
-            if not first:
+        for i in range(fields.count):
+            field = &fields.at[fields.order[i]]
+            text = field_text(field.value, digits, &size)
+            if i:
                 w.put_u8(c",")
-            first = False
-            write_java_string(w, name, "ext_fields")
+            write_java_octets(w, field.name, field.name_size)
             w.put_u8(c":")
-            write_java_string(w, fields[name], "ext_fields")
+            write_java_octets(w, text, <size_t>size)
         w.put_u8(c"}")
-    write_ascii(w, f',"flag":{number32(flag, "flag")}')
+    write_ascii(w, ',"flag":')
+    write_decimal(w, number32(flag, "flag"))
     if language is not None:
-        write_ascii(w, f',"language":"{known_language(language)}"')
+        write_ascii(w, ',"language":"')
+        write_ascii(w, known_language(language))
+        w.put_u8(c'"')
     if opaque is not None:
-        write_ascii(w, f',"opaque":{number32(opaque, "opaque")}')
+        write_ascii(w, ',"opaque":')
+        write_decimal(w, number32(opaque, "opaque"))
     if remark is not None:
         write_ascii(w, ',"remark":')
         write_java_string(w, remark, "remark")
-    return write_ascii(w, f',"serializeTypeCurrentRPC":"JSON","version":{number32(version, "version")}}}')
+    write_ascii(w, ',"serializeTypeCurrentRPC":"JSON","version":')
+    write_decimal(w, number32(version, "version"))
+    return w.put_u8(c"}")
 
 
 cdef int write_binary_command(Writer w, object code, object language, object version, object opaque, object flag,
-                              object remark, dict fields, object first, uint32_t room) except -1:
-    """Section 3. `first`: fields that stand before the others, in their order."""
+                              object remark, const RocketmqExtFields* fields) except -1:
+    """Section 3."""
+    cdef uint8_t[20] digits
+    cdef Py_ssize_t i, size = 0
+    cdef const RocketmqExtField* field
+    cdef const uint8_t* text
     cdef size_t at
-    cdef bytes text
     if language is None:
-        raise EncodeError("language: the ROCKETMQ header has no place for None")
+        raise EncodeError("language: the ROCKETMQ header cannot hold None")
     if opaque is None:
-        raise EncodeError("opaque: the ROCKETMQ header has no place for None")
+        raise EncodeError("opaque: the ROCKETMQ header cannot hold None")
     w.put_u16(<uint16_t><int16_t>signed_number(code, 16, "code of the ROCKETMQ header"))
     w.put_u8(<uint8_t>ROCKETMQ_LANGUAGE_NUMBERS[known_language(language)])
     w.put_u16(<uint16_t><int16_t>signed_number(version, 16, "version of the ROCKETMQ header"))
     w.put_u32(<uint32_t>number32(opaque, "opaque"))
     w.put_u32(<uint32_t>number32(flag, "flag"))
-    text = utf8_octets("" if remark is None else remark, "remark")
-    w.put_u32(<uint32_t>len(text))
-    w.put_octets(<const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
+    text = utf8_behind("" if remark is None else remark, &size, "remark")
+    w.put_u32(<uint32_t>size)
+    w.put_octets(text, <size_t>size)
     at = w.size
     w.put_u32(0)
-    if fields:
-        others = [name for name in fields if name not in first]
-        for name in [*first, *java_order(others, room)]:
-            text = utf8_octets(name, "ext_fields")
-            w.put_u16(<uint16_t>whole_number(len(text), 0x7FFF, "ext_fields"))
-            w.put_octets(<const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
-            text = utf8_octets(fields[name], "ext_fields")
-            w.put_u32(<uint32_t>len(text))
-            w.put_octets(<const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
-        store_u32(w.p + at, <uint32_t>(w.size - at - 4))
+    for i in range(fields.count):
+        field = &fields.at[fields.order[i]]
+        w.put_u16(<uint16_t>whole_number(field.name_size, 0x7FFF, "ext_fields"))
+        w.put_octets(field.name, field.name_size)
+        text = field_text(field.value, digits, &size)
+        w.put_u32(<uint32_t>size)
+        w.put_octets(text, <size_t>size)
+    store_u32(w.p + at, <uint32_t>(w.size - at - 4))
     return 0
 
 
 cdef str known_language(object language):
     if language not in ROCKETMQ_LANGUAGE_NUMBERS:
-        raise EncodeError(f"language: {language!r} is none of {', '.join(ROCKETMQ_LANGUAGE_NUMBERS)}")
+        raise EncodeError(f"language: {language!r} is not one of {', '.join(ROCKETMQ_LANGUAGE_NUMBERS)}")
     return language
 
 
@@ -94,6 +265,13 @@ cdef dict command_fields(object header, object ext_fields):
     cdef dict out
     if header is None and ext_fields is None:
         return None
+    if header is None and PyDict_CheckExact(ext_fields):
+        out = (<dict>ext_fields).copy()
+        for name, value in out.items():
+            if type(name) is not str or type(value) is not str:
+                break
+        else:
+            return out
     out = {}
     if header is not None:
         # inherited fields are put into the map first, which shows where two fall to one place of it
@@ -102,9 +280,9 @@ cdef dict command_fields(object header, object ext_fields):
     if ext_fields is not None:
         for name, value in ext_fields.items():
             if not isinstance(name, str) or not isinstance(value, (str, type(None))):
-                raise TypeError("ext_fields: names and values are str")
+                raise TypeError("ext_fields: names and values must be str")
             if value is not None:
-                out[name] = value
+                out[name if type(name) is str else str.__str__(name)] = value
     return out
 
 
@@ -116,12 +294,12 @@ cdef dict command_fields(object header, object ext_fields):
 cdef class RocketmqCommand:
     """A frame of the remoting protocol: a request, or the response to one. A buffer too: that of its body.
 
-    Immutable; equal by value; keeps the block of octets it was decoded from.
+    Immutable; equal by value; keeps the input block it was decoded from.
 
-    `code` is a request code or a response code, as `is_response` says; `opaque` is the request's number, which its
+    `code` is a request code or, if `is_response`, a response code; `opaque` is the number of the request, which its
     response repeats (None: a JSON header without one). `language` is a name of wirefmt.rocketmq.spec.LANGUAGES, or None
-    if it is none of them. `ext_fields` is a read-only mapping of str to str, None where there is none; in the
-    ROCKETMQ header a key or value without octets is None. `serialize_type` is "JSON" or "ROCKETMQ".
+    if it is unknown. `ext_fields` is a read-only mapping of str to str, None if it is absent; in the
+    ROCKETMQ header an empty key or value is None. `serialize_type` is "JSON" or "ROCKETMQ".
 
     A constructor takes the fields of the header as `header` (a typed header), as `ext_fields` (a mapping), or both.
     """
@@ -134,30 +312,42 @@ cdef class RocketmqCommand:
     def __init__(self, *, code, flag=0, opaque=0, remark=None, ext_fields=None, header=None, body=b"",
                  language="PYTHON", version=ROCKETMQ_CURRENT_VERSION, serialize_type="JSON"):
         cdef Writer w = new_writer()
-        cdef dict fields = command_fields(header, ext_fields)
-        cdef size_t header_size
-        # the Java code's map has 16 places at first; 256 if a hook has put a field into it before the header class does
-        cdef uint32_t room = 16 if ext_fields is None or header is None else 256
-        if serialize_type not in ROCKETMQ_SERIALIZE_NAMES:
-            raise EncodeError(f"serialize_type is 'JSON' or 'ROCKETMQ', not {serialize_type!r}")
-        w.put_u32(0)
-        w.put_u32(0)
-        if serialize_type == "JSON":
-            write_json_command(w, code, language, version, opaque, flag, remark, fields, room)
-        else:
-            first = list(header.ext_fields()) if header is not None and header.FAST else []
-            write_binary_command(w, code, language, version, opaque, flag, remark, fields, first, room)
-        header_size = w.size - 8
-        if header_size > 0xFFFFFF:
-            raise EncodeError(f"a header of {header_size} octets, {0xFFFFFF} are the most")
-        if body is not None:
-            w.put_buffer(body, False, "body")
-        if w.size > ROCKETMQ_FRAME_MAX:
-            raise EncodeError(f"a frame of {w.size} octets, {ROCKETMQ_FRAME_MAX} are the most")
-        store_u32(w.p, <uint32_t>(w.size - 4))
-        store_u32(w.p + 4, <uint32_t>header_size)
-        w.p[4] = ROCKETMQ_JSON if serialize_type == "JSON" else ROCKETMQ_BINARY
-        self.settle(PyBytes_FromStringAndSize(<const char*>w.p, <Py_ssize_t>w.size))
+        cdef RocketmqExtField[ROCKETMQ_FIELDS_START] start
+        cdef uint32_t[ROCKETMQ_FIELDS_START] order
+        cdef RocketmqExtFields fields
+        cdef bint binary = serialize_type == "ROCKETMQ"
+        cdef bytes block, octets
+        cdef uint8_t* p
+        cdef size_t size
+        fields.at = start
+        fields.order = order
+        fields.count = 0
+        fields.present = False
+        try:
+            owner = gather_fields(&fields, header, ext_fields, binary)
+            if serialize_type not in ROCKETMQ_SERIALIZE_NAMES:
+                raise EncodeError(f"serialize_type must be 'JSON' or 'ROCKETMQ', not {serialize_type!r}")
+            if binary:
+                write_binary_command(w, code, language, version, opaque, flag, remark, &fields)
+            else:
+                write_json_command(w, code, language, version, opaque, flag, remark, &fields)
+        finally:
+            if fields.at != start:
+                free(fields.at)
+        if w.size > 0xFFFFFF:
+            raise EncodeError(f"a header of {w.size} bytes, the limit is {0xFFFFFF}")
+        block = b"" if body is None else take_block(body)
+        size = 8 + w.size + <size_t>PyBytes_GET_SIZE(block)
+        if size > ROCKETMQ_FRAME_MAX:
+            raise EncodeError(f"a frame of {size} bytes, the limit is {ROCKETMQ_FRAME_MAX}")
+        octets = new_octets(size)
+        p = <uint8_t*>PyBytes_AS_STRING(octets)
+        store_u32(p, <uint32_t>(size - 4))
+        store_u32(p + 4, <uint32_t>w.size)
+        p[4] = ROCKETMQ_BINARY if binary else ROCKETMQ_JSON
+        memcpy(p + 8, w.p, w.size)
+        memcpy(p + 8 + w.size, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
+        self.settle(octets)
 
     cdef int settle(self, bytes octets) except -1:
         cdef Fault f
@@ -213,16 +403,16 @@ cdef class RocketmqCommand:
 
     @property
     def name(self):
-        """SEND_MESSAGE_V2, PULL_NOT_FOUND ...: the name of the code, None if it has none."""
+        """The name of the code, for example SEND_MESSAGE_V2, PULL_NOT_FOUND; None if it is unknown."""
         return (ROCKETMQ_RESPONSE_ROWS if self.is_response else ROCKETMQ_REQUEST_NAMES).get(self.m.code)
 
     # ---- what the fields and the body mean
 
     @property
     def header(self):
-        """A request's typed header, as the real reader takes it: what is missing or no number is None.
+        """The typed header of a request, as the Java reader reads it: missing and non-numeric values are None.
 
-        None where the code has no header class, and for responses: these do not say what they respond to (see
+        None if the code has no header class, and for responses, which do not name their request (see
         decode_header).
         """
         if self.m.flag & ROCKETMQ_RESPONSE or self.m.code not in ROCKETMQ_REQUEST_HEADERS:
@@ -230,10 +420,10 @@ cdef class RocketmqCommand:
         return ROCKETMQ_REQUEST_HEADERS[self.m.code].from_ext_fields(self.ext_fields, strictness="lax")
 
     def decode_header(self, header_class=None, *, request=None, strictness=STRICT_MODE):
-        """The typed header: of the class given, or of the code; of a response, of the `request` code it belongs to.
+        """The typed header: of the given class, or of the class for the code; for a response, pass the code of its `request`.
 
-        Raises DecodeError, in STRICT, where a required field is missing or a value is not of its type; ValueError
-        where the class is not known.
+        Raises DecodeError in STRICT if a required field is missing or a value is not of its type; ValueError
+        if the class is unknown.
         """
         if header_class is None:
             if self.m.flag & ROCKETMQ_RESPONSE:
@@ -245,9 +435,9 @@ cdef class RocketmqCommand:
         return header_class.from_ext_fields(self.ext_fields, strictness=strictness)
 
     def decode_body(self, *, request=None, **options):
-        """What the body holds: a tuple of MessageExt or Message, a JSON body's object, or bytes where none is known.
+        """Decode the body: a tuple of MessageExt or Message, an object of a JSON body, or bytes if the type is unknown.
 
-        request: of a response, the code of the request it belongs to. options: of decode_messages. Raises DecodeError.
+        request: for a response, the code of its request. options: of decode_messages. Raises DecodeError.
         """
         cdef int code = self.m.code
         response = bool(self.m.flag & ROCKETMQ_RESPONSE)
@@ -264,11 +454,11 @@ cdef class RocketmqCommand:
 
     @property
     def body(self):
-        """A read-only memoryview; None if there is no octet of it."""
+        """A read-only memoryview; None if the body is empty."""
         return None if self.m.body.at == NULL else PyMemoryView_FromObject(self)
 
     def body_bytes(self):
-        """The body, copied; None if there is no octet of it."""
+        """The body, copied; None if it is empty."""
         if self.m.body.at == NULL:
             return None
         return PyBytes_FromStringAndSize(<const char*>self.m.body.at, self.m.body.size)
@@ -279,13 +469,13 @@ cdef class RocketmqCommand:
     # ---- octets and value
 
     def encode(self):
-        """The octets: those it was decoded from, or those of a constructor, as the Java code would write them."""
+        """The bytes: those it was decoded from, or those of a constructor, as the Java code would write them."""
         if self.m.size == PyBytes_GET_SIZE(self.block):
             return self.block
         return PyBytes_FromStringAndSize(<const char*>self.m.frame, self.m.size)
 
     def detach(self):
-        """An equal command that holds only its own octets, not the block it lies in."""
+        """An equal command that holds only its own bytes, not the larger input block."""
         return self if self.m.size == PyBytes_GET_SIZE(self.block) else restore_rocketmq(self.encode())
 
     cdef tuple values(self):
@@ -394,7 +584,7 @@ cdef inline RocketmqCommand make_command(bytes block, const RocketmqFrame* m):
 # ------------------------------------------------------------------------------------------------ ACL (section 11)
 
 def rocketmq_signed_octets(RocketmqCommand command not None, /):
-    """What an ACL signature is over: the values of extFields but Signature, in the order of their keys, and the body."""
+    """The data that an ACL signature covers: the values of extFields except Signature, in the order of keys, and the body."""
     fields = command.ext_fields or NO_FIELDS
     names = sorted([name for name in fields if name is not None and name != "Signature"],
                    key=lambda name: name.encode("utf-16-be", "surrogatepass"))
@@ -416,7 +606,7 @@ def rocketmq_sign(RocketmqCommand command not None, /, *, access_key, secret_key
 
 
 def rocketmq_signature(RocketmqCommand command not None, secret_key, /):
-    """The signature that a command should have under a secret key."""
+    """The valid signature of a command for a secret key."""
     digest = hmac.new(secret_key.encode("utf-8"), rocketmq_signed_octets(command), hashlib.sha1).digest()
     return base64.b64encode(digest).decode("ascii")
 
@@ -438,12 +628,12 @@ cdef int rocketmq_limits(object limits, uint32_t* frame_size, uint32_t* elements
 
 
 def decode_rocketmq(data, *, strictness=STRICT_MODE, limits=None):
-    """Decode exactly one frame; every octet is used.
+    """Decode exactly one frame, which must use all bytes.
 
-    data: any contiguous buffer; bytes are kept, anything else is copied once. strictness: a frame has no rule that LAX
-    lets pass. limits: wirefmt.framing.Limits; None: frames of 16 MiB at most, as real peers have it.
+    data: any contiguous buffer; bytes are kept, any other buffer is copied once. strictness: frames have no violation that LAX
+    accepts. limits: wirefmt.framing.Limits; None: frames of 16 MiB at most, as in real peers.
 
-    Returns a RemotingCommand. Raises DecodeError, a Truncated one if octets are missing.
+    Returns a RemotingCommand. Raises DecodeError; Truncated if bytes are missing.
     """
     cdef bytes block = take_block(data)
     cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(block)
@@ -463,9 +653,9 @@ def decode_rocketmq(data, *, strictness=STRICT_MODE, limits=None):
 
 
 def rocketmq_size(data, *, limits=None):
-    """Octets of the frame that `data` begins with, its length word included, or NEED_DATA before there are four.
+    """Size in bytes of the frame that `data` begins with, including its length word, or NEED_DATA for fewer than four bytes.
 
-    Raises DecodeError where no frame can begin so: LimitExceeded over 16 MiB, or what `limits` says.
+    Raises DecodeError if no frame can begin this way: LimitExceeded over 16 MiB, or over `limits`.
     """
     cdef uint8_t head[INPUT_HEAD]
     cdef size_t n = input_head(data, head)
@@ -483,7 +673,7 @@ def rocketmq_size(data, *, limits=None):
 
 
 def encode_rocketmq(RocketmqCommand command not None, /):
-    """The octets of a command, as `command.encode()`."""
+    """The bytes of a command, as `command.encode()`."""
     return command.encode()
 
 
@@ -498,7 +688,7 @@ def restore_rocketmq(bytes octets not None):
 
 @cython.final
 cdef class RocketmqDecoder(FrameDecoder):
-    """Octets of one direction of a connection -> commands. strictness, limits: as in decode()."""
+    """Bytes of one direction of a connection -> commands. strictness, limits: as in decode()."""
     cdef uint32_t max_frame_size, max_elements
 
     def __init__(self, *, strictness=STRICT_MODE, limits=None):

@@ -51,7 +51,7 @@ cdef struct RocketmqFrame:      # views into the octets; nothing owned
     int16_t language            # number; -1: null, or none that is known
     RocketmqText remark
     Span header
-    Span ext                    # JSON: the object behind its `{`; binary: the map. at == NULL: null
+    Span ext                    # JSON: the object after its `{`; binary: the map. at == NULL: null
     Span body                   # at == NULL: none, as is a body of no octets
 
 
@@ -384,7 +384,7 @@ cdef inline bint rocketmq_is_hex(uint8_t c) noexcept nogil:
 
 
 cdef inline int rocketmq_json_escape(const uint8_t* p, const uint8_t* end) noexcept nogil:
-    """Octets of an escape behind its backslash; -1: it is none."""
+    """Octets of an escape after its backslash; -1: it is none."""
     cdef int digits, i
     cdef uint8_t c
     if p >= end:
@@ -450,7 +450,7 @@ cdef inline bint rocketmq_json_word(RocketmqJson* j, const char* word, int size)
 
 
 cdef inline bint rocketmq_json_literal(RocketmqJson* j, const char* word, int size, bint commented) noexcept nogil:
-    """Step over null, true or false. The real reader wants a blank, a comma or a bracket right behind it; `commented`: it
+    """Step over null, true or false. The real reader wants a blank, a comma or a bracket right after it; `commented`: it
     takes a comment there, too. Neither a semicolon nor a control character will do."""
     cdef uint8_t c
     if j.end - j.at < size or memcmp(j.at, word, <size_t>size) != 0:
@@ -818,8 +818,8 @@ cdef bint rocketmq_is_plain(const uint8_t* p, const RocketmqJson* j) noexcept no
 
 
 cdef inline bint rocketmq_may_be_parted(const RocketmqJson* j, int member) noexcept nogil:
-    """Does the real reader take a semicolon behind this member's value? Where the members stand in order it does not
-    behind extFields and body, nor behind the text null for extFields anywhere."""
+    """Does the real reader take a semicolon after this member's value? Where the members stand in order it does not
+    after extFields and body, nor after the text null for extFields anywhere."""
     if member == ROCKETMQ_EXT_FIELDS:
         return j.place < 0 and (j.at - 1)[0] != c'"' and (j.at - 1)[0] != c"'"
     return member != ROCKETMQ_BODY or j.place < 0
@@ -850,7 +850,7 @@ cdef inline int rocketmq_json_next(RocketmqJson* j) noexcept nogil:
 
 
 cdef inline int rocketmq_json_behind(RocketmqJson* j, bint semicolon) noexcept nogil:
-    """Behind a member's value comes a comma, one semicolon where the real reader takes one, or the end."""
+    """After a member's value comes a comma, one semicolon where the real reader takes one, or the end."""
     cdef int status = rocketmq_json_gap(j)
     if status == OK and semicolon and j.at < j.end and j.at[0] == c";":
         j.at += 1
@@ -1149,7 +1149,7 @@ cdef inline void rocketmq_json_step(RocketmqJson* j) noexcept nogil:
 cdef const uint8_t* rocketmq_next_field(const RocketmqFrame* m, const uint8_t* at, RocketmqText* key,
                                         RocketmqText* value) noexcept nogil:
     """The entry of extFields at `at` (begin with m.ext.at), which rocketmq_parse has checked; where the next one is,
-    NULL behind the last."""
+    NULL after the last."""
     cdef const uint8_t* end = m.ext.at + m.ext.size
     cdef RocketmqJson j
     cdef Fault f
@@ -1283,7 +1283,7 @@ cdef inline const uint8_t* rocketmq_take_host(const uint8_t* p, uint32_t size, S
 
 cdef int rocketmq_read_contents(const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
                                 RocketmqMessage* out, Fault* f) noexcept nogil:
-    """Body, topic and properties, each behind its length; `p` has the four octets of the first."""
+    """Body, topic and properties, each after its length; `p` has the four octets of the first."""
     cdef int64_t n = <int32_t>load_u32(p)
     cdef int width = 2 if out.magic_code == ROCKETMQ_MAGIC_V2 else 1
     p += 4
@@ -1366,8 +1366,8 @@ cdef int rocketmq_read_batch_item(const uint8_t* base, const uint8_t* p, const u
 
 
 cdef const uint8_t* rocketmq_next_property(const uint8_t* p, const uint8_t* end, Span* name, Span* value) noexcept nogil:
-    """The property at `p` of a properties string: name 0x01 value 0x02; where the next one is, NULL behind the last.
-    What has no name or no value is passed over."""
+    """The property at `p` of a properties string: name 0x01 value 0x02; where the next one is, NULL after the last.
+    What has no name or no value is skipped."""
     cdef const uint8_t* stop
     cdef const uint8_t* split
     while p < end:
@@ -1419,7 +1419,7 @@ cdef inline bint rocketmq_carries_message(int code) noexcept nogil:
 
 
 cdef bint rocketmq_secret_properties(const uint8_t* p, size_t n) noexcept nogil:
-    """Is there a secret in a properties string? A name ends before 0x01 and begins behind 0x02."""
+    """Is there a secret in a properties string? A name ends before 0x01 and begins after 0x02."""
     cdef const uint8_t* end = p + n
     cdef const uint8_t* split
     cdef const uint8_t* name
@@ -1466,7 +1466,7 @@ cdef bint rocketmq_secret_messages(const Span* body, bint batch) noexcept nogil:
 
 cdef bint rocketmq_secret_body(const RocketmqFrame* m) noexcept nogil:
     """Is there a secret in the body: as JSON, as `name=value`, or among the properties of messages? The bodies of messages are
-    the application's and not looked into."""
+    the application's and are not searched."""
     cdef int code = m.code
     if m.body.at == NULL:
         return False

@@ -24,7 +24,7 @@ cdef int rocketmq_preface(const uint8_t* p, size_t n, size_t* size) noexcept nog
 
 
 cdef int rocketmq_sniff(const uint8_t* p, size_t n) noexcept nogil:
-    """A request whose header can be read, perhaps behind a preface. What a client sends first is small."""
+    """A request whose header can be read, perhaps after a preface. What a client sends first is small."""
     cdef size_t size = 0
     cdef int verdict = rocketmq_preface(p, n, &size)
     if verdict != YES:
@@ -275,5 +275,5 @@ cdef Protocol rocketmq_protocol():
 
 cdef Protocol ROCKETMQ_PROTOCOL = rocketmq_protocol()
 
-#: This row, for whoever knows protocols by their rows alone (wirefmt/protocols.py).
+#: This row, for code that knows protocols only by their rows (wirefmt/protocols.py).
 PROTOCOL = protocol_capsule(&ROCKETMQ_PROTOCOL)

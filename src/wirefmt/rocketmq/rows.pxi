@@ -1,6 +1,6 @@
 # RocketMQ in captures: how a stream of it is known and framed, and the rows of its commands.
 #
-# A request is one row, a response too; but a body of stored messages (PULL_MESSAGE and its like) is one row a message.
+# A request is one row, a response too; but a body of stored messages (PULL_MESSAGE and similar) has a row per message.
 # Such rows tile the frame: the first has the header's octets, each the octets of its own message.
 #
 # A response says nothing of what it answers: the connection remembers its requests by their number (opaque), the last

@@ -1,19 +1,19 @@
-"""Names and numbers of RocketMQ's remoting protocol and of what its bodies hold.
+"""Names and numbers of RocketMQ's remoting protocol and of its bodies.
 
-Sources: the owner's description of the protocol, and the releases 5.3 of the real clients and servers, whose code is
-the only full specification. `spec` of a check is a section of docs/rocketmq.md.
+Sources: the project's description of the protocol, and the Java code of the 5.3 releases, which is the only complete
+specification. `spec` of a check is a section of docs/rocketmq.md.
 
-The compiled core takes its C tables from here: after a change run `python tools/gen_tables.py`.
+The C tables of the compiled core are generated from this module: after a change run `python tools/gen_tables.py`.
 """
 
 from typing import Final, NamedTuple
 
-#: The largest frame, its length word included (section 1).
+#: The largest frame, including its length word (section 1).
 FRAME_SIZE_MAX: Final = 16_777_216
 #: The largest header: its length has 24 bits.
 HEADER_SIZE_MAX: Final = 16_777_215
 
-#: The octet before the header's length: how the header is written.
+#: The byte before the header's length: the encoding of the header.
 SERIALIZE_TYPES: Final[dict[int, str]] = {0: "JSON", 1: "ROCKETMQ"}
 
 #: Bits of `flag`.
@@ -37,7 +37,7 @@ LANGUAGES: Final[dict[int, str]] = {
     13: "NODE_JS",
 }
 
-#: The version of a frame is the place of a release in a list. The first sixteen places:
+#: The version of a frame is the position of a release in a list. The first sixteen positions:
 FIRST_VERSIONS: Final[tuple[str, ...]] = (
     "V3_0_0_SNAPSHOT",
     "V3_0_0_ALPHA1",
@@ -59,7 +59,7 @@ FIRST_VERSIONS: Final[tuple[str, ...]] = (
 
 
 class VersionRun(NamedTuple):
-    """Releases major.minor.first to major.minor.9, each behind its snapshot; `number` is that of the first snapshot."""
+    """Releases major.minor.first to major.minor.9, each after its snapshot; `number` is that of the first snapshot."""
 
     number: int
     major: int
@@ -68,7 +68,7 @@ class VersionRun(NamedTuple):
 
 
 VERSION_RUNS: Final[tuple[VersionRun, ...]] = (
-    VersionRun(16, 3, 0, 1),  # to 3.0.15, the one run that is longer
+    VersionRun(16, 3, 0, 1),  # to 3.0.15, the only longer run
     VersionRun(46, 3, 1, 0),
     VersionRun(66, 3, 2, 0),
     VersionRun(86, 3, 3, 1),
@@ -100,7 +100,7 @@ VERSION_RUNS: Final[tuple[VersionRun, ...]] = (
     VersionRun(592, 5, 9, 0),
 )
 
-#: The number behind the last release of VERSION_RUNS.
+#: The number after the last release of VERSION_RUNS.
 HIGHER_VERSION: Final = 612
 
 
@@ -114,21 +114,21 @@ def _versions() -> dict[int, str]:
     return names
 
 
-#: number -> name, as `479: "V5_3_3"`; a larger number is a release that this list does not know.
+#: number -> name, as `479: "V5_3_3"`; a larger number is a release that is not in this list.
 VERSIONS: Final[dict[int, str]] = _versions()
 
-#: What messages built here say: 5.3.3, the release these tables are of.
+#: Version of messages that wirefmt builds: 5.3.3, the release of these tables.
 CURRENT_VERSION: Final = 479
 
 
 class RequestCode(NamedTuple):
     code: int
     name: str
-    header: str = ""  # the row of HEADERS that its extFields are; "": none is known
-    response_header: str = ""  # that of its response
+    header: str = ""  # the row of HEADERS with its extFields; "": unknown
+    response_header: str = ""  # the row for its response
 
 
-#: Section 4. The rows without header carry no field that is known, or have all in the body.
+#: Section 4. Requests without a header have no known field, or have all of them in the body.
 REQUEST_CODES: Final[tuple[RequestCode, ...]] = (
     RequestCode(10, "SEND_MESSAGE", "SendMessageRequestHeader", "SendMessageResponseHeader"),
     RequestCode(11, "PULL_MESSAGE", "PullMessageRequestHeader", "PullMessageResponseHeader"),
@@ -395,16 +395,16 @@ RESPONSE_CODES: Final[dict[int, str]] = {
 }
 
 
-#: Fields that headers of the 5.x releases inherit: what a request says for its routing (section 6).
+#: Fields that headers of the 5.x releases inherit, for routing of requests (section 6).
 RPC: Final = "ns:string? nsd:boolean? bname:string? oway:boolean?"
 #: Those of requests on one topic.
 TOPIC: Final = "lo:boolean? " + RPC
 
 
 class Header(NamedTuple):
-    """A header class: the fields of extFields, in the order that the real writer puts them where it has one.
+    """A header class: the fields of extFields, in the order of the Java writer where it has one.
 
-    `fields`: `name:type` separated by spaces, a `?` behind what may be absent; types are string, int (32 bits), long
+    `fields`: `name:type` separated by spaces, with `?` after an optional field; types are string, int (32 bits), long
     (64) and boolean, all of them written as text.
     """
 
@@ -415,9 +415,9 @@ class Header(NamedTuple):
 
 
 class ExtraInfo(NamedTuple):
-    """What ACK_MESSAGE says of a popped message, the property POP_CK (section 6): words with a space between them."""
+    """The property POP_CK, with which ACK_MESSAGE identifies a popped message (section 6): words separated by spaces."""
 
-    ck_offset: int  # where the checkpoint of this pop begins
+    ck_offset: int  # offset where the checkpoint of this pop begins
     pop_time: int  # milliseconds since 1970
     invisible_time: int  # milliseconds
     revive_queue_id: int
@@ -1045,7 +1045,7 @@ HEADERS: Final[tuple[Header, ...]] = (
     ),
 )
 
-#: Section 6: what a letter of SendMessageRequestHeaderV2 is in SendMessageRequestHeader ("" : the broker's name).
+#: Section 6: letter of SendMessageRequestHeaderV2 -> field of SendMessageRequestHeader ("": the broker's name).
 SEND_MESSAGE_V2_LETTERS: Final[dict[str, str]] = {
     "a": "producerGroup",
     "b": "topic",
@@ -1086,7 +1086,7 @@ SYS_FLAGS: Final[dict[str, int]] = {
 SYS_FLAG_TRANSACTION: Final = 0xC
 SYS_FLAG_COMPRESSION: Final = 0x700
 
-#: Bits 8 to 10 of sysFlag; 0 is what producers before 5.0 wrote.
+#: Bits 8 to 10 of sysFlag; producers before 5.0 wrote 0.
 COMPRESSIONS: Final[dict[int, str]] = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
 
 #: sysFlag of PULL_MESSAGE.
@@ -1105,16 +1105,16 @@ TRANSACTION_STATES: Final[dict[int, str]] = {0: "UNKNOWN", 8: "COMMIT", 12: "ROL
 PERMISSIONS: Final[dict[str, int]] = {"INHERIT": 1, "WRITE": 2, "READ": 4}
 
 MESSAGE_MAGIC_V1: Final = 0xDAA320A7
-MESSAGE_MAGIC_V2: Final = 0xDAA320AB  # two octets of topic length
-BLANK_MAGIC: Final = 0xCBD43194  # filler at the end of a file: no message
+MESSAGE_MAGIC_V2: Final = 0xDAA320AB  # topic length has two bytes
+BLANK_MAGIC: Final = 0xCBD43194  # filler at the end of a file, not a message
 
 #: The separators of the properties string.
 NAME_VALUE_SEPARATOR: Final = "\x01"
 PROPERTY_SEPARATOR: Final = "\x02"
-#: KEYS holds several keys with this between them.
+#: Separator of the keys in KEYS.
 KEY_SEPARATOR: Final = " "
 
-#: Properties that servers and clients give a meaning.
+#: Properties with a meaning for servers and clients.
 PROPERTY_NAMES: Final[tuple[str, ...]] = (
     "KEYS",
     "TAGS",
@@ -1200,10 +1200,10 @@ DLQ_PREFIX: Final = "%DLQ%"
 
 
 class Body(NamedTuple):
-    """A class that bodies are in JSON (7.3).
+    """A class whose objects are bodies in JSON (7.3).
 
     `fields`: `name:type` separated by spaces. Types are string, int, long, boolean, another row's name, `[T]` for a
-    list and `{K:T}` for a map. The real reader wants none of them; what is absent is null.
+    list and `{K:T}` for a map. The Java reader requires none of them; an absent one is null.
     """
 
     name: str
@@ -1289,7 +1289,7 @@ BODIES: Final[tuple[Body, ...]] = (
 
 
 class Check(NamedTuple):
-    """A rule that octets can break."""
+    """A rule that bytes can break."""
 
     name: str
     text: str
@@ -1310,21 +1310,21 @@ CHECKS: Final[tuple[Check, ...]] = (
     # ---- the frame
     Check("FRAME_TOO_LARGE", "frame larger than the limit", "1", status="LIMIT"),
     Check("FRAME_TOO_SHORT", "frame without a header word", "1", status="TRUNCATED"),
-    Check("FRAME_TRUNCATED", "frame is not whole", "1", status="TRUNCATED"),
-    Check("FRAME_TRAILING", "octets behind the frame", "1"),
+    Check("FRAME_TRUNCATED", "frame is truncated", "1", status="TRUNCATED"),
+    Check("FRAME_TRAILING", "bytes after the frame", "1"),
     Check("HEADER_LENGTH", "header runs past the frame", "1", status="TRUNCATED"),
     Check("SERIALIZE_TYPE", "unknown serialize type", "1", status="UNSUPPORTED"),
     # ---- the JSON header
     Check("JSON_EMPTY", "no header", "2", status="TRUNCATED"),
     Check("JSON_UTF8", "ill-formed UTF-8", "2"),
-    Check("JSON_OBJECT", "header is no JSON object", "2"),
-    Check("JSON_SYNTAX", "not JSON as the real reader takes it", "2"),
-    Check("JSON_TRUNCATED", "JSON ends before its end", "2", status="TRUNCATED"),
-    Check("JSON_TRAILING", "text behind the JSON object", "2"),
+    Check("JSON_OBJECT", "header is not a JSON object", "2"),
+    Check("JSON_SYNTAX", "not JSON that the Java reader accepts", "2"),
+    Check("JSON_TRUNCATED", "JSON is truncated", "2", status="TRUNCATED"),
+    Check("JSON_TRAILING", "text after the JSON object", "2"),
     Check("JSON_NUMBER", "not a number of 32 bits", "2"),
     Check("JSON_LANGUAGE", "no language has this number", "2"),
     Check("JSON_NESTING", "JSON nested too deeply", "2", status="LIMIT"),
-    Check("EXT_FIELDS_OBJECT", "extFields is no JSON object", "2"),
+    Check("EXT_FIELDS_OBJECT", "extFields is not a JSON object", "2"),
     Check("ELEMENTS", "more fields than the limit", "2", status="LIMIT"),
     # ---- the binary header
     Check("HEADER_TRUNCATED", "field runs past the header", "3", status="TRUNCATED"),
@@ -1333,13 +1333,13 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("FIELD_MISSING", "required field is missing", "6", lax=True, reply=SYSTEM_ERROR),
     Check("FIELD_VALUE", "value is not of the field's type", "6", lax=True, reply=SYSTEM_ERROR),
     # ---- stored messages and batches
-    Check("MESSAGE_TRUNCATED", "message runs past what holds it", "7.1", status="TRUNCATED"),
+    Check("MESSAGE_TRUNCATED", "message runs past its enclosing structure", "7.1", status="TRUNCATED"),
     Check("MESSAGE_MAGIC", "not the magic code of a message", "7.1"),
     Check("MESSAGE_TOPIC_LENGTH", "negative topic length", "7.1"),
     Check("MESSAGE_PORT", "not a port", "7.1"),
     Check("MESSAGE_COMPRESSION", "unknown compression type", "7.1", status="UNSUPPORTED"),
     Check("MESSAGE_CRC", "body CRC does not match", "7.1"),
-    Check("MESSAGE_TRAILING", "octets behind the message", "7.1"),
+    Check("MESSAGE_TRAILING", "bytes after the message", "7.1"),
     Check("BODY_COMPRESSED", "body cannot be decompressed", "7.1"),
     Check(
         "BODY_LIBRARY",
@@ -1355,7 +1355,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("BODY_SHAPE", "JSON of another shape", "7.3", reply=SYSTEM_ERROR),
 )
 
-#: Where a fault lies: paths of DecodeError. The first is the frame itself.
+#: Paths of errors. The first is the frame itself.
 FIELDS: Final[tuple[str, ...]] = (
     "",
     "length",

@@ -1,6 +1,7 @@
 # RocketMQ's texts and its JSON as Python values, and Python values as the Java code writes them: fastjson's escapes,
 # members of objects in the order of a Java HashMap.
 from cpython.memoryview cimport PyMemoryView_FromObject
+
 from decimal import Decimal
 from types import MappingProxyType
 
@@ -132,10 +133,10 @@ cdef list rocketmq_build_array(RocketmqJson* j):
 
 
 def rocketmq_decode_json(data, *, limits=None):
-    """The value of a JSON body as the real reader takes it: members without quotes and bare numbers as names, too.
+    """The value of a JSON body as the Java reader reads it: with members without quotes and bare numbers as names.
 
-    Objects are dicts (a bare number as a name is an int; of equal names the last counts), fractions Decimals.
-    Raises DecodeError where it is not JSON; it nests 64 deep at most.
+    Objects are dicts (a bare number as a name is an int; of equal names the last one counts), fractions are Decimals.
+    Raises DecodeError if it is not JSON, or nests deeper than 64 levels.
     """
     cdef bytes block = take_block(data)
     cdef RocketmqJson j
@@ -164,10 +165,22 @@ cdef uint32_t DEFAULT_ROCKETMQ_ELEMENTS = Limits().elements
 
 # ------------------------------------------------------------------------------------------------ the order of a HashMap
 
+cdef uint32_t ascii_java_hash(const uint8_t* p, Py_ssize_t size) noexcept nogil:
+    cdef uint32_t h = 0
+    cdef Py_ssize_t i
+    for i in range(size):
+        h = h * 31 + p[i]
+    return h
+
+
 cdef uint32_t java_hash(str text):
     """String.hashCode: over UTF-16 units."""
     cdef uint32_t h = 0
     cdef Py_UCS4 c
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p = ascii_octets(<PyObject*>text, &size)
+    if p != NULL:
+        return ascii_java_hash(p, size)
     for c in text:
         if c > 0xFFFF:
             h = h * 31 + (0xD800 + ((<uint32_t>c - 0x10000) >> 10))
@@ -178,15 +191,21 @@ cdef uint32_t java_hash(str text):
 
 
 def rocketmq_hash_code(str text not None, /):
-    """Java's hash code of a string, signed 32 bits: what a subscription's codeSet has of each tag."""
+    """Java's hash code of a string, signed 32 bits: the value of a tag in the codeSet of a subscription."""
     return <int32_t>java_hash(text)
 
 
-cdef list java_order(object names, uint32_t room):
-    """Names in the order in which a HashMap of `room` places walks over them: it doubles when three quarters are full."""
-    cdef list out = list(names)
-    while len(out) > room * 3 // 4:
+cdef inline uint32_t java_room(Py_ssize_t count, uint32_t room) noexcept nogil:
+    """Places of a HashMap that began with `room`: they double when three quarters are full."""
+    while count > room * 3 // 4:
         room *= 2
+    return room
+
+
+cdef list java_order(object names, uint32_t room):
+    """Names in the order in which a HashMap that began with `room` places walks over them."""
+    cdef list out = list(names)
+    room = java_room(len(out), room)
     placed = []
     for i, name in enumerate(out):
         h = java_hash(name)
@@ -198,59 +217,103 @@ cdef list java_order(object names, uint32_t room):
 # ------------------------------------------------------------------------------------------------ values -> JSON
 
 cdef int write_java_string(Writer w, object value, str field) except -1:
-    """A string with fastjson's escapes: quotes, backslash, control characters (0x7F to 0x9F too), U+2028 and U+2029."""
+    """A str in quotes, with fastjson's escapes."""
     cdef Py_ssize_t size = 0
-    cdef const uint8_t* p
-    cdef const uint8_t* end
-    cdef const uint8_t* plain
-    cdef uint8_t* out
+    cdef const uint8_t* p = utf8_behind(value, &size, field)
+    return write_java_octets(w, p, <size_t>size)
+
+
+cdef enum:
+    JAVA_STEP = 8               # octets that one step of write_java_octets writes at most
+    JAVA_ROOM = 4096            # octets that it asks for at a time
+
+
+cdef int write_java_octets(Writer w, const uint8_t* p, size_t size) except -1:
+    """UTF-8 in quotes, with fastjson's escapes: quotes, backslash, control characters (0x7F to 0x9F too), U+2028, U+2029."""
+    cdef const uint8_t* end = p + size
+    cdef uint8_t* out = NULL
+    cdef uint8_t* limit = NULL
+    cdef size_t room
     cdef uint32_t c
-    cdef int used
-    if not isinstance(value, str):
-        raise TypeError(f"{field} is a str, not {type(value).__name__}")
-    try:
-        p = <const uint8_t*>PyUnicode_AsUTF8AndSize(value, &size)
-    except UnicodeEncodeError:
-        raise EncodeError(f"{field}: a surrogate has no UTF-8 form") from None
-    end = p + size
-    plain = p
     w.put_u8(c'"')
     while p < end:
+        if limit - out < JAVA_STEP:
+            w.size -= <size_t>(limit - out)
+            room = min(6 * <size_t>(end - p), <size_t>JAVA_ROOM) + JAVA_STEP
+            out = w.grow(room)
+            limit = out + room
+        if end - p >= 8 and is_plain_json(word_at(p)):
+            memcpy(out, p, 8)
+            out += 8
+            p += 8
+            continue
         c = p[0]
-        used = 1
         if c == 0xC2 and p[1] < 0xA0:
             c = p[1]
-            used = 2
+            p += 2
         elif c == 0xE2 and p[1] == 0x80 and (p[2] == 0xA8 or p[2] == 0xA9):
             c = 0x2000 | (p[2] & 0x7F)
-            used = 3
-        elif c >= 0x20 and c != c'"' and c != c"\\" and c != 0x7F:
-            p += 1
-            continue
-        w.put_octets(plain, <size_t>(p - plain))
-        p += used
-        plain = p
-        if c == c'"' or c == c"\\":
-            out = w.grow(2)
-            out[1] = <uint8_t>c
-        elif 8 <= c <= 13 and c != 11:
-            out = w.grow(2)
-            out[1] = <uint8_t>b"btnvfr"[c - 8]
+            p += 3
         else:
-            out = w.grow(6)
+            p += 1
+            if c >= 0x20 and c != c'"' and c != c"\\" and c != 0x7F:
+                out[0] = <uint8_t>c
+                out += 1
+                continue
+        out[0] = c"\\"
+        if c == c'"' or c == c"\\":
+            out[1] = <uint8_t>c
+            out += 2
+        elif 8 <= c <= 13 and c != 11:
+            out[1] = <uint8_t>b"btnvfr"[c - 8]
+            out += 2
+        else:
             out[1] = c"u"
             out[2] = <uint8_t>b"0123456789ABCDEF"[c >> 12]
             out[3] = <uint8_t>b"0123456789ABCDEF"[c >> 8 & 15]
             out[4] = <uint8_t>b"0123456789ABCDEF"[c >> 4 & 15]
             out[5] = <uint8_t>b"0123456789ABCDEF"[c & 15]
-        out[0] = c"\\"
-    w.put_octets(plain, <size_t>(end - plain))
+            out += 6
+    w.size -= <size_t>(limit - out)
     return w.put_u8(c'"')
 
 
+cdef inline bint is_plain_json(uint64_t w) noexcept nogil:
+    """Eight octets of ASCII that need no escape. A borrow may only call good octets bad."""
+    cdef uint64_t ones = <uint64_t>0x0101010101010101ULL
+    cdef uint64_t quotes = w ^ ones * 0x22, slashes = w ^ ones * 0x5C, deletes = w ^ ones * 0x7F
+    return not (w | (w - ones * 0x20) | (quotes - ones) | (slashes - ones) | (deletes - ones)) & ones * 0x80
+
+
 cdef int write_ascii(Writer w, str text) except -1:
-    cdef bytes octets = text.encode("ascii")
-    return w.put_octets(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets))
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p = ascii_octets(<PyObject*>text, &size)
+    if p == NULL:
+        p = <const uint8_t*>PyUnicode_AsUTF8AndSize(text, &size)
+    return w.put_octets(p, <size_t>size)
+
+
+cdef int write_decimal(Writer w, int64_t number) except -1:
+    """A number in decimal digits."""
+    cdef uint8_t[20] digits
+    cdef int size = decimal_digits(number, digits)
+    return w.put_octets(&digits[20 - size], <size_t>size)
+
+
+cdef int decimal_digits(int64_t number, uint8_t* digits) noexcept nogil:
+    """Put a number's sign and decimal digits at the end of 20 octets; how many they are."""
+    cdef uint64_t left_over = <uint64_t>number if number >= 0 else 0 - <uint64_t>number
+    cdef int at = 20
+    while True:
+        at -= 1
+        digits[at] = <uint8_t>(0x30 + left_over % 10)
+        left_over //= 10
+        if left_over == 0:
+            break
+    if number < 0:
+        at -= 1
+        digits[at] = c"-"
+    return 20 - at
 
 
 cdef enum:
@@ -262,7 +325,7 @@ cdef int write_java(Writer w, object value, int how, int depth) except -1:
     """A value as fastjson writes it, without members that are null."""
     cdef bint first = True
     if depth > ROCKETMQ_NESTING:
-        raise EncodeError(f"JSON nested more than {ROCKETMQ_NESTING} deep")
+        raise EncodeError(f"JSON nested deeper than {ROCKETMQ_NESTING} levels")
     if value is None:
         return write_ascii(w, "null")
     if value is True or value is False:
@@ -312,9 +375,9 @@ cdef str java_text(object value):
 
 
 def rocketmq_encode_json(value, /, *, bint loose=False):
-    """A JSON body as the Java code writes one: no blanks, members sorted by name, those that are None left out.
+    """A JSON body as the Java code writes one: no blanks, members sorted by name, without those that are None.
 
-    loose: numbers as names are left bare, as name servers do for clients that did not ask for better (7.3).
+    loose: numbers as names are not quoted, as name servers write them by default (7.3).
 
     Raises EncodeError for NaN, infinities and values nested too deep, TypeError for what is no value of JSON.
     """

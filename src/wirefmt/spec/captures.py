@@ -1,18 +1,18 @@
-"""Files that are given as captures and are not read: how each is recognised, what it is, and what makes a pcap file of it."""
+"""File formats that wirefmt recognises but does not read: magic, name, and how to convert the file to pcap."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 _EDITCAP = "convert it with Wireshark's editcap: editcap -F pcap OLD NEW"
-#: Formats that give each packet its own link type: editcap must be told one for all.
+#: Formats with a link type per packet: editcap needs one for the whole file.
 _EDITCAP_ETHERNET = "convert it with Wireshark's editcap: editcap -F pcap -T ether OLD NEW"
 
 
 class Format(NamedTuple):
-    """A file format, recognised by `magic` at octet `at`; -1: anywhere in the first 64 octets.
+    """A file format, recognised by `magic` at offset `at`; -1: anywhere in the first 64 bytes.
 
-    An empty magic: the format has none, and the core recognises it by its first records (`HEURISTICS` in pcapfile.pxi).
+    An empty magic: the format has no magic, and the core recognises it by its first records (`HEURISTICS` in pcapfile.pxi).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The packets table: one row a TCP segment of a capture, as tasks hand them to one another."""
+"""The packets table: one row per TCP segment of a capture, exchanged between Spark tasks."""
 
 from wirefmt.spec.table import Column
 

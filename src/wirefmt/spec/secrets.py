@@ -2,22 +2,22 @@
 
 A value is secret if it is a field of `FIELDS`, or an entry of a map whose name ends with a word of `NAMES`. Secret values
 are hidden unless credentials are exposed. The compiled core has both tables: `tools/gen_tables.py` writes the names into
-`_core/secrets_table.pxi` and this page of the documentation: docs/secrets.md.
+`_core/secrets_table.pxi`, and both tables into the page docs/secrets.md.
 """
 
 from typing import Final, NamedTuple
 
-#: What stands for a secret value where text is shown.
+#: Text shown instead of a secret value.
 SHOWN: Final = "***"
 
 
 class SecretField(NamedTuple):
     protocol: str
-    message: str  # packet, method, performative or command; empty: all of the protocol
+    message: str  # packet, method, performative or command; empty: every message of the protocol
     field: str
 
 
-#: Fields that are secret by what the specifications say they carry.
+#: Fields that are secret because of what the specifications say they carry.
 FIELDS: Final[tuple[SecretField, ...]] = (
     SecretField("mqtt", "CONNECT", "password"),
     SecretField("mqtt", "", "authentication_data"),  # CONNECT, CONNACK, AUTH

@@ -1,9 +1,9 @@
-"""The message table: one row a protocol message, one schema for Arrow, the command line and Spark.
+"""The message table: one row per protocol message, one schema for Arrow, the command line and Spark.
 
 `COLUMNS` is the only place where its columns are named and typed. The compiled core builds its column
 writers from it, and `tools/gen_tables.py` numbers the columns for the core's C code.
 
-Types are written as Spark and Arrow users would say them: boolean, int8, int16, int32, int64, string, binary,
+Types have the names that Spark and Arrow users know: boolean, int8, int16, int32, int64, string, binary,
 timestamp (microseconds, UTC), list<T>, map<string,string>, struct<name:T,...>. All columns are nullable.
 """
 
@@ -16,14 +16,14 @@ class Column(NamedTuple):
     meaning: str
 
 
-#: What MQTT says beyond the common columns. Names are those of MQTT 5.0, 2.2.2.2 and chapter 3.
+#: Fields of MQTT that have no common column. Names are those of MQTT 5.0, 2.2.2.2 and chapter 3.
 MQTT_FIELDS: tuple[Column, ...] = (
-    Column("flags", "int16", "low four bits of the first octet"),
+    Column("flags", "int16", "low four bits of the first byte"),
     Column("dup", "boolean", "DUP"),
     Column("retain", "boolean", "RETAIN"),
     Column("protocol_name", "string", "CONNECT: MQIsdp or MQTT"),
     Column("protocol_level", "int16", "CONNECT: 3, 4, 5"),
-    Column("connect_flags", "int16", "CONNECT: the flags octet"),
+    Column("connect_flags", "int16", "CONNECT: the flags byte"),
     Column("clean_start", "boolean", "CONNECT: Clean Start, Clean Session before 5.0"),
     Column("keep_alive", "int32", "CONNECT, seconds"),
     Column("will_topic", "string", "CONNECT"),
@@ -34,7 +34,7 @@ MQTT_FIELDS: tuple[Column, ...] = (
     Column("password", "binary", "CONNECT; null unless credentials are exposed"),
     Column("session_present", "boolean", "CONNACK"),
     Column("topic_filters", "list<string>", "SUBSCRIBE, UNSUBSCRIBE"),
-    Column("subscription_options", "list<int16>", "SUBSCRIBE: the options octet of each filter"),
+    Column("subscription_options", "list<int16>", "SUBSCRIBE: the options byte of each filter"),
     Column("reason_codes", "list<int16>", "SUBACK, UNSUBACK"),
     Column("payload_format_indicator", "int16", "property 1"),
     Column("message_expiry_interval", "int64", "property 2, seconds"),
@@ -57,14 +57,14 @@ MQTT_FIELDS: tuple[Column, ...] = (
     Column("topic_alias", "int32", "property 35"),
     Column("maximum_qos", "int16", "property 36"),
     Column("retain_available", "int16", "property 37"),
-    Column("maximum_packet_size", "int64", "property 39, octets"),
+    Column("maximum_packet_size", "int64", "property 39, bytes"),
     Column("wildcard_subscription_available", "int16", "property 40"),
     Column("subscription_identifier_available", "int16", "property 41"),
     Column("shared_subscription_available", "int16", "property 42"),
-    Column("will_properties", "map<string,string>", "CONNECT: will properties by name, User Properties among them"),
+    Column("will_properties", "map<string,string>", "CONNECT: will properties by name, including User Properties"),
 )
 
-#: OpenTelemetry's operation of each packet type, from the client and from the server; else a word of our own.
+#: OpenTelemetry's operation of each packet type, from the client and from the server; otherwise a name of wirefmt's own.
 MQTT_OPERATIONS: dict[str, tuple[str, str]] = {
     "CONNECT": ("connect", "connect"),
     "CONNACK": ("connect", "connect"),
@@ -83,18 +83,18 @@ MQTT_OPERATIONS: dict[str, tuple[str, str]] = {
     "AUTH": ("authenticate", "authenticate"),
 }
 
-#: What NSQ says beyond the common columns. Times of IDENTIFY are milliseconds, sizes octets, as on the wire.
+#: Fields of NSQ that have no common column. Times of IDENTIFY are in milliseconds, sizes in bytes, as on the wire.
 NSQ_FIELDS: tuple[Column, ...] = (
     Column("frame_type", "int32", "frames: 0 response, 1 error, 2 message"),
     Column("timestamp_ns", "int64", "message frames: nanoseconds since 1970, when it was published"),
     Column("message_count", "int32", "MPUB"),
-    Column("bodies", "list<binary>", "MPUB: its messages; payload_size is all of them"),
+    Column("bodies", "list<binary>", "MPUB: its messages; payload_size is the sum of their sizes"),
     Column("rdy_count", "int64", "RDY"),
-    Column("timeout_ms", "int64", "DPUB: deferred by; REQ: comes again after"),
+    Column("timeout_ms", "int64", "DPUB: delay before delivery; REQ: delay before redelivery"),
     Column("response", "string", "response frames: OK, CLOSE_WAIT, _heartbeat_ or JSON"),
     Column("error_code", "string", "error frames: E_INVALID ..."),
-    Column("error_text", "string", "error frames: what follows the code"),
-    Column("fatal", "boolean", "error frames: is the connection closed? null for a code that is not NSQ's"),
+    Column("error_text", "string", "error frames: text after the code"),
+    Column("fatal", "boolean", "error frames: true if the connection is closed; null for an unknown code"),
     Column("hostname", "string", "IDENTIFY"),
     Column("user_agent", "string", "IDENTIFY"),
     Column("feature_negotiation", "boolean", "IDENTIFY"),
@@ -103,10 +103,10 @@ NSQ_FIELDS: tuple[Column, ...] = (
     Column("output_buffer_size", "int64", "IDENTIFY, its response"),
     Column("sample_rate", "int64", "IDENTIFY, its response"),
     Column("msg_timeout", "int64", "IDENTIFY, its response"),
-    Column("tls_v1", "boolean", "IDENTIFY: asked for; its response: will be"),
-    Column("deflate", "boolean", "IDENTIFY: asked for; its response: will be"),
+    Column("tls_v1", "boolean", "IDENTIFY: requested; its response: agreed"),
+    Column("deflate", "boolean", "IDENTIFY: requested; its response: agreed"),
     Column("deflate_level", "int64", "IDENTIFY, its response"),
-    Column("snappy", "boolean", "IDENTIFY: asked for; its response: will be"),
+    Column("snappy", "boolean", "IDENTIFY: requested; its response: agreed"),
     Column("topology_region", "string", "IDENTIFY, its response"),
     Column("topology_zone", "string", "IDENTIFY, its response"),
     Column("max_rdy_count", "int64", "response to IDENTIFY"),
@@ -118,10 +118,12 @@ NSQ_FIELDS: tuple[Column, ...] = (
     Column("identity_url", "string", "response to AUTH"),
     Column("permission_count", "int64", "response to AUTH"),
     Column("secret", "binary", "AUTH; null unless credentials are exposed"),
-    Column("compression", "string", "deflate or snappy, where the stream is compressed; offsets are of what is inside"),
+    Column(
+        "compression", "string", "deflate or snappy if the stream is compressed; offsets then count decompressed bytes"
+    ),
 )
 
-#: OpenTelemetry's operation of each command and frame; else a word of our own.
+#: OpenTelemetry's operation of each command and frame; otherwise a name of wirefmt's own.
 NSQ_OPERATIONS: dict[str, str] = {
     "MAGIC": "connect",
     "IDENTIFY": "connect",
@@ -143,7 +145,7 @@ NSQ_OPERATIONS: dict[str, str] = {
 }
 
 
-#: What AMQP 0.9.1 says beyond the common columns. Names are those of arguments and properties.
+#: Fields of AMQP 0.9.1 that have no common column. Names are those of arguments and properties.
 AMQP091_FIELDS: tuple[Column, ...] = (
     Column("version_major", "int16", "connection.start; protocol header"),
     Column("version_minor", "int16", "connection.start; protocol header"),
@@ -159,7 +161,7 @@ AMQP091_FIELDS: tuple[Column, ...] = (
     Column("new_secret", "binary", "connection.update-secret; null unless credentials are exposed"),
     Column("reason", "string", "connection.blocked, update-secret"),
     Column("channel_max", "int32", "connection.tune, tune-ok"),
-    Column("frame_max", "int64", "connection.tune, tune-ok: octets"),
+    Column("frame_max", "int64", "connection.tune, tune-ok: bytes"),
     Column("heartbeat", "int32", "connection.tune, tune-ok: seconds"),
     Column("virtual_host", "string", "connection.open"),
     Column("capabilities", "string", "connection.open"),
@@ -175,8 +177,8 @@ AMQP091_FIELDS: tuple[Column, ...] = (
     Column("write", "boolean", "access.request"),
     Column("read", "boolean", "access.request"),
     Column("ticket", "int32", "an access ticket, 0 with RabbitMQ"),
-    Column("exchange", "string", "as the method says it: empty is the default exchange"),
-    Column("type", "string", "exchange.declare: kind of exchange; else the message's property"),
+    Column("exchange", "string", "exchange of the method; empty is the default exchange"),
+    Column("type", "string", "exchange.declare: kind of exchange; otherwise the property of the message"),
     Column("source", "string", "exchange.bind, unbind"),
     Column("queue", "string", ""),
     Column("passive", "boolean", ""),
@@ -190,7 +192,7 @@ AMQP091_FIELDS: tuple[Column, ...] = (
     Column("arguments", "map<string,string>", "of declare, bind, consume ..."),
     Column("message_count", "int64", ""),
     Column("consumer_count", "int64", "queue.declare-ok"),
-    Column("prefetch_size", "int64", "basic.qos: octets"),
+    Column("prefetch_size", "int64", "basic.qos: bytes"),
     Column("prefetch_count", "int32", "basic.qos"),
     Column("global", "boolean", "basic.qos"),
     Column("consumer_tag", "string", ""),
@@ -203,16 +205,16 @@ AMQP091_FIELDS: tuple[Column, ...] = (
     Column("content_encoding", "string", "property"),
     Column("delivery_mode", "int16", "property: 1 transient, 2 persistent"),
     Column("priority", "int16", "property"),
-    Column("expiration", "string", "property, as it is written; ttl_ms has the number"),
+    Column("expiration", "string", "property, as text; ttl_ms has the number"),
     Column("timestamp", "int64", "property: seconds since 1970"),
     Column("user_id", "string", "property"),
     Column("app_id", "string", "property"),
     Column("cluster_id", "string", "property; basic.get-empty"),
-    Column("body_size", "int64", "octets of the body, by the content header"),
-    Column("body_frames", "int32", "frames that the body came in"),
+    Column("body_size", "int64", "bytes of the body, as in the content header"),
+    Column("body_frames", "int32", "body frames of the message"),
 )
 
-#: OpenTelemetry's operation of each method (and of the frames that are none), from the client and from the server.
+#: OpenTelemetry's operation of each method (and of the other frames), from the client and from the server.
 AMQP091_OPERATIONS: dict[str, tuple[str, str]] = {
     "protocol-header": ("connect", "connect"),
     "heartbeat": ("ping", "ping"),
@@ -285,7 +287,7 @@ AMQP091_OPERATIONS: dict[str, tuple[str, str]] = {
 }
 
 
-#: What AMQP 1.0 says beyond the common columns. Names are those of performatives, SASL frames and message sections.
+#: Fields of AMQP 1.0 that have no common column. Names are those of performatives, SASL frames and message sections.
 AMQP10_FIELDS: tuple[Column, ...] = (
     Column("protocol_id", "int16", "protocol header: 0 AMQP, 2 TLS, 3 SASL"),
     Column("version_major", "int16", "protocol header"),
@@ -301,7 +303,7 @@ AMQP10_FIELDS: tuple[Column, ...] = (
     # ---- open
     Column("container_id", "string", "open"),
     Column("hostname", "string", "open, sasl-init"),
-    Column("max_frame_size", "int64", "open: octets"),
+    Column("max_frame_size", "int64", "open: bytes"),
     Column("channel_max", "int32", "open"),
     Column("idle_time_out", "int64", "open: milliseconds"),
     Column("outgoing_locales", "list<string>", "open"),
@@ -333,7 +335,7 @@ AMQP10_FIELDS: tuple[Column, ...] = (
     Column("unsettled", "string", "attach: as JSON"),
     Column("incomplete_unsettled", "boolean", "attach"),
     Column("initial_delivery_count", "int64", "attach"),
-    Column("max_message_size", "int64", "attach: octets"),
+    Column("max_message_size", "int64", "attach: bytes"),
     Column("closed", "boolean", "detach"),
     Column("error_condition", "string", "detach, end, close; a rejected outcome"),
     Column("error_description", "string", "the same"),
@@ -343,15 +345,15 @@ AMQP10_FIELDS: tuple[Column, ...] = (
     Column("delivery_tag", "binary", "transfer"),
     Column("message_format", "int64", "transfer"),
     Column("settled", "boolean", "transfer, disposition"),
-    Column("more", "boolean", "transfer: true if the delivery has no last transfer"),
+    Column("more", "boolean", "transfer: true if the last transfer of the delivery is missing"),
     Column("resume", "boolean", "transfer"),
     Column("aborted", "boolean", "transfer"),
     Column("batchable", "boolean", "transfer, disposition"),
-    Column("transfers", "int32", "transfer frames that the delivery came in"),
+    Column("transfers", "int32", "transfer frames of the delivery"),
     Column("first", "int64", "disposition: delivery-id"),
     Column("last", "int64", "disposition: delivery-id"),
     Column("state", "string", "transfer, disposition: accepted, rejected, released, modified, received, declared ..."),
-    Column("state_fields", "string", "fields of the state, as JSON; null where it has none"),
+    Column("state_fields", "string", "fields of the state, as JSON; null if it has none"),
     # ---- message sections
     Column("durable", "boolean", "header"),
     Column("priority", "int16", "header"),
@@ -369,11 +371,11 @@ AMQP10_FIELDS: tuple[Column, ...] = (
     Column("delivery_annotations", "map<string,string>", ""),
     Column("message_annotations", "map<string,string>", ""),
     Column("footer", "map<string,string>", ""),
-    Column("body", "string", "data, amqp-sequence or amqp-value: what payload is made of"),
+    Column("body", "string", "data, amqp-sequence or amqp-value: the kind of section that payload is from"),
     Column("body_sections", "int32", "sections of the body"),
 )
 
-#: OpenTelemetry's operation of each performative and SASL frame (and of frames that are none), from the client and from
+#: OpenTelemetry's operation of each performative and SASL frame (and of the other frames), from the client and from
 #: the server.
 AMQP10_OPERATIONS: dict[str, tuple[str, str]] = {
     "protocol-header": ("connect", "connect"),
@@ -397,16 +399,16 @@ AMQP10_OPERATIONS: dict[str, tuple[str, str]] = {
 
 ROCKETMQ_FIELDS: tuple[Column, ...] = (
     Column("code", "int32", "request code, or response code"),
-    Column("request_code", "int32", "of a response: the code of the request it answers, if the capture has that"),
+    Column("request_code", "int32", "of a response: the code of its request, if the capture has the request"),
     Column("flag", "int32", "bit 0 response, bit 1 one-way"),
-    Column("oneway", "boolean", "a request that is not answered"),
-    Column("language", "string", "JAVA, GO ...: of the sender"),
+    Column("oneway", "boolean", "true for a request without a response"),
+    Column("language", "string", "language of the sender: JAVA, GO ..."),
     Column("serialize_type", "string", "JSON or ROCKETMQ: how the header is written"),
-    Column("remark", "string", "a response's explanation"),
+    Column("remark", "string", "explanation in a response"),
     Column(
         "ext_fields", "map<string,string>", "all fields of the header; secrets are *** unless credentials are exposed"
     ),
-    Column("message_index", "int32", "place of the message in the body, from 0"),
+    Column("message_index", "int32", "position of the message in the body, from 0"),
     Column("message_count", "int32", "messages in the body"),
     Column("tags", "string", "property TAGS"),
     Column("keys", "string", "property KEYS: separated by blanks"),
@@ -416,7 +418,7 @@ ROCKETMQ_FIELDS: tuple[Column, ...] = (
     Column("queue_offset", "int64", ""),
     Column("physical_offset", "int64", "stored messages"),
     Column("offset_message_id", "string", "the broker's id of a stored message"),
-    Column("message_flag", "int32", "the application's"),
+    Column("message_flag", "int32", "flag of the application"),
     Column("sys_flag", "int32", "compression, transaction, kind of addresses"),
     Column("body_crc", "int32", "stored messages: CRC-32 of the body without its top bit"),
     Column("born_timestamp", "int64", "milliseconds since 1970, by the producer"),
@@ -432,7 +434,7 @@ ROCKETMQ_FIELDS: tuple[Column, ...] = (
     Column("max_offset", "int64", "responses to PULL_MESSAGE"),
 )
 
-#: OpenTelemetry's operation of requests and of their responses; of all others: manage.
+#: OpenTelemetry's operation of requests and of their responses; all others are manage.
 ROCKETMQ_OPERATIONS: dict[str, tuple[str, str]] = {
     "SEND_MESSAGE": ("send", "send"),
     "SEND_MESSAGE_V2": ("send", "send"),
@@ -463,11 +465,11 @@ ROCKETMQ_OPERATIONS: dict[str, tuple[str, str]] = {
     "BROKER_HEARTBEAT": ("ping", "ping"),
 }
 
-#: What PHPMQ says beyond the common columns.
+#: Fields of PHPMQ that have no common column.
 PHPMQ_FIELDS: tuple[Column, ...] = (
-    Column("message_type", "int64", "1 to 6, or one that is not known"),
+    Column("message_type", "int64", "1 to 6, or an unknown type"),
     Column("packet_count", "int32", "packets of the message"),
-    Column("message_count", "int64", "CONSUME_REQUEST: as many may be unacknowledged"),
+    Column("message_count", "int64", "CONSUME_REQUEST: allowed number of unacknowledged messages"),
     Column("ttl", "int64", "seconds; null in the early form"),
     Column("line_broken", "boolean", "line breaks between the parts"),
 )
@@ -493,8 +495,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("ts_first", "timestamp", "time of the packet that began the message"),
     Column("capture", "string", "path or URL of the capture file"),
     Column("frame_no", "int64", "number, from 1, of the packet that completed the message in its capture"),
-    Column("byte_offset", "int64", "octets of this direction of the stream before the message"),
-    Column("flow_id", "int64", "one TCP connection; the same on every machine and for any splitting"),
+    Column("byte_offset", "int64", "bytes of this direction of the stream before the message"),
+    Column("flow_id", "int64", "identifies the TCP connection; the same on every machine and for any splitting"),
     Column("direction", "int8", "0 client to server, 1 server to client"),
     Column("src_ip", "string", "sender's address"),
     Column("src_port", "int32", "sender's port"),
@@ -504,9 +506,11 @@ COLUMNS: tuple[Column, ...] = (
     Column("version", "string", "protocol version: 3.1, 3.1.1, 5.0; 0.9.1; 1.0 ..."),
     Column("kind", "string", "PUBLISH, basic.deliver, transfer, SEND_MESSAGE ..."),
     Column(
-        "operation", "string", "OpenTelemetry's create, send, receive, process, settle; else connect, subscribe ..."
+        "operation",
+        "string",
+        "OpenTelemetry's create, send, receive, process, settle; otherwise connect, subscribe ...",
     ),
-    Column("destination", "string", "topic, queue, exchange or address; of AMQP's default exchange the queue"),
+    Column("destination", "string", "topic, queue, exchange or address; the queue for AMQP's default exchange"),
     Column("routing_key", "string", "AMQP 0.9.1"),
     Column("consumer_group", "string", "RocketMQ group, NSQ channel, MQTT share name"),
     Column("client_id", "string", "client identifier of the connection, once known"),
@@ -521,87 +525,88 @@ COLUMNS: tuple[Column, ...] = (
     Column("ttl_ms", "int64", "milliseconds"),
     Column("code", "int32", "reason, reply or response code"),
     Column("content_type", "string", ""),
-    Column("headers", "map<string,string>", "User Properties, headers, application properties; order and repeats kept"),
+    Column(
+        "headers",
+        "map<string,string>",
+        "User Properties, headers, application properties; in order, with repeated keys",
+    ),
     Column("payload", "binary", ""),
-    Column("payload_size", "int64", "octets, also where the payload is left out"),
-    Column("wire_size", "int64", "octets of the message on the wire; of the hole, for a gap"),
+    Column("payload_size", "int64", "bytes, even if the payload is omitted"),
+    Column("wire_size", "int64", "bytes of the message on the wire; for a gap, the bytes missing or skipped"),
     Column("status", "string", "ok, partial, gap, malformed"),
-    Column("error", "string", "what was wrong: field, offset, reason"),
-    Column("mqtt", struct(MQTT_FIELDS), "MQTT's further fields"),
-    Column("amqp091", struct(AMQP091_FIELDS), "AMQP 0.9.1's further fields"),
-    Column("amqp10", struct(AMQP10_FIELDS), "AMQP 1.0's further fields"),
-    Column("rocketmq", struct(ROCKETMQ_FIELDS), "RocketMQ's further fields"),
-    Column("nsq", struct(NSQ_FIELDS), "NSQ's further fields"),
-    Column("phpmq", struct(PHPMQ_FIELDS), "PHPMQ's further fields"),
+    Column("error", "string", "what is wrong: field, offset, reason"),
+    Column("mqtt", struct(MQTT_FIELDS), "other fields of MQTT"),
+    Column("amqp091", struct(AMQP091_FIELDS), "other fields of AMQP 0.9.1"),
+    Column("amqp10", struct(AMQP10_FIELDS), "other fields of AMQP 1.0"),
+    Column("rocketmq", struct(ROCKETMQ_FIELDS), "other fields of RocketMQ"),
+    Column("nsq", struct(NSQ_FIELDS), "other fields of NSQ"),
+    Column("phpmq", struct(PHPMQ_FIELDS), "other fields of PHPMQ"),
     Column(
         "octets",
         "binary",
-        "what wirefmt.convert takes, where it is asked for: a PUBLISH packet; a message of AMQP 1.0; content header and "
-        "body of AMQP 0.9.1 as frames. Null where they hold a secret, unless credentials are exposed",
+        "the encoded message for wirefmt.convert, on request: a PUBLISH packet; an AMQP 1.0 message; content header and body "
+        "of AMQP 0.9.1 as frames. Null if it holds a secret, unless credentials are exposed",
     ),
     Column(
         "detail",
         "string",
-        "the message in one line for people, where it is asked for: what its kind does not say yet. At most 200 bytes, never "
-        "a secret",
+        "a summary of the message beyond its kind, on request: one line of at most 200 bytes, never with a secret",
     ),
 )
 
-#: What converting adds to a row: fields of the column `converted`.
+#: Fields of the column `converted`, which conversion adds to a row.
 CONVERTED_FIELDS: tuple[Column, ...] = (
     Column("octets", "binary", "the message in the other protocol, in the form of the column `octets`"),
-    Column(
-        "losses", "list<string>", "what was dropped, narrowed or moved: field, reason, rule; null where nothing was"
-    ),
-    Column("rule", "string", "the rule by which the message was not converted"),
-    Column("error", "string", "why it was not"),
+    Column("losses", "list<string>", "what was dropped, narrowed or moved: field, reason, rule; null if nothing was"),
+    Column("rule", "string", "the rule that refused the message"),
+    Column("error", "string", "why the message was refused"),
 )
 
-CONVERTED = Column("converted", struct(CONVERTED_FIELDS), "null where the row is no message of the three protocols")
+CONVERTED = Column("converted", struct(CONVERTED_FIELDS), "null if the row is not a message of the three protocols")
 
 
-#: What `wirefmt.mqtt.decode_batch` gives: one row a packet of one stream, nothing known of a network.
+#: Columns of `wirefmt.mqtt.decode_batch`: one row per packet of one stream, without network columns.
 MQTT_BATCH: tuple[Column, ...] = (
-    Column("offset", "int64", "octets of the input before the packet"),
-    Column("size", "int32", "octets of the packet"),
+    Column("offset", "int64", "bytes of the input before the packet"),
+    Column("size", "int32", "bytes of the packet"),
     Column("packet_type", "int8", "1 CONNECT ... 15 AUTH"),
     Column("qos", "int8", "PUBLISH"),
     Column("dup", "boolean", "PUBLISH"),
     Column("retain", "boolean", "PUBLISH"),
-    Column("packet_identifier", "int32", "where the packet has one"),
-    Column("topic_name", "string", "PUBLISH; what the packet says, a Topic Alias is not resolved"),
+    Column("packet_identifier", "int32", "if the packet has one"),
+    Column("topic_name", "string", "PUBLISH; as in the packet: a Topic Alias is not resolved"),
     Column("payload", "binary", "PUBLISH"),
     Column("reason_code", "int16", "reason or return code"),
     Column("client_identifier", "string", "CONNECT"),
     Column("content_type", "string", "property 3"),
-    Column("user_properties", "map<string,string>", "in order, with repeats; null where there is none"),
-    Column("mqtt", struct(MQTT_FIELDS), "every further field, as in the message table"),
-    Column("error", "string", "why the packet cannot be read; all other fields but offset and size are null then"),
+    Column("user_properties", "map<string,string>", "in order, with repeated names; null if there is none"),
+    Column("mqtt", struct(MQTT_FIELDS), "all other fields, as in the message table"),
+    Column("error", "string", "why the packet is malformed; then all fields except offset and size are null"),
 )
 
-#: What `wirefmt.rocketmq.decode_batch` gives: one row a frame of one stream.
+#: Columns of `wirefmt.rocketmq.decode_batch`: one row per frame of one stream.
 ROCKETMQ_BATCH: tuple[Column, ...] = (
-    Column("offset", "int64", "octets of the input before the frame"),
-    Column("size", "int32", "octets of the frame"),
+    Column("offset", "int64", "bytes of the input before the frame"),
+    Column("size", "int32", "bytes of the frame"),
     Column("code", "int32", "request code, or response code"),
     Column("flag", "int32", "bit 0 response, bit 1 one-way"),
-    Column("opaque", "int32", "number of the request; null where a JSON header has none"),
-    Column("language", "string", "null where it is none that is known"),
-    Column("version", "int32", "number of the sender's release"),
+    Column("opaque", "int32", "number of the request; null if a JSON header has none"),
+    Column("language", "string", "null if the language is unknown"),
+    Column("version", "int32", "release number of the sender"),
     Column("serialize_type", "string", "JSON or ROCKETMQ: how the header is written"),
     Column("remark", "string", ""),
     Column("topic", "string", "field `topic`, or `b` of SEND_MESSAGE_V2"),
     Column("properties", "string", "field `properties`, or `i` of SEND_MESSAGE_V2"),
-    Column("ext_fields", "map<string,string>", "all fields of the header, in order; null values are left out"),
-    Column("body", "binary", "null where there is no octet of it"),
-    Column("error", "string", "why the frame cannot be read; all other fields but offset and size are null then"),
+    Column("ext_fields", "map<string,string>", "all fields of the header, in order, without null values"),
+    Column("body", "binary", "null if it is empty"),
+    Column("error", "string", "why the frame is malformed; then all fields except offset and size are null"),
 )
 
 
-#: What `wirefmt.amqp091.decode_batch` gives: one row a method of one direction of a stream, its content folded in.
+#: Columns of `wirefmt.amqp10.decode_batch`: one row per frame or delivery of one direction of a stream.
 AMQP10_BATCH: tuple[Column, ...] = (
-    Column("offset", "int64", "octets of the input before the (first) frame"),
-    Column("size", "int64", "octets of all its frames"),
+    Column("offset", "int64", "bytes of the input before the (first) frame"),
+    Column("size", "int64", "bytes of all its frames"),
     Column("channel", "int32", ""),
     Column("kind", "string", "open, transfer, sasl-init ..., empty, protocol-header"),
     # ---- transfer; the first five in the order of its fields
@@ -609,7 +614,7 @@ AMQP10_BATCH: tuple[Column, ...] = (
     Column("delivery_id", "int64", "of a transfer"),
     Column("delivery_tag", "binary", "of a transfer"),
     Column("message_format", "int64", "of a transfer"),
-    Column("settled", "boolean", "of a transfer; true if any of the delivery's transfers says so"),
+    Column("settled", "boolean", "of a transfer; true if it is true in any transfer of the delivery"),
     Column("transfers", "int32", "transfers of the delivery"),
     Column(
         "fields",
@@ -623,12 +628,12 @@ AMQP10_BATCH: tuple[Column, ...] = (
     Column("first_acquirer", "boolean", "header"),
     Column("delivery_count", "int64", "header"),
     # ---- properties, in the order of their fields
-    Column("message_id", "string", "properties; octets that are no text in hexadecimal"),
+    Column("message_id", "string", "properties; in hexadecimal if it is binary and not UTF-8"),
     Column("user_id", "binary", "properties"),
     Column("to", "string", "properties"),
     Column("subject", "string", "properties"),
     Column("reply_to", "string", "properties"),
-    Column("correlation_id", "string", "properties; octets that are no text in hexadecimal"),
+    Column("correlation_id", "string", "properties; in hexadecimal if it is binary and not UTF-8"),
     Column("content_type", "string", "properties"),
     Column("content_encoding", "string", "properties"),
     Column("absolute_expiry_time", "int64", "properties, milliseconds since 1970"),
@@ -637,19 +642,24 @@ AMQP10_BATCH: tuple[Column, ...] = (
     Column("group_sequence", "int64", "properties"),
     Column("reply_to_group_id", "string", "properties"),
     # ---- other sections
-    Column("delivery_annotations", "map<string,string>", "in order; null where there is no section, empty if it is"),
+    Column("delivery_annotations", "map<string,string>", "in order; null if there is no such section"),
     Column("message_annotations", "map<string,string>", "the same"),
     Column("application_properties", "map<string,string>", "the same"),
     Column("footer", "map<string,string>", "the same"),
     Column("body_type", "string", "data, amqp-sequence, amqp-value"),
     Column("body_sections", "int32", "sections of the body"),
-    Column("body", "binary", "data, several joined; of an amqp-value its text or octets, a sequence as JSON a line"),
-    Column("error", "string", "why frame or message cannot be read, or the delivery is not complete"),
+    Column(
+        "body",
+        "binary",
+        "data, several sections joined; an amqp-value as text or bytes; sequences as JSON, one per line",
+    ),
+    Column("error", "string", "why the frame or message is malformed, or the delivery is incomplete"),
 )
 
+#: Columns of `wirefmt.amqp091.decode_batch`: one row per method of one direction of a stream, with its content.
 AMQP091_BATCH: tuple[Column, ...] = (
-    Column("offset", "int64", "octets of the input before the method's frame"),
-    Column("size", "int64", "octets of all its frames"),
+    Column("offset", "int64", "bytes of the input before the method's frame"),
+    Column("size", "int64", "bytes of all its frames"),
     Column("channel", "int32", ""),
     Column("kind", "string", "basic.deliver ..., or heartbeat, protocol-header"),
     Column("exchange", "string", "argument"),
@@ -667,7 +677,7 @@ AMQP091_BATCH: tuple[Column, ...] = (
     ),
     Column("content_type", "string", "property"),
     Column("content_encoding", "string", "property"),
-    Column("headers", "map<string,string>", "property: in order, with repeats; null where there is no table"),
+    Column("headers", "map<string,string>", "property: in order, with repeated names; null if there is no table"),
     Column("delivery_mode", "int16", "property"),
     Column("priority", "int16", "property"),
     Column("correlation_id", "string", "property"),
@@ -679,36 +689,36 @@ AMQP091_BATCH: tuple[Column, ...] = (
     Column("user_id", "string", "property"),
     Column("app_id", "string", "property"),
     Column("cluster_id", "string", "property"),
-    Column("body", "binary", "of all body frames"),
-    Column("body_size", "int64", "as the content header has it"),
-    Column("error", "string", "why the frame cannot be read, or the content is not complete"),
+    Column("body", "binary", "the contents of all body frames"),
+    Column("body_size", "int64", "as in the content header"),
+    Column("error", "string", "why the frame is malformed, or the content is incomplete"),
 )
 
 
-#: What `wirefmt.nsq.decode_batch` gives: one row a command or frame of one direction.
+#: Columns of `wirefmt.nsq.decode_batch`: one row per command or frame of one direction.
 NSQ_BATCH: tuple[Column, ...] = (
-    Column("offset", "int64", "octets of the input before it"),
-    Column("size", "int32", "octets"),
+    Column("offset", "int64", "bytes of the input before it"),
+    Column("size", "int32", "bytes"),
     Column("kind", "string", "PUB, FIN ... response, error, message"),
     Column("topic", "string", "SUB, PUB, MPUB, DPUB"),
     Column("channel", "string", "SUB"),
-    Column("message_id", "binary", "FIN, REQ, TOUCH, message frames: 16 octets"),
+    Column("message_id", "binary", "FIN, REQ, TOUCH, message frames: 16 bytes"),
     Column("timestamp", "int64", "message frames: nanoseconds since 1970"),
     Column("attempts", "int32", "message frames"),
     Column("body", "binary", "PUB, DPUB, message frames"),
-    Column("nsq", struct(NSQ_FIELDS), "every further field, as in the message table"),
-    Column("error", "string", "why it cannot be read; all other fields but offset and size are null then"),
+    Column("nsq", struct(NSQ_FIELDS), "all other fields, as in the message table"),
+    Column("error", "string", "why it is malformed; then all fields except offset and size are null"),
 )
 
 
-#: What `wirefmt.phpmq.decode_batch` gives: one row a message of one direction.
+#: Columns of `wirefmt.phpmq.decode_batch`: one row per message of one direction.
 PHPMQ_BATCH: tuple[Column, ...] = (
-    Column("offset", "int64", "octets of the input before the message"),
-    Column("size", "int64", "octets of the message"),
-    Column("kind", "string", "MESSAGE_CLIENT_TO_SERVER ..., empty for a type that is not known"),
+    Column("offset", "int64", "bytes of the input before the message"),
+    Column("size", "int64", "bytes of the message"),
+    Column("kind", "string", "MESSAGE_CLIENT_TO_SERVER ..., empty for an unknown type"),
     Column("queue_name", "string", "packet 01"),
     Column("content", "binary", "packet 02"),
     Column("message_id", "string", "packet 03"),
-    Column("phpmq", struct(PHPMQ_FIELDS), "every further field, as in the message table"),
-    Column("error", "string", "why it cannot be read; all other fields but offset and size are null then"),
+    Column("phpmq", struct(PHPMQ_FIELDS), "all other fields, as in the message table"),
+    Column("error", "string", "why it is malformed; then all fields except offset and size are null"),
 )

@@ -30,7 +30,7 @@ FIELDS: Final[tuple[Row, ...]] = (
     row("priority",               "properties", "priority",                         "octet",           When.ANY,      "header", "priority",                         "ubyte",     How.SAME,
         "formerly in x-basic-priority"),
     server(dropped("cluster_id", "properties", "cluster_id", "*")),
-    server(dropped("headers-bcc", "properties", "headers[BCC]", "*", "nobody may see it")),
+    server(dropped("headers-bcc", "properties", "headers[BCC]", "*", "consumers must not see it")),
     row("headers-amqp-properties", "properties", "headers[x-amqp-1.0-properties]",  "longstr, binary", When.ANY,      "properties", "message_id",                   "",          How.SECTION,
         "a header of the old 1.0 plugin: all properties"),
     row("headers-amqp-application-properties", "properties", "headers[x-amqp-1.0-application-properties]", "longstr, binary", When.ANY, "application properties", "*", "",    How.SECTION,

@@ -25,7 +25,7 @@ FIELDS: Final[tuple[Row, ...]] = (
     dropped("priority", "properties", "priority", "*"),
     server(dropped("cluster_id", "properties", "cluster_id", "*")),
     server(dropped("headers-bcc", "properties", "headers[BCC]", "*",
-        "nobody may see it")),
+        "consumers must not see it")),
     row("headers-reply-to-topic",      "properties", "headers[x-reply-to-topic]",           "longstr",             When.ANY,            "Variable Header", "Response Topic",               "utf8",     How.TOPIC,
         "a routing key as a topic"),
     row("headers-correlation-id",      "properties", "headers[x-correlation-id]",           "longstr",             When.UNSET,          "Variable Header", "Correlation Data",             "binary",   How.SAME),

@@ -52,7 +52,7 @@ FIELDS: Final[tuple[Row, ...]] = (
         "AMQP 1.0 encoded; type is amqp-1.0"),
     row("amqp.sequence",          "amqp.sequence", "",                             "*",          When.ANY,          "payload", "",                               "binary",    How.AMQP_ENCODED,
         "AMQP 1.0 encoded; type is amqp-1.0"),
-    server(dropped("footer", "footer", "*", "*", "behind data; other bodies are encoded with it")),
+    server(dropped("footer", "footer", "*", "*", "after data sections; other bodies are encoded with it")),
 )
 
 TYPES: Final[tuple[Row, ...]] = (

@@ -7,7 +7,7 @@ from typing import Final
 from ..vocabulary import How, When
 from .row import Row, Table, dropped, row, server
 
-#: types whose values become text
+#: Types whose values become text.
 SCALARS: Final = "* - array, list, map, binary"
 
 # fmt: off

@@ -25,7 +25,7 @@ FIELDS: Final[tuple[Row, ...]] = (
     row("correlation-data",            "Variable Header", "Correlation Data",               "binary",              When.ANY,            "properties", "correlation_id",                    "binary",   How.SAME),
     row("user-property-x",             "Variable Header", "User Property[x-*]",             "utf8 pair",           When.KEY_ASCII,      "message annotations", "*",                        "utf8",     How.BY_TYPE,
         "keys are symbols"),
-    dropped("user-property-x-not-ascii", "Variable Header", "User Property[x-*]", "utf8 pair", "cannot be a symbol, and does begin with x-"),
+    dropped("user-property-x-not-ascii", "Variable Header", "User Property[x-*]", "utf8 pair", "begins with x- but is not a valid symbol"),
     row("user-property",               "Variable Header", "User Property",                  "utf8 pair",           When.ANY,            "application properties", "*",                     "utf8",     How.BY_TYPE,
         "keys are utf8"),
     dropped("subscription-identifier", "Variable Header", "Subscription Identifier", "*"),

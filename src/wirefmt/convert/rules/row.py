@@ -1,12 +1,12 @@
-"""What a row of the conversion tables is, and the words it is written in.
+"""Rows of the conversion tables.
 
-A row says, in the order of the published tables' columns: section, field and type of the source; the condition; section, field
-and type of the target; and how. Rows of one field are tried in their order and the first whose condition holds converts the
-value; if none does, the value is not converted. `*` is any.
+A row has, in the order of the published tables' columns: section, field and type of the source; the condition; section, field
+and type of the target; and the conversion. The rows of a field are tried in order, and the first whose condition is true converts
+the value. Without such a row the value is not converted. `*` matches any value.
 
-Types of the source may be several ("list, map"), all but some ("* - array, binary"), or `absent`: what to do where the field is
-not there. A field of headers, annotations and properties is a key: `*`, `x-*` (keys that begin so) or a whole key; of AMQP 0.9.1
-and MQTT it stands in brackets, as in `headers[x-*]`.
+A row may name several types of the source ("list, map"), all types except some ("* - array, binary"), or `absent`, which applies
+if the field is absent. A field of headers, annotations and properties is a key: `*`, `x-*` (keys with this prefix) or a whole key;
+for AMQP 0.9.1 and MQTT it is in brackets, as in `headers[x-*]`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Row:
     to_type: str
     how: How
     note: str = ""
-    source: Source = "document"  # "server": the document says nothing, the row is what RabbitMQ does
+    source: Source = "document"  # "server": the document is silent, the row does what RabbitMQ does
 
 
 def row(
@@ -64,7 +64,7 @@ def type_row(id: str, type: str, when: When, to_type: str, how: How, note: str =
 
 
 def server(row: Row) -> Row:
-    """The same row, but the document says nothing of it."""
+    """The same row, marked as one that the document does not have."""
     return dataclasses.replace(row, source="server")
 
 

@@ -1,0 +1,25 @@
+"""What connections of all protocols share: the contract, its events, and small tools without input or output.
+
+A connection is a state machine. Bytes from the peer go in, events come out; messages go in, bytes for the peer come
+out. It opens no socket, reads no clock and starts no thread. docs/connections.md describes the contract.
+"""
+
+from wirefmt.connection.contract import (
+    Acknowledged,
+    Connected,
+    Connection,
+    Disconnected,
+    Handle,
+    StartTls,
+    WindowOpened,
+)
+
+__all__ = [
+    "Acknowledged",
+    "Connected",
+    "Connection",
+    "Disconnected",
+    "Handle",
+    "StartTls",
+    "WindowOpened",
+]

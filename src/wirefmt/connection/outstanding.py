@@ -1,0 +1,164 @@
+"""Messages whose answer is awaited: identifiers, order, and settling one, all up to one, or a range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+_Key = TypeVar("_Key", bound=int)
+_Record = TypeVar("_Record")
+
+
+class Identifiers:
+    """Numbers of a small range, each used by one message at a time.
+
+    They are assigned in ascending order, so a number that was freed is not used again at once. Those in use are skipped.
+    """
+
+    __slots__ = ("_last", "_next", "_used")
+
+    def __init__(self, last: int = 65535) -> None:
+        self._last = last
+        self._next = 1
+        self._used: set[int] = set()
+
+    def __contains__(self, identifier: int) -> bool:
+        return identifier in self._used
+
+    def __len__(self) -> int:
+        """How many are in use."""
+        return len(self._used)
+
+    @property
+    def free(self) -> int:
+        """How many are not in use."""
+        return self._last - len(self._used)
+
+    @property
+    def next(self) -> int:
+        """Where counting goes on. It may be set to any number of the range."""
+        return self._next
+
+    @next.setter
+    def next(self, value: int) -> None:
+        if not 1 <= value <= self._last:
+            raise ValueError(f"the next identifier is a number of 1 to {self._last}, not {value}")
+        self._next = value
+
+    def peek(self) -> int | None:
+        """The number that `take` will give; None: all are in use."""
+        if len(self._used) >= self._last:
+            return None
+        identifier = self._next
+        while identifier in self._used:
+            identifier = identifier + 1 if identifier < self._last else 1
+        return identifier
+
+    def take(self) -> int | None:
+        """A free number, in use from now on; None: all are in use."""
+        identifier = self.peek()
+        if identifier is not None:
+            self._used.add(identifier)
+            self._next = identifier + 1 if identifier < self._last else 1
+        return identifier
+
+    def reserve(self, identifier: int) -> None:
+        """Put a number into use that was chosen earlier."""
+        self._used.add(identifier)
+
+    def release(self, identifier: int) -> None:
+        """Free a number, if it is in use."""
+        self._used.discard(identifier)
+
+
+def serial_add(value: int, count: int, bits: int = 32) -> int:
+    """RFC 1982, 3.1: addition of a serial number of `bits` bits and a count below 2 ** (bits - 1)."""
+    if not 0 <= count < 1 << (bits - 1):
+        raise ValueError(f"{count} cannot be added to a serial number of {bits} bits")
+    return (value + count) & ((1 << bits) - 1)
+
+
+def serial_distance(start: int, end: int, bits: int = 32) -> int:
+    """How far `end` lies after `start`; negative: before. Two numbers half the range apart count as after."""
+    distance = (end - start) & ((1 << bits) - 1)
+    return distance - (1 << bits) if distance > 1 << (bits - 1) else distance
+
+
+def serial_less(first: int, second: int, bits: int = 32) -> bool:
+    """RFC 1982, 3.2: does `first` come before `second`? False both ways if they lie half the range apart."""
+    return 0 < (second - first) & ((1 << bits) - 1) < 1 << (bits - 1)
+
+
+class Outstanding(Generic[_Key, _Record]):
+    """Records by number, in the order in which they were added.
+
+    Numbers are added counting up, with `bits`-bit serial arithmetic where they wrap (AMQP 1.0's delivery-id); tags that
+    never wrap (AMQP 0.9.1's delivery-tag) need no `bits`. Settling costs time for what is settled only.
+    """
+
+    __slots__ = ("_bits", "_records")
+
+    def __init__(self, bits: int = 64) -> None:
+        self._bits = bits
+        self._records: dict[_Key, _Record] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __contains__(self, number: _Key) -> bool:
+        return number in self._records
+
+    def __iter__(self) -> Iterator[_Record]:
+        """Records in the order of sending: the order of replay."""
+        return iter(self._records.values())
+
+    def __getitem__(self, number: _Key) -> _Record:
+        return self._records[number]
+
+    @property
+    def by_number(self) -> Mapping[_Key, _Record]:
+        return self._records
+
+    def get(self, number: _Key) -> _Record | None:
+        return self._records.get(number)
+
+    def add(self, number: _Key, record: _Record) -> None:
+        """Add a record. Raises KeyError if its number is outstanding already."""
+        if number in self._records:
+            raise KeyError(number)
+        self._records[number] = record
+
+    def settle(self, number: _Key) -> _Record | None:
+        """Take out one record; None: no such number is outstanding."""
+        return self._records.pop(number, None)
+
+    def settle_up_to(self, number: _Key) -> list[_Record]:
+        """Take out all records up to and including `number`, in order."""
+        settled: list[_Record] = []
+        while self._records:
+            oldest = next(iter(self._records))
+            if serial_distance(oldest, number, self._bits) < 0:
+                break
+            settled.append(self._records.pop(oldest))
+        return settled
+
+    def settle_range(self, first: _Key, last: _Key) -> list[_Record]:
+        """Take out the records from `first` to `last`, both included, in order. Numbers not outstanding are skipped.
+
+        A peer chooses both ends: a range larger than what is outstanding costs no more than what is outstanding.
+        """
+        span = serial_distance(first, last, self._bits)
+        if span < 0:
+            return []
+        if span >= len(self._records):
+            numbers = [n for n in self._records if 0 <= serial_distance(first, n, self._bits) <= span]
+        else:
+            mask = (1 << self._bits) - 1
+            numbers = [n for n in ((first + i) & mask for i in range(span + 1)) if n in self._records]
+        return [self._records.pop(n) for n in numbers]
+
+    def clear(self) -> list[_Record]:
+        """Take out all records, in order."""
+        records = list(self._records.values())
+        self._records.clear()
+        return records

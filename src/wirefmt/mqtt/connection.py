@@ -1,0 +1,826 @@
+"""MQTT connections without I/O: a client's and a server's, for 3.1, 3.1.1 and 5.0.
+
+docs/connections.md describes the contract, docs/mqtt-connection.md the states. Sections are those of MQTT 5.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from wirefmt import mqtt
+from wirefmt.connection.contract import Acknowledged, Connected
+from wirefmt.connection.deadlines import Keepalive
+from wirefmt.connection.windows import Window
+from wirefmt.errors import LocalProtocolError, RemoteProtocolError
+from wirefmt.mqtt.aliases import OutgoingAliases
+from wirefmt.mqtt.endpoint import (
+    REASONS,
+    SENDS_IN,
+    numbered,
+    wrong_kind,
+)
+from wirefmt.mqtt.events import (
+    CONTINUE_AUTHENTICATION,
+    IDENTIFIER_NOT_VALID,
+    IDENTIFIER_REJECTED,
+    LARGEST_PACKET,
+    MALFORMED_PACKET,
+    PACKET_TOO_LARGE,
+    PROTOCOL_ERROR,
+    QOS_NOT_SUPPORTED,
+    REAUTHENTICATE,
+    RETAIN_NOT_SUPPORTED,
+    SERVER_SHUTTING_DOWN,
+    SHARED_NOT_SUPPORTED,
+    SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED,
+    SUCCESS,
+    UNACCEPTABLE_VERSION,
+    UNSUPPORTED_VERSION,
+    WILDCARDS_NOT_SUPPORTED,
+    Asked,
+    ConnectionOptions,
+    Event,
+    Negotiated,
+    Properties,
+    Request,
+    announced,
+    connect_limits,
+    find,
+    without,
+)
+from wirefmt.mqtt.receiving import Receiving
+from wirefmt.mqtt.sending import Sending
+from wirefmt.mqtt.session import NEVER, Session
+from wirefmt.mqtt.states import Role, State, Violation
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class ClientConnection(Sending, Receiving):
+    """The client's side of one connection.
+
+    ::
+
+        client = mqtt.ClientConnection(now, session=mqtt.Session())
+        client.send(mqtt.Connect(client_identifier="meter-7", keep_alive=60))
+        ...                                     # write data_to_send(), give what comes to receive()
+
+    Events: `Connected`; `mqtt.Publish` (of QoS 1 and 2: answer with `acknowledge`); `Acknowledged`; `WindowOpened`;
+    `mqtt.Auth` (0x18: answer with `continue_authentication`; 0x00: re-authentication has succeeded); `mqtt.Pingresp` for a
+    PINGREQ of the host; `Dropped`; `Released`; `Disconnected`.
+
+    Args:
+        now: the time at which the transport was connected.
+        session: the state of an earlier connection. None: a new one.
+        options: limits and times.
+    """
+
+    role = Role.CLIENT
+
+    def __init__(self, now: float, session: Session | None = None, options: ConnectionOptions | None = None) -> None:
+        super().__init__(now, options)
+        if session is None:
+            session = Session(journaled=self.options.journaled)
+        if session.held:
+            raise LocalProtocolError("the session belongs to another connection")
+        session.held = True
+        self._session: Session = session
+        self._requests: dict[int, Request] = {}  # by packet identifier
+        self._host_pings = 0
+        self._ping_unanswered = False
+
+    @property
+    def session(self) -> Session:
+        return self._session
+
+    def subscribe(self, subscriptions: Iterable[mqtt.Subscription], properties: Properties = ()) -> Request:
+        """Make and send a SUBSCRIBE: see `send`."""
+        self._check_connected()
+        message = self._build(mqtt.Subscribe, packet_identifier=1, subscriptions=subscriptions, properties=properties)
+        handle = self.send(message)
+        assert isinstance(handle, Request)
+        return handle
+
+    def unsubscribe(self, topic_filters: Iterable[str], properties: Properties = ()) -> Request:
+        """Make and send an UNSUBSCRIBE: see `send`."""
+        self._check_connected()
+        message = self._build(mqtt.Unsubscribe, packet_identifier=1, topic_filters=topic_filters, properties=properties)
+        handle = self.send(message)
+        assert isinstance(handle, Request)
+        return handle
+
+    def continue_authentication(
+        self, event: mqtt.Auth, authentication_data: bytes | None = None, properties: Properties = ()
+    ) -> list[Event]:
+        """Answer an `Auth` event of code 0x18 with AUTH 0x18 [MQTT-4.12.0-3]. The method is added."""
+        self._check_open()
+        self._take_auth(event)
+        self._put(self._fit(mqtt.Auth, self._auth_properties(authentication_data, properties), reason_code=0x18))
+        self._authentication = None
+        self._deadlines.start("authentication", self.options.authentication_timeout)
+        return self._go_on()
+
+    def close(self, reason_code: int = SUCCESS, properties: Properties = (), *, immediate: bool = False) -> list[Event]:
+        """Send DISCONNECT and end. 0x04 asks the server to publish the will (3.14.2.1).
+
+        With `immediate` nothing is sent and what is queued is dropped, so the server publishes the will.
+
+        Returns the `Disconnected` event. Raises LocalProtocolError for a code or property that cannot be sent.
+        """
+        self._check_open()
+        events: list[Event] = []
+        if immediate:
+            self._outbox.clear()
+            self._end("local", None, "dropped by the host", events)
+            return events
+        if isinstance(SENDS_IN[self.role][self.state]["DISCONNECT"], Violation):
+            self._end("local", None, "closed before CONNECT", events)
+            return events
+        expiry = find(properties, "session_expiry_interval")
+        if expiry and self._session.expiry_interval == 0:
+            raise LocalProtocolError(
+                "a Session Expiry Interval of 0 cannot be raised in DISCONNECT (3.14.2.2.2)", reply=PROTOCOL_ERROR
+            )
+        five = self.version == 5
+        packet = self._fit(mqtt.Disconnect, properties, reason_code=reason_code) if five else b"\xe0\x00"
+        self._put(packet)
+        if expiry is not None:
+            self._session.expiry_interval = expiry
+            self._session.note_meta()
+        self._end("local", reason_code, "closed by the host", events)
+        return events
+
+    # ---- sending
+
+    def _send_connect(self, message: mqtt.Connect) -> None:
+        if message.version == 5:
+            message = mqtt.Connect(
+                client_identifier=message.client_identifier,
+                clean_start=message.clean_start,
+                keep_alive=message.keep_alive,
+                will=message.will,
+                user_name=message.user_name,
+                password=message.password,
+                properties=announced(message.properties, self.options),
+                version=5,
+            )
+        elif not message.client_identifier and (message.version == 3 or not message.clean_start):
+            raise LocalProtocolError(
+                "an empty Client Identifier needs Clean Session 1 and MQTT 3.1.1 or later (3.1.1: [MQTT-3.1.3-7])",
+                reply=IDENTIFIER_REJECTED,
+            )
+        self._put(message.encode())
+        self.connect = message
+        self.version = message.version
+        self._decoder = self._make_decoder(message.version)
+        self._deadlines.start("connect", self.options.connect_timeout)
+        self.state = State.CONNECTING
+
+    def _check_publish_out(self, message: mqtt.Publish) -> None:
+        negotiated = self.negotiated
+        assert negotiated is not None
+        if message.qos > negotiated.maximum_qos:
+            raise LocalProtocolError(
+                f"the server's Maximum QoS is {negotiated.maximum_qos} [MQTT-3.2.2-11]", reply=QOS_NOT_SUPPORTED
+            )
+        if message.retain and not negotiated.retain_available:
+            raise LocalProtocolError("the server does not retain messages [MQTT-3.2.2-14]", reply=RETAIN_NOT_SUPPORTED)
+        if message.properties and find(message.properties, "subscription_identifier") is not None:
+            raise LocalProtocolError("a client sends no Subscription Identifier [MQTT-3.3.4-6]", reply=PROTOCOL_ERROR)
+
+    def _send_request(self, message: Asked) -> Request:
+        assert self.negotiated is not None
+        if isinstance(message, mqtt.Subscribe):
+            _check_subscriptions(message, self.negotiated, LocalProtocolError)
+        if not self._session.identifiers.free:
+            raise LocalProtocolError("all packet identifiers are in use [MQTT-2.2.1-3]")
+        packet = message.encode()
+        if len(packet) > self.negotiated.maximum_packet_size:
+            raise LocalProtocolError(
+                f"the packet has {len(packet)} bytes, the server accepts {self.negotiated.maximum_packet_size} "
+                "[MQTT-3.2.2-15]",
+                reply=PACKET_TOO_LARGE,
+            )
+        self._check_pending(len(packet))
+        identifier = self._session.identifiers.take()
+        assert identifier is not None
+        request = Request(self._session.next_number(), identifier, message)
+        self._requests[identifier] = request
+        self._put(numbered(message, identifier))
+        return request
+
+    def _send_pingreq(self, message: mqtt.Pingreq) -> None:
+        self._host_pings += 1
+        self._ping()
+
+    def _send_auth(self, message: mqtt.Auth) -> None:
+        if message.reason_code != REAUTHENTICATE:
+            raise LocalProtocolError("AUTH 0x18 is sent by continue_authentication()")
+        if self._method() is None or find(message.properties, "authentication_method") != self._method():
+            raise LocalProtocolError(
+                "re-authentication uses the Authentication Method of CONNECT [MQTT-4.12.1-1]", reply=PROTOCOL_ERROR
+            )
+        self._put(self._fit(mqtt.Auth, message.properties, reason_code=REAUTHENTICATE))
+        self._deadlines.start("authentication", self.options.authentication_timeout)
+        self.state = State.REAUTHENTICATING
+
+    def _auth_properties(self, data: bytes | None, properties: Properties) -> Properties:
+        own: list[tuple[str, Any]] = [("authentication_method", self._method())]
+        if data is not None:
+            own.append(("authentication_data", data))
+        return (*own, *properties)
+
+    def _ping(self) -> None:
+        self._put(b"\xc0\x00")
+        self._ping_unanswered = True
+        self._await_answer()
+
+    def _heard(self) -> None:
+        self._ping_unanswered = False
+        self._deadlines.cancel("answer")
+
+    def _await_answer(self) -> None:
+        if not self._ping_unanswered or not self._reading:
+            self._deadlines.cancel("answer")
+        elif "answer" not in self._deadlines:
+            self._deadlines.start("answer", self.options.answer_timeout)
+
+    # ---- receiving
+
+    def _on_connack(self, message: mqtt.Connack, events: list[Event]) -> None:
+        connect, session = self.connect, self._session
+        assert connect is not None
+        self._authentication = None
+        self._deadlines.cancel("connect")
+        self._deadlines.cancel("authentication")
+        if message.reason_code:
+            reason = find(message.properties, "reason_string") or "the server has refused"
+            self._end("peer", message.reason_code, reason, events, message=message)
+            return
+        self.state = State.CONNECTED
+        clean = connect.clean_start
+        if message.session_present and (clean or not session.established):
+            raise RemoteProtocolError(
+                "Session Present 1, but there is no session on this side [MQTT-3.2.2-4]", reply=PROTOCOL_ERROR
+            )
+        self._check_method(message)
+        properties = message.properties
+        if connect.client_identifier and find(properties, "assigned_client_identifier") is not None:
+            raise RemoteProtocolError(
+                "an Assigned Client Identifier, but CONNECT had one (3.2.2.3.7)", reply=PROTOCOL_ERROR
+            )
+        if self.version == 5:
+            expiry = find(connect.properties, "session_expiry_interval", 0)
+            expiry = find(properties, "session_expiry_interval", expiry)
+        else:
+            expiry = 0 if clean else NEVER
+        self.negotiated = Negotiated(
+            version=connect.version,
+            client_identifier=find(properties, "assigned_client_identifier") or connect.client_identifier,
+            keep_alive=find(properties, "server_keep_alive", connect.keep_alive),  # [MQTT-3.1.2-21]
+            session_expiry_interval=expiry,
+            maximum_qos=find(properties, "maximum_qos", 2),
+            retain_available=bool(find(properties, "retain_available", 1)),
+            wildcard_subscription_available=bool(find(properties, "wildcard_subscription_available", 1)),
+            subscription_identifiers_available=bool(find(properties, "subscription_identifiers_available", 1)),
+            shared_subscription_available=bool(find(properties, "shared_subscription_available", 1)),
+            **connect_limits(properties),
+        )
+        # 3.1 has no Session Present: who asks for the old session gets it.
+        known = session.established
+        resumed = not clean and (message.session_present is not False)
+        lost = () if resumed else session.clear()  # [MQTT-3.1.2-4], [MQTT-3.2.2-5]
+        session.client_identifier = self.negotiated.client_identifier
+        session.expiry_interval = expiry
+        session.established = True
+        session.note_meta()
+        self._quota = Window(self.negotiated.receive_maximum)
+        self._aliases_out = OutgoingAliases(self.negotiated.topic_alias_maximum)
+        keep_alive = self.negotiated.keep_alive
+        if keep_alive:
+            margin = min(keep_alive / 10, 5.0)
+            self._keepalive = Keepalive(self._deadlines, send_every=keep_alive - margin)
+        events.append(Connected(self.negotiated, message, resumed and known, lost))
+        self._resume_session(events)
+
+    def _on_answer(self, message: mqtt.Suback | mqtt.Unsuback, events: list[Event]) -> None:
+        identifier = message.packet_identifier
+        request = self._requests.get(identifier)
+        if request is None:
+            if identifier in self._session.outgoing:
+                raise wrong_kind(type(message).__name__.upper(), identifier)
+            self.strays += 1
+            return
+        asked = request.message
+        if isinstance(message, mqtt.Suback):
+            fits = isinstance(asked, mqtt.Subscribe) and len(message.reason_codes) == len(asked.subscriptions)
+        else:
+            count = len(asked.topic_filters) if isinstance(asked, mqtt.Unsubscribe) else -1
+            fits = count >= 0 and len(message.reason_codes) in (0, count)  # none: before 5.0, or tolerated
+        if not fits:
+            raise RemoteProtocolError(
+                f"the answer does not fit the request with packet identifier {identifier} [MQTT-3.8.4-6]",
+                reply=PROTOCOL_ERROR,
+            )
+        del self._requests[identifier]
+        self._session.identifiers.release(identifier)
+        events.append(Acknowledged(request, message))
+        self._note_window(events)
+
+    def _stray(self, kind: str, identifier: int) -> None:
+        if identifier in self._requests:
+            raise wrong_kind(kind, identifier)
+        super()._stray(kind, identifier)
+
+    def _on_pingresp(self, message: mqtt.Pingresp, events: list[Event]) -> None:
+        if self._host_pings:
+            self._host_pings -= 1
+            events.append(message)
+
+    def _on_disconnect(self, message: mqtt.Disconnect, events: list[Event]) -> None:
+        reason = find(message.properties, "reason_string") or "the server has disconnected"
+        self._end("peer", message.reason_code or 0, reason, events, message=message)
+
+    def _on_auth(self, message: mqtt.Auth, events: list[Event]) -> None:
+        if self._authentication is not None:
+            raise RemoteProtocolError("AUTH before the last one was answered (4.12)", reply=PROTOCOL_ERROR)
+        self._check_method(message)
+        self._deadlines.cancel("authentication")
+        if message.reason_code == CONTINUE_AUTHENTICATION:
+            self._authentication = message
+            if "connect" in self._deadlines:  # the host's time does not count
+                self._deadlines.cancel("connect")
+        events.append(message)
+
+    def _lost_requests(self) -> tuple[Any, ...]:
+        requests = tuple(self._requests.values())
+        for request in requests:
+            self._session.identifiers.release(request.packet_identifier)
+        self._requests.clear()
+        return requests
+
+    _handlers = {  # noqa: RUF012
+        mqtt.Connack: _on_connack,
+        mqtt.Publish: Receiving._on_publish,
+        mqtt.Puback: Sending._on_puback,
+        mqtt.Pubrec: Sending._on_pubrec,
+        mqtt.Pubrel: Receiving._on_pubrel,
+        mqtt.Pubcomp: Sending._on_pubcomp,
+        mqtt.Suback: _on_answer,
+        mqtt.Unsuback: _on_answer,
+        mqtt.Pingresp: _on_pingresp,
+        mqtt.Disconnect: _on_disconnect,
+        mqtt.Auth: _on_auth,
+    }
+    _senders = {  # noqa: RUF012
+        mqtt.Connect: _send_connect,
+        mqtt.Publish: Sending._send_publish,
+        mqtt.Subscribe: _send_request,
+        mqtt.Unsubscribe: _send_request,
+        mqtt.Pingreq: _send_pingreq,
+        mqtt.Auth: _send_auth,
+    }
+
+
+def _check_subscriptions(
+    message: mqtt.Subscribe, negotiated: Negotiated, error: type[LocalProtocolError | RemoteProtocolError]
+) -> None:
+    """What the server has announced it does not offer (3.2.2.3.11 to 3.2.2.3.13)."""
+    if not negotiated.subscription_identifiers_available and find(message.properties, "subscription_identifier"):
+        raise error("no Subscription Identifiers (3.2.2.3.12)", reply=SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED)
+    if negotiated.wildcard_subscription_available and negotiated.shared_subscription_available:
+        return
+    for subscription in message.subscriptions:
+        topic_filter = subscription.topic_filter
+        shared = negotiated.version == 5 and topic_filter.startswith("$share/")
+        if shared and not negotiated.shared_subscription_available:
+            raise error("no shared subscriptions (3.2.2.3.13)", reply=SHARED_NOT_SUPPORTED)
+        if not negotiated.wildcard_subscription_available and ("#" in topic_filter or "+" in topic_filter):
+            raise error("no wildcards in subscriptions (3.2.2.3.11)", reply=WILDCARDS_NOT_SUPPORTED)
+
+
+class ServerConnection(Sending, Receiving):
+    """The server's side of one connection.
+
+    Events and their answers:
+
+    - `mqtt.Connect`: `accept`, `refuse`, or `continue_authentication`. Nothing else is read before.
+    - `mqtt.Auth`: the same, during an authentication exchange.
+    - `mqtt.Publish` of QoS 1 and 2: `acknowledge`. QoS 0 has no answer.
+    - `mqtt.Subscribe`, `mqtt.Unsubscribe`: `grant`.
+    - `Connected`, `Acknowledged`, `WindowOpened`, `Dropped`, `Released`, `Disconnected`: no answer. `Disconnected.will` is
+      the client's will if it has to be published, after its delay.
+
+    Args:
+        now: the time at which the transport was accepted.
+        options: limits and times.
+    """
+
+    role = Role.SERVER
+
+    def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
+        super().__init__(now, options)
+        self._opening = b""  # the first bytes of CONNECT: they say which version to answer in
+        self._waiting: mqtt.Connect | None = None  # waits for the host
+        self._requests: dict[int, Asked] = {}  # undecided, by packet identifier
+        self._will_removed = False
+        self._deadlines.set("connect", now + self.options.connect_timeout)
+
+    def receive(self, data: Buffer, now: float) -> list[Event]:
+        if self.state is State.IDLE and len(self._opening) < 16:
+            self._opening = (self._opening + bytes(memoryview(data)[:16]))[:16]
+        return super().receive(data, now)
+
+    # ---- answers
+
+    def accept(
+        self,
+        event: mqtt.Connect | mqtt.Auth,
+        session: Session | None = None,
+        properties: Properties = (),
+        authentication_data: bytes | None = None,
+    ) -> list[Event]:
+        """Accept a CONNECT, or the AUTH that completes an exchange [MQTT-3.1.4-5].
+
+        Limits of ConnectionOptions and the Authentication Method are added to the properties of CONNACK. The connection
+        keeps to what the other properties announce (Server Keep Alive, Session Expiry Interval, Maximum QoS, Retain
+        Available ...).
+
+        Args:
+            event: the event to answer.
+            session: the stored session of this Client Identifier, which goes on. None: there was none, or Clean Start is 1.
+            properties: of CONNACK. An empty Client Identifier needs `assigned_client_identifier` [MQTT-3.2.2-16].
+                Response Information is left out if the client has not asked for it [MQTT-3.1.2-28].
+            authentication_data: for the client.
+
+        Returns `Connected`, events of what the client has sent behind CONNECT, and events of the resumed session. To
+        complete a re-authentication: events that had to wait.
+
+        Raises LocalProtocolError if the event does not wait for an answer, or the answer breaks a rule.
+        """
+        self._check_open()
+        if self.state is State.REAUTHENTICATING:
+            self._take_auth(event)
+            own = self._auth_properties(authentication_data, properties)
+            self._put(self._fit(mqtt.Auth, own, reason_code=SUCCESS))
+            self._authentication = None
+            self.state = State.CONNECTED
+            return self._go_on()
+        connect = self._take_request(event)
+        negotiated, announced = self._negotiate(connect, session, tuple(properties), authentication_data)
+        resumed = session is not None
+        self._problem_information = bool(find(connect.properties, "request_problem_information", 1))
+        packet = self._fit(mqtt.Connack, announced, session_present=resumed and connect.version != 3)
+        self.negotiated = negotiated
+        self._put(packet)
+        if session is None:
+            session = Session(negotiated.client_identifier, journaled=self.options.journaled)
+        session.held = True
+        session.client_identifier = negotiated.client_identifier
+        session.expiry_interval = negotiated.session_expiry_interval
+        session.established = True
+        session.note_meta()
+        self._session = session
+        self._released_bytes = sum(map(len, session.incoming.values()))
+        self._waiting = self._authentication = None
+        self.state = State.CONNECTED
+        self._quota = Window(negotiated.receive_maximum)
+        self._aliases_out = OutgoingAliases(negotiated.topic_alias_maximum)
+        self._restricted |= negotiated.maximum_qos < 2 or not negotiated.retain_available
+        if negotiated.keep_alive:
+            # [MQTT-3.1.2-22]: one and a half times
+            self._keepalive = Keepalive(self._deadlines, expect_within=negotiated.keep_alive * 1.5)
+        connack = mqtt.decode(packet, version=connect.version)
+        events: list[Event] = [Connected(negotiated, connack, resumed)]
+        self._resume_session(events)
+        return events + self._go_on()
+
+    def refuse(self, event: mqtt.Connect | mqtt.Auth, reason_code: int, properties: Properties = ()) -> list[Event]:
+        """Refuse a CONNECT or an AUTH, and end [MQTT-3.1.4-2, MQTT-4.12.0-4, MQTT-4.12.1-2].
+
+        What the client has sent behind it is dropped [MQTT-3.1.4-6].
+
+        Args:
+            event: the event to answer.
+            reason_code: of CONNACK, or of DISCONNECT if a re-authentication is refused. Before 5.0: a return code of 1 to 5.
+            properties: of CONNACK or DISCONNECT, as `server_reference` or `reason_string`.
+
+        Returns the `Disconnected` event. Raises LocalProtocolError as `accept` does.
+        """
+        self._check_open()
+        events: list[Event] = []
+        if reason_code == SUCCESS:
+            raise LocalProtocolError("a refusal has a code other than 0")
+        if self.state is State.REAUTHENTICATING:
+            self._take_auth(event)
+            packet = self._fit(mqtt.Disconnect, properties, reason_code=reason_code)
+        else:
+            self._take_request(event)
+            packet = self._fit(mqtt.Connack, properties, reason_code=reason_code)
+        self._put(packet)
+        self._end("local", reason_code, "refused by the host", events)
+        return events
+
+    def continue_authentication(
+        self, event: mqtt.Connect | mqtt.Auth, authentication_data: bytes | None = None, properties: Properties = ()
+    ) -> list[Event]:
+        """Ask the client for its next AUTH with AUTH 0x18 [MQTT-4.12.0-2]. The method is added."""
+        self._check_open()
+        if self._method() is None:
+            raise LocalProtocolError("CONNECT has no Authentication Method [MQTT-4.12.0-6]", reply=PROTOCOL_ERROR)
+        if self.state is State.REAUTHENTICATING:
+            self._take_auth(event)
+        else:
+            self._take_request(event)
+        own = self._auth_properties(authentication_data, properties)
+        self._put(self._fit(mqtt.Auth, own, reason_code=CONTINUE_AUTHENTICATION))
+        self._authentication = None
+        self._waiting = None
+        self._deadlines.start("authentication", self.options.authentication_timeout)
+        if self.state is State.CONNECTING:
+            self.state = State.AUTHENTICATING
+        return self._go_on()
+
+    def grant(self, event: Asked, reason_codes: Iterable[int] = (), properties: Properties = ()) -> list[Event]:
+        """Answer a SUBSCRIBE or UNSUBSCRIBE with a code for each filter, in their order [MQTT-3.8.4-6, MQTT-3.9.3-1].
+
+        Args:
+            event: the event to answer.
+            reason_codes: SUBSCRIBE: the granted QoS, or 0x80 and above for a failure; 3.1.1 has 0x80 only, which any
+                failure becomes; 3.1 has no failure. UNSUBSCRIBE in 5.0: 0x00, 0x11, or a failure; none: all 0x00.
+            properties: of the answer.
+
+        Returns events that had to wait for this answer. Raises LocalProtocolError if the event does not wait for an
+        answer, or the answer cannot be written.
+        """
+        self._check_connected()
+        identifier = event.packet_identifier if isinstance(event, mqtt.Subscribe | mqtt.Unsubscribe) else 0
+        if self._requests.get(identifier) is not event:
+            raise LocalProtocolError("this request does not wait for an answer")
+        codes = tuple(reason_codes)
+        if isinstance(event, mqtt.Subscribe):
+            wanted = len(event.subscriptions)
+            if self.version == 4:
+                codes = tuple(min(code, 0x80) for code in codes)
+            if len(codes) != wanted or (self.version == 3 and any(code > 2 for code in codes)):
+                raise LocalProtocolError(f"{wanted} codes are needed, each of them one of this version")
+            packet = self._fit(mqtt.Suback, properties, packet_identifier=identifier, reason_codes=codes)
+        elif self.version == 5:
+            wanted = len(event.topic_filters)
+            codes = codes or (SUCCESS,) * wanted
+            if len(codes) != wanted:
+                raise LocalProtocolError(f"{wanted} codes are needed")
+            packet = self._fit(mqtt.Unsuback, properties, packet_identifier=identifier, reason_codes=codes)
+        else:
+            packet = b"\xb0\x02" + identifier.to_bytes(2)
+        del self._requests[identifier]
+        self._put(packet)
+        return self._go_on()
+
+    def close(
+        self, reason_code: int = SERVER_SHUTTING_DOWN, properties: Properties = (), *, immediate: bool = False
+    ) -> list[Event]:
+        """End the connection. In 5.0 the client receives DISCONNECT once it has been accepted [MQTT-3.14.0-1];
+        otherwise it receives nothing.
+
+        Close a connection whose session is taken over with 0x8E before the session is given to the other connection
+        [MQTT-3.1.4-3]. With `immediate` nothing is sent and what is queued is dropped.
+
+        Returns the `Disconnected` event. Raises LocalProtocolError for a code or property that cannot be sent.
+        """
+        self._check_open()
+        events: list[Event] = []
+        if immediate:
+            self._outbox.clear()
+            self._end("local", None, "dropped by the host", events)
+            return events
+        code = None
+        if self.version == 5 and self._up:
+            if find(properties, "session_expiry_interval") is not None:
+                raise LocalProtocolError("a server sends no Session Expiry Interval [MQTT-3.14.2-2]")
+            self._put(self._fit(mqtt.Disconnect, properties, reason_code=reason_code))
+            code = reason_code
+        self._end("local", code, "closed by the host", events)
+        return events
+
+    # ---- CONNECT
+
+    def _on_connect(self, message: mqtt.Connect, events: list[Event]) -> None:
+        self._deadlines.cancel("connect")
+        self.version = message.version
+        self.connect = message
+        if not message.client_identifier and (
+            message.version == 3 or (message.version == 4 and not message.clean_start)
+        ):
+            # 3.1.1: [MQTT-3.1.3-8]; 3.1, 3.1
+            self._put(mqtt.Connack(reason_code=IDENTIFIER_REJECTED, version=message.version).encode())
+            error = RemoteProtocolError("an empty Client Identifier", reply=IDENTIFIER_REJECTED)
+            self._end("local", IDENTIFIER_REJECTED, str(error), events, error=error)
+            return
+        self._check_text(message.client_identifier, IDENTIFIER_NOT_VALID)
+        self._check_text(message.user_name or "", None)
+        if message.will is not None:
+            self._check_text(message.will.topic)
+        self._waiting = message
+        events.append(message)
+
+    def _take_request(self, event: mqtt.Connect | mqtt.Auth) -> mqtt.Connect:
+        """The CONNECT that the host decides about, by answering it or an AUTH that came for it."""
+        waiting = self._waiting if self._authentication is None else self._authentication
+        if self.state is not State.CONNECTING or waiting is not event:
+            raise LocalProtocolError("this event does not wait for an answer")
+        assert self.connect is not None
+        return self.connect
+
+    def _negotiate(
+        self,
+        connect: mqtt.Connect,
+        session: Session | None,
+        properties: tuple[tuple[str, Any], ...],
+        authentication_data: bytes | None,
+    ) -> tuple[Negotiated, tuple[tuple[str, Any], ...]]:
+        """What is agreed on, and the properties of CONNACK."""
+        if session is not None and connect.clean_start:
+            raise LocalProtocolError("Clean Start 1: the stored session ends [MQTT-3.1.2-4]")
+        if session is not None and session.held:
+            raise LocalProtocolError("the session belongs to another connection: close that one first [MQTT-3.1.4-3]")
+        if connect.version != 5:
+            if properties or authentication_data is not None:
+                raise LocalProtocolError("before 5.0 there are no properties")
+            identifier = connect.client_identifier or (session.client_identifier if session else "")
+            expiry = 0 if connect.clean_start else NEVER
+            return Negotiated(connect.version, identifier, connect.keep_alive, expiry), ()
+        assigned = find(properties, "assigned_client_identifier")
+        if not connect.client_identifier and not assigned:
+            raise LocalProtocolError("an empty Client Identifier: give assigned_client_identifier [MQTT-3.2.2-16]")
+        method = self._method()
+        own: list[tuple[str, Any]] = []
+        if method is not None:
+            own.append(("authentication_method", method))  # [MQTT-4.12.0-5]
+        elif authentication_data is not None:
+            raise LocalProtocolError("CONNECT has no Authentication Method [MQTT-4.12.0-6]")
+        if authentication_data is not None:
+            own.append(("authentication_data", authentication_data))
+        asked = connect.properties
+        if not find(asked, "request_response_information", 0):
+            properties = without(properties, "response_information")  # [MQTT-3.1.2-28]
+        negotiated = Negotiated(
+            version=5,
+            client_identifier=connect.client_identifier or assigned,
+            keep_alive=find(properties, "server_keep_alive", connect.keep_alive),
+            session_expiry_interval=find(
+                properties, "session_expiry_interval", find(asked, "session_expiry_interval", 0)
+            ),
+            maximum_qos=find(properties, "maximum_qos", 2),
+            retain_available=bool(find(properties, "retain_available", 1)),
+            wildcard_subscription_available=bool(find(properties, "wildcard_subscription_available", 1)),
+            subscription_identifiers_available=bool(find(properties, "subscription_identifiers_available", 1)),
+            shared_subscription_available=bool(find(properties, "shared_subscription_available", 1)),
+            **connect_limits(asked),
+        )
+        will = connect.will
+        if will is not None and will.qos > negotiated.maximum_qos:
+            raise LocalProtocolError("the will's QoS: refuse with 0x9B [MQTT-3.2.2-12]", reply=QOS_NOT_SUPPORTED)
+        if will is not None and will.retain and not negotiated.retain_available:
+            raise LocalProtocolError(
+                "the will is retained: refuse with 0x9A [MQTT-3.2.2-13]", reply=RETAIN_NOT_SUPPORTED
+            )
+        return negotiated, announced((*properties, *own), self.options)
+
+    def _auth_properties(self, data: bytes | None, properties: Properties) -> Properties:
+        own: list[tuple[str, Any]] = [("authentication_method", self._method())]
+        if data is not None:
+            own.append(("authentication_data", data))
+        return (*own, *properties)
+
+    def _maximum_packet_size(self) -> int:
+        """The client's limit holds from the first CONNACK on, refusals too."""
+        if self.version != 5 or self.connect is None:
+            return LARGEST_PACKET
+        most: int = find(self.connect.properties, "maximum_packet_size", LARGEST_PACKET)
+        return most
+
+    # ---- other packets
+
+    def _check_publish(self, message: mqtt.Publish) -> None:
+        negotiated = self.negotiated
+        assert negotiated is not None
+        if message.qos > negotiated.maximum_qos:
+            raise RemoteProtocolError("QoS above our Maximum QoS [MQTT-3.2.2-11]", reply=QOS_NOT_SUPPORTED)
+        if message.retain and not negotiated.retain_available:
+            raise RemoteProtocolError("we do not retain messages [MQTT-3.2.2-14]", reply=RETAIN_NOT_SUPPORTED)
+
+    def _on_request(self, message: Asked, events: list[Event]) -> None:
+        identifier = message.packet_identifier
+        if identifier in self._requests:
+            if self.version == 3 and message.dup:
+                return  # 3.1, 4.1: a client may send its requests again while they are not answered
+            raise RemoteProtocolError(f"packet identifier {identifier} is in use [MQTT-2.2.1-3]", reply=PROTOCOL_ERROR)
+        if isinstance(message, mqtt.Subscribe):
+            assert self.negotiated is not None
+            _check_subscriptions(message, self.negotiated, RemoteProtocolError)
+            filters = tuple(subscription.topic_filter for subscription in message.subscriptions)
+        else:
+            filters = message.topic_filters
+        for topic_filter in filters:
+            self._check_text(topic_filter)
+        self._requests[identifier] = message
+        events.append(message)
+
+    def _on_pingreq(self, message: mqtt.Pingreq, events: list[Event]) -> None:
+        self._put(b"\xd0\x00")  # [MQTT-3.12.4-1]
+
+    def _on_disconnect(self, message: mqtt.Disconnect, events: list[Event]) -> None:
+        code = message.reason_code or 0
+        if self._session is not None:
+            expiry = find(message.properties, "session_expiry_interval")
+            if expiry is not None:
+                if expiry and not find(self.connect.properties if self.connect else (), "session_expiry_interval", 0):
+                    raise RemoteProtocolError(
+                        "a Session Expiry Interval of 0 cannot be raised in DISCONNECT (3.14.2.2.2)",
+                        reply=PROTOCOL_ERROR,
+                    )
+                self._session.expiry_interval = expiry
+                self._session.note_meta()
+        self._will_removed = code == SUCCESS  # [MQTT-3.1.2-10], [MQTT-3.14.4-3]
+        reason = find(message.properties, "reason_string") or "the client has disconnected"
+        self._end("peer", code, reason, events, message=message)
+
+    def _on_auth(self, message: mqtt.Auth, events: list[Event]) -> None:
+        if self._authentication is not None:
+            raise RemoteProtocolError("AUTH before the last one was answered (4.12)", reply=PROTOCOL_ERROR)
+        if self._method() is None:
+            raise RemoteProtocolError("CONNECT has no Authentication Method [MQTT-4.12.0-7]", reply=PROTOCOL_ERROR)
+        self._check_method(message)
+        self._deadlines.cancel("authentication")
+        self._authentication = message
+        events.append(message)
+
+    def _undecided_requests(self) -> int:
+        return len(self._requests)
+
+    @property
+    def undecided(self) -> int:
+        waiting = self.state is State.CONNECTING and self._authentication is None
+        return super().undecided + waiting
+
+    # ---- the end
+
+    def _say_fault(self, code: int) -> int | None:
+        if self.state is State.IDLE:
+            return self._refuse_unread(code)
+        if self.version == 5 and self.state in (State.CONNECTING, State.AUTHENTICATING):
+            code = code if code in REASONS["CONNACK"] else PROTOCOL_ERROR
+            self._put(mqtt.Connack(reason_code=code, version=5).encode())
+            return code
+        return super()._say_fault(code)
+
+    def _refuse_unread(self, code: int) -> int | None:
+        """Answer a CONNECT that cannot be read, if it shows which version to answer in (3.1.4).
+
+        Level 3 or 4 under the other protocol name gets return code 1, and an unknown level the CONNACK of 5.0 with 0x84, as
+        mosquitto does. A first packet that is no CONNECT, a CONNECT of another protocol, and one of 3.1 or 3.1.1 with a
+        fault get nothing [MQTT-3.1.4-1].
+        """
+        opening = self._opening
+        if not opening or opening[0] != 0x10:
+            return None
+        at = 1
+        while at < len(opening) and opening[at] & 0x80:
+            at += 1
+        name = opening[at + 3 : at + 3 + int.from_bytes(opening[at + 1 : at + 3])]
+        if code == UNACCEPTABLE_VERSION:
+            if name not in (b"MQTT", b"MQIsdp"):
+                return None
+            self._put(b"\x20\x02\x00\x01")
+            return code
+        if code != UNSUPPORTED_VERSION and opening[at + 1 : at + 8] != b"\x00\x04MQTT\x05":
+            return None
+        code = code if code in REASONS["CONNACK"] else MALFORMED_PACKET
+        self._put(mqtt.Connack(reason_code=code, version=5).encode())
+        return code
+
+    def _end(self, *args: Any, **kwargs: Any) -> None:
+        # [MQTT-3.1.2-8]: the will is published unless a normal DISCONNECT has removed it.
+        if self._up and self.connect is not None and not self._will_removed:
+            kwargs["will"] = self.connect.will
+        self._requests.clear()
+        self._waiting = None
+        super()._end(*args, **kwargs)
+
+    _handlers = {  # noqa: RUF012
+        mqtt.Connect: _on_connect,
+        mqtt.Publish: Receiving._on_publish,
+        mqtt.Puback: Sending._on_puback,
+        mqtt.Pubrec: Sending._on_pubrec,
+        mqtt.Pubrel: Receiving._on_pubrel,
+        mqtt.Pubcomp: Sending._on_pubcomp,
+        mqtt.Subscribe: _on_request,
+        mqtt.Unsubscribe: _on_request,
+        mqtt.Pingreq: _on_pingreq,
+        mqtt.Disconnect: _on_disconnect,
+        mqtt.Auth: _on_auth,
+    }
+    _senders = {mqtt.Publish: Sending._send_publish}  # noqa: RUF012

@@ -1,0 +1,639 @@
+"""What both roles of an MQTT connection do: reading, writing, timers, faults, the end.
+
+Sections are those of MQTT 5.0. `v3` means 3.1 and 3.1.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from wirefmt import mqtt
+from wirefmt.connection.contract import Disconnected
+from wirefmt.connection.deadlines import Deadlines, Keepalive
+from wirefmt.connection.outbox import Outbox
+from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.framing import Limits
+from wirefmt.mqtt.events import (
+    CONTINUE_AUTHENTICATION,
+    IDENTIFIER_NOT_VALID,
+    KEEP_ALIVE_TIMEOUT,
+    LARGEST_PACKET,
+    MALFORMED_PACKET,
+    NOT_AUTHORIZED,
+    PACKET_TOO_LARGE,
+    PROTOCOL_ERROR,
+    QUOTA_EXCEEDED,
+    REAUTHENTICATE,
+    SUCCESS,
+    UNSPECIFIED_ERROR,
+    Asked,
+    ConnectionOptions,
+    Event,
+    Negotiated,
+    Properties,
+    Request,
+    find,
+    without,
+)
+from wirefmt.mqtt.session import Change, Delivery, Session
+from wirefmt.mqtt.spec import REASON_CODES
+from wirefmt.mqtt.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+#: Answers may exceed the limit on queued bytes by so much before a peer that does not read is given up.
+ANSWER_ROOM: Final = 1 << 20
+
+REASONS: dict[str, frozenset[int]] = {
+    packet: frozenset(row.code for row in REASON_CODES if packet in row.packets) for packet in ("CONNACK", "DISCONNECT")
+}
+
+_KINDS: dict[type[mqtt.Packet], str] = {
+    mqtt.Connect: "CONNECT",
+    mqtt.Publish: "PUBLISH",
+    mqtt.Puback: "PUBACK",
+    mqtt.Pubrec: "PUBREC",
+    mqtt.Pubrel: "PUBREL",
+    mqtt.Pubcomp: "PUBCOMP",
+    mqtt.Subscribe: "SUBSCRIBE",
+    mqtt.Suback: "SUBACK",
+    mqtt.Unsubscribe: "UNSUBSCRIBE",
+    mqtt.Unsuback: "UNSUBACK",
+    mqtt.Pingreq: "PINGREQ",
+    mqtt.Pingresp: "PINGRESP",
+    mqtt.Disconnect: "DISCONNECT",
+}
+_AUTH_KINDS = {
+    SUCCESS: "AUTH success",
+    CONTINUE_AUTHENTICATION: "AUTH continue",
+    REAUTHENTICATE: "AUTH re-authenticate",
+}
+
+
+#: Control characters and noncharacters (1.5.4).
+_CONTROLS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef"
+    + "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
+    + "]"
+)
+
+
+def kind_of(message: mqtt.Packet) -> str:
+    """The kind of a packet in the table of states."""
+    kind = _KINDS.get(type(message))
+    if kind is not None:
+        return kind
+    if isinstance(message, mqtt.Connack):
+        return "CONNACK refused" if message.reason_code else "CONNACK accepted"
+    if isinstance(message, mqtt.Auth):
+        return _AUTH_KINDS[message.reason_code or 0]
+    raise LocalProtocolError(f"{type(message).__name__} is no packet of MQTT")
+
+
+def _rows(table: Mapping[tuple[Role, State, str], Transition]) -> dict[Role, dict[State, dict[str, Transition]]]:
+    """The table by role and state, so that a packet costs one look-up."""
+    rows: dict[Role, dict[State, dict[str, Transition]]] = {r: {s: {} for s in State} for r in Role}
+    for (role, state, kind), transition in table.items():
+        rows[role][state][kind] = transition
+    return rows
+
+
+RECEIVES_IN = _rows(RECEIVES)
+SENDS_IN = _rows(SENDS)
+
+
+def numbered(message: Asked, packet_identifier: int) -> bytes:
+    """The packet with another packet identifier."""
+    packet = message.encode()
+    at = 1
+    while packet[at] & 0x80:
+        at += 1
+    return packet[: at + 1] + packet_identifier.to_bytes(2) + packet[at + 3 :]
+
+
+class Endpoint:
+    """Reading, writing, timers, faults and the end. `Receiving` and `Sending` add messages in each direction."""
+
+    role: Role
+    _handlers: dict[type[mqtt.Packet], Callable[[Any, Any, list[Event]], None]]
+    _senders: dict[type[mqtt.Packet], Callable[[Any, Any], Any]]
+
+    #: For each state the handlers of packets that are legal and leave it as it is.
+    _steady_in: dict[State, dict[type[mqtt.Packet], Callable[[Any, Any, list[Event]], None]]]
+
+    def __init_subclass__(cls) -> None:
+        if "_handlers" in cls.__dict__:
+            cls._steady_in = {
+                state: {
+                    packet: handler
+                    for packet, handler in cls._handlers.items()
+                    if packet in _KINDS and RECEIVES_IN[cls.role][state][_KINDS[packet]] is state
+                }
+                for state in State
+            }
+
+    def __init__(self, now: float, options: ConnectionOptions | None) -> None:
+        self.options = options or ConnectionOptions()
+        self.state = State.IDLE
+        self.version: int | None = None
+        self.negotiated: Negotiated | None = None
+        self.connect: mqtt.Connect | None = None
+        #: Acknowledgements that named nothing outstanding. They are ignored.
+        self.strays = 0
+        self._session: Session | None = None
+        self._decoder: mqtt.Decoder = self._make_decoder(None)
+        self._outbox = Outbox()
+        self._deadlines = Deadlines(now)
+        self._keepalive = Keepalive(self._deadlines)
+        self._authentication: mqtt.Auth | None = None  # waits for the host
+        self._paused = False
+        self._reading = True
+        self._eof = False
+        self._trailing = b""
+        self._problem_information = True
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.state.value}>"
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+        self._up = state is State.CONNECTED or state is State.REAUTHENTICATING
+        self._steady = self._steady_in[state]
+
+    # ---- in
+
+    def receive(self, data: Buffer, now: float) -> list[Event]:
+        """Take bytes from the peer; return the events they complete, in order."""
+        self._check_open()
+        self._deadlines.advance(now)
+        if memoryview(data).nbytes:
+            self._keepalive.received()
+            self._heard()
+        if self._trailing:
+            data, self._trailing = self._trailing + bytes(data), b""
+        events: list[Event] = []
+        self._read(data, events)
+        return events
+
+    def receive_eof(self, now: float) -> list[Event]:
+        """Take the end of the peer's stream. What was left unread is read first, once there is room."""
+        self._check_open()
+        self._deadlines.advance(now)
+        self._eof = True
+        events: list[Event] = []
+        self._finish_eof(events)
+        return events
+
+    def pause(self) -> None:
+        """Stop after the messages read so far. Bytes that follow are kept."""
+        self._check_open()
+        self._paused = True
+        self._note_reading()
+
+    def resume(self, now: float) -> list[Event]:
+        """Go on after `pause`; return the events of the bytes kept."""
+        self._check_open()
+        self._deadlines.advance(now)
+        self._paused = False
+        return self._go_on()
+
+    @property
+    def trailing_data(self) -> bytes:
+        """Bytes received and not read, while paused or after the end."""
+        if self._paused or self._state is State.CLOSED:
+            try:
+                self._trailing += self._decoder.rest()
+            except DecodeError:
+                pass
+        return self._trailing
+
+    @property
+    def wants_read(self) -> bool:
+        return self._reading and self.state is not State.CLOSED
+
+    @property
+    def undecided(self) -> int:
+        """Events that wait for an answer of the host."""
+        return self._undecided_requests() + (self._authentication is not None)
+
+    # ---- out
+
+    def send(self, message: mqtt.Packet) -> Delivery | Request | None:
+        """Queue a packet.
+
+        A PUBLISH of QoS 1 or 2, SUBSCRIBE and UNSUBSCRIBE get a packet identifier of ours in place of the one they hold,
+        and are answered with `Acknowledged`. Answers to events have methods of their own, and so has DISCONNECT.
+
+        Returns:
+            a handle: a `Delivery` for a PUBLISH of QoS 1 or 2, a `Request` for SUBSCRIBE and UNSUBSCRIBE; otherwise None.
+
+        Raises:
+            LocalProtocolError: the packet is not legal now. Its `reply` is the reason code that a peer would give, if
+                there is one. Nothing has changed.
+        """
+        self._check_open()
+        transition = SENDS_IN[self.role][self.state][kind_of(message)]
+        if isinstance(transition, Violation):
+            raise LocalProtocolError(transition.rule, reply=transition.code)
+        sender = self._senders.get(type(message))
+        if sender is None:
+            raise LocalProtocolError(f"{_KINDS.get(type(message), 'this packet')} is sent by {_SENT_BY[type(message)]}")
+        if self.version is not None and message.version != self.version:
+            raise LocalProtocolError(f"a packet of version {message.version} on a connection of version {self.version}")
+        handle: Delivery | Request | None = sender(self, message)
+        return handle
+
+    def data_to_send(self) -> bytes:
+        """Take everything queued, as one bytes object."""
+        return self._outbox.take()
+
+    def buffers_to_send(self) -> list[Buffer]:
+        """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
+        return self._outbox.take_buffers()
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._outbox.pending
+
+    @property
+    def should_close(self) -> bool:
+        return self._state is State.CLOSED and not self._outbox.pending
+
+    @property
+    def session(self) -> Session | None:
+        """The session: a client's from the beginning, a server's once the host has accepted."""
+        return self._session
+
+    def changes(self) -> list[Change]:
+        """What a journal must keep since the last call: see `Session.changes`."""
+        return self._session.changes() if self._session is not None else []
+
+    # ---- time
+
+    def next_timeout(self) -> float | None:
+        """When to call `handle_timeout` at the latest; None: no timer runs."""
+        return self._deadlines.next()
+
+    def handle_timeout(self, now: float) -> list[Event]:
+        """Do what is due."""
+        self._check_open()
+        events: list[Event] = []
+        for name in self._deadlines.due(now):
+            if self._state is State.CLOSED:
+                break
+            match name:
+                case Keepalive.EXPECT:
+                    if self._keepalive.is_lost():
+                        self._expire(KEEP_ALIVE_TIMEOUT, "nothing has come within one and a half Keep Alive", events)
+                case Keepalive.SEND:
+                    if self._keepalive.must_send():
+                        self._ping()
+                case "authentication":
+                    # only a server may say 0x87 in DISCONNECT (3.14.2.1)
+                    code = NOT_AUTHORIZED if self.role is Role.SERVER else UNSPECIFIED_ERROR
+                    self._expire(code, "no AUTH has come in time", events)
+                case "connect":
+                    awaited = "CONNACK" if self.role is Role.CLIENT else "CONNECT"
+                    self._end("local", None, f"no {awaited} has come in time", events)
+                case "answer":
+                    self._end("local", None, "no answer to PINGREQ has come in time", events)
+        return events
+
+    # ---- reading
+
+    def _read(self, data: Buffer, events: list[Event]) -> None:
+        """Read as many packets as there is room for."""
+        decoder = self._decoder
+        while True:
+            room = self._room()
+            fault: DecodeError | None = None
+            try:
+                messages: Iterable[Any] = decoder.feed(data, room)
+            except DecodeError as error:
+                messages, fault = error.messages, error
+            data = b""
+            try:
+                self._handle(messages, events)
+            except (DecodeError, RemoteProtocolError) as error:
+                self._fault(error, error.reply, events)
+            if self._state is State.CLOSED:
+                return
+            if fault is not None:
+                self._fault(fault, fault.reply, events)
+                return
+            decoder = self._decoder  # `accept` may have put in another one
+            if not decoder.unread or not self._room():
+                break
+        if self._outbox.pending > self.options.pending_bytes + ANSWER_ROOM:
+            self._fault(
+                RemoteProtocolError("the peer does not take its answers", reply=QUOTA_EXCEEDED), QUOTA_EXCEEDED, events
+            )
+        elif decoder.unread > self.options.unread_bytes and not self._room():
+            self._fault(
+                RemoteProtocolError("more bytes than are kept while the host decides", reply=QUOTA_EXCEEDED),
+                QUOTA_EXCEEDED,
+                events,
+            )
+        elif self._eof:
+            self._finish_eof(events)
+        else:
+            self._note_reading()
+
+    def _handle(self, messages: Iterable[mqtt.Packet], events: list[Event]) -> None:
+        tolerant = bool(self.options.tolerate)
+        steady = self._steady
+        for message in messages:
+            if tolerant and message.notes:
+                self._check_notes(message)
+            handler = steady.get(type(message))
+            if handler is not None:
+                handler(self, message, events)
+                continue
+            transition = RECEIVES_IN[self.role][self.state][kind_of(message)]
+            if isinstance(transition, Violation):
+                raise RemoteProtocolError(transition.rule, reply=transition.code)
+            if transition is Outcome.DROPPED:
+                return
+            before = self.state
+            self._handlers[type(message)](self, message, events)
+            if self.state is before and isinstance(transition, State):
+                self.state = transition
+            steady = self._steady
+
+    def _check_notes(self, message: mqtt.Packet) -> None:
+        """Raises DecodeError if a packet breaks a rule that is not tolerated."""
+        name = type(message).__name__.upper()
+        if not {f"{name} {note.check}" for note in message.notes} <= self.options.tolerate:
+            mqtt.decode(message.encode(), version=message.version, side=self._peer(), limits=self._limits())
+
+    def _check_text(self, text: str, reply: int | None = MALFORMED_PACKET) -> None:
+        if not self.options.control_characters and _CONTROLS.search(text):
+            raise RemoteProtocolError(f"a control character or noncharacter in {text!r} (1.5.4)", reply=reply)
+
+    def _go_on(self) -> list[Event]:
+        """Read what was left unread, after an answer or `resume`."""
+        if self._reading:
+            return []  # nothing was left
+        events: list[Event] = []
+        data, self._trailing = self._trailing, b""
+        if data or self._decoder.unread or self._eof:
+            self._read(data, events)
+        else:
+            self._note_reading()
+        return events
+
+    def _room(self) -> int:
+        """How many packets may be read now."""
+        if self._paused or self._state is State.CLOSED or (self.role is Role.SERVER and self.state is State.CONNECTING):
+            return 0
+        if not self._up:
+            return 1
+        waiting = self._undecided_requests()
+        if self.version != 5:  # 5.0 has Receive Maximum for these
+            waiting += self._unanswered()
+        return max(self.options.undecided - waiting, 0)
+
+    def _note_reading(self) -> None:
+        """Keep Alive of the peer does not run while we do not read."""
+        reading = not self._paused and self._room() > 0
+        if reading is not self._reading:
+            self._reading = reading
+            if reading:
+                self._keepalive.expect_again()
+            else:
+                self._keepalive.suspend()
+            self._await_answer()
+
+    def _finish_eof(self, events: list[Event]) -> None:
+        if self._decoder.unread or self._trailing or self._paused:
+            return  # `resume` or an answer reads them first
+        reason = "the stream ended inside a packet" if self._decoder.pending else "the stream ended"
+        self._end("transport", None, reason, events)
+
+    def _undecided_requests(self) -> int:
+        return 0
+
+    def _unanswered(self) -> int:
+        """QoS 1 and 2 messages of the peer whose PUBACK or PUBREC has not been queued."""
+        return 0
+
+    def _heard(self) -> None:
+        """Bytes have come."""
+
+    def _await_answer(self) -> None:
+        """PINGRESP is awaited only while we read."""
+
+    def _ping(self) -> None:
+        raise NotImplementedError
+
+    # ---- writing
+
+    def _put(self, packet: bytes | memoryview) -> None:
+        self._outbox.put(packet)
+        self._keepalive.sent()
+
+    def _acknowledgement(
+        self,
+        cls: type[mqtt.Puback | mqtt.Pubrec | mqtt.Pubrel | mqtt.Pubcomp],
+        identifier: int,
+        code: int = SUCCESS,
+        properties: Properties = (),
+    ) -> bytes:
+        if self.version != 5:
+            code, properties = SUCCESS, ()
+        if not code and not properties:
+            return _ACKNOWLEDGEMENTS[cls] + identifier.to_bytes(2)
+        return self._fit(cls, properties, packet_identifier=identifier, reason_code=code)
+
+    def _build(self, cls: Callable[..., Any], **fields: Any) -> Any:
+        """A packet of this version from the host's values."""
+        try:
+            return cls(version=self.version, **fields)
+        except (EncodeError, TypeError, ValueError) as error:
+            raise LocalProtocolError(str(error)) from error
+
+    def _fit(self, cls: Callable[..., Any], properties: Properties, **fields: Any) -> bytes:
+        """A packet within the peer's Maximum Packet Size. User Properties are left out first, then the Reason String.
+
+        [MQTT-3.2.2-19, MQTT-3.2.2-20, MQTT-3.4.2-2, MQTT-3.4.2-3 and their like in other packets]
+        """
+        most = self._maximum_packet_size()
+        properties = tuple(properties)
+        if not self._problem_information and cls not in (mqtt.Connack, mqtt.Disconnect):
+            properties = without(properties, "user_property", "reason_string")  # [MQTT-3.1.2-29]
+        for names in ((), ("user_property",), ("user_property", "reason_string")):
+            packet: bytes = self._build(cls, properties=without(properties, *names), **fields).encode()
+            if len(packet) <= most:
+                return packet
+        raise LocalProtocolError(
+            f"the packet has {len(packet)} bytes, the peer accepts {most} [MQTT-3.1.2-24, MQTT-3.2.2-15]",
+            reply=PACKET_TOO_LARGE,
+        )
+
+    def _maximum_packet_size(self) -> int:
+        return self.negotiated.maximum_packet_size if self.negotiated is not None else LARGEST_PACKET
+
+    def _check_pending(self, size: int) -> None:
+        pending = self._outbox.pending
+        if pending and pending + size > self.options.pending_bytes:
+            raise LocalProtocolError(f"{pending} bytes are queued and not taken", reply=QUOTA_EXCEEDED)
+
+    # ---- the end
+
+    def _check_open(self) -> None:
+        if self._state is State.CLOSED:
+            raise LocalProtocolError("the connection is over")
+
+    def _check_connected(self) -> None:
+        self._check_open()
+        if not self._up:
+            raise LocalProtocolError(f"not possible while {self.state.value}")
+
+    def _fault(self, error: DecodeError | RemoteProtocolError, reply: int | str | None, events: list[Event]) -> None:
+        """The peer has broken a rule: answer as the specification asks, and end (4.13)."""
+        if isinstance(error, DecodeError):
+            reply = _ANSWERS.get((error.path, error.spec), MALFORMED_PACKET if reply is None else reply)
+        said = self._say_fault(reply) if isinstance(reply, int) else None
+        self._end("local", said, str(error), events, error=error)
+
+    def _say_fault(self, code: int) -> int | None:
+        """Queue the answer to the peer and return its code; None: there is no answer."""
+        if self.version == 5 and self._up:
+            code = code if code in REASONS["DISCONNECT"] else PROTOCOL_ERROR
+            self._put(mqtt.Disconnect(reason_code=code, version=5).encode())
+            return code
+        return None
+
+    def _expire(self, code: int, reason: str, events: list[Event]) -> None:
+        """A timer has ended the connection."""
+        self._end("local", self._say_fault(code), reason, events)
+
+    def _end(
+        self,
+        by: Literal["local", "peer", "transport"],
+        code: int | None,
+        reason: str,
+        events: list[Event],
+        *,
+        error: Exception | None = None,
+        message: mqtt.Packet | None = None,
+        will: mqtt.Will | None = None,
+    ) -> None:
+        resumable: tuple[Delivery, ...] = ()
+        lost = self._lost_requests()
+        if self._session is not None:
+            session = self._session
+            for delivery in session.outgoing.values():
+                # What is queued now still leaves; what `close` has dropped does not.
+                if delivery.mark is not None and delivery.mark <= self._outbox.position:
+                    delivery.transmitted = True
+                delivery.mark = None
+            # [MQTT-3.1.2-23]: a session lives on while its expiry interval is above zero. One that this connection has
+            # not reached stays as it was.
+            if session.expiry_interval or not self._up:
+                resumable = tuple(session.outgoing.values())
+            else:
+                lost += session.clear()
+            session.held = False
+        self.state = State.CLOSED
+        self._deadlines.clear()
+        self._authentication = None
+        self._forget()
+        events.append(
+            Disconnected(
+                by=by,
+                code=code,
+                reason=reason,
+                error=error,
+                message=message,
+                resumable=resumable,
+                lost=lost,
+                will=will,
+            )
+        )
+
+    def _forget(self) -> None:
+        """The connection is over: drop what belongs to it alone."""
+
+    def _lost_requests(self) -> tuple[Any, ...]:
+        return ()
+
+    def _take_auth(self, event: mqtt.Connect | mqtt.Auth) -> None:
+        """The host answers this AUTH."""
+        if self._authentication is None or self._authentication is not event:
+            raise LocalProtocolError("this AUTH does not wait for an answer")
+
+    def _method(self) -> str | None:
+        """The Authentication Method of CONNECT."""
+        if self.version != 5 or self.connect is None:
+            return None
+        method: str | None = find(self.connect.properties, "authentication_method")
+        return method
+
+    def _check_method(self, message: mqtt.Auth | mqtt.Connack) -> None:
+        """[MQTT-4.12.0-5]: every AUTH and the accepting CONNACK repeat the method of CONNECT."""
+        method = find(message.properties, "authentication_method")
+        if method != self._method():
+            raise RemoteProtocolError(
+                "the Authentication Method is not that of CONNECT [MQTT-4.12.0-5]", reply=PROTOCOL_ERROR
+            )
+
+    def _make_decoder(self, version: int | None) -> mqtt.Decoder:
+        strictness = "lax" if self.options.tolerate else "strict"
+        return mqtt.Decoder(version=version, side=self._peer(), strictness=strictness, limits=self._limits())
+
+    def _peer(self) -> Literal["client", "server"]:
+        return "client" if self.role is Role.SERVER else "server"
+
+    def _limits(self) -> Limits:
+        return Limits(frame_size=self.options.packet_size, elements=self.options.elements)
+
+
+#: Fixed header and Remaining Length of acknowledgements without a code.
+_ACKNOWLEDGEMENTS: dict[type[mqtt.Packet], bytes] = {
+    mqtt.Puback: b"\x40\x02",
+    mqtt.Pubrec: b"\x50\x02",
+    mqtt.Pubrel: b"\x62\x02",
+    mqtt.Pubcomp: b"\x70\x02",
+}
+
+#: Faults with another answer than the codec's, None: no answer; by the field at fault and the rule that it breaks. The
+#: standard leaves these answers open (3.1.4, 4.13.1); here they are mosquitto's.
+_ANSWERS: dict[tuple[str, str], int | None] = {
+    ("client_identifier", "MQTT-1.5.4-1"): IDENTIFIER_NOT_VALID,
+    ("client_identifier", "MQTT-1.5.4-2"): IDENTIFIER_NOT_VALID,
+    ("user_name", "MQTT-1.5.4-1"): None,
+    ("user_name", "MQTT-1.5.4-2"): None,
+    ("keep_alive", "2.1.4"): None,
+    ("will.qos", "MQTT-3.1.2-12"): None,
+    ("remaining_length", "1.5.5"): None,
+    ("reason_code", "MQTT-3.14.2-1"): None,
+}
+
+#: What sends a packet that `send` does not.
+_SENT_BY: dict[type[mqtt.Packet], str] = {
+    mqtt.Connack: "accept() and refuse()",
+    mqtt.Puback: "acknowledge()",
+    mqtt.Pubrec: "acknowledge()",
+    mqtt.Pubrel: "the connection itself",
+    mqtt.Pubcomp: "the connection itself",
+    mqtt.Suback: "grant()",
+    mqtt.Unsuback: "grant()",
+    mqtt.Pingresp: "the connection itself",
+    mqtt.Disconnect: "close()",
+    mqtt.Auth: "continue_authentication() and accept()",
+}
+
+
+def wrong_kind(what: str, identifier: int) -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f"{what} does not fit the state of packet identifier {identifier} (4.3)", reply=PROTOCOL_ERROR
+    )

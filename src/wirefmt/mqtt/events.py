@@ -1,0 +1,199 @@
+"""Options of MQTT connections, what they negotiate, their events that are no packets, and reason codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from wirefmt import mqtt
+from wirefmt.errors import LocalProtocolError
+from wirefmt.mqtt.session import Delivery
+from wirefmt.mqtt.spec import CHECKS
+
+Properties = Iterable[tuple[str, Any]]
+Event = Any
+Asked = mqtt.Subscribe | mqtt.Unsubscribe
+
+#: The largest packet there can be: a fixed header of 5 bytes and the largest Remaining Length (1.5.5).
+LARGEST_PACKET: Final = 268_435_460
+
+# Reason codes (2.4)
+SUCCESS = 0x00
+CONTINUE_AUTHENTICATION = 0x18
+REAUTHENTICATE = 0x19
+UNSPECIFIED_ERROR = 0x80
+MALFORMED_PACKET = 0x81
+PROTOCOL_ERROR = 0x82
+UNSUPPORTED_VERSION = 0x84
+IDENTIFIER_NOT_VALID = 0x85
+NOT_AUTHORIZED = 0x87
+SERVER_SHUTTING_DOWN = 0x8B
+KEEP_ALIVE_TIMEOUT = 0x8D
+IDENTIFIER_NOT_FOUND = 0x92
+RECEIVE_MAXIMUM_EXCEEDED = 0x93
+TOPIC_ALIAS_INVALID = 0x94
+PACKET_TOO_LARGE = 0x95
+QUOTA_EXCEEDED = 0x97
+RETAIN_NOT_SUPPORTED = 0x9A
+QOS_NOT_SUPPORTED = 0x9B
+SHARED_NOT_SUPPORTED = 0x9E
+MAXIMUM_CONNECT_TIME = 0xA0
+SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED = 0xA1
+WILDCARDS_NOT_SUPPORTED = 0xA2
+
+# Return codes of CONNACK before 5.0 (3.1.1, table 3.1)
+UNACCEPTABLE_VERSION = 1
+IDENTIFIER_REJECTED = 2
+
+_SKIPPABLE = [[row.name] for row in CHECKS if row.lax]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    """Limits and times of one connection. What a peer can make us remember is bounded by them.
+
+    Attributes:
+        receive_maximum: QoS 1 and 2 messages of the peer that may be unfinished (5.0; announced in CONNECT or CONNACK).
+        topic_alias_maximum: aliases the peer may set, each a topic to remember (5.0; announced). 0: none.
+        packet_size: bytes of a packet of the peer (announced in 5.0). LARGEST_PACKET: no limit of ours.
+        elements: properties, filters and codes in one packet.
+        undecided: requests, and before 5.0 also QoS 1 and 2 messages, that may wait for an answer of the host before
+            reading stops.
+        unread_bytes: bytes kept while we do not read. A driver that reads on although `wants_read` is False meets it.
+        pending_bytes: bytes queued for the peer. `send` refuses above it.
+        released_bytes: with `qos2_event="release"`: bytes of messages that wait for PUBREL.
+        connect_timeout: seconds until CONNECT (server) or CONNACK (client) must have come.
+        authentication_timeout: seconds until the peer's next AUTH must have come.
+        answer_timeout: seconds that a client waits for any byte after PINGREQ.
+        control_characters: False: control characters and noncharacters in topics, filters and Client Identifiers are
+            faults. The standard lets a receiver choose (1.5.4).
+        tolerate: violations in packets that are accepted, each as the packet's name and the name of a check of
+            `wirefmt.mqtt.spec.CHECKS` that LAX skips: "UNSUBACK UNSUBACK_EMPTY".
+        automatic: True: QoS 1 and 2 messages are acknowledged without the host.
+        journaled: True: a session that the connection makes is journaled (see `Session`).
+        qos2_event: "publish": a QoS 2 message is the host's at PUBLISH. "release": the host decides at PUBLISH, and a
+            `Released` event comes at PUBREL (4.3.3 allows both).
+    """
+
+    receive_maximum: int = 1024
+    topic_alias_maximum: int = 0
+    packet_size: int = 1 << 24
+    elements: int = 10_000
+    undecided: int = 1024
+    unread_bytes: int = 1 << 20
+    pending_bytes: int = 1 << 26
+    released_bytes: int = 1 << 24
+    connect_timeout: float = 30.0
+    authentication_timeout: float = 30.0
+    answer_timeout: float = 10.0
+    control_characters: bool = True
+    tolerate: frozenset[str] = frozenset()
+    automatic: bool = False
+    journaled: bool = False
+    qos2_event: Literal["publish", "release"] = "publish"
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("receive_maximum", 1, 65535),
+            ("topic_alias_maximum", 0, 65535),
+            ("packet_size", 16, LARGEST_PACKET),
+            ("undecided", 1, 65535),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ValueError(f"{name} is a number of {least} to {most}, not {value!r}")
+        for fault in self.tolerate:
+            if fault.split(" ")[1:] not in _SKIPPABLE:
+                raise ValueError(f"{fault!r} is not a packet's name and the name of a check that can be skipped")
+
+
+@dataclass(frozen=True, slots=True)
+class Negotiated:
+    """What CONNECT and CONNACK have agreed on. Limits are those that we have to keep.
+
+    Attributes:
+        version: 3, 4, 5: MQTT 3.1, 3.1.1, 5.0.
+        client_identifier: the client's, perhaps assigned by the server.
+        keep_alive: seconds; 0: none.
+        session_expiry_interval: seconds; NEVER.
+        receive_maximum: QoS 1 and 2 messages we may have unfinished.
+        maximum_packet_size: bytes of a packet we may send.
+        topic_alias_maximum: aliases we may set.
+        maximum_qos, retain_available, wildcard_subscription_available, subscription_identifiers_available,
+            shared_subscription_available: what the server offers. The client keeps to it.
+    """
+
+    version: int
+    client_identifier: str
+    keep_alive: int
+    session_expiry_interval: int
+    receive_maximum: int = 65535
+    maximum_packet_size: int = LARGEST_PACKET
+    topic_alias_maximum: int = 0
+    maximum_qos: int = 2
+    retain_available: bool = True
+    wildcard_subscription_available: bool = True
+    subscription_identifiers_available: bool = True
+    shared_subscription_available: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """PUBREL has come for a QoS 2 message of the peer. Only with `qos2_event="release"`; PUBCOMP is queued."""
+
+    message: mqtt.Publish
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A message of a resumed session is larger than this peer accepts. It is not sent again, and its handle is finished.
+
+    A server behaves as if it had been delivered [MQTT-3.1.2-25].
+    """
+
+    handle: Delivery
+
+
+class Request:
+    """The handle of a SUBSCRIBE or UNSUBSCRIBE."""
+
+    __slots__ = ("message", "number", "packet_identifier")
+
+    def __init__(self, number: int, packet_identifier: int, message: Asked) -> None:
+        self.number = number
+        self.packet_identifier = packet_identifier
+        self.message = message
+
+    def __repr__(self) -> str:
+        return f"<Request {self.number}: packet identifier {self.packet_identifier}>"
+
+
+def find(properties: Properties, name: str, default: Any = None) -> Any:
+    """The value of a property, or `default`."""
+    return next((value for key, value in properties if key == name), default)
+
+
+def without(properties: Properties, *names: str) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, value) for name, value in properties if name not in names)
+
+
+def connect_limits(properties: Properties) -> dict[str, Any]:
+    """Limits that CONNECT and CONNACK announce alike."""
+    names = ("receive_maximum", "maximum_packet_size", "topic_alias_maximum")
+    return {name: value for name, value in properties if name in names}
+
+
+def announced(properties: Properties, options: ConnectionOptions) -> tuple[tuple[str, Any], ...]:
+    """Properties of CONNECT or CONNACK, with our limits added. The host may not give others."""
+    given = connect_limits(properties)
+    if given:
+        raise LocalProtocolError(f"{', '.join(given)}: set by ConnectionOptions")
+    ours: list[tuple[str, Any]] = []
+    if options.topic_alias_maximum:
+        ours.append(("topic_alias_maximum", options.topic_alias_maximum))
+    if options.packet_size < LARGEST_PACKET:
+        ours.append(("maximum_packet_size", options.packet_size))
+    if options.receive_maximum < 65535:
+        ours.append(("receive_maximum", options.receive_maximum))
+    return (*properties, *ours)

@@ -1,0 +1,207 @@
+"""Messages from the peer: QoS flows, the order of acknowledgements, Receive Maximum, aliases (MQTT 5.0, 4.3, 4.6, 4.9)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from wirefmt import mqtt
+from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
+from wirefmt.mqtt.events import (
+    IDENTIFIER_NOT_FOUND,
+    PROTOCOL_ERROR,
+    QUOTA_EXCEEDED,
+    RECEIVE_MAXIMUM_EXCEEDED,
+    SUCCESS,
+    TOPIC_ALIAS_INVALID,
+    ConnectionOptions,
+    Event,
+    Properties,
+    Released,
+    find,
+    without,
+)
+
+
+class _Arrival:
+    """A QoS 1 or 2 message of the peer whose PUBACK or PUBREC has not been queued. `answer`: the packet, once decided."""
+
+    __slots__ = ("answer", "code", "message")
+
+    def __init__(self, message: mqtt.Publish) -> None:
+        self.message = message
+        self.code = 0
+        self.answer: bytes | None = None
+
+
+class Receiving(Endpoint):
+    """An endpoint that receives messages."""
+
+    def __init__(self, now: float, options: ConnectionOptions | None) -> None:
+        super().__init__(now, options)
+        self._aliases_in: dict[int, str] = {}
+        self._arrivals: dict[int, _Arrival] = {}  # by packet identifier
+        self._order: dict[int, deque[_Arrival]] = {1: deque(), 2: deque()}  # by QoS, in the order of arrival
+        self._unfinished: set[int] = set()  # identifiers of the peer that count for the Receive Maximum we announced
+        self._undecided_publishes = 0
+        self._released_bytes = 0
+        self._restricted = not self.options.control_characters  # a PUBLISH has to be read
+
+    @property
+    def undecided(self) -> int:
+        return super().undecided + self._undecided_publishes
+
+    def _unanswered(self) -> int:
+        return len(self._arrivals)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._arrivals.clear()
+        self._order = {1: deque(), 2: deque()}
+        self._aliases_in.clear()  # [MQTT-3.3.2-7]
+        self._undecided_publishes = 0
+
+    def acknowledge(
+        self, message: mqtt.Publish, reason_code: int = SUCCESS, properties: Properties = ()
+    ) -> list[Event]:
+        """Answer a `Publish` event of QoS 1 or 2 once the host owns the message, or refuse it with a code of 0x80 or more.
+
+        PUBACKs leave in the order of their PUBLISHes and so do PUBRECs, whatever the order of the answers [MQTT-4.6.0-2,
+        MQTT-4.6.0-3]. Versions before 5.0 have no codes: the peer takes every acknowledgement as a success (3.1.1,
+        3.3.5-2), so a host that refuses just drops the message.
+
+        Returns events that had to wait for this answer.
+
+        Raises LocalProtocolError if the message does not wait for an answer, or the answer cannot be written.
+        """
+        self._check_connected()
+        arrival = self._arrivals.get(message.packet_identifier or 0) if isinstance(message, mqtt.Publish) else None
+        if arrival is None or arrival.message is not message or arrival.answer is not None:
+            raise LocalProtocolError("this message does not wait for an acknowledgement")
+        self._decide(arrival, reason_code, properties)
+        return self._go_on()
+
+    def _decide(self, arrival: _Arrival, code: int, properties: Properties) -> None:
+        message = arrival.message
+        identifier, qos = message.packet_identifier or 0, message.qos
+        answer = self._acknowledgement(mqtt.Puback if qos == 1 else mqtt.Pubrec, identifier, code, properties)
+        arrival.answer, arrival.code = answer, code if self.version == 5 else SUCCESS
+        self._undecided_publishes -= 1
+        if qos == 2 and arrival.code < 0x80:
+            assert self._session is not None
+            packet = message.encode() if self.options.qos2_event == "release" and code < 0x80 else b""
+            self._released_bytes += len(packet)
+            self._session.hold(identifier, packet)
+        order = self._order[qos]
+        while order and (due := order[0].answer) is not None:
+            first = order.popleft()
+            identifier = first.message.packet_identifier or 0
+            del self._arrivals[identifier]
+            if qos == 1 or first.code >= 0x80:
+                self._unfinished.discard(identifier)
+            self._put(due)
+
+    def _on_publish(self, message: mqtt.Publish, events: list[Event]) -> None:
+        if message.properties:
+            message = self._resolve_alias(message)
+        if self._restricted:
+            self._check_publish(message)
+            self._check_text(message.topic_name)
+        qos = message.qos
+        if qos == 0:
+            events.append(message)
+            return
+        assert self._session is not None
+        identifier = message.packet_identifier or 0
+        arrival = self._arrivals.get(identifier)
+        if arrival is not None:
+            if arrival.message.qos != qos:
+                raise wrong_kind(f"PUBLISH of QoS {qos}", identifier)
+            return  # a copy of a message whose answer is still to come
+        if identifier in self._session.incoming:
+            if qos == 1:
+                raise wrong_kind("PUBLISH of QoS 1", identifier)
+            self._count(identifier)
+            self._put(self._acknowledgement(mqtt.Pubrec, identifier))  # [MQTT-4.3.3-10]
+            return
+        self._count(identifier)
+        arrival = _Arrival(message)
+        self._arrivals[identifier] = arrival
+        self._order[qos].append(arrival)
+        self._undecided_publishes += 1
+        events.append(message)
+        if qos == 2 and self.options.qos2_event == "release":
+            size = len(message.encode())
+            if self._released_bytes + size > self.options.released_bytes:
+                raise RemoteProtocolError("too many bytes wait for PUBREL", reply=QUOTA_EXCEEDED)
+        if self.options.automatic:
+            self._decide(arrival, SUCCESS, ())
+
+    def _count(self, identifier: int) -> None:
+        """Receive Maximum: QoS 1 and 2 messages of the peer that are not finished on this connection (3.3.4)."""
+        if identifier not in self._unfinished:
+            if self.version == 5 and len(self._unfinished) >= self.options.receive_maximum:
+                raise RemoteProtocolError(
+                    f"more than {self.options.receive_maximum} messages are unfinished [MQTT-3.3.4-7, MQTT-3.3.4-9]",
+                    reply=RECEIVE_MAXIMUM_EXCEEDED,
+                )
+            self._unfinished.add(identifier)
+
+    def _check_publish(self, message: mqtt.Publish) -> None:
+        """What this connection does not allow in a PUBLISH of the peer."""
+
+    def _resolve_alias(self, message: mqtt.Publish) -> mqtt.Publish:
+        """The message with its full topic and without the alias (3.3.2.3.4)."""
+        properties = message.properties
+        alias = find(properties, "topic_alias")
+        if alias is None:
+            return message
+        if not 0 < alias <= self.options.topic_alias_maximum:
+            raise RemoteProtocolError(
+                f"Topic Alias {alias} is above our maximum [MQTT-3.3.2-9, MQTT-3.3.2-11]", reply=TOPIC_ALIAS_INVALID
+            )
+        topic = message.topic_name
+        if topic:
+            self._aliases_in[alias] = topic
+        elif (known := self._aliases_in.get(alias)) is not None:
+            topic = known
+        else:
+            raise RemoteProtocolError(f"Topic Alias {alias} has no topic (3.3.2.3.4)", reply=PROTOCOL_ERROR)
+        return mqtt.Publish(
+            topic_name=topic,
+            payload=message.payload,
+            qos=message.qos,
+            retain=message.retain,
+            dup=message.dup,
+            packet_identifier=message.packet_identifier,
+            properties=without(properties, "topic_alias"),
+            version=5,
+        )
+
+    def _on_pubrel(self, message: mqtt.Pubrel, events: list[Event]) -> None:
+        assert self._session is not None
+        identifier = message.packet_identifier
+        if identifier in self._arrivals:
+            raise wrong_kind("PUBREL before PUBREC", identifier)
+        if identifier in self._session.incoming:
+            packet = self._session.release(identifier)
+            self._unfinished.discard(identifier)
+            if self.options.qos2_event == "release" and packet:
+                self._released_bytes -= len(packet)
+                events.append(Released(_decode_publish(packet)))
+            self._put(self._acknowledgement(mqtt.Pubcomp, identifier))  # [MQTT-4.3.3-11]
+        else:
+            self.strays += 1
+            code = IDENTIFIER_NOT_FOUND if self.version == 5 else SUCCESS
+            self._put(self._acknowledgement(mqtt.Pubcomp, identifier, code))
+
+
+def _decode_publish(packet: bytes) -> mqtt.Publish:
+    for version in (5, 4):
+        try:
+            message = mqtt.decode(packet, version=version)
+        except DecodeError:
+            continue
+        if isinstance(message, mqtt.Publish):
+            return message
+    raise AssertionError("a packet that was kept cannot be read")

@@ -1,0 +1,348 @@
+"""MQTT session state that outlives a connection (MQTT 5.0, 4.1): unfinished messages in both directions."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from wirefmt import mqtt
+from wirefmt.connection.outbox import KEEP_FROM
+from wirefmt.connection.outstanding import Identifiers
+from wirefmt.errors import DecodeError, LocalProtocolError, Malformed
+
+#: Session Expiry Interval of a session that never expires (3.1.2.11.2).
+NEVER = 0xFFFF_FFFF
+
+
+class Change(NamedTuple):
+    """One record for a journal. Applied in order, changes make the session again.
+
+    Attributes:
+        op: "put" replaces the record with this table and key; "delete" removes it; "clear" removes all of the table.
+        table: "session" (one record, key 0), "outgoing" (key: the delivery's number), "incoming" (key: the packet
+            identifier).
+        key: see above.
+        value: the record; empty for "delete" and "clear".
+    """
+
+    op: Literal["put", "delete", "clear"]
+    table: Literal["session", "outgoing", "incoming"]
+    key: int
+    value: bytes = b""
+
+
+class Delivery:
+    """The handle of a PUBLISH of QoS 1 or 2 that we have sent and that is not finished.
+
+    Attributes:
+        number: counts up with each message of the session. It gives the order of sending and of sending again.
+        packet_identifier: the identifier on the wire; used again once the delivery is finished.
+        qos: 1 or 2.
+        version: the protocol version of the packet kept.
+        received: QoS 2: True once PUBREC has come; PUBREL is what is sent again then.
+        transmitted: True once its bytes have been handed to the transport, so it is sent again with DUP 1.
+    """
+
+    __slots__ = ("_head", "_tail", "mark", "number", "packet_identifier", "qos", "received", "transmitted", "version")
+
+    def __init__(
+        self, number: int, packet_identifier: int, version: int, head: bytes, tail: bytes | memoryview
+    ) -> None:
+        self.number = number
+        self.packet_identifier = packet_identifier
+        self.version = version
+        self.qos = head[0] >> 1 & 3
+        self.received = False
+        self.transmitted = False
+        self.mark: int | None = None  # position in the outbox of the connection that sends it
+        self._head = head
+        self._tail = tail
+
+    def __repr__(self) -> str:
+        return f"<Delivery {self.number}: packet identifier {self.packet_identifier}, QoS {self.qos}>"
+
+    @property
+    def packet(self) -> bytes:
+        """The PUBLISH packet with its identifier and full topic, DUP 0; empty once PUBREC has come."""
+        return b"".join((self._head, self._tail))
+
+    @property
+    def message(self) -> mqtt.Publish | None:
+        """The PUBLISH; None once PUBREC has come, since the content is not needed any more."""
+        if self.received:
+            return None
+        message = mqtt.decode(self.packet, version=self.version)
+        assert isinstance(message, mqtt.Publish)
+        return message
+
+    @property
+    def size(self) -> int:
+        """Bytes of the packet."""
+        return len(self._head) + len(self._tail)
+
+    @property
+    def buffers(self) -> tuple[bytes, bytes | memoryview]:
+        """The packet in two parts; a large payload is in the second one and has not been copied."""
+        return self._head, self._tail
+
+    def drop_content(self) -> None:
+        """PUBREC has come: only the identifier is needed."""
+        self.received = True
+        self._head = self._tail = b""
+
+
+def split_packet(packet: bytes, packet_identifier: int) -> tuple[bytes, bytes | memoryview]:
+    """A PUBLISH of QoS 1 or 2 with DUP 0 and another packet identifier, in two parts: a large one is not copied."""
+    at = 1
+    while packet[at] & 0x80:
+        at += 1
+    at += 3 + int.from_bytes(packet[at + 1 : at + 3])  # behind the Topic Name
+    head = bytes((packet[0] & 0xF7,)) + packet[1:at] + packet_identifier.to_bytes(2)
+    if len(packet) < KEEP_FROM:
+        return head + packet[at + 2 :], b""
+    return head, memoryview(packet)[at + 2 :]
+
+
+_SNAPSHOT = b"wirefmt mqtt session 1\0"
+_META = struct.Struct(">BIHQ")  # established, Session Expiry Interval, next packet identifier, next number
+_OUTGOING = struct.Struct(">BBBH")  # received, version, QoS, packet identifier; the packet follows
+_ENTRY = struct.Struct(">QI")  # key, size of the value
+
+
+class Session:
+    """What client and server remember between connections, as far as the protocol decides it (4.1).
+
+    Subscriptions, queued messages, retained messages and wills are the host's. A session belongs to one connection at a
+    time. It is a value: `snapshot` gives bytes, `restore` takes them.
+
+    Args:
+        client_identifier: the key of the session. A connection fills it in.
+        expiry_interval: seconds that the session lives after its connection; 0: it ends with it; NEVER. A connection
+            sets it. Watching the time is the host's.
+        established: True if the other side has a session for this identifier as far as we know. A client whose session
+            is not established takes Session Present 1 as a fault [MQTT-3.2.2-4].
+        journaled: True: `changes` has something to say.
+    """
+
+    def __init__(
+        self,
+        client_identifier: str = "",
+        *,
+        expiry_interval: int = 0,
+        established: bool = False,
+        journaled: bool = False,
+    ) -> None:
+        self.client_identifier = client_identifier
+        self.expiry_interval = expiry_interval
+        self.established = established
+        self.identifiers = Identifiers()
+        self.outgoing: dict[int, Delivery] = {}  # by packet identifier, in the order of sending
+        self.incoming: dict[int, bytes] = {}  # QoS 2 received and not released: packet identifier -> packet or b""
+        self.held = False  # a connection has it
+        self._number = 1
+        self._changes: list[Change] | None = [] if journaled else None
+        self.note_meta()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.client_identifier!r}: {len(self.outgoing)} outgoing, {len(self.incoming)} incoming>"
+
+    # ---- what a connection does
+
+    def next_number(self) -> int:
+        """A number for a new handle."""
+        number = self._number
+        self._number += 1
+        return number
+
+    def add(self, packet: bytes, version: int) -> Delivery:
+        """Take an identifier for a PUBLISH and remember it until it is finished."""
+        identifier = self.identifiers.take()
+        assert identifier is not None  # the caller has looked
+        delivery = Delivery(self.next_number(), identifier, version, *split_packet(packet, identifier))
+        self.outgoing[identifier] = delivery
+        if self._changes is not None:
+            self._changes.append(Change("put", "outgoing", delivery.number, _outgoing_value(delivery)))
+        return delivery
+
+    def receive_pubrec(self, delivery: Delivery) -> None:
+        """QoS 2: the peer has the message; its content is dropped."""
+        delivery.drop_content()
+        if self._changes is not None:
+            self._changes.append(Change("put", "outgoing", delivery.number, _outgoing_value(delivery)))
+
+    def discard(self, delivery: Delivery) -> None:
+        """Forget a delivery: finished, expired or given up. Its identifier is free."""
+        if self.outgoing.get(delivery.packet_identifier) is not delivery:
+            raise LocalProtocolError(f"{delivery!r} is not outstanding in this session")
+        del self.outgoing[delivery.packet_identifier]
+        self.identifiers.release(delivery.packet_identifier)
+        if self._changes is not None:
+            self._changes.append(Change("delete", "outgoing", delivery.number))
+
+    def hold(self, packet_identifier: int, packet: bytes = b"") -> None:
+        """QoS 2: we own the message and wait for PUBREL."""
+        self.incoming[packet_identifier] = packet
+        if self._changes is not None:
+            self._changes.append(Change("put", "incoming", packet_identifier, packet))
+
+    def release(self, packet_identifier: int) -> bytes:
+        """QoS 2: PUBREL has come. Returns what `hold` was given."""
+        packet = self.incoming.pop(packet_identifier)
+        if self._changes is not None:
+            self._changes.append(Change("delete", "incoming", packet_identifier))
+        return packet
+
+    def clear(self) -> tuple[Delivery, ...]:
+        """The session has ended: forget everything. Returns the deliveries that are lost."""
+        lost = tuple(self.outgoing.values())
+        for delivery in lost:
+            self.identifiers.release(delivery.packet_identifier)
+        self.outgoing.clear()
+        self.incoming.clear()
+        if self._changes is not None:
+            self._changes += [Change("clear", "outgoing", 0), Change("clear", "incoming", 0)]
+        self.established = False
+        self.note_meta()
+        return lost
+
+    def note_meta(self) -> None:
+        """Put the session's own record among the changes."""
+        if self._changes is not None:
+            self._changes.append(Change("put", "session", 0, self._meta_value()))
+
+    # ---- what a host does
+
+    def changes(self) -> list[Change]:
+        """Records since the last call. Empty if the session is not journaled."""
+        if not self._changes:
+            return []
+        changes, self._changes = self._changes, []
+        return changes
+
+    def snapshot(self) -> bytes:
+        """The whole session as bytes. Deliveries of an open connection count as transmitted."""
+        parts = [_SNAPSHOT]
+        records = (
+            [(0, self._meta_value())],
+            [(d.number, _outgoing_value(d)) for d in self.outgoing.values()],
+            list(self.incoming.items()),
+        )
+        for table in records:
+            parts.append(len(table).to_bytes(4))
+            for key, value in table:
+                parts += [_ENTRY.pack(key, len(value)), value]
+        return b"".join(parts)
+
+    @classmethod
+    def restore(cls, snapshot: bytes, *, journaled: bool = False) -> Session:
+        """A session from `snapshot`. Raises DecodeError if the bytes are none."""
+        changes: list[Change] = []
+        tables: tuple[Literal["session", "outgoing", "incoming"], ...] = ("session", "outgoing", "incoming")
+        at = len(_SNAPSHOT)
+        if snapshot[:at] != _SNAPSHOT:
+            raise _bad("not a session of this version")
+        for table in tables:
+            count, at = _number(snapshot, at, 4)
+            for _ in range(count):
+                key, at = _number(snapshot, at, 8)
+                size, at = _number(snapshot, at, 4)
+                if size > len(snapshot) - at:
+                    raise _bad("a record is cut")
+                changes.append(Change("put", table, key, snapshot[at : at + size]))
+                at += size
+        if at != len(snapshot):
+            raise _bad("bytes after the last record")
+        return cls.replay(changes, journaled=journaled)
+
+    @classmethod
+    def replay(cls, changes: Iterable[Change], *, journaled: bool = False) -> Session:
+        """A session from a journal: all changes since it was made, or what is left of them when only the last record of
+        each table and key is kept. Raises DecodeError if a record is none."""
+        tables: dict[str, dict[int, bytes]] = {"session": {}, "outgoing": {}, "incoming": {}}
+        for change in changes:
+            records = tables.get(change.table)
+            if records is None:
+                raise _bad(f"no table is called {change.table!r}")
+            match change.op:
+                case "put":
+                    records[change.key] = change.value
+                case "delete":
+                    records.pop(change.key, None)
+                case "clear":
+                    records.clear()
+                case _:
+                    raise _bad(f"no change is called {change.op!r}")
+        session = cls()
+        session._load(tables)
+        if journaled:
+            session._changes = []
+        return session
+
+    # ---- records
+
+    def _meta_value(self) -> bytes:
+        meta = _META.pack(self.established, self.expiry_interval, self.identifiers.next, self._number)
+        return meta + self.client_identifier.encode()
+
+    def _load(self, tables: dict[str, dict[int, bytes]]) -> None:
+        meta = tables["session"].get(0)
+        if meta is None or len(meta) < _META.size:
+            raise _bad("the session's own record is missing or cut")
+        established, self.expiry_interval, next_identifier, self._number = _META.unpack_from(meta)
+        try:
+            self.client_identifier = meta[_META.size :].decode()
+            self.established = bool(established)
+            self.identifiers.next = next_identifier
+        except ValueError as error:
+            raise _bad(str(error)) from None
+        for number, value in sorted(tables["outgoing"].items()):
+            delivery = _outgoing_from(number, value)
+            if delivery.packet_identifier in self.outgoing:
+                raise _bad("two deliveries have one packet identifier")
+            self.outgoing[delivery.packet_identifier] = delivery
+            self.identifiers.reserve(delivery.packet_identifier)
+            if number >= self._number:  # sent after the session's own record was written
+                self._number = number + 1
+                self.identifiers.next = delivery.packet_identifier % 65535 + 1
+        for identifier, packet in tables["incoming"].items():
+            if not 1 <= identifier <= 65535:
+                raise _bad(f"{identifier} is no packet identifier")
+            self.incoming[identifier] = packet
+
+
+def _outgoing_value(delivery: Delivery) -> bytes:
+    head = _OUTGOING.pack(delivery.received, delivery.version, delivery.qos, delivery.packet_identifier)
+    return b"".join((head, *delivery.buffers))
+
+
+def _outgoing_from(number: int, value: bytes) -> Delivery:
+    if len(value) < _OUTGOING.size:
+        raise _bad("a delivery is cut")
+    received, version, qos, identifier = _OUTGOING.unpack_from(value)
+    packet = value[_OUTGOING.size :]
+    if received:
+        if packet or qos != 2 or not identifier:
+            raise _bad("a delivery that the peer has received has QoS 2 and no content")
+        delivery = Delivery(number, identifier, version, b"\x34", b"")
+        delivery.drop_content()
+    else:
+        try:
+            message = mqtt.decode(packet, version=version)
+        except (DecodeError, ValueError) as error:
+            raise _bad(f"a delivery's packet: {error}") from None
+        if not isinstance(message, mqtt.Publish) or message.packet_identifier != identifier or message.dup:
+            raise _bad("a delivery's packet is not its PUBLISH")
+        delivery = Delivery(number, identifier, version, *split_packet(packet, identifier))
+    delivery.transmitted = True
+    return delivery
+
+
+def _number(data: bytes, at: int, size: int) -> tuple[int, int]:
+    if size > len(data) - at:
+        raise _bad("the snapshot is cut")
+    return int.from_bytes(data[at : at + size]), at + size
+
+
+def _bad(reason: str) -> DecodeError:
+    return Malformed(reason, protocol="mqtt session")

@@ -1,0 +1,411 @@
+"""The tools that connections share, each against a plain model of it."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable
+
+import pytest
+
+from wirefmt.connection.carriers import Deflate, Plain, WebSocket
+from wirefmt.connection.deadlines import Deadlines, Keepalive
+from wirefmt.connection.outbox import KEEP_FROM, Outbox
+from wirefmt.connection.outstanding import Identifiers, Outstanding, serial_add, serial_distance, serial_less
+from wirefmt.connection.windows import Window
+from wirefmt.errors import LimitExceeded, Malformed
+
+# ---- outbox
+
+
+def test_bytes_leave_in_the_order_they_came() -> None:
+    random_ = random.Random(1)
+    outbox, expected, taken = Outbox(), b"", b""
+    for _ in range(300):
+        data = random_.randbytes(random_.choice((0, 1, 5, 100, KEEP_FROM - 1, KEEP_FROM, 9000)))
+        outbox.put(data)
+        expected += data
+        match random_.randrange(6):
+            case 0:
+                taken += outbox.take()
+            case 1:
+                taken += b"".join(outbox.take_buffers())
+        assert outbox.pending == len(expected) - len(taken)
+        assert (outbox.position, outbox.taken) == (len(expected), len(taken))
+    assert taken + outbox.take() == expected
+    assert outbox.take() == b""
+    assert outbox.take_buffers() == []
+
+
+def test_a_large_buffer_is_not_copied_and_small_ones_are_joined() -> None:
+    large = bytes(KEEP_FROM)
+    view = memoryview(bytearray(KEEP_FROM)).toreadonly()
+    outbox = Outbox()
+    for data in (b"a", b"b", large, b"c", view, b"d", b"e"):
+        outbox.put(data)
+    buffers = outbox.take_buffers()
+    assert [bytes(b) for b in buffers] == [b"ab", large, b"c", bytes(KEEP_FROM), b"de"]
+    assert buffers[1] is large
+    assert buffers[3] is view
+
+
+def test_what_was_taken_does_not_change_afterwards() -> None:
+    outbox = Outbox()
+    outbox.put(b"one")
+    buffers = outbox.take_buffers()
+    outbox.put(b"two")
+    assert [bytes(b) for b in buffers] == [b"one"]
+    assert outbox.take() == b"two"
+
+
+def test_dropped_bytes_do_not_count_as_taken() -> None:
+    outbox = Outbox()
+    outbox.put(b"abc")
+    outbox.take()
+    outbox.put(b"defg")
+    mark = outbox.position
+    outbox.put(bytes(KEEP_FROM))
+    outbox.clear()
+    assert (outbox.pending, outbox.taken, outbox.take()) == (0, 3, b"")
+    assert outbox.taken < mark
+
+
+# ---- deadlines
+
+
+def test_timers_are_due_in_order_of_time_once() -> None:
+    deadlines = Deadlines(100.0)
+    assert deadlines.next() is None
+    deadlines.set("b", 107.0)
+    deadlines.set("a", 105.0)
+    deadlines.set("c", 110.0)
+    deadlines.cancel("never set")
+    assert deadlines.next() == 105.0
+    assert deadlines.due(104.9) == []
+    assert deadlines.due(108.0) == ["a", "b"]
+    assert deadlines.due(108.0) == []
+    assert "c" in deadlines
+    assert "a" not in deadlines
+    deadlines.clear()
+    assert deadlines.next() is None
+
+
+def test_a_timer_started_without_a_time_begins_with_the_next_time() -> None:
+    deadlines = Deadlines(100.0)
+    deadlines.start("x", 5.0)
+    assert "x" in deadlines
+    assert deadlines.next() == 100.0  # call at once
+    assert deadlines.due(150.0) == []
+    assert deadlines.next() == 155.0
+    deadlines.start("x", 1.0)
+    deadlines.set("x", 200.0)
+    assert deadlines.due(160.0) == []
+    assert deadlines.next() == 200.0
+    deadlines.start("x", 1.0)
+    deadlines.cancel("x")
+    assert deadlines.next() is None
+
+
+def test_a_clock_that_goes_back_stands_still() -> None:
+    deadlines = Deadlines(100.0)
+    deadlines.set("x", 90.0)
+    assert deadlines.due(50.0) == ["x"]
+    assert deadlines.clock == 100.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_keepalive_never_leaves_a_gap_longer_than_the_period(seed: int) -> None:
+    """Messages are sent at random times that the tool is not told; the driver wakes when `next` says."""
+    random_ = random.Random(seed)
+    deadlines = Deadlines(0.0)
+    keepalive = Keepalive(deadlines, send_every=10.0)
+    deadlines.advance(0.0)
+    sends, last = sorted(random_.uniform(0, 500) for _ in range(30)), 0.0
+    pings = 0
+    while (now := deadlines.next()) is not None and now < 500:
+        while sends and sends[0] <= now:
+            when = sends.pop(0)
+            assert when - last <= 10.0
+            last = when
+            keepalive.sent()
+        for name in deadlines.due(now):
+            assert name == Keepalive.SEND
+            if keepalive.must_send():
+                assert now - last <= 10.0
+                last = now
+                pings += 1
+                keepalive.sent()
+    assert 500 / 10 - 31 < pings < 500 / 5
+
+
+def test_silence_is_noticed_after_the_whole_time_only() -> None:
+    deadlines = Deadlines(0.0)
+    keepalive = Keepalive(deadlines, expect_within=15.0)
+    deadlines.advance(0.0)
+    deadlines.advance(14.0)
+    keepalive.received()
+    assert deadlines.due(15.0) == [Keepalive.EXPECT]
+    assert not keepalive.is_lost()
+    assert deadlines.next() == 29.0
+    assert deadlines.due(29.0) == [Keepalive.EXPECT]
+    assert keepalive.is_lost()
+
+
+def test_silence_while_we_do_not_read_does_not_count() -> None:
+    deadlines = Deadlines(0.0)
+    keepalive = Keepalive(deadlines, expect_within=15.0)
+    keepalive.suspend()
+    assert deadlines.next() is None
+    deadlines.advance(100.0)
+    keepalive.expect_again()
+    assert deadlines.due(101.0) == []
+    assert deadlines.next() == 116.0
+    Keepalive(deadlines).expect_again()  # nothing is expected: no timer
+    assert deadlines.next() == 116.0
+
+
+# ---- windows
+
+
+def test_a_window() -> None:
+    window = Window(3)
+    assert window.take(2)
+    assert window.available == 1
+    assert not window.take(2)
+    assert window.used == 2
+    assert not window.give()  # it was open before
+    assert window.take(2)
+    assert window.give()
+    assert not window.give(10)
+    assert (window.used, window.available) == (0, 3)
+
+
+def test_a_window_made_smaller_opens_only_below_its_new_limit() -> None:
+    window = Window(3)
+    window.take(3)
+    window.limit = 1
+    assert window.available == 0
+    assert not window.give()
+    assert not window.give()
+    assert window.give()
+    assert window.available == 1
+
+
+# ---- outstanding
+
+
+def test_identifiers_count_up_and_skip_those_in_use() -> None:
+    identifiers = Identifiers(last=4)
+    assert [identifiers.take() for _ in range(3)] == [1, 2, 3]
+    identifiers.release(2)
+    assert identifiers.peek() == 4
+    assert [identifiers.take() for _ in range(2)] == [4, 2]
+    assert identifiers.take() is None
+    assert identifiers.peek() is None
+    assert identifiers.free == 0
+    identifiers.release(1)
+    identifiers.release(1)
+    assert len(identifiers) == 3
+    identifiers.reserve(1)
+    assert identifiers.take() is None
+    assert 1 in identifiers
+
+
+def test_counting_goes_on_where_it_is_told() -> None:
+    identifiers = Identifiers()
+    identifiers.next = 65535
+    assert [identifiers.take(), identifiers.take()] == [65535, 1]
+    assert identifiers.next == 2
+    for wrong in (0, 65536):
+        with pytest.raises(ValueError, match="1 to 65535"):
+            identifiers.next = wrong
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_serial_numbers_as_rfc_1982_has_them(bits: int) -> None:
+    top, half = (1 << bits) - 1, 1 << (bits - 1)
+    assert serial_add(top, 1, bits) == 0
+    assert serial_add(5, half - 1, bits) == 5 + half - 1
+    with pytest.raises(ValueError, match="cannot be added"):
+        serial_add(0, half, bits)
+    assert serial_less(top - 1, 2, bits)
+    assert not serial_less(2, top - 1, bits)
+    assert not serial_less(7, 7, bits)
+    assert not serial_less(0, half, bits)  # undefined in 3.2: less in neither direction
+    assert not serial_less(half, 0, bits)
+    assert serial_distance(top, 1, bits) == 2
+    assert serial_distance(1, top, bits) == -2
+    assert serial_distance(3, 3, bits) == 0
+
+
+def test_rfc_1982_section_5_1() -> None:
+    """The RFC's example with 2 bits: 1 > 0, 2 > 1, 3 > 2, 0 > 3; 0 and 2, 1 and 3 are not ordered."""
+    less = {(a, b) for a in range(4) for b in range(4) if serial_less(a, b, 2)}
+    assert less == {(0, 1), (1, 2), (2, 3), (3, 0)}
+
+
+@pytest.mark.parametrize("start", [0, 1000, 2**32 - 3])
+def test_outstanding_against_a_plain_list(start: int) -> None:
+    random_ = random.Random(start)
+    outstanding: Outstanding[int, int] = Outstanding(bits=32)
+    model: list[int] = []
+    added = 0
+
+    def position(number: int) -> int:
+        return (number - start) % 2**32
+
+    for _ in range(2000):
+        match random_.randrange(5):
+            case 0 | 1:
+                number = serial_add(start, added)
+                added += 1
+                outstanding.add(number, number)
+                model.append(number)
+            case 2:
+                number = serial_add(start, random_.randrange(added + 1))
+                assert outstanding.settle(number) == (number if number in model else None)
+                model = [n for n in model if n != number]
+            case 3:
+                number = serial_add(start, max(added - random_.randrange(1, 20), 0))
+                assert outstanding.settle_up_to(number) == [n for n in model if position(n) <= position(number)]
+                model = [n for n in model if position(n) > position(number)]
+            case 4:
+                low = max(added - random_.randrange(1, 20), 0)
+                high = low + random_.randrange(10)
+                expected = [n for n in model if low <= position(n) <= high]
+                assert outstanding.settle_range(serial_add(start, low), serial_add(start, high)) == expected
+                model = [n for n in model if n not in expected]
+        assert list(outstanding) == model
+        assert len(outstanding) == len(model)
+    assert outstanding.clear() == model
+    assert len(outstanding) == 0
+
+
+def test_outstanding_numbers_are_used_once_at_a_time() -> None:
+    outstanding: Outstanding[int, str] = Outstanding()
+    outstanding.add(1, "a")
+    with pytest.raises(KeyError):
+        outstanding.add(1, "b")
+    assert outstanding[1] == "a"
+    assert outstanding.get(2) is None
+    assert 1 in outstanding
+    assert dict(outstanding.by_number) == {1: "a"}
+    assert outstanding.settle_range(5, 2) == []
+
+
+def test_a_huge_range_of_a_peer_costs_nothing() -> None:
+    outstanding: Outstanding[int, int] = Outstanding(bits=32)
+    for number in (5, 6, 9):
+        outstanding.add(number, number)
+    assert outstanding.settle_range(6, 2**31) == [6, 9]
+
+
+# ---- carriers
+
+
+def test_plain_changes_nothing() -> None:
+    assert Plain().receive(b"a") == b"a"
+    assert Plain().send(b"b") == b"b"
+
+
+def test_deflate_both_ways_and_against_zlib() -> None:
+    here, there = Deflate(), Deflate()
+    for data in (b"", b"abc" * 100, bytes(5000)):
+        carried = here.send(data)
+        cut = len(carried) // 2
+        assert there.receive(carried[:cut]) + there.receive(carried[cut:]) == data
+    assert zlib.decompressobj(wbits=-15).decompress(Deflate(level=9).send(b"x" * 999)) == b"x" * 999
+
+
+def test_deflate_refuses_what_is_none_and_what_grows_too_much() -> None:
+    with pytest.raises(Malformed):
+        Deflate().receive(b"\xff\xff\xff")
+    with pytest.raises(LimitExceeded):
+        Deflate(limit=1000).receive(Deflate().send(bytes(100_000)))
+    end = zlib.compressobj(wbits=-15)
+    with pytest.raises(Malformed):
+        Deflate().receive(end.compress(b"a") + end.flush() + b"more")
+
+
+def masks(seed: int) -> Callable[[], bytes]:
+    random_ = random.Random(seed)
+    return lambda: random_.randbytes(4)
+
+
+#: RFC 6455, 5.7: the examples, as binary messages (first byte 82 for 81, and 02 for 01).
+EXAMPLES = [
+    ("server", "8205 48656c6c6f", b"Hello", ""),
+    ("client", "8285 37fa213d 7f9f4d5158", b"Hello", ""),
+    ("server", "0203 48656c 8002 6c6f", b"Hello", ""),
+    ("server", "8905 48656c6c6f", b"", "8a85"),
+    ("client", "8a85 37fa213d 7f9f4d5158", b"", ""),
+    ("server", "827e0100" + "61" * 256, b"a" * 256, ""),
+    ("server", "827f0000000000010000" + "61" * 65536, b"a" * 65536, ""),
+]
+
+
+@pytest.mark.parametrize(("sender", "frames", "payload", "reply"), EXAMPLES, ids=range(len(EXAMPLES)))
+@pytest.mark.parametrize("piece", [1, 3, 1 << 20])
+def test_websocket_frames_of_the_rfc(sender: str, frames: str, payload: bytes, reply: str, piece: int) -> None:
+    data = bytes.fromhex(frames)
+    if len(data) > 1000 and piece < 10:
+        piece = 5000
+    socket = WebSocket(masks(1) if sender == "server" else None)
+    got = b"".join(socket.receive(data[i : i + piece]) for i in range(0, len(data), piece))
+    assert got == payload
+    assert socket.replies[:2].hex() == reply
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536])
+def test_websocket_both_ways(size: int) -> None:
+    client, server = WebSocket(masks(2)), WebSocket()
+    data = random.Random(size).randbytes(size)
+    assert server.receive(client.send(data)) == data
+    assert client.receive(server.send(data)) == data
+
+
+def test_a_websocket_close_is_answered_and_ends_it() -> None:
+    client, server = WebSocket(masks(3)), WebSocket()
+    assert server.receive(client.send(b"last") + client.close(1001) + b"dropped") == b"last"
+    assert server.closed
+    assert server.replies == bytes.fromhex("8802 03e9")
+    assert client.receive(bytes(server.replies)) == b""
+    assert client.closed
+
+
+@pytest.mark.parametrize(
+    ("sender", "frames"),
+    [
+        ("server", "c201 61"),  # a reserved bit
+        ("client", "8201 61"),  # not masked
+        ("server", "8281 00000000 61"),  # masked
+        ("server", "8101 61"),  # text
+        ("server", "8301 61"),  # an opcode that nobody knows
+        ("server", "0901 61"),  # a ping in fragments
+        ("server", "897e 0080"),  # a long ping
+        ("server", "8001 61"),  # a fragment of nothing
+        ("server", "0201 61 8201 62"),  # a message within a message
+    ],
+)
+def test_websocket_faults(sender: str, frames: str) -> None:
+    with pytest.raises(Malformed):
+        WebSocket(masks(4) if sender == "server" else None).receive(bytes.fromhex(frames))
+
+
+def test_a_websocket_frame_above_the_limit_is_refused_by_its_length() -> None:
+    with pytest.raises(LimitExceeded):
+        WebSocket(masks(5), limit=1000).receive(bytes.fromhex("827e 03e9"))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_websocket_pieces_of_any_size(seed: int) -> None:
+    random_ = random.Random(seed)
+    client, server = WebSocket(masks(seed)), WebSocket()
+    sent = [random_.randbytes(random_.choice((0, 1, 50, 126, 70_000))) for _ in range(5)]
+    wire = b"".join(client.send(data) for data in sent)
+    got = b""
+    while wire:
+        size = random_.choice((1, 2, 3, 1000, 50_000))
+        got, wire = got + server.receive(wire[:size]), wire[size:]
+    assert got == b"".join(sent)
+    assert not server._kept

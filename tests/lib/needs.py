@@ -1,0 +1,12 @@
+"""What a machine lacks. A test that cannot run says `needs NAME (how to install it)`; the summary names each once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+def not_tried(reasons: Iterable[str]) -> str:
+    """One line for the summary; empty if nothing is lacking. `reasons`: of tests that were skipped."""
+    found = {m[1] for reason in reasons if (m := re.fullmatch(r"(?:Skipped: )?needs (.+ \(.+\))", reason))}
+    return f"not tried: {', '.join(sorted(found, key=str.lower))}" if found else ""

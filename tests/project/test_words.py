@@ -1,0 +1,75 @@
+"""tools/check_words.py finds each of its phrases, and nothing in plain sentences."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+from lib.paths import ROOT
+
+SPEC = importlib.util.spec_from_file_location("check_words", ROOT / "tools" / "check_words.py")
+assert SPEC is not None and SPEC.loader is not None
+check_words = sys.modules["check_words"] = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(check_words)
+
+#: One sentence for each phrase, in the order of the list.
+FOUND = (
+    "ValueError for an option that cannot be.",
+    "A message: it does not change.",
+    "The object was never built.",
+    "The next frame after a gap.",
+    "Frames, one after another.",
+    "The file given is none at all",
+    "0 stands for no limit.",
+    "What was wrong is told once.",
+    "What LAX accepts.",
+    "They are left out else.",
+    "More may follow all the same.",
+    "A batch is handed out.",
+    "The frame is cut short",
+    "42 bytes skipped",
+    "A pending content.",
+    "One row a message.",
+    "The value at hand",
+    "A chain of valid frames",
+    "Whoever reads it",
+    "--help shall work",
+    "A breach of the rule",
+    "It is finished for good",
+    "The body is not looked into.",
+    "300 bytes, the limit is 255",
+    "7 is not within 0 and 5",
+    "Lists within each other",
+    "16 MiB unless told otherwise",
+    "The root is nobody's child.",
+    "A text for people.",
+)
+#: Sentences that come near the phrases.
+PLAIN = """
+A frame that cannot be read is malformed. The value is one of those, or something else. False: anything else.
+The note stays as it was. It changed. A row a, b. The room behind. In words of 32 bits. Bytes after a gap are skipped.
+`a row` and `a message` are parts. He was untold. Tell it. The most are small.
+"""
+
+
+@pytest.mark.parametrize(("number", "text"), list(enumerate(FOUND)))
+def test_each_phrase_is_found(number: int, text: str) -> None:
+    (hit,) = check_words.hits(f"A plain line.\n# {text}\n")
+    assert (hit[0], hit[2]) == (2, check_words.WORDS[number].advice)
+    assert list(check_words.hits(f"# {text} words: ok\n")) == []
+
+
+def test_every_phrase_has_its_sentence() -> None:
+    assert len(FOUND) == len(check_words.WORDS)
+
+
+def test_plain_sentences_have_none() -> None:
+    assert list(check_words.hits(PLAIN)) == []
+
+
+def test_files_of_every_kind_are_read() -> None:
+    read = {path.suffix for path in check_words.files()}
+    assert read == set(check_words.SUFFIXES)
+    assert ROOT / "tools" / "check_words.py" not in set(check_words.files())

@@ -177,8 +177,8 @@ def test_protocol_header() -> None:
         (lambda: amqp091.FieldValue("l", 2**63), "type l"),
         (lambda: amqp091.FieldValue("T", -1), "type T"),
         (lambda: amqp091.FieldValue("V", 1), "void"),
-        (lambda: amqp091.FieldValue("Z", 1), "no type of field values"),
-        (lambda: amqp091.FieldValue("U", 1), "no type of field values"),
+        (lambda: amqp091.FieldValue("Z", 1), "not a type of field values"),
+        (lambda: amqp091.FieldValue("U", 1), "not a type of field values"),
     ],
 )  # fmt: skip
 def test_refused_values(build: Any, says: str) -> None:

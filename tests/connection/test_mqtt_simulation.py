@@ -23,6 +23,7 @@ from wirefmt.connection.windows import Window
 from wirefmt.errors import DecodeError, LocalProtocolError
 from wirefmt.mqtt.connection import ClientConnection, ServerConnection
 from wirefmt.mqtt.events import ConnectionOptions, Released, Request
+from wirefmt.mqtt.receiving import Receiving
 from wirefmt.mqtt.sending import Sending
 from wirefmt.mqtt.session import NEVER, Change, Delivery, Session
 from wirefmt.mqtt.states import State
@@ -40,20 +41,24 @@ class Killed(Exception):
 
 
 class Watcher:
-    """Reads one direction of the wire, over all connections. Messages are known by their payload."""
+    """What has been seen of one side's messages, over all connections. Messages are known by their payload."""
 
-    def __init__(self, world: World, side: Side) -> None:
-        self.world = world
-        self.side = side
+    def __init__(self) -> None:
         self.on_wire: set[bytes] = set()  # messages that have been written
         self.released: set[bytes] = set()  # QoS 2 messages whose PUBREL has been written
         self.in_flight: dict[int, bytes] = {}  # packet identifier -> message, until the sender has the last answer
 
-    def open(self, version: int) -> None:
-        self.window = 65535
+
+class Direction:
+    """Reads what one side writes on one connection, and the answers that reach it."""
+
+    def __init__(self, watcher: Watcher, side: Side, version: int) -> None:
+        self.watcher = watcher
+        self.window = 65535  # the other side's Receive Maximum
         self.unanswered: set[int] = set()
-        self.writes = mqtt.Decoder(version=version, side=self.side)
-        self.answers = mqtt.Decoder(version=version, side=OTHER[self.side])
+        self.order: dict[int, list[int]] = {1: [], 2: []}  # identifiers in the order of PUBLISH, until the first answer
+        self.writes = mqtt.Decoder(version=version, side=side)
+        self.answers = mqtt.Decoder(version=version, side=OTHER[side])
 
     def written(self, data: bytes) -> None:
         for packet in self.writes.feed(data):
@@ -61,44 +66,53 @@ class Watcher:
                 case mqtt.Publish() if packet.qos:
                     self.publish(packet)
                 case mqtt.Subscribe() | mqtt.Unsubscribe():
-                    assert packet.packet_identifier not in self.in_flight, "identifier in use"
+                    assert packet.packet_identifier not in self.watcher.in_flight, "identifier in use"
                 case mqtt.Pubrel():
-                    name = self.in_flight.get(packet.packet_identifier)
+                    name = self.watcher.in_flight.get(packet.packet_identifier)
                     if name is not None:
-                        self.released.add(name)
-                case mqtt.Connect() | mqtt.Connack() if packet.version == 5:
-                    other = self.world.watchers[OTHER[self.side]]
-                    other.window = dict(packet.properties).get("receive_maximum", 65535)
+                        self.watcher.released.add(name)
 
     def publish(self, packet: mqtt.Publish) -> None:
         identifier = packet.packet_identifier
         name = packet.payload_bytes()
+        watcher = self.watcher
         assert identifier
-        assert self.in_flight.get(identifier, name) == name, "identifier in use"
-        assert packet.dup or name not in self.on_wire, "sent again without DUP"
-        assert name not in self.released, "PUBLISH after PUBREL [MQTT-4.3.3-6]"
-        self.on_wire.add(name)
-        self.in_flight[identifier] = name
+        assert watcher.in_flight.get(identifier, name) == name, "identifier in use"
+        assert packet.dup or name not in watcher.on_wire, "sent again without DUP"
+        assert name not in watcher.released, "PUBLISH after PUBREL [MQTT-4.3.3-6]"
+        watcher.on_wire.add(name)
+        watcher.in_flight[identifier] = name
         self.unanswered.add(identifier)
+        self.order[packet.qos].append(identifier)
         assert len(self.unanswered) <= self.window, "window exceeded"
 
     def delivered(self, data: bytes) -> None:
         """Bytes that have reached the sender."""
         for packet in self.answers.feed(data):
+            match packet:
+                case mqtt.Connect() | mqtt.Connack() if packet.version == 5:
+                    self.window = dict(packet.properties).get("receive_maximum", 65535)
+                case mqtt.Puback():
+                    assert self.order[1].pop(0) == packet.packet_identifier, "PUBACK out of order [MQTT-4.6.0-2]"
+                case mqtt.Pubrec() if packet.packet_identifier in self.order[2]:
+                    assert self.order[2].pop(0) == packet.packet_identifier, "PUBREC out of order [MQTT-4.6.0-3]"
             if isinstance(packet, mqtt.Puback | mqtt.Pubcomp) or (
                 isinstance(packet, mqtt.Pubrec) and (packet.reason_code or 0) >= 0x80
             ):
                 self.unanswered.discard(packet.packet_identifier)
-                self.in_flight.pop(packet.packet_identifier, None)
+                self.watcher.in_flight.pop(packet.packet_identifier, None)
 
 
 class Link:
     """One network connection: bytes in flight in each direction."""
 
-    def __init__(self, client: ClientConnection, server: ServerConnection) -> None:
+    def __init__(
+        self, client: ClientConnection, server: ServerConnection, watchers: dict[Side, Watcher], version: int
+    ) -> None:
         self.ends: dict[Side, Any] = {"client": client, "server": server}
         self.under_way: dict[Side, bytearray] = {"client": bytearray(), "server": bytearray()}  # by writer
         self.ended: set[Side] = set()  # who writes nothing more
+        self.directions = {side: Direction(watcher, side, version) for side, watcher in watchers.items()}
 
 
 class Node:
@@ -160,7 +174,7 @@ class World:
         self.version = self.random.choice((3, 4, 5, 5))
         self.qos2_event: Literal["publish", "release"] = self.random.choice(("publish", "release"))
         self.nodes: dict[Side, Node] = {"client": Node(self, "client"), "server": Node(self, "server")}
-        self.watchers: dict[Side, Watcher] = {"client": Watcher(self, "client"), "server": Watcher(self, "server")}
+        self.watchers: dict[Side, Watcher] = {"client": Watcher(), "server": Watcher()}
         self.link: Link | None = None
         self.old: list[Link] = []  # links that one side has given up
         self.counts: dict[str, int] = {}
@@ -227,8 +241,7 @@ class World:
             raise Killed
 
     def write(self, link: Link, side: Side, data: bytes) -> None:
-        if link is self.link:  # who writes to a link that the other has given up writes to nobody
-            self.watchers[side].written(data)
+        link.directions[side].written(data)
         link.under_way[side] += data
 
     def take(self, link: Link, node: Node, event: Any) -> None:
@@ -293,8 +306,7 @@ class World:
         size = self.random.choice((1, 2, 5, 20, 200, len(wire)))
         data = bytes(wire[:size])
         del wire[:size]
-        if link is self.link:
-            self.watchers[other].delivered(data)
+        link.directions[other].delivered(data)
         self.turn(link, other, lambda c: c.receive(data, self.now))
 
     def decide(self, side: Side) -> None:
@@ -399,9 +411,8 @@ class World:
             )
 
         client = ClientConnection(self.now, node.session, options())
-        self.link = Link(client, ServerConnection(self.now, options()))
-        for watcher in self.watchers.values():
-            watcher.open(self.version)
+        server = ServerConnection(self.now, options())
+        self.link = Link(client, server, self.watchers, self.version)
         message = mqtt.Connect(
             client_identifier="sim",
             clean_start=False,
@@ -538,6 +549,23 @@ def identifiers_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Identifiers, "take", take)
 
 
+def pubrec_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers the copy of a message that is held without waiting for earlier messages."""
+    on_publish = Receiving._on_publish
+
+    def impatient(self: Any, message: mqtt.Publish, events: list[Any]) -> None:
+        if message.packet_identifier in self._session.incoming and message.packet_identifier not in self._arrivals:
+            self._count(message.packet_identifier)
+            self._put(b"\x50\x02" + message.packet_identifier.to_bytes(2))
+        else:
+            on_publish(self, message, events)
+
+    for cls in (mqtt.ClientConnection, mqtt.ServerConnection):
+        for handlers in cls._steady_in.values():
+            if mqtt.Publish in handlers:
+                monkeypatch.setitem(handlers, mqtt.Publish, impatient)
+
+
 def out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sends again in the order of packet identifiers downwards."""
 
@@ -559,6 +587,7 @@ def out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
         acknowledged_early,
         identifiers_reused,
         out_of_order,
+        pubrec_at_once,
     ],
 )
 def test_the_simulation_notices(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:

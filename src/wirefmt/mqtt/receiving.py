@@ -121,8 +121,16 @@ class Receiving(Endpoint):
         if identifier in self._session.incoming:
             if qos == 1:
                 raise wrong_kind("PUBLISH of QoS 1", identifier)
+            again = identifier in self._unfinished
             self._count(identifier)
-            self._put(self._acknowledgement(mqtt.Pubrec, identifier))  # [MQTT-4.3.3-10]
+            answer = self._acknowledgement(mqtt.Pubrec, identifier)  # [MQTT-4.3.3-10]
+            if again or not self._order[2]:
+                self._put(answer)
+            else:  # held from an earlier connection: PUBREC waits for those of earlier messages [MQTT-4.6.0-3]
+                arrival = _Arrival(message)
+                arrival.answer = answer
+                self._arrivals[identifier] = arrival
+                self._order[2].append(arrival)
             return
         self._count(identifier)
         arrival = _Arrival(message)

@@ -166,7 +166,7 @@ def reformed(packets: list[Any], choice: int) -> bytes:
 
 
 def file_format(data: bytes) -> None:
-    """Any file: what it is, is told, and packets are those of the plain form."""
+    """Any file: its format is reported, and its packets are those of the plain form."""
     if len(data) < 3:
         return
     packets = packets_of(data[2:])[:60]

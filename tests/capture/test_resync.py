@@ -1,4 +1,4 @@
-"""Behind a hole the decoder goes on at the next message that can be one, neither earlier nor later."""
+"""After a gap the decoder goes on at the next message that can be one, neither earlier nor later."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def brief(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def behind_a_hole(side: int, *segments: bytes) -> list[tuple[object, ...]]:
-    """Rows of what comes behind a lost segment of this side, on a connection of MQTT 3.1.1."""
+    """Rows of what comes after a lost segment of this side, on a connection of MQTT 3.1.1."""
     tcp = Tcp()
     frames = [*tcp.open(), *tcp.send(CLIENT, connect("c", 4)), *tcp.send(SERVER, connack(4))]
     tcp.send(side, publish("lost", bytes(40)))
@@ -63,7 +63,7 @@ def test_a_publish_that_comes_in_pieces(cut: int, payload: bytes) -> None:
 
 
 def behind_a_hole_of_amqp(*segments: bytes) -> list[object]:
-    """Kinds of rows of what comes behind a lost segment of a client of AMQP 1.0."""
+    """Kinds of rows of what comes after a lost segment of a client of AMQP 1.0."""
     tcp = Tcp(5672)
     frames = [*tcp.open(), *tcp.send(CLIENT, b"AMQP\0\1\0\0" + amqp10.Open(container_id="c").encode())]
     tcp.send(CLIENT, amqp10.Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1).encode())

@@ -231,7 +231,7 @@ def test_bounds_of_numbers_belong_to_them(line: bytes, most: int) -> None:
 
 @pytest.mark.parametrize("name", ["NOP", "CLS"])
 def test_a_line_ends_with_or_without_a_carriage_return(name: str) -> None:
-    """nsqd cuts off `\\n`, then one `\\r` before it; anything else behind a name is another name."""
+    """nsqd cuts off `\\n`, then one `\\r` before it; anything else after a name is another name."""
     plain = nsq.decode(f"{name}\n".encode(), side="client")
     assert type(nsq.decode(f"{name}\r\n".encode(), side="client")) is type(plain)
     for other in (f"{name}\rx\n", f"{name}\r\r\n", f"{name}x\n"):

@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from wirefmt.spec.amqp091 import CLASSES
 
 from lib.amqp091_vectors import frame
 from wirefmt import NEED_DATA, Limits, amqp091
+from wirefmt.amqp091.spec import CLASSES
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
 
 DELIVER = amqp091.BasicDeliver(channel=3, consumer_tag="c", delivery_tag=9, exchange="e", routing_key="k")

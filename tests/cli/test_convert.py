@@ -313,7 +313,7 @@ def test_a_refused_message_names_its_rule_and_the_others_go_on(wirefmt):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (b"{", "line 1: no JSON"),
+        (b"{", "line 1: not JSON"),
         (b"[]", "line 1: no message"),
         (b'{"protocol": "mqtt5"}', "decode --filter"),
         (b'{"protocol": "nsq", "octets": "x"}', "protocol 'nsq' is not one of"),

@@ -240,7 +240,7 @@ def test_any_batch_will_do(monkeypatch):
 
 def test_wrong_usage():
     batch = rows(AMQP091)
-    with pytest.raises(ValueError, match=r"octets is missing"):
+    with pytest.raises(ValueError, match=r"missing: octets"):
         convert.convert_table(batch.drop_columns(["octets"]), to="amqp10")
     for wrong in ({"to": "amqp1"}, {"to": "amqp10", "dialect": "x"}, {"to": "amqp10", "topics": "x"}):
         with pytest.raises(ValueError, match="is not one of"):

@@ -144,7 +144,7 @@ def test_values(name, value, parsed):
         ({"limits": '{"max_flows": "3"}'}, "option limits = .*: must be an object of numbers"),
         ({"limits": "3"}, "option limits = '3': must be an object of numbers"),
         ({"limits": "{"}, "option limits = '{': must be an object of numbers"),
-        ({"convert_to": "amqp1"}, "is amqp10 or amqp091 or mqtt5"),
+        ({"convert_to": "amqp1"}, "must be amqp10 or amqp091 or mqtt5"),
         ({"convert_to": "amqp10", "dialect": "rabbit"}, "option dialect = 'rabbit'"),
         ({"convert_to": "amqp10", "table": "packets"}, "only the message table"),
     ],

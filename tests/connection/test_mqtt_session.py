@@ -98,6 +98,17 @@ def test_a_delivery_is_discarded_once() -> None:
         session.discard(delivery)
 
 
+def test_nothing_is_discarded_while_a_connection_has_the_session() -> None:
+    session = mqtt.Session()
+    delivery = session.add(packet(), 5)
+    client = mqtt.ClientConnection(0.0, session)
+    with pytest.raises(LocalProtocolError):
+        session.discard(delivery)
+    client.close()
+    session.discard(delivery)
+    assert not session.outgoing
+
+
 def test_a_session_has_one_connection_at_a_time() -> None:
     session = mqtt.Session()
     client = mqtt.ClientConnection(0.0, session)

@@ -26,12 +26,14 @@ from wirefmt.mqtt.events import (
 class _Arrival:
     """A QoS 1 or 2 message of the peer whose PUBACK or PUBREC has not been queued. `answer`: the packet, once decided."""
 
-    __slots__ = ("answer", "code", "message")
+    __slots__ = ("answer", "code", "identifier", "message", "qos")
 
-    def __init__(self, message: mqtt.Publish) -> None:
+    def __init__(self, message: mqtt.Publish, identifier: int, qos: int, answer: bytes | None = None) -> None:
         self.message = message
+        self.identifier = identifier
+        self.qos = qos
         self.code = 0
-        self.answer: bytes | None = None
+        self.answer = answer
 
 
 class Receiving(Endpoint):
@@ -74,7 +76,8 @@ class Receiving(Endpoint):
 
         Raises LocalProtocolError if the message does not wait for an answer, or the answer cannot be written.
         """
-        self._check_connected()
+        if not self._up:
+            self._check_connected()
         arrival = self._arrivals.get(message.packet_identifier or 0) if isinstance(message, mqtt.Publish) else None
         if arrival is None or arrival.message is not message or arrival.answer is not None:
             raise LocalProtocolError("this message does not wait for an acknowledgement")
@@ -82,23 +85,21 @@ class Receiving(Endpoint):
         return self._go_on()
 
     def _decide(self, arrival: _Arrival, code: int, properties: Properties) -> None:
-        message = arrival.message
-        identifier, qos = message.packet_identifier or 0, message.qos
+        identifier, qos = arrival.identifier, arrival.qos
         answer = self._acknowledgement(mqtt.Puback if qos == 1 else mqtt.Pubrec, identifier, code, properties)
         arrival.answer, arrival.code = answer, code if self.version == 5 else SUCCESS
         self._undecided_publishes -= 1
         if qos == 2 and arrival.code < 0x80:
             assert self._session is not None
-            packet = message.encode() if self.options.qos2_event == "release" and code < 0x80 else b""
+            packet = arrival.message.encode() if self.options.qos2_event == "release" and code < 0x80 else b""
             self._released_bytes += len(packet)
             self._session.hold(identifier, packet)
         order = self._order[qos]
         while order and (due := order[0].answer) is not None:
             first = order.popleft()
-            identifier = first.message.packet_identifier or 0
-            del self._arrivals[identifier]
+            del self._arrivals[first.identifier]
             if qos == 1 or first.code >= 0x80:
-                self._unfinished.discard(identifier)
+                self._unfinished.discard(first.identifier)
             self._put(due)
 
     def _on_publish(self, message: mqtt.Publish, events: list[Event]) -> None:
@@ -115,7 +116,7 @@ class Receiving(Endpoint):
         identifier = message.packet_identifier or 0
         arrival = self._arrivals.get(identifier)
         if arrival is not None:
-            if arrival.message.qos != qos:
+            if arrival.qos != qos:
                 raise wrong_kind(f"PUBLISH of QoS {qos}", identifier)
             return  # a copy of a message whose answer is still to come
         if identifier in self._session.incoming:
@@ -127,13 +128,12 @@ class Receiving(Endpoint):
             if again or not self._order[2]:
                 self._put(answer)
             else:  # held from an earlier connection: PUBREC waits for those of earlier messages [MQTT-4.6.0-3]
-                arrival = _Arrival(message)
-                arrival.answer = answer
+                arrival = _Arrival(message, identifier, qos, answer)
                 self._arrivals[identifier] = arrival
                 self._order[2].append(arrival)
             return
         self._count(identifier)
-        arrival = _Arrival(message)
+        arrival = _Arrival(message, identifier, qos)
         self._arrivals[identifier] = arrival
         self._order[qos].append(arrival)
         self._undecided_publishes += 1

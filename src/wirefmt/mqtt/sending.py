@@ -154,7 +154,7 @@ class Sending(Endpoint):
     def _finish(self, delivery: Delivery, message: mqtt.Packet, code: int, events: list[Event]) -> None:
         """A delivery is acknowledged: its identifier and its place in the window are free."""
         assert self._session is not None
-        self._session.discard(delivery)
+        self._session.finish(delivery)
         events.append(Acknowledged(delivery, message, code))
         if delivery.packet_identifier in self._charged:
             self._charged.remove(delivery.packet_identifier)
@@ -242,7 +242,7 @@ class Sending(Endpoint):
             self._replay.popleft()
             head, tail = self._again(delivery)
             if len(head) + len(tail) > self.negotiated.maximum_packet_size:
-                self._session.discard(delivery)
+                self._session.finish(delivery)
                 events.append(Dropped(delivery))
                 continue
             self._charge(delivery)

@@ -171,10 +171,8 @@ class Session:
         if self._changes is not None:
             self._changes.append(Change("put", "outgoing", delivery.number, _outgoing_value(delivery)))
 
-    def discard(self, delivery: Delivery) -> None:
-        """Forget a delivery: finished, expired or given up. Its identifier is free."""
-        if self.outgoing.get(delivery.packet_identifier) is not delivery:
-            raise LocalProtocolError(f"{delivery!r} is not outstanding in this session")
+    def finish(self, delivery: Delivery) -> None:
+        """The last acknowledgement has come, or the message is dropped. Its identifier is free."""
         del self.outgoing[delivery.packet_identifier]
         self.identifiers.release(delivery.packet_identifier)
         if self._changes is not None:
@@ -212,6 +210,17 @@ class Session:
             self._changes.append(Change("put", "session", 0, self._meta_value()))
 
     # ---- what a host does
+
+    def discard(self, delivery: Delivery) -> None:
+        """Give up a delivery before the session is resumed: its message has expired, say. A QoS 2 message that has been
+        sent does not expire [MQTT-4.3.3-7].
+
+        Raises LocalProtocolError if it is not outstanding, or while a connection has the session: an acknowledgement may
+        be under way.
+        """
+        if self.held or self.outgoing.get(delivery.packet_identifier) is not delivery:
+            raise LocalProtocolError(f"{delivery!r} is not outstanding, or a connection has the session")
+        self.finish(delivery)
 
     def changes(self) -> list[Change]:
         """Records since the last call. Empty if the session is not journaled."""

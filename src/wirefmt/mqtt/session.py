@@ -216,7 +216,7 @@ class Session:
         sent does not expire [MQTT-4.3.3-7].
 
         Raises LocalProtocolError if it is not outstanding, or while a connection has the session: an acknowledgement may
-        be under way.
+        be pending.
         """
         if self.held or self.outgoing.get(delivery.packet_identifier) is not delivery:
             raise LocalProtocolError(f"{delivery!r} is not outstanding, or a connection has the session")

@@ -112,13 +112,13 @@ def test_client_sequences(case: Any) -> None:
     if first["do"] != "expect":
         client.connection.data_to_send()
         client.receive(mqtt.Connack(version=version).encode())
-    for step in case["steps"]:
+    for number, step in enumerate(case["steps"]):
         data = bytes.fromhex(step["hex"])
         if step["do"] == "send":
             client.receive(data)
         else:
             said = client.connection.data_to_send()
-            assert normal(said, version, "client") == normal(data, version, "client"), step.get("comment")
+            assert normal(said, version, "client") == normal(data, version, "client"), f"step {number}"
     client.receive(PROBE[version])
     said = client.connection.data_to_send()
     acknowledged = b"\x40\x02\xff\xff" in said

@@ -10,7 +10,7 @@ import pytest
 from lib.wire import Tcp, connack, connect, packet, pcap, publish
 from wirefmt import amqp10, capture
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install pyarrow)")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
 PING, PONG = packet(0xC0), packet(0xD0)

@@ -161,7 +161,7 @@ def test_where_the_length_cannot_be_read_the_rest_is_one_row() -> None:
     first, rest = rows(b"\xc0\x00" + b"\x30\xff\xff\xff\xff\x01" + b"\xc0\x00" * 5, version=4)
     assert first["packet_type"] == NUMBERS["PINGREQ"]
     assert (rest["offset"], rest["size"]) == (2, 16)
-    assert "four octets" in rest["error"]
+    assert "four bytes" in rest["error"]
 
 
 def test_the_rest_of_a_last_packet_is_counted() -> None:

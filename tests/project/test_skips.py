@@ -21,6 +21,7 @@ OF_THE_CASE = {
     "reads /proc",
     "no /dev/full on this system",
     "None is immortal from 3.12 on, references are not counted",
+    "nothing is shared without a GIL",
     "a hole: tcpflow stops there",
     "the port is registered for another protocol",
     "nothing tells the client from the server, or where its octets begin",

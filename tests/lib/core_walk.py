@@ -311,8 +311,10 @@ def look(thing: Any) -> None:
         value = attempt(getattr, thing, name)
         if callable(value) and not name.startswith("__"):
             attempt(value)
-    for call in (repr, hash, bytes, list, copy.copy, pickle.dumps, memoryview):
+    for call in (repr, hash, list, copy.copy, pickle.dumps, memoryview):
         attempt(call, thing)
+    if not isinstance(thing, int):  # of which bytes() makes as many octets
+        attempt(bytes, thing)
     attempt(lambda: thing == thing)
     attempt(lambda: thing.encode())
 

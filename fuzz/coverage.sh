@@ -40,12 +40,12 @@ cythonize(
     include_path=["src"], build_dir="c", emit_linenums=True, quiet=True,
 )
 flags = "-std=gnu11 -fno-strict-aliasing -O0 -g0 -w -fPIC -DWIREFMT_DEBUG=1 -DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION"
-include = "-I" + sysconfig.get_path("include")
+include, suffix = "-I" + sysconfig.get_path("include"), sysconfig.get_config_var("EXT_SUFFIX")
 compiler = os.environ.get("CC", "gcc")
 
 
 def build(name, page):
-    made, out = "c" / page.with_suffix(".c"), page.with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
+    made, out = "c" / page.with_suffix(".c"), page.with_suffix(suffix)
     if not out.exists() or out.stat().st_mtime < made.stat().st_mtime:
         subprocess.run([compiler, *flags.split(), "--coverage", include, "-c", made, "-o", f"{name}.o"], check=True)
         subprocess.run([compiler, "-shared", "--coverage", f"{name}.o", "-o", out], check=True)

@@ -45,6 +45,9 @@ SHARE = {"comparison": 40, "condition": 40, "bits": 8, "number": 16, "free": 2}
 GENERATED = re.compile(r"(?<!_core/)table\.pxi$|(columns|methods|_table)\.pxi$")
 #: What stands before the name of a room in the path of its file.
 PACKAGE = "src/wirefmt/"
+#: Asked for here: the first question to sysconfig is not safe among threads.
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+INCLUDE = sysconfig.get_path("include")
 FREES = re.compile(r"free|free_\w+|\w+_(clear|drop\w*|free)|PyBuffer_Release|Py_X?DECREF")
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 #: Nodes with a scope of their own: not to be copied.
@@ -282,10 +285,10 @@ def copy_sources() -> Path:
 def compile_page(page: Path, sites: int) -> None:
     """C code to a module beside its page."""
     (made,) = (BUILD / "c").rglob(str(page.relative_to(BUILD).with_suffix(".c")))
-    out = page.with_name(page.stem + sysconfig.get_config_var("EXT_SUFFIX"))
+    out = page.with_name(page.stem + SUFFIX)
     command = ["gcc", "-std=gnu11", "-fno-strict-aliasing", "-O0", "-g0", "-w", "-fPIC", "-shared", "-DWIREFMT_DEBUG=1"]
     command += [f"-DMUTANTS={sites + 1}", "-DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION"]
-    command += [f"-I{Path(__file__).parent}", f"-I{sysconfig.get_path('include')}", "-o", str(out), str(made)]
+    command += [f"-I{Path(__file__).parent}", f"-I{INCLUDE}", "-o", str(out), str(made)]
     subprocess.run(command, check=True)
 
 

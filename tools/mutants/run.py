@@ -288,6 +288,7 @@ def main() -> int:
     if not sites:
         print("no such fault")
         return 1
+    sys.path.remove(str(HERE))  # `run` is the one of fuzz/
     quiet_hypothesis()
     runner = Runner(sites, explained())
     files = files_for({site["room"] for _, site in sites})

@@ -47,7 +47,7 @@ def rocketmq_table(spec: ModuleType) -> list[str]:
     return lines
 
 
-# ------------------------------------------------------------------------------------------------ _rocketmq.pyi
+# ------------------------------------------------------------------------------------------------ rocketmq/_classes.pyi
 
 PYTHON_TYPES = {"string": "str", "int": "int", "long": "int", "boolean": "bool"}
 

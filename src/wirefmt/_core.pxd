@@ -325,7 +325,6 @@ cdef extern from "structmember.h":
     enum: READONLY
 
 
-cdef int name_class(object cls, const char* name) except -1
 cdef struct Factory:
     PyObject* cls               # lives for ever
     newfunc make                # allocates; all fields are zero
@@ -912,4 +911,4 @@ cdef const Protocol* protocol_row(object capsule) except NULL
 
 # ---- seal
 
-cdef int seal(object space, tuple bases=*) except -1
+cdef int seal(dict space, str package=*, tuple inner=*, tuple bases=*) except -1

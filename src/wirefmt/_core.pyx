@@ -45,4 +45,4 @@ include "_core/protocol.pxi"
 # of every module: objects are made by constructors only
 include "_core/seal.pxi"
 
-seal(globals(), (FrameDecoder, ColumnSet))
+seal(globals(), None, (), (FrameDecoder, ColumnSet))

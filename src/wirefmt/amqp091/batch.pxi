@@ -34,7 +34,7 @@ fill_amqp091_columns()
 cdef struct Amqp091Kept:            # a pending content on one channel
     Amqp091Channel state
     int64_t offset, size            # of its method; octets of its frames
-    Amqp091Frame method, header     # views into the input
+    Amqp091FrameView method, header  # views into the input
     Octets body                     # of several frames
 
 
@@ -42,7 +42,7 @@ cdef struct Amqp091KeptPage:
     Amqp091Kept* kept[256]
 
 
-cdef class Amqp091Batch(ColumnSet):
+cdef class BatchColumns(ColumnSet):
     """The columns of decode_batch while they are built."""
 
     cdef bint body
@@ -78,7 +78,7 @@ cdef class Amqp091Batch(ColumnSet):
 
     # ---- rows
 
-    cdef inline void put_method(self, int64_t row, int64_t offset, int64_t size, const Amqp091Frame* m) noexcept nogil:
+    cdef inline void put_method(self, int64_t row, int64_t offset, int64_t size, const Amqp091FrameView* m) noexcept nogil:
         cdef Col* c = self.cols
         put_i64(c + A9B_OFFSET, row, offset)
         put_i64(c + A9B_SIZE, row, size)
@@ -91,7 +91,7 @@ cdef class Amqp091Batch(ColumnSet):
         elif m.type == AMQP091_PROTOCOL_HEADER:
             put_text(c + A9B_KIND, row, &AMQP091_PROTOCOL_HEADER_TEXT)
 
-    cdef inline void put_arguments(self, int64_t row, const Amqp091Frame* m) noexcept nogil:
+    cdef inline void put_arguments(self, int64_t row, const Amqp091FrameView* m) noexcept nogil:
         cdef const Amqp091MethodRow* method = &amqp091_methods[m.method]
         cdef const Amqp091ArgumentRow* a
         cdef const uint8_t* p
@@ -134,7 +134,7 @@ cdef class Amqp091Batch(ColumnSet):
         else:
             amqp091_put_entry(map, row, &name, &e)
 
-    cdef inline void put_header(self, int64_t row, const Amqp091Frame* h) noexcept nogil:
+    cdef inline void put_header(self, int64_t row, const Amqp091FrameView* h) noexcept nogil:
         cdef Col* c
         cdef const uint8_t* p
         cdef Span s
@@ -179,7 +179,7 @@ cdef class Amqp091Batch(ColumnSet):
 
     # ---- frames
 
-    cdef inline bint put_frame(self, int64_t at, const Amqp091Frame* m, int64_t* rows) noexcept nogil:
+    cdef inline bint put_frame(self, int64_t at, const Amqp091FrameView* m, int64_t* rows) noexcept nogil:
         """A frame of a stream. False: out of memory."""
         cdef Amqp091Kept* k = NULL
         cdef Amqp091Channel before
@@ -210,7 +210,7 @@ cdef class Amqp091Batch(ColumnSet):
             self.keep(k, at, m, fold, rows)
         return not k.body.failed if k != NULL else True
 
-    cdef inline void keep(self, Amqp091Kept* k, int64_t at, const Amqp091Frame* m, int fold, int64_t* rows) noexcept nogil:
+    cdef inline void keep(self, Amqp091Kept* k, int64_t at, const Amqp091FrameView* m, int fold, int64_t* rows) noexcept nogil:
         """A frame of a content; its row if that completes it."""
         cdef Span body
         body.at = NULL
@@ -242,7 +242,7 @@ cdef class Amqp091Batch(ColumnSet):
         """Decode all whole frames; octets used. -1: out of memory."""
         cdef int64_t at = 0
         cdef size_t n = 0
-        cdef Amqp091Frame m
+        cdef Amqp091FrameView m
         cdef Fault f
         cdef int status
         if self.body:
@@ -301,9 +301,9 @@ cdef inline void amqp091_argument_entry(const Amqp091ArgumentRow* a, const uint8
                     c"i" if a.type == AMQP091_LONG else c"T")
 
 
-def amqp091_decode_batch(data, *, side=None, strictness="lax", columns=None, bint body=True,
-                         bint expose_credentials=False, frame_max=0, channel_max=0, body_max=AMQP091_BODY_MAX_VALUE,
-                         limits=None):
+def decode_batch(data, *, side=None, strictness="lax", columns=None, bint body=True,
+                 bint expose_credentials=False, frame_max=0, channel_max=0, body_max=AMQP091_BODY_MAX_VALUE,
+                 limits=None):
     """Decode a buffer of frames of one direction, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
@@ -322,7 +322,7 @@ def amqp091_decode_batch(data, *, side=None, strictness="lax", columns=None, bin
     """
     cdef Input octets = take_input(data)
     cdef Amqp091Options o
-    cdef Amqp091Batch columns_set = Amqp091Batch(AMQP091_BATCH_COLUMNS, columns)
+    cdef BatchColumns columns_set = BatchColumns(AMQP091_BATCH_COLUMNS, columns)
     cdef Batch batch
     cdef int64_t used = 0, rows = 0
     take_amqp091_options(&o, side, strictness, frame_max, channel_max, limits)

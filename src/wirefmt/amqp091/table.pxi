@@ -1296,7 +1296,7 @@ cdef extern from *:
     ctypedef struct Amqp091ArgumentRow:
         uint8_t name                       # an Amqp091ArgumentName
         uint8_t type                       # an Amqp091DataType
-        uint8_t slot, bit                  # which of Amqp091Frame.at; of a bit, which of that octet
+        uint8_t slot, bit                  # which of Amqp091FrameView.at; of a bit, which of that octet
         uint16_t field, item_field         # FIELDS rows: of the argument, of an entry of it
         uint8_t utf8                       # RabbitMQ wants UTF-8 here
     ctypedef struct Amqp091MethodRow:

@@ -25,7 +25,7 @@ from wirefmt._core cimport (
     begin_call, borrowed_item, close_list, construct_slowly, detail_form, factory_of, fault_text, field_path,
     fill_view, hex_text, hidden, input_head, is_held, is_secret_name, is_strict, keyed_place, length_of, line_ascii,
     line_begin, line_binary, line_digits, line_field, line_flag, line_name, line_number, line_piece, line_signed,
-    line_space, line_string, line_text, line_words, name_class, new_octets, octets_of, open_list, pad_text,
+    line_space, line_string, line_text, line_words, new_octets, octets_of, open_list, pad_text,
     protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_line, put_map, put_octets, put_secret_entry, put_struct,
     put_text, raise_fault, reserve, seal, secret_fields, set_factories, set_vectorcall, share, shared_slot,
     shared_text, shown_encoded, shown_entry, shown_octets, span_of, take_block, take_input, text_octets, whole_number,
@@ -47,7 +47,7 @@ from wirefmt.strictness import Note
 include "types.pxi"
 # values -> octets, nogil
 include "write.pxi"
-# octets -> Amqp10Frame, Amqp10Message, nogil
+# octets -> Amqp10FrameView, Amqp10MessageView, nogil
 include "parse.pxi"
 # transfers joined to deliveries, nogil
 include "pending.pxi"
@@ -59,7 +59,7 @@ include "values.pxi"
 include "objects.pxi"
 # AMQP 1.0 values as text
 include "text.pxi"
-# Amqp10Frame, Amqp10Message -> columns
+# Amqp10FrameView, Amqp10MessageView -> columns
 include "batch.pxi"
 # ... -> rows of the message table
 include "rows.pxi"
@@ -68,5 +68,5 @@ include "detail.pxi"
 # what captures ask of it
 include "probe.pxi"
 
-# objects are made by constructors only
-seal(globals())
+# objects are made by constructors only; classes and functions are of the package, but for these
+seal(globals(), "wirefmt.amqp10", (BaseSequence, BatchColumns, Decimal, Integer))

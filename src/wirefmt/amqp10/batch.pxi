@@ -28,7 +28,7 @@ cdef int fill_amqp10_tables() except -1:
 fill_amqp10_tables()
 
 
-cdef class Amqp10Batch(ColumnSet):
+cdef class BatchColumns(ColumnSet):
     """The columns of decode_batch while they are built."""
 
     cdef bint payload
@@ -40,7 +40,7 @@ cdef class Amqp10Batch(ColumnSet):
 
     # ---- rows
 
-    cdef void put_frame(self, int64_t row, int64_t offset, int64_t size, const Amqp10Frame* f) noexcept nogil:
+    cdef void put_frame(self, int64_t row, int64_t offset, int64_t size, const Amqp10FrameView* f) noexcept nogil:
         cdef Col* c = self.cols
         put_i64(c + A10B_OFFSET, row, offset)
         put_i64(c + A10B_SIZE, row, size)
@@ -54,14 +54,14 @@ cdef class Amqp10Batch(ColumnSet):
         put_text(c + A10B_KIND, row, &AMQP10_KIND_TEXT[f.performative.shape])
         self.put_fields(row, &f.performative)
 
-    cdef void put_fields(self, int64_t row, const Amqp10Composite* p) noexcept nogil:
+    cdef void put_fields(self, int64_t row, const Amqp10CompositeView* p) noexcept nogil:
         """Fields of a performative: those of a transfer that matter most in columns, all others in a map."""
         cdef const Amqp10ShapeRow* shape = &amqp10_shapes[p.shape]
-        cdef Amqp10Value v
-        cdef Amqp10Value name
+        cdef Amqp10ValueView v
+        cdef Amqp10ValueView name
         cdef Col* map = self.cols + A10B_FIELDS
         cdef int i
-        memset(&name, 0, sizeof(Amqp10Value))
+        memset(&name, 0, sizeof(Amqp10ValueView))
         name.type = AMQP10_SYMBOL
         for i in range(shape.count):
             if p.at[i] == NULL:
@@ -77,7 +77,7 @@ cdef class Amqp10Batch(ColumnSet):
                 else:
                     amqp10_put_entry(map, row, &name, &v)
 
-    cdef void put_field(self, int64_t row, int column, const Amqp10Value* v) noexcept nogil:
+    cdef void put_field(self, int64_t row, int column, const Amqp10ValueView* v) noexcept nogil:
         """A value in a column of its own; null if it is of a type (LAX) that the column has no place for."""
         cdef Col* c = self.cols + column
         if not c.on or v.type == AMQP10_NULL:
@@ -96,7 +96,7 @@ cdef class Amqp10Batch(ColumnSet):
             put_octets(c, row, v.body, v.size)
 
     cdef void put_message(self, int64_t row, int64_t offset, const uint8_t* p, size_t n) noexcept nogil:
-        cdef Amqp10Message m
+        cdef Amqp10MessageView m
         cdef Fault f
         cdef Col* c = self.cols
         if amqp10_parse_message(p, n, &self.options, &m, &f) != OK:
@@ -119,9 +119,9 @@ cdef class Amqp10Batch(ColumnSet):
         else:
             self.put_body(row, &m)
 
-    cdef void put_composite(self, int64_t row, int first, const Amqp10Composite* section) noexcept nogil:
+    cdef void put_composite(self, int64_t row, int first, const Amqp10CompositeView* section) noexcept nogil:
         """Header or properties: the columns are in the order of its fields."""
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         cdef int i
         if section.shape == 0:
             return
@@ -130,16 +130,16 @@ cdef class Amqp10Batch(ColumnSet):
                 amqp10_read(section.at[i], &v)
                 self.put_field(row, first + i, &v)
 
-    cdef inline void put_section(self, int64_t row, int column, const Amqp10Message* m, int code) noexcept nogil:
+    cdef inline void put_section(self, int64_t row, int column, const Amqp10MessageView* m, int code) noexcept nogil:
         if m.at[code - AMQP10_SECTION_FIRST] != NULL:
             amqp10_put_entries(self.cols + column, row, m.at[code - AMQP10_SECTION_FIRST])
 
-    cdef void put_body(self, int64_t row, const Amqp10Message* m) noexcept nogil:
+    cdef void put_body(self, int64_t row, const Amqp10MessageView* m) noexcept nogil:
         """A body that is not one data section: several joined; of others their text, sequences one a line."""
         cdef Octets o
         cdef const uint8_t* at = m.octets
         cdef Amqp10Section section
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         cdef bint first = True
         memset(&o, 0, sizeof(Octets))
         while amqp10_next_section(&at, m.octets + m.size, &section):
@@ -172,7 +172,7 @@ cdef class Amqp10Batch(ColumnSet):
 
     cdef void put_delivery(self, int64_t row, const Amqp10Delivery* d, int64_t size, const char* error) noexcept nogil:
         """A delivery in several transfers; `error`: why it is not complete, NULL if it is."""
-        cdef Amqp10Frame first
+        cdef Amqp10FrameView first
         cdef Fault f
         if amqp10_parse(d.first.at, d.first.size, &self.options, &first, &f) != OK:
             self.put_error(row, d.mark[0], size, &f)
@@ -186,7 +186,7 @@ cdef class Amqp10Batch(ColumnSet):
         else:
             self.put_message(row, d.mark[0], d.payload.at, d.payload.size)
 
-    cdef int64_t take(self, int64_t row, int64_t at, const Amqp10Frame* frame) noexcept nogil:
+    cdef int64_t take(self, int64_t row, int64_t at, const Amqp10FrameView* frame) noexcept nogil:
         """One frame of the stream; the number of rows after it."""
         cdef Amqp10Delivery* kept = NULL
         cdef Fault f
@@ -220,7 +220,7 @@ cdef class Amqp10Batch(ColumnSet):
         """Decode all whole frames; octets used."""
         cdef int64_t at = 0, row = 0
         cdef size_t n = 0
-        cdef Amqp10Frame frame
+        cdef Amqp10FrameView frame
         cdef Fault f
         cdef uint32_t i
         cdef int status
@@ -250,8 +250,8 @@ cdef class Amqp10Batch(ColumnSet):
         return at
 
 
-def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bint expose_credentials=False,
-                        limits=None):
+def decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bint expose_credentials=False,
+                 limits=None):
     """Decode a buffer of frames of one direction, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
@@ -269,7 +269,7 @@ def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=Tr
     `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)
-    cdef Amqp10Batch columns_set = Amqp10Batch(AMQP10_BATCH_COLUMNS, columns)
+    cdef BatchColumns columns_set = BatchColumns(AMQP10_BATCH_COLUMNS, columns)
     cdef Batch batch
     cdef int64_t used = 0, rows = 0
     take_amqp10_options(&columns_set.options, strictness, limits)

@@ -38,5 +38,7 @@ include "deferred.pxi"
 # streams -> protocol -> message table
 include "decoder.pxi"
 
-# objects are made by constructors only
-seal(globals())
+# objects are made by constructors only; classes and functions are of the package, but for these
+seal(globals(), "wirefmt.capture", (
+    PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler, RecordFeed, StreamTrace, Unpacker, find_record,
+))

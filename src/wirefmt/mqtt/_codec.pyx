@@ -21,7 +21,7 @@ from wirefmt._core cimport (
     bare_object, borrowed_item, check_size16, close_list, detail_form, fault_text, field_path, fill_view, hidden,
     input_head, is_held, is_secret_name, is_strict, keyed_place, length_of, line_ascii, line_begin, line_binary,
     line_digits, line_field, line_flag, line_name, line_number, line_prose, line_string, line_text, line_words,
-    name_class, new_octets, new_writer, octets_of, open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32,
+    new_octets, new_writer, octets_of, open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32,
     put_i64, put_i8, put_line, put_map, put_octets, put_secret, put_span, put_struct, put_text, raise_fault, reserve,
     seal, secret_fields, set_factories, share, shared_slot, shared_text, shown_octets, span_of, take_block, take_input,
     text_octets, text_of, text_or_hex, utf8_behind, whole_number,
@@ -41,13 +41,13 @@ from wirefmt.errors import EncodeError
 from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE
 from wirefmt.strictness import Note
 
-# octets -> MqttPacket, nogil
+# octets -> MqttPacketView, nogil
 include "parse.pxi"
 # the fifteen packets as Python objects, encoders
 include "objects.pxi"
 # topic names, filters, matching, the index
 include "topics.pxi"
-# MqttPacket -> rows of the message table
+# MqttPacketView -> rows of the message table
 include "rows.pxi"
 # ... decode_batch
 include "batch.pxi"
@@ -56,5 +56,5 @@ include "detail.pxi"
 # what captures ask of it
 include "probe.pxi"
 
-# objects are made by constructors only
-seal(globals())
+# objects are made by constructors only; classes and functions are of the package, but for these
+seal(globals(), "wirefmt.mqtt", (Acknowledgement, BatchColumns, Codes, Reason))

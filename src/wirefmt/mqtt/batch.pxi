@@ -1,11 +1,11 @@
 # MQTT: octets -> columns, one row per packet: decode_batch.
 
-cdef class MqttBatch(ColumnSet):
+cdef class BatchColumns(ColumnSet):
     """The columns of decode_batch while they are built."""
 
     cdef bint payload
 
-    cdef void put(self, int64_t row, int64_t offset, const MqttPacket* p) noexcept nogil:
+    cdef void put(self, int64_t row, int64_t offset, const MqttPacketView* p) noexcept nogil:
         cdef Col* c = self.cols
         cdef Col* m
         cdef MqttSink sink
@@ -42,7 +42,7 @@ cdef class MqttBatch(ColumnSet):
         """Decode all whole packets; octets used."""
         cdef int64_t at = 0, row = 0
         cdef size_t n = 0
-        cdef MqttPacket p
+        cdef MqttPacketView p
         cdef Fault f
         cdef int status = OK
         if self.payload:
@@ -76,8 +76,8 @@ cdef class MqttBatch(ColumnSet):
         put_octets(self.cols + B_ERROR, row, <const uint8_t*>text, n)
 
 
-def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", columns=None, bint payload=True,
-                      bint expose_credentials=False, limits=None):
+def decode_batch(data, *, version=None, side=None, strictness="lax", columns=None, bint payload=True,
+                 bint expose_credentials=False, limits=None):
     """Decode a buffer of MQTT packets, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. version: 3,
@@ -95,7 +95,7 @@ def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", column
     """
     cdef Input octets = take_input(data)
     cdef MqttOptions o
-    cdef MqttBatch columns_set = MqttBatch(MQTT_BATCH_COLUMNS, columns)
+    cdef BatchColumns columns_set = BatchColumns(MQTT_BATCH_COLUMNS, columns)
     cdef Batch batch
     cdef int64_t used = 0, rows = 0
     take_options(&o, version, side, strictness, limits)

@@ -19,7 +19,7 @@ from wirefmt._core cimport (
     T_CONSUMER_GROUP, T_DESTINATION, T_KIND, T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL,
     T_REDELIVERED, T_VERSION, Text, Writer, YES, ascii_octets, bare_object, close_list, detail_form, fault_text,
     field_path, fill_view, hidden, holds_secret_member, is_secret_text, is_strict, line_begin, line_binary, line_flag,
-    line_number, line_prose, line_signed, line_text, name_class, new_octets, new_writer, octets_of, open_list,
+    line_number, line_prose, line_signed, line_text, new_octets, new_writer, octets_of, open_list,
     pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_octets, put_secret, put_span, put_struct,
     put_text, raise_fault, reserve, seal, secret_fields, set_factories, shared_text, shown_encoded, shown_octets,
     span_of, take_block, take_input, text_octets, text_or_hex, whole_number, wirefmt_set_attribute,
@@ -36,11 +36,11 @@ from wirefmt.strictness import Note
 
 # JSON objects, member by member, nogil
 include "json.pxi"
-# NSQ: octets -> NsqUnit, nogil
+# NSQ: octets -> NsqUnitView, nogil
 include "parse.pxi"
 # commands and frames as Python objects, encoders
 include "objects.pxi"
-# NsqUnit -> rows of the message table
+# NsqUnitView -> rows of the message table
 include "rows.pxi"
 # ... decode_batch
 include "batch.pxi"
@@ -49,5 +49,5 @@ include "detail.pxi"
 # what captures ask of it
 include "probe.pxi"
 
-# objects are made by constructors only
-seal(globals())
+# objects are made by constructors only; classes and functions are of the package, but for these
+seal(globals(), "wirefmt.nsq", (Answer, BatchColumns, Members, Message, Publication))

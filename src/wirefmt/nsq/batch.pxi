@@ -1,11 +1,11 @@
 # NSQ: octets -> columns, one row per command or frame: decode_batch.
 
-cdef class NsqBatch(ColumnSet):
+cdef class BatchColumns(ColumnSet):
     """The columns of decode_batch while they are built."""
 
     cdef bint payload
 
-    cdef void put(self, int64_t row, int64_t offset, const NsqUnit* u, NsqFlow* flow) noexcept nogil:
+    cdef void put(self, int64_t row, int64_t offset, const NsqUnitView* u, NsqFlow* flow) noexcept nogil:
         cdef Col* c = self.cols
         cdef uint8_t[HEX_ROOM] hex
         cdef Span shown
@@ -32,7 +32,7 @@ cdef class NsqBatch(ColumnSet):
         """Decode all that is whole; octets used."""
         cdef int64_t at = 0, row = 0
         cdef size_t n = 0
-        cdef NsqUnit u
+        cdef NsqUnitView u
         cdef NsqFlow flow
         cdef Fault f
         cdef int status = OK
@@ -70,8 +70,8 @@ cdef class NsqBatch(ColumnSet):
         put_octets(self.cols + NSQ_B_ERROR, row, <const uint8_t*>text, n)
 
 
-def nsq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint payload=True,
-                     bint expose_credentials=False, limits=None, server=None):
+def decode_batch(data, *, side=None, strictness="lax", columns=None, bint payload=True,
+                 bint expose_credentials=False, limits=None, server=None):
     """Decode a buffer of commands or frames of one direction, one after another, to columns at once.
 
     data: any contiguous buffer, uncompressed; bytes and views of bytes are read in place, any other buffer is copied
@@ -88,7 +88,7 @@ def nsq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint pa
     """
     cdef Input octets = take_input(data)
     cdef NsqOptions o
-    cdef NsqBatch columns_set = NsqBatch(NSQ_BATCH_COLUMNS, columns)
+    cdef BatchColumns columns_set = BatchColumns(NSQ_BATCH_COLUMNS, columns)
     cdef Batch batch
     cdef int64_t used = 0, rows = 0
     nsq_take_options(&o, side, strictness, limits, server)

@@ -50,7 +50,7 @@ cdef int nsq_next_size(void* state, int direction, const uint8_t* p, size_t n, u
 cdef int nsq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """A command that nsqd takes; a frame as nsqd sends them."""
     cdef NsqOptions o
-    cdef NsqUnit u
+    cdef NsqUnitView u
     cdef Fault f
     cdef int status
     nsq_options(&o, <NsqConnection*>state, 1, direction)
@@ -95,7 +95,7 @@ cdef void nsq_learn(void* state, int direction, const uint8_t* p, size_t n) noex
 cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil:
     cdef NsqConnection* c = <NsqConnection*>state
     cdef NsqOptions o
-    cdef NsqUnit u
+    cdef NsqUnitView u
     cdef Fault f
     cdef char text[256]
     cdef int size
@@ -124,7 +124,7 @@ cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, uin
     """A message is read as far as it goes: its size is set to what is there, so that the body is what is left of it."""
     cdef NsqConnection* c = <NsqConnection*>state
     cdef NsqOptions o
-    cdef NsqUnit u
+    cdef NsqUnitView u
     cdef Fault f
     cdef size_t head = 0
     cdef int kind = NSQ_FRAME

@@ -1,11 +1,11 @@
 # PHPMQ: octets -> columns, one row per message: decode_batch.
 
-cdef class PhpmqBatch(ColumnSet):
+cdef class BatchColumns(ColumnSet):
     """The columns of decode_batch while they are built."""
 
     cdef bint payload
 
-    cdef void put(self, int64_t row, int64_t offset, const PhpmqMessage* m) noexcept nogil:
+    cdef void put(self, int64_t row, int64_t offset, const PhpmqMessageView* m) noexcept nogil:
         cdef Col* c = self.cols
         put_i64(c + PHPMQ_B_OFFSET, row, offset)
         put_i64(c + PHPMQ_B_SIZE, row, m.size)
@@ -20,7 +20,7 @@ cdef class PhpmqBatch(ColumnSet):
         """Decode all whole messages; octets used."""
         cdef int64_t at = 0, row = 0
         cdef size_t n = 0
-        cdef PhpmqMessage m
+        cdef PhpmqMessageView m
         cdef Fault f
         cdef int status = OK
         if self.payload:
@@ -52,7 +52,7 @@ cdef class PhpmqBatch(ColumnSet):
         put_octets(self.cols + PHPMQ_B_ERROR, row, <const uint8_t*>text, n)
 
 
-def phpmq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint payload=True, limits=None):
+def decode_batch(data, *, side=None, strictness="lax", columns=None, bint payload=True, limits=None):
     """Decode a buffer of PHPMQ messages, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. side:
@@ -68,7 +68,7 @@ def phpmq_decode_batch(data, *, side=None, strictness="lax", columns=None, bint 
     """
     cdef Input octets = take_input(data)
     cdef PhpmqOptions o
-    cdef PhpmqBatch columns_set = PhpmqBatch(PHPMQ_BATCH_COLUMNS, columns)
+    cdef BatchColumns columns_set = BatchColumns(PHPMQ_BATCH_COLUMNS, columns)
     cdef Batch batch
     cdef int64_t used = 0, rows = 0
     phpmq_take_options(&o, side, strictness, limits)

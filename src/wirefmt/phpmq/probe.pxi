@@ -40,7 +40,7 @@ cdef int phpmq_next_size(void* state, int direction, const uint8_t* p, size_t n,
 cdef int phpmq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """A message without any fault, sent by the side that may send it."""
     cdef PhpmqOptions o
-    cdef PhpmqMessage m
+    cdef PhpmqMessageView m
     cdef Fault f
     cdef int status
     phpmq_plain_options(&o, direction, 1)
@@ -61,7 +61,7 @@ cdef void phpmq_learn(void* state, int direction, const uint8_t* p, size_t n) no
 cdef bint phpmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                     const uint8_t* p, size_t n) noexcept nogil:
     cdef PhpmqOptions o
-    cdef PhpmqMessage message
+    cdef PhpmqMessageView message
     cdef Fault f
     cdef char text[256]
     cdef int size
@@ -88,7 +88,7 @@ cdef bint phpmq_put_part(MessageTable t, const MessageContext* m, void* state, u
                          const char* text, size_t text_size) noexcept nogil:
     """Packets that are whole are read, and of the one that is not the octets that are there."""
     cdef PhpmqOptions o
-    cdef PhpmqMessage message
+    cdef PhpmqMessageView message
     cdef PhpmqReader x
     cdef PhpmqPacket packet
     cdef Fault f

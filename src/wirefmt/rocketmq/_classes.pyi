@@ -3,9 +3,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from wirefmt.rocketmq._codec import RocketmqBody, RocketmqHeader
+from wirefmt.rocketmq._codec import CommandCustomHeader, RemotingSerializable
 
-class RpcRequestHeader(RocketmqHeader):
+class RpcRequestHeader(CommandCustomHeader):
     __match_args__ = ("ns", "nsd", "bname", "oway",)
     def __init__(self, *, ns: str | None = None, nsd: bool | None = None, bname: str | None = None, oway: bool | None = None) -> None: ...
     @property
@@ -85,7 +85,7 @@ class SendMessageRequestHeaderV2(TopicRequestHeader):
     @property
     def n(self) -> str | None: ...
 
-class SendMessageResponseHeader(RocketmqHeader):
+class SendMessageResponseHeader(CommandCustomHeader):
     __match_args__ = ("msg_id", "queue_id", "queue_offset", "transaction_id", "batch_uniq_id", "recall_handle",)
     def __init__(self, *, msg_id: str, queue_id: int, queue_offset: int, transaction_id: str | None = None, batch_uniq_id: str | None = None, recall_handle: str | None = None) -> None: ...
     @property
@@ -133,7 +133,7 @@ class PullMessageRequestHeader(TopicRequestHeader):
     @property
     def proxy_froward_client_id(self) -> str | None: ...
 
-class PullMessageResponseHeader(RocketmqHeader):
+class PullMessageResponseHeader(CommandCustomHeader):
     __match_args__ = ("suggest_which_broker_id", "next_begin_offset", "min_offset", "max_offset", "offset_delta", "topic_sys_flag", "group_sys_flag", "forbidden_type",)
     def __init__(self, *, suggest_which_broker_id: int, next_begin_offset: int, min_offset: int, max_offset: int, offset_delta: int | None = None, topic_sys_flag: int | None = None, group_sys_flag: int | None = None, forbidden_type: int | None = None) -> None: ...
     @property
@@ -167,7 +167,7 @@ class QueryMessageRequestHeader(TopicRequestHeader):
     @property
     def end_timestamp(self) -> int: ...
 
-class QueryMessageResponseHeader(RocketmqHeader):
+class QueryMessageResponseHeader(CommandCustomHeader):
     __match_args__ = ("index_last_update_timestamp", "index_last_update_phyoffset",)
     def __init__(self, *, index_last_update_timestamp: int, index_last_update_phyoffset: int) -> None: ...
     @property
@@ -187,7 +187,7 @@ class QueryConsumerOffsetRequestHeader(TopicRequestHeader):
     @property
     def set_zero_if_not_found(self) -> bool | None: ...
 
-class QueryConsumerOffsetResponseHeader(RocketmqHeader):
+class QueryConsumerOffsetResponseHeader(CommandCustomHeader):
     __match_args__ = ("offset",)
     def __init__(self, *, offset: int) -> None: ...
     @property
@@ -303,7 +303,7 @@ class GetMaxOffsetRequestHeader(TopicRequestHeader):
     @property
     def committed(self) -> bool | None: ...
 
-class GetMaxOffsetResponseHeader(RocketmqHeader):
+class GetMaxOffsetResponseHeader(CommandCustomHeader):
     __match_args__ = ("offset",)
     def __init__(self, *, offset: int) -> None: ...
     @property
@@ -317,7 +317,7 @@ class GetMinOffsetRequestHeader(TopicRequestHeader):
     @property
     def queue_id(self) -> int: ...
 
-class GetMinOffsetResponseHeader(RocketmqHeader):
+class GetMinOffsetResponseHeader(CommandCustomHeader):
     __match_args__ = ("offset",)
     def __init__(self, *, offset: int) -> None: ...
     @property
@@ -331,7 +331,7 @@ class GetEarliestMsgStoretimeRequestHeader(TopicRequestHeader):
     @property
     def queue_id(self) -> int: ...
 
-class GetEarliestMsgStoretimeResponseHeader(RocketmqHeader):
+class GetEarliestMsgStoretimeResponseHeader(CommandCustomHeader):
     __match_args__ = ("timestamp",)
     def __init__(self, *, timestamp: int) -> None: ...
     @property
@@ -349,13 +349,13 @@ class SearchOffsetRequestHeader(TopicRequestHeader):
     @property
     def boundary_type(self) -> str | None: ...
 
-class SearchOffsetResponseHeader(RocketmqHeader):
+class SearchOffsetResponseHeader(CommandCustomHeader):
     __match_args__ = ("offset",)
     def __init__(self, *, offset: int) -> None: ...
     @property
     def offset(self) -> int: ...
 
-class ViewMessageRequestHeader(RocketmqHeader):
+class ViewMessageRequestHeader(CommandCustomHeader):
     __match_args__ = ("topic", "offset",)
     def __init__(self, *, topic: str | None = None, offset: int) -> None: ...
     @property
@@ -395,7 +395,7 @@ class CreateTopicRequestHeader(TopicRequestHeader):
     @property
     def force(self) -> bool | None: ...
 
-class GetAllTopicConfigRequestHeader(RocketmqHeader):
+class GetAllTopicConfigRequestHeader(CommandCustomHeader):
     __match_args__ = ("topic_seq", "data_version", "max_topic_num",)
     def __init__(self, *, topic_seq: int, data_version: str | None = None, max_topic_num: int | None = None) -> None: ...
     @property
@@ -405,13 +405,13 @@ class GetAllTopicConfigRequestHeader(RocketmqHeader):
     @property
     def max_topic_num(self) -> int | None: ...
 
-class GetAllTopicConfigResponseHeader(RocketmqHeader):
+class GetAllTopicConfigResponseHeader(CommandCustomHeader):
     __match_args__ = ("total_topic_num",)
     def __init__(self, *, total_topic_num: int) -> None: ...
     @property
     def total_topic_num(self) -> int: ...
 
-class PutKVConfigRequestHeader(RocketmqHeader):
+class PutKVConfigRequestHeader(CommandCustomHeader):
     __match_args__ = ("namespace", "key", "value",)
     def __init__(self, *, namespace: str, key: str, value: str) -> None: ...
     @property
@@ -421,7 +421,7 @@ class PutKVConfigRequestHeader(RocketmqHeader):
     @property
     def value(self) -> str: ...
 
-class GetKVConfigRequestHeader(RocketmqHeader):
+class GetKVConfigRequestHeader(CommandCustomHeader):
     __match_args__ = ("namespace", "key",)
     def __init__(self, *, namespace: str, key: str) -> None: ...
     @property
@@ -429,13 +429,13 @@ class GetKVConfigRequestHeader(RocketmqHeader):
     @property
     def key(self) -> str: ...
 
-class GetKVConfigResponseHeader(RocketmqHeader):
+class GetKVConfigResponseHeader(CommandCustomHeader):
     __match_args__ = ("value",)
     def __init__(self, *, value: str | None = None) -> None: ...
     @property
     def value(self) -> str | None: ...
 
-class DeleteKVConfigRequestHeader(RocketmqHeader):
+class DeleteKVConfigRequestHeader(CommandCustomHeader):
     __match_args__ = ("namespace", "key",)
     def __init__(self, *, namespace: str, key: str) -> None: ...
     @property
@@ -471,7 +471,7 @@ class PopMessageRequestHeader(TopicRequestHeader):
     @property
     def attempt_id(self) -> str | None: ...
 
-class PopMessageResponseHeader(RocketmqHeader):
+class PopMessageResponseHeader(CommandCustomHeader):
     __match_args__ = ("pop_time", "invisible_time", "revive_qid", "rest_num", "start_offset_info", "msg_offset_info", "order_count_info",)
     def __init__(self, *, pop_time: int, invisible_time: int, revive_qid: int, rest_num: int, start_offset_info: str | None = None, msg_offset_info: str | None = None, order_count_info: str | None = None) -> None: ...
     @property
@@ -519,7 +519,7 @@ class ChangeInvisibleTimeRequestHeader(TopicRequestHeader):
     @property
     def invisible_time(self) -> int: ...
 
-class ChangeInvisibleTimeResponseHeader(RocketmqHeader):
+class ChangeInvisibleTimeResponseHeader(CommandCustomHeader):
     __match_args__ = ("pop_time", "invisible_time", "revive_qid",)
     def __init__(self, *, pop_time: int, invisible_time: int, revive_qid: int) -> None: ...
     @property
@@ -559,7 +559,7 @@ class NotificationRequestHeader(TopicRequestHeader):
     @property
     def attempt_id(self) -> str | None: ...
 
-class NotificationResponseHeader(RocketmqHeader):
+class NotificationResponseHeader(CommandCustomHeader):
     __match_args__ = ("has_msg", "polling_full",)
     def __init__(self, *, has_msg: bool, polling_full: bool | None = None) -> None: ...
     @property
@@ -577,7 +577,7 @@ class RecallMessageRequestHeader(TopicRequestHeader):
     @property
     def recall_handle(self) -> str: ...
 
-class RecallMessageResponseHeader(RocketmqHeader):
+class RecallMessageResponseHeader(CommandCustomHeader):
     __match_args__ = ("msg_id",)
     def __init__(self, *, msg_id: str) -> None: ...
     @property
@@ -615,7 +615,7 @@ class ReplyMessageRequestHeader(TopicRequestHeader):
     @property
     def store_timestamp(self) -> int: ...
 
-class RegisterBrokerRequestHeader(RocketmqHeader):
+class RegisterBrokerRequestHeader(CommandCustomHeader):
     __match_args__ = ("broker_name", "broker_addr", "cluster_name", "ha_server_addr", "broker_id", "heartbeat_timeout_millis", "enable_acting_master", "compressed", "body_crc32",)
     def __init__(self, *, broker_name: str, broker_addr: str, cluster_name: str, ha_server_addr: str, broker_id: int, heartbeat_timeout_millis: int | None = None, enable_acting_master: bool | None = None, compressed: bool | None = None, body_crc32: int | None = None) -> None: ...
     @property
@@ -637,7 +637,7 @@ class RegisterBrokerRequestHeader(RocketmqHeader):
     @property
     def body_crc32(self) -> int | None: ...
 
-class RegisterBrokerResponseHeader(RocketmqHeader):
+class RegisterBrokerResponseHeader(CommandCustomHeader):
     __match_args__ = ("ha_server_addr", "master_addr",)
     def __init__(self, *, ha_server_addr: str | None = None, master_addr: str | None = None) -> None: ...
     @property
@@ -645,7 +645,7 @@ class RegisterBrokerResponseHeader(RocketmqHeader):
     @property
     def master_addr(self) -> str | None: ...
 
-class UnRegisterBrokerRequestHeader(RocketmqHeader):
+class UnRegisterBrokerRequestHeader(CommandCustomHeader):
     __match_args__ = ("broker_name", "broker_addr", "cluster_name", "broker_id",)
     def __init__(self, *, broker_name: str, broker_addr: str, cluster_name: str, broker_id: int) -> None: ...
     @property
@@ -657,7 +657,7 @@ class UnRegisterBrokerRequestHeader(RocketmqHeader):
     @property
     def broker_id(self) -> int: ...
 
-class BrokerHeartbeatRequestHeader(RocketmqHeader):
+class BrokerHeartbeatRequestHeader(CommandCustomHeader):
     __match_args__ = ("cluster_name", "broker_addr", "broker_name", "broker_id", "epoch", "max_offset", "confirm_offset", "heartbeat_timeout_mills", "election_priority",)
     def __init__(self, *, cluster_name: str, broker_addr: str, broker_name: str, broker_id: int | None = None, epoch: int | None = None, max_offset: int | None = None, confirm_offset: int | None = None, heartbeat_timeout_mills: int | None = None, election_priority: int | None = None) -> None: ...
     @property
@@ -679,7 +679,7 @@ class BrokerHeartbeatRequestHeader(RocketmqHeader):
     @property
     def election_priority(self) -> int | None: ...
 
-class QueryDataVersionRequestHeader(RocketmqHeader):
+class QueryDataVersionRequestHeader(CommandCustomHeader):
     __match_args__ = ("broker_name", "broker_addr", "cluster_name", "broker_id",)
     def __init__(self, *, broker_name: str, broker_addr: str, cluster_name: str, broker_id: int) -> None: ...
     @property
@@ -691,31 +691,31 @@ class QueryDataVersionRequestHeader(RocketmqHeader):
     @property
     def broker_id(self) -> int: ...
 
-class QueryDataVersionResponseHeader(RocketmqHeader):
+class QueryDataVersionResponseHeader(CommandCustomHeader):
     __match_args__ = ("changed",)
     def __init__(self, *, changed: bool) -> None: ...
     @property
     def changed(self) -> bool: ...
 
-class AddBrokerRequestHeader(RocketmqHeader):
+class AddBrokerRequestHeader(CommandCustomHeader):
     __match_args__ = ("config_path",)
     def __init__(self, *, config_path: str | None = None) -> None: ...
     @property
     def config_path(self) -> str | None: ...
 
-class AddWritePermOfBrokerRequestHeader(RocketmqHeader):
+class AddWritePermOfBrokerRequestHeader(CommandCustomHeader):
     __match_args__ = ("broker_name",)
     def __init__(self, *, broker_name: str) -> None: ...
     @property
     def broker_name(self) -> str: ...
 
-class AddWritePermOfBrokerResponseHeader(RocketmqHeader):
+class AddWritePermOfBrokerResponseHeader(CommandCustomHeader):
     __match_args__ = ("add_topic_count",)
     def __init__(self, *, add_topic_count: int) -> None: ...
     @property
     def add_topic_count(self) -> int: ...
 
-class AlterSyncStateSetRequestHeader(RocketmqHeader):
+class AlterSyncStateSetRequestHeader(CommandCustomHeader):
     __match_args__ = ("broker_name", "master_broker_id", "master_epoch", "invoke_time",)
     def __init__(self, *, broker_name: str | None = None, master_broker_id: int | None = None, master_epoch: int | None = None, invoke_time: int | None = None) -> None: ...
     @property
@@ -727,13 +727,13 @@ class AlterSyncStateSetRequestHeader(RocketmqHeader):
     @property
     def invoke_time(self) -> int | None: ...
 
-class AlterSyncStateSetResponseHeader(RocketmqHeader):
+class AlterSyncStateSetResponseHeader(CommandCustomHeader):
     __match_args__ = ("new_sync_state_set_epoch",)
     def __init__(self, *, new_sync_state_set_epoch: int | None = None) -> None: ...
     @property
     def new_sync_state_set_epoch(self) -> int | None: ...
 
-class ApplyBrokerIdRequestHeader(RocketmqHeader):
+class ApplyBrokerIdRequestHeader(CommandCustomHeader):
     __match_args__ = ("cluster_name", "broker_name", "applied_broker_id", "register_check_code",)
     def __init__(self, *, cluster_name: str | None = None, broker_name: str | None = None, applied_broker_id: int | None = None, register_check_code: str | None = None) -> None: ...
     @property
@@ -745,7 +745,7 @@ class ApplyBrokerIdRequestHeader(RocketmqHeader):
     @property
     def register_check_code(self) -> str | None: ...
 
-class ApplyBrokerIdResponseHeader(RocketmqHeader):
+class ApplyBrokerIdResponseHeader(CommandCustomHeader):
     __match_args__ = ("cluster_name", "broker_name",)
     def __init__(self, *, cluster_name: str | None = None, broker_name: str | None = None) -> None: ...
     @property
@@ -753,7 +753,7 @@ class ApplyBrokerIdResponseHeader(RocketmqHeader):
     @property
     def broker_name(self) -> str | None: ...
 
-class CheckRocksdbCqWriteProgressRequestHeader(RocketmqHeader):
+class CheckRocksdbCqWriteProgressRequestHeader(CommandCustomHeader):
     __match_args__ = ("topic", "check_store_time",)
     def __init__(self, *, topic: str, check_store_time: int | None = None) -> None: ...
     @property
@@ -761,7 +761,7 @@ class CheckRocksdbCqWriteProgressRequestHeader(RocketmqHeader):
     @property
     def check_store_time(self) -> int | None: ...
 
-class CheckTransactionStateResponseHeader(RocketmqHeader):
+class CheckTransactionStateResponseHeader(CommandCustomHeader):
     __match_args__ = ("producer_group", "tran_state_table_offset", "commit_log_offset", "commit_or_rollback",)
     def __init__(self, *, producer_group: str, tran_state_table_offset: int, commit_log_offset: int, commit_or_rollback: int) -> None: ...
     @property
@@ -773,7 +773,7 @@ class CheckTransactionStateResponseHeader(RocketmqHeader):
     @property
     def commit_or_rollback(self) -> int: ...
 
-class CleanControllerBrokerDataRequestHeader(RocketmqHeader):
+class CleanControllerBrokerDataRequestHeader(CommandCustomHeader):
     __match_args__ = ("cluster_name", "broker_name", "broker_controller_ids_to_clean", "is_clean_living_broker", "invoke_time",)
     def __init__(self, *, cluster_name: str | None = None, broker_name: str, broker_controller_ids_to_clean: str | None = None, is_clean_living_broker: bool | None = None, invoke_time: int | None = None) -> None: ...
     @property
@@ -817,7 +817,7 @@ class ConsumeMessageDirectlyResultRequestHeader(TopicRequestHeader):
     @property
     def group_sys_flag(self) -> int | None: ...
 
-class CreateAclRequestHeader(RocketmqHeader):
+class CreateAclRequestHeader(CommandCustomHeader):
     __match_args__ = ("subject",)
     def __init__(self, *, subject: str | None = None) -> None: ...
     @property
@@ -827,13 +827,13 @@ class CreateTopicListRequestHeader(RpcRequestHeader):
     __match_args__ = ("ns", "nsd", "bname", "oway",)
     def __init__(self, *, ns: str | None = None, nsd: bool | None = None, bname: str | None = None, oway: bool | None = None) -> None: ...
 
-class CreateUserRequestHeader(RocketmqHeader):
+class CreateUserRequestHeader(CommandCustomHeader):
     __match_args__ = ("username",)
     def __init__(self, *, username: str | None = None) -> None: ...
     @property
     def username(self) -> str | None: ...
 
-class DeleteAclRequestHeader(RocketmqHeader):
+class DeleteAclRequestHeader(CommandCustomHeader):
     __match_args__ = ("subject", "policy_type", "resource",)
     def __init__(self, *, subject: str | None = None, policy_type: str | None = None, resource: str | None = None) -> None: ...
     @property
@@ -865,13 +865,13 @@ class DeleteTopicRequestHeader(TopicRequestHeader):
     @property
     def topic(self) -> str: ...
 
-class DeleteUserRequestHeader(RocketmqHeader):
+class DeleteUserRequestHeader(CommandCustomHeader):
     __match_args__ = ("username",)
     def __init__(self, *, username: str | None = None) -> None: ...
     @property
     def username(self) -> str | None: ...
 
-class ElectMasterRequestHeader(RocketmqHeader):
+class ElectMasterRequestHeader(CommandCustomHeader):
     __match_args__ = ("cluster_name", "broker_name", "broker_id", "designate_elect", "invoke_time",)
     def __init__(self, *, cluster_name: str, broker_name: str, broker_id: int, designate_elect: bool, invoke_time: int | None = None) -> None: ...
     @property
@@ -885,7 +885,7 @@ class ElectMasterRequestHeader(RocketmqHeader):
     @property
     def invoke_time(self) -> int | None: ...
 
-class ElectMasterResponseHeader(RocketmqHeader):
+class ElectMasterResponseHeader(CommandCustomHeader):
     __match_args__ = ("master_broker_id", "master_address", "master_epoch", "sync_state_set_epoch",)
     def __init__(self, *, master_broker_id: int | None = None, master_address: str | None = None, master_epoch: int | None = None, sync_state_set_epoch: int | None = None) -> None: ...
     @property
@@ -897,10 +897,10 @@ class ElectMasterResponseHeader(RocketmqHeader):
     @property
     def sync_state_set_epoch(self) -> int | None: ...
 
-class EndTransactionResponseHeader(RocketmqHeader):
+class EndTransactionResponseHeader(CommandCustomHeader):
     def __init__(self) -> None: ...
 
-class ExchangeHAInfoRequestHeader(RocketmqHeader):
+class ExchangeHAInfoRequestHeader(CommandCustomHeader):
     __match_args__ = ("master_ha_address", "master_flush_offset", "master_address",)
     def __init__(self, *, master_ha_address: str | None = None, master_flush_offset: int | None = None, master_address: str | None = None) -> None: ...
     @property
@@ -910,7 +910,7 @@ class ExchangeHAInfoRequestHeader(RocketmqHeader):
     @property
     def master_address(self) -> str | None: ...
 
-class ExchangeHAInfoResponseHeader(RocketmqHeader):
+class ExchangeHAInfoResponseHeader(CommandCustomHeader):
     __match_args__ = ("master_ha_address", "master_flush_offset", "master_address",)
     def __init__(self, *, master_ha_address: str | None = None, master_flush_offset: int | None = None, master_address: str | None = None) -> None: ...
     @property
@@ -920,22 +920,22 @@ class ExchangeHAInfoResponseHeader(RocketmqHeader):
     @property
     def master_address(self) -> str | None: ...
 
-class ExportRocksDBConfigToJsonRequestHeader(RocketmqHeader):
+class ExportRocksDBConfigToJsonRequestHeader(CommandCustomHeader):
     __match_args__ = ("config_type",)
     def __init__(self, *, config_type: str) -> None: ...
     @property
     def config_type(self) -> str: ...
 
-class GetAclRequestHeader(RocketmqHeader):
+class GetAclRequestHeader(CommandCustomHeader):
     __match_args__ = ("subject",)
     def __init__(self, *, subject: str | None = None) -> None: ...
     @property
     def subject(self) -> str | None: ...
 
-class GetAllProducerInfoRequestHeader(RocketmqHeader):
+class GetAllProducerInfoRequestHeader(CommandCustomHeader):
     def __init__(self) -> None: ...
 
-class GetAllSubscriptionGroupRequestHeader(RocketmqHeader):
+class GetAllSubscriptionGroupRequestHeader(CommandCustomHeader):
     __match_args__ = ("group_seq", "data_version", "max_group_num",)
     def __init__(self, *, group_seq: int, data_version: str | None = None, max_group_num: int | None = None) -> None: ...
     @property
@@ -945,19 +945,19 @@ class GetAllSubscriptionGroupRequestHeader(RocketmqHeader):
     @property
     def max_group_num(self) -> int | None: ...
 
-class GetAllSubscriptionGroupResponseHeader(RocketmqHeader):
+class GetAllSubscriptionGroupResponseHeader(CommandCustomHeader):
     __match_args__ = ("total_group_num",)
     def __init__(self, *, total_group_num: int) -> None: ...
     @property
     def total_group_num(self) -> int: ...
 
-class GetBrokerConfigResponseHeader(RocketmqHeader):
+class GetBrokerConfigResponseHeader(CommandCustomHeader):
     __match_args__ = ("version",)
     def __init__(self, *, version: str) -> None: ...
     @property
     def version(self) -> str: ...
 
-class GetBrokerMemberGroupRequestHeader(RocketmqHeader):
+class GetBrokerMemberGroupRequestHeader(CommandCustomHeader):
     __match_args__ = ("cluster_name", "broker_name",)
     def __init__(self, *, cluster_name: str, broker_name: str) -> None: ...
     @property
@@ -965,7 +965,7 @@ class GetBrokerMemberGroupRequestHeader(RocketmqHeader):
     @property
     def broker_name(self) -> str: ...
 
-class GetConsumeStatsInBrokerHeader(RocketmqHeader):
+class GetConsumeStatsInBrokerHeader(CommandCustomHeader):
     __match_args__ = ("is_order",)
     def __init__(self, *, is_order: bool) -> None: ...
     @property
@@ -987,7 +987,7 @@ class GetConsumerConnectionListRequestHeader(RpcRequestHeader):
     @property
     def consumer_group(self) -> str: ...
 
-class GetConsumerListByGroupResponseHeader(RocketmqHeader):
+class GetConsumerListByGroupResponseHeader(CommandCustomHeader):
     def __init__(self) -> None: ...
 
 class GetConsumerRunningInfoRequestHeader(RpcRequestHeader):
@@ -1010,13 +1010,13 @@ class GetConsumerStatusRequestHeader(TopicRequestHeader):
     @property
     def client_addr(self) -> str | None: ...
 
-class GetKVListByNamespaceRequestHeader(RocketmqHeader):
+class GetKVListByNamespaceRequestHeader(CommandCustomHeader):
     __match_args__ = ("namespace",)
     def __init__(self, *, namespace: str) -> None: ...
     @property
     def namespace(self) -> str: ...
 
-class GetMetaDataResponseHeader(RocketmqHeader):
+class GetMetaDataResponseHeader(CommandCustomHeader):
     __match_args__ = ("group", "controller_leader_id", "controller_leader_address", "is_leader", "peers",)
     def __init__(self, *, group: str | None = None, controller_leader_id: str | None = None, controller_leader_address: str | None = None, is_leader: bool | None = None, peers: str | None = None) -> None: ...
     @property
@@ -1030,7 +1030,7 @@ class GetMetaDataResponseHeader(RocketmqHeader):
     @property
     def peers(self) -> str | None: ...
 
-class GetNextBrokerIdRequestHeader(RocketmqHeader):
+class GetNextBrokerIdRequestHeader(CommandCustomHeader):
     __match_args__ = ("cluster_name", "broker_name",)
     def __init__(self, *, cluster_name: str | None = None, broker_name: str | None = None) -> None: ...
     @property
@@ -1038,7 +1038,7 @@ class GetNextBrokerIdRequestHeader(RocketmqHeader):
     @property
     def broker_name(self) -> str | None: ...
 
-class GetNextBrokerIdResponseHeader(RocketmqHeader):
+class GetNextBrokerIdResponseHeader(CommandCustomHeader):
     __match_args__ = ("cluster_name", "broker_name", "next_broker_id",)
     def __init__(self, *, cluster_name: str | None = None, broker_name: str | None = None, next_broker_id: int | None = None) -> None: ...
     @property
@@ -1054,13 +1054,13 @@ class GetProducerConnectionListRequestHeader(RpcRequestHeader):
     @property
     def producer_group(self) -> str: ...
 
-class GetReplicaInfoRequestHeader(RocketmqHeader):
+class GetReplicaInfoRequestHeader(CommandCustomHeader):
     __match_args__ = ("broker_name",)
     def __init__(self, *, broker_name: str | None = None) -> None: ...
     @property
     def broker_name(self) -> str | None: ...
 
-class GetReplicaInfoResponseHeader(RocketmqHeader):
+class GetReplicaInfoResponseHeader(CommandCustomHeader):
     __match_args__ = ("master_broker_id", "master_address", "master_epoch",)
     def __init__(self, *, master_broker_id: int | None = None, master_address: str | None = None, master_epoch: int | None = None) -> None: ...
     @property
@@ -1088,13 +1088,13 @@ class GetTopicStatsInfoRequestHeader(TopicRequestHeader):
     @property
     def topic(self) -> str: ...
 
-class GetTopicsByClusterRequestHeader(RocketmqHeader):
+class GetTopicsByClusterRequestHeader(CommandCustomHeader):
     __match_args__ = ("cluster",)
     def __init__(self, *, cluster: str) -> None: ...
     @property
     def cluster(self) -> str: ...
 
-class GetUserRequestHeader(RocketmqHeader):
+class GetUserRequestHeader(CommandCustomHeader):
     __match_args__ = ("username",)
     def __init__(self, *, username: str | None = None) -> None: ...
     @property
@@ -1108,7 +1108,7 @@ class InitConsumerOffsetRequestHeader(TopicRequestHeader):
     @property
     def init_mode(self) -> int | None: ...
 
-class ListAclsRequestHeader(RocketmqHeader):
+class ListAclsRequestHeader(CommandCustomHeader):
     __match_args__ = ("subject_filter", "resource_filter",)
     def __init__(self, *, subject_filter: str | None = None, resource_filter: str | None = None) -> None: ...
     @property
@@ -1116,13 +1116,13 @@ class ListAclsRequestHeader(RocketmqHeader):
     @property
     def resource_filter(self) -> str | None: ...
 
-class ListUsersRequestHeader(RocketmqHeader):
+class ListUsersRequestHeader(CommandCustomHeader):
     __match_args__ = ("filter",)
     def __init__(self, *, filter: str | None = None) -> None: ...
     @property
     def filter(self) -> str | None: ...
 
-class NotifyBrokerRoleChangedRequestHeader(RocketmqHeader):
+class NotifyBrokerRoleChangedRequestHeader(CommandCustomHeader):
     __match_args__ = ("master_address", "master_epoch", "sync_state_set_epoch", "master_broker_id",)
     def __init__(self, *, master_address: str | None = None, master_epoch: int | None = None, sync_state_set_epoch: int | None = None, master_broker_id: int | None = None) -> None: ...
     @property
@@ -1134,7 +1134,7 @@ class NotifyBrokerRoleChangedRequestHeader(RocketmqHeader):
     @property
     def master_broker_id(self) -> int | None: ...
 
-class NotifyMinBrokerIdChangeRequestHeader(RocketmqHeader):
+class NotifyMinBrokerIdChangeRequestHeader(CommandCustomHeader):
     __match_args__ = ("min_broker_id", "broker_name", "min_broker_addr", "offline_broker_addr", "ha_broker_addr",)
     def __init__(self, *, min_broker_id: int | None = None, broker_name: str | None = None, min_broker_addr: str | None = None, offline_broker_addr: str | None = None, ha_broker_addr: str | None = None) -> None: ...
     @property
@@ -1158,7 +1158,7 @@ class PollingInfoRequestHeader(TopicRequestHeader):
     @property
     def queue_id(self) -> int: ...
 
-class PollingInfoResponseHeader(RocketmqHeader):
+class PollingInfoResponseHeader(CommandCustomHeader):
     __match_args__ = ("polling_num",)
     def __init__(self, *, polling_num: int) -> None: ...
     @property
@@ -1216,7 +1216,7 @@ class QueryTopicsByConsumerRequestHeader(RpcRequestHeader):
     @property
     def group(self) -> str: ...
 
-class RegisterBrokerToControllerRequestHeader(RocketmqHeader):
+class RegisterBrokerToControllerRequestHeader(CommandCustomHeader):
     __match_args__ = ("cluster_name", "broker_name", "broker_id", "broker_address", "invoke_time",)
     def __init__(self, *, cluster_name: str | None = None, broker_name: str | None = None, broker_id: int | None = None, broker_address: str | None = None, invoke_time: int | None = None) -> None: ...
     @property
@@ -1230,7 +1230,7 @@ class RegisterBrokerToControllerRequestHeader(RocketmqHeader):
     @property
     def invoke_time(self) -> int | None: ...
 
-class RegisterBrokerToControllerResponseHeader(RocketmqHeader):
+class RegisterBrokerToControllerResponseHeader(CommandCustomHeader):
     __match_args__ = ("cluster_name", "broker_name", "master_broker_id", "master_address", "master_epoch", "sync_state_set_epoch",)
     def __init__(self, *, cluster_name: str | None = None, broker_name: str | None = None, master_broker_id: int | None = None, master_address: str | None = None, master_epoch: int | None = None, sync_state_set_epoch: int | None = None) -> None: ...
     @property
@@ -1246,7 +1246,7 @@ class RegisterBrokerToControllerResponseHeader(RocketmqHeader):
     @property
     def sync_state_set_epoch(self) -> int | None: ...
 
-class RegisterOrderTopicRequestHeader(RocketmqHeader):
+class RegisterOrderTopicRequestHeader(CommandCustomHeader):
     __match_args__ = ("topic", "order_topic_string",)
     def __init__(self, *, topic: str, order_topic_string: str) -> None: ...
     @property
@@ -1260,7 +1260,7 @@ class RegisterTopicRequestHeader(TopicRequestHeader):
     @property
     def topic(self) -> str: ...
 
-class RemoveBrokerRequestHeader(RocketmqHeader):
+class RemoveBrokerRequestHeader(CommandCustomHeader):
     __match_args__ = ("broker_name", "broker_cluster_name", "broker_id",)
     def __init__(self, *, broker_name: str, broker_cluster_name: str, broker_id: int) -> None: ...
     @property
@@ -1270,7 +1270,7 @@ class RemoveBrokerRequestHeader(RocketmqHeader):
     @property
     def broker_id(self) -> int: ...
 
-class ResetMasterFlushOffsetHeader(RocketmqHeader):
+class ResetMasterFlushOffsetHeader(CommandCustomHeader):
     __match_args__ = ("master_flush_offset",)
     def __init__(self, *, master_flush_offset: int) -> None: ...
     @property
@@ -1292,7 +1292,7 @@ class ResetOffsetRequestHeader(TopicRequestHeader):
     @property
     def is_force(self) -> bool: ...
 
-class ResumeCheckHalfMessageRequestHeader(RocketmqHeader):
+class ResumeCheckHalfMessageRequestHeader(CommandCustomHeader):
     __match_args__ = ("topic", "msg_id",)
     def __init__(self, *, topic: str | None = None, msg_id: str | None = None) -> None: ...
     @property
@@ -1314,16 +1314,16 @@ class StatisticsMessagesRequestHeader(TopicRequestHeader):
     @property
     def to_time(self) -> int | None: ...
 
-class UnregisterClientResponseHeader(RocketmqHeader):
+class UnregisterClientResponseHeader(CommandCustomHeader):
     def __init__(self) -> None: ...
 
-class UpdateAclRequestHeader(RocketmqHeader):
+class UpdateAclRequestHeader(CommandCustomHeader):
     __match_args__ = ("subject",)
     def __init__(self, *, subject: str | None = None) -> None: ...
     @property
     def subject(self) -> str | None: ...
 
-class UpdateConsumerOffsetResponseHeader(RocketmqHeader):
+class UpdateConsumerOffsetResponseHeader(CommandCustomHeader):
     def __init__(self) -> None: ...
 
 class UpdateGroupForbiddenRequestHeader(TopicRequestHeader):
@@ -1336,13 +1336,13 @@ class UpdateGroupForbiddenRequestHeader(TopicRequestHeader):
     @property
     def readable(self) -> bool | None: ...
 
-class UpdateUserRequestHeader(RocketmqHeader):
+class UpdateUserRequestHeader(CommandCustomHeader):
     __match_args__ = ("username",)
     def __init__(self, *, username: str | None = None) -> None: ...
     @property
     def username(self) -> str | None: ...
 
-class ViewBrokerStatsDataRequestHeader(RocketmqHeader):
+class ViewBrokerStatsDataRequestHeader(CommandCustomHeader):
     __match_args__ = ("stats_name", "stats_key",)
     def __init__(self, *, stats_name: str, stats_key: str) -> None: ...
     @property
@@ -1350,28 +1350,28 @@ class ViewBrokerStatsDataRequestHeader(RocketmqHeader):
     @property
     def stats_key(self) -> str: ...
 
-class ViewMessageResponseHeader(RocketmqHeader):
+class ViewMessageResponseHeader(CommandCustomHeader):
     def __init__(self) -> None: ...
 
-class WipeWritePermOfBrokerRequestHeader(RocketmqHeader):
+class WipeWritePermOfBrokerRequestHeader(CommandCustomHeader):
     __match_args__ = ("broker_name",)
     def __init__(self, *, broker_name: str) -> None: ...
     @property
     def broker_name(self) -> str: ...
 
-class WipeWritePermOfBrokerResponseHeader(RocketmqHeader):
+class WipeWritePermOfBrokerResponseHeader(CommandCustomHeader):
     __match_args__ = ("wipe_topic_count",)
     def __init__(self, *, wipe_topic_count: int) -> None: ...
     @property
     def wipe_topic_count(self) -> int: ...
 
-class ProducerData(RocketmqBody):
+class ProducerData(RemotingSerializable):
     __match_args__ = ("group_name",)
     def __init__(self, *, group_name: str | None = None) -> None: ...
     @property
     def group_name(self) -> str | None: ...
 
-class SubscriptionData(RocketmqBody):
+class SubscriptionData(RemotingSerializable):
     __match_args__ = ("class_filter_mode", "topic", "sub_string", "tags_set", "code_set", "sub_version", "expression_type",)
     def __init__(self, *, class_filter_mode: bool | None = None, topic: str | None = None, sub_string: str | None = None, tags_set: Iterable[str] | None = None, code_set: Iterable[int] | None = None, sub_version: int | None = None, expression_type: str | None = None) -> None: ...
     @property
@@ -1389,7 +1389,7 @@ class SubscriptionData(RocketmqBody):
     @property
     def expression_type(self) -> str | None: ...
 
-class ConsumerData(RocketmqBody):
+class ConsumerData(RemotingSerializable):
     __match_args__ = ("group_name", "consume_type", "message_model", "consume_from_where", "subscription_data_set", "unit_mode",)
     def __init__(self, *, group_name: str | None = None, consume_type: str | None = None, message_model: str | None = None, consume_from_where: str | None = None, subscription_data_set: Iterable[SubscriptionData] | None = None, unit_mode: bool | None = None) -> None: ...
     @property
@@ -1405,7 +1405,7 @@ class ConsumerData(RocketmqBody):
     @property
     def unit_mode(self) -> bool | None: ...
 
-class HeartbeatData(RocketmqBody):
+class HeartbeatData(RemotingSerializable):
     __match_args__ = ("client_id", "producer_data_set", "consumer_data_set", "heartbeat_fingerprint", "without_sub",)
     def __init__(self, *, client_id: str | None = None, producer_data_set: Iterable[ProducerData] | None = None, consumer_data_set: Iterable[ConsumerData] | None = None, heartbeat_fingerprint: int | None = None, without_sub: bool | None = None) -> None: ...
     @property
@@ -1419,7 +1419,7 @@ class HeartbeatData(RocketmqBody):
     @property
     def without_sub(self) -> bool | None: ...
 
-class MessageQueue(RocketmqBody):
+class MessageQueue(RemotingSerializable):
     __match_args__ = ("topic", "broker_name", "queue_id",)
     def __init__(self, *, topic: str | None = None, broker_name: str | None = None, queue_id: int | None = None) -> None: ...
     @property
@@ -1429,7 +1429,7 @@ class MessageQueue(RocketmqBody):
     @property
     def queue_id(self) -> int | None: ...
 
-class LockBatchRequestBody(RocketmqBody):
+class LockBatchRequestBody(RemotingSerializable):
     __match_args__ = ("consumer_group", "client_id", "only_this_broker", "mq_set",)
     def __init__(self, *, consumer_group: str | None = None, client_id: str | None = None, only_this_broker: bool | None = None, mq_set: Iterable[MessageQueue] | None = None) -> None: ...
     @property
@@ -1441,13 +1441,13 @@ class LockBatchRequestBody(RocketmqBody):
     @property
     def mq_set(self) -> tuple[MessageQueue, ...] | None: ...
 
-class LockBatchResponseBody(RocketmqBody):
+class LockBatchResponseBody(RemotingSerializable):
     __match_args__ = ("lock_okmqset",)
     def __init__(self, *, lock_okmqset: Iterable[MessageQueue] | None = None) -> None: ...
     @property
     def lock_okmqset(self) -> tuple[MessageQueue, ...] | None: ...
 
-class UnlockBatchRequestBody(RocketmqBody):
+class UnlockBatchRequestBody(RemotingSerializable):
     __match_args__ = ("consumer_group", "client_id", "only_this_broker", "mq_set",)
     def __init__(self, *, consumer_group: str | None = None, client_id: str | None = None, only_this_broker: bool | None = None, mq_set: Iterable[MessageQueue] | None = None) -> None: ...
     @property
@@ -1459,13 +1459,13 @@ class UnlockBatchRequestBody(RocketmqBody):
     @property
     def mq_set(self) -> tuple[MessageQueue, ...] | None: ...
 
-class GetConsumerListByGroupResponseBody(RocketmqBody):
+class GetConsumerListByGroupResponseBody(RemotingSerializable):
     __match_args__ = ("consumer_id_list",)
     def __init__(self, *, consumer_id_list: Iterable[str] | None = None) -> None: ...
     @property
     def consumer_id_list(self) -> tuple[str, ...] | None: ...
 
-class BrokerData(RocketmqBody):
+class BrokerData(RemotingSerializable):
     __match_args__ = ("cluster", "broker_name", "broker_addrs", "zone_name", "enable_acting_master",)
     def __init__(self, *, cluster: str | None = None, broker_name: str | None = None, broker_addrs: Mapping[int, str] | None = None, zone_name: str | None = None, enable_acting_master: bool | None = None) -> None: ...
     @property
@@ -1479,7 +1479,7 @@ class BrokerData(RocketmqBody):
     @property
     def enable_acting_master(self) -> bool | None: ...
 
-class QueueData(RocketmqBody):
+class QueueData(RemotingSerializable):
     __match_args__ = ("broker_name", "read_queue_nums", "write_queue_nums", "perm", "topic_sys_flag",)
     def __init__(self, *, broker_name: str | None = None, read_queue_nums: int | None = None, write_queue_nums: int | None = None, perm: int | None = None, topic_sys_flag: int | None = None) -> None: ...
     @property
@@ -1493,7 +1493,7 @@ class QueueData(RocketmqBody):
     @property
     def topic_sys_flag(self) -> int | None: ...
 
-class TopicRouteData(RocketmqBody):
+class TopicRouteData(RemotingSerializable):
     __match_args__ = ("order_topic_conf", "queue_datas", "broker_datas", "filter_server_table",)
     def __init__(self, *, order_topic_conf: str | None = None, queue_datas: Iterable[QueueData] | None = None, broker_datas: Iterable[BrokerData] | None = None, filter_server_table: Mapping[str, Iterable[str]] | None = None) -> None: ...
     @property
@@ -1505,7 +1505,7 @@ class TopicRouteData(RocketmqBody):
     @property
     def filter_server_table(self) -> Mapping[str, tuple[str, ...]] | None: ...
 
-class ClusterInfo(RocketmqBody):
+class ClusterInfo(RemotingSerializable):
     __match_args__ = ("broker_addr_table", "cluster_addr_table",)
     def __init__(self, *, broker_addr_table: Mapping[str, BrokerData] | None = None, cluster_addr_table: Mapping[str, Iterable[str]] | None = None) -> None: ...
     @property
@@ -1513,7 +1513,7 @@ class ClusterInfo(RocketmqBody):
     @property
     def cluster_addr_table(self) -> Mapping[str, tuple[str, ...]] | None: ...
 
-class BatchAck(RocketmqBody):
+class BatchAck(RemotingSerializable):
     __match_args__ = ("c", "t", "r", "so", "q", "rq", "pt", "it", "b",)
     def __init__(self, *, c: str | None = None, t: str | None = None, r: str | None = None, so: int | None = None, q: int | None = None, rq: int | None = None, pt: int | None = None, it: int | None = None, b: str | None = None) -> None: ...
     @property
@@ -1535,7 +1535,7 @@ class BatchAck(RocketmqBody):
     @property
     def b(self) -> str | None: ...
 
-class BatchAckMessageRequestBody(RocketmqBody):
+class BatchAckMessageRequestBody(RemotingSerializable):
     __match_args__ = ("broker_name", "acks",)
     def __init__(self, *, broker_name: str | None = None, acks: Iterable[BatchAck] | None = None) -> None: ...
     @property
@@ -1543,7 +1543,7 @@ class BatchAckMessageRequestBody(RocketmqBody):
     @property
     def acks(self) -> tuple[BatchAck, ...] | None: ...
 
-class TopicList(RocketmqBody):
+class TopicList(RemotingSerializable):
     __match_args__ = ("topic_list", "broker_addr",)
     def __init__(self, *, topic_list: Iterable[str] | None = None, broker_addr: str | None = None) -> None: ...
     @property
@@ -1551,13 +1551,13 @@ class TopicList(RocketmqBody):
     @property
     def broker_addr(self) -> str | None: ...
 
-class KVTable(RocketmqBody):
+class KVTable(RemotingSerializable):
     __match_args__ = ("table",)
     def __init__(self, *, table: Mapping[str, str] | None = None) -> None: ...
     @property
     def table(self) -> Mapping[str, str] | None: ...
 
-class DataVersion(RocketmqBody):
+class DataVersion(RemotingSerializable):
     __match_args__ = ("state_version", "timestamp", "counter",)
     def __init__(self, *, state_version: int | None = None, timestamp: int | None = None, counter: int | None = None) -> None: ...
     @property
@@ -1567,7 +1567,7 @@ class DataVersion(RocketmqBody):
     @property
     def counter(self) -> int | None: ...
 
-class TopicConfig(RocketmqBody):
+class TopicConfig(RemotingSerializable):
     __match_args__ = ("topic_name", "read_queue_nums", "write_queue_nums", "perm", "topic_filter_type", "topic_sys_flag", "order", "attributes",)
     def __init__(self, *, topic_name: str | None = None, read_queue_nums: int | None = None, write_queue_nums: int | None = None, perm: int | None = None, topic_filter_type: str | None = None, topic_sys_flag: int | None = None, order: bool | None = None, attributes: Mapping[str, str] | None = None) -> None: ...
     @property
@@ -1587,7 +1587,7 @@ class TopicConfig(RocketmqBody):
     @property
     def attributes(self) -> Mapping[str, str] | None: ...
 
-class TopicConfigSerializeWrapper(RocketmqBody):
+class TopicConfigSerializeWrapper(RemotingSerializable):
     __match_args__ = ("topic_config_table", "data_version",)
     def __init__(self, *, topic_config_table: Mapping[str, TopicConfig] | None = None, data_version: DataVersion | None = None) -> None: ...
     @property

@@ -116,7 +116,7 @@ cdef inline void rocketmq_put_field(Col* c, int64_t row, int code, const Span* n
 
 # ------------------------------------------------------------------------------------------------ decode_batch
 
-cdef class RocketmqBatch(ColumnSet):
+cdef class BatchColumns(ColumnSet):
     """The columns of decode_batch while they are built."""
 
     cdef bint body
@@ -126,7 +126,7 @@ cdef class RocketmqBatch(ColumnSet):
         free(self.names.p)
         free(self.values.p)
 
-    cdef void put(self, int64_t row, int64_t offset, const RocketmqFrame* m, const RocketmqFields* fields) noexcept nogil:
+    cdef void put(self, int64_t row, int64_t offset, const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
         cdef Col* c = self.cols
         put_i64(c + RB_OFFSET, row, offset)
         put_i32(c + RB_SIZE, row, <int32_t>m.size)
@@ -145,7 +145,7 @@ cdef class RocketmqBatch(ColumnSet):
         if self.body and m.body.at != NULL and (self.tally.exposed or not rocketmq_secret_body(m)):
             put_octets(c + RB_BODY, row, m.body.at, m.body.size)
 
-    cdef void put_fields(self, int64_t row, const RocketmqFrame* m, const RocketmqFields* fields) noexcept nogil:
+    cdef void put_fields(self, int64_t row, const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
         """ext_fields, and what has a column of its own among them."""
         cdef Col* c = self.cols
         cdef RocketmqWalk walk
@@ -177,7 +177,7 @@ cdef class RocketmqBatch(ColumnSet):
         """Decode all whole frames; octets used."""
         cdef int64_t at = 0, row = 0
         cdef size_t n = 0
-        cdef RocketmqFrame m
+        cdef RocketmqFrameView m
         cdef RocketmqFields fields
         cdef Fault f
         cdef int status = OK
@@ -209,8 +209,8 @@ cdef class RocketmqBatch(ColumnSet):
         put_octets(self.cols + RB_ERROR, row, <const uint8_t*>text, n)
 
 
-def rocketmq_decode_batch(data, *, strictness="lax", columns=None, bint body=True, bint expose_credentials=False,
-                          limits=None):
+def decode_batch(data, *, strictness="lax", columns=None, bint body=True, bint expose_credentials=False,
+                 limits=None):
     """Decode a buffer of frames, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
@@ -225,7 +225,7 @@ def rocketmq_decode_batch(data, *, strictness="lax", columns=None, bint body=Tru
     is one such row. The bytes of an incomplete last frame have no row: `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)
-    cdef RocketmqBatch columns_set = RocketmqBatch(ROCKETMQ_BATCH_COLUMNS, columns)
+    cdef BatchColumns columns_set = BatchColumns(ROCKETMQ_BATCH_COLUMNS, columns)
     cdef Batch batch
     cdef int64_t used = 0, rows = 0
     cdef uint32_t frame_size = 0, elements = 0

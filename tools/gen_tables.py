@@ -10,7 +10,9 @@ that a build needs no generator.
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable
@@ -18,17 +20,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from tables.amqp091 import amqp091_methods, amqp091_table
-from tables.amqp10 import amqp10_table
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))  # the plain modules of it: nothing compiled
+
+from tables.amqp091 import amqp091_methods
 from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
-from tables.mqtt import mqtt_table
 from tables.mqtt_states import mqtt_states_page
-from tables.nsq import nsq_table
-from tables.phpmq import phpmq_table
-from tables.rocketmq import rocketmq_stub, rocketmq_table
+from tables.rocketmq import rocketmq_stub
 from tables.secrets import secrets_page, secrets_table
-from tables.table import PREFIXES, protocol_columns, table_columns, table_page
+from tables.table import protocol_columns, table_columns, table_page
+from tables.text import faults
+
+from wirefmt.protocols import PROTOCOLS
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "wirefmt"
@@ -46,6 +49,16 @@ def load(path: Path) -> ModuleType:
     return module
 
 
+def codec_table(name: str) -> Callable[[ModuleType], Iterable[str]]:
+    """What NAME/table.pxi has: tables/NAME.py says it; without one it has checks and fields."""
+    if (Path(__file__).parent / "tables" / f"{name}.py").exists():
+        found: Callable[[ModuleType], Iterable[str]] = getattr(
+            importlib.import_module(f"tables.{name}"), f"{name}_table"
+        )
+        return found
+    return functools.partial(faults, name)
+
+
 class Generated(NamedTuple):
     output: Path
     source: Path  # the module with the tables, loaded on its own: the generator needs no built core
@@ -54,21 +67,23 @@ class Generated(NamedTuple):
 
 
 GENERATED: tuple[Generated, ...] = (
-    Generated(PACKAGE / "mqtt/table.pxi", PACKAGE / "mqtt/spec.py", mqtt_table),
+    *(Generated(PACKAGE / p.name / "table.pxi", PACKAGE / p.name / "spec.py", codec_table(p.name)) for p in PROTOCOLS),
+    *(
+        Generated(PACKAGE / p.name / "columns.pxi", PACKAGE / p.name / "columns.py", protocol_columns(p.name))
+        for p in PROTOCOLS
+    ),
     Generated(ROOT / "docs" / "mqtt-connection.md", PACKAGE / "mqtt/states.py", mqtt_states_page),
-    Generated(PACKAGE / "amqp091/table.pxi", PACKAGE / "amqp091/spec.py", amqp091_table),
     Generated(PACKAGE / "amqp091/methods.pxi", PACKAGE / "amqp091/spec.py", amqp091_methods),
-    Generated(PACKAGE / "amqp10/table.pxi", PACKAGE / "amqp10/spec.py", amqp10_table),
-    Generated(PACKAGE / "rocketmq/table.pxi", PACKAGE / "rocketmq/spec.py", rocketmq_table),
     Generated(PACKAGE / "rocketmq/_classes.pyi", PACKAGE / "rocketmq/spec.py", rocketmq_stub),
-    Generated(PACKAGE / "nsq/table.pxi", PACKAGE / "nsq/spec.py", nsq_table),
-    Generated(PACKAGE / "phpmq/table.pxi", PACKAGE / "phpmq/spec.py", phpmq_table),
-    *(Generated(PACKAGE / name / "columns.pxi", SPEC / "table.py", protocol_columns(name)) for name in PREFIXES),
     Generated(CORE / "secrets_table.pxi", SPEC / "secrets.py", secrets_table),
     Generated(ROOT / "docs" / "secrets.md", SPEC / "secrets.py", secrets_page),
     Generated(PACKAGE / "convert/table.pxi", PACKAGE / "convert/vocabulary.py", convert_table),
-    Generated(CORE / "table_columns.pxi", SPEC / "table.py", table_columns),
-    Generated(ROOT / "docs" / "message-table.md", SPEC / "table.py", table_page),
+    Generated(CORE / "table_columns.pxi", SPEC / "columns.py", table_columns),
+    Generated(
+        ROOT / "docs" / "message-table.md",
+        SPEC / "columns.py",
+        lambda spec: table_page(spec, lambda name: load(PACKAGE / name / "columns.py")),
+    ),
     Generated(ROOT / "docs" / "dialects.md", PACKAGE / "convert" / "dialects.py", dialects_page, load_dialects),
 )
 

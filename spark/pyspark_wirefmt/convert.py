@@ -9,7 +9,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from wirefmt.convert import DIALECTS, PROTOCOLS, Topics, topic_of
 from wirefmt.convert.table import NEEDED, convert_table
-from wirefmt.spec.table import CONVERTED
+from wirefmt.spec.columns import CONVERTED
 
 from .schema import spark_type
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from wirefmt.capture.files import CaptureFile
 from wirefmt.convert.table import NEEDED, convert_table
-from wirefmt.spec.table import CONVERTED
+from wirefmt.spec.columns import CONVERTED
 
 from .options import Options
 

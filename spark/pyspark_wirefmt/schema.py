@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from wirefmt.spec import packets, table
-from wirefmt.spec.table import CONVERTED, Column
+from wirefmt.spec.columns import CONVERTED, Column
 
 if TYPE_CHECKING:
     from .options import Options

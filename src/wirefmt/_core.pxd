@@ -643,7 +643,7 @@ cdef class Batch:
 
 # ---- table
 
-# GENERATED from wirefmt/spec/table.py
+# GENERATED from wirefmt/spec/columns.py
 include "_core/table_columns.pxi"
 
 cdef enum RowStatus:

@@ -24,6 +24,10 @@ class Protocol(NamedTuple):
         """Names and numbers of the specification. CHECKS are the rules that a decoder checks."""
         return import_module(f"wirefmt.{self.name}.spec")
 
+    def columns(self) -> ModuleType:
+        """FIELDS of its struct in the message table, BATCH of decode_batch, OPERATIONS by kind of message."""
+        return import_module(f"wirefmt.{self.name}.columns")
+
 
 #: Where protocols share a port and bytes could be of several, captures ask the earlier row first.
 PROTOCOLS: Final[tuple[Protocol, ...]] = (

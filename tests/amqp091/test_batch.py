@@ -11,8 +11,8 @@ import pytest
 from lib.amqp091_vectors import Vector, depth_of, frame, load
 from lib.groups import each_vector
 from wirefmt import amqp091
+from wirefmt.amqp091.columns import BATCH as AMQP091_BATCH
 from wirefmt.errors import DecodeError
-from wirefmt.spec.table import AMQP091_BATCH
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 

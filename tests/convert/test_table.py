@@ -19,7 +19,8 @@ from wirefmt import amqp10, capture, convert, mqtt
 from wirefmt.convert import table
 from wirefmt.convert.messages import wire_of
 from wirefmt.errors import ConversionError
-from wirefmt.spec.table import COLUMNS, CONVERTED_FIELDS
+from wirefmt.spec.columns import CONVERTED_FIELDS
+from wirefmt.spec.table import COLUMNS
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 

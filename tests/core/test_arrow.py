@@ -10,7 +10,8 @@ import numpy
 import pytest
 
 from wirefmt import _core, mqtt
-from wirefmt.spec.table import COLUMNS, MQTT_BATCH
+from wirefmt.mqtt.columns import BATCH as MQTT_BATCH
+from wirefmt.spec.table import COLUMNS
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 

@@ -24,7 +24,13 @@ from lib.columns import (
 )
 from lib.paths import VECTORS
 from wirefmt import amqp091, amqp10, mqtt, rocketmq
+from wirefmt.amqp091 import columns as amqp091_columns
+from wirefmt.amqp10 import columns as amqp10_columns
 from wirefmt.errors import DecodeError
+from wirefmt.mqtt import columns as mqtt_columns
+from wirefmt.nsq import columns as nsq_columns
+from wirefmt.phpmq import columns as phpmq_columns
+from wirefmt.rocketmq import columns as rocketmq_columns
 from wirefmt.spec import table
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
@@ -249,8 +255,8 @@ def test_every_column_has_been_said() -> None:
     columns = {c.name for c in table.COLUMNS} - {*CONTEXT, *APART, "wire_size", "error"}
     assert columns - said[""] == set()
     for protocol, fields in (
-        ("mqtt", table.MQTT_FIELDS), ("amqp091", table.AMQP091_FIELDS), ("amqp10", table.AMQP10_FIELDS),
-        ("nsq", table.NSQ_FIELDS), ("phpmq", table.PHPMQ_FIELDS), ("rocketmq", table.ROCKETMQ_FIELDS),
+        ("mqtt", mqtt_columns.FIELDS), ("amqp091", amqp091_columns.FIELDS), ("amqp10", amqp10_columns.FIELDS),
+        ("nsq", nsq_columns.FIELDS), ("phpmq", phpmq_columns.FIELDS), ("rocketmq", rocketmq_columns.FIELDS),
     ):  # fmt: skip
         assert {f.name for f in fields} - said[protocol] == OF_CONNECTIONS.get(protocol, set()), protocol
 

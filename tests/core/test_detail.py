@@ -16,13 +16,17 @@ from lib.paths import DATA, ROOT
 from lib.said import CLIENT, SERVER, rows
 from lib.wire import packet, string
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
+from wirefmt.amqp091 import columns as amqp091_columns
 from wirefmt.amqp091 import detail as amqp091_detail
+from wirefmt.amqp10 import columns as amqp10_columns
 from wirefmt.amqp10 import detail as amqp10_detail
+from wirefmt.mqtt import columns as mqtt_columns
 from wirefmt.mqtt import detail as mqtt_detail
+from wirefmt.nsq import columns as nsq_columns
 from wirefmt.nsq import detail as nsq_detail
+from wirefmt.phpmq import columns as phpmq_columns
 from wirefmt.phpmq import detail as phpmq_detail
 from wirefmt.rocketmq import detail as rocketmq_detail
-from wirefmt.spec import table
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
@@ -471,11 +475,11 @@ def test_detail_is_there_when_asked_for() -> None:
 
 
 def test_every_kind_of_message_has_a_row() -> None:
-    assert mqtt_detail.KINDS.keys() == table.MQTT_OPERATIONS.keys()
-    assert amqp091_detail.KINDS.keys() - {"header"} == table.AMQP091_OPERATIONS.keys()
-    assert amqp10_detail.KINDS.keys() == table.AMQP10_OPERATIONS.keys()
-    assert nsq_detail.KINDS.keys() - {"", "frame"} == table.NSQ_OPERATIONS.keys() - {"heartbeat"}
-    assert phpmq_detail.KINDS.keys() - {""} == table.PHPMQ_OPERATIONS.keys()
+    assert mqtt_detail.KINDS.keys() == mqtt_columns.OPERATIONS.keys()
+    assert amqp091_detail.KINDS.keys() - {"header"} == amqp091_columns.OPERATIONS.keys()
+    assert amqp10_detail.KINDS.keys() == amqp10_columns.OPERATIONS.keys()
+    assert nsq_detail.KINDS.keys() - {"", "frame"} == nsq_columns.OPERATIONS.keys() - {"heartbeat"}
+    assert phpmq_detail.KINDS.keys() - {""} == phpmq_columns.OPERATIONS.keys()
 
 
 CREDENTIALS = ("user_name", "password", "authentication_data", "response", "new_secret", "challenge", "additional_data",

@@ -13,7 +13,8 @@ import pytest
 from lib.mqtt_vectors import Vector, expected, load
 from lib.wire import START, Tcp, connect, packet, pcap, publish, string
 from wirefmt import capture, mqtt
-from wirefmt.spec.table import COLUMNS, MQTT_FIELDS
+from wirefmt.mqtt.columns import FIELDS as MQTT_FIELDS
+from wirefmt.spec.table import COLUMNS
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 

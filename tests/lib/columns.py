@@ -19,6 +19,12 @@ from typing import Any, NamedTuple
 
 from lib.wire import START, Tcp, connect, pcap
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
+from wirefmt.amqp091 import columns as amqp091_columns
+from wirefmt.amqp10 import columns as amqp10_columns
+from wirefmt.mqtt import columns as mqtt_columns
+from wirefmt.nsq import columns as nsq_columns
+from wirefmt.phpmq import columns as phpmq_columns
+from wirefmt.rocketmq import columns as rocketmq_columns
 from wirefmt.rocketmq import spec as rocketmq_spec
 from wirefmt.spec import table
 
@@ -140,7 +146,7 @@ AMQP091_COMMON = {
     "content_type": "content_type", "headers": "headers", "correlation_id": "correlation_id", "reply_to": "reply_to",
     "message_id": "message_id",
 }  # fmt: skip
-AMQP091_STRUCT = {c.name for c in table.AMQP091_FIELDS}
+AMQP091_STRUCT = {c.name for c in amqp091_columns.FIELDS}
 #: Arguments with a column of their own in decode_batch; all others are in its map.
 AMQP091_OWN = (
     "exchange", "routing_key", "queue", "consumer_tag", "delivery_tag", "redelivered", "reply_code", "reply_text",
@@ -206,7 +212,7 @@ def amqp091_row(message: Any, direction: int) -> Row:
         return row | {"kind": "heartbeat", "operation": "ping", "amqp091": {}}
     method = message.method if isinstance(message, amqp091.BasicMessage) else message
     name = method.name
-    row |= {"kind": name, "operation": table.AMQP091_OPERATIONS[name][direction], "amqp091": (fields := {})}
+    row |= {"kind": name, "operation": amqp091_columns.OPERATIONS[name][direction], "amqp091": (fields := {})}
     arguments = dict(arguments091(method))
     for key, value in arguments.items():
         place = key.rstrip("_")
@@ -272,7 +278,7 @@ def amqp091_batch_row(message: Any) -> Row:
 
 # ------------------------------------------------------------------------------------------------ AMQP 1.0
 
-AMQP10_STRUCT = {c.name: c.type for c in table.AMQP10_FIELDS}
+AMQP10_STRUCT = {c.name: c.type for c in amqp10_columns.FIELDS}
 AMQP10_APART = ("source", "target", "state", "error", "role")
 SHOWN_REPEATS = 16
 PROPERTIES_COMMON = ("message_id", "correlation_id", "reply_to", "content_type")
@@ -383,7 +389,7 @@ def amqp10_row(frame: Any, direction: int) -> Row:
     if isinstance(frame, amqp10.EmptyFrame):
         return {"channel": frame.channel, "kind": "empty", "operation": "ping", "amqp10": {}}
     kind = kind10(frame)
-    row: Row = {"kind": kind, "operation": table.AMQP10_OPERATIONS[kind][direction]}
+    row: Row = {"kind": kind, "operation": amqp10_columns.OPERATIONS[kind][direction]}
     row["amqp10"] = fields = fields10(frame)
     if not kind.startswith("sasl-"):
         row["channel"] = frame.channel
@@ -505,8 +511,8 @@ def amqp10_batch_row(frame: Any, content: amqp10.Message | None = None) -> Row:
 
 # ------------------------------------------------------------------------------------------------ MQTT
 
-MQTT_STRUCT = {c.name for c in table.MQTT_FIELDS}
-MQTT_KINDS = {name: number for number, name in enumerate(table.MQTT_OPERATIONS, 1)}
+MQTT_STRUCT = {c.name for c in mqtt_columns.FIELDS}
+MQTT_KINDS = {name: number for number, name in enumerate(mqtt_columns.OPERATIONS, 1)}
 MQTT_RENAMED = {
     "subscription_identifier": "subscription_identifiers",
     "subscription_identifiers_available": "subscription_identifier_available",
@@ -564,7 +570,7 @@ def mqtt_row(message: Any, direction: int) -> Row:
     for name, value in getattr(message, "properties", ()):
         properties.setdefault(name, value)
     row: Row = {"version": MQTT_VERSIONS[message.version], "kind": kind, "client_id": "c"}
-    row["operation"] = table.MQTT_OPERATIONS[kind][direction]
+    row["operation"] = mqtt_columns.OPERATIONS[kind][direction]
     row |= {"sequence": getattr(message, "packet_identifier", None), "code": getattr(message, "reason_code", None)}
     row |= {"headers": user_properties(message), "content_type": properties.get("content_type")}
     row |= {"reply_to": properties.get("response_topic"), "correlation_id": text(properties.get("correlation_data"))}
@@ -610,9 +616,9 @@ def mqtt_batch_row(message: Any) -> Row:
 
 # ------------------------------------------------------------------------------------------------ NSQ
 
-NSQ_JSON = [c.name for c in table.NSQ_FIELDS]
+NSQ_JSON = [c.name for c in nsq_columns.FIELDS]
 NSQ_JSON = NSQ_JSON[NSQ_JSON.index("hostname") : NSQ_JSON.index("permission_count") + 1]
-NSQ_TYPES = {c.name: {"string": str, "boolean": bool, "int64": int}.get(c.type) for c in table.NSQ_FIELDS}
+NSQ_TYPES = {c.name: {"string": str, "boolean": bool, "int64": int}.get(c.type) for c in nsq_columns.FIELDS}
 
 
 def nsq_struct(message: Any) -> Row:
@@ -648,10 +654,10 @@ def nsq_struct(message: Any) -> Row:
 
 
 def nsq_row(message: Any, direction: int) -> Row:
-    row: Row = {"version": "V2", "kind": message.kind, "operation": table.NSQ_OPERATIONS.get(message.kind)}
+    row: Row = {"version": "V2", "kind": message.kind, "operation": nsq_columns.OPERATIONS.get(message.kind)}
     row["nsq"] = nsq_struct(message)
     if message.kind == "response" and message.is_heartbeat:
-        row["operation"] = table.NSQ_OPERATIONS["heartbeat"]
+        row["operation"] = nsq_columns.OPERATIONS["heartbeat"]
     row["destination"] = text(getattr(message, "topic", None))
     row["message_id"] = text(getattr(message, "message_id", None))
     if message.kind == "SUB":
@@ -690,7 +696,7 @@ def phpmq_struct(message: Any) -> Row:
 
 def phpmq_row(message: Any, direction: int) -> Row:
     row: Row = {"version": "01" if message.version == 1 else None, "kind": message.kind or None}
-    row |= {"operation": table.PHPMQ_OPERATIONS.get(message.kind), "phpmq": phpmq_struct(message)}
+    row |= {"operation": phpmq_columns.OPERATIONS.get(message.kind), "phpmq": phpmq_struct(message)}
     row |= {"destination": text(queue_name(message)), "message_id": text(packet(message, 3))}
     if (seconds := getattr(message, "ttl", None)) is not None and abs(seconds) <= 2**63 // 1000:
         row["ttl_ms"] = seconds * 1000
@@ -743,7 +749,7 @@ ROCKETMQ_COLUMNS = {
     "transaction_id": ("transactionId",), "subscription": ("subscription",),
     "next_begin_offset": ("nextBeginOffset",), "min_offset": ("minOffset",), "max_offset": ("maxOffset",),
 }  # fmt: skip
-ROCKETMQ_TYPES = {c.name: c.type for c in table.ROCKETMQ_FIELDS}
+ROCKETMQ_TYPES = {c.name: c.type for c in rocketmq_columns.FIELDS}
 #: Properties of a message that have a column of their own.
 ROCKETMQ_PROPERTIES = {
     "UNIQ_KEY": "-message_id", "CORRELATION_ID": "-correlation_id", "REPLY_TO_CLIENT": "-reply_to", "TTL": "-ttl_ms",
@@ -790,7 +796,7 @@ def rocketmq_row(command: Any, direction: int) -> Row:
         row |= {"kind": "RESPONSE", "code": command.code}
     else:
         row["kind"] = kind = ROCKETMQ_KINDS.get(command.code, str(command.code))
-        row["operation"] = table.ROCKETMQ_OPERATIONS.get(kind, ("manage", "manage"))[0]
+        row["operation"] = rocketmq_columns.OPERATIONS.get(kind, ("manage", "manage"))[0]
     header = {}
     if command.ext_fields is not None:
         header = {k: v for k, v in command.ext_fields.items() if k is not None and v is not None}

@@ -153,7 +153,7 @@ FLOORS = {
     "strictness": set[str](),
     "protocols": set[str](),
     "secrets": {"_core"},
-    "spec": set[str](),
+    "spec": {"protocols"},
     "connection": {"errors"},
     **dict.fromkeys(NAMED, BELOW | {"connection"}),
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},

@@ -17,7 +17,7 @@ from pyspark_wirefmt import convert_messages, message_schema
 from pyspark_wirefmt.schema import spark_type
 from wirefmt import capture, convert
 from wirefmt.capture import files
-from wirefmt.spec.table import CONVERTED
+from wirefmt.spec.columns import CONVERTED
 
 pytestmark = pytest.mark.spark
 

@@ -1,4 +1,4 @@
-"""_core/table_columns.pxi, columns.pxi of the protocols and docs/message-table.md from spec/table.py."""
+"""_core/table_columns.pxi, columns.pxi of the protocols and docs/message-table.md from spec/columns.py and NAME/columns.py."""
 
 from __future__ import annotations
 
@@ -6,16 +6,8 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 
 from tables.text import enum
-
-#: Letters before the numbers of a protocol's columns: of its struct in the message table, of its decode_batch.
-PREFIXES = {
-    "mqtt": ("M", "B"),
-    "amqp091": ("A9", "A9B"),
-    "amqp10": ("A10", "A10B"),
-    "rocketmq": ("RM", "RB"),
-    "nsq": ("NSQ_F", "NSQ_B"),
-    "phpmq": ("PHPMQ_F", "PHPMQ_B"),
-}
+from wirefmt.protocols import PROTOCOLS
+from wirefmt.spec.columns import SHARED
 
 
 def numbers(name: str, prefix: str, columns: Iterable[tuple[str, str, str]]) -> list[str]:
@@ -24,27 +16,34 @@ def numbers(name: str, prefix: str, columns: Iterable[tuple[str, str, str]]) -> 
 
 def table_columns(spec: ModuleType) -> list[str]:
     """Numbers of the message table's columns that all protocols share, T_."""
-    shared = [(f"T_{c.name.upper()}", i) for i, c in enumerate(spec.COLUMNS) if not c.type.startswith("struct<")]
-    return enum("TableColumn", shared)
+    first_struct = len(spec.SHARED)
+    after_structs = first_struct + len(PROTOCOLS)
+    return enum(
+        "TableColumn",
+        [
+            *((f"T_{c.name.upper()}", i) for i, c in enumerate(spec.SHARED)),
+            *((f"T_{c.name.upper()}", i) for i, c in enumerate(spec.ON_REQUEST, after_structs)),
+        ],
+    )
 
 
 def protocol_columns(protocol: str) -> Callable[[ModuleType], list[str]]:
     """Numbers of a protocol's column of the message table, of that column's fields, and of the columns of decode_batch."""
 
-    def lines(spec: ModuleType) -> list[str]:
-        at = next(i for i, c in enumerate(spec.COLUMNS) if c.name == protocol)
-        field, batch = PREFIXES[protocol]
+    def lines(columns: ModuleType) -> list[str]:
+        at = len(SHARED) + [row.name for row in PROTOCOLS].index(protocol)
+        field, batch = columns.LETTERS
         title, upper = protocol.capitalize(), protocol.upper()
         return [
             *enum(f"{title}TableColumn", [(f"T_{upper}", at)]),
-            *numbers(f"{title}TableField", field, getattr(spec, f"{upper}_FIELDS")),
-            *numbers(f"{title}BatchColumn", batch, getattr(spec, f"{upper}_BATCH")),
+            *numbers(f"{title}TableField", field, columns.FIELDS),
+            *numbers(f"{title}BatchColumn", batch, columns.BATCH),
         ]
 
     return lines
 
 
-def table_page(spec: ModuleType) -> list[str]:
+def table_page(spec: ModuleType, columns_of: Callable[[str], ModuleType]) -> list[str]:
     """docs/message-table.md: the columns and their meaning."""
     intro = """
 # The message table
@@ -71,12 +70,9 @@ field is named `{0}.{1}`. A field is null if the message does not have it.
             f"| `{name}` | {kind if kind[:7] != 'struct<' else 'struct'} | {said} |" for name, kind, said in columns
         ]
 
-    lines = [*intro.splitlines(), *rows(spec.COLUMNS)]
-    for name, fields in structs(spec):
-        lines += [*further.format(name, fields[0].name).splitlines(), *rows(fields)]
+    structs = [(row.name, "struct<", f"other fields of {row.title}") for row in PROTOCOLS]
+    lines = [*intro.splitlines(), *rows(spec.SHARED), *rows(structs), *rows(spec.ON_REQUEST)]
+    for row in PROTOCOLS:
+        fields = columns_of(row.name).FIELDS
+        lines += [*further.format(row.name, fields[0].name).splitlines(), *rows(fields)]
     return lines
-
-
-def structs(spec: ModuleType) -> list[tuple[str, tuple]]:
-    """The struct columns and their fields, in the order of the table."""
-    return [(c.name, getattr(spec, f"{c.name.upper()}_FIELDS")) for c in spec.COLUMNS if c.type.startswith("struct<")]

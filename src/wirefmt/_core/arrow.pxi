@@ -302,7 +302,7 @@ cdef enum:
 
 
 cdef class Field:
-    """Name, Arrow format string and children of one column, from a type as spec/table.py writes it."""
+    """Name, Arrow format string and children of one column, from a type as spec/columns.py writes it."""
 
     def __init__(self, str name not None, str type not None, bint nullable=True):
         if nesting(type) > COLUMN_NESTING_MAX:

@@ -1,6 +1,5 @@
 # The message table: one row per protocol message. Here are the columns that every protocol shares; a protocol's columns
-# room fills the rest of the row. Names and types: wirefmt/spec/table.py.
-from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
+# room fills the rest of the row. Names and types: wirefmt/spec/columns.py and columns.py of the protocols.
 
 
 cdef Text[4] STATUS_TEXT
@@ -15,14 +14,15 @@ cdef const char* HIDDEN_OCTETS = "octets are hidden: they hold a secret (expose_
 
 
 cdef class MessageTable(ColumnSet):
-    """Rows of the message table under construction."""
+    """Rows of the message table under construction. columns: wirefmt.spec.table.COLUMNS, which the kernel cannot know, since
+    it has those of every protocol."""
 
 
-    def __init__(self, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False,
+    def __init__(self, columns, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False,
                  bint octets=False, bint detail=False):
         if payload_max is not None and payload_max < 0:
             raise ValueError(f"payload_max must be at least 0, not {payload_max}")
-        self.set_columns(TABLE_COLUMNS, names)
+        self.set_columns(columns, names)
         self.options.payload = payload
         self.options.payload_max = -1 if payload_max is None else payload_max
         self.expose(expose_credentials)

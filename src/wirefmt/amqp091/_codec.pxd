@@ -9,7 +9,7 @@ from wirefmt._core.cursor cimport Cursor, Span, cursor_over
 from wirefmt._core.octets cimport Octets, add_octets, add_u16, add_u32, add_u64, add_u8, extend_octets
 from wirefmt._core.status cimport Fault
 
-# GENERATED from wirefmt/amqp091/spec.py and wirefmt/spec/table.py
+# GENERATED from wirefmt/amqp091/spec.py and wirefmt/amqp091/columns.py
 include "table.pxi"
 include "columns.pxi"
 

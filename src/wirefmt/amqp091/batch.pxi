@@ -2,7 +2,7 @@
 #
 # It stands on amqp091_parse and amqp091_fold, so it says what frames and the Assembler say. Only a body of several
 # frames is copied before it gets to its column.
-from wirefmt.spec.table import AMQP091_BATCH as AMQP091_BATCH_COLUMNS
+from wirefmt.amqp091.columns import BATCH as AMQP091_BATCH_COLUMNS
 
 
 cdef Text[AMQP091_METHOD_COUNT] AMQP091_KIND_TEXT
@@ -307,7 +307,7 @@ def decode_batch(data, *, side=None, strictness="lax", columns=None, bint body=T
     """Decode a buffer of frames of one direction, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
-    names to keep, in order (wirefmt.spec.table.AMQP091_BATCH has all). body=False omits bodies. Secrets
+    names to keep, in order (wirefmt.amqp091.columns.BATCH has all). body=False omits bodies. Secrets
     (docs/secrets.md) are `***` unless expose_credentials. side, strictness, frame_max, channel_max, limits: as in
     decode(), except that frame_max has no limit by default. body_max: bytes of a body at most.
 

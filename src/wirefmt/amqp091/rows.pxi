@@ -2,7 +2,7 @@
 #
 # Which column takes what: arguments and properties by name (AMQP091_COMMON has those of the common columns, the amqp091
 # struct all others); the destination by put_destination; `attempts` from RabbitMQ's header x-delivery-count.
-from wirefmt.spec.table import AMQP091_FIELDS as AMQP091_STRUCT_FIELDS, AMQP091_OPERATIONS as AMQP091_OPERATION_ROWS
+from wirefmt.amqp091.columns import FIELDS as AMQP091_STRUCT_FIELDS, OPERATIONS as AMQP091_OPERATION_ROWS
 
 
 cdef struct Amqp091Flow:            # what one TCP connection has told us

@@ -40,7 +40,7 @@ from wirefmt._core.words cimport hash_octets, is_ascii, mix
 
 from wirefmt.errors import EncodeError
 from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
-from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
+from wirefmt.spec.columns import SHARED as SHARED_COLUMNS
 from wirefmt.strictness import Note
 
 # the type system over octets, nogil

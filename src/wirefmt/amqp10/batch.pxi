@@ -1,7 +1,7 @@
 # AMQP 1.0 frames of one direction -> columns: decode_batch. Transfers are joined, sections of messages decoded.
 #
 # It stands on amqp10_parse, amqp10_join and amqp10_parse_message, so it says what the objects say.
-from wirefmt.spec.table import AMQP10_BATCH as AMQP10_BATCH_COLUMNS
+from wirefmt.amqp10.columns import BATCH as AMQP10_BATCH_COLUMNS
 
 
 cdef Text[AMQP10_SHAPES] AMQP10_KIND_TEXT           # by shape
@@ -255,7 +255,7 @@ def decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bin
     """Decode a buffer of frames of one direction, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
-    names to keep, in order (wirefmt.spec.table.AMQP10_BATCH has all). payload=False omits bodies. Secrets
+    names to keep, in order (wirefmt.amqp10.columns.BATCH has all). payload=False omits bodies. Secrets
     (docs/secrets.md) are *** unless expose_credentials. limits: wirefmt.framing.Limits; `frame_size` also limits
     the bytes kept of pending deliveries.
 

@@ -3,7 +3,7 @@
 #
 # Fields go to columns by name: AMQP10_COMMON has those of the common columns, the amqp10 struct all others. What is made
 # of several octets otherwise (sources, targets, delivery states, errors) is written out below.
-from wirefmt.spec.table import AMQP10_FIELDS as AMQP10_STRUCT_FIELDS, AMQP10_OPERATIONS as AMQP10_OPERATION_ROWS
+from wirefmt.amqp10.columns import FIELDS as AMQP10_STRUCT_FIELDS, OPERATIONS as AMQP10_OPERATION_ROWS
 
 
 cdef enum Amqp10Form:               # how a field gets to its column
@@ -56,7 +56,7 @@ cdef Amqp10Place[AMQP10_FIELD_ROWS] AMQP10_PLACES       # by row of amqp10_field
 cdef int fill_amqp10_rows() except -1:
     cdef dict fields = {column.name: i for i, column in enumerate(AMQP10_STRUCT_FIELDS)}
     cdef dict forms = {column.name: AMQP10_FORMS[column.type] for column in AMQP10_STRUCT_FIELDS}
-    cdef dict common_forms = {column.name: AMQP10_FORMS.get(column.type, AMQP10_FORM_NONE) for column in TABLE_COLUMNS}
+    cdef dict common_forms = {column.name: AMQP10_FORMS.get(column.type, AMQP10_FORM_NONE) for column in SHARED_COLUMNS}
     cdef int i, k
     cdef Amqp10Place* place
     AMQP10_ROLE_TEXT[0] = pad_text(b"sender")
@@ -76,7 +76,7 @@ cdef int fill_amqp10_rows() except -1:
             place = &AMQP10_PLACES[k]
             place.common = <int16_t>AMQP10_COMMON.get((shape, name), -1)
             if place.common >= 0:
-                place.common_form = <uint8_t>common_forms[TABLE_COLUMNS[place.common].name]
+                place.common_form = <uint8_t>common_forms[SHARED_COLUMNS[place.common].name]
             if name in fields and name not in AMQP10_APART:
                 place.field = <int16_t>fields[name]
                 place.form = <uint8_t>forms[name]

@@ -12,6 +12,7 @@ from importlib import import_module
 
 from wirefmt.errors import suggest
 from wirefmt.protocols import PROTOCOLS as PROTOCOL_ROWS
+from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
 
 cdef enum:
     PROTOCOLS_MAX = 32          # sets of protocols are bits of a uint32_t
@@ -199,8 +200,8 @@ cdef class CaptureDecoder(Reassembler):
         self.across_files = flows == "across-files"
         self.slice_index, self.slice_count = slice
         self.name_objects = []
-        self.table = MessageTable(columns, payload=payload, payload_max=payload_max, expose_credentials=expose_credentials,
-                                  octets=octets, detail=detail)
+        self.table = MessageTable(TABLE_COLUMNS, columns, payload=payload, payload_max=payload_max,
+                                  expose_credentials=expose_credentials, octets=octets, detail=detail)
         self.table.batch_rows = batch_rows
         self.table.batch_bytes = min(batch_bytes, BATCH_MAX)
         self.file = PcapFile.__new__(PcapFile)

@@ -11,7 +11,8 @@ from wirefmt._core import Batch, schema_capsule, stream_capsule
 from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source, find
 from wirefmt.errors import CaptureError
-from wirefmt.spec.table import COLUMNS, Column
+from wirefmt.spec.columns import Column
+from wirefmt.spec.table import COLUMNS
 
 
 def read(

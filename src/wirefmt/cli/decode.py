@@ -128,7 +128,7 @@ def decode(
         import pyarrow as pa
 
         from wirefmt.convert.table import convert_table, converted_field
-        from wirefmt.spec.table import CONVERTED
+        from wirefmt.spec.columns import CONVERTED
 
         schema = pa.schema(reader.schema)
         for_people = fmt == "table" and not any(name.startswith(f"{CONVERTED.name}.") for name in shown or ())
@@ -161,7 +161,8 @@ def decode(
 def _shown(columns: str | None, fmt: str, to: str | None) -> list[str] | None:
     """The columns of the output; None for all."""
     from wirefmt.errors import suggest
-    from wirefmt.spec.table import COLUMNS, CONVERTED
+    from wirefmt.spec.columns import CONVERTED
+    from wirefmt.spec.table import COLUMNS
 
     if columns is None:
         if fmt != "table":
@@ -180,7 +181,8 @@ def _shown(columns: str | None, fmt: str, to: str | None) -> list[str] | None:
 
 def _fields_of(column: str) -> list[str]:
     """The fields of a struct column."""
-    from wirefmt.spec.table import COLUMNS, CONVERTED
+    from wirefmt.spec.columns import CONVERTED
+    from wirefmt.spec.table import COLUMNS
 
     kind = next(c.type for c in (*COLUMNS, CONVERTED) if c.name == column)
     return re.findall(r"(?:struct<|,)(\w+):", kind)
@@ -213,7 +215,7 @@ def _needed(shown: list[str] | None, to: str | None) -> list[str] | None:
     if shown is None or to is None:
         return shown
     from wirefmt.convert.table import NEEDED
-    from wirefmt.spec.table import CONVERTED
+    from wirefmt.spec.columns import CONVERTED
 
     return [*(name for name in shown if name.partition(".")[0] != CONVERTED.name), *NEEDED]
 

@@ -1,6 +1,6 @@
 # Conversions of many messages: a column of octets in, a Batch of columns out. And the one form in which a message of
 # AMQP 0.9.1 is a single string of octets: its content header and its body, as frames.
-from wirefmt.spec.table import CONVERTED_FIELDS
+from wirefmt.spec.columns import CONVERTED_FIELDS
 
 
 cdef enum ConvertRowSource:         # of one row: a ConvertProtocol, or

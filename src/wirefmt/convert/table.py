@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from .. import _core
-from ..spec.table import CONVERTED, CONVERTED_FIELDS
+from ..spec.columns import CONVERTED, CONVERTED_FIELDS
 from . import _engine
 from ._engine import topic_of
 from .conversion import Topics
@@ -40,7 +40,7 @@ def convert_table(
     """Append the column `converted` to rows of the message table.
 
     A row is a message if its column `octets` is not null: read captures with octets=True. `converted` is a struct of
-    `spec.table.CONVERTED_FIELDS`: octets, losses, rule, error. If a message is refused, `error` says why; rows that are not
+    `spec.columns.CONVERTED_FIELDS`: octets, losses, rule, error. If a message is refused, `error` says why; rows that are not
     MQTT or AMQP messages get null. A message of the target protocol is unchanged; a PUBLISH of MQTT 3.1 and 3.1.1 is read
     as one of 5.0 without properties. The routing key becomes the topic of a PUBLISH: the one of the method, or the one in
     the AMQP 1.0 address.

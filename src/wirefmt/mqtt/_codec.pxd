@@ -5,7 +5,7 @@ from wirefmt._core cimport CText, ProtocolTables
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.status cimport Fault
 
-# GENERATED from wirefmt/mqtt/spec.py and wirefmt/spec/table.py
+# GENERATED from wirefmt/mqtt/spec.py and wirefmt/mqtt/columns.py
 include "table.pxi"
 include "columns.pxi"
 

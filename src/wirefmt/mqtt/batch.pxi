@@ -83,7 +83,7 @@ def decode_batch(data, *, version=None, side=None, strictness="lax", columns=Non
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. version: 3,
     4 or 5; None: taken from a CONNECT in `data` (packets before it are errors). side: "client" or "server", the
     sender, for rules of the specification that depend on it. columns: names to keep, in order
-    (wirefmt.spec.table.MQTT_BATCH has all). payload=False omits payloads. Secrets (docs/secrets.md) are hidden
+    (wirefmt.mqtt.columns.BATCH has all). payload=False omits payloads. Secrets (docs/secrets.md) are hidden
     unless expose_credentials.
 
     Raises ValueError for an invalid option, BufferError for data that is not contiguous, OverflowError if a

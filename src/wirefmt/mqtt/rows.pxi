@@ -3,8 +3,8 @@
 # Both stand on mqtt_parse, so they say what the packet objects say.
 from wirefmt.mqtt.topics cimport split_share
 from wirefmt.mqtt.spec import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
-from wirefmt.spec.table import (
-    MQTT_BATCH as MQTT_BATCH_COLUMNS, MQTT_FIELDS as MQTT_STRUCT_FIELDS, MQTT_OPERATIONS as MQTT_OPERATION_ROWS,
+from wirefmt.mqtt.columns import (
+    BATCH as MQTT_BATCH_COLUMNS, FIELDS as MQTT_STRUCT_FIELDS, OPERATIONS as MQTT_OPERATION_ROWS,
 )
 
 

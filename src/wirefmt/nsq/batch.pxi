@@ -76,7 +76,7 @@ def decode_batch(data, *, side=None, strictness="lax", columns=None, bint payloa
 
     data: any contiguous buffer, uncompressed; bytes and views of bytes are read in place, any other buffer is copied
     once. Data of a client may begin with the magic. side: "client" or "server"; None: the first byte decides.
-    columns: names to keep, in order (wirefmt.spec.table.NSQ_BATCH has all). payload=False omits the contents of
+    columns: names to keep, in order (wirefmt.nsq.columns.BATCH has all). payload=False omits the contents of
     messages. Secrets (docs/secrets.md) are hidden unless expose_credentials. Others as in decode().
 
     Raises ValueError for an invalid option, BufferError for data that is not contiguous, OverflowError if a

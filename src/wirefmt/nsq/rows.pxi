@@ -1,8 +1,8 @@
 # NSQ commands and frames -> columns: rows of the message table, and decode_batch for one direction.
 #
 # Both stand on nsq_parse, so they say what the objects say.
-from wirefmt.spec.table import (
-    NSQ_BATCH as NSQ_BATCH_COLUMNS, NSQ_FIELDS as NSQ_STRUCT_FIELDS, NSQ_OPERATIONS as NSQ_OPERATION_ROWS,
+from wirefmt.nsq.columns import (
+    BATCH as NSQ_BATCH_COLUMNS, FIELDS as NSQ_STRUCT_FIELDS, OPERATIONS as NSQ_OPERATION_ROWS,
 )
 
 

@@ -56,7 +56,7 @@ def decode_batch(data, *, side=None, strictness="lax", columns=None, bint payloa
     """Decode a buffer of PHPMQ messages, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. side:
-    "client" or "server", the sender. columns: names to keep, in order (wirefmt.spec.table.PHPMQ_BATCH has
+    "client" or "server", the sender. columns: names to keep, in order (wirefmt.phpmq.columns.BATCH has
     all). payload=False omits contents. Others as in decode().
 
     Raises ValueError for an invalid option, BufferError for data that is not contiguous, OverflowError if a

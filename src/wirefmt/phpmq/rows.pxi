@@ -1,7 +1,7 @@
 # PHPMQ messages -> columns: rows of the message table, and decode_batch for one direction.
 #
 # Both stand on phpmq_parse, so they say what the message objects say.
-from wirefmt.spec.table import PHPMQ_BATCH as PHPMQ_BATCH_COLUMNS, PHPMQ_OPERATIONS as PHPMQ_OPERATION_ROWS
+from wirefmt.phpmq.columns import BATCH as PHPMQ_BATCH_COLUMNS, OPERATIONS as PHPMQ_OPERATION_ROWS
 
 
 cdef Text[PHPMQ_MESSAGE_TYPES] PHPMQ_KIND_TEXT

@@ -3,6 +3,6 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 
 from wirefmt._core cimport CText
 
-# GENERATED from wirefmt/rocketmq/spec.py and wirefmt/spec/table.py
+# GENERATED from wirefmt/rocketmq/spec.py and wirefmt/rocketmq/columns.py
 include "table.pxi"
 include "columns.pxi"

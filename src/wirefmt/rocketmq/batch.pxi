@@ -2,7 +2,7 @@
 #
 # Both stand on rocketmq_parse, so they say what the objects say.
 from wirefmt.rocketmq.spec import LANGUAGES as ROCKETMQ_LANGUAGE_NAMES
-from wirefmt.spec.table import ROCKETMQ_BATCH as ROCKETMQ_BATCH_COLUMNS
+from wirefmt.rocketmq.columns import BATCH as ROCKETMQ_BATCH_COLUMNS
 
 
 cdef struct RocketmqScratch:        # where texts are unescaped; grows, and is its owner's to free
@@ -214,7 +214,7 @@ def decode_batch(data, *, strictness="lax", columns=None, bint body=True, bint e
     """Decode a buffer of frames, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
-    names to keep, in order (wirefmt.spec.table.ROCKETMQ_BATCH has all). body=False omits bodies. Secrets
+    names to keep, in order (wirefmt.rocketmq.columns.BATCH has all). body=False omits bodies. Secrets
     (docs/secrets.md) are hidden unless expose_credentials. strictness: frames have no violation that LAX accepts.
 
     Raises ValueError for an invalid option, BufferError for data that is not contiguous, OverflowError if a

@@ -5,7 +5,7 @@
 #
 # A response says nothing of what it answers: the connection remembers its requests by their number (opaque), the last
 # ROCKETMQ_ASKED_MOST of each direction, with topic and group.
-from wirefmt.spec.table import ROCKETMQ_OPERATIONS as ROCKETMQ_OPERATION_ROWS
+from wirefmt.rocketmq.columns import OPERATIONS as ROCKETMQ_OPERATION_ROWS
 
 
 cdef enum:

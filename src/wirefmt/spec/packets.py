@@ -1,6 +1,6 @@
 """The packets table: one row per TCP segment of a capture, exchanged between Spark tasks."""
 
-from wirefmt.spec.table import Column
+from wirefmt.spec.columns import Column
 
 COLUMNS: tuple[Column, ...] = (
     Column("file_index", "int32", "number of the capture file among all"),

@@ -531,10 +531,6 @@ cdef int amqp091_breach(Amqp091Reader* x, int check, int field, int index, const
     return OK
 
 
-cdef const char* amqp091_spec_of(const Fault* f) noexcept nogil:
-    return amqp091_check_spec[f.check]
-
-
 cdef int amqp091_reply_to(const Fault* f) noexcept nogil:
     """Reply code of the connection.close to answer with; -1: just close."""
     return amqp091_checks[f.check].reply
@@ -544,6 +540,6 @@ cdef ProtocolTables AMQP091_TABLES
 AMQP091_TABLES.name = "amqp091"
 AMQP091_TABLES.text = amqp091_check_text
 AMQP091_TABLES.path = amqp091_field_path
-AMQP091_TABLES.spec_of = amqp091_spec_of
+AMQP091_TABLES.spec = amqp091_check_spec
 AMQP091_TABLES.reply_to = amqp091_reply_to
 AMQP091_TABLES.replies = NULL

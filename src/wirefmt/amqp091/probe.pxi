@@ -536,19 +536,10 @@ cdef bint amqp091_flush(MessageTable t, void* state, int direction, const char* 
     return True
 
 
-cdef void* amqp091_open_connection() noexcept nogil:
-    cdef Amqp091Connection* c = <Amqp091Connection*>calloc(1, sizeof(Amqp091Connection))
-    if c != NULL:
-        c.flow.held = sizeof(Amqp091Connection) + BLOCK_OCTETS
-    return c
-
-
-cdef void amqp091_close_connection(void* state) noexcept nogil:
+cdef void amqp091_clear_state(void* state) noexcept nogil:
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Content* k
     cdef int d
-    if c == NULL:
-        return
     for d in range(2):
         while c.contents[d].first != NULL:
             k = c.contents[d].first
@@ -556,11 +547,6 @@ cdef void amqp091_close_connection(void* state) noexcept nogil:
             amqp091_free_content(k)
         amqp091_free_content(c.contents[d].spare)
     free(<void*>c.flow.client_id.at)
-    free(c)
-
-
-cdef int amqp091_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
-    return fault_text(&AMQP091_TABLES, f, offset, out, room)
 
 
 cdef Protocol amqp091_protocol():
@@ -575,9 +561,9 @@ cdef Protocol amqp091_protocol():
     row.put = amqp091_put
     row.put_part = amqp091_put_part
     row.flush = amqp091_flush
-    row.open = amqp091_open_connection
-    row.close = amqp091_close_connection
-    row.fault_text = amqp091_fault_text
+    row.state_size = sizeof(Amqp091Connection)
+    row.clear = amqp091_clear_state
+    row.tables = &AMQP091_TABLES
     return row
 
 

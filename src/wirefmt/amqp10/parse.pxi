@@ -571,10 +571,6 @@ cdef int amqp10_parse_value(const uint8_t* p, size_t n, const Amqp10Options* o, 
 
 # ------------------------------------------------------------------------------------------------ for faults.pxi
 
-cdef const char* amqp10_spec_of(const Fault* f) noexcept nogil:
-    return amqp10_check_spec[f.check]
-
-
 cdef int amqp10_reply_to(const Fault* f) noexcept nogil:
     """The error condition to answer, a row of REPLIES; -1: just close."""
     return amqp10_checks[f.check].reply
@@ -584,6 +580,6 @@ cdef ProtocolTables AMQP10_TABLES
 AMQP10_TABLES.name = "amqp10"
 AMQP10_TABLES.text = amqp10_check_text
 AMQP10_TABLES.path = amqp10_field_path
-AMQP10_TABLES.spec_of = amqp10_spec_of
+AMQP10_TABLES.spec = amqp10_check_spec
 AMQP10_TABLES.reply_to = amqp10_reply_to
 AMQP10_TABLES.replies = amqp10_replies

@@ -708,19 +708,10 @@ cdef bint amqp10_flush(MessageTable t, void* state, int direction, const char* t
     return True
 
 
-cdef void* amqp10_open_connection() noexcept nogil:
-    cdef Amqp10Connection* c = <Amqp10Connection*>calloc(1, sizeof(Amqp10Connection))
-    if c != NULL:
-        c.held = sizeof(Amqp10Connection) + BLOCK_OCTETS
-    return c
-
-
-cdef void amqp10_close_connection(void* state) noexcept nogil:
+cdef void amqp10_clear_state(void* state) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Unfinished* k
     cdef int d
-    if c == NULL:
-        return
     for d in range(2):
         while c.unfinished[d].first != NULL:
             k = c.unfinished[d].first
@@ -728,11 +719,6 @@ cdef void amqp10_close_connection(void* state) noexcept nogil:
             amqp10_free_delivery(k)
     amqp10_forget_links(c, 0, 0)
     free(<void*>c.client_id.at)
-    free(c)
-
-
-cdef int amqp10_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
-    return fault_text(&AMQP10_TABLES, f, offset, out, room)
 
 
 cdef Protocol amqp10_protocol():
@@ -748,9 +734,9 @@ cdef Protocol amqp10_protocol():
     row.put = amqp10_put
     row.put_part = amqp10_put_part
     row.flush = amqp10_flush
-    row.open = amqp10_open_connection
-    row.close = amqp10_close_connection
-    row.fault_text = amqp10_fault_text
+    row.state_size = sizeof(Amqp10Connection)
+    row.clear = amqp10_clear_state
+    row.tables = &AMQP10_TABLES
     return row
 
 

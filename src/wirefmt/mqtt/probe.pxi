@@ -213,21 +213,8 @@ cdef bint mqtt_put_part(MessageTable t, const MessageContext* m, void* state, ui
     return True
 
 
-cdef void* mqtt_open() noexcept nogil:
-    cdef MqttConnection* c = <MqttConnection*>calloc(1, sizeof(MqttConnection))
-    if c != NULL:
-        c.flow.held = sizeof(MqttConnection) + BLOCK_OCTETS
-    return c
-
-
-cdef void mqtt_close(void* state) noexcept nogil:
-    if state != NULL:
-        mqtt_flow_clear(&(<MqttConnection*>state).flow)
-        free(state)
-
-
-cdef int mqtt_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
-    return fault_text(&MQTT_TABLES, f, offset, out, room)
+cdef void mqtt_clear_state(void* state) noexcept nogil:
+    mqtt_flow_clear(&(<MqttConnection*>state).flow)
 
 
 cdef Protocol mqtt_protocol():
@@ -241,9 +228,9 @@ cdef Protocol mqtt_protocol():
     row.learn = mqtt_learn
     row.put = mqtt_put
     row.put_part = mqtt_put_part
-    row.open = mqtt_open
-    row.close = mqtt_close
-    row.fault_text = mqtt_fault_text
+    row.state_size = sizeof(MqttConnection)
+    row.clear = mqtt_clear_state
+    row.tables = &MQTT_TABLES
     return row
 
 

@@ -366,17 +366,8 @@ cdef int phpmq_breach(PhpmqReader* x, int check, int field, int index, const uin
     return OK
 
 
-cdef const char* phpmq_spec_of(const Fault* f) noexcept nogil:
-    return phpmq_check_spec[f.check]
-
-
-cdef int phpmq_reply_to(const Fault* f) noexcept nogil:
-    return -1
-
-
 cdef ProtocolTables PHPMQ_TABLES
 PHPMQ_TABLES.name = "phpmq"
 PHPMQ_TABLES.text = phpmq_check_text
 PHPMQ_TABLES.path = phpmq_field_path
-PHPMQ_TABLES.spec_of = phpmq_spec_of
-PHPMQ_TABLES.reply_to = phpmq_reply_to
+PHPMQ_TABLES.spec = phpmq_check_spec

@@ -1387,10 +1387,6 @@ cdef const uint8_t* rocketmq_next_property(const uint8_t* p, const uint8_t* end,
 
 # ------------------------------------------------------------------------------------------------ for faults.pxi
 
-cdef const char* rocketmq_spec_of(const Fault* f) noexcept nogil:
-    return rocketmq_check_spec[f.check]
-
-
 cdef int rocketmq_reply_to(const Fault* f) noexcept nogil:
     """The response code to answer; -1: just close."""
     return rocketmq_checks[f.check].reply
@@ -1400,7 +1396,7 @@ cdef ProtocolTables ROCKETMQ_TABLES
 ROCKETMQ_TABLES.name = "rocketmq"
 ROCKETMQ_TABLES.text = rocketmq_check_text
 ROCKETMQ_TABLES.path = rocketmq_field_path
-ROCKETMQ_TABLES.spec_of = rocketmq_spec_of
+ROCKETMQ_TABLES.spec = rocketmq_check_spec
 ROCKETMQ_TABLES.reply_to = rocketmq_reply_to
 ROCKETMQ_TABLES.replies = NULL
 

@@ -231,30 +231,16 @@ cdef bint rocketmq_put_part(MessageTable t, const MessageContext* m, void* state
     return True
 
 
-cdef void* rocketmq_open() noexcept nogil:
-    cdef RocketmqConnection* c = <RocketmqConnection*>calloc(1, sizeof(RocketmqConnection))
-    if c != NULL:
-        c.held = sizeof(RocketmqConnection) + BLOCK_OCTETS
-    return c
-
-
-cdef void rocketmq_close(void* state) noexcept nogil:
+cdef void rocketmq_clear_state(void* state) noexcept nogil:
     cdef RocketmqConnection* c = <RocketmqConnection*>state
     cdef uint32_t i
     cdef int d
-    if c == NULL:
-        return
     for d in range(2):
         for i in range(c.asked[d].room):
             free(c.asked[d].rows[i].names)
         free(c.asked[d].rows)
     free(<void*>c.client_id.at)
     rocketmq_drop_scratches(c)
-    free(c)
-
-
-cdef int rocketmq_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
-    return fault_text(&ROCKETMQ_TABLES, f, offset, out, room)
 
 
 cdef Protocol rocketmq_protocol():
@@ -267,9 +253,9 @@ cdef Protocol rocketmq_protocol():
     row.learn = rocketmq_learn
     row.put = rocketmq_put
     row.put_part = rocketmq_put_part
-    row.open = rocketmq_open
-    row.close = rocketmq_close
-    row.fault_text = rocketmq_fault_text
+    row.state_size = sizeof(RocketmqConnection)
+    row.clear = rocketmq_clear_state
+    row.tables = &ROCKETMQ_TABLES
     return row
 
 

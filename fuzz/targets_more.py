@@ -356,10 +356,7 @@ def text_seeds() -> Iterator[bytes]:
 
 # ------------------------------------------------------------------------------------------------ whatever Python can do
 
-FUNCTIONS = [
-    f for f in core_walk.NAMES.values()
-    if type(f) is type(core_walk.NAMES["topic_matches"]) and f is not core_walk.NAMES["set_convert_face"]
-]  # fmt: skip
+FUNCTIONS = core_walk.functions()
 SAMPLES: list[Any] = []
 
 

@@ -27,12 +27,18 @@ cdef struct ProtocolTables:     # what a protocol knows of its checks and fields
     const char* name
     const CText* text                                       # by check: what is wrong
     const CText* path                                       # by field: `subscriptions[].topic_filter`
-    const char* (*spec_of)(const Fault* f) noexcept nogil   # statement or section
-    int (*reply_to)(const Fault* f) noexcept nogil          # what a receiver answers; -1: nothing
+    const CText* spec                                       # by check: statement or section
+    const char* (*spec_of)(const Fault* f) noexcept nogil   # NULL: `spec` says it
+    int (*reply_to)(const Fault* f) noexcept nogil          # what a receiver answers; -1, or NULL: nothing
     const CText* replies                                    # NULL: the number is the answer; else the number's text is
 
 
 cdef tuple FAULT_CLASSES
+cdef inline const char* spec_of(const ProtocolTables* t, const Fault* f) noexcept nogil:
+    """The statement or section that a fault breaks."""
+    return t.spec[f.check] if t.spec_of == NULL else t.spec_of(f)
+
+
 cdef int fault_text(const ProtocolTables* t, const Fault* f, int64_t base_offset, char* out,
                     size_t room) noexcept nogil
 cdef str field_path(const ProtocolTables* t, int field, int index)
@@ -325,7 +331,6 @@ cdef extern from "structmember.h":
     enum: READONLY
 
 
-cdef int name_class(object cls, const char* name) except -1
 cdef struct Factory:
     PyObject* cls               # lives for ever
     newfunc make                # allocates; all fields are zero
@@ -642,6 +647,21 @@ cdef class Batch:
     cdef int index(self, name) except -1
 
 
+# ---- batch
+
+cdef class FrameBatch(ColumnSet):
+    cdef const ProtocolTables* tables
+    cdef int64_t row            # rows so far
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil
+    cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil
+    cdef void put_unfinished(self, int64_t at) noexcept nogil
+    cdef int64_t run(self, const uint8_t* data, int64_t size) noexcept nogil
+    cdef void put_place(self, int64_t at, int64_t size) noexcept nogil
+    cdef void put_fault(self, int64_t at, const Fault* f) noexcept nogil
+    cdef void put_error(self, int64_t at, int64_t size, const Fault* f) noexcept nogil
+    cdef Batch decode(self, const ProtocolTables* tables, Input octets, int payload)
+
+
 # ---- table
 
 # GENERATED from wirefmt/spec/columns.py
@@ -883,7 +903,8 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     # could a frame begin here? YES: a whole, valid one of `size` octets; MORE: once `size` octets are there.
     # `state` may be NULL: nothing is known of the connection
     int (*plausible)(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil
-    # called for every whole frame found after a gap, before any of them becomes a row: infer the state of the connection
+    # called for every whole frame found after a gap, before any of them becomes a row: infer the state of the connection.
+    # NULL: frames stand alone
     void (*learn)(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil
     # put, put_part and flush answer False where the table became full before their last row. Then they are called again
     # with the same arguments once the batch has been taken, and continue; nothing else of the connection happens between.
@@ -893,23 +914,25 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     # message of several frames has `ts_first_ns` and `byte_offset` of the first, the rest of the last, and the sum of
     # the sizes; what a protocol keeps for it is bounded
     bint (*put)(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil
-    # a row for a frame of which only the first `n` octets are there (they may be overwritten); `text` says why
+    # a row for a frame of which only the first `n` octets are there (they may be overwritten); `text` says why. NULL: a row
+    # without fields
     bint (*put_part)(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                      const char* text, size_t text_size) noexcept nogil
     # a hole, or the end: `partial` rows for what this direction has begun; NULL: every frame is a message
     bint (*flush)(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil
     # what carries both directions from here on, as the frames that were put have agreed; NULL: always CARRIER_PLAIN
     int (*carrier)(void* state) noexcept nogil
-    void* (*open)() noexcept nogil          # the state of one connection, a ProtocolState; NULL: out of memory
-    void (*close)(void* state) noexcept nogil
-    # the fault of a frame_size() as text
-    int (*fault_text)(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil
+    size_t state_size                       # octets of the state of one connection, which begins with a ProtocolState
+    void (*clear)(void* state) noexcept nogil       # free what the state holds; NULL: nothing
+    const ProtocolTables* tables            # of the faults of frame_size()
 
 
 cdef object protocol_capsule(const Protocol* row)
 cdef const Protocol* protocol_row(object capsule) except NULL
+cdef void* open_state(const Protocol* protocol) noexcept nogil
+cdef void close_state(const Protocol* protocol, void* state) noexcept nogil
 
 
 # ---- seal
 
-cdef int seal(object space, tuple bases=*) except -1
+cdef int seal(dict space, str package=*, tuple inner=*, tuple bases=*) except -1

@@ -36,6 +36,8 @@ include "_core/message.pxi"
 include "_core/framer.pxi"
 # column builders, Batch, Arrow PyCapsules
 include "_core/arrow.pxi"
+# decode_batch: one loop for any protocol
+include "_core/batch.pxi"
 # the message table: the columns all protocols share
 include "_core/table.pxi"
 # a message in one line: how fields get into it
@@ -45,4 +47,4 @@ include "_core/protocol.pxi"
 # of every module: objects are made by constructors only
 include "_core/seal.pxi"
 
-seal(globals(), (FrameDecoder, ColumnSet))
+seal(globals(), None, (), (FrameDecoder, ColumnSet, FrameBatch))

@@ -14,6 +14,7 @@ class Protocol(NamedTuple):
     name: str  # in the column `protocol`; the package is wirefmt.NAME
     title: str
     ports: tuple[int, ...]  # of TCP, for captures. TLS on them is seen by its first bytes
+    versions: tuple[str, ...]  # of the specification
 
     @property
     def codec(self) -> str:
@@ -31,12 +32,12 @@ class Protocol(NamedTuple):
 
 #: Where protocols share a port and bytes could be of several, captures ask the earlier row first.
 PROTOCOLS: Final[tuple[Protocol, ...]] = (
-    Protocol("mqtt", "MQTT", (1883, 8883)),
-    Protocol("amqp091", "AMQP 0.9.1", (5672, 5671)),
-    Protocol("amqp10", "AMQP 1.0", (5672, 5671)),
-    Protocol("rocketmq", "RocketMQ", (9876, 10911, 10909)),
-    Protocol("nsq", "NSQ", (4150,)),
-    Protocol("phpmq", "PHPMQ", ()),
+    Protocol("mqtt", "MQTT", (1883, 8883), ("3.1", "3.1.1", "5.0")),
+    Protocol("amqp091", "AMQP 0.9.1", (5672, 5671), ("0-9-1",)),
+    Protocol("amqp10", "AMQP 1.0", (5672, 5671), ("1.0",)),
+    Protocol("rocketmq", "RocketMQ", (9876, 10911, 10909), ("5",)),
+    Protocol("nsq", "NSQ", (4150,), ("V2",)),
+    Protocol("phpmq", "PHPMQ", (), ("01",)),
 )
 
 
@@ -50,7 +51,7 @@ class Skippable(NamedTuple):
 def skippable() -> tuple[Skippable, ...]:
     """Every check that LAX may skip. Who made it necessary, where known: the protocols' pages in docs/."""
     return tuple(
-        Skippable(row.name, check.name, check.text, check.specs)
+        Skippable(row.name, check.name, check.text, check.specs(row.versions))
         for row in PROTOCOLS
         for check in row.spec().CHECKS
         if check.lax

@@ -26,8 +26,12 @@ from lib.compiled import compiled
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.convert import Container, Wire, convert
 
-#: What the compiled modules have, by name.
-NAMES: dict[str, Any] = {name: thing for module in compiled() for name, thing in vars(module).items()}
+#: What the compiled modules have, by path within wirefmt: "mqtt._codec.decode".
+NAMES: dict[str, Any] = {
+    f"{module.__name__.removeprefix('wirefmt.')}.{name}": thing
+    for module in compiled()
+    for name, thing in vars(module).items()
+}
 
 COUNTS: Counter[str] = Counter()
 AT = "nothing"
@@ -279,7 +283,14 @@ def changed(value: Any, r: random.Random) -> Any:
 
 
 def restorers() -> dict[str, Callable[..., Any]]:
-    return {name: f for name, f in NAMES.items() if "restore" in name or "unpickle" in name}
+    return {name: f for name, f in NAMES.items() if name.rpartition(".")[2].startswith("restore")}
+
+
+def functions() -> list[Callable[..., Any]]:
+    """Those of the core, but for those that replace what the rest needs."""
+    kind = type(NAMES["mqtt._codec.matches"])
+    found = dict.fromkeys(f for f in NAMES.values() if type(f) is kind)
+    return [f for f in found if f is not NAMES["convert._engine.set_convert_face"]]
 
 
 def walk_pickles() -> None:
@@ -323,12 +334,9 @@ def walk_functions() -> None:
     """The functions of the core with any arguments."""
     r = random.Random(2)
     some = samples()
-    functions = [f for f in NAMES.values() if type(f) is type(NAMES["topic_matches"])]
     global AT
-    for function in functions:
-        AT = getattr(function, "__name__", repr(function))
-        if function is NAMES["set_convert_face"]:  # replaces what the rest needs
-            continue
+    for function in functions():
+        AT = f"{function.__module__}.{function.__name__}"
         words = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
         count = sum(p.kind is not p.KEYWORD_ONLY for p in inspect.signature(function).parameters.values())
         for _ in range(150):
@@ -369,13 +377,13 @@ def walk_known() -> None:
         lambda: restore(publish.method, publish.header, b"ab", (3, -1)),
         lambda: restore(publish.method, publish.header, b"", ()),
         lambda: restore(amqp091.BasicAck(channel=1), publish.header, b"ab", ()),
-        lambda: NAMES["restore_amqp10_composite"](frame[8:]).extended_header,
-        lambda: NAMES["schema_capsule"]([("a", "list<" * 100_000 + "int8" + ">" * 100_000)]),
-        lambda: NAMES["ConvertRules"]([(99, 99, 99, 99, None, 99, 99, 99, 99, None, 0, 0)], ("",)),
-        lambda: NAMES["ConvertRules"]([(0, 1, 1, 1, None, 0, 0, 1, 1, None, 0, 7)], ("",)),
-        lambda: NAMES["PacketScanner"](ports=[70_000]),
-        lambda: NAMES["StreamTrace"]().segment_in((), (), 0, 0),
-        lambda: NAMES["find_record"](b"", b"", 0, True, 0),
+        lambda: NAMES["amqp10._codec.restore_composite"](frame[8:]).extended_header,
+        lambda: NAMES["_core.schema_capsule"]([("a", "list<" * 100_000 + "int8" + ">" * 100_000)]),
+        lambda: NAMES["convert._engine.ConvertRules"]([(99, 99, 99, 99, None, 99, 99, 99, 99, None, 0, 0)], ("",)),
+        lambda: NAMES["convert._engine.ConvertRules"]([(0, 1, 1, 1, None, 0, 0, 1, 1, None, 0, 7)], ("",)),
+        lambda: NAMES["capture._engine.PacketScanner"](ports=[70_000]),
+        lambda: NAMES["capture._engine.StreamTrace"]().segment_in((), (), 0, 0),
+        lambda: NAMES["capture._engine.find_record"](b"", b"", 0, True, 0),
         lambda: mqtt.Packet.encode(5),  # type: ignore[arg-type]
         lambda: rocketmq.SendMessageRequestHeader.topic.fget(None),  # type: ignore[attr-defined]
         lambda: vars(rocketmq.CommandCustomHeader)["from_ext_fields"].__get__(None, int)({}),

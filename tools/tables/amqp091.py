@@ -124,7 +124,7 @@ def amqp091_table(spec: ModuleType) -> list[str]:
         "    ctypedef struct Amqp091ArgumentRow:",
         "        uint8_t name                       # an Amqp091ArgumentName",
         "        uint8_t type                       # an Amqp091DataType",
-        "        uint8_t slot, bit                  # which of Amqp091Frame.at; of a bit, which of that octet",
+        "        uint8_t slot, bit                  # which of Amqp091FrameView.at; of a bit, which of that octet",
         "        uint16_t field, item_field         # FIELDS rows: of the argument, of an entry of it",
         "        uint8_t utf8                       # RabbitMQ wants UTF-8 here",
         "    ctypedef struct Amqp091MethodRow:",
@@ -151,9 +151,9 @@ def amqp091_table(spec: ModuleType) -> list[str]:
 
 
 def amqp091_methods(spec: ModuleType) -> list[str]:
-    """_core/amqp091_methods.pxi: a class for each method, with its signature. What it does, amqp091_messages says."""
+    """amqp091/methods.pxi: a class for each method, with its signature. What they do is in objects.pxi."""
     sent_by = {"client": "sent by a client", "server": "sent by a server", "both": "sent by both"}
-    lines = ["#", "# Uses: amqp091_messages, amqp091_table. Included by _core.pyx."]
+    lines: list[str] = []
     ends: list[str] = ["", ""]
     for c in spec.CLASSES:
         for m in c.methods:
@@ -166,7 +166,7 @@ def amqp091_methods(spec: ModuleType) -> list[str]:
             ]
             section = m.section or "RabbitMQ's"
             followed = " A content follows." if m.content else ""
-            lines += ["", "", "@cython.final", f"cdef class Amqp091{name}(Amqp091Method):"]
+            lines += ["", "", "@cython.final", f"cdef class {name}(Method):"]
             lines += [f'    """{c.name}.{m.name} ({section}), {sent_by[m.senders]}.{followed}"""']
             lines += wrapped("    __match_args__ = (", [repr(n).replace("'", '"') for n in names], ")", len(names) == 1)
             lines += ["", *wrapped("    def __init__(", ["self", "*", *signature], "):")]
@@ -175,7 +175,7 @@ def amqp091_methods(spec: ModuleType) -> list[str]:
                 lines += [f"        cdef PyObject* values[{len(m.arguments)}]"]
                 lines += wrapped("        values[:] = [", [f"<PyObject*>{n}" for n in names[1:]], "]")
             lines += [f"        self.build({label}, channel, {'values' if m.arguments else 'NULL'})"]
-            ends += [f'add_method_class({label}, Amqp091{name}, b"wirefmt.amqp091.{name}")']
+            ends += [f"add_method_class({label}, {name})"]
     return lines + ends
 
 

@@ -101,13 +101,13 @@ def rocketmq_stub(spec: ModuleType) -> list[str]:
     """The classes that headers.pxi and json.pxi make of HEADERS and BODIES."""
     lines = ['"""The typed headers and JSON bodies of RocketMQ, which the codec makes of wirefmt.rocketmq.spec."""', ""]
     lines += ["from collections.abc import Iterable, Mapping", ""]
-    lines += ["from wirefmt.rocketmq._codec import RocketmqBody, RocketmqHeader"]
+    lines += ["from wirefmt.rocketmq._codec import CommandCustomHeader, RemotingSerializable"]
     topic = header_fields(spec.TOPIC.removesuffix(spec.RPC))
     rpc = header_fields(spec.RPC)
-    lines += stub_class("RpcRequestHeader", "RocketmqHeader", rpc, [])
+    lines += stub_class("RpcRequestHeader", "CommandCustomHeader", rpc, [])
     lines += stub_class("TopicRequestHeader", "RpcRequestHeader", topic, rpc)
     bases = {
-        "": ("RocketmqHeader", []),
+        "": ("CommandCustomHeader", []),
         spec.RPC: ("RpcRequestHeader", rpc),
         spec.TOPIC: ("TopicRequestHeader", topic + rpc),
     }
@@ -118,7 +118,7 @@ def rocketmq_stub(spec: ModuleType) -> list[str]:
         members = [word.split(":", 1) for word in row.fields.split()]
         lines += stub_class(
             row.name,
-            "RocketmqBody",
+            "RemotingSerializable",
             [
                 (python_name(name), f"{python_type(kind)} | None", f"{given_type(kind)} | None")
                 for name, kind in members

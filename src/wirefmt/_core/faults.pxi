@@ -27,7 +27,7 @@ cdef int fault_text(const ProtocolTables* t, const Fault* f, int64_t base_offset
     """One line, as str(DecodeError) gives it without the protocol: `topic_name: ill-formed UTF-8 at offset 7
     [MQTT-1.5.4-1]`. `room` is at least 1. Octets written, without the closing NUL."""
     cdef char path[128]
-    cdef const char* spec = t.spec_of(f)
+    cdef const char* spec = spec_of(t, f)
     cdef int n
     write_path(t, f.field, f.index, path, sizeof(path))
     if f.need:
@@ -48,7 +48,7 @@ cdef str field_path(const ProtocolTables* t, int field, int index):
 
 cdef object make_fault(const ProtocolTables* t, const Fault* f, int64_t base_offset):
     """The exception for a fault, with `offset` counted from the start of the input."""
-    cdef int reply = t.reply_to(f)
+    cdef int reply = t.reply_to(f) if t.reply_to != NULL else -1
     return FAULT_CLASSES[f.status](
         t.text[f.check].decode("utf-8"),
         protocol=t.name.decode("ascii"),
@@ -57,7 +57,7 @@ cdef object make_fault(const ProtocolTables* t, const Fault* f, int64_t base_off
         need=f.need if f.need else None,
         have=f.have if f.need else None,
         limited_by=t.path[f.limited_by].decode("ascii"),
-        spec=t.spec_of(f).decode("ascii"),
+        spec=spec_of(t, f).decode("ascii"),
         reply=None if reply < 0 else reply if t.replies == NULL else t.replies[reply].decode("ascii"),
     )
 

@@ -1,4 +1,4 @@
-# What message classes of all protocols share: the block of octets they lie in, their repr, their public name.
+# What message classes of all protocols share: the block of octets they lie in, their repr.
 #
 # A message holds the immutable block (bytes) that it was decoded from and decodes from it on first use. Message
 # classes have no common base: a freelist needs a class without one.
@@ -28,9 +28,7 @@ cdef void share(SharedSlot* slot, int kind, const uint8_t* p, size_t size, objec
     Py_XDECREF(before)
 
 
-# ------------------------------------------------------------------------------------------------ octets -> values
-
-# ------------------------------------------------------------------------------------------------ names
+# ------------------------------------------------------------------------------------------------ reprs
 
 cdef enum:
     SHOWN_OCTETS = 32           # of a payload in a repr
@@ -49,14 +47,6 @@ cdef str shown_encoded(object octets):
     if not holds_secret_word(<const uint8_t*>PyBytes_AS_STRING(head), <size_t>PyBytes_GET_SIZE(head)):
         return shown_octets(octets)
     return f"{SECRET_SHOWN_OCTETS!r} b'... {len(octets)} in all'"
-
-
-# Attributes of classes of the core that come from a table: getters made of one function and a number, and constants.
-
-cdef int name_class(object cls, const char* name) except -1:
-    """Give a class of the core the module and name that users see. `name` lives for ever."""
-    (<PyTypeObject*>cls).tp_name = name
-    return 0
 
 
 # Objects that the core makes without their constructor, of a class that is looked up: `cls.__new__` is the constructor

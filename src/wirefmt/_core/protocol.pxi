@@ -12,3 +12,18 @@ cdef object protocol_capsule(const Protocol* row):
 cdef const Protocol* protocol_row(object capsule) except NULL:
     """The row in a capsule that `protocol_capsule` made. ValueError: it is another capsule."""
     return <const Protocol*>PyCapsule_GetPointer(capsule, PROTOCOL_CAPSULE)
+
+
+cdef void* open_state(const Protocol* protocol) noexcept nogil:
+    """The state of a new connection, all zero; NULL: out of memory."""
+    cdef size_t size = max(protocol.state_size, sizeof(ProtocolState))
+    cdef ProtocolState* state = <ProtocolState*>calloc(1, size)
+    if state != NULL:
+        state.held = <int64_t>size + BLOCK_OCTETS
+    return state
+
+
+cdef void close_state(const Protocol* protocol, void* state) noexcept nogil:
+    if state != NULL and protocol.clear != NULL:
+        protocol.clear(state)
+    free(state)

@@ -11,7 +11,7 @@
 # The core itself makes objects without their constructors: `X.__new__(X)` of a class known at compile time is a direct
 # call that sealing does not change; for a class that is looked up there is a Factory (message.pxi).
 #
-# Every module ends with `seal(globals())`.
+# Every module ends with `seal(globals(), ...)`, which also gives classes and functions the package that users import them from.
 cdef extern from *:
     """
     typedef struct {
@@ -157,6 +157,7 @@ cdef extern from *:
 
 cdef object FUNCTION = type(schema_capsule)     # what Cython makes of `def`
 cdef list METHOD_DOCS = []                      # they live for ever
+cdef list CLASS_NAMES = []                      # so do these
 
 
 cdef bytes method_doc(object function):
@@ -198,10 +199,29 @@ cdef int seal_methods(object cls) except -1:
     return 0
 
 
-cdef int seal(object space, tuple bases=()) except -1:
-    """Seal the classes of a module's namespace, and the classes that were derived from them. bases: those that classes of other
-    modules are derived from. The functions that pickles name, restore_..., are of the package, which exports them."""
+cdef int name_public(dict space, str package, tuple inner) except -1:
+    """Name classes and functions of a module as of the package that exports them, but for `inner` ones, which it does not."""
+    cdef bytes name
+    for value in list(space.values()):
+        if not isinstance(value, type) and type(value) is not FUNCTION:
+            continue
+        if value.__module__ != space["__name__"] or value in inner:
+            continue
+        if type(value) is FUNCTION or value.__flags__ & Py_TPFLAGS_HEAPTYPE:
+            value.__module__ = package
+        else:
+            name = f"{package}.{value.__name__}".encode()
+            CLASS_NAMES.append(name)
+            (<PyTypeObject*>value).tp_name = PyBytes_AS_STRING(name)
+    return 0
+
+
+cdef int seal(dict space, str package=None, tuple inner=(), tuple bases=()) except -1:
+    """Seal the classes of a module's namespace, and the classes that were derived from them. package: the one that exports what
+    the module defines, but for what is `inner`. bases: classes that those of other modules are derived from."""
     cdef list subclasses
+    if package is not None:
+        name_public(space, package, inner)
     for cls in list(space.values()):
         if not isinstance(cls, type) or cls.__flags__ & Py_TPFLAGS_HEAPTYPE or not cls.__module__.startswith("wirefmt."):
             continue
@@ -215,7 +235,4 @@ cdef int seal(object space, tuple bases=()) except -1:
                 subclasses += type.__subclasses__(derived)
     for cls in bases:
         wirefmt_seal_base(cls)
-    for name, function in space.items():
-        if name.startswith("restore_") and type(function) is FUNCTION:
-            function.__module__ = space["__name__"].rpartition(".")[0]
     return 0

@@ -31,14 +31,14 @@ cdef struct Amqp091Options:     # zero it first; zero means the usual in every f
     int notes_room
 
 
-cdef struct Amqp091Properties:  # general 4.2.6.1: property flags, then the values of those that are there
+cdef struct Amqp091PropertiesView:  # general 4.2.6.1: property flags, then the values of those that are there
     const uint8_t* at           # the flags
     uint32_t size               # flags and values
     uint16_t flags              # amqp091_properties[i].flag: property i is there
     uint32_t value[AMQP091_PROPERTY_COUNT]      # octets from `at` to its value; undefined where it is not there
 
 
-cdef struct Amqp091Frame:       # views into the octets; nothing owned
+cdef struct Amqp091FrameView:   # views into the octets; nothing owned
     const uint8_t* frame
     uint32_t size               # whole frame
     uint8_t type                # an Amqp091FrameType, or AMQP091_PROTOCOL_HEADER
@@ -48,7 +48,7 @@ cdef struct Amqp091Frame:       # views into the octets; nothing owned
     uint32_t value[AMQP091_SLOTS]       # method: octets from `frame` to the value in each slot
     uint16_t weight             # header
     uint64_t body_size          # header
-    Amqp091Properties properties        # header
+    Amqp091PropertiesView properties    # header
     Span payload                # all that lies between size and frame-end; of a body frame, the body
     int note                    # LAX: the first check that was skipped (a CHECKS row), 0 none
     int64_t note_offset         # where
@@ -57,9 +57,9 @@ cdef struct Amqp091Frame:       # views into the octets; nothing owned
 
 cdef int amqp091_frame_size(const uint8_t* p, size_t n, uint32_t frame_max, bint strict, size_t* size,
                             Fault* f) noexcept nogil
-cdef int amqp091_parse(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp091Frame* out,
+cdef int amqp091_parse(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp091FrameView* out,
                        Fault* f) noexcept nogil
-cdef int amqp091_parse_properties(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp091Properties* out,
+cdef int amqp091_parse_properties(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp091PropertiesView* out,
                                   Fault* f) noexcept nogil
 cdef struct Amqp091Entry:       # an entry of a table, or an item of an array
     Span name                   # absent for an item
@@ -113,7 +113,7 @@ cdef inline Span amqp091_shortstr_at(const uint8_t* p) noexcept nogil:
     return s
 
 
-cdef inline const uint8_t* amqp091_property(const Amqp091Properties* p, int i) noexcept nogil:
+cdef inline const uint8_t* amqp091_property(const Amqp091PropertiesView* p, int i) noexcept nogil:
     """Where the value of an Amqp091Property begins; NULL: it is not there."""
     return p.at + p.value[i] if p.flags & amqp091_properties[i].flag else NULL
 
@@ -186,7 +186,7 @@ cdef enum Amqp091Fold:
     AMQP091_UNEXPECTED = 4      # not what the channel expects: `f` says why, and the channel is idle
 
 
-cdef int amqp091_fold(Amqp091Channel* c, const Amqp091Frame* m, uint64_t body_max, Fault* f) noexcept nogil
+cdef int amqp091_fold(Amqp091Channel* c, const Amqp091FrameView* m, uint64_t body_max, Fault* f) noexcept nogil
 cdef int amqp091_fault(Fault* f, int check, int field, int64_t offset, int64_t need, int64_t have,
                        int limited_by) noexcept nogil
 cdef ProtocolTables AMQP091_TABLES

@@ -19,13 +19,13 @@ _FieldType: TypeAlias = Literal[
 ]
 _Table: TypeAlias = Mapping[Any, Any] | Iterable[tuple[str | bytes, Any]]
 
-class Amqp091Timestamp(int):
+class Timestamp(int):
     @classmethod
     def of(cls, moment: datetime) -> Self: ...
     def to_datetime(self) -> datetime: ...
 
 @final
-class Amqp091FieldValue:
+class FieldValue:
     __match_args__ = ("letter", "value")
     value: Final[Any]
     def __init__(self, letter: str, value: Any) -> None: ...
@@ -36,10 +36,10 @@ class Amqp091FieldValue:
     def __hash__(self) -> int: ...
 
 @final
-class Amqp091Table(Mapping[str | bytes, Any]):
+class FieldTable(Mapping[str | bytes, Any]):
     def __init__(self, source: _Table = (), /) -> None: ...
     @classmethod
-    def decode(cls, data: Buffer, /) -> Amqp091Table: ...
+    def decode(cls, data: Buffer, /) -> FieldTable: ...
     def encode(self) -> bytes: ...
     @property
     def pairs(self) -> tuple[tuple[str | bytes, Any], ...]: ...
@@ -58,7 +58,7 @@ class Amqp091Table(Mapping[str | bytes, Any]):
     def __deepcopy__(self, memo: Any) -> Self: ...
 
 @final
-class Amqp091Array:
+class FieldArray:
     def __init__(self, source: Iterable[Any] = (), /) -> None: ...
     def encode(self) -> bytes: ...
     @property
@@ -71,11 +71,11 @@ class Amqp091Array:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any) -> Self: ...
 
-def restore_amqp091_value(is_table: bool, octets: bytes) -> Amqp091Table | Amqp091Array: ...
+def restore_value(is_table: bool, octets: bytes) -> FieldTable | FieldArray: ...
 
 # ---- objects
 @final
-class Amqp091BasicProperties:
+class BasicProperties:
     __match_args__ = (
         "content_type",
         "content_encoding",
@@ -94,7 +94,7 @@ class Amqp091BasicProperties:
     )
     content_type: Final[str | bytes | None]
     content_encoding: Final[str | bytes | None]
-    headers: Final[Amqp091Table | None]
+    headers: Final[FieldTable | None]
     delivery_mode: Final[int | None]
     priority: Final[int | None]
     correlation_id: Final[str | bytes | None]
@@ -125,14 +125,14 @@ class Amqp091BasicProperties:
         cluster_id: str | bytes | None = None,
     ) -> None: ...
     @classmethod
-    def decode(cls, data: Buffer, /) -> Amqp091BasicProperties: ...
+    def decode(cls, data: Buffer, /) -> BasicProperties: ...
     def encode(self) -> bytes: ...
     def __hash__(self) -> int: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any) -> Self: ...
 
 @disjoint_base
-class Amqp091Message:
+class Frame:
     @property
     def channel(self) -> int: ...
     @property
@@ -143,7 +143,7 @@ class Amqp091Message:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any) -> Self: ...
 
-class Amqp091Method(Amqp091Message):
+class Method(Frame):
     @property
     def ids(self) -> tuple[int, int]: ...
     @property
@@ -154,11 +154,9 @@ class Amqp091Method(Amqp091Message):
     def synchronous(self) -> bool: ...
 
 @final
-class Amqp091ContentHeader(Amqp091Message):
+class ContentHeader(Frame):
     __match_args__ = ("channel", "body_size", "properties")
-    def __init__(
-        self, *, channel: int, body_size: int = 0, properties: Amqp091BasicProperties | None = None
-    ) -> None: ...
+    def __init__(self, *, channel: int, body_size: int = 0, properties: BasicProperties | None = None) -> None: ...
     @property
     def class_id(self) -> int: ...
     @property
@@ -166,10 +164,10 @@ class Amqp091ContentHeader(Amqp091Message):
     @property
     def body_size(self) -> int: ...
     @property
-    def properties(self) -> Amqp091BasicProperties: ...
+    def properties(self) -> BasicProperties: ...
 
 @final
-class Amqp091Body(Amqp091Message):
+class Body(Frame):
     __match_args__ = ("channel", "payload")
     def __init__(self, *, channel: int, payload: Buffer) -> None: ...
     if sys.version_info >= (3, 12):
@@ -180,27 +178,27 @@ class Amqp091Body(Amqp091Message):
     def payload_bytes(self) -> bytes: ...
 
 @final
-class Amqp091Heartbeat(Amqp091Message):
+class Heartbeat(Frame):
     __match_args__ = ()
     def __init__(self) -> None: ...
 
 @final
-class Amqp091ProtocolHeader(Amqp091Message):
+class ProtocolHeader(Frame):
     __match_args__ = ("octets",)
     def __init__(self, octets: Buffer = b"\x00\x00\x09\x01") -> None: ...
     @property
     def octets(self) -> bytes: ...
 
-def restore_amqp091(octets: bytes, side: int, noted: bool) -> Amqp091Message: ...
-def restore_amqp091_properties(octets: bytes) -> Amqp091BasicProperties: ...
+def restore(octets: bytes, side: int, noted: bool) -> Frame: ...
+def restore_properties(octets: bytes) -> BasicProperties: ...
 
 # ---- methods
 @final
-class Amqp091ConnectionStart(Amqp091Method):
+class ConnectionStart(Method):
     __match_args__ = ("channel", "version_major", "version_minor", "server_properties", "mechanisms", "locales")
     version_major: Final[int]
     version_minor: Final[int]
-    server_properties: Final[Amqp091Table]
+    server_properties: Final[FieldTable]
     mechanisms: Final[bytes]
     locales: Final[bytes]
     def __init__(
@@ -215,9 +213,9 @@ class Amqp091ConnectionStart(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091ConnectionStartOk(Amqp091Method):
+class ConnectionStartOk(Method):
     __match_args__ = ("channel", "client_properties", "mechanism", "response", "locale")
-    client_properties: Final[Amqp091Table]
+    client_properties: Final[FieldTable]
     mechanism: Final[str | bytes]
     response: Final[bytes]
     locale: Final[str | bytes]
@@ -232,19 +230,19 @@ class Amqp091ConnectionStartOk(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091ConnectionSecure(Amqp091Method):
+class ConnectionSecure(Method):
     __match_args__ = ("channel", "challenge")
     challenge: Final[bytes]
     def __init__(self, *, channel: int = 0, challenge: Buffer | str) -> None: ...
 
 @final
-class Amqp091ConnectionSecureOk(Amqp091Method):
+class ConnectionSecureOk(Method):
     __match_args__ = ("channel", "response")
     response: Final[bytes]
     def __init__(self, *, channel: int = 0, response: Buffer | str) -> None: ...
 
 @final
-class Amqp091ConnectionTune(Amqp091Method):
+class ConnectionTune(Method):
     __match_args__ = ("channel", "channel_max", "frame_max", "heartbeat")
     channel_max: Final[int]
     frame_max: Final[int]
@@ -252,7 +250,7 @@ class Amqp091ConnectionTune(Amqp091Method):
     def __init__(self, *, channel: int = 0, channel_max: int = 0, frame_max: int = 0, heartbeat: int = 0) -> None: ...
 
 @final
-class Amqp091ConnectionTuneOk(Amqp091Method):
+class ConnectionTuneOk(Method):
     __match_args__ = ("channel", "channel_max", "frame_max", "heartbeat")
     channel_max: Final[int]
     frame_max: Final[int]
@@ -260,7 +258,7 @@ class Amqp091ConnectionTuneOk(Amqp091Method):
     def __init__(self, *, channel: int = 0, channel_max: int = 0, frame_max: int = 0, heartbeat: int = 0) -> None: ...
 
 @final
-class Amqp091ConnectionOpen(Amqp091Method):
+class ConnectionOpen(Method):
     __match_args__ = ("channel", "virtual_host", "capabilities", "insist")
     virtual_host: Final[str | bytes]
     capabilities: Final[str | bytes]
@@ -270,13 +268,13 @@ class Amqp091ConnectionOpen(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091ConnectionOpenOk(Amqp091Method):
+class ConnectionOpenOk(Method):
     __match_args__ = ("channel", "known_hosts")
     known_hosts: Final[str | bytes]
     def __init__(self, *, channel: int = 0, known_hosts: str | bytes = "") -> None: ...
 
 @final
-class Amqp091ConnectionClose(Amqp091Method):
+class ConnectionClose(Method):
     __match_args__ = ("channel", "reply_code", "reply_text", "class_id", "method_id")
     reply_code: Final[int]
     reply_text: Final[str | bytes]
@@ -287,59 +285,59 @@ class Amqp091ConnectionClose(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091ConnectionCloseOk(Amqp091Method):
+class ConnectionCloseOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int = 0) -> None: ...
 
 @final
-class Amqp091ConnectionBlocked(Amqp091Method):
+class ConnectionBlocked(Method):
     __match_args__ = ("channel", "reason")
     reason: Final[str | bytes]
     def __init__(self, *, channel: int = 0, reason: str | bytes = "") -> None: ...
 
 @final
-class Amqp091ConnectionUnblocked(Amqp091Method):
+class ConnectionUnblocked(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int = 0) -> None: ...
 
 @final
-class Amqp091ConnectionUpdateSecret(Amqp091Method):
+class ConnectionUpdateSecret(Method):
     __match_args__ = ("channel", "new_secret", "reason")
     new_secret: Final[bytes]
     reason: Final[str | bytes]
     def __init__(self, *, channel: int = 0, new_secret: Buffer | str, reason: str | bytes) -> None: ...
 
 @final
-class Amqp091ConnectionUpdateSecretOk(Amqp091Method):
+class ConnectionUpdateSecretOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int = 0) -> None: ...
 
 @final
-class Amqp091ChannelOpen(Amqp091Method):
+class ChannelOpen(Method):
     __match_args__ = ("channel", "out_of_band")
     out_of_band: Final[str | bytes]
     def __init__(self, *, channel: int, out_of_band: str | bytes = "") -> None: ...
 
 @final
-class Amqp091ChannelOpenOk(Amqp091Method):
+class ChannelOpenOk(Method):
     __match_args__ = ("channel", "channel_id")
     channel_id: Final[bytes]
     def __init__(self, *, channel: int, channel_id: Buffer | str = b"") -> None: ...
 
 @final
-class Amqp091ChannelFlow(Amqp091Method):
+class ChannelFlow(Method):
     __match_args__ = ("channel", "active")
     active: Final[bool]
     def __init__(self, *, channel: int, active: bool) -> None: ...
 
 @final
-class Amqp091ChannelFlowOk(Amqp091Method):
+class ChannelFlowOk(Method):
     __match_args__ = ("channel", "active")
     active: Final[bool]
     def __init__(self, *, channel: int, active: bool) -> None: ...
 
 @final
-class Amqp091ChannelClose(Amqp091Method):
+class ChannelClose(Method):
     __match_args__ = ("channel", "reply_code", "reply_text", "class_id", "method_id")
     reply_code: Final[int]
     reply_text: Final[str | bytes]
@@ -350,12 +348,12 @@ class Amqp091ChannelClose(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091ChannelCloseOk(Amqp091Method):
+class ChannelCloseOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091AccessRequest(Amqp091Method):
+class AccessRequest(Method):
     __match_args__ = ("channel", "realm", "exclusive", "passive", "active", "write", "read")
     realm: Final[str | bytes]
     exclusive: Final[bool]
@@ -376,13 +374,13 @@ class Amqp091AccessRequest(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091AccessRequestOk(Amqp091Method):
+class AccessRequestOk(Method):
     __match_args__ = ("channel", "ticket")
     ticket: Final[int]
     def __init__(self, *, channel: int, ticket: int = 1) -> None: ...
 
 @final
-class Amqp091ExchangeDeclare(Amqp091Method):
+class ExchangeDeclare(Method):
     __match_args__ = (
         "channel",
         "ticket",
@@ -403,7 +401,7 @@ class Amqp091ExchangeDeclare(Amqp091Method):
     auto_delete: Final[bool]
     internal: Final[bool]
     nowait: Final[bool]
-    arguments: Final[Amqp091Table]
+    arguments: Final[FieldTable]
     def __init__(
         self,
         *,
@@ -420,12 +418,12 @@ class Amqp091ExchangeDeclare(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091ExchangeDeclareOk(Amqp091Method):
+class ExchangeDeclareOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091ExchangeDelete(Amqp091Method):
+class ExchangeDelete(Method):
     __match_args__ = ("channel", "ticket", "exchange", "if_unused", "nowait")
     ticket: Final[int]
     exchange: Final[str | bytes]
@@ -436,19 +434,19 @@ class Amqp091ExchangeDelete(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091ExchangeDeleteOk(Amqp091Method):
+class ExchangeDeleteOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091ExchangeBind(Amqp091Method):
+class ExchangeBind(Method):
     __match_args__ = ("channel", "ticket", "destination", "source", "routing_key", "nowait", "arguments")
     ticket: Final[int]
     destination: Final[str | bytes]
     source: Final[str | bytes]
     routing_key: Final[str | bytes]
     nowait: Final[bool]
-    arguments: Final[Amqp091Table]
+    arguments: Final[FieldTable]
     def __init__(
         self,
         *,
@@ -462,19 +460,19 @@ class Amqp091ExchangeBind(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091ExchangeBindOk(Amqp091Method):
+class ExchangeBindOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091ExchangeUnbind(Amqp091Method):
+class ExchangeUnbind(Method):
     __match_args__ = ("channel", "ticket", "destination", "source", "routing_key", "nowait", "arguments")
     ticket: Final[int]
     destination: Final[str | bytes]
     source: Final[str | bytes]
     routing_key: Final[str | bytes]
     nowait: Final[bool]
-    arguments: Final[Amqp091Table]
+    arguments: Final[FieldTable]
     def __init__(
         self,
         *,
@@ -488,12 +486,12 @@ class Amqp091ExchangeUnbind(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091ExchangeUnbindOk(Amqp091Method):
+class ExchangeUnbindOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091QueueDeclare(Amqp091Method):
+class QueueDeclare(Method):
     __match_args__ = (
         "channel",
         "ticket",
@@ -512,7 +510,7 @@ class Amqp091QueueDeclare(Amqp091Method):
     exclusive: Final[bool]
     auto_delete: Final[bool]
     nowait: Final[bool]
-    arguments: Final[Amqp091Table]
+    arguments: Final[FieldTable]
     def __init__(
         self,
         *,
@@ -528,7 +526,7 @@ class Amqp091QueueDeclare(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091QueueDeclareOk(Amqp091Method):
+class QueueDeclareOk(Method):
     __match_args__ = ("channel", "queue", "message_count", "consumer_count")
     queue: Final[str | bytes]
     message_count: Final[int]
@@ -536,14 +534,14 @@ class Amqp091QueueDeclareOk(Amqp091Method):
     def __init__(self, *, channel: int, queue: str | bytes, message_count: int, consumer_count: int) -> None: ...
 
 @final
-class Amqp091QueueBind(Amqp091Method):
+class QueueBind(Method):
     __match_args__ = ("channel", "ticket", "queue", "exchange", "routing_key", "nowait", "arguments")
     ticket: Final[int]
     queue: Final[str | bytes]
     exchange: Final[str | bytes]
     routing_key: Final[str | bytes]
     nowait: Final[bool]
-    arguments: Final[Amqp091Table]
+    arguments: Final[FieldTable]
     def __init__(
         self,
         *,
@@ -557,12 +555,12 @@ class Amqp091QueueBind(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091QueueBindOk(Amqp091Method):
+class QueueBindOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091QueuePurge(Amqp091Method):
+class QueuePurge(Method):
     __match_args__ = ("channel", "ticket", "queue", "nowait")
     ticket: Final[int]
     queue: Final[str | bytes]
@@ -570,13 +568,13 @@ class Amqp091QueuePurge(Amqp091Method):
     def __init__(self, *, channel: int, ticket: int = 0, queue: str | bytes = "", nowait: bool = False) -> None: ...
 
 @final
-class Amqp091QueuePurgeOk(Amqp091Method):
+class QueuePurgeOk(Method):
     __match_args__ = ("channel", "message_count")
     message_count: Final[int]
     def __init__(self, *, channel: int, message_count: int) -> None: ...
 
 @final
-class Amqp091QueueDelete(Amqp091Method):
+class QueueDelete(Method):
     __match_args__ = ("channel", "ticket", "queue", "if_unused", "if_empty", "nowait")
     ticket: Final[int]
     queue: Final[str | bytes]
@@ -595,19 +593,19 @@ class Amqp091QueueDelete(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091QueueDeleteOk(Amqp091Method):
+class QueueDeleteOk(Method):
     __match_args__ = ("channel", "message_count")
     message_count: Final[int]
     def __init__(self, *, channel: int, message_count: int) -> None: ...
 
 @final
-class Amqp091QueueUnbind(Amqp091Method):
+class QueueUnbind(Method):
     __match_args__ = ("channel", "ticket", "queue", "exchange", "routing_key", "arguments")
     ticket: Final[int]
     queue: Final[str | bytes]
     exchange: Final[str | bytes]
     routing_key: Final[str | bytes]
-    arguments: Final[Amqp091Table]
+    arguments: Final[FieldTable]
     def __init__(
         self,
         *,
@@ -620,12 +618,12 @@ class Amqp091QueueUnbind(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091QueueUnbindOk(Amqp091Method):
+class QueueUnbindOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091BasicQos(Amqp091Method):
+class BasicQos(Method):
     __match_args__ = ("channel", "prefetch_size", "prefetch_count", "global_")
     prefetch_size: Final[int]
     prefetch_count: Final[int]
@@ -635,12 +633,12 @@ class Amqp091BasicQos(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091BasicQosOk(Amqp091Method):
+class BasicQosOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091BasicConsume(Amqp091Method):
+class BasicConsume(Method):
     __match_args__ = (
         "channel",
         "ticket",
@@ -659,7 +657,7 @@ class Amqp091BasicConsume(Amqp091Method):
     no_ack: Final[bool]
     exclusive: Final[bool]
     nowait: Final[bool]
-    arguments: Final[Amqp091Table]
+    arguments: Final[FieldTable]
     def __init__(
         self,
         *,
@@ -675,26 +673,26 @@ class Amqp091BasicConsume(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091BasicConsumeOk(Amqp091Method):
+class BasicConsumeOk(Method):
     __match_args__ = ("channel", "consumer_tag")
     consumer_tag: Final[str | bytes]
     def __init__(self, *, channel: int, consumer_tag: str | bytes) -> None: ...
 
 @final
-class Amqp091BasicCancel(Amqp091Method):
+class BasicCancel(Method):
     __match_args__ = ("channel", "consumer_tag", "nowait")
     consumer_tag: Final[str | bytes]
     nowait: Final[bool]
     def __init__(self, *, channel: int, consumer_tag: str | bytes, nowait: bool = False) -> None: ...
 
 @final
-class Amqp091BasicCancelOk(Amqp091Method):
+class BasicCancelOk(Method):
     __match_args__ = ("channel", "consumer_tag")
     consumer_tag: Final[str | bytes]
     def __init__(self, *, channel: int, consumer_tag: str | bytes) -> None: ...
 
 @final
-class Amqp091BasicPublish(Amqp091Method):
+class BasicPublish(Method):
     __match_args__ = ("channel", "ticket", "exchange", "routing_key", "mandatory", "immediate")
     ticket: Final[int]
     exchange: Final[str | bytes]
@@ -713,7 +711,7 @@ class Amqp091BasicPublish(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091BasicReturn(Amqp091Method):
+class BasicReturn(Method):
     __match_args__ = ("channel", "reply_code", "reply_text", "exchange", "routing_key")
     reply_code: Final[int]
     reply_text: Final[str | bytes]
@@ -730,7 +728,7 @@ class Amqp091BasicReturn(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091BasicDeliver(Amqp091Method):
+class BasicDeliver(Method):
     __match_args__ = ("channel", "consumer_tag", "delivery_tag", "redelivered", "exchange", "routing_key")
     consumer_tag: Final[str | bytes]
     delivery_tag: Final[int]
@@ -749,7 +747,7 @@ class Amqp091BasicDeliver(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091BasicGet(Amqp091Method):
+class BasicGet(Method):
     __match_args__ = ("channel", "ticket", "queue", "no_ack")
     ticket: Final[int]
     queue: Final[str | bytes]
@@ -757,7 +755,7 @@ class Amqp091BasicGet(Amqp091Method):
     def __init__(self, *, channel: int, ticket: int = 0, queue: str | bytes = "", no_ack: bool = False) -> None: ...
 
 @final
-class Amqp091BasicGetOk(Amqp091Method):
+class BasicGetOk(Method):
     __match_args__ = ("channel", "delivery_tag", "redelivered", "exchange", "routing_key", "message_count")
     delivery_tag: Final[int]
     redelivered: Final[bool]
@@ -776,44 +774,44 @@ class Amqp091BasicGetOk(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091BasicGetEmpty(Amqp091Method):
+class BasicGetEmpty(Method):
     __match_args__ = ("channel", "cluster_id")
     cluster_id: Final[str | bytes]
     def __init__(self, *, channel: int, cluster_id: str | bytes = "") -> None: ...
 
 @final
-class Amqp091BasicAck(Amqp091Method):
+class BasicAck(Method):
     __match_args__ = ("channel", "delivery_tag", "multiple")
     delivery_tag: Final[int]
     multiple: Final[bool]
     def __init__(self, *, channel: int, delivery_tag: int = 0, multiple: bool = False) -> None: ...
 
 @final
-class Amqp091BasicReject(Amqp091Method):
+class BasicReject(Method):
     __match_args__ = ("channel", "delivery_tag", "requeue")
     delivery_tag: Final[int]
     requeue: Final[bool]
     def __init__(self, *, channel: int, delivery_tag: int, requeue: bool = True) -> None: ...
 
 @final
-class Amqp091BasicRecoverAsync(Amqp091Method):
+class BasicRecoverAsync(Method):
     __match_args__ = ("channel", "requeue")
     requeue: Final[bool]
     def __init__(self, *, channel: int, requeue: bool = False) -> None: ...
 
 @final
-class Amqp091BasicRecover(Amqp091Method):
+class BasicRecover(Method):
     __match_args__ = ("channel", "requeue")
     requeue: Final[bool]
     def __init__(self, *, channel: int, requeue: bool = False) -> None: ...
 
 @final
-class Amqp091BasicRecoverOk(Amqp091Method):
+class BasicRecoverOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091BasicNack(Amqp091Method):
+class BasicNack(Method):
     __match_args__ = ("channel", "delivery_tag", "multiple", "requeue")
     delivery_tag: Final[int]
     multiple: Final[bool]
@@ -823,54 +821,54 @@ class Amqp091BasicNack(Amqp091Method):
     ) -> None: ...
 
 @final
-class Amqp091ConfirmSelect(Amqp091Method):
+class ConfirmSelect(Method):
     __match_args__ = ("channel", "nowait")
     nowait: Final[bool]
     def __init__(self, *, channel: int, nowait: bool = False) -> None: ...
 
 @final
-class Amqp091ConfirmSelectOk(Amqp091Method):
+class ConfirmSelectOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091TxSelect(Amqp091Method):
+class TxSelect(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091TxSelectOk(Amqp091Method):
+class TxSelectOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091TxCommit(Amqp091Method):
+class TxCommit(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091TxCommitOk(Amqp091Method):
+class TxCommitOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091TxRollback(Amqp091Method):
+class TxRollback(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 @final
-class Amqp091TxRollbackOk(Amqp091Method):
+class TxRollbackOk(Method):
     __match_args__ = ("channel",)
     def __init__(self, *, channel: int) -> None: ...
 
 # ---- pending
 @final
-class Amqp091BasicMessage:
+class BasicMessage:
     __match_args__ = ("method", "properties", "body")
     def __init__(
         self,
-        method: Amqp091Method,
-        properties: Amqp091BasicProperties | None = None,
+        method: Method,
+        properties: BasicProperties | None = None,
         body: Buffer = b"",
         *,
         frame_max: int = 131072,
@@ -883,9 +881,9 @@ class Amqp091BasicMessage:
     @property
     def channel(self) -> int: ...
     @property
-    def header(self) -> Amqp091ContentHeader: ...
+    def header(self) -> ContentHeader: ...
     @property
-    def properties(self) -> Amqp091BasicProperties: ...
+    def properties(self) -> BasicProperties: ...
     @property
     def body(self) -> memoryview: ...
     def body_bytes(self) -> bytes: ...
@@ -897,10 +895,8 @@ class Amqp091BasicMessage:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any) -> Self: ...
 
-def restore_amqp091_content(
-    method: Amqp091Method, header: Amqp091ContentHeader, body: bytes, sizes: Iterable[int]
-) -> Amqp091BasicMessage: ...
-def decode_amqp091(
+def restore_content(method: Method, header: ContentHeader, body: bytes, sizes: Iterable[int]) -> BasicMessage: ...
+def decode(
     data: Buffer,
     *,
     side: _Side | None = None,
@@ -909,17 +905,17 @@ def decode_amqp091(
     channel_max: int = 0,
     limits: Limits | None = None,
 ) -> Any: ...
-def amqp091_size(
+def frame_size(
     data: Buffer,
     *,
     strictness: Strictness | str = Strictness.STRICT,
     frame_max: int = 131072,
     limits: Limits | None = None,
 ) -> int | NeedData: ...
-def encode_amqp091(message: Amqp091Message | Amqp091BasicMessage, /) -> bytes: ...
+def encode(message: Frame | BasicMessage, /) -> bytes: ...
 
 @disjoint_base
-class Amqp091FrameDecoder(FrameDecoder):
+class BaseDecoder(FrameDecoder):
     @property
     def frame_max(self) -> int: ...
     @frame_max.setter
@@ -930,7 +926,7 @@ class Amqp091FrameDecoder(FrameDecoder):
     def channel_max(self, value: int) -> None: ...
 
 @final
-class Amqp091Decoder(Amqp091FrameDecoder):
+class Decoder(BaseDecoder):
     def __init__(
         self,
         *,
@@ -940,10 +936,10 @@ class Amqp091Decoder(Amqp091FrameDecoder):
         channel_max: int = 0,
         limits: Limits | None = None,
     ) -> None: ...
-    def feed(self, data: Buffer, /, count: int | None = None) -> list[Amqp091Message]: ...
+    def feed(self, data: Buffer, /, count: int | None = None) -> list[Frame]: ...
 
 @final
-class Amqp091Assembler(Amqp091FrameDecoder):
+class Assembler(BaseDecoder):
     def __init__(
         self,
         *,
@@ -955,10 +951,10 @@ class Amqp091Assembler(Amqp091FrameDecoder):
         pending_max: int = 1073741824,
         limits: Limits | None = None,
     ) -> None: ...
-    def feed(self, data: Buffer, /, count: int | None = None) -> list[Amqp091Message | Amqp091BasicMessage]: ...
+    def feed(self, data: Buffer, /, count: int | None = None) -> list[Frame | BasicMessage]: ...
 
 # ---- batch
-def amqp091_decode_batch(
+def decode_batch(
     data: Buffer,
     *,
     side: _Side | None = None,

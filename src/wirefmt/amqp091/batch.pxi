@@ -34,7 +34,7 @@ fill_amqp091_columns()
 cdef struct Amqp091Kept:            # a pending content on one channel
     Amqp091Channel state
     int64_t offset, size            # of its method; octets of its frames
-    Amqp091Frame method, header     # views into the input
+    Amqp091FrameView method, header  # views into the input
     Octets body                     # of several frames
 
 
@@ -42,13 +42,13 @@ cdef struct Amqp091KeptPage:
     Amqp091Kept* kept[256]
 
 
-cdef class Amqp091Batch(ColumnSet):
+cdef class BatchColumns(FrameBatch):
     """The columns of decode_batch while they are built."""
 
     cdef bint body
     cdef uint64_t body_max
     cdef Amqp091KeptPage* pages[256]        # by channel
-    cdef bint starved                       # no memory for a content
+    cdef Amqp091Options options
 
     def __dealloc__(self):
         cdef int i, j
@@ -67,21 +67,21 @@ cdef class Amqp091Batch(ColumnSet):
         if page == NULL:
             page = <Amqp091KeptPage*>calloc(1, sizeof(Amqp091KeptPage))
             if page == NULL:
-                self.starved = True
+                self.tally.no_memory = True
                 return NULL
             self.pages[channel >> 8] = page
         if page.kept[channel & 255] == NULL:
             page.kept[channel & 255] = <Amqp091Kept*>calloc(1, sizeof(Amqp091Kept))
             if page.kept[channel & 255] == NULL:
-                self.starved = True
+                self.tally.no_memory = True
         return page.kept[channel & 255]
 
     # ---- rows
 
-    cdef inline void put_method(self, int64_t row, int64_t offset, int64_t size, const Amqp091Frame* m) noexcept nogil:
+    cdef inline void put_method(self, int64_t offset, int64_t size, const Amqp091FrameView* m) noexcept nogil:
         cdef Col* c = self.cols
-        put_i64(c + A9B_OFFSET, row, offset)
-        put_i64(c + A9B_SIZE, row, size)
+        cdef int64_t row = self.row
+        self.put_place(offset, size)
         put_i32(c + A9B_CHANNEL, row, m.channel)
         if m.type == AMQP091_FRAME_METHOD:
             put_text(c + A9B_KIND, row, &AMQP091_KIND_TEXT[m.method])
@@ -91,7 +91,7 @@ cdef class Amqp091Batch(ColumnSet):
         elif m.type == AMQP091_PROTOCOL_HEADER:
             put_text(c + A9B_KIND, row, &AMQP091_PROTOCOL_HEADER_TEXT)
 
-    cdef inline void put_arguments(self, int64_t row, const Amqp091Frame* m) noexcept nogil:
+    cdef inline void put_arguments(self, int64_t row, const Amqp091FrameView* m) noexcept nogil:
         cdef const Amqp091MethodRow* method = &amqp091_methods[m.method]
         cdef const Amqp091ArgumentRow* a
         cdef const uint8_t* p
@@ -134,10 +134,11 @@ cdef class Amqp091Batch(ColumnSet):
         else:
             amqp091_put_entry(map, row, &name, &e)
 
-    cdef inline void put_header(self, int64_t row, const Amqp091Frame* h) noexcept nogil:
+    cdef inline void put_header(self, const Amqp091FrameView* h) noexcept nogil:
         cdef Col* c
         cdef const uint8_t* p
         cdef Span s
+        cdef int64_t row = self.row
         cdef int i
         put_i64(self.cols + A9B_BODY_SIZE, row, <int64_t>min(h.body_size, <uint64_t>0x7FFFFFFFFFFFFFFF))
         for i in range(AMQP091_PROPERTY_COUNT):
@@ -155,62 +156,59 @@ cdef class Amqp091Batch(ColumnSet):
             else:
                 put_i64(c, row, <int64_t>load_u64(p))
 
-    cdef inline void put_body(self, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
+    cdef inline void put_body(self, const uint8_t* p, int64_t n) noexcept nogil:
         if self.body:
-            put_octets(self.cols + A9B_BODY, row, p if n else <const uint8_t*>b"", n)
+            put_octets(self.cols + A9B_BODY, self.row, p if n else <const uint8_t*>b"", n)
 
-    cdef void put_partial(self, int64_t row, const Amqp091Kept* k, const Fault* f, int64_t at) noexcept nogil:
-        """A content that was not completed: what there is of it, and why."""
-        self.put_method(row, k.offset, k.size, &k.method)
+    cdef void put_partial(self, const Amqp091Kept* k, const Fault* f, int64_t at) noexcept nogil:
+        """A row of a content that was not completed: what there is of it, and why."""
+        self.put_method(k.offset, k.size, &k.method)
         if k.state.stage == AMQP091_AWAITS_BODY:
-            self.put_header(row, &k.header)
-            self.put_body(row, k.body.at, <int64_t>k.body.size)
-        self.put_fault(row, f, at)
-
-    cdef void put_error(self, int64_t row, int64_t at, int64_t size, const Fault* f) noexcept nogil:
-        put_i64(self.cols + A9B_OFFSET, row, at)
-        put_i64(self.cols + A9B_SIZE, row, size)
-        self.put_fault(row, f, at)
-
-    cdef void put_fault(self, int64_t row, const Fault* f, int64_t at) noexcept nogil:
-        cdef char[256] text
-        cdef int n = fault_text(&AMQP091_TABLES, f, at, text, sizeof(text))
-        put_octets(self.cols + A9B_ERROR, row, <const uint8_t*>text, n)
+            self.put_header(&k.header)
+            self.put_body(k.body.at, <int64_t>k.body.size)
+        self.put_fault(at, f)
+        self.row += 1
 
     # ---- frames
 
-    cdef inline bint put_frame(self, int64_t at, const Amqp091Frame* m, int64_t* rows) noexcept nogil:
-        """A frame of a stream. False: out of memory."""
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
+        return amqp091_frame_size(p, n, self.options.frame_max, self.options.strict, size, f)
+
+    cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil:
+        cdef Amqp091FrameView m
+        cdef int status = amqp091_parse(p, n, &self.options, &m, f)
+        return self.put_parsed(at, &m, f) if status == OK else status
+
+    cdef inline int put_parsed(self, int64_t at, const Amqp091FrameView* m, Fault* f) noexcept nogil:
         cdef Amqp091Kept* k = NULL
         cdef Amqp091Channel before
-        cdef Fault f
         cdef int fold = AMQP091_ALONE
         if m.type != AMQP091_FRAME_HEARTBEAT and m.type != AMQP091_PROTOCOL_HEADER:
             k = self.kept_on(m.channel)
             if k == NULL:
-                return False
+                return OK               # without memory there is no batch
             before = k.state
-            fold = amqp091_fold(&k.state, m, self.body_max, &f)
+            fold = amqp091_fold(&k.state, m, self.body_max, f)
         if fold == AMQP091_UNEXPECTED and before.stage != AMQP091_IDLE:
             k.state = before                # the pending content ends here; the frame may begin a new one
-            self.put_partial(rows[0], k, &f, at)
-            rows[0] += 1
+            self.put_partial(k, f, at)
             k.body.size = 0
             memset(&k.state, 0, sizeof(k.state))
             if m.type != AMQP091_FRAME_METHOD:
-                return True
-            fold = amqp091_fold(&k.state, m, self.body_max, &f)
+                return OK
+            fold = amqp091_fold(&k.state, m, self.body_max, f)
         if fold == AMQP091_ALONE:
-            self.put_method(rows[0], at, m.size, m)
-            rows[0] += 1
+            self.put_method(at, m.size, m)
+            self.row += 1
         elif fold == AMQP091_UNEXPECTED:
-            self.put_error(rows[0], at, m.size, &f)
-            rows[0] += 1
+            return f.status
         else:
-            self.keep(k, at, m, fold, rows)
-        return not k.body.failed if k != NULL else True
+            self.keep(k, at, m, fold)
+        if k != NULL and k.body.failed:
+            self.tally.no_memory = True
+        return OK
 
-    cdef inline void keep(self, Amqp091Kept* k, int64_t at, const Amqp091Frame* m, int fold, int64_t* rows) noexcept nogil:
+    cdef inline void keep(self, Amqp091Kept* k, int64_t at, const Amqp091FrameView* m, int fold) noexcept nogil:
         """A frame of a content; its row if that completes it."""
         cdef Span body
         body.at = NULL
@@ -229,43 +227,16 @@ cdef class Amqp091Batch(ColumnSet):
             add_octets(&k.body, m.payload.at, m.payload.size)
         if fold != AMQP091_COMPLETES:
             return
-        self.put_method(rows[0], k.offset, k.size, &k.method)
-        self.put_header(rows[0], &k.header)
+        self.put_method(k.offset, k.size, &k.method)
+        self.put_header(&k.header)
         if k.body.size:
-            self.put_body(rows[0], k.body.at, <int64_t>k.body.size)
+            self.put_body(k.body.at, <int64_t>k.body.size)
         else:
-            self.put_body(rows[0], body.at, body.size)
+            self.put_body(body.at, body.size)
         k.body.size = 0
-        rows[0] += 1
+        self.row += 1
 
-    cdef int64_t run(self, const uint8_t* data, int64_t size, const Amqp091Options* o, int64_t* rows) noexcept nogil:
-        """Decode all whole frames; octets used. -1: out of memory."""
-        cdef int64_t at = 0
-        cdef size_t n = 0
-        cdef Amqp091Frame m
-        cdef Fault f
-        cdef int status
-        if self.body:
-            reserve(self.cols + A9B_BODY, 0, min(size, <int64_t>OFFSET_MAX))
-        while at < size:
-            status = amqp091_frame_size(data + at, <size_t>(size - at), o.frame_max, o.strict, &n, &f)
-            if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
-                break
-            if status != OK:                            # no telling where the next frame begins
-                self.put_error(rows[0], at, size - at, &f)
-                rows[0] += 1
-                at = size
-                break
-            if amqp091_parse(data + at, n, o, &m, &f) != OK:
-                self.put_error(rows[0], at, <int64_t>n, &f)
-                rows[0] += 1
-            elif not self.put_frame(at, &m, rows):
-                return -1
-            at += <int64_t>n
-        self.put_unfinished(at, rows)
-        return at
-
-    cdef void put_unfinished(self, int64_t at, int64_t* rows) noexcept nogil:
+    cdef void put_unfinished(self, int64_t at) noexcept nogil:
         """Contents that the input does not complete, by channel."""
         cdef Amqp091Kept* k
         cdef Fault f
@@ -278,8 +249,7 @@ cdef class Amqp091Batch(ColumnSet):
                 if k != NULL and k.state.stage != AMQP091_IDLE:
                     amqp091_fault(&f, AMQP091_CHECK_CONTENT_UNFINISHED, AMQP091_FIELD_PAYLOAD, 0,
                                   <int64_t>k.state.body_size, <int64_t>k.state.body_have, 0)
-                    self.put_partial(rows[0], k, &f, at)
-                    rows[0] += 1
+                    self.put_partial(k, &f, at)
 
 
 cdef inline void amqp091_argument_entry(const Amqp091ArgumentRow* a, const uint8_t* p, Amqp091Entry* e) noexcept nogil:
@@ -301,9 +271,9 @@ cdef inline void amqp091_argument_entry(const Amqp091ArgumentRow* a, const uint8
                     c"i" if a.type == AMQP091_LONG else c"T")
 
 
-def amqp091_decode_batch(data, *, side=None, strictness="lax", columns=None, bint body=True,
-                         bint expose_credentials=False, frame_max=0, channel_max=0, body_max=AMQP091_BODY_MAX_VALUE,
-                         limits=None):
+def decode_batch(data, *, side=None, strictness="lax", columns=None, bint body=True,
+                 bint expose_credentials=False, frame_max=0, channel_max=0, body_max=AMQP091_BODY_MAX_VALUE,
+                 limits=None):
     """Decode a buffer of frames of one direction, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
@@ -321,18 +291,9 @@ def amqp091_decode_batch(data, *, side=None, strictness="lax", columns=None, bin
     have no row: `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)
-    cdef Amqp091Options o
-    cdef Amqp091Batch columns_set = Amqp091Batch(AMQP091_BATCH_COLUMNS, columns)
-    cdef Batch batch
-    cdef int64_t used = 0, rows = 0
-    take_amqp091_options(&o, side, strictness, frame_max, channel_max, limits)
+    cdef BatchColumns columns_set = BatchColumns(AMQP091_BATCH_COLUMNS, columns)
+    take_amqp091_options(&columns_set.options, side, strictness, frame_max, channel_max, limits)
     columns_set.body = body
     columns_set.expose(expose_credentials)
     columns_set.body_max = <uint64_t>whole_number(body_max, 0x7FFFFFFFFFFFFFFF, "body_max")
-    with nogil:
-        used = columns_set.run(octets.at, octets.size, &o, &rows)
-    if used < 0:
-        raise MemoryError
-    batch = columns_set.finish(rows)
-    batch.rest = octets.size - used
-    return batch
+    return columns_set.decode(&AMQP091_TABLES, octets, A9B_BODY if body else -1)

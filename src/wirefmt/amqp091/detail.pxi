@@ -112,7 +112,7 @@ cdef void amqp091_line_typed(DetailLine* l, const DetailField* f, int type, int 
         line_number(l, f, False, load_u64(p))
 
 
-cdef void amqp091_line_method(DetailLine* l, const DetailField* f, const Amqp091Frame* m) noexcept nogil:
+cdef void amqp091_line_method(DetailLine* l, const DetailField* f, const Amqp091FrameView* m) noexcept nogil:
     """The method that a close is about, if it names one."""
     cdef const Amqp091ArgumentRow* class_ = amqp091_find_argument(m, AMQP091_ARGUMENT_CLASS_ID)
     cdef const Amqp091ArgumentRow* method = amqp091_find_argument(m, AMQP091_ARGUMENT_METHOD_ID)
@@ -133,7 +133,7 @@ cdef void amqp091_line_method(DetailLine* l, const DetailField* f, const Amqp091
     line_digits(l, False, method_id)
 
 
-cdef void amqp091_line_field(DetailLine* l, const DetailField* f, const Amqp091Frame* m) noexcept nogil:
+cdef void amqp091_line_field(DetailLine* l, const DetailField* f, const Amqp091FrameView* m) noexcept nogil:
     """A field of a method."""
     cdef const Amqp091ArgumentRow* a
     cdef const Amqp091EntryName* named
@@ -163,7 +163,7 @@ cdef void amqp091_line_version(DetailLine* l, const DetailForm* form, const uint
         line_digits(l, False, p[i])
 
 
-cdef void amqp091_line_content(DetailLine* l, const Amqp091Frame* h) noexcept nogil:
+cdef void amqp091_line_content(DetailLine* l, const Amqp091FrameView* h) noexcept nogil:
     """What a content header says."""
     cdef const DetailField* f
     cdef const uint8_t* p
@@ -189,7 +189,7 @@ cdef void amqp091_line_content(DetailLine* l, const Amqp091Frame* h) noexcept no
             amqp091_line_typed(l, f, amqp091_properties[property_].type, 0, p)
 
 
-cdef void amqp091_put_detail(MessageTable t, int64_t row, const Amqp091Frame* m, const Amqp091Frame* h) noexcept nogil:
+cdef void amqp091_put_detail(MessageTable t, int64_t row, const Amqp091FrameView* m, const Amqp091FrameView* h) noexcept nogil:
     """`m`: a frame that was read, or NULL; `h`: the header of its content, or NULL."""
     cdef const DetailForm* form = &AMQP091_HEADER_FORM
     cdef const DetailField* f

@@ -102,7 +102,7 @@ cdef str shown_arguments(object message, tuple defaults):
 
 # ------------------------------------------------------------------------------------------------ properties
 
-cdef int write_properties_of(Octets* o, PyObject** values, Amqp091Properties* p) except -1:
+cdef int write_properties_of(Octets* o, PyObject** values, Amqp091PropertiesView* p) except -1:
     """Write property flags and values; None: the property is absent. `p` gets their positions, except `at`. Returns whether
     parsing finds no violation in them: only a table may nest too deep, or hold what LAX accepted."""
     cdef size_t at = o.size
@@ -129,14 +129,14 @@ cdef int write_properties_of(Octets* o, PyObject** values, Amqp091Properties* p)
 @cython.final
 @cython.freelist(512)
 @cython.no_gc
-cdef class Amqp091BasicProperties:
+cdef class BasicProperties:
     """The properties of a content of class basic (reference 1.8.1): None where a property is absent.
 
     `headers` is a FieldTable, `timestamp` an int of seconds since 1970 (a constructor also takes a datetime),
     `delivery_mode` and `priority` are ints, the others are str, or bytes if they are not UTF-8.
     """
     cdef bytes block
-    cdef Amqp091Properties p
+    cdef Amqp091PropertiesView p
     cdef object cached          # headers
 
     def __init__(self, *, content_type=None, content_encoding=None, headers=None, delivery_mode=None, priority=None,
@@ -178,7 +178,7 @@ cdef class Amqp091BasicProperties:
     @classmethod
     def decode(cls, data, /):
         """Decode properties from exactly these bytes: property flags, then the values. Raises DecodeError."""
-        cdef Amqp091BasicProperties made = Amqp091BasicProperties.__new__(Amqp091BasicProperties)
+        cdef BasicProperties made = BasicProperties.__new__(BasicProperties)
         cdef Fault f
         if made.read(take_block(data), True, &f) != OK:
             raise_fault(&AMQP091_TABLES, &f, 0)
@@ -192,10 +192,10 @@ cdef class Amqp091BasicProperties:
         return tuple([getattr(self, name) for name in AMQP091_PROPERTY_NAMES])
 
     def __eq__(self, other):
-        cdef Amqp091BasicProperties that
-        if not isinstance(other, Amqp091BasicProperties):
+        cdef BasicProperties that
+        if not isinstance(other, BasicProperties):
             return NotImplemented
-        that = <Amqp091BasicProperties>other
+        that = <BasicProperties>other
         if self.p.size == that.p.size and memcmp(self.p.at, that.p.at, self.p.size) == 0:
             return True
         return self.all_values() == that.all_values()
@@ -207,7 +207,7 @@ cdef class Amqp091BasicProperties:
         return f"amqp091.BasicProperties({shown_arguments(self, (None,) * AMQP091_PROPERTY_COUNT)})"
 
     def __reduce__(self):
-        return restore_amqp091_properties, (self.encode(),)
+        return restore_properties, (self.encode(),)
 
     def __copy__(self):
         return self
@@ -218,7 +218,7 @@ cdef class Amqp091BasicProperties:
 
 cdef object get_property(object properties, void* closure):
     """Getter of all properties: `closure` is which."""
-    cdef Amqp091BasicProperties self = <Amqp091BasicProperties>properties
+    cdef BasicProperties self = <BasicProperties>properties
     cdef int i = <int><size_t>closure
     cdef const uint8_t* p = amqp091_property(&self.p, i)
     if p == NULL:
@@ -242,26 +242,26 @@ cdef int give_properties() except -1:
         AMQP091_PROPERTY_GETTERS[i].name = amqp091_property_name[i]
         AMQP091_PROPERTY_GETTERS[i].get = get_property
         AMQP091_PROPERTY_GETTERS[i].closure = <void*><size_t>i
-        wirefmt_set_attribute(Amqp091BasicProperties, AMQP091_PROPERTY_NAMES[i],
-                              PyDescr_NewGetSet(<PyTypeObject*>Amqp091BasicProperties, &AMQP091_PROPERTY_GETTERS[i]))
-    wirefmt_set_attribute(Amqp091BasicProperties, "__match_args__", AMQP091_PROPERTY_NAMES)
+        wirefmt_set_attribute(BasicProperties, AMQP091_PROPERTY_NAMES[i],
+                              PyDescr_NewGetSet(<PyTypeObject*>BasicProperties, &AMQP091_PROPERTY_GETTERS[i]))
+    wirefmt_set_attribute(BasicProperties, "__match_args__", AMQP091_PROPERTY_NAMES)
     return 0
 
 
 give_properties()
 
 
-def restore_amqp091_properties(bytes octets not None):
+def restore_properties(bytes octets not None):
     """Unpickle properties."""
-    cdef Amqp091BasicProperties made = Amqp091BasicProperties.__new__(Amqp091BasicProperties)
+    cdef BasicProperties made = BasicProperties.__new__(BasicProperties)
     cdef Fault f
     if made.read(octets, False, &f) != OK:
         raise_fault(&AMQP091_TABLES, &f, 0)
     return made
 
 
-cdef inline Amqp091BasicProperties properties_at(bytes block, const Amqp091Properties* p):
-    cdef Amqp091BasicProperties made = Amqp091BasicProperties.__new__(Amqp091BasicProperties)
+cdef inline BasicProperties properties_at(bytes block, const Amqp091PropertiesView* p):
+    cdef BasicProperties made = BasicProperties.__new__(BasicProperties)
     made.block = block
     made.p = p[0]
     return made
@@ -271,7 +271,7 @@ cdef inline Amqp091BasicProperties properties_at(bytes block, const Amqp091Prope
 
 @cython.freelist(512)
 @cython.no_gc
-cdef class Amqp091Message:
+cdef class Frame:
     """Base of all frames. Immutable; equal by value; keeps the input block it was decoded from.
 
     Attributes of every frame: `channel`, `notes` (violations that LAX accepted).
@@ -283,7 +283,7 @@ cdef class Amqp091Message:
     cdef uint8_t method_        # row of amqp091_methods
     cdef uint8_t noted          # LAX let something pass
     cdef int8_t side            # as given to the decoder
-    cdef uint32_t[AMQP091_SLOTS] value          # of a method: as Amqp091Frame.value
+    cdef uint32_t[AMQP091_SLOTS] value          # of a method: as Amqp091FrameView.value
     cdef object cached          # table of a method, properties of a content header, once asked for
 
     def __init__(self):
@@ -311,7 +311,7 @@ cdef class Amqp091Message:
     def notes(self):
         """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found."""
         cdef Amqp091Options o
-        cdef Amqp091Frame m
+        cdef Amqp091FrameView m
         cdef Fault f
         cdef Amqp091Note[AMQP091_NOTES_SHOWN] found
         cdef int i
@@ -334,10 +334,10 @@ cdef class Amqp091Message:
         return tuple([getattr(self, name) for name in type(self).__match_args__])
 
     def __eq__(self, other):
-        cdef Amqp091Message that
+        cdef Frame that
         if type(self) is not type(other):
             return NotImplemented
-        that = <Amqp091Message>other
+        that = <Frame>other
         if self.size == that.size and (self.frame == that.frame or memcmp(self.frame, that.frame, self.size) == 0):
             return True
         return self.all_values() == that.all_values()
@@ -349,7 +349,7 @@ cdef class Amqp091Message:
         return f"amqp091.{type(self).__name__}({shown_arguments(self, (None,) * len(type(self).__match_args__))})"
 
     def __reduce__(self):
-        return restore_amqp091, (self.encode(), self.side, self.noted)
+        return restore, (self.encode(), self.side, self.noted)
 
     def __copy__(self):
         return self
@@ -359,7 +359,7 @@ cdef class Amqp091Message:
 
     # ---- for the classes below
 
-    cdef int parsed(self, Amqp091Frame* m) except -1:
+    cdef int parsed(self, Amqp091FrameView* m) except -1:
         """Read the frame again, for fields that are not cached."""
         cdef Amqp091Options o
         cdef Fault f
@@ -371,7 +371,7 @@ cdef class Amqp091Message:
     cdef int settle(self, Octets* written) except -1:
         """Take the octets a constructor wrote, if they are a frame that STRICT takes."""
         cdef Amqp091Options o
-        cdef Amqp091Frame m
+        cdef Amqp091FrameView m
         cdef Fault f
         cdef bytes octets
         if written.size > AMQP091_FRAME_TOP:
@@ -384,7 +384,7 @@ cdef class Amqp091Message:
         return 0
 
 
-cdef inline void hold_amqp091(Amqp091Message self, bytes block, const Amqp091Frame* m, int side) noexcept:
+cdef inline void hold_amqp091(Frame self, bytes block, const Amqp091FrameView* m, int side) noexcept:
     """Cache the fields of a parsed frame that its getters need."""
     self.block = block
     self.frame = m.frame
@@ -406,7 +406,7 @@ cdef void plain_amqp091_options(Amqp091Options* o, int side, bint strict) noexce
 cdef object read_amqp091(bytes octets, int side, bint noted):
     """The frame that is exactly these octets, which were one before."""
     cdef Amqp091Options o
-    cdef Amqp091Frame m
+    cdef Amqp091FrameView m
     cdef Fault f
     plain_amqp091_options(&o, side, not noted)
     if amqp091_parse(begin_of(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
@@ -414,14 +414,14 @@ cdef object read_amqp091(bytes octets, int side, bint noted):
     return make_amqp091(octets, &m, side)
 
 
-def restore_amqp091(bytes octets not None, int side, bint noted):
+def restore(bytes octets not None, int side, bint noted):
     """Unpickle a frame."""
     if not -1 <= side <= 1:
         raise ValueError(f"no side {side}")
     return read_amqp091(octets, side, noted)
 
 
-cdef class Amqp091Method(Amqp091Message):
+cdef class Method(Frame):
     """Base of all methods (general 4.2.4). `name` is as "basic.get-ok", `ids` as (60, 71); arguments are attributes.
 
     Bits are bool, short strings are str, or bytes if they are not UTF-8; long strings are bytes, tables FieldTable.
@@ -477,7 +477,7 @@ cdef class Amqp091Method(Amqp091Message):
 
 cdef object get_argument(object method, void* closure):
     """Getter of all arguments: `closure` is the row of amqp091_arguments."""
-    cdef Amqp091Method self = <Amqp091Method>method
+    cdef Method self = <Method>method
     cdef const Amqp091ArgumentRow* a = <const Amqp091ArgumentRow*>closure
     cdef const uint8_t* p
     p = self.frame + self.value[a.slot]
@@ -509,19 +509,18 @@ cdef int give_arguments(object cls, int method) except -1:
 cdef Factory[AMQP091_METHOD_COUNT] AMQP091_METHOD_FACTORIES        # by row of amqp091_methods
 
 
-cdef int add_method_class(int method, object cls, const char* name) except -1:
-    """Take a class of amqp091_methods.pxi as that of a method: its attributes, and the name that users see."""
+cdef int add_method_class(int method, object cls) except -1:
+    """Take a class of methods.pxi as that of a method, and give it its attributes."""
     AMQP091_METHOD_FACTORIES[method] = factory_of(cls)
-    name_class(cls, name)
     return give_arguments(cls, method)
 
 
 @cython.final
-cdef class Amqp091ContentHeader(Amqp091Message):
+cdef class ContentHeader(Frame):
     """A content header (general 4.2.6.1): the size of the body, and the properties."""
     __match_args__ = ("channel", "body_size", "properties")
 
-    def __init__(self, *, channel, body_size=0, Amqp091BasicProperties properties=None):
+    def __init__(self, *, channel, body_size=0, BasicProperties properties=None):
         cdef Octets o
         cdef uint8_t[WRITE_START] start
         cdef size_t opened
@@ -554,19 +553,19 @@ cdef class Amqp091ContentHeader(Amqp091Message):
     def properties(self):
         return self.properties_object()
 
-    cdef Amqp091BasicProperties properties_object(self):
+    cdef BasicProperties properties_object(self):
         cdef Amqp091Options o
-        cdef Amqp091Properties p
+        cdef Amqp091PropertiesView p
         cdef Fault f
         if self.cached is None:
             plain_amqp091_options(&o, -1, False)
             if amqp091_parse_properties(self.frame + 19, self.size - 20, &o, &p, &f) != OK:
                 raise_fault(&AMQP091_TABLES, &f, 0)
             self.cached = properties_at(self.block, &p)
-        return <Amqp091BasicProperties>self.cached
+        return <BasicProperties>self.cached
 
 
-cdef int write_known_properties(Octets* o, Amqp091BasicProperties properties) except -1:
+cdef int write_known_properties(Octets* o, BasicProperties properties) except -1:
     if properties is None:
         add_u16(o, 0)
     else:
@@ -575,7 +574,7 @@ cdef int write_known_properties(Octets* o, Amqp091BasicProperties properties) ex
 
 
 @cython.final
-cdef class Amqp091Body(Amqp091Message):
+cdef class Body(Frame):
     """A content body (general 4.2.6.2). Also a buffer: that of its payload.
 
     `payload` is a read-only memoryview into the bytes the frame was decoded from; `payload_bytes()` copies it.
@@ -611,7 +610,7 @@ cdef class Amqp091Body(Amqp091Message):
 
 
 @cython.final
-cdef class Amqp091Heartbeat(Amqp091Message):
+cdef class Heartbeat(Frame):
     """A heartbeat (general 4.2.7)."""
     __match_args__ = ()
 
@@ -624,7 +623,7 @@ cdef class Amqp091Heartbeat(Amqp091Message):
 
 
 @cython.final
-cdef class Amqp091ProtocolHeader(Amqp091Message):
+cdef class ProtocolHeader(Frame):
     """The first data of a client; also the answer of a server that refuses the version (general 4.2.2).
 
     `octets` are the four bytes after "AMQP": 0, 0, 9, 1. LAX also reads those of other versions.
@@ -647,27 +646,18 @@ cdef class Amqp091ProtocolHeader(Amqp091Message):
         return octets_of(self.frame + 4, 4)
 
 
-name_class(Amqp091Message, b"wirefmt.amqp091.Frame")
-name_class(Amqp091Method, b"wirefmt.amqp091.Method")
-name_class(Amqp091BasicProperties, b"wirefmt.amqp091.BasicProperties")
-name_class(Amqp091ContentHeader, b"wirefmt.amqp091.ContentHeader")
-name_class(Amqp091Body, b"wirefmt.amqp091.Body")
-name_class(Amqp091Heartbeat, b"wirefmt.amqp091.Heartbeat")
-name_class(Amqp091ProtocolHeader, b"wirefmt.amqp091.ProtocolHeader")
-
-
-cdef inline object make_amqp091(bytes block, const Amqp091Frame* m, int side):
+cdef inline object make_amqp091(bytes block, const Amqp091FrameView* m, int side):
     """The object of a parsed frame that lies in `block`."""
-    cdef Amqp091Message message
+    cdef Frame message
     if m.type == AMQP091_FRAME_METHOD:
-        message = <Amqp091Message>bare_object(&AMQP091_METHOD_FACTORIES[m.method])
+        message = <Frame>bare_object(&AMQP091_METHOD_FACTORIES[m.method])
     elif m.type == AMQP091_FRAME_BODY:
-        message = Amqp091Body.__new__(Amqp091Body)
+        message = Body.__new__(Body)
     elif m.type == AMQP091_FRAME_HEADER:
-        message = Amqp091ContentHeader.__new__(Amqp091ContentHeader)
+        message = ContentHeader.__new__(ContentHeader)
     elif m.type == AMQP091_FRAME_HEARTBEAT:
-        message = Amqp091Heartbeat.__new__(Amqp091Heartbeat)
+        message = Heartbeat.__new__(Heartbeat)
     else:
-        message = Amqp091ProtocolHeader.__new__(Amqp091ProtocolHeader)
+        message = ProtocolHeader.__new__(ProtocolHeader)
     hold_amqp091(message, block, m, side)
     return message

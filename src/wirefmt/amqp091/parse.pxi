@@ -1,4 +1,4 @@
-# AMQP 0.9.1 with RabbitMQ's extensions: the octets of one frame -> Amqp091Frame, checked; field tables walked and
+# AMQP 0.9.1 with RabbitMQ's extensions: the octets of one frame -> Amqp091FrameView, checked; field tables walked and
 # written; which frame a channel expects. Objects, columns and conversions stand on this.
 #
 # Protocol specification ("general", sections 2.x, 4.x) and class and method reference (1.x):
@@ -64,7 +64,7 @@ cdef int amqp091_frame_size(const uint8_t* p, size_t n, uint32_t frame_max, bint
     return OK
 
 
-cdef int amqp091_parse(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp091Frame* out,
+cdef int amqp091_parse(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp091FrameView* out,
                        Fault* f) noexcept nogil:
     """Read exactly one whole frame or protocol header. OK, or the fault's status."""
     cdef Amqp091Reader x
@@ -92,7 +92,7 @@ cdef int amqp091_parse(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp
     return status
 
 
-cdef inline int amqp091_read_frame(Amqp091Reader* x, size_t n, Amqp091Frame* m) noexcept nogil:
+cdef inline int amqp091_read_frame(Amqp091Reader* x, size_t n, Amqp091FrameView* m) noexcept nogil:
     cdef const uint8_t* p = m.frame
     cdef size_t size = 0
     cdef int status = amqp091_frame_size(p, n, x.o.frame_max, x.o.strict, &size, x.f)
@@ -128,7 +128,7 @@ cdef inline int amqp091_read_frame(Amqp091Reader* x, size_t n, Amqp091Frame* m) 
     return status                           # a body is its payload
 
 
-cdef int amqp091_read_protocol_header(Amqp091Reader* x, Amqp091Frame* m) noexcept nogil:
+cdef int amqp091_read_protocol_header(Amqp091Reader* x, Amqp091FrameView* m) noexcept nogil:
     """general 4.2.2: "AMQP", 0, 0, 9, 1. A server answers with the version it speaks."""
     m.payload.at = m.frame + 4
     m.payload.size = 4
@@ -137,7 +137,7 @@ cdef int amqp091_read_protocol_header(Amqp091Reader* x, Amqp091Frame* m) noexcep
     return OK
 
 
-cdef int amqp091_read_heartbeat(Amqp091Reader* x, Amqp091Frame* m) noexcept nogil:
+cdef int amqp091_read_heartbeat(Amqp091Reader* x, Amqp091FrameView* m) noexcept nogil:
     """general 4.2.7: nothing, on channel 0."""
     cdef int status = OK
     if m.channel:
@@ -154,7 +154,7 @@ cdef inline int amqp091_method_of(uint16_t class_id, uint16_t method_id) noexcep
     return amqp091_method_at[amqp091_class_at[class_id]][method_id]
 
 
-cdef inline int amqp091_read_method(Amqp091Reader* x, Amqp091Frame* m) noexcept nogil:
+cdef inline int amqp091_read_method(Amqp091Reader* x, Amqp091FrameView* m) noexcept nogil:
     """general 4.2.4: class-id, method-id, arguments; neighbouring bits share octets."""
     cdef const Amqp091MethodRow* row
     cdef const Amqp091ArgumentRow* a
@@ -191,7 +191,7 @@ cdef inline int amqp091_read_method(Amqp091Reader* x, Amqp091Frame* m) noexcept 
     return OK
 
 
-cdef inline int amqp091_check_method(Amqp091Reader* x, const Amqp091MethodRow* row, const Amqp091Frame* m) noexcept nogil:
+cdef inline int amqp091_check_method(Amqp091Reader* x, const Amqp091MethodRow* row, const Amqp091FrameView* m) noexcept nogil:
     """general 4.3: class connection is on channel 0 and alone there; and who sends the method."""
     cdef int status = OK
     if (m.channel == 0) != (row.class_id == AMQP091_CLASS_CONNECTION):
@@ -232,7 +232,7 @@ cdef inline int amqp091_take_value(Amqp091Reader* x, int type, int field, int tr
     return OK
 
 
-cdef inline int amqp091_read_header(Amqp091Reader* x, Amqp091Frame* m) noexcept nogil:
+cdef inline int amqp091_read_header(Amqp091Reader* x, Amqp091FrameView* m) noexcept nogil:
     """general 4.2.6.1
 
     octet 0-1   class-id
@@ -260,7 +260,7 @@ cdef inline int amqp091_read_header(Amqp091Reader* x, Amqp091Frame* m) noexcept 
     return amqp091_take_properties(x, &m.properties) if status == OK else status
 
 
-cdef inline int amqp091_take_properties(Amqp091Reader* x, Amqp091Properties* out) noexcept nogil:
+cdef inline int amqp091_take_properties(Amqp091Reader* x, Amqp091PropertiesView* out) noexcept nogil:
     """Property flags and values, to the end of what the reader has."""
     cdef const Amqp091PropertyRow* row
     cdef int status = OK, i
@@ -373,7 +373,7 @@ cdef int amqp091_parse_table(const uint8_t* p, size_t n, const Amqp091Options* o
     return status
 
 
-cdef int amqp091_parse_properties(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp091Properties* out,
+cdef int amqp091_parse_properties(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp091PropertiesView* out,
                                   Fault* f) noexcept nogil:
     """Check that the octets are property flags and properties, as a content header ends."""
     cdef Amqp091Reader x
@@ -391,7 +391,7 @@ cdef inline Span amqp091_longstr_at(const uint8_t* p) noexcept nogil:
     return s
 
 
-cdef inline const Amqp091ArgumentRow* amqp091_find_argument(const Amqp091Frame* m, int name) noexcept nogil:
+cdef inline const Amqp091ArgumentRow* amqp091_find_argument(const Amqp091FrameView* m, int name) noexcept nogil:
     """The row of the method's argument with this Amqp091ArgumentName; its value is at `m.frame + m.value[row.slot]`.
     NULL: the method has none."""
     cdef const Amqp091MethodRow* row = &amqp091_methods[m.method]
@@ -439,7 +439,7 @@ cdef void amqp091_add_content(Octets* o, uint16_t channel, const uint8_t* proper
 
 # ------------------------------------------------------------------------------------------------ contents
 
-cdef int amqp091_fold(Amqp091Channel* c, const Amqp091Frame* m, uint64_t body_max, Fault* f) noexcept nogil:
+cdef int amqp091_fold(Amqp091Channel* c, const Amqp091FrameView* m, uint64_t body_max, Fault* f) noexcept nogil:
     """What a frame is to the channel it came on (general 4.2.6). `body_max` 0: bodies of any size.
 
     Heartbeats and protocol headers belong to no channel: they are ALONE, whatever `c` is.
@@ -531,10 +531,6 @@ cdef int amqp091_breach(Amqp091Reader* x, int check, int field, int index, const
     return OK
 
 
-cdef const char* amqp091_spec_of(const Fault* f) noexcept nogil:
-    return amqp091_check_spec[f.check]
-
-
 cdef int amqp091_reply_to(const Fault* f) noexcept nogil:
     """Reply code of the connection.close to answer with; -1: just close."""
     return amqp091_checks[f.check].reply
@@ -544,6 +540,6 @@ cdef ProtocolTables AMQP091_TABLES
 AMQP091_TABLES.name = "amqp091"
 AMQP091_TABLES.text = amqp091_check_text
 AMQP091_TABLES.path = amqp091_field_path
-AMQP091_TABLES.spec_of = amqp091_spec_of
+AMQP091_TABLES.spec = amqp091_check_spec
 AMQP091_TABLES.reply_to = amqp091_reply_to
 AMQP091_TABLES.replies = NULL

@@ -30,8 +30,8 @@ cdef int take_amqp091_options(Amqp091Options* o, object side, object strictness,
     return 0
 
 
-def decode_amqp091(data, *, side=None, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VALUE, channel_max=0,
-                   limits=None):
+def decode(data, *, side=None, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VALUE, channel_max=0,
+           limits=None):
     """Decode exactly one frame or protocol header, which must use all bytes.
 
     data: any contiguous buffer; bytes are kept, any other buffer is copied once.
@@ -44,7 +44,7 @@ def decode_amqp091(data, *, side=None, strictness=STRICT_MODE, frame_max=AMQP091
     Truncated if bytes are missing.
     """
     cdef Amqp091Options o
-    cdef Amqp091Frame m
+    cdef Amqp091FrameView m
     cdef Fault f
     cdef bytes block = take_block(data)
     take_amqp091_options(&o, side, strictness, frame_max, channel_max, limits)
@@ -53,7 +53,7 @@ def decode_amqp091(data, *, side=None, strictness=STRICT_MODE, frame_max=AMQP091
     return make_amqp091(block, &m, o.side)
 
 
-def amqp091_size(data, *, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VALUE, limits=None):
+def frame_size(data, *, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VALUE, limits=None):
     """Size in bytes of the frame that `data` begins with, or NEED_DATA; it needs as few bytes as possible (general 4.2.3).
 
     Raises DecodeError if no frame can begin this way, and LimitExceeded if it is larger than frame_max.
@@ -73,9 +73,9 @@ def amqp091_size(data, *, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VA
     raise_fault(&AMQP091_TABLES, &f, 0)
 
 
-def encode_amqp091(message, /):
+def encode(message, /):
     """The bytes of a frame, or of the frames of a BasicMessage, as `message.encode()`."""
-    if not isinstance(message, (Amqp091Message, Amqp091BasicMessage)):
+    if not isinstance(message, (Frame, BasicMessage)):
         raise TypeError(f"encode() takes a frame or a BasicMessage, not {type(message).__name__}")
     return message.encode()
 
@@ -85,20 +85,20 @@ def encode_amqp091(message, /):
 @cython.final
 @cython.freelist(512)
 @cython.no_gc
-cdef class Amqp091BasicMessage:
+cdef class BasicMessage:
     """A method with its content: basic.publish, return, deliver or get-ok, the properties, and the whole body.
 
     BasicMessage(method, properties=None, body=b"", *, frame_max=131072): the body is split into as many frames as frame_max
     requires. `body` is a read-only memoryview, `body_bytes()` copies it; a BasicMessage is a buffer of its body.
     `body_sizes` are those of the body frames. Two are equal if method, properties and body are equal, however the body is split.
     """
-    cdef Amqp091Message method_
+    cdef Frame method_
     cdef bytes header_block     # where the content header lies; None: the message was built
     cdef const uint8_t* header_at
     cdef uint32_t header_size
-    cdef Amqp091Properties p    # the header's
-    cdef Amqp091ContentHeader header_           # once asked for
-    cdef Amqp091BasicProperties properties_     # once asked for, or given
+    cdef Amqp091PropertiesView p  # the header's
+    cdef ContentHeader header_                  # once asked for
+    cdef BasicProperties properties_            # once asked for, or given
     cdef bytes block            # where the body lies, if it is of one frame
     cdef const uint8_t* at      # the body
     cdef uint64_t size, room    # room: of what `at` owns, in the case of several frames
@@ -109,7 +109,7 @@ cdef class Amqp091BasicMessage:
 
     __match_args__ = ("method", "properties", "body")
 
-    def __init__(self, Amqp091Method method not None, Amqp091BasicProperties properties=None, body=b"", *,
+    def __init__(self, Method method not None, BasicProperties properties=None, body=b"", *,
                  frame_max=AMQP091_FRAME_MAX_VALUE):
         if not amqp091_methods[method.method_].content:
             raise EncodeError(f"{method.name} has no content")
@@ -117,7 +117,7 @@ cdef class Amqp091BasicMessage:
         self.at = begin_of(self.block)
         self.size = <uint64_t>PyBytes_GET_SIZE(self.block)
         self.sizes = cut_sizes(self.size, frame_max)
-        self.properties_ = Amqp091BasicProperties() if properties is None else properties
+        self.properties_ = BasicProperties() if properties is None else properties
         self.method_ = method
 
     def __dealloc__(self):
@@ -220,17 +220,17 @@ cdef class Amqp091BasicMessage:
 
     def detach(self):
         """An equal message that holds only its own bytes, not the larger input blocks."""
-        cdef Amqp091BasicMessage made = Amqp091BasicMessage.__new__(Amqp091BasicMessage)
+        cdef BasicMessage made = BasicMessage.__new__(BasicMessage)
         made.method_ = self.method_.detach()
         made.take_header(self.header.detach())
         made.take_body(self.body_bytes(), self.body_sizes)
         return made
 
     def __eq__(self, other):
-        cdef Amqp091BasicMessage that
-        if not isinstance(other, Amqp091BasicMessage):
+        cdef BasicMessage that
+        if not isinstance(other, BasicMessage):
             return NotImplemented
-        that = <Amqp091BasicMessage>other
+        that = <BasicMessage>other
         return self.size == that.size and self.method_ == that.method_ and self.properties == that.properties and \
             (self.size == 0 or memcmp(self.at, that.at, <size_t>self.size) == 0)
 
@@ -241,7 +241,7 @@ cdef class Amqp091BasicMessage:
         return f"amqp091.BasicMessage({self.method_!r}, {self.properties!r}, {shown_octets(self.body)})"
 
     def __reduce__(self):
-        return restore_amqp091_content, (self.method_, self.header, self.body_bytes(), self.body_sizes)
+        return restore_content, (self.method_, self.header, self.body_bytes(), self.body_sizes)
 
     def __copy__(self):
         return self
@@ -251,8 +251,8 @@ cdef class Amqp091BasicMessage:
 
     # ---- putting together
 
-    cdef int take_header(self, Amqp091ContentHeader header) except -1:
-        cdef Amqp091Frame m
+    cdef int take_header(self, ContentHeader header) except -1:
+        cdef Amqp091FrameView m
         header.parsed(&m)
         self.add_header(header.block, &m)
         self.header_ = header
@@ -265,13 +265,13 @@ cdef class Amqp091BasicMessage:
         self.sizes = list(sizes)
         return 0
 
-    cdef void add_header(self, bytes block, const Amqp091Frame* m) noexcept:
+    cdef void add_header(self, bytes block, const Amqp091FrameView* m) noexcept:
         self.header_block = block
         self.header_at = m.frame
         self.header_size = m.size
         self.p = m.properties
 
-    cdef int add_body(self, bytes block, const Amqp091Frame* m) except -1:
+    cdef int add_body(self, bytes block, const Amqp091FrameView* m) except -1:
         """One more body frame. The only one of a body stays where it lies; of several the payloads are copied."""
         cdef uint64_t n = m.payload.size, room
         cdef uint8_t* bigger
@@ -315,10 +315,10 @@ cdef list cut_sizes(uint64_t size, object frame_max):
     return [most] * <Py_ssize_t>(size // most) + ([size % most] if size % most else [])
 
 
-def restore_amqp091_content(Amqp091Method method not None, Amqp091ContentHeader header not None, bytes body not None,
-                            sizes):
+def restore_content(Method method not None, ContentHeader header not None, bytes body not None,
+                    sizes):
     """Unpickle a method with its content; `sizes` are those of the body frames."""
-    cdef Amqp091BasicMessage made = Amqp091BasicMessage.__new__(Amqp091BasicMessage)
+    cdef BasicMessage made = BasicMessage.__new__(BasicMessage)
     sizes = [whole_number(size, 0xFFFFFFFF, "body_sizes") for size in sizes]
     if not method.has_content or header.channel_ != method.channel_ or header.body_size != len(body) or \
             sum(sizes) != len(body):
@@ -329,12 +329,9 @@ def restore_amqp091_content(Amqp091Method method not None, Amqp091ContentHeader 
     return made
 
 
-name_class(Amqp091BasicMessage, b"wirefmt.amqp091.BasicMessage")
-
-
 # ------------------------------------------------------------------------------------------------ Decoders
 
-cdef class Amqp091FrameDecoder(FrameDecoder):
+cdef class BaseDecoder(FrameDecoder):
     """Base class of Decoder and Assembler. `frame_max` and `channel_max` may be set after tune-ok."""
     cdef Amqp091Options options
     cdef object limits
@@ -373,7 +370,7 @@ cdef class Amqp091FrameDecoder(FrameDecoder):
 
 
 @cython.final
-cdef class Amqp091Decoder(Amqp091FrameDecoder):
+cdef class Decoder(BaseDecoder):
     """Bytes of one direction of a connection -> frames.
 
     side, strictness, frame_max, channel_max, limits: as in decode(). The order of frames is not checked:
@@ -385,14 +382,14 @@ cdef class Amqp091Decoder(Amqp091FrameDecoder):
         self.begin_with(side, strictness, frame_max, channel_max, limits)
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
-        cdef Amqp091Frame m
+        cdef Amqp091FrameView m
         if amqp091_parse(p, n, &self.options, &m, f) != OK:
             return None
         return make_amqp091(block, &m, self.options.side)
 
 
 @cython.final
-cdef class Amqp091Assembler(Amqp091FrameDecoder):
+cdef class Assembler(BaseDecoder):
     """Bytes of one direction of a connection -> methods, those that have a content as BasicMessage.
 
     Messages are returned in the order of completion, with heartbeats and protocol headers. A frame that its channel
@@ -420,7 +417,7 @@ cdef class Amqp091Assembler(Amqp091FrameDecoder):
         return self.kept_size + self.pending_
 
     cdef int leave_block(self) except -1:
-        cdef Amqp091BasicMessage message
+        cdef BasicMessage message
         for message in self.touched:
             message.is_touched = False
             if message.state.stage != AMQP091_IDLE:
@@ -430,7 +427,7 @@ cdef class Amqp091Assembler(Amqp091FrameDecoder):
 
     cdef int check_end(self) except -1:
         """The stream may end neither inside a frame nor inside a content."""
-        cdef Amqp091BasicMessage message
+        cdef BasicMessage message
         cdef Fault f
         FrameDecoder.check_end(self)
         for message in self.under_way:
@@ -441,20 +438,20 @@ cdef class Amqp091Assembler(Amqp091FrameDecoder):
         return 0
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
-        cdef Amqp091Frame m
-        cdef Amqp091BasicMessage message = None
+        cdef Amqp091FrameView m
+        cdef BasicMessage message = None
         cdef int fold
         if amqp091_parse(p, n, &self.options, &m, f) != OK:
             return None
         if m.channel < len(self.under_way):
-            message = <Amqp091BasicMessage>self.under_way[m.channel]
+            message = <BasicMessage>self.under_way[m.channel]
         fold = amqp091_fold(&self.idle if message is None else &message.state, &m, self.body_max, f)
         if fold == AMQP091_ALONE:
             return make_amqp091(block, &m, self.options.side)
         if fold == AMQP091_UNEXPECTED:
             return None
         if fold == AMQP091_BEGINS:
-            message = Amqp091BasicMessage.__new__(Amqp091BasicMessage)
+            message = BasicMessage.__new__(BasicMessage)
             message.state = self.idle
             message.method_ = make_amqp091(block, &m, self.options.side)
             memset(&self.idle, 0, sizeof(self.idle))
@@ -472,7 +469,7 @@ cdef class Amqp091Assembler(Amqp091FrameDecoder):
                 message.is_touched = True
         return self.counted(message, &m, fold, f)
 
-    cdef inline object counted(self, Amqp091BasicMessage message, const Amqp091Frame* m, int fold, Fault* f):
+    cdef inline object counted(self, BasicMessage message, const Amqp091FrameView* m, int fold, Fault* f):
         """The message if this frame completed it; None if too much is pending."""
         if fold == AMQP091_COMPLETES:
             self.pending_ -= message.pending
@@ -485,8 +482,3 @@ cdef class Amqp091Assembler(Amqp091FrameDecoder):
                           <int64_t>self.pending_max, 0)
             return None
         return NO_MESSAGE
-
-
-name_class(Amqp091FrameDecoder, b"wirefmt.amqp091.FrameDecoder")
-name_class(Amqp091Decoder, b"wirefmt.amqp091.Decoder")
-name_class(Amqp091Assembler, b"wirefmt.amqp091.Assembler")

@@ -22,7 +22,7 @@ cdef struct Amqp091Content:         # a pending content
     uint16_t channel
     bint lacks_method               # it began with its header
     MessageContext m                # of the first frame, with the time of the last and the size of all
-    Amqp091Frame method, header     # header.type 0: not there, or not readable
+    Amqp091FrameView method, header  # header.type 0: not there, or not readable
     Octets octets                   # the frames of method and header
     Octets body
     int32_t bodies
@@ -77,7 +77,7 @@ cdef inline void amqp091_options(Amqp091Options* o, bint strict, int direction) 
 cdef int amqp091_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """A frame without any fault, sent by the side that may send it, with its mark at the end."""
     cdef Amqp091Options o
-    cdef Amqp091Frame m
+    cdef Amqp091FrameView m
     cdef Fault f
     cdef int status = amqp091_next_size(state, direction, p, n, 0, size, &f)
     if status == NEED_DATA:
@@ -118,7 +118,7 @@ cdef void amqp091_learn(void* state, int direction, const uint8_t* p, size_t n) 
     """Called after a gap: drop what this direction had begun. The next messages may lack their beginning."""
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Options o
-    cdef Amqp091Frame m
+    cdef Amqp091FrameView m
     cdef Fault f
     c.contents[direction].lost = True
     amqp091_options(&o, False, direction)
@@ -126,7 +126,7 @@ cdef void amqp091_learn(void* state, int direction, const uint8_t* p, size_t n) 
         amqp091_learn_limits(c, &m)
 
 
-cdef inline void amqp091_learn_limits(Amqp091Connection* c, const Amqp091Frame* m) noexcept nogil:
+cdef inline void amqp091_learn_limits(Amqp091Connection* c, const Amqp091FrameView* m) noexcept nogil:
     cdef const Amqp091ArgumentRow* a
     if m.method == AMQP091_CONNECTION_TUNE_OK:
         a = amqp091_find_argument(m, AMQP091_ARGUMENT_FRAME_MAX)
@@ -206,7 +206,7 @@ cdef void amqp091_free_content(Amqp091Content* k) noexcept nogil:
         free(k)
 
 
-cdef void amqp091_add_frame(Amqp091Connection* c, Amqp091Content* k, const MessageContext* m, const Amqp091Frame* frame,
+cdef void amqp091_add_frame(Amqp091Connection* c, Amqp091Content* k, const MessageContext* m, const Amqp091FrameView* frame,
                             bint readable) noexcept nogil:
     """Another frame of the content, method or header: its octets are kept."""
     cdef size_t at = k.octets.size
@@ -227,7 +227,7 @@ cdef void amqp091_add_frame(Amqp091Connection* c, Amqp091Content* k, const Messa
     k.method.frame = k.octets.at
 
 
-cdef void amqp091_count_frame(Amqp091Content* k, const MessageContext* m, const Amqp091Frame* frame) noexcept nogil:
+cdef void amqp091_count_frame(Amqp091Content* k, const MessageContext* m, const Amqp091FrameView* frame) noexcept nogil:
     """The content's time, size and notes with another frame."""
     cdef MessageContext first = k.m
     if frame.note and not k.note:
@@ -345,7 +345,7 @@ cdef int amqp091_say_unfinished(const Amqp091Content* k, char* out, size_t room,
     return snprintf(out, room, "%.*s: no content header", <int>text_size, text)
 
 
-cdef void amqp091_put_alone(MessageTable t, const MessageContext* m, Amqp091Connection* c, const Amqp091Frame* frame,
+cdef void amqp091_put_alone(MessageTable t, const MessageContext* m, Amqp091Connection* c, const Amqp091FrameView* frame,
                             int status, const char* text, size_t text_size) noexcept nogil:
     """The row of a frame that is not part of a content, or does not belong where it is."""
     cdef int64_t row = t.begin_row(m)
@@ -370,7 +370,7 @@ cdef bint amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
     cdef Amqp091Options o
     cdef Amqp091Channel idle, before
     cdef Amqp091Channel* channel = &idle
-    cdef Amqp091Frame frame
+    cdef Amqp091FrameView frame
     cdef Fault f
     cdef int fold
     cdef char text[256]
@@ -452,7 +452,7 @@ cdef Amqp091Content* amqp091_new_content(MessageTable t, Amqp091Connection* c, A
     return k
 
 
-cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Connection* c, const Amqp091Frame* frame,
+cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Connection* c, const Amqp091FrameView* frame,
                              const Fault* f) noexcept nogil:
     """A frame that cannot be read. If it is the method or the header of a content, what follows is still part of it."""
     cdef Amqp091Contents* d = &c.contents[m.direction]
@@ -498,7 +498,7 @@ cdef bint amqp091_put_part(MessageTable t, const MessageContext* m, void* state,
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Contents* d = &c.contents[m.direction]
     cdef Amqp091Content* k = NULL
-    cdef Amqp091Frame frame
+    cdef Amqp091FrameView frame
     cdef Span part
     memset(&frame, 0, sizeof(frame))
     frame.type = p[0]
@@ -536,19 +536,10 @@ cdef bint amqp091_flush(MessageTable t, void* state, int direction, const char* 
     return True
 
 
-cdef void* amqp091_open_connection() noexcept nogil:
-    cdef Amqp091Connection* c = <Amqp091Connection*>calloc(1, sizeof(Amqp091Connection))
-    if c != NULL:
-        c.flow.held = sizeof(Amqp091Connection) + BLOCK_OCTETS
-    return c
-
-
-cdef void amqp091_close_connection(void* state) noexcept nogil:
+cdef void amqp091_clear_state(void* state) noexcept nogil:
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Content* k
     cdef int d
-    if c == NULL:
-        return
     for d in range(2):
         while c.contents[d].first != NULL:
             k = c.contents[d].first
@@ -556,11 +547,6 @@ cdef void amqp091_close_connection(void* state) noexcept nogil:
             amqp091_free_content(k)
         amqp091_free_content(c.contents[d].spare)
     free(<void*>c.flow.client_id.at)
-    free(c)
-
-
-cdef int amqp091_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
-    return fault_text(&AMQP091_TABLES, f, offset, out, room)
 
 
 cdef Protocol amqp091_protocol():
@@ -575,9 +561,9 @@ cdef Protocol amqp091_protocol():
     row.put = amqp091_put
     row.put_part = amqp091_put_part
     row.flush = amqp091_flush
-    row.open = amqp091_open_connection
-    row.close = amqp091_close_connection
-    row.fault_text = amqp091_fault_text
+    row.state_size = sizeof(Amqp091Connection)
+    row.clear = amqp091_clear_state
+    row.tables = &AMQP091_TABLES
     return row
 
 

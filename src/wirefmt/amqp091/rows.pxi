@@ -57,7 +57,7 @@ cdef int fill_amqp091_rows() except -1:
 fill_amqp091_rows()
 
 
-cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091Frame* m) noexcept nogil:
+cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091FrameView* m) noexcept nogil:
     """connection.start-ok: the name that the client gave to its connection."""
     cdef const Amqp091ArgumentRow* a = amqp091_find_argument(m, AMQP091_ARGUMENT_CLIENT_PROPERTIES)
     cdef Amqp091Entry e
@@ -80,7 +80,7 @@ cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091Frame* m) noexcep
 
 # ------------------------------------------------------------------------------------------------ methods
 
-cdef void amqp091_put_kind(MessageTable t, int64_t row, const Amqp091Frame* m, int direction) noexcept nogil:
+cdef void amqp091_put_kind(MessageTable t, int64_t row, const Amqp091FrameView* m, int direction) noexcept nogil:
     """What a frame is, as far as it could be read."""
     cdef Col* c = t.cols
     put_text(c + T_PROTOCOL, row, &AMQP091_PROTOCOL_TEXT)
@@ -122,7 +122,7 @@ cdef void amqp091_put_value(Col* c, int64_t row, int type, int bit, const uint8_
         put_i64(c, row, <int64_t>load_u64(p))
 
 
-cdef void amqp091_put_arguments(MessageTable t, int64_t row, const Amqp091Frame* m) noexcept nogil:
+cdef void amqp091_put_arguments(MessageTable t, int64_t row, const Amqp091FrameView* m) noexcept nogil:
     cdef const Amqp091MethodRow* method = &amqp091_methods[m.method]
     cdef const Amqp091ArgumentRow* a
     cdef const uint8_t* p
@@ -144,7 +144,7 @@ cdef void amqp091_put_arguments(MessageTable t, int64_t row, const Amqp091Frame*
             amqp091_put_value(fields + AMQP091_ARGUMENT_FIELD[a.name], row, a.type, a.bit, p)
 
 
-cdef void amqp091_put_destination(MessageTable t, int64_t row, const Amqp091Frame* m) noexcept nogil:
+cdef void amqp091_put_destination(MessageTable t, int64_t row, const Amqp091FrameView* m) noexcept nogil:
     """The queue, or else the exchange, that the method is about. Messages of the default exchange (its name is empty)
     are for the queue that the routing key names (1.7.2.1, 3.1.3.1)."""
     cdef int i = AMQP091_DESTINATION_ARGUMENT[m.method]
@@ -160,7 +160,7 @@ cdef void amqp091_put_destination(MessageTable t, int64_t row, const Amqp091Fram
         amqp091_put_text(t.cols + T_DESTINATION, row, &name)
 
 
-cdef void amqp091_put_row(MessageTable t, int64_t row, const Amqp091Frame* m, Amqp091Flow* flow,
+cdef void amqp091_put_row(MessageTable t, int64_t row, const Amqp091FrameView* m, Amqp091Flow* flow,
                           int direction) noexcept nogil:
     """Fill AMQP's part of a row that begin_row began, but for the content. Status and error are the caller's."""
     cdef Col* fields = t.cols[<int>T_AMQP091].children
@@ -215,7 +215,7 @@ cdef bint amqp091_milliseconds(const Span* text, int64_t* out) noexcept nogil:
     return True
 
 
-cdef void amqp091_put_header(MessageTable t, int64_t row, const Amqp091Frame* h, bint delivered) noexcept nogil:
+cdef void amqp091_put_header(MessageTable t, int64_t row, const Amqp091FrameView* h, bint delivered) noexcept nogil:
     """The properties of a content. `delivered`: to a consumer, so that RabbitMQ's count of deliveries is an attempt's."""
     cdef Col* fields = t.cols[<int>T_AMQP091].children
     cdef const uint8_t* p

@@ -12,6 +12,8 @@ The C tables of the compiled core are generated from this module: after a change
 
 from typing import Final, NamedTuple
 
+from wirefmt.spec.checks import Check
+
 #: general 4.2.2: "AMQP", 0, major, minor, revision.
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 
@@ -652,68 +654,59 @@ CAPABILITIES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-class Check(NamedTuple):
-    """A rule that bytes can break. `spec` is the section; the number shows the document: 2.x and 4.x are
-    of the general specification, 1.x of the reference."""
-
-    name: str
-    text: str
-    spec: str
-    reply: int | None = 501  # reply code of the connection.close that a receiver answers
-    lax: bool = False  # LAX adds a note and continues
-    status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
-
-    @property
-    def specs(self) -> dict[str, str]:
-        """Version -> section."""
-        return {"0-9-1": self.spec}
+def _check(
+    name: str, text: str, spec: str, reply: int | None = 501, lax: bool = False, status: str = "MALFORMED"
+) -> Check:
+    """A Check; reply: reply code of the connection.close that a receiver answers. The
+    number of a section shows the document: 2.x and 4.x are of the general specification, 1.x of the reference."""
+    return Check(name, text, spec, reply, lax, status)
 
 
 #: Every check of the decoder. Replies are those of RabbitMQ 4.x where it sends one.
 CHECKS: Final[tuple[Check, ...]] = (
     # ---- frames
-    Check("FIELD_TRUNCATED", "field runs past its enclosing structure", "4.2.3", status="TRUNCATED"),
-    Check("FRAME_TRUNCATED", "the input ends inside the frame", "4.2.3", status="TRUNCATED"),
-    Check("TRAILING_FRAME", "bytes after the frame", "4.2.3"),
-    Check("FRAME_TYPE", "unknown frame type", "4.2.3"),
-    Check("FRAME_END", "frame does not end with 0xCE", "4.2.3"),
-    Check("FRAME_MAX", "frame larger than frame-max", "1.4.2.6", status="LIMIT"),
-    Check("CHANNEL_MAX", "channel above channel-max", "1.4.2.6", 504, status="LIMIT"),
-    Check("HEARTBEAT_CHANNEL", "heartbeat on a channel other than 0", "4.2.7", 505, lax=True),
-    Check("HEARTBEAT_PAYLOAD", "heartbeat with a payload", "4.2.7", lax=True),
-    Check("CONTENT_CHANNEL", "content on channel 0", "4.2.6", 505, lax=True),
+    _check("FIELD_TRUNCATED", "field runs past its enclosing structure", "4.2.3", status="TRUNCATED"),
+    _check("FRAME_TRUNCATED", "the input ends inside the frame", "4.2.3", status="TRUNCATED"),
+    _check("TRAILING_FRAME", "bytes after the frame", "4.2.3"),
+    _check("FRAME_TYPE", "unknown frame type", "4.2.3"),
+    _check("FRAME_END", "frame does not end with 0xCE", "4.2.3"),
+    _check("FRAME_MAX", "frame larger than frame-max", "1.4.2.6", status="LIMIT"),
+    _check("CHANNEL_MAX", "channel above channel-max", "1.4.2.6", 504, status="LIMIT"),
+    _check("HEARTBEAT_CHANNEL", "heartbeat on a channel other than 0", "4.2.7", 505, lax=True),
+    _check("HEARTBEAT_PAYLOAD", "heartbeat with a payload", "4.2.7", lax=True),
+    _check("CONTENT_CHANNEL", "content on channel 0", "4.2.6", 505, lax=True),
     # ---- protocol header
-    Check("PROTOCOL_HEADER", "not a protocol header", "4.2.2", None, status="UNSUPPORTED"),
-    Check("PROTOCOL_VERSION", "protocol header of another version", "4.2.2", None, lax=True, status="UNSUPPORTED"),
+    _check("PROTOCOL_HEADER", "not a protocol header", "4.2.2", None, status="UNSUPPORTED"),
+    _check("PROTOCOL_VERSION", "protocol header of another version", "4.2.2", None, lax=True, status="UNSUPPORTED"),
     # ---- methods
-    Check("CLASS_UNKNOWN", "unknown class", "4.2.4", 540),
-    Check("METHOD_UNKNOWN", "unknown method", "4.2.4", 540),
-    Check("METHOD_SENDER", "method is not sent by this side", "2.2.4", 503, lax=True),
-    Check("METHOD_CHANNEL_ZERO", "method of class connection must be on channel 0", "4.3", 503, lax=True),
-    Check("METHOD_CHANNEL", "only methods of class connection may be on channel 0", "4.3", 503, lax=True),
-    Check("TRAILING_ARGUMENTS", "bytes after the last argument", "4.2.4", lax=True),
-    Check("SHORT_STRING_UTF8", "ill-formed UTF-8", "4.2.5.3", lax=True),
+    _check("CLASS_UNKNOWN", "unknown class", "4.2.4", 540),
+    _check("METHOD_UNKNOWN", "unknown method", "4.2.4", 540),
+    _check("METHOD_SENDER", "method is not sent by this side", "2.2.4", 503, lax=True),
+    _check("METHOD_CHANNEL_ZERO", "method of class connection must be on channel 0", "4.3", 503, lax=True),
+    _check("METHOD_CHANNEL", "only methods of class connection may be on channel 0", "4.3", 503, lax=True),
+    _check("TRAILING_ARGUMENTS", "bytes after the last argument", "4.2.4", lax=True),
+    _check("SHORT_STRING_UTF8", "ill-formed UTF-8", "4.2.5.3", lax=True),
     # ---- field tables
-    Check("TABLE_TRUNCATED", "entry runs past the end of its table", "4.2.5.5", status="TRUNCATED"),
-    Check("FIELD_TYPE", "unknown type of field value", "4.2.5.5"),
-    Check("NESTING", "tables and arrays nested too deep", "4.2.5.5", 541, status="LIMIT"),
-    Check("ELEMENTS", "more table entries than the caller's limit", "4.2.5.5", 541, status="LIMIT"),
-    Check("TRAILING_TABLE", "bytes after the table", "4.2.5.5"),
+    _check("TABLE_TRUNCATED", "entry runs past the end of its table", "4.2.5.5", status="TRUNCATED"),
+    _check("FIELD_TYPE", "unknown type of field value", "4.2.5.5"),
+    _check("NESTING", "tables and arrays nested too deep", "4.2.5.5", 541, status="LIMIT"),
+    _check("ELEMENTS", "more table entries than the caller's limit", "4.2.5.5", 541, status="LIMIT"),
+    _check("TRAILING_TABLE", "bytes after the table", "4.2.5.5"),
     # ---- content
-    Check("CONTENT_CLASS", "content header of a class that has no content", "4.2.6.1", 505),
-    Check("WEIGHT", "weight is not 0", "4.2.6.1", 505, lax=True),
-    Check("PROPERTY_FLAGS", "property flags of properties that class basic does not have", "4.2.6.1", 541, lax=True),
-    Check("TRAILING_PROPERTIES", "bytes after the last property", "4.2.6.1", 541, lax=True),
-    Check("PROPERTY_TRUNCATED", "property runs past the end of the frame", "4.2.6.1", 541, status="TRUNCATED"),
-    Check("BODY_MAX", "body larger than the caller's limit", "4.2.6.1", status="LIMIT"),
-    Check("PENDING_MAX", "pending contents larger than the caller's limit", "4.2.6", 506, status="LIMIT"),
+    _check("CONTENT_CLASS", "content header of a class that has no content", "4.2.6.1", 505),
+    _check("WEIGHT", "weight is not 0", "4.2.6.1", 505, lax=True),
+    _check("PROPERTY_FLAGS", "property flags of properties that class basic does not have", "4.2.6.1", 541, lax=True),
+    _check("TRAILING_PROPERTIES", "bytes after the last property", "4.2.6.1", 541, lax=True),
+    _check("PROPERTY_TRUNCATED", "property runs past the end of the frame", "4.2.6.1", 541, status="TRUNCATED"),
+    _check("BODY_MAX", "body larger than the caller's limit", "4.2.6.1", status="LIMIT"),
+    _check("PENDING_MAX", "pending contents larger than the caller's limit", "4.2.6", 506, status="LIMIT"),
     # ---- content over several frames: which frame a channel expects
-    Check("HEADER_UNEXPECTED", "content header without a preceding method with content", "4.2.6", 505),
-    Check("BODY_UNEXPECTED", "unexpected content body", "4.2.6", 505),
-    Check("METHOD_UNEXPECTED", "method inside a content", "4.2.6", 505),
-    Check("HEADER_CLASS", "content header of another class than its method's", "4.2.6.1", 505),
-    Check("BODY_EXCEEDS", "content bodies exceed the announced size", "4.2.6.2", 501),
-    Check("CONTENT_UNFINISHED", "the stream ends inside a content", "4.2.6", 505, status="TRUNCATED"),
+    _check("HEADER_UNEXPECTED", "content header without a preceding method with content", "4.2.6", 505),
+    _check("BODY_UNEXPECTED", "unexpected content body", "4.2.6", 505),
+    _check("METHOD_UNEXPECTED", "method inside a content", "4.2.6", 505),
+    _check("HEADER_CLASS", "content header of another class than its method's", "4.2.6.1", 505),
+    _check("BODY_EXCEEDS", "content bodies exceed the announced size", "4.2.6.2", 501),
+    _check("CONTENT_UNFINISHED", "the stream ends inside a content", "4.2.6", 505, status="TRUNCATED"),
 )
 
 

@@ -33,7 +33,7 @@ cdef object AMQP091_EPOCH = DATETIME(1970, 1, 1, tzinfo=TIMEZONE.utc)
 cdef object AMQP091_SECOND = TIMEDELTA(seconds=1)
 
 
-class Amqp091Timestamp(int):
+class Timestamp(int):
     """Seconds since 1970, 64 bits: an int that is written as a field value of type T.
 
     `to_datetime()` is the time in UTC; it raises OverflowError after the year 9999. `Timestamp.of(datetime)` drops
@@ -51,10 +51,6 @@ class Amqp091Timestamp(int):
 
     def __repr__(self):
         return f"amqp091.Timestamp({int(self)})"
-
-
-Amqp091Timestamp.__module__ = "wirefmt.amqp091"
-Amqp091Timestamp.__name__ = Amqp091Timestamp.__qualname__ = "Timestamp"
 
 
 cdef object seconds_of(object moment):
@@ -114,7 +110,7 @@ cdef object amqp091_field_value(bytes block, const Amqp091Entry* e):
     if letter == c"x":
         return octets_of(p, e.size)
     if letter == c"T":
-        return Amqp091Timestamp(load_u64(p))
+        return Timestamp(load_u64(p))
     if letter == c"d":
         bits = load_u64(p)
         memcpy(&number, &bits, 8)
@@ -162,10 +158,10 @@ cdef object amqp091_entry_value(bytes block, const Amqp091Entry* e):
     value = amqp091_field_value(block, e)
     if not is_secret_name(e.name.at, e.name.size):
         return value
-    if isinstance(value, Amqp091Table):
-        (<Amqp091Table>value).secret = True
-    elif isinstance(value, Amqp091Array):
-        (<Amqp091Array>value).secret = True
+    if isinstance(value, FieldTable):
+        (<FieldTable>value).secret = True
+    elif isinstance(value, FieldArray):
+        (<FieldArray>value).secret = True
     return hidden(value)
 
 
@@ -232,8 +228,8 @@ cdef int amqp091_write_sized(Octets* o, const uint8_t* p, Py_ssize_t size, str f
 cdef int amqp091_write_table(Octets* o, object source, str field, int depth) except -1:
     """A table from a FieldTable, a mapping or (name, value) pairs."""
     cdef size_t opened
-    if isinstance(source, Amqp091Table):
-        add_octets(o, (<Amqp091Table>source).at, <size_t>4 + load_u32((<Amqp091Table>source).at))
+    if isinstance(source, FieldTable):
+        add_octets(o, (<FieldTable>source).at, <size_t>4 + load_u32((<FieldTable>source).at))
         return 0
     opened = amqp091_open(o)
     if PyDict_CheckExact(source):
@@ -283,8 +279,8 @@ cdef int amqp091_write_plain_table(Octets* o, dict source) except -1:
 
 cdef int amqp091_write_array(Octets* o, object source, str field, int depth) except -1:
     cdef size_t opened
-    if isinstance(source, Amqp091Array):
-        add_octets(o, (<Amqp091Array>source).at, <size_t>4 + load_u32((<Amqp091Array>source).at))
+    if isinstance(source, FieldArray):
+        add_octets(o, (<FieldArray>source).at, <size_t>4 + load_u32((<FieldArray>source).at))
         return 0
     opened = amqp091_open(o)
     for value in source:
@@ -314,7 +310,7 @@ cdef int amqp091_write_value(Octets* o, object value, str field, int depth) exce
         amqp091_add_i64(o, c"t", value is True)
         return 0
     if isinstance(value, int):
-        if not PyLong_CheckExact(value) and isinstance(value, Amqp091Timestamp):
+        if not PyLong_CheckExact(value) and isinstance(value, Timestamp):
             return amqp091_write_typed(o, c"T", value, field, depth)
         number = PyLong_AsLongLongAndOverflow(value, &overflow)
         if overflow:
@@ -324,8 +320,8 @@ cdef int amqp091_write_value(Octets* o, object value, str field, int depth) exce
     if value is None:
         add_u8(o, c"V")
         return 0
-    if isinstance(value, Amqp091FieldValue):
-        return amqp091_write_typed(o, (<Amqp091FieldValue>value).code, (<Amqp091FieldValue>value).value, field, depth)
+    if isinstance(value, FieldValue):
+        return amqp091_write_typed(o, (<FieldValue>value).code, (<FieldValue>value).value, field, depth)
     return amqp091_write_typed(o, amqp091_default_letter(value, field), value, field, depth)
 
 
@@ -335,9 +331,9 @@ cdef uint8_t amqp091_default_letter(object value, str field) except 0:
         return c"d"
     if isinstance(value, (bytes, bytearray, memoryview)):
         return c"x"
-    if isinstance(value, (Amqp091Table, MAPPING)):
+    if isinstance(value, (FieldTable, MAPPING)):
         return c"F"
-    if isinstance(value, (Amqp091Array, list, tuple)):
+    if isinstance(value, (FieldArray, list, tuple)):
         return c"A"
     if isinstance(value, DATETIME):
         return c"T"
@@ -422,7 +418,7 @@ cdef dict AMQP091_FIELD_TYPE_NAMES = {row.letter: row.name for row in AMQP091_FI
 
 @cython.final
 @cython.no_gc
-cdef class Amqp091FieldValue:
+cdef class FieldValue:
     """A value with its type letter, to use another letter than the default of its Python type.
 
     By default str is written as S, bytes as x, bool as t, int as I or l, float as d, None as V,
@@ -440,9 +436,9 @@ cdef class Amqp091FieldValue:
         if letter not in AMQP091_FIELD_TYPE_NAMES:
             raise EncodeError(f"{letter!r} is not a type of field values")
         if letter == "F":
-            value = value if isinstance(value, Amqp091Table) else Amqp091Table(value)
+            value = value if isinstance(value, FieldTable) else FieldTable(value)
         elif letter == "A":
-            value = value if isinstance(value, Amqp091Array) else Amqp091Array(value)
+            value = value if isinstance(value, FieldArray) else FieldArray(value)
         elif letter in "Sx" and not isinstance(value, (str, bytes)):
             value = take_block(value)
         o = octets_over(start, WRITE_START)
@@ -463,9 +459,9 @@ cdef class Amqp091FieldValue:
         return AMQP091_FIELD_TYPE_NAMES[self.letter]
 
     def __eq__(self, other):
-        if not isinstance(other, Amqp091FieldValue):
+        if not isinstance(other, FieldValue):
             return NotImplemented
-        return self.code == (<Amqp091FieldValue>other).code and self.value == (<Amqp091FieldValue>other).value
+        return self.code == (<FieldValue>other).code and self.value == (<FieldValue>other).value
 
     def __hash__(self):
         return hash((self.code, self.value))
@@ -474,7 +470,7 @@ cdef class Amqp091FieldValue:
         return f"amqp091.FieldValue({self.letter!r}, {self.value!r})"
 
     def __reduce__(self):
-        return Amqp091FieldValue, (self.letter, self.value)
+        return FieldValue, (self.letter, self.value)
 
 
 cdef object amqp091_shown_entry(object value, str letter):
@@ -482,7 +478,7 @@ cdef object amqp091_shown_entry(object value, str letter):
     cdef uint8_t usual
     if isinstance(value, bool):
         usual = c"t"
-    elif isinstance(value, Amqp091Timestamp):
+    elif isinstance(value, Timestamp):
         usual = c"T"
     elif isinstance(value, int):
         usual = c"I" if -0x80000000 <= value <= 0x7FFFFFFF else c"l"
@@ -492,7 +488,7 @@ cdef object amqp091_shown_entry(object value, str letter):
         usual = c"V"
     else:
         usual = amqp091_default_letter(value, "")
-    return value if chr(usual) == letter else Amqp091FieldValue(letter, value)
+    return value if chr(usual) == letter else FieldValue(letter, value)
 
 
 cdef int amqp091_check_table(bytes octets) except -1:
@@ -510,7 +506,7 @@ cdef int amqp091_check_table(bytes octets) except -1:
 @cython.freelist(256)
 @cython.no_gc
 @cython.collection_type("mapping")
-cdef class Amqp091Table:
+cdef class FieldTable:
     """A field table (general 4.2.5.5): an immutable mapping of names to values that keeps its bytes.
 
     FieldTable(source): a mapping or (name, value) pairs; FieldValue describes the types of values. A FieldTable
@@ -633,10 +629,10 @@ cdef class Amqp091Table:
 
     def __eq__(self, other):
         cdef uint32_t size
-        if isinstance(other, Amqp091Table):
+        if isinstance(other, FieldTable):
             size = load_u32(self.at)
-            return size == load_u32((<Amqp091Table>other).at) and \
-                memcmp(self.at, (<Amqp091Table>other).at, <size_t>4 + size) == 0
+            return size == load_u32((<FieldTable>other).at) and \
+                memcmp(self.at, (<FieldTable>other).at, <size_t>4 + size) == 0
         if isinstance(other, MAPPING):
             return len(self.all_pairs()) == len(self.as_dict()) and self.as_dict() == other
         return NotImplemented
@@ -654,7 +650,7 @@ cdef class Amqp091Table:
         return f"amqp091.FieldTable({shown!r})"
 
     def __reduce__(self):
-        return restore_amqp091_value, (True, self.encode())
+        return restore_value, (True, self.encode())
 
     def __copy__(self):
         return self
@@ -663,9 +659,9 @@ cdef class Amqp091Table:
         return self
 
 
-cdef inline Amqp091Table amqp091_table_at(bytes block, const uint8_t* at):
+cdef inline FieldTable amqp091_table_at(bytes block, const uint8_t* at):
     """The table whose length is at `at` in `block`."""
-    cdef Amqp091Table t = Amqp091Table.__new__(Amqp091Table)
+    cdef FieldTable t = FieldTable.__new__(FieldTable)
     t.block = block
     t.at = at
     return t
@@ -674,7 +670,7 @@ cdef inline Amqp091Table amqp091_table_at(bytes block, const uint8_t* at):
 @cython.final
 @cython.no_gc
 @cython.collection_type("sequence")
-cdef class Amqp091Array:
+cdef class FieldArray:
     """A field array: an immutable sequence of values that keeps its bytes; `items` is (letter, value) of each.
 
     FieldArray(values): any iterable. Equal to another array of the same bytes, and to a list or tuple of the same values.
@@ -734,10 +730,10 @@ cdef class Amqp091Array:
 
     def __eq__(self, other):
         cdef uint32_t size
-        if isinstance(other, Amqp091Array):
+        if isinstance(other, FieldArray):
             size = load_u32(self.at)
-            return size == load_u32((<Amqp091Array>other).at) and \
-                memcmp(self.at, (<Amqp091Array>other).at, <size_t>4 + size) == 0
+            return size == load_u32((<FieldArray>other).at) and \
+                memcmp(self.at, (<FieldArray>other).at, <size_t>4 + size) == 0
         if isinstance(other, (list, tuple)):
             return self.all_values() == tuple(other)
         return NotImplemented
@@ -751,7 +747,7 @@ cdef class Amqp091Array:
         return f"amqp091.FieldArray({[amqp091_shown_entry(value, letter) for letter, value in self.items]!r})"
 
     def __reduce__(self):
-        return restore_amqp091_value, (False, self.encode())
+        return restore_value, (False, self.encode())
 
     def __copy__(self):
         return self
@@ -760,8 +756,8 @@ cdef class Amqp091Array:
         return self
 
 
-cdef inline Amqp091Array amqp091_array_at(bytes block, const uint8_t* at):
-    cdef Amqp091Array a = Amqp091Array.__new__(Amqp091Array)
+cdef inline FieldArray amqp091_array_at(bytes block, const uint8_t* at):
+    cdef FieldArray a = FieldArray.__new__(FieldArray)
     a.block = block
     a.at = at
     return a
@@ -783,18 +779,15 @@ cdef object amqp091_encode_error(const Fault* f):
     return EncodeError(text[:fault_text(&AMQP091_TABLES, f, 0, text, sizeof(text))].decode("utf-8"))
 
 
-def restore_amqp091_value(bint is_table, bytes octets not None):
+def restore_value(bint is_table, bytes octets not None):
     """Unpickle a table or an array."""
     if is_table:
-        return Amqp091Table.decode(octets)
+        return FieldTable.decode(octets)
     table = b"\0A" + octets
     table = len(table).to_bytes(4, "big") + table
     amqp091_check_table(table)
     return amqp091_array_at(table, begin_of(table) + 6)
 
 
-MAPPING.register(Amqp091Table)
-SEQUENCE.register(Amqp091Array)
-name_class(Amqp091FieldValue, b"wirefmt.amqp091.FieldValue")
-name_class(Amqp091Table, b"wirefmt.amqp091.FieldTable")
-name_class(Amqp091Array, b"wirefmt.amqp091.FieldArray")
+MAPPING.register(FieldTable)
+SEQUENCE.register(FieldArray)

@@ -28,7 +28,7 @@ cdef struct Amqp10Options:      # zero it first; zero means the usual in every f
     int notes_room
 
 
-cdef struct Amqp10Value:        # a value where it lies; nothing owned
+cdef struct Amqp10ValueView:    # a value where it lies; nothing owned
     const uint8_t* constructor  # its first octet; of an array's element: in the array's head
     const uint8_t* body         # its content after size and count. Described: NULL, or where the element's content is
     const uint8_t* end          # where the next value begins
@@ -60,12 +60,12 @@ cdef inline const uint8_t* amqp10_skip_content(uint8_t code, const uint8_t* at) 
     return at + 1 + at[0] if row.width == 1 else at + 4 + load_u32(at)
 
 
-cdef inline void amqp10_read(const uint8_t* at, Amqp10Value* v) noexcept nogil:
+cdef inline void amqp10_read(const uint8_t* at, Amqp10ValueView* v) noexcept nogil:
     """The value at `at`, which amqp10_check has accepted."""
     amqp10_read_content(at, NULL, v)
 
 
-cdef inline void amqp10_read_content(const uint8_t* constructor, const uint8_t* at, Amqp10Value* v) noexcept nogil:
+cdef inline void amqp10_read_content(const uint8_t* constructor, const uint8_t* at, Amqp10ValueView* v) noexcept nogil:
     """The value of a constructor with its content at `at`; NULL: right after the constructor."""
     cdef const Amqp10ConstructorRow* row
     v.constructor = constructor
@@ -98,13 +98,13 @@ cdef inline void amqp10_read_content(const uint8_t* constructor, const uint8_t* 
             v.size = <uint32_t>(v.end - v.body)
 
 
-cdef void amqp10_read_described(const uint8_t* at, Amqp10Value* v) noexcept nogil
-cdef inline void amqp10_described(const Amqp10Value* v, Amqp10Value* inner) noexcept nogil:
+cdef void amqp10_read_described(const uint8_t* at, Amqp10ValueView* v) noexcept nogil
+cdef inline void amqp10_described(const Amqp10ValueView* v, Amqp10ValueView* inner) noexcept nogil:
     """What a described value describes."""
     amqp10_read_content(v.inner, v.body, inner)
 
 
-cdef inline Amqp10Items amqp10_items(const Amqp10Value* v) noexcept nogil:
+cdef inline Amqp10Items amqp10_items(const Amqp10ValueView* v) noexcept nogil:
     """The elements of a list, map (key, value, key ...) or array."""
     cdef Amqp10Items items
     items.at = v.body
@@ -113,7 +113,7 @@ cdef inline Amqp10Items amqp10_items(const Amqp10Value* v) noexcept nogil:
     return items
 
 
-cdef inline bint amqp10_next(Amqp10Items* items, Amqp10Value* v) noexcept nogil:
+cdef inline bint amqp10_next(Amqp10Items* items, Amqp10ValueView* v) noexcept nogil:
     """The next element; False: there is none."""
     if items.left == 0:
         return False
@@ -126,7 +126,7 @@ cdef inline bint amqp10_next(Amqp10Items* items, Amqp10Value* v) noexcept nogil:
     return True
 
 
-cdef inline uint64_t amqp10_unsigned(const Amqp10Value* v) noexcept nogil:
+cdef inline uint64_t amqp10_unsigned(const Amqp10ValueView* v) noexcept nogil:
     """ubyte, ushort, uint, ulong, boolean (0, 1), char; the bits of every other fixed type of at most eight octets."""
     if v.size == 0:
         return v.code == AMQP10_CODE_TRUE
@@ -135,7 +135,7 @@ cdef inline uint64_t amqp10_unsigned(const Amqp10Value* v) noexcept nogil:
     return load_u16(v.body) if v.size == 2 else load_u32(v.body) if v.size == 4 else load_u64(v.body)
 
 
-cdef inline int64_t amqp10_signed(const Amqp10Value* v) noexcept nogil:
+cdef inline int64_t amqp10_signed(const Amqp10ValueView* v) noexcept nogil:
     """byte, short, int, long, timestamp (milliseconds since 1970)."""
     if v.size == 1:
         return <int8_t>v.body[0]
@@ -143,7 +143,7 @@ cdef inline int64_t amqp10_signed(const Amqp10Value* v) noexcept nogil:
             else <int64_t>load_u64(v.body))
 
 
-cdef inline Span amqp10_octets(const Amqp10Value* v) noexcept nogil:
+cdef inline Span amqp10_octets(const Amqp10ValueView* v) noexcept nogil:
     """The octets of a binary, string or symbol, and of uuids and decimals."""
     cdef Span s
     s.at = v.body
@@ -272,7 +272,7 @@ cdef inline void amqp10_close(Octets* o, size_t mark, uint8_t code, size_t count
     store_u32(p + 5, <uint32_t>count)
 
 
-cdef void amqp10_add_value(Octets* o, const Amqp10Value* v) noexcept nogil
+cdef void amqp10_add_value(Octets* o, const Amqp10ValueView* v) noexcept nogil
 cdef uint8_t amqp10_narrow_code(int type) noexcept nogil
 cdef inline uint8_t amqp10_wide_code(uint8_t narrow) noexcept nogil:
     if narrow >= 0xA0:
@@ -286,11 +286,11 @@ cdef inline uint8_t amqp10_wide_code(uint8_t narrow) noexcept nogil:
     return AMQP10_CODE_LONG if narrow == AMQP10_CODE_SMALLLONG else narrow
 
 
-cdef void amqp10_add_element(Octets* o, uint8_t code, const Amqp10Value* v) noexcept nogil
+cdef void amqp10_add_element(Octets* o, uint8_t code, const Amqp10ValueView* v) noexcept nogil
 
 # ---- parse
 
-cdef struct Amqp10Composite:        # views into checked octets
+cdef struct Amqp10CompositeView:    # views into checked octets
     const uint8_t* at[AMQP10_FIELDS_MAX]    # by field: its value; NULL: absent or null
     const uint8_t* begin            # the described value
     uint32_t count                  # fields written out, nulls too
@@ -303,12 +303,12 @@ cdef struct Amqp10Section:
     uint8_t code                    # AMQP10_SECTION_...; 0: an unknown one that LAX accepted
 
 
-cdef struct Amqp10Message:          # views into the octets; nothing owned
+cdef struct Amqp10MessageView:      # views into the octets; nothing owned
     const uint8_t* octets
     uint32_t size
     # by code - AMQP10_SECTION_FIRST: the value of the first section of its kind; NULL: absent
     const uint8_t* at[AMQP10_SECTION_LAST - AMQP10_SECTION_FIRST + 1]
-    Amqp10Composite header, properties      # shape 0: absent
+    Amqp10CompositeView header, properties  # shape 0: absent
     uint8_t body                    # code of the first body section; 0: none
     uint32_t body_count             # body sections
     Span payload                    # of the only data section; absent where the body is anything else
@@ -317,7 +317,7 @@ cdef struct Amqp10Message:          # views into the octets; nothing owned
     int note_count
 
 
-cdef inline bint amqp10_field(const Amqp10Composite* c, int i, Amqp10Value* v) noexcept nogil:
+cdef inline bint amqp10_field(const Amqp10CompositeView* c, int i, Amqp10ValueView* v) noexcept nogil:
     """Field `i` (AMQP10_OPEN_HOSTNAME ...) of any type."""
     if c.at[i] == NULL:
         return False
@@ -325,17 +325,17 @@ cdef inline bint amqp10_field(const Amqp10Composite* c, int i, Amqp10Value* v) n
     return True
 
 
-cdef inline bint amqp10_field_timestamp(const Amqp10Composite* c, int i, int64_t* out) noexcept nogil:
+cdef inline bint amqp10_field_timestamp(const Amqp10CompositeView* c, int i, int64_t* out) noexcept nogil:
     """Milliseconds since 1970."""
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     if not amqp10_field(c, i, &v) or v.type != AMQP10_TIMESTAMP:
         return False
     out[0] = amqp10_signed(&v)
     return True
 
 
-cdef void amqp10_fields_of(const Amqp10Value* list, Amqp10Composite* out) noexcept nogil
-cdef int amqp10_parse_message(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10Message* out,
+cdef void amqp10_fields_of(const Amqp10ValueView* list, Amqp10CompositeView* out) noexcept nogil
+cdef int amqp10_parse_message(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10MessageView* out,
                               Fault* f) noexcept nogil
 cdef bint amqp10_next_section(const uint8_t** at, const uint8_t* end, Amqp10Section* out) noexcept nogil
 cdef ProtocolTables AMQP10_TABLES

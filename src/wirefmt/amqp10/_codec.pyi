@@ -12,51 +12,51 @@ from wirefmt.framing import Limits, NeedData
 from wirefmt.strictness import Note, Strictness
 
 # ---- scalars
-class Amqp10Integer(int):
+class Integer(int):
     lowest: ClassVar[int]
     highest: ClassVar[int]
     def __new__(cls, value: SupportsIndex = 0, /) -> Self: ...
 
-class Amqp10UByte(Amqp10Integer): ...
-class Amqp10UShort(Amqp10Integer): ...
-class Amqp10UInt(Amqp10Integer): ...
-class Amqp10ULong(Amqp10Integer): ...
-class Amqp10Byte(Amqp10Integer): ...
-class Amqp10Short(Amqp10Integer): ...
-class Amqp10Int(Amqp10Integer): ...
+class UByte(Integer): ...
+class UShort(Integer): ...
+class UInt(Integer): ...
+class ULong(Integer): ...
+class Byte(Integer): ...
+class Short(Integer): ...
+class Int(Integer): ...
 
-class Amqp10Timestamp(Amqp10Integer):
+class Timestamp(Integer):
     @classmethod
     def of(cls, moment: datetime, /) -> Self: ...
     def to_datetime(self) -> datetime: ...
 
-class Amqp10Float(float):
+class Float(float):
     def __new__(cls, value: float = 0.0, /) -> Self: ...
 
-class Amqp10Char(str):
+class Char(str):
     def __new__(cls, value: str | int, /) -> Self: ...
 
-class Amqp10Symbol(str): ...
+class Symbol(str): ...
 
-class Amqp10Decimal(bytes):
+class Decimal(bytes):
     width: ClassVar[int]
     def __new__(cls, value: Buffer, /) -> Self: ...
 
-class Amqp10Decimal32(Amqp10Decimal): ...
-class Amqp10Decimal64(Amqp10Decimal): ...
-class Amqp10Decimal128(Amqp10Decimal): ...
+class Decimal32(Decimal): ...
+class Decimal64(Decimal): ...
+class Decimal128(Decimal): ...
 
 # ---- values
 _Symbols: TypeAlias = str | Iterable[str]
-_Map: TypeAlias = Amqp10Map | Mapping[Any, Any]
+_Map: TypeAlias = Map | Mapping[Any, Any]
 
 @disjoint_base
-class Amqp10Held:
+class Value:
     def encode(self) -> bytes: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any) -> Self: ...
 
-class Amqp10Sequence(Amqp10Held, Sequence[Any]):
+class BaseSequence(Value, Sequence[Any]):
     def index(self, value: Any, *bounds: int) -> int: ...
     def count(self, value: Any) -> int: ...
     def __len__(self) -> int: ...
@@ -64,14 +64,14 @@ class Amqp10Sequence(Amqp10Held, Sequence[Any]):
     def __hash__(self) -> int: ...
 
 @final
-class Amqp10List(Amqp10Sequence):
+class List(BaseSequence):
     def __init__(self, items: Iterable[Any] = (), /) -> None: ...
 
 @final
-class Amqp10Array(Amqp10Sequence):
+class Array(BaseSequence):
     def __init__(self, type: str, values: Iterable[Any] = (), /, *, descriptors: Iterable[Any] = ()) -> None: ...
     @staticmethod
-    def repeat(value: Any, count: int, /) -> Amqp10Array: ...
+    def repeat(value: Any, count: int, /) -> Array: ...
     @property
     def type(self) -> str: ...
     @property
@@ -82,7 +82,7 @@ class Amqp10Array(Amqp10Sequence):
     def __hash__(self) -> int: ...
 
 @final
-class Amqp10Map(Amqp10Held, Mapping[Any, Any]):
+class Map(Value, Mapping[Any, Any]):
     def __init__(self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), /) -> None: ...
     @property
     def pairs(self) -> tuple[tuple[Any, Any], ...]: ...
@@ -93,7 +93,7 @@ class Amqp10Map(Amqp10Held, Mapping[Any, Any]):
     def __hash__(self) -> int: ...
 
 @final
-class Amqp10Described(Amqp10Held):
+class Described(Value):
     __match_args__ = ("descriptor", "value")
     def __init__(self, descriptor: Any, value: Any, /) -> None: ...
     @property
@@ -103,25 +103,23 @@ class Amqp10Described(Amqp10Held):
     def __hash__(self) -> int: ...
 
 @disjoint_base
-class Amqp10CompositeValue:
+class Composite:
     @property
     def descriptor(self) -> Any: ...
     @property
-    def value(self) -> Amqp10List: ...
+    def value(self) -> List: ...
     def encode(self) -> bytes: ...
     def __hash__(self) -> int: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any) -> Self: ...
 
-def decode_amqp10_value(
-    data: Buffer, /, *, strictness: Strictness | str = ..., limits: Limits | None = None
-) -> Any: ...
-def encode_amqp10_value(value: Any, /) -> bytes: ...
-def restore_amqp10_value(octets: bytes) -> Any: ...
-def restore_amqp10_composite(octets: bytes) -> Amqp10CompositeValue: ...
+def decode_value(data: Buffer, /, *, strictness: Strictness | str = ..., limits: Limits | None = None) -> Any: ...
+def encode_value(value: Any, /) -> bytes: ...
+def restore_value(octets: bytes) -> Any: ...
+def restore_composite(octets: bytes) -> Composite: ...
 
 # ---- objects
-class Amqp10Performative(Amqp10CompositeValue):
+class Performative(Composite):
     __match_args__: ClassVar[tuple[str, ...]] = ("channel",)
     @property
     def channel(self) -> int: ...
@@ -133,7 +131,7 @@ class Amqp10Performative(Amqp10CompositeValue):
     def __hash__(self) -> int: ...
 
 @final
-class Amqp10Open(Amqp10Performative):
+class Open(Performative):
     __match_args__ = (
         "container_id",
         "hostname",
@@ -152,11 +150,11 @@ class Amqp10Open(Amqp10Performative):
     max_frame_size: Final[int | None]
     channel_max: Final[int | None]
     idle_time_out: Final[int | None]
-    outgoing_locales: Final[Amqp10Symbol | Amqp10Array | None]
-    incoming_locales: Final[Amqp10Symbol | Amqp10Array | None]
-    offered_capabilities: Final[Amqp10Symbol | Amqp10Array | None]
-    desired_capabilities: Final[Amqp10Symbol | Amqp10Array | None]
-    properties: Final[Amqp10Map | None]
+    outgoing_locales: Final[Symbol | Array | None]
+    incoming_locales: Final[Symbol | Array | None]
+    offered_capabilities: Final[Symbol | Array | None]
+    desired_capabilities: Final[Symbol | Array | None]
+    properties: Final[Map | None]
     def __init__(
         self,
         *,
@@ -175,7 +173,7 @@ class Amqp10Open(Amqp10Performative):
     ) -> None: ...
 
 @final
-class Amqp10Begin(Amqp10Performative):
+class Begin(Performative):
     __match_args__ = (
         "remote_channel",
         "next_outgoing_id",
@@ -192,9 +190,9 @@ class Amqp10Begin(Amqp10Performative):
     incoming_window: Final[int | None]
     outgoing_window: Final[int | None]
     handle_max: Final[int | None]
-    offered_capabilities: Final[Amqp10Symbol | Amqp10Array | None]
-    desired_capabilities: Final[Amqp10Symbol | Amqp10Array | None]
-    properties: Final[Amqp10Map | None]
+    offered_capabilities: Final[Symbol | Array | None]
+    desired_capabilities: Final[Symbol | Array | None]
+    properties: Final[Map | None]
     def __init__(
         self,
         *,
@@ -211,7 +209,7 @@ class Amqp10Begin(Amqp10Performative):
     ) -> None: ...
 
 @final
-class Amqp10Attach(Amqp10Performative):
+class Attach(Performative):
     __match_args__ = (
         "name",
         "handle",
@@ -236,13 +234,13 @@ class Amqp10Attach(Amqp10Performative):
     rcv_settle_mode: Final[int | None]
     source: Final[Any]
     target: Final[Any]
-    unsettled: Final[Amqp10Map | None]
+    unsettled: Final[Map | None]
     incomplete_unsettled: Final[bool | None]
     initial_delivery_count: Final[int | None]
     max_message_size: Final[int | None]
-    offered_capabilities: Final[Amqp10Symbol | Amqp10Array | None]
-    desired_capabilities: Final[Amqp10Symbol | Amqp10Array | None]
-    properties: Final[Amqp10Map | None]
+    offered_capabilities: Final[Symbol | Array | None]
+    desired_capabilities: Final[Symbol | Array | None]
+    properties: Final[Map | None]
     def __init__(
         self,
         *,
@@ -265,7 +263,7 @@ class Amqp10Attach(Amqp10Performative):
     ) -> None: ...
 
 @final
-class Amqp10Flow(Amqp10Performative):
+class Flow(Performative):
     __match_args__ = (
         "next_incoming_id",
         "incoming_window",
@@ -290,7 +288,7 @@ class Amqp10Flow(Amqp10Performative):
     available: Final[int | None]
     drain: Final[bool | None]
     echo: Final[bool | None]
-    properties: Final[Amqp10Map | None]
+    properties: Final[Map | None]
     def __init__(
         self,
         *,
@@ -310,7 +308,7 @@ class Amqp10Flow(Amqp10Performative):
     ) -> None: ...
 
 @final
-class Amqp10Transfer(Amqp10Performative):
+class Transfer(Performative):
     __match_args__ = (
         "handle",
         "delivery_id",
@@ -353,18 +351,18 @@ class Amqp10Transfer(Amqp10Performative):
         batchable: bool | None = None,
         channel: int = 0,
         extended_header: Buffer = b"",
-        payload: Buffer | Amqp10AnnotatedMessage = b"",
+        payload: Buffer | Message = b"",
     ) -> None: ...
     @property
     def payload(self) -> memoryview: ...
     def payload_bytes(self) -> bytes: ...
     @property
-    def message(self) -> Amqp10AnnotatedMessage: ...
+    def message(self) -> Message: ...
     if sys.version_info >= (3, 12):
         def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
-class Amqp10Disposition(Amqp10Performative):
+class Disposition(Performative):
     __match_args__ = (
         "role",
         "first",
@@ -394,7 +392,7 @@ class Amqp10Disposition(Amqp10Performative):
     ) -> None: ...
 
 @final
-class Amqp10Detach(Amqp10Performative):
+class Detach(Performative):
     __match_args__ = (
         "handle",
         "closed",
@@ -409,53 +407,49 @@ class Amqp10Detach(Amqp10Performative):
         *,
         handle: int | None,
         closed: bool | None = None,
-        error: Amqp10Error | None = None,
+        error: Error | None = None,
         channel: int = 0,
         extended_header: Buffer = b"",
     ) -> None: ...
 
 @final
-class Amqp10End(Amqp10Performative):
+class End(Performative):
     __match_args__ = (
         "error",
         "channel",
     )
     error: Final[Any]
-    def __init__(
-        self, *, error: Amqp10Error | None = None, channel: int = 0, extended_header: Buffer = b""
-    ) -> None: ...
+    def __init__(self, *, error: Error | None = None, channel: int = 0, extended_header: Buffer = b"") -> None: ...
 
 @final
-class Amqp10Close(Amqp10Performative):
+class Close(Performative):
     __match_args__ = (
         "error",
         "channel",
     )
     error: Final[Any]
-    def __init__(
-        self, *, error: Amqp10Error | None = None, channel: int = 0, extended_header: Buffer = b""
-    ) -> None: ...
+    def __init__(self, *, error: Error | None = None, channel: int = 0, extended_header: Buffer = b"") -> None: ...
 
 @final
-class Amqp10SaslMechanisms(Amqp10Performative):
+class SaslMechanisms(Performative):
     __match_args__ = (
         "sasl_server_mechanisms",
         "channel",
     )
-    sasl_server_mechanisms: Final[Amqp10Symbol | Amqp10Array | None]
+    sasl_server_mechanisms: Final[Symbol | Array | None]
     def __init__(
         self, *, sasl_server_mechanisms: _Symbols | None, channel: int = 0, extended_header: Buffer = b""
     ) -> None: ...
 
 @final
-class Amqp10SaslInit(Amqp10Performative):
+class SaslInit(Performative):
     __match_args__ = (
         "mechanism",
         "initial_response",
         "hostname",
         "channel",
     )
-    mechanism: Final[Amqp10Symbol | None]
+    mechanism: Final[Symbol | None]
     initial_response: Final[bytes | None]
     hostname: Final[str | None]
     def __init__(
@@ -469,7 +463,7 @@ class Amqp10SaslInit(Amqp10Performative):
     ) -> None: ...
 
 @final
-class Amqp10SaslChallenge(Amqp10Performative):
+class SaslChallenge(Performative):
     __match_args__ = (
         "challenge",
         "channel",
@@ -478,7 +472,7 @@ class Amqp10SaslChallenge(Amqp10Performative):
     def __init__(self, *, challenge: Buffer | None, channel: int = 0, extended_header: Buffer = b"") -> None: ...
 
 @final
-class Amqp10SaslResponse(Amqp10Performative):
+class SaslResponse(Performative):
     __match_args__ = (
         "response",
         "channel",
@@ -487,7 +481,7 @@ class Amqp10SaslResponse(Amqp10Performative):
     def __init__(self, *, response: Buffer | None, channel: int = 0, extended_header: Buffer = b"") -> None: ...
 
 @final
-class Amqp10SaslOutcome(Amqp10Performative):
+class SaslOutcome(Performative):
     __match_args__ = (
         "code",
         "additional_data",
@@ -505,19 +499,19 @@ class Amqp10SaslOutcome(Amqp10Performative):
     ) -> None: ...
 
 @final
-class Amqp10Error(Amqp10CompositeValue):
+class Error(Composite):
     __match_args__ = (
         "condition",
         "description",
         "info",
     )
-    condition: Final[Amqp10Symbol | None]
+    condition: Final[Symbol | None]
     description: Final[str | None]
-    info: Final[Amqp10Map | None]
+    info: Final[Map | None]
     def __init__(self, *, condition: str | None, description: str | None = None, info: _Map | None = None) -> None: ...
 
 @final
-class Amqp10Header(Amqp10CompositeValue):
+class Header(Composite):
     __match_args__ = (
         "durable",
         "priority",
@@ -541,7 +535,7 @@ class Amqp10Header(Amqp10CompositeValue):
     ) -> None: ...
 
 @final
-class Amqp10Properties(Amqp10CompositeValue):
+class Properties(Composite):
     __match_args__ = (
         "message_id",
         "user_id",
@@ -563,8 +557,8 @@ class Amqp10Properties(Amqp10CompositeValue):
     subject: Final[str | None]
     reply_to: Final[Any]
     correlation_id: Final[Any]
-    content_type: Final[Amqp10Symbol | None]
-    content_encoding: Final[Amqp10Symbol | None]
+    content_type: Final[Symbol | None]
+    content_encoding: Final[Symbol | None]
     absolute_expiry_time: Final[int | None]
     creation_time: Final[int | None]
     group_id: Final[str | None]
@@ -589,7 +583,7 @@ class Amqp10Properties(Amqp10CompositeValue):
     ) -> None: ...
 
 @final
-class Amqp10Received(Amqp10CompositeValue):
+class Received(Composite):
     __match_args__ = (
         "section_number",
         "section_offset",
@@ -599,27 +593,27 @@ class Amqp10Received(Amqp10CompositeValue):
     def __init__(self, *, section_number: int | None, section_offset: int | None) -> None: ...
 
 @final
-class Amqp10Accepted(Amqp10CompositeValue):
+class Accepted(Composite):
     __match_args__ = ()
     def __init__(
         self,
     ) -> None: ...
 
 @final
-class Amqp10Rejected(Amqp10CompositeValue):
+class Rejected(Composite):
     __match_args__ = ("error",)
     error: Final[Any]
-    def __init__(self, *, error: Amqp10Error | None = None) -> None: ...
+    def __init__(self, *, error: Error | None = None) -> None: ...
 
 @final
-class Amqp10Released(Amqp10CompositeValue):
+class Released(Composite):
     __match_args__ = ()
     def __init__(
         self,
     ) -> None: ...
 
 @final
-class Amqp10Modified(Amqp10CompositeValue):
+class Modified(Composite):
     __match_args__ = (
         "delivery_failed",
         "undeliverable_here",
@@ -627,7 +621,7 @@ class Amqp10Modified(Amqp10CompositeValue):
     )
     delivery_failed: Final[bool | None]
     undeliverable_here: Final[bool | None]
-    message_annotations: Final[Amqp10Map | None]
+    message_annotations: Final[Map | None]
     def __init__(
         self,
         *,
@@ -637,7 +631,7 @@ class Amqp10Modified(Amqp10CompositeValue):
     ) -> None: ...
 
 @final
-class Amqp10Source(Amqp10CompositeValue):
+class Source(Composite):
     __match_args__ = (
         "address",
         "durable",
@@ -653,15 +647,15 @@ class Amqp10Source(Amqp10CompositeValue):
     )
     address: Final[Any]
     durable: Final[int | None]
-    expiry_policy: Final[Amqp10Symbol | None]
+    expiry_policy: Final[Symbol | None]
     timeout: Final[int | None]
     dynamic: Final[bool | None]
-    dynamic_node_properties: Final[Amqp10Map | None]
-    distribution_mode: Final[Amqp10Symbol | None]
-    filter: Final[Amqp10Map | None]
+    dynamic_node_properties: Final[Map | None]
+    distribution_mode: Final[Symbol | None]
+    filter: Final[Map | None]
     default_outcome: Final[Any]
-    outcomes: Final[Amqp10Symbol | Amqp10Array | None]
-    capabilities: Final[Amqp10Symbol | Amqp10Array | None]
+    outcomes: Final[Symbol | Array | None]
+    capabilities: Final[Symbol | Array | None]
     def __init__(
         self,
         *,
@@ -679,7 +673,7 @@ class Amqp10Source(Amqp10CompositeValue):
     ) -> None: ...
 
 @final
-class Amqp10Target(Amqp10CompositeValue):
+class Target(Composite):
     __match_args__ = (
         "address",
         "durable",
@@ -691,11 +685,11 @@ class Amqp10Target(Amqp10CompositeValue):
     )
     address: Final[Any]
     durable: Final[int | None]
-    expiry_policy: Final[Amqp10Symbol | None]
+    expiry_policy: Final[Symbol | None]
     timeout: Final[int | None]
     dynamic: Final[bool | None]
-    dynamic_node_properties: Final[Amqp10Map | None]
-    capabilities: Final[Amqp10Symbol | Amqp10Array | None]
+    dynamic_node_properties: Final[Map | None]
+    capabilities: Final[Symbol | Array | None]
     def __init__(
         self,
         *,
@@ -709,47 +703,47 @@ class Amqp10Target(Amqp10CompositeValue):
     ) -> None: ...
 
 @final
-class Amqp10DeleteOnClose(Amqp10CompositeValue):
+class DeleteOnClose(Composite):
     __match_args__ = ()
     def __init__(
         self,
     ) -> None: ...
 
 @final
-class Amqp10DeleteOnNoLinks(Amqp10CompositeValue):
+class DeleteOnNoLinks(Composite):
     __match_args__ = ()
     def __init__(
         self,
     ) -> None: ...
 
 @final
-class Amqp10DeleteOnNoMessages(Amqp10CompositeValue):
+class DeleteOnNoMessages(Composite):
     __match_args__ = ()
     def __init__(
         self,
     ) -> None: ...
 
 @final
-class Amqp10DeleteOnNoLinksOrMessages(Amqp10CompositeValue):
+class DeleteOnNoLinksOrMessages(Composite):
     __match_args__ = ()
     def __init__(
         self,
     ) -> None: ...
 
 @final
-class Amqp10Coordinator(Amqp10CompositeValue):
+class Coordinator(Composite):
     __match_args__ = ("capabilities",)
-    capabilities: Final[Amqp10Symbol | Amqp10Array | None]
+    capabilities: Final[Symbol | Array | None]
     def __init__(self, *, capabilities: _Symbols | None = None) -> None: ...
 
 @final
-class Amqp10Declare(Amqp10CompositeValue):
+class Declare(Composite):
     __match_args__ = ("global_id",)
     global_id: Final[Any]
     def __init__(self, *, global_id: Any = None) -> None: ...
 
 @final
-class Amqp10Discharge(Amqp10CompositeValue):
+class Discharge(Composite):
     __match_args__ = (
         "txn_id",
         "fail",
@@ -759,13 +753,13 @@ class Amqp10Discharge(Amqp10CompositeValue):
     def __init__(self, *, txn_id: Buffer | None, fail: bool | None = None) -> None: ...
 
 @final
-class Amqp10Declared(Amqp10CompositeValue):
+class Declared(Composite):
     __match_args__ = ("txn_id",)
     txn_id: Final[bytes | None]
     def __init__(self, *, txn_id: Buffer | None) -> None: ...
 
 @final
-class Amqp10TransactionalState(Amqp10CompositeValue):
+class TransactionalState(Composite):
     __match_args__ = (
         "txn_id",
         "outcome",
@@ -775,7 +769,7 @@ class Amqp10TransactionalState(Amqp10CompositeValue):
     def __init__(self, *, txn_id: Buffer | None, outcome: Any = None) -> None: ...
 
 @final
-class Amqp10ProtocolHeader:
+class ProtocolHeader:
     __match_args__ = ("protocol_id", "major", "minor", "revision")
     def __init__(self, protocol_id: int = 0, major: int = 1, minor: int = 0, revision: int = 0) -> None: ...
     @property
@@ -792,7 +786,7 @@ class Amqp10ProtocolHeader:
     def __hash__(self) -> int: ...
 
 @final
-class Amqp10EmptyFrame:
+class EmptyFrame:
     __match_args__ = ("channel", "extended_header", "type")
     def __init__(self, channel: int = 0, extended_header: Buffer = b"", type: int = 0) -> None: ...
     @property
@@ -807,7 +801,7 @@ class Amqp10EmptyFrame:
     def __hash__(self) -> int: ...
 
 @final
-class Amqp10Data(Amqp10Held):
+class Data(Value):
     __match_args__ = ("payload",)
     def __init__(self, payload: Buffer, /) -> None: ...
     @property
@@ -819,25 +813,25 @@ class Amqp10Data(Amqp10Held):
         def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
-class Amqp10AmqpSequence(Amqp10Held):
+class AmqpSequence(Value):
     __match_args__ = ("items",)
     def __init__(self, items: Iterable[Any], /) -> None: ...
     @property
-    def items(self) -> Amqp10List: ...
+    def items(self) -> List: ...
     def __hash__(self) -> int: ...
 
 @final
-class Amqp10AmqpValue(Amqp10Held):
+class AmqpValue(Value):
     __match_args__ = ("value",)
     def __init__(self, value: Any, /) -> None: ...
     @property
     def value(self) -> Any: ...
     def __hash__(self) -> int: ...
 
-_Section: TypeAlias = Amqp10Data | Amqp10AmqpSequence | Amqp10AmqpValue
+_Section: TypeAlias = Data | AmqpSequence | AmqpValue
 
 @final
-class Amqp10AnnotatedMessage:
+class Message:
     __match_args__ = (
         "header",
         "delivery_annotations",
@@ -850,34 +844,32 @@ class Amqp10AnnotatedMessage:
     def __init__(
         self,
         *,
-        header: Amqp10Header | None = None,
+        header: Header | None = None,
         delivery_annotations: _Map | None = None,
         message_annotations: _Map | None = None,
-        properties: Amqp10Properties | None = None,
+        properties: Properties | None = None,
         application_properties: _Map | None = None,
         body: _Section | Sequence[_Section] | Buffer,
         footer: _Map | None = None,
     ) -> None: ...
     @staticmethod
-    def decode(
-        data: Buffer, /, *, strictness: Strictness | str = ..., limits: Limits | None = None
-    ) -> Amqp10AnnotatedMessage: ...
+    def decode(data: Buffer, /, *, strictness: Strictness | str = ..., limits: Limits | None = None) -> Message: ...
     def encode(self) -> bytes: ...
     def detach(self) -> Self: ...
     @property
-    def header(self) -> Amqp10Header | None: ...
+    def header(self) -> Header | None: ...
     @property
-    def delivery_annotations(self) -> Amqp10Map | None: ...
+    def delivery_annotations(self) -> Map | None: ...
     @property
-    def message_annotations(self) -> Amqp10Map | None: ...
+    def message_annotations(self) -> Map | None: ...
     @property
-    def properties(self) -> Amqp10Properties | None: ...
+    def properties(self) -> Properties | None: ...
     @property
-    def application_properties(self) -> Amqp10Map | None: ...
+    def application_properties(self) -> Map | None: ...
     @property
     def body(self) -> tuple[_Section, ...]: ...
     @property
-    def footer(self) -> Amqp10Map | None: ...
+    def footer(self) -> Map | None: ...
     @property
     def payload(self) -> memoryview | None: ...
     @property
@@ -888,49 +880,45 @@ class Amqp10AnnotatedMessage:
     if sys.version_info >= (3, 12):
         def __buffer__(self, flags: int, /) -> memoryview: ...
 
-_Amqp10Frame: TypeAlias = Amqp10Performative | Amqp10ProtocolHeader | Amqp10EmptyFrame
+_Frame: TypeAlias = Performative | ProtocolHeader | EmptyFrame
 
-def decode_amqp10(
-    data: Buffer, /, *, strictness: Strictness | str = ..., limits: Limits | None = None
-) -> _Amqp10Frame: ...
-def decode_amqp10_message(
-    data: Buffer, /, *, strictness: Strictness | str = ..., limits: Limits | None = None
-) -> Amqp10AnnotatedMessage: ...
-def amqp10_size(data: Buffer, /, *, limits: Limits | None = None) -> int | NeedData: ...
-def encode_amqp10(message: _Amqp10Frame | Amqp10CompositeValue | Amqp10AnnotatedMessage, /) -> bytes: ...
-def restore_amqp10_frame(octets: bytes, strict: bool) -> _Amqp10Frame: ...
-def restore_amqp10_message(octets: bytes) -> Amqp10AnnotatedMessage: ...
+def decode(data: Buffer, /, *, strictness: Strictness | str = ..., limits: Limits | None = None) -> _Frame: ...
+def decode_message(data: Buffer, /, *, strictness: Strictness | str = ..., limits: Limits | None = None) -> Message: ...
+def frame_size(data: Buffer, /, *, limits: Limits | None = None) -> int | NeedData: ...
+def encode(message: _Frame | Composite | Message, /) -> bytes: ...
+def restore_frame(octets: bytes, strict: bool) -> _Frame: ...
+def restore_message(octets: bytes) -> Message: ...
 
 @final
-class Amqp10Decoder(FrameDecoder):
+class Decoder(FrameDecoder):
     def __init__(self, *, strictness: Strictness | str = ..., limits: Limits | None = None) -> None: ...
-    def feed(self, data: Buffer, /, count: int | None = None) -> list[_Amqp10Frame]: ...
+    def feed(self, data: Buffer, /, count: int | None = None) -> list[_Frame]: ...
 
 @final
-class Amqp10DeliveryValue:
-    transfer: Final[Amqp10Transfer]
+class Delivery:
+    transfer: Final[Transfer]
     transfers: Final[int]
     settled: Final[bool]
     @property
     def payload(self) -> memoryview: ...
     @property
-    def message(self) -> Amqp10AnnotatedMessage: ...
+    def message(self) -> Message: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any) -> Self: ...
 
-def restore_amqp10_delivery(
-    transfer: Amqp10Transfer, joined: bytes | None, transfers: int, settled: bool, strict: bool, max_elements: int
-) -> Amqp10DeliveryValue: ...
+def restore_delivery(
+    transfer: Transfer, joined: bytes | None, transfers: int, settled: bool, strict: bool, max_elements: int
+) -> Delivery: ...
 
 @final
-class Amqp10TransferAssembler:
+class TransferAssembler:
     def __init__(self, *, strictness: Strictness | str = ..., limits: Limits | None = None) -> None: ...
     @property
     def unfinished(self) -> int: ...
-    def receive(self, frame: _Amqp10Frame, /) -> Amqp10DeliveryValue | None: ...
+    def receive(self, frame: _Frame, /) -> Delivery | None: ...
 
 # ---- batch
-def amqp10_decode_batch(
+def decode_batch(
     data: Buffer,
     *,
     strictness: Strictness | str = "lax",

@@ -14,22 +14,21 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, Col, ColumnSet, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine,
-    Factory, FrameDecoder, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KIND_BOOL, KIND_FIXED, LINE_MAX, LINE_VALUE,
-    MORE, MessageContext, MessageTable, NO, NOTES_SHOWN, NO_TEXT, OFFSET_MAX, Protocol, ProtocolTables,
-    PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef, PyVectorcall_NARGS, READONLY, ROW_MALFORMED,
-    ROW_OK, ROW_PARTIAL, SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE,
-    SharedSlot, TEXT_PAD, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION,
-    T_HEADERS, T_KIND, T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE,
-    T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, WRITER_START, YES, ascii_octets, ascii_text, bare_object,
-    begin_call, borrowed_item, close_list, construct_slowly, detail_form, factory_of, fault_text, field_path,
-    fill_view, hex_text, hidden, input_head, is_held, is_secret_name, is_strict, keyed_place, length_of, line_ascii,
-    line_begin, line_binary, line_digits, line_field, line_flag, line_name, line_number, line_piece, line_signed,
-    line_space, line_string, line_text, line_words, name_class, new_octets, octets_of, open_list, pad_text,
-    protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_line, put_map, put_octets, put_secret_entry, put_struct,
-    put_text, raise_fault, reserve, seal, secret_fields, set_factories, set_vectorcall, share, shared_slot,
-    shared_text, shown_encoded, shown_entry, shown_octets, span_of, take_block, take_input, text_octets, whole_number,
-    wirefmt_set_attribute,
+    Col, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory,
+    FrameBatch, FrameDecoder, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KIND_BOOL, KIND_FIXED, LINE_MAX, LINE_VALUE,
+    MORE, MessageContext, MessageTable, NO, NOTES_SHOWN, NO_TEXT, Protocol, ProtocolTables, PyDescr_NewGetSet,
+    PyDescr_NewMember, PyGetSetDef, PyMemberDef, PyVectorcall_NARGS, READONLY, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
+    SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot,
+    TEXT_PAD, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS,
+    T_KIND, T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS,
+    T_VERSION, Text, WIREFMT_SHARES_VALUES, WRITER_START, YES, ascii_octets, ascii_text, bare_object, begin_call,
+    borrowed_item, close_list, construct_slowly, detail_form, factory_of, fault_text, field_path, fill_view, hex_text,
+    hidden, input_head, is_held, is_secret_name, is_strict, keyed_place, length_of, line_ascii, line_begin,
+    line_binary, line_digits, line_field, line_flag, line_name, line_number, line_piece, line_signed, line_space,
+    line_string, line_text, line_words, new_octets, octets_of, open_list, pad_text, protocol_capsule, put_bool,
+    put_i16, put_i32, put_i64, put_line, put_map, put_octets, put_secret_entry, put_struct, put_text, raise_fault,
+    seal, secret_fields, set_factories, set_vectorcall, share, shared_slot, shared_text, shown_encoded, shown_entry,
+    shown_octets, span_of, take_block, take_input, text_octets, whole_number, wirefmt_set_attribute,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
 from wirefmt._core.cursor cimport Span, left
@@ -47,7 +46,7 @@ from wirefmt.strictness import Note
 include "types.pxi"
 # values -> octets, nogil
 include "write.pxi"
-# octets -> Amqp10Frame, Amqp10Message, nogil
+# octets -> Amqp10FrameView, Amqp10MessageView, nogil
 include "parse.pxi"
 # transfers joined to deliveries, nogil
 include "pending.pxi"
@@ -59,7 +58,7 @@ include "values.pxi"
 include "objects.pxi"
 # AMQP 1.0 values as text
 include "text.pxi"
-# Amqp10Frame, Amqp10Message -> columns
+# Amqp10FrameView, Amqp10MessageView -> columns
 include "batch.pxi"
 # ... -> rows of the message table
 include "rows.pxi"
@@ -68,5 +67,5 @@ include "detail.pxi"
 # what captures ask of it
 include "probe.pxi"
 
-# objects are made by constructors only
-seal(globals())
+# objects are made by constructors only; classes and functions are of the package, but for these
+seal(globals(), "wirefmt.amqp10", (BaseSequence, BatchColumns, Decimal, Integer))

@@ -28,7 +28,7 @@ cdef int fill_amqp10_tables() except -1:
 fill_amqp10_tables()
 
 
-cdef class Amqp10Batch(ColumnSet):
+cdef class BatchColumns(FrameBatch):
     """The columns of decode_batch while they are built."""
 
     cdef bint payload
@@ -40,10 +40,10 @@ cdef class Amqp10Batch(ColumnSet):
 
     # ---- rows
 
-    cdef void put_frame(self, int64_t row, int64_t offset, int64_t size, const Amqp10Frame* f) noexcept nogil:
+    cdef void put_parsed(self, int64_t offset, int64_t size, const Amqp10FrameView* f) noexcept nogil:
         cdef Col* c = self.cols
-        put_i64(c + A10B_OFFSET, row, offset)
-        put_i64(c + A10B_SIZE, row, size)
+        cdef int64_t row = self.row
+        self.put_place(offset, size)
         if f.kind == AMQP10_KIND_PROTOCOL_HEADER:
             put_text(c + A10B_KIND, row, &AMQP10_PROTOCOL_HEADER_TEXT)
             return
@@ -54,14 +54,14 @@ cdef class Amqp10Batch(ColumnSet):
         put_text(c + A10B_KIND, row, &AMQP10_KIND_TEXT[f.performative.shape])
         self.put_fields(row, &f.performative)
 
-    cdef void put_fields(self, int64_t row, const Amqp10Composite* p) noexcept nogil:
+    cdef void put_fields(self, int64_t row, const Amqp10CompositeView* p) noexcept nogil:
         """Fields of a performative: those of a transfer that matter most in columns, all others in a map."""
         cdef const Amqp10ShapeRow* shape = &amqp10_shapes[p.shape]
-        cdef Amqp10Value v
-        cdef Amqp10Value name
+        cdef Amqp10ValueView v
+        cdef Amqp10ValueView name
         cdef Col* map = self.cols + A10B_FIELDS
         cdef int i
-        memset(&name, 0, sizeof(Amqp10Value))
+        memset(&name, 0, sizeof(Amqp10ValueView))
         name.type = AMQP10_SYMBOL
         for i in range(shape.count):
             if p.at[i] == NULL:
@@ -77,7 +77,7 @@ cdef class Amqp10Batch(ColumnSet):
                 else:
                     amqp10_put_entry(map, row, &name, &v)
 
-    cdef void put_field(self, int64_t row, int column, const Amqp10Value* v) noexcept nogil:
+    cdef void put_field(self, int64_t row, int column, const Amqp10ValueView* v) noexcept nogil:
         """A value in a column of its own; null if it is of a type (LAX) that the column has no place for."""
         cdef Col* c = self.cols + column
         if not c.on or v.type == AMQP10_NULL:
@@ -95,12 +95,13 @@ cdef class Amqp10Batch(ColumnSet):
         elif AMQP10_BINARY <= v.type <= AMQP10_SYMBOL:
             put_octets(c, row, v.body, v.size)
 
-    cdef void put_message(self, int64_t row, int64_t offset, const uint8_t* p, size_t n) noexcept nogil:
-        cdef Amqp10Message m
+    cdef void put_message(self, int64_t offset, const uint8_t* p, size_t n) noexcept nogil:
+        cdef Amqp10MessageView m
         cdef Fault f
         cdef Col* c = self.cols
+        cdef int64_t row = self.row
         if amqp10_parse_message(p, n, &self.options, &m, &f) != OK:
-            self.put_fault(row, &f, offset)
+            self.put_fault(offset, &f)
             return
         self.put_composite(row, A10B_DURABLE, &m.header)
         self.put_composite(row, A10B_MESSAGE_ID, &m.properties)
@@ -119,9 +120,9 @@ cdef class Amqp10Batch(ColumnSet):
         else:
             self.put_body(row, &m)
 
-    cdef void put_composite(self, int64_t row, int first, const Amqp10Composite* section) noexcept nogil:
+    cdef void put_composite(self, int64_t row, int first, const Amqp10CompositeView* section) noexcept nogil:
         """Header or properties: the columns are in the order of its fields."""
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         cdef int i
         if section.shape == 0:
             return
@@ -130,16 +131,16 @@ cdef class Amqp10Batch(ColumnSet):
                 amqp10_read(section.at[i], &v)
                 self.put_field(row, first + i, &v)
 
-    cdef inline void put_section(self, int64_t row, int column, const Amqp10Message* m, int code) noexcept nogil:
+    cdef inline void put_section(self, int64_t row, int column, const Amqp10MessageView* m, int code) noexcept nogil:
         if m.at[code - AMQP10_SECTION_FIRST] != NULL:
             amqp10_put_entries(self.cols + column, row, m.at[code - AMQP10_SECTION_FIRST])
 
-    cdef void put_body(self, int64_t row, const Amqp10Message* m) noexcept nogil:
+    cdef void put_body(self, int64_t row, const Amqp10MessageView* m) noexcept nogil:
         """A body that is not one data section: several joined; of others their text, sequences one a line."""
         cdef Octets o
         cdef const uint8_t* at = m.octets
         cdef Amqp10Section section
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         cdef bint first = True
         memset(&o, 0, sizeof(Octets))
         while amqp10_next_section(&at, m.octets + m.size, &section):
@@ -155,103 +156,72 @@ cdef class Amqp10Batch(ColumnSet):
             amqp10_add_text(&o, &v)
         amqp10_put_written(self.cols + A10B_BODY, row, &o)
 
-    cdef void put_fault(self, int64_t row, const Fault* f, int64_t at) noexcept nogil:
-        cdef char[256] text
-        cdef int n = fault_text(&AMQP10_TABLES, f, at, text, sizeof(text))
-        put_octets(self.cols + A10B_ERROR, row, <const uint8_t*>text, n)
-
-    cdef void put_text_error(self, int64_t row, const char* text) noexcept nogil:
-        put_octets(self.cols + A10B_ERROR, row, <const uint8_t*>text, <int64_t>strlen(text))
-
-    cdef void put_error(self, int64_t row, int64_t at, int64_t size, const Fault* f) noexcept nogil:
-        put_i64(self.cols + A10B_OFFSET, row, at)
-        put_i64(self.cols + A10B_SIZE, row, size)
-        self.put_fault(row, f, at)
+    cdef void put_text_error(self, const char* text) noexcept nogil:
+        put_octets(self.cols + A10B_ERROR, self.row, <const uint8_t*>text, <int64_t>strlen(text))
 
     # ---- deliveries
 
-    cdef void put_delivery(self, int64_t row, const Amqp10Delivery* d, int64_t size, const char* error) noexcept nogil:
-        """A delivery in several transfers; `error`: why it is not complete, NULL if it is."""
-        cdef Amqp10Frame first
+    cdef void put_delivery(self, const Amqp10Delivery* d, int64_t size, const char* error) noexcept nogil:
+        """The row of a delivery in several transfers; `error`: why it is not complete, NULL if it is."""
+        cdef Amqp10FrameView first
         cdef Fault f
         if amqp10_parse(d.first.at, d.first.size, &self.options, &first, &f) != OK:
-            self.put_error(row, d.mark[0], size, &f)
+            self.put_error(d.mark[0], size, &f)
             return
-        self.put_frame(row, d.mark[0], size, &first)
-        put_i32(self.cols + A10B_TRANSFERS, row, <int32_t>d.transfers)
+        self.put_parsed(d.mark[0], size, &first)
+        put_i32(self.cols + A10B_TRANSFERS, self.row, <int32_t>d.transfers)
         if d.settled:
-            put_bool(self.cols + A10B_SETTLED, row, True)
+            put_bool(self.cols + A10B_SETTLED, self.row, True)
         if error != NULL:
-            self.put_text_error(row, error)
+            self.put_text_error(error)
         else:
-            self.put_message(row, d.mark[0], d.payload.at, d.payload.size)
+            self.put_message(d.mark[0], d.payload.at, d.payload.size)
+        self.row += 1
 
-    cdef int64_t take(self, int64_t row, int64_t at, const Amqp10Frame* frame) noexcept nogil:
-        """One frame of the stream; the number of rows after it."""
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
+        return amqp10_frame_size(p, n, self.options.max_frame_size, size, f)
+
+    cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil:
+        cdef Amqp10FrameView frame
         cdef Amqp10Delivery* kept = NULL
-        cdef Fault f
         cdef int answer = AMQP10_JOIN_OTHER
+        cdef int status = amqp10_parse(p, n, &self.options, &frame, f)
+        if status != OK:
+            return status
         if frame.kind == AMQP10_KIND_PERFORMATIVE:
-            answer = amqp10_join(&self.deliveries, frame, self.options.strict, &kept, &f)
+            answer = amqp10_join(&self.deliveries, &frame, self.options.strict, &kept, f)
         if answer == AMQP10_JOIN_PART:
             if kept.transfers == 1:
                 kept.mark[0] = at
             kept.mark[1] += frame.size
-            return row
+            return OK
         if answer == AMQP10_JOIN_FAULT:
-            self.put_error(row, at, frame.size, &f)
-            return row + 1
+            return f.status
         if answer == AMQP10_JOIN_LAST:
-            self.put_delivery(row, &self.deliveries.done, self.deliveries.done.mark[1] + frame.size, NULL)
-            return row + 1
+            self.put_delivery(&self.deliveries.done, self.deliveries.done.mark[1] + frame.size, NULL)
+            return OK
         if answer == AMQP10_JOIN_ABORTED and self.deliveries.done.transfers:
-            self.put_delivery(row, &self.deliveries.done, self.deliveries.done.mark[1] + frame.size, AMQP10_ABORTED_TEXT)
-            return row + 1
-        self.put_frame(row, at, frame.size, frame)
+            self.put_delivery(&self.deliveries.done, self.deliveries.done.mark[1] + frame.size, AMQP10_ABORTED_TEXT)
+            return OK
+        self.put_parsed(at, frame.size, &frame)
         if frame.performative.shape == AMQP10_TRANSFER:
-            put_i32(self.cols + A10B_TRANSFERS, row, 1)
+            put_i32(self.cols + A10B_TRANSFERS, self.row, 1)
         if answer == AMQP10_JOIN_ABORTED:
-            self.put_text_error(row, AMQP10_ABORTED_TEXT)
+            self.put_text_error(AMQP10_ABORTED_TEXT)
         elif answer == AMQP10_JOIN_WHOLE:
-            self.put_message(row, at + frame.size - frame.payload.size, frame.payload.at, frame.payload.size)
-        return row + 1
+            self.put_message(at + frame.size - frame.payload.size, frame.payload.at, frame.payload.size)
+        self.row += 1
+        return OK
 
-    cdef int64_t run(self, const uint8_t* data, int64_t size, int64_t* rows) noexcept nogil:
-        """Decode all whole frames; octets used."""
-        cdef int64_t at = 0, row = 0
-        cdef size_t n = 0
-        cdef Amqp10Frame frame
-        cdef Fault f
+    cdef void put_unfinished(self, int64_t at) noexcept nogil:
         cdef uint32_t i
-        cdef int status
-        if self.payload:
-            reserve(self.cols + A10B_BODY, 0, min(size, <int64_t>OFFSET_MAX))
-        while at < size:
-            status = amqp10_frame_size(data + at, <size_t>(size - at), self.options.max_frame_size, &n, &f)
-            if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
-                break
-            if status != OK:                            # no telling where the next frame begins
-                self.put_error(row, at, size - at, &f)
-                row += 1
-                at = size
-                break
-            status = amqp10_parse(data + at, n, &self.options, &frame, &f)
-            if status == OK:
-                row = self.take(row, at, &frame)
-            else:
-                self.put_error(row, at, <int64_t>n, &f)
-                row += 1
-            at += <int64_t>n
         for i in range(self.deliveries.count):
-            self.put_delivery(row, &self.deliveries.unfinished[i], self.deliveries.unfinished[i].mark[1],
+            self.put_delivery(&self.deliveries.unfinished[i], self.deliveries.unfinished[i].mark[1],
                               "input ends inside the delivery")
-            row += 1
-        rows[0] = row
-        return at
 
 
-def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bint expose_credentials=False,
-                        limits=None):
+def decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bint expose_credentials=False,
+                 limits=None):
     """Decode a buffer of frames of one direction, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
@@ -269,16 +239,10 @@ def amqp10_decode_batch(data, *, strictness="lax", columns=None, bint payload=Tr
     `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)
-    cdef Amqp10Batch columns_set = Amqp10Batch(AMQP10_BATCH_COLUMNS, columns)
-    cdef Batch batch
-    cdef int64_t used = 0, rows = 0
+    cdef BatchColumns columns_set = BatchColumns(AMQP10_BATCH_COLUMNS, columns)
     take_amqp10_options(&columns_set.options, strictness, limits)
     columns_set.deliveries.max_octets = columns_set.options.max_frame_size
     columns_set.deliveries.max_count = AMQP10_MAX_DELIVERIES
     columns_set.payload = payload
     columns_set.expose(expose_credentials)
-    with nogil:
-        used = columns_set.run(octets.at, octets.size, &rows)
-    batch = columns_set.finish(rows)
-    batch.rest = octets.size - used
-    return batch
+    return columns_set.decode(&AMQP10_TABLES, octets, A10B_BODY if payload else -1)

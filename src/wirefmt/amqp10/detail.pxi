@@ -39,9 +39,9 @@ cdef struct Amqp10EntryName:
 
 
 cdef struct Amqp10DetailOf:         # what there is to tell of
-    const Amqp10Frame* f
+    const Amqp10FrameView* f
     const Span* address
-    const Amqp10Message* m          # NULL: none, or it cannot be read
+    const Amqp10MessageView* m      # NULL: none, or it cannot be read
     int transfers
 
 
@@ -112,7 +112,7 @@ fill_amqp10_detail()
 
 cdef void amqp10_line_value(DetailLine* l, const DetailField* f, const uint8_t* at) noexcept nogil:
     """A value by its type: a flag, a number, text, bytes; an ellipsis for lists, maps and arrays."""
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef Octets o
     cdef uint8_t[64] start
     cdef Span s
@@ -142,7 +142,7 @@ cdef void amqp10_line_value(DetailLine* l, const DetailField* f, const uint8_t* 
 cdef void amqp10_line_coded(DetailLine* l, const DetailField* f, const uint8_t* at, const Text* names,
                             uint64_t count) noexcept nogil:
     """A small number by its name, or as it is where it has none."""
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     amqp10_read(at, &v)
     if AMQP10_UBYTE <= v.type <= AMQP10_ULONG and amqp10_unsigned(&v) < count:
         line_name(l, f, &names[amqp10_unsigned(&v)])
@@ -152,7 +152,7 @@ cdef void amqp10_line_coded(DetailLine* l, const DetailField* f, const uint8_t* 
 
 cdef void amqp10_line_list(DetailLine* l, const DetailField* f, const uint8_t* at) noexcept nogil:
     """A symbol or an array of them (1.4), with commas between."""
-    cdef Amqp10Value v, item
+    cdef Amqp10ValueView v, item
     cdef Amqp10Items items
     cdef Span s
     cdef bint first = True
@@ -177,7 +177,7 @@ cdef void amqp10_line_list(DetailLine* l, const DetailField* f, const uint8_t* a
 
 cdef void amqp10_line_terminus(DetailLine* l, const DetailField* f, const uint8_t* at) noexcept nogil:
     """A source or target: its address, or what it is without one."""
-    cdef Amqp10Composite c
+    cdef Amqp10CompositeView c
     cdef bint dynamic = False
     if not amqp10_open_composite(at, &c):
         amqp10_line_value(l, f, at)
@@ -193,7 +193,7 @@ cdef void amqp10_line_terminus(DetailLine* l, const DetailField* f, const uint8_
 
 cdef void amqp10_line_error(DetailLine* l, const DetailField* f, const uint8_t* at) noexcept nogil:
     """The condition, and its description as explanatory text."""
-    cdef Amqp10Composite e
+    cdef Amqp10CompositeView e
     cdef Span s
     if not amqp10_open_composite(at, &e) or e.shape != AMQP10_ERROR:
         amqp10_line_value(l, f, at)
@@ -208,7 +208,7 @@ cdef void amqp10_line_error(DetailLine* l, const DetailField* f, const uint8_t* 
 
 cdef void amqp10_line_state(DetailLine* l, const DetailField* f, const uint8_t* at) noexcept nogil:
     """A delivery state by its name, with what it says: an error, flags, how far a delivery was received, a transaction."""
-    cdef Amqp10Composite s
+    cdef Amqp10CompositeView s
     cdef DetailField bare = f[0]
     cdef bint set_ = False
     cdef uint64_t number = 0
@@ -236,7 +236,7 @@ cdef void amqp10_line_state(DetailLine* l, const DetailField* f, const uint8_t* 
 
 # ------------------------------------------------------------------------------------------------ frames
 
-cdef void amqp10_line_protocol(DetailLine* l, const DetailField* f, const Amqp10Frame* frame) noexcept nogil:
+cdef void amqp10_line_protocol(DetailLine* l, const DetailField* f, const Amqp10FrameView* frame) noexcept nogil:
     """Of a protocol header (2.2, 5.2.1, 5.3.1): which protocol, in which version."""
     line_field(l, f)
     line_words(l, b"AMQP " if frame.protocol_id == 0 else b"TLS " if frame.protocol_id == 2 else
@@ -248,11 +248,11 @@ cdef void amqp10_line_protocol(DetailLine* l, const DetailField* f, const Amqp10
     line_digits(l, False, frame.revision)
 
 
-cdef bint amqp10_body_size(const Amqp10Message* m, uint64_t* size) noexcept nogil:
+cdef bint amqp10_body_size(const Amqp10MessageView* m, uint64_t* size) noexcept nogil:
     """Octets of the body's data sections, or of a value that is text or binary. False: it is something else."""
     cdef const uint8_t* at = m.octets
     cdef Amqp10Section section
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     size[0] = m.payload.size
     if m.payload.at != NULL or m.body == 0:
         return m.body != 0
@@ -269,7 +269,7 @@ cdef void amqp10_line_other(DetailLine* l, const DetailField* f, const Amqp10Det
     """A field that is no field of a composite."""
     cdef int which = f.what % AMQP10_DETAIL_KIND
     cdef const uint8_t* at
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef uint64_t number = 0
     if which == AMQP10_DETAIL_PROTOCOL:
         amqp10_line_protocol(l, f, x.f)
@@ -288,10 +288,10 @@ cdef void amqp10_line_other(DetailLine* l, const DetailField* f, const Amqp10Det
             line_number(l, f, False, v.count // 2)
 
 
-cdef void amqp10_line_entry(DetailLine* l, const DetailField* f, const Amqp10Composite* p) noexcept nogil:
+cdef void amqp10_line_entry(DetailLine* l, const DetailField* f, const Amqp10CompositeView* p) noexcept nogil:
     """An entry of a map of the performative."""
     cdef const Amqp10EntryName* named = &AMQP10_DETAIL_ENTRY_NAME[f.what % AMQP10_DETAIL_KIND]
-    cdef Amqp10Value v, key
+    cdef Amqp10ValueView v, key
     cdef Amqp10Items items
     if p.at[named.field] == NULL:
         return
@@ -308,7 +308,7 @@ cdef void amqp10_line_entry(DetailLine* l, const DetailField* f, const Amqp10Com
 cdef void amqp10_line_field(DetailLine* l, const DetailField* f, const Amqp10DetailOf* x) noexcept nogil:
     cdef int kind = f.what // AMQP10_DETAIL_KIND
     cdef int i = f.what % AMQP10_DETAIL_KIND
-    cdef const Amqp10Composite* p = &x.f.performative
+    cdef const Amqp10CompositeView* p = &x.f.performative
     cdef bint role = False
     if kind == AMQP10_DETAIL_OTHER:
         amqp10_line_other(l, f, x)
@@ -350,12 +350,12 @@ cdef inline void amqp10_line_form(DetailLine* l, const DetailForm* form, const A
         amqp10_line_field(l, &DETAIL_FIELD[i], x)
 
 
-cdef void amqp10_put_detail(MessageTable t, int64_t row, const Amqp10Frame* f, const Span* address, const uint8_t* p,
+cdef void amqp10_put_detail(MessageTable t, int64_t row, const Amqp10FrameView* f, const Span* address, const uint8_t* p,
                             size_t n, int transfers) noexcept nogil:
     """`address`: of the link, absent where it is not known. p[:n]: the message of a transfer, which came in `transfers`."""
     cdef Amqp10DetailOf x
     cdef Amqp10Options o
-    cdef Amqp10Message m
+    cdef Amqp10MessageView m
     cdef Fault fault
     cdef DetailLine l
     cdef uint64_t format = 0

@@ -9,7 +9,7 @@ from cpython.memoryview cimport PyMemoryView_FromObject
 
 # ------------------------------------------------------------------------------------------------ performatives
 
-cdef class Amqp10Performative(Amqp10CompositeValue):
+cdef class Performative(Composite):
     """Base of the nine performatives (2.7) and the five SASL frames (5.3.3): a composite type with its frame.
 
     In addition to its fields each has `channel` (0 to 65535; ignored in SASL frames) and `extended_header` (bytes
@@ -29,16 +29,16 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         cdef uint8_t start[WRITER_START]
         cdef Octets o = octets_over(start, WRITER_START)
         cdef Amqp10Options options
-        cdef Amqp10Frame frame
+        cdef Amqp10FrameView frame
         cdef Fault f
         cdef bytes octets, block
         cdef const uint8_t* p
         cdef size_t size, opened
         cdef bint plain
-        if isinstance(payload, Amqp10AnnotatedMessage):
-            block = (<Amqp10AnnotatedMessage>payload).block
-            p = (<Amqp10AnnotatedMessage>payload).m.octets
-            size = (<Amqp10AnnotatedMessage>payload).m.size
+        if isinstance(payload, Message):
+            block = (<Message>payload).block
+            p = (<Message>payload).m.octets
+            size = (<Message>payload).m.size
         else:
             block = None
         try:
@@ -85,7 +85,7 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
         cdef Amqp10Note found[NOTES_SHOWN]
         cdef Amqp10Options o
-        cdef Amqp10Frame frame
+        cdef Amqp10FrameView frame
         cdef Fault f
         if not self.noted:
             return ()
@@ -97,13 +97,13 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         """An equal frame that holds only its own bytes, not the larger input block."""
         if self.frame_size == PyBytes_GET_SIZE(self.block):
             return self
-        return restore_amqp10_frame(self.encode(), self.strict)
+        return restore_frame(self.encode(), self.strict)
 
     def __eq__(self, other):
-        cdef Amqp10Performative that
+        cdef Performative that
         if type(self) is not type(other):
             return NotImplemented
-        that = <Amqp10Performative>other
+        that = <Performative>other
         if self.frame_size == that.frame_size and memcmp(self.frame, that.frame, self.frame_size) == 0:
             return True
         return (self.same(that) and self.channel_ == that.channel_ and self.extended_header == that.extended_header and
@@ -112,13 +112,13 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
                  memcmp(self.payload_span.at, that.payload_span.at, self.payload_span.size) == 0))
 
     def __hash__(self):
-        return hash((Amqp10CompositeValue.__hash__(self), self.channel_, self.payload_span.size))
+        return hash((Composite.__hash__(self), self.channel_, self.payload_span.size))
 
     def __reduce__(self):
-        return restore_amqp10_frame, (self.encode(), bool(self.strict))
+        return restore_frame, (self.encode(), bool(self.strict))
 
     cdef list shown(self):
-        out = Amqp10CompositeValue.shown(self)
+        out = Composite.shown(self)
         if self.channel_:
             out.append(f"channel={self.channel_}")
         if self.extended_header:
@@ -126,7 +126,7 @@ cdef class Amqp10Performative(Amqp10CompositeValue):
         return out
 
 
-cdef void amqp10_hold_frame(Amqp10Performative self, bytes block, const Amqp10Frame* frame, bint strict) noexcept:
+cdef void amqp10_hold_frame(Performative self, bytes block, const Amqp10FrameView* frame, bint strict) noexcept:
     self.block = block
     self.begin = frame.performative.begin
     self.shape = frame.performative.shape
@@ -186,28 +186,28 @@ cdef bytes amqp10_close_frame(const Octets* o, const uint8_t* payload, size_t si
 
 
 @cython.final
-cdef class Amqp10Open(Amqp10Performative):
+cdef class Open(Performative):
     """open (2.7.1): negotiates a connection. `idle_time_out` is in milliseconds."""
 
 
 @cython.final
-cdef class Amqp10Begin(Amqp10Performative):
+cdef class Begin(Performative):
     """begin (2.7.2): a session on a channel."""
 
 
 @cython.final
-cdef class Amqp10Attach(Amqp10Performative):
+cdef class Attach(Performative):
     """attach (2.7.3): a link to a session. `role` is False for a sender, True for a receiver; `source` a Source, `target`
     a Target or Coordinator."""
 
 
 @cython.final
-cdef class Amqp10Flow(Amqp10Performative):
+cdef class Flow(Performative):
     """flow (2.7.4): credit and windows."""
 
 
 @cython.final
-cdef class Amqp10Transfer(Amqp10Performative):
+cdef class Transfer(Performative):
     """transfer (2.7.5): a message, or a part of one. Also a buffer: that of its payload.
 
     In addition to its fields it has `payload`: a read-only memoryview into the octets it was decoded from;
@@ -240,187 +240,187 @@ cdef class Amqp10Transfer(Amqp10Performative):
         fill_view(view, self, self.payload_span.at if self.payload_span.size else self.frame, self.payload_span.size, flags)
 
     cdef list shown(self):
-        out = Amqp10Performative.shown(self)
+        out = Performative.shown(self)
         if self.payload_span.size:
             out.append(f"payload={shown_encoded(self.payload)}")
         return out
 
 
 @cython.final
-cdef class Amqp10Disposition(Amqp10Performative):
+cdef class Disposition(Performative):
     """disposition (2.7.6): the state of deliveries `first` to `last`."""
 
 
 @cython.final
-cdef class Amqp10Detach(Amqp10Performative):
+cdef class Detach(Performative):
     """detach (2.7.7)."""
 
 
 @cython.final
-cdef class Amqp10End(Amqp10Performative):
+cdef class End(Performative):
     """end (2.7.8): of a session."""
 
 
 @cython.final
-cdef class Amqp10Close(Amqp10Performative):
+cdef class Close(Performative):
     """close (2.7.9): of a connection."""
 
 
 @cython.final
-cdef class Amqp10SaslMechanisms(Amqp10Performative):
+cdef class SaslMechanisms(Performative):
     """sasl-mechanisms (5.3.3.1): `sasl_server_mechanisms` is one symbol, or several."""
 
 
 @cython.final
-cdef class Amqp10SaslInit(Amqp10Performative):
+cdef class SaslInit(Performative):
     """sasl-init (5.3.3.2). A repr shows no initial response."""
 
 
 @cython.final
-cdef class Amqp10SaslChallenge(Amqp10Performative):
+cdef class SaslChallenge(Performative):
     """sasl-challenge (5.3.3.3)."""
 
 
 @cython.final
-cdef class Amqp10SaslResponse(Amqp10Performative):
+cdef class SaslResponse(Performative):
     """sasl-response (5.3.3.4). A repr shows no response."""
 
 
 @cython.final
-cdef class Amqp10SaslOutcome(Amqp10Performative):
+cdef class SaslOutcome(Performative):
     """sasl-outcome (5.3.3.5): `code` is a key of wirefmt.amqp10.spec.SASL_CODES."""
 
 
 # ------------------------------------------------------------------------------------------------ other composite types
 
 @cython.final
-cdef class Amqp10Error(Amqp10CompositeValue):
+cdef class Error(Composite):
     """error (2.8.14): `condition` is one of wirefmt.amqp10.spec.ERROR_CONDITIONS, or one of an extension."""
 
 
 @cython.final
-cdef class Amqp10Header(Amqp10CompositeValue):
+cdef class Header(Composite):
     """The header section (3.2.1). `ttl` is in milliseconds."""
 
 
 @cython.final
-cdef class Amqp10Properties(Amqp10CompositeValue):
+cdef class Properties(Composite):
     """The properties section (3.2.4). Times are milliseconds since 1970."""
 
 
 @cython.final
-cdef class Amqp10Received(Amqp10CompositeValue):
+cdef class Received(Composite):
     """received (3.4.1): how much of a delivery arrived."""
 
 
 @cython.final
-cdef class Amqp10Accepted(Amqp10CompositeValue):
+cdef class Accepted(Composite):
     """accepted (3.4.2)."""
 
 
 @cython.final
-cdef class Amqp10Rejected(Amqp10CompositeValue):
+cdef class Rejected(Composite):
     """rejected (3.4.3)."""
 
 
 @cython.final
-cdef class Amqp10Released(Amqp10CompositeValue):
+cdef class Released(Composite):
     """released (3.4.4)."""
 
 
 @cython.final
-cdef class Amqp10Modified(Amqp10CompositeValue):
+cdef class Modified(Composite):
     """modified (3.4.5)."""
 
 
 @cython.final
-cdef class Amqp10Source(Amqp10CompositeValue):
+cdef class Source(Composite):
     """source (3.5.3). `timeout` is in seconds."""
 
 
 @cython.final
-cdef class Amqp10Target(Amqp10CompositeValue):
+cdef class Target(Composite):
     """target (3.5.4). `timeout` is in seconds."""
 
 
 @cython.final
-cdef class Amqp10DeleteOnClose(Amqp10CompositeValue):
+cdef class DeleteOnClose(Composite):
     """delete-on-close (3.5.10), a lifetime policy."""
 
 
 @cython.final
-cdef class Amqp10DeleteOnNoLinks(Amqp10CompositeValue):
+cdef class DeleteOnNoLinks(Composite):
     """delete-on-no-links (3.5.11)."""
 
 
 @cython.final
-cdef class Amqp10DeleteOnNoMessages(Amqp10CompositeValue):
+cdef class DeleteOnNoMessages(Composite):
     """delete-on-no-messages (3.5.12)."""
 
 
 @cython.final
-cdef class Amqp10DeleteOnNoLinksOrMessages(Amqp10CompositeValue):
+cdef class DeleteOnNoLinksOrMessages(Composite):
     """delete-on-no-links-or-messages (3.5.13)."""
 
 
 @cython.final
-cdef class Amqp10Coordinator(Amqp10CompositeValue):
+cdef class Coordinator(Composite):
     """coordinator (4.5.1): the target of a link that controls transactions."""
 
 
 @cython.final
-cdef class Amqp10Declare(Amqp10CompositeValue):
+cdef class Declare(Composite):
     """declare (4.5.2): the value of a message to a coordinator."""
 
 
 @cython.final
-cdef class Amqp10Discharge(Amqp10CompositeValue):
+cdef class Discharge(Composite):
     """discharge (4.5.3): the value of a message to a coordinator."""
 
 
 @cython.final
-cdef class Amqp10Declared(Amqp10CompositeValue):
+cdef class Declared(Composite):
     """declared (4.5.5)."""
 
 
 @cython.final
-cdef class Amqp10TransactionalState(Amqp10CompositeValue):
+cdef class TransactionalState(Composite):
     """transactional-state (4.5.8)."""
 
 
-amqp10_add_composite(Amqp10Open, AMQP10_OPEN)
-amqp10_add_composite(Amqp10Begin, AMQP10_BEGIN)
-amqp10_add_composite(Amqp10Attach, AMQP10_ATTACH)
-amqp10_add_composite(Amqp10Flow, AMQP10_FLOW)
-amqp10_add_composite(Amqp10Transfer, AMQP10_TRANSFER)
-amqp10_add_composite(Amqp10Disposition, AMQP10_DISPOSITION)
-amqp10_add_composite(Amqp10Detach, AMQP10_DETACH)
-amqp10_add_composite(Amqp10End, AMQP10_END)
-amqp10_add_composite(Amqp10Close, AMQP10_CLOSE)
-amqp10_add_composite(Amqp10SaslMechanisms, AMQP10_SASL_MECHANISMS)
-amqp10_add_composite(Amqp10SaslInit, AMQP10_SASL_INIT)
-amqp10_add_composite(Amqp10SaslChallenge, AMQP10_SASL_CHALLENGE)
-amqp10_add_composite(Amqp10SaslResponse, AMQP10_SASL_RESPONSE)
-amqp10_add_composite(Amqp10SaslOutcome, AMQP10_SASL_OUTCOME)
-amqp10_add_composite(Amqp10Error, AMQP10_ERROR)
-amqp10_add_composite(Amqp10Header, AMQP10_HEADER)
-amqp10_add_composite(Amqp10Properties, AMQP10_PROPERTIES)
-amqp10_add_composite(Amqp10Received, AMQP10_RECEIVED)
-amqp10_add_composite(Amqp10Accepted, AMQP10_ACCEPTED)
-amqp10_add_composite(Amqp10Rejected, AMQP10_REJECTED)
-amqp10_add_composite(Amqp10Released, AMQP10_RELEASED)
-amqp10_add_composite(Amqp10Modified, AMQP10_MODIFIED)
-amqp10_add_composite(Amqp10Source, AMQP10_SOURCE)
-amqp10_add_composite(Amqp10Target, AMQP10_TARGET)
-amqp10_add_composite(Amqp10DeleteOnClose, AMQP10_DELETE_ON_CLOSE)
-amqp10_add_composite(Amqp10DeleteOnNoLinks, AMQP10_DELETE_ON_NO_LINKS)
-amqp10_add_composite(Amqp10DeleteOnNoMessages, AMQP10_DELETE_ON_NO_MESSAGES)
-amqp10_add_composite(Amqp10DeleteOnNoLinksOrMessages, AMQP10_DELETE_ON_NO_LINKS_OR_MESSAGES)
-amqp10_add_composite(Amqp10Coordinator, AMQP10_COORDINATOR)
-amqp10_add_composite(Amqp10Declare, AMQP10_DECLARE)
-amqp10_add_composite(Amqp10Discharge, AMQP10_DISCHARGE)
-amqp10_add_composite(Amqp10Declared, AMQP10_DECLARED)
-amqp10_add_composite(Amqp10TransactionalState, AMQP10_TRANSACTIONAL_STATE)
+amqp10_add_composite(Open, AMQP10_OPEN)
+amqp10_add_composite(Begin, AMQP10_BEGIN)
+amqp10_add_composite(Attach, AMQP10_ATTACH)
+amqp10_add_composite(Flow, AMQP10_FLOW)
+amqp10_add_composite(Transfer, AMQP10_TRANSFER)
+amqp10_add_composite(Disposition, AMQP10_DISPOSITION)
+amqp10_add_composite(Detach, AMQP10_DETACH)
+amqp10_add_composite(End, AMQP10_END)
+amqp10_add_composite(Close, AMQP10_CLOSE)
+amqp10_add_composite(SaslMechanisms, AMQP10_SASL_MECHANISMS)
+amqp10_add_composite(SaslInit, AMQP10_SASL_INIT)
+amqp10_add_composite(SaslChallenge, AMQP10_SASL_CHALLENGE)
+amqp10_add_composite(SaslResponse, AMQP10_SASL_RESPONSE)
+amqp10_add_composite(SaslOutcome, AMQP10_SASL_OUTCOME)
+amqp10_add_composite(Error, AMQP10_ERROR)
+amqp10_add_composite(Header, AMQP10_HEADER)
+amqp10_add_composite(Properties, AMQP10_PROPERTIES)
+amqp10_add_composite(Received, AMQP10_RECEIVED)
+amqp10_add_composite(Accepted, AMQP10_ACCEPTED)
+amqp10_add_composite(Rejected, AMQP10_REJECTED)
+amqp10_add_composite(Released, AMQP10_RELEASED)
+amqp10_add_composite(Modified, AMQP10_MODIFIED)
+amqp10_add_composite(Source, AMQP10_SOURCE)
+amqp10_add_composite(Target, AMQP10_TARGET)
+amqp10_add_composite(DeleteOnClose, AMQP10_DELETE_ON_CLOSE)
+amqp10_add_composite(DeleteOnNoLinks, AMQP10_DELETE_ON_NO_LINKS)
+amqp10_add_composite(DeleteOnNoMessages, AMQP10_DELETE_ON_NO_MESSAGES)
+amqp10_add_composite(DeleteOnNoLinksOrMessages, AMQP10_DELETE_ON_NO_LINKS_OR_MESSAGES)
+amqp10_add_composite(Coordinator, AMQP10_COORDINATOR)
+amqp10_add_composite(Declare, AMQP10_DECLARE)
+amqp10_add_composite(Discharge, AMQP10_DISCHARGE)
+amqp10_add_composite(Declared, AMQP10_DECLARED)
+amqp10_add_composite(TransactionalState, AMQP10_TRANSACTIONAL_STATE)
 
 
 # ------------------------------------------------------------------------------------------------ frames without fields
@@ -428,7 +428,7 @@ amqp10_add_composite(Amqp10TransactionalState, AMQP10_TRANSACTIONAL_STATE)
 @cython.final
 @cython.freelist(16)
 @cython.no_gc
-cdef class Amqp10ProtocolHeader:
+cdef class ProtocolHeader:
     """A protocol header (2.2): `ProtocolHeader()` is the header of AMQP, `ProtocolHeader(2)` of TLS, `ProtocolHeader(3)` of
     SASL (wirefmt.amqp10.spec.PROTOCOL_IDS)."""
     cdef bytes octets
@@ -461,7 +461,7 @@ cdef class Amqp10ProtocolHeader:
         """Violations that LAX accepted: a tuple of Note."""
         cdef Amqp10Note found[NOTES_SHOWN]
         cdef Amqp10Options o
-        cdef Amqp10Frame frame
+        cdef Amqp10FrameView frame
         cdef Fault f
         amqp10_lax_options(&o, found)
         amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), 8, &o, &frame, &f)
@@ -471,9 +471,9 @@ cdef class Amqp10ProtocolHeader:
         return self.octets
 
     def __eq__(self, other):
-        if not isinstance(other, Amqp10ProtocolHeader):
+        if not isinstance(other, ProtocolHeader):
             return NotImplemented
-        return self.octets == (<Amqp10ProtocolHeader>other).octets
+        return self.octets == (<ProtocolHeader>other).octets
 
     def __hash__(self):
         return hash(self.octets)
@@ -482,13 +482,13 @@ cdef class Amqp10ProtocolHeader:
         return f"amqp10.ProtocolHeader({', '.join(str(n) for n in self.octets[4:])})"
 
     def __reduce__(self):
-        return Amqp10ProtocolHeader, tuple(self.octets[4:])
+        return ProtocolHeader, tuple(self.octets[4:])
 
 
 @cython.final
 @cython.freelist(16)
 @cython.no_gc
-cdef class Amqp10EmptyFrame:
+cdef class EmptyFrame:
     """A frame without a body (2.4.1): a heartbeat. `type` is 0, or in LAX 1 (SASL)."""
     cdef bytes octets
 
@@ -520,7 +520,7 @@ cdef class Amqp10EmptyFrame:
         """Violations that LAX accepted: a tuple of Note."""
         cdef Amqp10Note found[NOTES_SHOWN]
         cdef Amqp10Options o
-        cdef Amqp10Frame frame
+        cdef Amqp10FrameView frame
         cdef Fault f
         amqp10_lax_options(&o, found)
         amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), <size_t>PyBytes_GET_SIZE(self.octets), &o, &frame, &f)
@@ -530,9 +530,9 @@ cdef class Amqp10EmptyFrame:
         return self.octets
 
     def __eq__(self, other):
-        if not isinstance(other, Amqp10EmptyFrame):
+        if not isinstance(other, EmptyFrame):
             return NotImplemented
-        return self.octets == (<Amqp10EmptyFrame>other).octets
+        return self.octets == (<EmptyFrame>other).octets
 
     def __hash__(self):
         return hash(self.octets)
@@ -541,13 +541,13 @@ cdef class Amqp10EmptyFrame:
         return f"amqp10.EmptyFrame({self.channel}, {self.extended_header!r}, {self.type})"
 
     def __reduce__(self):
-        return Amqp10EmptyFrame, (self.channel, self.extended_header, self.type)
+        return EmptyFrame, (self.channel, self.extended_header, self.type)
 
 
 # ------------------------------------------------------------------------------------------------ sections of the body
 
 @cython.final
-cdef class Amqp10Data(Amqp10Held):
+cdef class Data(Value):
     """A data section (3.2.6): `Data(b"bytes")`. A buffer of its bytes."""
     __match_args__ = ("payload",)
 
@@ -575,9 +575,9 @@ cdef class Amqp10Data(Amqp10Held):
         fill_view(view, self, self.v.body, self.v.size, flags)
 
     def __eq__(self, other):
-        if not isinstance(other, Amqp10Data):
+        if not isinstance(other, Data):
             return NotImplemented
-        return self.same(<Amqp10Held>other)
+        return self.same(<Value>other)
 
     def __hash__(self):
         return hash(bytes(self))
@@ -586,16 +586,16 @@ cdef class Amqp10Data(Amqp10Held):
         return f"amqp10.Data({shown_octets(self.payload)})"
 
     def __reduce__(self):
-        return Amqp10Data, (bytes(self),)
+        return Data, (bytes(self),)
 
 
 @cython.final
-cdef class Amqp10AmqpSequence(Amqp10Held):
+cdef class AmqpSequence(Value):
     """An amqp-sequence section (3.2.7): `AmqpSequence([1, "a"])`. `items` is a List."""
     __match_args__ = ("items",)
 
     def __init__(self, items, /):
-        cdef Amqp10List of = items if isinstance(items, Amqp10List) else Amqp10List(items)
+        cdef List of = items if isinstance(items, List) else List(items)
         self.block = of.block
         self.v = of.v
 
@@ -606,9 +606,9 @@ cdef class Amqp10AmqpSequence(Amqp10Held):
         return self.cached
 
     def __eq__(self, other):
-        if not isinstance(other, Amqp10AmqpSequence):
+        if not isinstance(other, AmqpSequence):
             return NotImplemented
-        return self.same(<Amqp10Held>other)
+        return self.same(<Value>other)
 
     def __hash__(self):
         return hash(self.items)
@@ -617,18 +617,18 @@ cdef class Amqp10AmqpSequence(Amqp10Held):
         return f"amqp10.AmqpSequence({list(self.items)!r})"
 
     def __reduce__(self):
-        return Amqp10AmqpSequence, (self.items,)
+        return AmqpSequence, (self.items,)
 
 
 @cython.final
-cdef class Amqp10AmqpValue(Amqp10Held):
+cdef class AmqpValue(Value):
     """The amqp-value section (3.2.8): `AmqpValue("text")`, of any type."""
     __match_args__ = ("value",)
 
     def __init__(self, value, /):
-        cdef Amqp10Value v
-        cdef bytes octets = encode_amqp10_value(value)
-        restore_amqp10_value(octets)
+        cdef Amqp10ValueView v
+        cdef bytes octets = encode_value(value)
+        restore_value(octets)
         amqp10_read(<const uint8_t*>PyBytes_AS_STRING(octets), &v)
         amqp10_hold_value(self, octets, &v)
 
@@ -639,9 +639,9 @@ cdef class Amqp10AmqpValue(Amqp10Held):
         return self.cached
 
     def __eq__(self, other):
-        if not isinstance(other, Amqp10AmqpValue):
+        if not isinstance(other, AmqpValue):
             return NotImplemented
-        return self.same(<Amqp10Held>other)
+        return self.same(<Value>other)
 
     def __hash__(self):
         return amqp10_hash_of((self.value,))
@@ -650,10 +650,10 @@ cdef class Amqp10AmqpValue(Amqp10Held):
         return f"amqp10.AmqpValue({self.value!r})"
 
     def __reduce__(self):
-        return Amqp10AmqpValue, (self.value,)
+        return AmqpValue, (self.value,)
 
 
-cdef tuple AMQP10_BODY_CLASSES = (Amqp10Data, Amqp10AmqpSequence, Amqp10AmqpValue)        # by code - AMQP10_SECTION_DATA
+cdef tuple AMQP10_BODY_CLASSES = (Data, AmqpSequence, AmqpValue)                          # by code - AMQP10_SECTION_DATA
 cdef Factory[3] AMQP10_BODY_FACTORIES
 set_factories(AMQP10_BODY_FACTORIES, AMQP10_BODY_CLASSES)
 
@@ -663,7 +663,7 @@ set_factories(AMQP10_BODY_FACTORIES, AMQP10_BODY_CLASSES)
 @cython.final
 @cython.freelist(256)
 @cython.no_gc
-cdef class Amqp10AnnotatedMessage:
+cdef class Message:
     """A message with all its sections (3.2).
 
     header: Header or None. delivery_annotations, message_annotations, footer: Map or None; a constructor also takes dicts,
@@ -672,14 +672,14 @@ cdef class Amqp10AnnotatedMessage:
     one of them, several, or bytes for one Data. `payload` is the bytes of a single Data.
     """
     cdef bytes block
-    cdef Amqp10Message m        # views into the block
+    cdef Amqp10MessageView m    # views into the block
     cdef object header_, delivery_annotations_, message_annotations_, properties_, application_properties_, body_, footer_
 
     __match_args__ = ("header", "delivery_annotations", "message_annotations", "properties", "application_properties",
                       "body", "footer")
 
-    def __init__(self, *, Amqp10Header header=None, delivery_annotations=None, message_annotations=None,
-                 Amqp10Properties properties=None, application_properties=None, body, footer=None):
+    def __init__(self, *, Header header=None, delivery_annotations=None, message_annotations=None,
+                 Properties properties=None, application_properties=None, body, footer=None):
         cdef uint8_t start[1024]
         cdef Octets o = octets_over(start, sizeof(start))
         cdef Amqp10Options options
@@ -734,7 +734,7 @@ cdef class Amqp10AnnotatedMessage:
     @staticmethod
     def decode(data, /, *, strictness=STRICT_MODE, limits=None):
         """Decode exactly one message: the payload of a transfer, or of all transfers of a delivery."""
-        return decode_amqp10_message(data, strictness=strictness, limits=limits)
+        return decode_message(data, strictness=strictness, limits=limits)
 
     def encode(self):
         """The bytes: those it was decoded from, or the smallest encoding of a new message (decoded parts keep theirs)."""
@@ -746,7 +746,7 @@ cdef class Amqp10AnnotatedMessage:
         """An equal message that holds only its own bytes, not the larger input block."""
         if self.encode() is self.block:
             return self
-        return restore_amqp10_message(self.encode())
+        return restore_message(self.encode())
 
     @property
     def header(self):
@@ -807,7 +807,7 @@ cdef class Amqp10AnnotatedMessage:
         """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
         cdef Amqp10Note found[NOTES_SHOWN]
         cdef Amqp10Options o
-        cdef Amqp10Message m
+        cdef Amqp10MessageView m
         cdef Fault f
         if self.m.note_count == 0:
             return ()
@@ -816,10 +816,10 @@ cdef class Amqp10AnnotatedMessage:
         return amqp10_notes(found, m.note_count)
 
     def __eq__(self, other):
-        cdef Amqp10AnnotatedMessage that
-        if not isinstance(other, Amqp10AnnotatedMessage):
+        cdef Message that
+        if not isinstance(other, Message):
             return NotImplemented
-        that = <Amqp10AnnotatedMessage>other
+        that = <Message>other
         if self.m.size == that.m.size and (self.m.size == 0 or memcmp(self.m.octets, that.m.octets, self.m.size) == 0):
             return True
         return self.values() == that.values()
@@ -832,7 +832,7 @@ cdef class Amqp10AnnotatedMessage:
         return f"amqp10.Message({', '.join(shown)})"
 
     def __reduce__(self):
-        return restore_amqp10_message, (self.encode(),)
+        return restore_message, (self.encode(),)
 
     def __copy__(self):
         return self
@@ -845,31 +845,32 @@ cdef class Amqp10AnnotatedMessage:
                 self.application_properties, self.body, self.footer)
 
     cdef object section(self, int code):
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         cdef const uint8_t* at = self.m.at[code - AMQP10_SECTION_FIRST]
         if at == NULL:
             return None
         amqp10_read(at, &v)
-        return amqp10_hold_value(Amqp10Map.__new__(Amqp10Map), self.block, &v)
+        return amqp10_hold_value(Map.__new__(Map), self.block, &v)
 
     cdef tuple read_body(self):
         cdef const uint8_t* at = self.m.octets
         cdef const uint8_t* end = at + self.m.size
         cdef Amqp10Section section
-        cdef Amqp10Value v
-        cdef Amqp10Held held
+        cdef Amqp10ValueView v
+        cdef Value held
         cdef list out = []
         if self.m.body_count == 0:
             return ()
         while amqp10_next_section(&at, end, &section):
             if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
                 amqp10_read(section.at, &v)
-                held = <Amqp10Held>bare_object(&AMQP10_BODY_FACTORIES[section.code - AMQP10_SECTION_DATA])
+                held = <Value>bare_object(&AMQP10_BODY_FACTORIES[section.code - AMQP10_SECTION_DATA])
                 out.append(amqp10_hold_value(held, self.block, &v))
         return tuple(out)
 
 
-cdef inline void amqp10_place_section(Amqp10Message* m, int code, const uint8_t* begin, Amqp10Composite* composite) noexcept:
+cdef inline void amqp10_place_section(Amqp10MessageView* m, int code, const uint8_t* begin,
+                                      Amqp10CompositeView* composite) noexcept:
     """Note where a section is that was written: its descriptor takes three octets."""
     m.at[code - AMQP10_SECTION_FIRST] = begin + 3
     if composite != NULL:
@@ -883,7 +884,7 @@ cdef int amqp10_put_annotations(Octets* o, int code, object annotations) except 
     if annotations is None:
         return 0
     amqp10_add_descriptor(o, <uint64_t>code)
-    if isinstance(annotations, Amqp10Map):
+    if isinstance(annotations, Map):
         return amqp10_put_value(o, annotations, 0)
     mark = amqp10_open(o)
     for key, value in annotations.items() if hasattr(annotations, "items") else annotations:
@@ -898,7 +899,7 @@ cdef int amqp10_put_annotations(Octets* o, int code, object annotations) except 
 
 
 cdef int amqp10_put_body(Octets* o, object body) except -1:
-    if isinstance(body, Amqp10Held):
+    if isinstance(body, Value):
         amqp10_put_section(o, body)
     elif isinstance(body, (tuple, list)):
         for section in body:
@@ -913,13 +914,13 @@ cdef int amqp10_put_section(Octets* o, object section) except -1:
     if type(section) not in AMQP10_BODY_CLASSES:
         raise TypeError(f"body must consist of Data, AmqpSequence or AmqpValue, not {type(section).__name__}")
     amqp10_add_descriptor(o, <uint64_t>(AMQP10_SECTION_DATA + AMQP10_BODY_CLASSES.index(type(section))))
-    amqp10_add_value(o, &(<Amqp10Held>section).v)
+    amqp10_add_value(o, &(<Value>section).v)
     return 0
 
 
 cdef object amqp10_read_message(bytes block, const uint8_t* p, size_t n, bint strict, uint32_t max_elements):
     """The message of octets that lie in `block`."""
-    cdef Amqp10AnnotatedMessage message = Amqp10AnnotatedMessage.__new__(Amqp10AnnotatedMessage)
+    cdef Message message = Message.__new__(Message)
     cdef Amqp10Options o
     cdef Fault f
     memset(&o, 0, sizeof(Amqp10Options))
@@ -933,25 +934,25 @@ cdef object amqp10_read_message(bytes block, const uint8_t* p, size_t n, bint st
 
 # ------------------------------------------------------------------------------------------------ decode, encode
 
-cdef object amqp10_frame_of(bytes block, const Amqp10Frame* frame, bint strict):
+cdef object amqp10_frame_of(bytes block, const Amqp10FrameView* frame, bint strict):
     """The object of a frame that was parsed `strict` or not, and lies in `block`."""
-    cdef Amqp10Performative performative
-    cdef Amqp10ProtocolHeader header
-    cdef Amqp10EmptyFrame empty
+    cdef Performative performative
+    cdef ProtocolHeader header
+    cdef EmptyFrame empty
     if frame.kind == AMQP10_KIND_PERFORMATIVE:
-        performative = <Amqp10Performative>bare_object(&AMQP10_COMPOSITE_FACTORIES[frame.performative.shape])
+        performative = <Performative>bare_object(&AMQP10_COMPOSITE_FACTORIES[frame.performative.shape])
         amqp10_hold_frame(performative, block, frame, strict)
         return performative
     if frame.kind == AMQP10_KIND_EMPTY:
-        empty = Amqp10EmptyFrame.__new__(Amqp10EmptyFrame)
+        empty = EmptyFrame.__new__(EmptyFrame)
         empty.octets = octets_of(frame.frame, frame.size)
         return empty
-    header = Amqp10ProtocolHeader.__new__(Amqp10ProtocolHeader)
+    header = ProtocolHeader.__new__(ProtocolHeader)
     header.octets = octets_of(frame.frame, frame.size)
     return header
 
 
-def decode_amqp10(data, /, *, strictness=STRICT_MODE, limits=None):
+def decode(data, /, *, strictness=STRICT_MODE, limits=None):
     """Decode exactly one frame or protocol header (2.2, 2.3), which must use all bytes.
 
     data: any contiguous buffer; bytes are kept, any other buffer is copied once. strictness: "strict" or "lax".
@@ -961,7 +962,7 @@ def decode_amqp10(data, /, *, strictness=STRICT_MODE, limits=None):
     Truncated if bytes are missing.
     """
     cdef Amqp10Options o
-    cdef Amqp10Frame frame
+    cdef Amqp10FrameView frame
     cdef Fault f
     cdef bytes block = take_block(data)
     take_amqp10_options(&o, strictness, limits)
@@ -970,7 +971,7 @@ def decode_amqp10(data, /, *, strictness=STRICT_MODE, limits=None):
     return amqp10_frame_of(block, &frame, o.strict)
 
 
-def decode_amqp10_message(data, /, *, strictness=STRICT_MODE, limits=None):
+def decode_message(data, /, *, strictness=STRICT_MODE, limits=None):
     """Decode exactly one message (3.2): the payload of a transfer, or of all transfers of a delivery.
 
     data, strictness: as in decode(). limits: `elements` limits the elements of all lists, maps and arrays. Raises DecodeError.
@@ -982,7 +983,7 @@ def decode_amqp10_message(data, /, *, strictness=STRICT_MODE, limits=None):
                         o.max_elements)
 
 
-def amqp10_size(data, /, *, limits=None):
+def frame_size(data, /, *, limits=None):
     """Size in bytes of the frame or protocol header that `data` begins with, or NEED_DATA; it needs as few bytes as possible.
 
     Raises DecodeError if no frame can begin this way, and LimitExceeded if it is too large.
@@ -1001,17 +1002,17 @@ def amqp10_size(data, /, *, limits=None):
     raise_fault(&AMQP10_TABLES, &f, 0)
 
 
-def encode_amqp10(message, /):
+def encode(message, /):
     """The bytes of a frame, message or composite, as `message.encode()`."""
-    if not isinstance(message, (Amqp10CompositeValue, Amqp10AnnotatedMessage, Amqp10ProtocolHeader, Amqp10EmptyFrame)):
+    if not isinstance(message, (Composite, Message, ProtocolHeader, EmptyFrame)):
         raise TypeError(f"{type(message).__name__} is not a frame, composite or message; use encode_value() for values")
     return message.encode()
 
 
-def restore_amqp10_frame(bytes octets not None, bint strict):
+def restore_frame(bytes octets not None, bint strict):
     """Unpickle a performative that was built, or decoded `strict` or not."""
     cdef Amqp10Options o
-    cdef Amqp10Frame frame
+    cdef Amqp10FrameView frame
     cdef Fault f
     memset(&o, 0, sizeof(Amqp10Options))
     o.strict = strict
@@ -1020,13 +1021,13 @@ def restore_amqp10_frame(bytes octets not None, bint strict):
     return amqp10_frame_of(octets, &frame, strict)
 
 
-def restore_amqp10_message(bytes octets not None):
+def restore_message(bytes octets not None):
     """Unpickle a message."""
-    return decode_amqp10_message(octets, strictness="lax", limits=Limits(0, 0))
+    return decode_message(octets, strictness="lax", limits=Limits(0, 0))
 
 
 @cython.final
-cdef class Amqp10Decoder(FrameDecoder):
+cdef class Decoder(FrameDecoder):
     """Bytes of one direction of a connection -> frames and protocol headers.
 
     strictness, limits: as in decode(). Deliveries in several transfers: TransferAssembler.
@@ -1043,7 +1044,7 @@ cdef class Amqp10Decoder(FrameDecoder):
         return NEED_DATA if status == OK and n < 6 else status
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
-        cdef Amqp10Frame frame
+        cdef Amqp10FrameView frame
         if amqp10_parse(p, n, &self.options, &frame, f) != OK:
             return None
         return amqp10_frame_of(block, &frame, self.options.strict)
@@ -1054,13 +1055,13 @@ cdef class Amqp10Decoder(FrameDecoder):
 @cython.final
 @cython.freelist(64)
 @cython.no_gc
-cdef class Amqp10DeliveryValue:
+cdef class Delivery:
     """A delivery (2.6.12): the assembled transfers of one message.
 
     `transfer` is the first of them, which has delivery-id, delivery-tag and message-format; `settled` is True if any of
     them settled it; `transfers` is their number. `payload` (read-only memoryview) is that of all, `message` decodes it.
     """
-    cdef readonly Amqp10Transfer transfer
+    cdef readonly Transfer transfer
     cdef readonly int transfers
     cdef readonly bint settled
     cdef bytes joined           # None: the transfer's own payload
@@ -1077,7 +1078,7 @@ cdef class Amqp10DeliveryValue:
     @property
     def message(self):
         """The Message. Raises DecodeError."""
-        cdef Amqp10Transfer transfer = self.transfer
+        cdef Transfer transfer = self.transfer
         if self.joined is not None:
             return amqp10_read_message(self.joined, <const uint8_t*>PyBytes_AS_STRING(self.joined),
                                 <size_t>PyBytes_GET_SIZE(self.joined), self.strict, self.max_elements)
@@ -1085,8 +1086,8 @@ cdef class Amqp10DeliveryValue:
                             transfer.payload_span.size, self.strict, self.max_elements)
 
     def __reduce__(self):
-        return restore_amqp10_delivery, (self.transfer, self.joined, self.transfers, self.settled, self.strict,
-                                         self.max_elements)
+        return restore_delivery, (self.transfer, self.joined, self.transfers, self.settled, self.strict,
+                                  self.max_elements)
 
     def __copy__(self):
         return self
@@ -1098,10 +1099,10 @@ cdef class Amqp10DeliveryValue:
         return f"<amqp10.Delivery in {self.transfers} transfers, {len(self.payload)} bytes, {self.transfer!r}>"
 
 
-def restore_amqp10_delivery(Amqp10Transfer transfer not None, bytes joined, int transfers, bint settled, bint strict,
-                            uint32_t max_elements):
+def restore_delivery(Transfer transfer not None, bytes joined, int transfers, bint settled, bint strict,
+                     uint32_t max_elements):
     """Unpickle a delivery."""
-    cdef Amqp10DeliveryValue made = Amqp10DeliveryValue.__new__(Amqp10DeliveryValue)
+    cdef Delivery made = Delivery.__new__(Delivery)
     made.transfer = transfer
     made.joined = joined
     made.transfers = transfers
@@ -1112,7 +1113,7 @@ def restore_amqp10_delivery(Amqp10Transfer transfer not None, bytes joined, int 
 
 
 @cython.final
-cdef class Amqp10TransferAssembler:
+cdef class TransferAssembler:
     """Assembles the transfers of deliveries, per link (2.6.14), from the frames of one direction of a connection.
 
     >>> assembler = TransferAssembler()
@@ -1145,20 +1146,20 @@ cdef class Amqp10TransferAssembler:
         DecodeError if delivery-id, delivery-tag or message-format contradict the first transfer, or a limit is exceeded;
         RuntimeError if another call has not returned.
         """
-        if not isinstance(frame, Amqp10Performative):
+        if not isinstance(frame, Performative):
             return None
         begin_call(&self.busy)
         try:
-            return self.join(<Amqp10Performative>frame)
+            return self.join(<Performative>frame)
         finally:
             self.busy = False
 
-    cdef object join(self, Amqp10Performative performative):
-        cdef Amqp10Frame f
+    cdef object join(self, Performative performative):
+        cdef Amqp10FrameView f
         cdef Amqp10Delivery* kept
         cdef Fault fault_
         cdef int answer
-        memset(&f, 0, sizeof(Amqp10Frame))
+        memset(&f, 0, sizeof(Amqp10FrameView))
         f.frame = performative.frame
         f.size = performative.frame_size
         f.channel = performative.channel_
@@ -1168,15 +1169,15 @@ cdef class Amqp10TransferAssembler:
         if answer == AMQP10_JOIN_FAULT:
             raise_fault(&AMQP10_TABLES, &fault_, 0)
         if answer == AMQP10_JOIN_WHOLE:
-            return self.delivery_of(<Amqp10Transfer>performative, None)
+            return self.delivery_of(<Transfer>performative, None)
         if answer != AMQP10_JOIN_LAST:
             return None
         return self.delivery_of(
-            restore_amqp10_frame(amqp10_written_octets(&self.deliveries.done.first), False),
+            restore_frame(amqp10_written_octets(&self.deliveries.done.first), False),
             amqp10_written_octets(&self.deliveries.done.payload))
 
-    cdef object delivery_of(self, Amqp10Transfer transfer, bytes joined):
-        cdef Amqp10DeliveryValue delivery = Amqp10DeliveryValue.__new__(Amqp10DeliveryValue)
+    cdef object delivery_of(self, Transfer transfer, bytes joined):
+        cdef Delivery delivery = Delivery.__new__(Delivery)
         delivery.transfer = transfer
         delivery.joined = joined
         delivery.transfers = 1 if joined is None else <int>self.deliveries.done.transfers
@@ -1184,52 +1185,3 @@ cdef class Amqp10TransferAssembler:
         delivery.strict = self.options.strict
         delivery.max_elements = self.options.max_elements
         return delivery
-
-
-# ------------------------------------------------------------------------------------------------ names
-
-name_class(Amqp10Held, b"wirefmt.amqp10.Value")
-name_class(Amqp10CompositeValue, b"wirefmt.amqp10.Composite")
-name_class(Amqp10Performative, b"wirefmt.amqp10.Performative")
-name_class(Amqp10Open, b"wirefmt.amqp10.Open")
-name_class(Amqp10Begin, b"wirefmt.amqp10.Begin")
-name_class(Amqp10Attach, b"wirefmt.amqp10.Attach")
-name_class(Amqp10Flow, b"wirefmt.amqp10.Flow")
-name_class(Amqp10Transfer, b"wirefmt.amqp10.Transfer")
-name_class(Amqp10Disposition, b"wirefmt.amqp10.Disposition")
-name_class(Amqp10Detach, b"wirefmt.amqp10.Detach")
-name_class(Amqp10End, b"wirefmt.amqp10.End")
-name_class(Amqp10Close, b"wirefmt.amqp10.Close")
-name_class(Amqp10SaslMechanisms, b"wirefmt.amqp10.SaslMechanisms")
-name_class(Amqp10SaslInit, b"wirefmt.amqp10.SaslInit")
-name_class(Amqp10SaslChallenge, b"wirefmt.amqp10.SaslChallenge")
-name_class(Amqp10SaslResponse, b"wirefmt.amqp10.SaslResponse")
-name_class(Amqp10SaslOutcome, b"wirefmt.amqp10.SaslOutcome")
-name_class(Amqp10Error, b"wirefmt.amqp10.Error")
-name_class(Amqp10Header, b"wirefmt.amqp10.Header")
-name_class(Amqp10Properties, b"wirefmt.amqp10.Properties")
-name_class(Amqp10Received, b"wirefmt.amqp10.Received")
-name_class(Amqp10Accepted, b"wirefmt.amqp10.Accepted")
-name_class(Amqp10Rejected, b"wirefmt.amqp10.Rejected")
-name_class(Amqp10Released, b"wirefmt.amqp10.Released")
-name_class(Amqp10Modified, b"wirefmt.amqp10.Modified")
-name_class(Amqp10Source, b"wirefmt.amqp10.Source")
-name_class(Amqp10Target, b"wirefmt.amqp10.Target")
-name_class(Amqp10DeleteOnClose, b"wirefmt.amqp10.DeleteOnClose")
-name_class(Amqp10DeleteOnNoLinks, b"wirefmt.amqp10.DeleteOnNoLinks")
-name_class(Amqp10DeleteOnNoMessages, b"wirefmt.amqp10.DeleteOnNoMessages")
-name_class(Amqp10DeleteOnNoLinksOrMessages, b"wirefmt.amqp10.DeleteOnNoLinksOrMessages")
-name_class(Amqp10Coordinator, b"wirefmt.amqp10.Coordinator")
-name_class(Amqp10Declare, b"wirefmt.amqp10.Declare")
-name_class(Amqp10Discharge, b"wirefmt.amqp10.Discharge")
-name_class(Amqp10Declared, b"wirefmt.amqp10.Declared")
-name_class(Amqp10TransactionalState, b"wirefmt.amqp10.TransactionalState")
-name_class(Amqp10ProtocolHeader, b"wirefmt.amqp10.ProtocolHeader")
-name_class(Amqp10EmptyFrame, b"wirefmt.amqp10.EmptyFrame")
-name_class(Amqp10Data, b"wirefmt.amqp10.Data")
-name_class(Amqp10AmqpSequence, b"wirefmt.amqp10.AmqpSequence")
-name_class(Amqp10AmqpValue, b"wirefmt.amqp10.AmqpValue")
-name_class(Amqp10AnnotatedMessage, b"wirefmt.amqp10.Message")
-name_class(Amqp10Decoder, b"wirefmt.amqp10.Decoder")
-name_class(Amqp10TransferAssembler, b"wirefmt.amqp10.TransferAssembler")
-name_class(Amqp10DeliveryValue, b"wirefmt.amqp10.Delivery")

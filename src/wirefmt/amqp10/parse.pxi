@@ -1,4 +1,4 @@
-# AMQP 1.0: the octets of one frame -> Amqp10Frame, of one message -> Amqp10Message, checked. Objects, columns and
+# AMQP 1.0: the octets of one frame -> Amqp10FrameView, of one message -> Amqp10MessageView, checked. Objects, columns and
 # conversions stand on this.
 #
 # OASIS AMQP 1.0, parts 2 to 5  https://docs.oasis-open.org/amqp/core/v1.0/os/amqp-core-complete-v1.0-os.pdf
@@ -14,7 +14,7 @@ cdef enum Amqp10Kind:
     AMQP10_KIND_PERFORMATIVE = 3    # SASL's too
 
 
-cdef struct Amqp10Frame:            # views into the octets; nothing owned
+cdef struct Amqp10FrameView:        # views into the octets; nothing owned
     const uint8_t* frame
     uint32_t size                   # whole frame, or protocol header
     uint8_t kind                    # an Amqp10Kind
@@ -22,7 +22,7 @@ cdef struct Amqp10Frame:            # views into the octets; nothing owned
     uint8_t doff
     uint16_t channel                # octets 6 and 7; SASL ignores them
     uint8_t protocol_id, major, minor, revision     # of a protocol header
-    Amqp10Composite performative
+    Amqp10CompositeView performative
     Span extended_header            # between the header and `doff`; absent: none
     Span payload                    # of a transfer; absent: no octets follow
     int note                        # LAX: the first check that was skipped (a CHECKS row), 0 none
@@ -65,11 +65,11 @@ cdef int amqp10_frame_fault(Fault* f, int check, int field, int64_t offset, int6
     return fault(f, amqp10_checks[check].status, check, field, offset, need, have, AMQP10_FIELD_SIZE if need else 0)
 
 
-cdef int amqp10_parse(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10Frame* out, Fault* f) noexcept nogil:
+cdef int amqp10_parse(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10FrameView* out, Fault* f) noexcept nogil:
     """Read exactly one whole frame or protocol header. OK, or the fault's status."""
     cdef Amqp10Reader x
     cdef int status
-    memset(out, 0, sizeof(Amqp10Frame))
+    memset(out, 0, sizeof(Amqp10FrameView))
     amqp10_begin(&x, p, o, f)
     x.bound = AMQP10_FIELD_SIZE
     out.frame = p
@@ -81,7 +81,7 @@ cdef int amqp10_parse(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10
     return status
 
 
-cdef inline int amqp10_read_frame(Amqp10Reader* x, const uint8_t* p, size_t n, Amqp10Frame* out) noexcept nogil:
+cdef inline int amqp10_read_frame(Amqp10Reader* x, const uint8_t* p, size_t n, Amqp10FrameView* out) noexcept nogil:
     cdef size_t size = 0
     cdef const uint8_t* at
     cdef int status = amqp10_frame_size(p, n, x.o.max_frame_size, &size, x.f)
@@ -110,7 +110,7 @@ cdef inline int amqp10_read_frame(Amqp10Reader* x, const uint8_t* p, size_t n, A
     return OK
 
 
-cdef int amqp10_read_protocol_header(Amqp10Reader* x, const uint8_t* p, Amqp10Frame* out) noexcept nogil:
+cdef int amqp10_read_protocol_header(Amqp10Reader* x, const uint8_t* p, Amqp10FrameView* out) noexcept nogil:
     """2.2: "AMQP", protocol id, major, minor, revision."""
     out.kind = AMQP10_KIND_PROTOCOL_HEADER
     out.protocol_id = p[4]
@@ -125,7 +125,7 @@ cdef int amqp10_read_protocol_header(Amqp10Reader* x, const uint8_t* p, Amqp10Fr
     return OK
 
 
-cdef int amqp10_read_performative(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, Amqp10Frame* out) noexcept nogil:
+cdef int amqp10_read_performative(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, Amqp10FrameView* out) noexcept nogil:
     cdef int provides = AMQP10_PROVIDES_SASL_FRAME if out.type else AMQP10_PROVIDES_FRAME
     out.kind = AMQP10_KIND_PERFORMATIVE
     x.field = AMQP10_FIELD_PERFORMATIVE
@@ -145,10 +145,10 @@ cdef int amqp10_read_performative(Amqp10Reader* x, const uint8_t* at, const uint
 # ------------------------------------------------------------------------------------------------ composites
 
 cdef const uint8_t* amqp10_take_composite(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth,
-                                          int provides, bint needed, Amqp10Composite* out) noexcept nogil:
+                                          int provides, bint needed, Amqp10CompositeView* out) noexcept nogil:
     """Check the composite at `at`, whose type must be one of those that provide something. What follows it; NULL: see
     x.f. Where it is not `needed`, LAX takes any value; `out` may be NULL."""
-    cdef Amqp10Composite unwanted
+    cdef Amqp10CompositeView unwanted
     cdef const uint8_t* descriptor = at + 1
     cdef const uint8_t* after
     cdef bint irregular = False
@@ -184,7 +184,7 @@ cdef const uint8_t* amqp10_take_any(Amqp10Reader* x, const uint8_t* at, const ui
 
 
 cdef const uint8_t* amqp10_take_list(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth,
-                                     Amqp10Composite* out) noexcept nogil:
+                                     Amqp10CompositeView* out) noexcept nogil:
     """The list of a composite's fields: its constructor, size and count, then the fields."""
     cdef const Amqp10ConstructorRow* row
     cdef size_t size
@@ -218,7 +218,7 @@ cdef const uint8_t* amqp10_take_list(Amqp10Reader* x, const uint8_t* at, const u
 
 
 cdef const uint8_t* amqp10_take_fields(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth,
-                                       Amqp10Composite* out) noexcept nogil:
+                                       Amqp10CompositeView* out) noexcept nogil:
     """The engine: `out.count` fields of `out.shape`, which end at `end`."""
     cdef const Amqp10ShapeRow* shape = &amqp10_shapes[out.shape]
     cdef const Amqp10FieldRow* row = &amqp10_fields[shape.first]
@@ -289,7 +289,7 @@ cdef inline const uint8_t* amqp10_take_field(Amqp10Reader* x, const Amqp10FieldR
 
 cdef bint amqp10_fits(const Amqp10FieldRow* row, const uint8_t* at, int type) noexcept nogil:
     """A (checked) value is of a type that a field may have, other than the one its row names."""
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     if row.type == AMQP10_ANY:
         return not row.requires & AMQP10_PROVIDES_MESSAGE_ID or type == AMQP10_ULONG or type == AMQP10_UUID or \
             type == AMQP10_BINARY or type == AMQP10_STRING
@@ -303,44 +303,44 @@ cdef bint amqp10_fits(const Amqp10FieldRow* row, const uint8_t* at, int type) no
 #
 # Each answers False where the field is absent, null or (in LAX) of another type.
 
-cdef inline bint amqp10_field_unsigned(const Amqp10Composite* c, int i, uint64_t* out) noexcept nogil:
+cdef inline bint amqp10_field_unsigned(const Amqp10CompositeView* c, int i, uint64_t* out) noexcept nogil:
     """A field that is a ubyte, ushort, uint or ulong."""
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     if not amqp10_field(c, i, &v) or v.type < AMQP10_UBYTE or v.type > AMQP10_ULONG:
         return False
     out[0] = amqp10_unsigned(&v)
     return True
 
 
-cdef inline bint amqp10_field_boolean(const Amqp10Composite* c, int i, bint* out) noexcept nogil:
-    cdef Amqp10Value v
+cdef inline bint amqp10_field_boolean(const Amqp10CompositeView* c, int i, bint* out) noexcept nogil:
+    cdef Amqp10ValueView v
     if not amqp10_field(c, i, &v) or v.type != AMQP10_BOOLEAN:
         return False
     out[0] = amqp10_unsigned(&v) != 0
     return True
 
 
-cdef inline bint amqp10_field_text(const Amqp10Composite* c, int i, Span* out) noexcept nogil:
+cdef inline bint amqp10_field_text(const Amqp10CompositeView* c, int i, Span* out) noexcept nogil:
     """A field that is a string or a symbol; UTF-8, but in LAX perhaps not: check_utf8 tells."""
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     if not amqp10_field(c, i, &v) or not amqp10_is_text(&v):
         return False
     out[0] = amqp10_octets(&v)
     return True
 
 
-cdef inline bint amqp10_field_binary(const Amqp10Composite* c, int i, Span* out) noexcept nogil:
-    cdef Amqp10Value v
+cdef inline bint amqp10_field_binary(const Amqp10CompositeView* c, int i, Span* out) noexcept nogil:
+    cdef Amqp10ValueView v
     if not amqp10_field(c, i, &v) or v.type != AMQP10_BINARY:
         return False
     out[0] = amqp10_octets(&v)
     return True
 
 
-cdef bint amqp10_open_composite(const uint8_t* at, Amqp10Composite* out) noexcept nogil:
+cdef bint amqp10_open_composite(const uint8_t* at, Amqp10CompositeView* out) noexcept nogil:
     """The composite in a (checked) value: a field, an amqp-value. False: it is none that is known, or not a list."""
-    cdef Amqp10Value v
-    cdef Amqp10Value inner
+    cdef Amqp10ValueView v
+    cdef Amqp10ValueView inner
     cdef bint irregular = False
     out.begin = at
     out.shape = 0
@@ -356,10 +356,10 @@ cdef bint amqp10_open_composite(const uint8_t* at, Amqp10Composite* out) noexcep
     return True
 
 
-cdef void amqp10_fields_of(const Amqp10Value* list, Amqp10Composite* out) noexcept nogil:
+cdef void amqp10_fields_of(const Amqp10ValueView* list, Amqp10CompositeView* out) noexcept nogil:
     """Find the fields of `out.shape` in a checked list."""
     cdef Amqp10Items items = amqp10_items(list)
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef uint32_t i = 0
     memset(out.at, 0, sizeof(out.at))
     out.count = list.count
@@ -371,14 +371,14 @@ cdef void amqp10_fields_of(const Amqp10Value* list, Amqp10Composite* out) noexce
 
 # ------------------------------------------------------------------------------------------------ messages
 
-cdef int amqp10_parse_message(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10Message* out,
+cdef int amqp10_parse_message(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10MessageView* out,
                               Fault* f) noexcept nogil:
     """Read exactly one whole message: the payload of a transfer, or of all transfers of a delivery joined (3.2)."""
     cdef Amqp10Reader x
     cdef int status
     if p == NULL:
         p = <const uint8_t*>b""
-    memset(out, 0, sizeof(Amqp10Message))
+    memset(out, 0, sizeof(Amqp10MessageView))
     amqp10_begin(&x, p, o, f)
     out.octets = p
     out.size = <uint32_t>n
@@ -389,7 +389,7 @@ cdef int amqp10_parse_message(const uint8_t* p, size_t n, const Amqp10Options* o
     return status
 
 
-cdef int amqp10_read_sections(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, Amqp10Message* out) noexcept nogil:
+cdef int amqp10_read_sections(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, Amqp10MessageView* out) noexcept nogil:
     cdef const uint8_t* start
     cdef int before = 0, index = 0
     cdef int code
@@ -445,7 +445,7 @@ cdef const uint8_t* amqp10_take_descriptor(Amqp10Reader* x, const uint8_t* at, c
 
 cdef int amqp10_section_of(const uint8_t* descriptor, bint* irregular) noexcept nogil:
     """Code of the section a (checked) descriptor names; 0: none."""
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef uint64_t code
     cdef int i
     irregular[0] = False
@@ -477,13 +477,13 @@ cdef bint amqp10_check_order(Amqp10Reader* x, int code, int before, const uint8_
 
 
 cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t* begin, const uint8_t* at,
-                                        const uint8_t* end, Amqp10Message* out) noexcept nogil:
+                                        const uint8_t* end, Amqp10MessageView* out) noexcept nogil:
     """Check one section, whose value is at `at`, and note where it is. What follows it."""
     cdef const Amqp10SectionRow* row = &amqp10_sections[code - AMQP10_SECTION_FIRST]
     cdef const uint8_t* value = at
-    cdef Amqp10Composite again
-    cdef Amqp10Composite* composite
-    cdef Amqp10Value v
+    cdef Amqp10CompositeView again
+    cdef Amqp10CompositeView* composite
+    cdef Amqp10ValueView v
     cdef bint first = out.at[code - AMQP10_SECTION_FIRST] == NULL
     cdef int type = amqp10_constructors[at[0]].type if at[0] else AMQP10_DESCRIBED
     x.field = row.field
@@ -518,7 +518,7 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
 cdef bint amqp10_check_entries(Amqp10Reader* x, int code, const uint8_t* at) noexcept nogil:
     """What the keys and values of annotations, footer (3.2.10) and application properties (3.2.5) may be. False: see
     x.f."""
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef Amqp10Items items
     amqp10_read(at, &v)
     items = amqp10_items(&v)
@@ -542,7 +542,7 @@ cdef bint amqp10_check_entries(Amqp10Reader* x, int code, const uint8_t* at) noe
 cdef bint amqp10_next_section(const uint8_t** at, const uint8_t* end, Amqp10Section* out) noexcept nogil:
     """Walk the sections of a message that was parsed: begin at `octets`. False: there is no further one."""
     cdef bint irregular = False
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     if at[0] >= end:
         return False
     out.code = <uint8_t>amqp10_section_of(at[0] + 1, &irregular)
@@ -571,10 +571,6 @@ cdef int amqp10_parse_value(const uint8_t* p, size_t n, const Amqp10Options* o, 
 
 # ------------------------------------------------------------------------------------------------ for faults.pxi
 
-cdef const char* amqp10_spec_of(const Fault* f) noexcept nogil:
-    return amqp10_check_spec[f.check]
-
-
 cdef int amqp10_reply_to(const Fault* f) noexcept nogil:
     """The error condition to answer, a row of REPLIES; -1: just close."""
     return amqp10_checks[f.check].reply
@@ -584,6 +580,6 @@ cdef ProtocolTables AMQP10_TABLES
 AMQP10_TABLES.name = "amqp10"
 AMQP10_TABLES.text = amqp10_check_text
 AMQP10_TABLES.path = amqp10_field_path
-AMQP10_TABLES.spec_of = amqp10_spec_of
+AMQP10_TABLES.spec = amqp10_check_spec
 AMQP10_TABLES.reply_to = amqp10_reply_to
 AMQP10_TABLES.replies = amqp10_replies

@@ -38,10 +38,10 @@ cdef enum:
     AMQP10_MAX_DELIVERIES = 1024            # unfinished at a time, where the caller has no other limit in mind
 
 
-cdef int amqp10_join(Amqp10Deliveries* d, const Amqp10Frame* frame, bint strict, Amqp10Delivery** kept,
+cdef int amqp10_join(Amqp10Deliveries* d, const Amqp10FrameView* frame, bint strict, Amqp10Delivery** kept,
                      Fault* f) noexcept nogil:
     """Take the next frame of the stream. An Amqp10Join; after JOIN_PART `kept` is where it was put, for its mark."""
-    cdef const Amqp10Composite* transfer = &frame.performative
+    cdef const Amqp10CompositeView* transfer = &frame.performative
     cdef Amqp10Delivery* delivery
     cdef uint64_t handle = 0
     cdef bint more = False, aborted = False
@@ -74,7 +74,7 @@ cdef int amqp10_join(Amqp10Deliveries* d, const Amqp10Frame* frame, bint strict,
     return AMQP10_JOIN_LAST
 
 
-cdef void amqp10_forget(Amqp10Deliveries* d, const Amqp10Frame* frame) noexcept nogil:
+cdef void amqp10_forget(Amqp10Deliveries* d, const Amqp10FrameView* frame) noexcept nogil:
     """What ends a link, a session or a connection ends its deliveries."""
     cdef int shape = frame.performative.shape
     cdef uint64_t handle = 0
@@ -117,7 +117,7 @@ cdef Amqp10Delivery* amqp10_find_delivery(Amqp10Deliveries* d, uint16_t channel,
     return NULL
 
 
-cdef Amqp10Delivery* amqp10_begin_delivery(Amqp10Deliveries* d, const Amqp10Frame* frame, uint32_t handle, bint strict,
+cdef Amqp10Delivery* amqp10_begin_delivery(Amqp10Deliveries* d, const Amqp10FrameView* frame, uint32_t handle, bint strict,
                                            Fault* f) noexcept nogil:
     """Keep a delivery's first transfer; NULL: see `f`."""
     cdef Amqp10Delivery* delivery
@@ -148,11 +148,11 @@ cdef Amqp10Delivery* amqp10_begin_delivery(Amqp10Deliveries* d, const Amqp10Fram
     return delivery
 
 
-cdef bint amqp10_same_delivery(Amqp10Delivery* delivery, const Amqp10Frame* frame, bint strict, Fault* f) noexcept nogil:
+cdef bint amqp10_same_delivery(Amqp10Delivery* delivery, const Amqp10FrameView* frame, bint strict, Fault* f) noexcept nogil:
     """Identifier, tag and format of a later transfer are those of the first, or left out (2.7.5). False: see `f`."""
     cdef Amqp10Options o
-    cdef Amqp10Frame first
-    cdef Amqp10Value a, b
+    cdef Amqp10FrameView first
+    cdef Amqp10ValueView a, b
     cdef int i
     if not strict:
         return True
@@ -168,7 +168,7 @@ cdef bint amqp10_same_delivery(Amqp10Delivery* delivery, const Amqp10Frame* fram
     return True
 
 
-cdef bint amqp10_extend_delivery(Amqp10Deliveries* d, Amqp10Delivery* delivery, const Amqp10Frame* frame,
+cdef bint amqp10_extend_delivery(Amqp10Deliveries* d, Amqp10Delivery* delivery, const Amqp10FrameView* frame,
                                  Fault* f) noexcept nogil:
     """Add the payload of a transfer. False: see `f`; the delivery is given up."""
     amqp10_count_transfer(delivery, &frame.performative)
@@ -186,7 +186,7 @@ cdef bint amqp10_extend_delivery(Amqp10Deliveries* d, Amqp10Delivery* delivery, 
     return False
 
 
-cdef inline void amqp10_count_transfer(Amqp10Delivery* delivery, const Amqp10Composite* transfer) noexcept nogil:
+cdef inline void amqp10_count_transfer(Amqp10Delivery* delivery, const Amqp10CompositeView* transfer) noexcept nogil:
     """Another transfer of the delivery, the one that aborts it included."""
     cdef bint settled = False
     delivery.transfers += 1

@@ -93,7 +93,7 @@ cdef inline void amqp10_options(Amqp10Options* o, bint strict) noexcept nogil:
 cdef int amqp10_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """A frame without any fault, of a kind that this side may send."""
     cdef Amqp10Options o
-    cdef Amqp10Frame m
+    cdef Amqp10FrameView m
     cdef Fault f
     cdef int status = amqp10_next_size(state, direction, p, n, 0, size, &f)
     if status == NEED_DATA:
@@ -194,12 +194,12 @@ cdef void amqp10_forget_links(Amqp10Connection* c, uint64_t key, uint64_t mask) 
             free(link)
 
 
-cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10Frame* f) noexcept nogil:
+cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
     """Keep the address of the broker's end: a client's sender has it as target, its receiver as source; a server's the
     other way round."""
-    cdef const Amqp10Composite* p = &f.performative
-    cdef Amqp10Composite terminus
-    cdef Amqp10Value v
+    cdef const Amqp10CompositeView* p = &f.performative
+    cdef Amqp10CompositeView terminus
+    cdef Amqp10ValueView v
     cdef Amqp10Link* link
     cdef Octets o
     cdef uint64_t handle = 0, key
@@ -234,9 +234,9 @@ cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10Fra
     c.held += amqp10_link_octets(link)
 
 
-cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10Frame* f, int direction) noexcept nogil:
+cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10FrameView* f, int direction) noexcept nogil:
     """The link that a frame names by its handle; NULL: it names none, or one that is not known."""
-    cdef const Amqp10Composite* p = &f.performative
+    cdef const Amqp10CompositeView* p = &f.performative
     cdef uint64_t handle = 0
     cdef int field
     if p.shape == AMQP10_TRANSFER:
@@ -254,9 +254,9 @@ cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10Fra
     return amqp10_find_link(c, amqp10_link_key(direction, f.channel, handle))
 
 
-cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10Frame* f) noexcept nogil:
+cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
     """The client's name; the largest frame that the other side may send."""
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef Octets o
     cdef uint64_t size = 0
     if amqp10_field_unsigned(&f.performative, AMQP10_OPEN_MAX_FRAME_SIZE, &size) and 512 <= size <= AMQP10_FRAME_SIZE_MAX:
@@ -279,7 +279,7 @@ cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10Fram
 
 # ------------------------------------------------------------------------------------------------ rows
 
-cdef void amqp10_put_frame(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10Frame* f,
+cdef void amqp10_put_frame(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10FrameView* f,
                            int direction) noexcept nogil:
     """A frame's columns, with what the connection knows."""
     cdef const Amqp10Link* link = amqp10_link_of(c, f, direction)
@@ -290,7 +290,7 @@ cdef void amqp10_put_frame(MessageTable t, int64_t row, Amqp10Connection* c, con
         put_octets(t.cols + T_DESTINATION, row, link.address, link.size)
 
 
-cdef void amqp10_put_line(MessageTable t, int64_t row, const Amqp10Connection* c, const Amqp10Frame* f, int direction,
+cdef void amqp10_put_line(MessageTable t, int64_t row, const Amqp10Connection* c, const Amqp10FrameView* f, int direction,
                           const uint8_t* p, size_t n, int transfers) noexcept nogil:
     """A frame's `detail`; of a transfer with the delivery's payload p[:n] and how many transfers it came in."""
     cdef const Amqp10Link* link = amqp10_link_of(c, f, direction)
@@ -298,13 +298,13 @@ cdef void amqp10_put_line(MessageTable t, int64_t row, const Amqp10Connection* c
     amqp10_put_detail(t, row, f, &address, p, n, transfers)
 
 
-cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Frame* f, const uint8_t* p, size_t n, int64_t base,
-                            bint strict, char* text, size_t room, int* size) noexcept nogil:
+cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10FrameView* f, const uint8_t* p, size_t n,
+                                     int64_t base, bint strict, char* text, size_t room, int* size) noexcept nogil:
     """The payload of a delivery: a RowStatus; with `text` where there is something to say. `base`: octets before it."""
     cdef Amqp10Options o
-    cdef Amqp10Message m
+    cdef Amqp10MessageView m
     cdef Fault fault
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef uint64_t format = 0
     size[0] = 0
     amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format)
@@ -329,11 +329,11 @@ cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Fr
     return ROW_OK
 
 
-cdef void amqp10_put_some(MessageTable t, int64_t row, const Amqp10Frame* f, const uint8_t* p, size_t n) noexcept nogil:
+cdef void amqp10_put_some(MessageTable t, int64_t row, const Amqp10FrameView* f, const uint8_t* p, size_t n) noexcept nogil:
     """The beginning of a message: the sections that are whole, and what there is of a data section after them."""
     cdef Amqp10Options o
     cdef Amqp10Reader x
-    cdef Amqp10Message m
+    cdef Amqp10MessageView m
     cdef Fault fault
     cdef uint64_t format = 0
     cdef const uint8_t* at = p
@@ -365,7 +365,7 @@ cdef void amqp10_put_some(MessageTable t, int64_t row, const Amqp10Frame* f, con
             t.put_payload(row, at + 8, <int64_t>left_ - 8)
 
 
-cdef void amqp10_put_alone(MessageTable t, const MessageContext* m, Amqp10Connection* c, const Amqp10Frame* f,
+cdef void amqp10_put_alone(MessageTable t, const MessageContext* m, Amqp10Connection* c, const Amqp10FrameView* f,
                            bint strict) noexcept nogil:
     """The row of a frame that is a message in itself."""
     cdef Col* fields = t.cols[<int>T_AMQP10].children
@@ -407,7 +407,7 @@ cdef inline int64_t amqp10_delivery_octets(const Amqp10Unfinished* k) noexcept n
 
 
 cdef Amqp10Unfinished* amqp10_new_delivery(MessageTable t, Amqp10Connection* c, Amqp10Unfinisheds* d,
-                                           const MessageContext* m, const Amqp10Frame* f, uint32_t handle) noexcept nogil:
+                                           const MessageContext* m, const Amqp10FrameView* f, uint32_t handle) noexcept nogil:
     """A new delivery; the oldest ends if there are too many. NULL without memory."""
     cdef Amqp10Unfinished* k
     cdef size_t size = f.size - f.payload.size
@@ -457,7 +457,7 @@ cdef void amqp10_free_delivery(Amqp10Unfinished* k) noexcept nogil:
 
 
 cdef void amqp10_add_transfer(MessageTable t, Amqp10Connection* c, Amqp10Unfinished* k, const MessageContext* m,
-                              const Amqp10Frame* f) noexcept nogil:
+                              const Amqp10FrameView* f) noexcept nogil:
     """Another transfer: its payload, as much as the limit allows, and the delivery's time and size with it."""
     cdef MessageContext first = k.m
     cdef bint settled = False
@@ -483,7 +483,7 @@ cdef void amqp10_add_transfer(MessageTable t, Amqp10Connection* c, Amqp10Unfinis
     c.held += amqp10_delivery_octets(k)
 
 
-cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10Unfinished* k, Amqp10Frame* f,
+cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10Unfinished* k, Amqp10FrameView* f,
                            bint more, bint aborted) noexcept nogil:
     """The columns of a delivery in several transfers, but for its message. False: there is no first transfer."""
     cdef Amqp10Options o
@@ -509,7 +509,7 @@ cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, con
 cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Unfinisheds* d, Amqp10Unfinished* k,
                                 const char* text, size_t text_size) noexcept nogil:
     """The `partial` row of a delivery that is not complete, and is gone then."""
-    cdef Amqp10Frame f
+    cdef Amqp10FrameView f
     cdef char said[256]
     cdef int64_t row = t.begin_row(&k.m)
     cdef int size
@@ -526,7 +526,7 @@ cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Unfin
 cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Unfinisheds* d, Amqp10Unfinished* k, bint aborted,
                             bint strict) noexcept nogil:
     """The row of a delivery whose last transfer is there, and that is gone then."""
-    cdef Amqp10Frame f
+    cdef Amqp10FrameView f
     cdef char text[256]
     cdef int64_t row = t.begin_row(&k.m)
     cdef int status = ROW_OK
@@ -549,12 +549,12 @@ cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Unfinishe
     amqp10_end_delivery(c, d, k)
 
 
-cdef void amqp10_take_transfer(MessageTable t, const MessageContext* m, Amqp10Connection* c, const Amqp10Frame* f,
+cdef void amqp10_take_transfer(MessageTable t, const MessageContext* m, Amqp10Connection* c, const Amqp10FrameView* f,
                                bint strict) noexcept nogil:
     """2.6.14: a delivery ends with a transfer without `more`, or with `aborted` at once."""
     cdef Amqp10Unfinisheds* d = &c.unfinished[m.direction]
     cdef Amqp10Unfinished* k
-    cdef const Amqp10Composite* p = &f.performative
+    cdef const Amqp10CompositeView* p = &f.performative
     cdef uint64_t handle = 0, id = 0
     cdef bint more = False, aborted = False, continues
     cdef bint named = amqp10_field_unsigned(p, AMQP10_TRANSFER_DELIVERY_ID, &id)
@@ -579,7 +579,7 @@ cdef void amqp10_take_transfer(MessageTable t, const MessageContext* m, Amqp10Co
         amqp10_put_joined(t, c, d, k, aborted, strict)
 
 
-cdef bint amqp10_begins_message(const Amqp10Frame* f) noexcept nogil:
+cdef bint amqp10_begins_message(const Amqp10FrameView* f) noexcept nogil:
     """Could the payload be the first of its delivery? There is none, it is of another format, or a section begins it."""
     cdef const uint8_t* p = f.payload.at
     cdef uint64_t format = 0
@@ -595,7 +595,7 @@ cdef bint amqp10_begins_message(const Amqp10Frame* f) noexcept nogil:
 cdef bint amqp10_is_delivery(const Amqp10Unfinished* k, uint64_t id) noexcept nogil:
     """A transfer that repeats the delivery-id continues the delivery; one with another begins the next."""
     cdef Amqp10Options o
-    cdef Amqp10Frame first
+    cdef Amqp10FrameView first
     cdef Fault f
     cdef uint64_t known = 0
     amqp10_options(&o, False)
@@ -603,7 +603,7 @@ cdef bint amqp10_is_delivery(const Amqp10Unfinished* k, uint64_t id) noexcept no
             amqp10_field_unsigned(&first.performative, AMQP10_TRANSFER_DELIVERY_ID, &known) and known == id)
 
 
-cdef bint amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direction, const Amqp10Frame* f) noexcept nogil:
+cdef bint amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
     """detach, end, close: nothing more comes on these links from this side. False: the table is full, call again."""
     cdef Amqp10Unfinisheds* d = &c.unfinished[direction]
     cdef Amqp10Unfinished* k = d.first
@@ -627,7 +627,7 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
                      const uint8_t* p, size_t n) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Options o
-    cdef Amqp10Frame f
+    cdef Amqp10FrameView f
     cdef Fault fault
     cdef uint64_t handle = 0
     cdef int64_t row
@@ -665,7 +665,7 @@ cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
     cdef Amqp10Unfinisheds* d = &c.unfinished[m.direction]
     cdef Amqp10Unfinished* k
     cdef Amqp10Options o
-    cdef Amqp10Frame f
+    cdef Amqp10FrameView f
     cdef Fault fault
     cdef uint64_t handle = 0
     cdef int64_t row
@@ -708,19 +708,10 @@ cdef bint amqp10_flush(MessageTable t, void* state, int direction, const char* t
     return True
 
 
-cdef void* amqp10_open_connection() noexcept nogil:
-    cdef Amqp10Connection* c = <Amqp10Connection*>calloc(1, sizeof(Amqp10Connection))
-    if c != NULL:
-        c.held = sizeof(Amqp10Connection) + BLOCK_OCTETS
-    return c
-
-
-cdef void amqp10_close_connection(void* state) noexcept nogil:
+cdef void amqp10_clear_state(void* state) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Unfinished* k
     cdef int d
-    if c == NULL:
-        return
     for d in range(2):
         while c.unfinished[d].first != NULL:
             k = c.unfinished[d].first
@@ -728,11 +719,6 @@ cdef void amqp10_close_connection(void* state) noexcept nogil:
             amqp10_free_delivery(k)
     amqp10_forget_links(c, 0, 0)
     free(<void*>c.client_id.at)
-    free(c)
-
-
-cdef int amqp10_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
-    return fault_text(&AMQP10_TABLES, f, offset, out, room)
 
 
 cdef Protocol amqp10_protocol():
@@ -748,9 +734,9 @@ cdef Protocol amqp10_protocol():
     row.put = amqp10_put
     row.put_part = amqp10_put_part
     row.flush = amqp10_flush
-    row.open = amqp10_open_connection
-    row.close = amqp10_close_connection
-    row.fault_text = amqp10_fault_text
+    row.state_size = sizeof(Amqp10Connection)
+    row.clear = amqp10_clear_state
+    row.tables = &AMQP10_TABLES
     return row
 
 

@@ -88,7 +88,7 @@ fill_amqp10_rows()
 
 # ------------------------------------------------------------------------------------------------ fields
 
-cdef void amqp10_put_as(Col* c, int64_t row, int form, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_put_as(Col* c, int64_t row, int form, const Amqp10ValueView* v) noexcept nogil:
     """A value in a column; null if it is of a type (LAX) that the column has no place for."""
     cdef bint whole = AMQP10_UBYTE <= v.type <= AMQP10_ULONG
     if form == AMQP10_FORM_TEXT:
@@ -114,10 +114,10 @@ cdef void amqp10_put_as(Col* c, int64_t row, int form, const Amqp10Value* v) noe
         amqp10_put_entries(c, row, v.constructor)
 
 
-cdef void amqp10_put_symbols_of(Col* c, int64_t row, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_put_symbols_of(Col* c, int64_t row, const Amqp10ValueView* v) noexcept nogil:
     """A field that may be one symbol or an array of them (1.4), in a list."""
     cdef Amqp10Items items
-    cdef Amqp10Value item
+    cdef Amqp10ValueView item
     cdef int64_t at
     if v.type != AMQP10_ARRAY and v.type != AMQP10_SYMBOL:
         return
@@ -135,12 +135,12 @@ cdef void amqp10_put_symbols_of(Col* c, int64_t row, const Amqp10Value* v) noexc
     close_list(c, at)
 
 
-cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10Composite* p) noexcept nogil:
+cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10CompositeView* p) noexcept nogil:
     """The fields of a performative or section that go to a column as they are."""
     cdef const Amqp10ShapeRow* shape = &amqp10_shapes[p.shape]
     cdef const Amqp10Place* place
     cdef Col* fields = t.cols[<int>T_AMQP10].children
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef int i
     for i in range(shape.count):
         if p.at[i] == NULL:
@@ -156,8 +156,8 @@ cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10C
 cdef void amqp10_add_named(Octets* o, const uint8_t* at, bint typed) noexcept nogil:
     """A value as JSON; of a known composite type its fields that are there, by name, after its type if `typed`. Composites
     lie in composites no deeper than the parser lets values be nested."""
-    cdef Amqp10Composite c
-    cdef Amqp10Value v
+    cdef Amqp10CompositeView c
+    cdef Amqp10ValueView v
     cdef bint first = not typed
     cdef int i
     if at[0] != 0 or not amqp10_open_composite(at, &c):
@@ -201,15 +201,15 @@ cdef void amqp10_put_json(Col* c, int64_t row, const uint8_t* at, bint typed) no
     amqp10_put_written(c, row, &o)
 
 
-cdef void amqp10_put_role(Col* fields, int64_t row, const Amqp10Composite* p, int i) noexcept nogil:
+cdef void amqp10_put_role(Col* fields, int64_t row, const Amqp10CompositeView* p, int i) noexcept nogil:
     cdef bint role = False
     if amqp10_field_boolean(p, i, &role):
         put_text(fields + A10_ROLE, row, &AMQP10_ROLE_TEXT[role])
 
 
 cdef void amqp10_put_address(Col* c, int64_t row, const uint8_t* terminus) noexcept nogil:
-    cdef Amqp10Composite composite
-    cdef Amqp10Value v
+    cdef Amqp10CompositeView composite
+    cdef Amqp10ValueView v
     if terminus != NULL and amqp10_open_composite(terminus, &composite) and \
             (composite.shape == AMQP10_SOURCE or composite.shape == AMQP10_TARGET) and \
             amqp10_field(&composite, AMQP10_SOURCE_ADDRESS, &v):
@@ -217,8 +217,8 @@ cdef void amqp10_put_address(Col* c, int64_t row, const uint8_t* terminus) noexc
 
 
 cdef void amqp10_put_error(Col* fields, int64_t row, const uint8_t* at) noexcept nogil:
-    cdef Amqp10Composite e
-    cdef Amqp10Value v
+    cdef Amqp10CompositeView e
+    cdef Amqp10ValueView v
     if at == NULL or not amqp10_open_composite(at, &e) or e.shape != AMQP10_ERROR:
         return
     if amqp10_field(&e, AMQP10_ERROR_CONDITION, &v):
@@ -231,7 +231,7 @@ cdef void amqp10_put_error(Col* fields, int64_t row, const uint8_t* at) noexcept
 
 cdef void amqp10_put_state(Col* fields, int64_t row, const uint8_t* at) noexcept nogil:
     """A delivery state: its name, its fields; the error of a rejected one."""
-    cdef Amqp10Composite s
+    cdef Amqp10CompositeView s
     cdef int i
     if at == NULL:
         return
@@ -249,7 +249,7 @@ cdef void amqp10_put_state(Col* fields, int64_t row, const uint8_t* at) noexcept
 
 # ------------------------------------------------------------------------------------------------ frames
 
-cdef void amqp10_put_kind(MessageTable t, int64_t row, const Amqp10Frame* f, int direction) noexcept nogil:
+cdef void amqp10_put_kind(MessageTable t, int64_t row, const Amqp10FrameView* f, int direction) noexcept nogil:
     """What a frame is, as far as it could be read."""
     cdef Col* c = t.cols
     cdef int shape = f.performative.shape
@@ -269,10 +269,10 @@ cdef void amqp10_put_kind(MessageTable t, int64_t row, const Amqp10Frame* f, int
         put_text(c + T_OPERATION, row, &AMQP10_PING_TEXT)
 
 
-cdef void amqp10_put_row(MessageTable t, int64_t row, const Amqp10Frame* f, int direction) noexcept nogil:
+cdef void amqp10_put_row(MessageTable t, int64_t row, const Amqp10FrameView* f, int direction) noexcept nogil:
     """Fill AMQP's part of a row that begin_row began, but for the message. Status and error are the caller's."""
     cdef Col* fields = t.cols[<int>T_AMQP10].children
-    cdef const Amqp10Composite* p = &f.performative
+    cdef const Amqp10CompositeView* p = &f.performative
     amqp10_put_kind(t, row, f, direction)
     put_struct(t.cols + T_AMQP10, row)
     if f.kind == AMQP10_KIND_PROTOCOL_HEADER:
@@ -302,7 +302,7 @@ cdef void amqp10_put_row(MessageTable t, int64_t row, const Amqp10Frame* f, int 
 
 # ------------------------------------------------------------------------------------------------ messages
 
-cdef void amqp10_put_sections(MessageTable t, int64_t row, const Amqp10Message* m) noexcept nogil:
+cdef void amqp10_put_sections(MessageTable t, int64_t row, const Amqp10MessageView* m) noexcept nogil:
     """All sections of a message but its body."""
     cdef Col* fields = t.cols[<int>T_AMQP10].children
     cdef uint64_t count = 0
@@ -319,17 +319,17 @@ cdef void amqp10_put_sections(MessageTable t, int64_t row, const Amqp10Message* 
     amqp10_put_map_section(fields + A10_FOOTER, row, m, AMQP10_SECTION_FOOTER)
 
 
-cdef inline void amqp10_put_map_section(Col* map, int64_t row, const Amqp10Message* m, int code) noexcept nogil:
+cdef inline void amqp10_put_map_section(Col* map, int64_t row, const Amqp10MessageView* m, int code) noexcept nogil:
     if m.at[code - AMQP10_SECTION_FIRST] != NULL:
         amqp10_put_entries(map, row, m.at[code - AMQP10_SECTION_FIRST])
 
 
-cdef void amqp10_put_payload(MessageTable t, int64_t row, const Amqp10Message* m) noexcept nogil:
+cdef void amqp10_put_payload(MessageTable t, int64_t row, const Amqp10MessageView* m) noexcept nogil:
     """The body as payload: data sections joined, a value's text or octets, sequences as JSON, one a line."""
     cdef Col* fields = t.cols[<int>T_AMQP10].children
     cdef const uint8_t* at = m.octets
     cdef Amqp10Section section
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef Octets o
     if m.body == 0:
         return

@@ -11,14 +11,7 @@ from uuid import SafeUUID, UUID
 
 # ------------------------------------------------------------------------------------------------ scalars
 
-cdef object amqp10_named(object cls, str name):
-    """Give a Python class of the core the module and name that users see."""
-    cls.__module__ = "wirefmt.amqp10"
-    cls.__name__ = cls.__qualname__ = name
-    return cls
-
-
-class Amqp10Integer(int):
+class Integer(int):
     """Base of the integer types except long, which is int."""
     __slots__ = ()
     lowest = 0
@@ -37,52 +30,52 @@ class Amqp10Integer(int):
         return int.__repr__(self)
 
 
-class Amqp10UByte(Amqp10Integer):
+class UByte(Integer):
     """ubyte: 0 to 255 (1.6.3)."""
     __slots__ = ()
     highest = 0xFF
 
 
-class Amqp10UShort(Amqp10Integer):
+class UShort(Integer):
     """ushort: 0 to 65535 (1.6.4)."""
     __slots__ = ()
     highest = 0xFFFF
 
 
-class Amqp10UInt(Amqp10Integer):
+class UInt(Integer):
     """uint: 0 to 2^32 - 1 (1.6.5)."""
     __slots__ = ()
     highest = 0xFFFFFFFF
 
 
-class Amqp10ULong(Amqp10Integer):
+class ULong(Integer):
     """ulong: 0 to 2^64 - 1 (1.6.6)."""
     __slots__ = ()
     highest = 0xFFFFFFFFFFFFFFFF
 
 
-class Amqp10Byte(Amqp10Integer):
+class Byte(Integer):
     """byte: -128 to 127 (1.6.7)."""
     __slots__ = ()
     lowest = -0x80
     highest = 0x7F
 
 
-class Amqp10Short(Amqp10Integer):
+class Short(Integer):
     """short: -32768 to 32767 (1.6.8)."""
     __slots__ = ()
     lowest = -0x8000
     highest = 0x7FFF
 
 
-class Amqp10Int(Amqp10Integer):
+class Int(Integer):
     """int: -2^31 to 2^31 - 1 (1.6.9)."""
     __slots__ = ()
     lowest = -0x80000000
     highest = 0x7FFFFFFF
 
 
-class Amqp10Timestamp(Amqp10Integer):
+class Timestamp(Integer):
     """timestamp: milliseconds since 1970 (UTC), negative before (1.6.17). Also takes an aware datetime."""
     __slots__ = ()
     lowest = -0x8000000000000000
@@ -111,7 +104,7 @@ cdef object amqp10_milliseconds(object value):
     return value
 
 
-class Amqp10Float(float):
+class Float(float):
     """float: 32 bits (1.6.11). A Python number is rounded to 32 bits."""
     __slots__ = ()
 
@@ -125,7 +118,7 @@ class Amqp10Float(float):
         return float.__repr__(self)
 
 
-class Amqp10Char(str):
+class Char(str):
     """char: one character (1.6.16)."""
     __slots__ = ()
 
@@ -140,7 +133,7 @@ class Amqp10Char(str):
         return f"amqp10.Char({str.__repr__(self)})"
 
 
-class Amqp10Symbol(str):
+class Symbol(str):
     """symbol: ASCII text, a name of some domain (1.6.21)."""
     __slots__ = ()
 
@@ -148,7 +141,7 @@ class Amqp10Symbol(str):
         return f"amqp10.Symbol({str.__repr__(self)})"
 
 
-class Amqp10Decimal(bytes):
+class Decimal(bytes):
     """Base of the decimal types: their bytes in IEEE 754 encoding, not interpreted."""
     __slots__ = ()
     width = 0
@@ -163,44 +156,29 @@ class Amqp10Decimal(bytes):
         return f"amqp10.{type(self).__name__}({bytes.__repr__(self)})"
 
 
-class Amqp10Decimal32(Amqp10Decimal):
+class Decimal32(Decimal):
     """decimal32 (1.6.13)."""
     __slots__ = ()
     width = 4
 
 
-class Amqp10Decimal64(Amqp10Decimal):
+class Decimal64(Decimal):
     """decimal64 (1.6.14)."""
     __slots__ = ()
     width = 8
 
 
-class Amqp10Decimal128(Amqp10Decimal):
+class Decimal128(Decimal):
     """decimal128 (1.6.15)."""
     __slots__ = ()
     width = 16
 
 
-amqp10_named(Amqp10UByte, "UByte")
-amqp10_named(Amqp10UShort, "UShort")
-amqp10_named(Amqp10UInt, "UInt")
-amqp10_named(Amqp10ULong, "ULong")
-amqp10_named(Amqp10Byte, "Byte")
-amqp10_named(Amqp10Short, "Short")
-amqp10_named(Amqp10Int, "Int")
-amqp10_named(Amqp10Timestamp, "Timestamp")
-amqp10_named(Amqp10Float, "Float")
-amqp10_named(Amqp10Char, "Char")
-amqp10_named(Amqp10Symbol, "Symbol")
-amqp10_named(Amqp10Decimal32, "Decimal32")
-amqp10_named(Amqp10Decimal64, "Decimal64")
-amqp10_named(Amqp10Decimal128, "Decimal128")
-
 #: By Amqp10Type: the class that bears the type; None where Python's own does, or an object of ours.
 cdef tuple AMQP10_SCALARS = (
-    None, None, None, Amqp10UByte, Amqp10UShort, Amqp10UInt, Amqp10ULong, Amqp10Byte, Amqp10Short, Amqp10Int, None,
-    Amqp10Float, None, Amqp10Decimal32, Amqp10Decimal64, Amqp10Decimal128, Amqp10Char, Amqp10Timestamp, None, None, None,
-    Amqp10Symbol, None, None, None, None,
+    None, None, None, UByte, UShort, UInt, ULong, Byte, Short, Int, None,
+    Float, None, Decimal32, Decimal64, Decimal128, Char, Timestamp, None, None, None,
+    Symbol, None, None, None, None,
 )
 cdef dict AMQP10_TYPE_OF_CLASS = {cls: type for type, cls in enumerate(AMQP10_SCALARS) if cls is not None}
 cdef dict AMQP10_TYPE_OF_NAME = {amqp10_type_name[i].decode("ascii"): i for i in range(AMQP10_NULL, AMQP10_DESCRIBED)}
@@ -220,7 +198,7 @@ cdef object AMQP10_UNKNOWN_SAFETY = SafeUUID.unknown
 
 # ------------------------------------------------------------------------------------------------ octets -> objects
 
-cdef object amqp10_shared_scalar(const Amqp10Value* v):
+cdef object amqp10_shared_scalar(const Amqp10ValueView* v):
     """A scalar that bears its type: one object for all that have the same octets."""
     cdef SharedSlot* slot
     if not WIREFMT_SHARES_VALUES:
@@ -233,7 +211,7 @@ cdef object amqp10_shared_scalar(const Amqp10Value* v):
     return value
 
 
-cdef object amqp10_scalar_of(const Amqp10Value* v):
+cdef object amqp10_scalar_of(const Amqp10ValueView* v):
     cdef object cls = AMQP10_SCALARS[v.type]
     if AMQP10_UBYTE <= v.type <= AMQP10_ULONG:
         return amqp10_new_int(cls, amqp10_unsigned(v))
@@ -290,11 +268,11 @@ cdef object amqp10_wide_string_of(const uint8_t* p, uint32_t size):
 cdef object amqp10_symbol_of(const uint8_t* p, uint32_t size):
     cdef SharedSlot* slot
     if size == 0 or size > SHARED_OCTETS or not WIREFMT_SHARES_VALUES:
-        return amqp10_new_str(Amqp10Symbol, octets_of(p, size).decode("utf-8", "surrogateescape"))
+        return amqp10_new_str(Symbol, octets_of(p, size).decode("utf-8", "surrogateescape"))
     slot = shared_slot(AMQP10_CODE_SYM8, p, size)
     if is_held(slot, AMQP10_CODE_SYM8, p, size):
         return <object>slot.value
-    value = amqp10_new_str(Amqp10Symbol, octets_of(p, size).decode("utf-8", "surrogateescape"))
+    value = amqp10_new_str(Symbol, octets_of(p, size).decode("utf-8", "surrogateescape"))
     share(slot, AMQP10_CODE_SYM8, p, size, value)
     return value
 
@@ -359,7 +337,7 @@ cdef int amqp10_put_scalar(Octets* o, int type, object value) except -1:
     if type == AMQP10_UINT:
         amqp10_add_uint(o, <uint32_t>whole_number(value, 0xFFFFFFFF, "uint"))
     elif type == AMQP10_ULONG:
-        amqp10_add_ulong(o, Amqp10ULong(value))
+        amqp10_add_ulong(o, ULong(value))
     elif type == AMQP10_SYMBOL:
         amqp10_put_symbol(o, value)
     elif type == AMQP10_UBYTE:
@@ -367,13 +345,13 @@ cdef int amqp10_put_scalar(Octets* o, int type, object value) except -1:
     elif type == AMQP10_USHORT:
         amqp10_add_fixed(o, AMQP10_CODE_USHORT, <uint64_t>whole_number(value, 0xFFFF, "ushort"))
     elif type == AMQP10_BYTE:
-        amqp10_add_fixed(o, AMQP10_CODE_BYTE, <uint64_t><int64_t>Amqp10Byte(value))
+        amqp10_add_fixed(o, AMQP10_CODE_BYTE, <uint64_t><int64_t>Byte(value))
     elif type == AMQP10_SHORT:
-        amqp10_add_fixed(o, AMQP10_CODE_SHORT, <uint64_t><int64_t>Amqp10Short(value))
+        amqp10_add_fixed(o, AMQP10_CODE_SHORT, <uint64_t><int64_t>Short(value))
     elif type == AMQP10_INT:
-        amqp10_add_int(o, <int32_t><int64_t>Amqp10Int(value))
+        amqp10_add_int(o, <int32_t><int64_t>Int(value))
     elif type == AMQP10_TIMESTAMP:
-        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>int(Amqp10Timestamp(amqp10_milliseconds(value))))
+        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>int(Timestamp(amqp10_milliseconds(value))))
     elif type == AMQP10_FLOAT:
         single = <float><double>value
         memcpy(&bits, &single, 4)

@@ -8,6 +8,8 @@ The C tables of the compiled core are generated from this module: after a change
 
 from typing import Final, NamedTuple
 
+from wirefmt.spec.checks import Check
+
 #: Part 1, 1.1 does not limit how deeply values nest; this is our limit.
 NESTING_MAX: Final = 64
 
@@ -547,20 +549,16 @@ FILTERS: Final[dict[str, int | None]] = {
 # ------------------------------------------------------------------------------------------------ checks
 
 
-class Check(NamedTuple):
-    """A rule that bytes can break."""
-
-    name: str
-    text: str
-    spec: str  # section
-    reply: str | None = "amqp:decode-error"  # error condition that a receiver answers
-    lax: bool = False  # LAX adds a note and continues
-    status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
-
-    @property
-    def specs(self) -> dict[str, str]:
-        """Version -> section."""
-        return {"1.0": self.spec}
+def _check(
+    name: str,
+    text: str,
+    spec: str,
+    reply: str | None = "amqp:decode-error",
+    lax: bool = False,
+    status: str = "MALFORMED",
+) -> Check:
+    """A Check; reply: error condition that a receiver answers."""
+    return Check(name, text, spec, reply, lax, status)
 
 
 _FRAMING = "amqp:connection:framing-error"
@@ -568,58 +566,58 @@ _LIMIT = "amqp:resource-limit-exceeded"
 
 CHECKS: Final[tuple[Check, ...]] = (
     # ---- limits of the caller and of wirefmt
-    Check("FRAME_SIZE", "larger than the caller's limit", "2.3.1", _FRAMING, status="LIMIT"),
-    Check("ELEMENTS", "more elements than the caller's limit", "1.6", _LIMIT, status="LIMIT"),
-    Check("NESTING", "values nest deeper than 64 levels", "1.6", _LIMIT, status="LIMIT"),
-    Check("MEMORY", "not enough memory", "", _LIMIT, status="LIMIT"),
-    Check(
+    _check("FRAME_SIZE", "larger than the caller's limit", "2.3.1", _FRAMING, status="LIMIT"),
+    _check("ELEMENTS", "more elements than the caller's limit", "1.6", _LIMIT, status="LIMIT"),
+    _check("NESTING", "values nest deeper than 64 levels", "1.6", _LIMIT, status="LIMIT"),
+    _check("MEMORY", "not enough memory", "", _LIMIT, status="LIMIT"),
+    _check(
         "MESSAGE_SIZE", "larger than the caller's limit", "2.6.14", "amqp:link:message-size-exceeded", status="LIMIT"
     ),
-    Check("DELIVERIES", "more pending deliveries than the caller's limit", "2.6.14", _LIMIT, status="LIMIT"),
+    _check("DELIVERIES", "more pending deliveries than the caller's limit", "2.6.14", _LIMIT, status="LIMIT"),
     # ---- frames
-    Check("FRAME_TRUNCATED", "frame is truncated", "2.3.1", _FRAMING, status="TRUNCATED"),
-    Check("FRAME_TRAILING", "bytes after the frame", "2.3.1", _FRAMING),
-    Check("FRAME_SIZE_BELOW_8", "frame size is below 8", "2.3.1", _FRAMING),
-    Check("DOFF_BELOW_2", "data offset is below 2", "2.3.1", _FRAMING),
-    Check("DOFF_BEYOND", "data offset is beyond the frame", "2.3.1", _FRAMING),
-    Check("FRAME_TYPE", "frame type is neither AMQP nor SASL", "2.3.1", _FRAMING),
-    Check("PROTOCOL_HEADER", "protocol header of another version", "2.2", None, lax=True, status="UNSUPPORTED"),
-    Check("SASL_EMPTY", "SASL frame without a body", "5.3.1", _FRAMING, lax=True),
+    _check("FRAME_TRUNCATED", "frame is truncated", "2.3.1", _FRAMING, status="TRUNCATED"),
+    _check("FRAME_TRAILING", "bytes after the frame", "2.3.1", _FRAMING),
+    _check("FRAME_SIZE_BELOW_8", "frame size is below 8", "2.3.1", _FRAMING),
+    _check("DOFF_BELOW_2", "data offset is below 2", "2.3.1", _FRAMING),
+    _check("DOFF_BEYOND", "data offset is beyond the frame", "2.3.1", _FRAMING),
+    _check("FRAME_TYPE", "frame type is neither AMQP nor SASL", "2.3.1", _FRAMING),
+    _check("PROTOCOL_HEADER", "protocol header of another version", "2.2", None, lax=True, status="UNSUPPORTED"),
+    _check("SASL_EMPTY", "SASL frame without a body", "5.3.1", _FRAMING, lax=True),
     # ---- values
-    Check("TRUNCATED", "value runs past the end of its enclosing structure", "1.2", status="TRUNCATED"),
-    Check("TRAILING", "bytes after the last value", "1.2", lax=True),
-    Check("CONSTRUCTOR", "unknown constructor", "1.2"),
-    Check("REST", "bytes after the last element", "1.2.3"),
-    Check("ELEMENT_COUNT", "more elements than bytes", "1.2.3"),
-    Check("MAP_ODD", "odd number of elements in a map", "1.6.23"),
-    Check("MAP_DUPLICATE", "two equal keys in a map", "1.6.23", lax=True),
-    Check("BOOLEAN", "boolean is neither 0 nor 1", "1.6.2", lax=True),
-    Check("CHAR", "char above U+10FFFF", "1.6.16"),
-    Check("CHAR_SURROGATE", "char is a surrogate", "1.6.16", lax=True),
-    Check("STRING_UTF8", "ill-formed UTF-8", "1.6.20", lax=True),
-    Check("SYMBOL_ASCII", "symbol is not ASCII", "1.6.21", lax=True),
+    _check("TRUNCATED", "value runs past the end of its enclosing structure", "1.2", status="TRUNCATED"),
+    _check("TRAILING", "bytes after the last value", "1.2", lax=True),
+    _check("CONSTRUCTOR", "unknown constructor", "1.2"),
+    _check("REST", "bytes after the last element", "1.2.3"),
+    _check("ELEMENT_COUNT", "more elements than bytes", "1.2.3"),
+    _check("MAP_ODD", "odd number of elements in a map", "1.6.23"),
+    _check("MAP_DUPLICATE", "two equal keys in a map", "1.6.23", lax=True),
+    _check("BOOLEAN", "boolean is neither 0 nor 1", "1.6.2", lax=True),
+    _check("CHAR", "char above U+10FFFF", "1.6.16"),
+    _check("CHAR_SURROGATE", "char is a surrogate", "1.6.16", lax=True),
+    _check("STRING_UTF8", "ill-formed UTF-8", "1.6.20", lax=True),
+    _check("SYMBOL_ASCII", "symbol is not ASCII", "1.6.21", lax=True),
     # ---- composites
-    Check("NOT_DESCRIBED", "not a described value", "1.4"),
-    Check("DESCRIPTOR", "unknown descriptor", "1.4"),
-    Check("DESCRIPTOR_TYPE", "descriptor is neither ulong nor symbol", "1.4", lax=True),
-    Check("NOT_A_LIST", "fields are not a list", "1.4"),
-    Check("NOT_ALLOWED", "composite type is not allowed here", "2.7", "amqp:not-allowed"),
-    Check("FIELD_COUNT", "more fields than are defined", "1.4", lax=True),
-    Check("FIELD_MANDATORY", "mandatory field is missing", "1.4", "amqp:invalid-field", lax=True),
-    Check("FIELD_TYPE", "field is of another type", "1.4", lax=True),
-    Check("PROVIDES", "composite type is not allowed in this field", "1.4", lax=True),
+    _check("NOT_DESCRIBED", "not a described value", "1.4"),
+    _check("DESCRIPTOR", "unknown descriptor", "1.4"),
+    _check("DESCRIPTOR_TYPE", "descriptor is neither ulong nor symbol", "1.4", lax=True),
+    _check("NOT_A_LIST", "fields are not a list", "1.4"),
+    _check("NOT_ALLOWED", "composite type is not allowed here", "2.7", "amqp:not-allowed"),
+    _check("FIELD_COUNT", "more fields than are defined", "1.4", lax=True),
+    _check("FIELD_MANDATORY", "mandatory field is missing", "1.4", "amqp:invalid-field", lax=True),
+    _check("FIELD_TYPE", "field is of another type", "1.4", lax=True),
+    _check("PROVIDES", "composite type is not allowed in this field", "1.4", lax=True),
     # ---- messages
-    Check("SECTION_UNKNOWN", "unknown section", "3.2", lax=True),
-    Check("SECTION_TYPE", "section is of another type", "3.2"),
-    Check("SECTION_ORDER", "section is out of order or repeated", "3.2", lax=True),
-    Check("BODY_MIXED", "body sections of several kinds", "3.2", lax=True),
-    Check("BODY_MISSING", "message has no body", "3.2", lax=True),
-    Check("ANNOTATION_KEY", "key is neither symbol nor ulong", "3.2.10", lax=True),
-    Check("PROPERTY_KEY", "key is not a string", "3.2.5", lax=True),
-    Check("PROPERTY_VALUE", "value is not of a simple type", "3.2.5", lax=True),
+    _check("SECTION_UNKNOWN", "unknown section", "3.2", lax=True),
+    _check("SECTION_TYPE", "section is of another type", "3.2"),
+    _check("SECTION_ORDER", "section is out of order or repeated", "3.2", lax=True),
+    _check("BODY_MIXED", "body sections of several kinds", "3.2", lax=True),
+    _check("BODY_MISSING", "message has no body", "3.2", lax=True),
+    _check("ANNOTATION_KEY", "key is neither symbol nor ulong", "3.2.10", lax=True),
+    _check("PROPERTY_KEY", "key is not a string", "3.2.5", lax=True),
+    _check("PROPERTY_VALUE", "value is not of a simple type", "3.2.5", lax=True),
     # ---- deliveries
-    Check("DELIVERY_FIRST", "delivery begins without delivery-id", "2.7.5", "amqp:invalid-field", lax=True),
-    Check(
+    _check("DELIVERY_FIRST", "delivery begins without delivery-id", "2.7.5", "amqp:invalid-field", lax=True),
+    _check(
         "DELIVERY_CHANGED", "differs from the first transfer of the delivery", "2.7.5", "amqp:invalid-field", lax=True
     ),
 )

@@ -16,7 +16,7 @@ cdef enum:
 
 # ------------------------------------------------------------------------------------------------ columns
 
-cdef void amqp10_put_text(Col* c, int64_t row, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_put_text(Col* c, int64_t row, const Amqp10ValueView* v) noexcept nogil:
     """A value in a string column."""
     cdef Octets o
     cdef uint8_t[512] start
@@ -40,7 +40,7 @@ cdef void amqp10_put_written(Col* c, int64_t row, Octets* o) noexcept nogil:
     free_octets(o)
 
 
-cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10Value* key, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10ValueView* key, const Amqp10ValueView* v) noexcept nogil:
     """An entry of the row's map<string,string>; a value that is null is empty."""
     cdef Octets o
     cdef uint8_t[512] start
@@ -68,7 +68,7 @@ cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10Value* key, const 
 
 cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept nogil:
     """The (checked) map at `at` as the row's map, in order; an empty one is an empty map, not null."""
-    cdef Amqp10Value v, key
+    cdef Amqp10ValueView v, key
     cdef Amqp10Items items
     cdef int64_t entries
     if not map.on:
@@ -84,7 +84,7 @@ cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept 
 
 # ------------------------------------------------------------------------------------------------ text
 
-cdef void amqp10_add_text(Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_add_text(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """A value as text of its own column: null is empty."""
     if amqp10_is_text(v):
         amqp10_add_octets_text(o, v.body, v.size, True)
@@ -100,7 +100,7 @@ cdef void amqp10_add_text(Octets* o, const Amqp10Value* v) noexcept nogil:
         amqp10_add_json(o, v)
 
 
-cdef void amqp10_add_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_add_json(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """A value as JSON. Nested as deep as the parser lets be."""
     if v.type >= AMQP10_LIST:
         amqp10_add_compound_json(o, v)
@@ -116,8 +116,8 @@ cdef void amqp10_add_json(Octets* o, const Amqp10Value* v) noexcept nogil:
         amqp10_add_quoted(o, v)
 
 
-cdef void amqp10_add_compound_json(Octets* o, const Amqp10Value* v) noexcept nogil:
-    cdef Amqp10Value item
+cdef void amqp10_add_compound_json(Octets* o, const Amqp10ValueView* v) noexcept nogil:
+    cdef Amqp10ValueView item
     if v.type == AMQP10_ARRAY:
         amqp10_add_array_json(o, v)
     elif v.type == AMQP10_MAP:
@@ -134,10 +134,10 @@ cdef void amqp10_add_compound_json(Octets* o, const Amqp10Value* v) noexcept nog
         amqp10_add_elements_json(o, v)
 
 
-cdef void amqp10_add_elements_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_add_elements_json(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """The elements of a list or array."""
     cdef Amqp10Items items = amqp10_items(v)
-    cdef Amqp10Value item
+    cdef Amqp10ValueView item
     cdef bint first = True
     add_u8(o, c"[")
     while amqp10_next(&items, &item):
@@ -148,8 +148,8 @@ cdef void amqp10_add_elements_json(Octets* o, const Amqp10Value* v) noexcept nog
     add_u8(o, c"]")
 
 
-cdef void amqp10_add_array_json(Octets* o, const Amqp10Value* v) noexcept nogil:
-    cdef Amqp10Value item = v[0]
+cdef void amqp10_add_array_json(Octets* o, const Amqp10ValueView* v) noexcept nogil:
+    cdef Amqp10ValueView item = v[0]
     cdef Amqp10Items items
     if v.inner[0] == 0:                     # one descriptor for all elements
         add_octets(o, <const uint8_t*>b'{"descriptor":', 14)
@@ -172,10 +172,10 @@ cdef void amqp10_add_array_json(Octets* o, const Amqp10Value* v) noexcept nogil:
         amqp10_add_elements_json(o, v)
 
 
-cdef void amqp10_add_map_json(Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_add_map_json(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """An object, if all keys are scalars; else an array of pairs."""
     cdef Amqp10Items items = amqp10_items(v)
-    cdef Amqp10Value key, item
+    cdef Amqp10ValueView key, item
     cdef bint pairs = False, first = True
     while amqp10_next(&items, &key) and amqp10_next(&items, &item):
         pairs = pairs or key.type >= AMQP10_LIST
@@ -201,14 +201,14 @@ cdef void amqp10_add_map_json(Octets* o, const Amqp10Value* v) noexcept nogil:
     add_u8(o, c"]" if pairs else c"}")
 
 
-cdef inline bint amqp10_is_secret_key(const Amqp10Value* key) noexcept nogil:
+cdef inline bint amqp10_is_secret_key(const Amqp10ValueView* key) noexcept nogil:
     return amqp10_is_text(key) and is_secret_name(key.body, key.size)
 
 
-cdef bint amqp10_holds_secret(const Amqp10Value* v) noexcept nogil:
+cdef bint amqp10_holds_secret(const Amqp10ValueView* v) noexcept nogil:
     """Is an entry of a map in the (checked) value secret?"""
     cdef Amqp10Items items
-    cdef Amqp10Value item
+    cdef Amqp10ValueView item
     cdef bint key = True
     if v.type == AMQP10_DESCRIBED:
         amqp10_described(v, &item)
@@ -225,10 +225,10 @@ cdef bint amqp10_holds_secret(const Amqp10Value* v) noexcept nogil:
     return False
 
 
-cdef bint amqp10_secret_message(const Amqp10Message* m) noexcept nogil:
+cdef bint amqp10_secret_message(const Amqp10MessageView* m) noexcept nogil:
     """Does a message hold a secret outside its body?"""
     cdef const uint8_t* at
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef int code
     for code in range(AMQP10_SECTION_FIRST, AMQP10_SECTION_FIRST + 9):
         at = m.at[code - AMQP10_SECTION_FIRST]
@@ -246,7 +246,7 @@ cdef void amqp10_add_hidden(Octets* o) noexcept nogil:
     add_u8(o, c'"')
 
 
-cdef void amqp10_add_quoted(Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_add_quoted(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """The text of a scalar as a JSON string."""
     cdef uint8_t[512] start
     cdef Octets text = octets_over(start, sizeof(start))
@@ -332,7 +332,7 @@ cdef void amqp10_add_uuid(Octets* o, const uint8_t* p) noexcept nogil:
         amqp10_add_hex(o, p + i, 1)
 
 
-cdef void amqp10_add_integer(Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_add_integer(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     cdef int64_t number
     if AMQP10_BYTE <= v.type <= AMQP10_LONG or v.type == AMQP10_TIMESTAMP:
         number = amqp10_signed(v)
@@ -356,6 +356,6 @@ cdef void amqp10_add_digits(Octets* o, bint negative, uint64_t v) noexcept nogil
     add_octets(o, text + i, <size_t>(24 - i))
 
 
-cdef void amqp10_add_float(Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_add_float(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     cdef uint8_t[FLOAT_ROOM] text
     add_octets(o, text, <size_t>write_float(amqp10_unsigned(v), v.type == AMQP10_DOUBLE, text))

@@ -225,7 +225,7 @@ cdef const uint8_t* amqp10_primitive(const uint8_t* constructor) noexcept nogil:
     return constructor
 
 
-cdef void amqp10_read_described(const uint8_t* at, Amqp10Value* v) noexcept nogil:
+cdef void amqp10_read_described(const uint8_t* at, Amqp10ValueView* v) noexcept nogil:
     cdef const uint8_t* primitive
     v.type = AMQP10_DESCRIBED
     v.inner = amqp10_skip(v.constructor + 1)
@@ -236,12 +236,12 @@ cdef void amqp10_read_described(const uint8_t* at, Amqp10Value* v) noexcept nogi
     v.end = amqp10_skip_content(primitive[0], primitive + 1 if at == NULL else at)
 
 
-cdef inline const uint8_t* amqp10_descriptor(const Amqp10Value* v) noexcept nogil:
+cdef inline const uint8_t* amqp10_descriptor(const Amqp10ValueView* v) noexcept nogil:
     """Of a described value: where its descriptor is."""
     return v.constructor + 1
 
 
-cdef inline bint amqp10_is_text(const Amqp10Value* v) noexcept nogil:
+cdef inline bint amqp10_is_text(const Amqp10ValueView* v) noexcept nogil:
     return v.type == AMQP10_STRING or v.type == AMQP10_SYMBOL
 
 
@@ -249,7 +249,7 @@ cdef inline bint amqp10_is_text(const Amqp10Value* v) noexcept nogil:
 
 cdef int amqp10_shape_of(const uint8_t* descriptor, bint* irregular) noexcept nogil:
     """The composite type a (checked) descriptor names, 0 if none; irregular: by an integer that is no ulong."""
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef uint64_t code
     cdef int shape
     irregular[0] = False
@@ -282,7 +282,7 @@ cdef inline int amqp10_order(uint64_t a, uint64_t b) noexcept nogil:
     return -1 if a < b else 1 if a > b else 0
 
 
-cdef int amqp10_compare(const Amqp10Value* a, const Amqp10Value* b) noexcept nogil:
+cdef int amqp10_compare(const Amqp10ValueView* a, const Amqp10ValueView* b) noexcept nogil:
     """-1, 0, 1: an order of all values, for no purpose but to find equal ones."""
     if a.type != b.type:
         return -1 if a.type < b.type else 1
@@ -297,9 +297,9 @@ cdef int amqp10_compare(const Amqp10Value* a, const Amqp10Value* b) noexcept nog
     return amqp10_order(amqp10_unsigned(a), amqp10_unsigned(b))
 
 
-cdef int amqp10_compare_compound(const Amqp10Value* a, const Amqp10Value* b) noexcept nogil:
+cdef int amqp10_compare_compound(const Amqp10ValueView* a, const Amqp10ValueView* b) noexcept nogil:
     cdef Amqp10Items left, right
-    cdef Amqp10Value c, d
+    cdef Amqp10ValueView c, d
     cdef int found = 0
     if a.type == AMQP10_DESCRIBED:
         return amqp10_compare_described(a, b)
@@ -318,9 +318,9 @@ cdef int amqp10_compare_compound(const Amqp10Value* a, const Amqp10Value* b) noe
     return found
 
 
-cdef int amqp10_compare_described(const Amqp10Value* a, const Amqp10Value* b) noexcept nogil:
+cdef int amqp10_compare_described(const Amqp10ValueView* a, const Amqp10ValueView* b) noexcept nogil:
     """Of a composite, the descriptor may be a number or a symbol, and nulls at the end are as good as absent (1.4)."""
-    cdef Amqp10Value c, d
+    cdef Amqp10ValueView c, d
     cdef Amqp10Items left, right
     cdef int found = amqp10_order(<uint64_t>amqp10_composite_shape(a), <uint64_t>amqp10_composite_shape(b))
     if found:
@@ -345,7 +345,7 @@ cdef int amqp10_compare_described(const Amqp10Value* a, const Amqp10Value* b) no
     return found
 
 
-cdef int amqp10_composite_shape(const Amqp10Value* v) noexcept nogil:
+cdef int amqp10_composite_shape(const Amqp10ValueView* v) noexcept nogil:
     """The composite type of a described value; 0: it is none."""
     cdef bint irregular = False
     cdef const uint8_t* primitive = amqp10_primitive(v.inner)
@@ -356,7 +356,7 @@ cdef int amqp10_composite_shape(const Amqp10Value* v) noexcept nogil:
 
 cdef int amqp10_compare_constructors(const uint8_t* a, const uint8_t* b) noexcept nogil:
     """Of arrays, which may be empty: the types of their elements, and descriptors."""
-    cdef Amqp10Value c, d
+    cdef Amqp10ValueView c, d
     cdef int found
     while a[0] == 0 and b[0] == 0:
         amqp10_read(a + 1, &c)
@@ -371,10 +371,10 @@ cdef int amqp10_compare_constructors(const uint8_t* a, const uint8_t* b) noexcep
     return amqp10_order(amqp10_constructors[a[0]].type, amqp10_constructors[b[0]].type)
 
 
-cdef uint64_t amqp10_hash(const Amqp10Value* v, uint64_t h) noexcept nogil:
+cdef uint64_t amqp10_hash(const Amqp10ValueView* v, uint64_t h) noexcept nogil:
     """Equal values have equal hashes."""
     cdef Amqp10Items items
-    cdef Amqp10Value item
+    cdef Amqp10ValueView item
     h = mix(h, v.type)
     if v.type == AMQP10_DESCRIBED:
         return amqp10_hash_described(v, h)
@@ -393,9 +393,9 @@ cdef uint64_t amqp10_hash(const Amqp10Value* v, uint64_t h) noexcept nogil:
     return mix(h, amqp10_unsigned(v))
 
 
-cdef uint64_t amqp10_hash_described(const Amqp10Value* v, uint64_t h) noexcept nogil:
+cdef uint64_t amqp10_hash_described(const Amqp10ValueView* v, uint64_t h) noexcept nogil:
     cdef Amqp10Items items
-    cdef Amqp10Value item
+    cdef Amqp10ValueView item
     cdef int shape = amqp10_composite_shape(v)
     cdef uint64_t i = 0
     if shape == 0:
@@ -421,7 +421,7 @@ cdef bint amqp10_check_keys(Amqp10Reader* x, const uint8_t* at, uint32_t keys, i
     """No two keys of a map are equal (1.6.23). False: see x.f. `at` begins `keys` pairs."""
     cdef const uint8_t* few[AMQP10_FEW_KEYS]
     cdef uint64_t hashes[AMQP10_FEW_KEYS]
-    cdef Amqp10Value key, other
+    cdef Amqp10ValueView key, other
     cdef uint32_t i, k
     if keys > AMQP10_FEW_KEYS:
         return amqp10_check_many_keys(x, at, keys, depth)
@@ -444,7 +444,7 @@ cdef bint amqp10_check_keys(Amqp10Reader* x, const uint8_t* at, uint32_t keys, i
 cdef bint amqp10_check_many_keys(Amqp10Reader* x, const uint8_t* at, uint32_t keys, int depth) noexcept nogil:
     """The same by sorting, so that no choice of keys takes longer than others."""
     cdef const uint8_t** ordered = <const uint8_t**>malloc(keys * sizeof(const uint8_t*))
-    cdef Amqp10Value key, other
+    cdef Amqp10ValueView key, other
     cdef uint32_t i
     cdef bint good = True
     if ordered == NULL:
@@ -468,7 +468,7 @@ cdef bint amqp10_check_many_keys(Amqp10Reader* x, const uint8_t* at, uint32_t ke
 
 
 cdef int amqp10_order_of_keys(const void* a, const void* b) noexcept nogil:
-    cdef Amqp10Value key, other
+    cdef Amqp10ValueView key, other
     amqp10_read((<const uint8_t**>a)[0], &key)
     amqp10_read((<const uint8_t**>b)[0], &other)
     return amqp10_compare(&key, &other)

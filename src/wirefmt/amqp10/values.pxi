@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 # ------------------------------------------------------------------------------------------------ octets -> objects
 
-cdef object amqp10_value_of(bytes block, const Amqp10Value* v, bint plain):
+cdef object amqp10_value_of(bytes block, const Amqp10ValueView* v, bint plain):
     """The object of a (checked) value that lies in `block`. `plain`: its type is known beforehand, so that integers
     need not bear theirs."""
     cdef int type = v.type
@@ -39,11 +39,11 @@ cdef object amqp10_value_of(bytes block, const Amqp10Value* v, bint plain):
     if type == AMQP10_DOUBLE:
         return amqp10_double_of(amqp10_unsigned(v))
     if type == AMQP10_LIST:
-        return amqp10_hold_value(Amqp10List.__new__(Amqp10List), block, v)
+        return amqp10_hold_value(List.__new__(List), block, v)
     if type == AMQP10_MAP:
-        return amqp10_hold_value(Amqp10Map.__new__(Amqp10Map), block, v)
+        return amqp10_hold_value(Map.__new__(Map), block, v)
     if type == AMQP10_ARRAY:
-        return amqp10_hold_value(Amqp10Array.__new__(Amqp10Array), block, v)
+        return amqp10_hold_value(Array.__new__(Array), block, v)
     if type == AMQP10_DESCRIBED:
         return amqp10_described_of(block, v)
     if type == AMQP10_UUID:
@@ -51,7 +51,7 @@ cdef object amqp10_value_of(bytes block, const Amqp10Value* v, bint plain):
     return amqp10_shared_scalar(v)
 
 
-cdef object amqp10_described_of(bytes block, const Amqp10Value* v):
+cdef object amqp10_described_of(bytes block, const Amqp10ValueView* v):
     """A composite's class where the value is one, in every rule of STRICT; else a Described."""
     cdef Amqp10Reader x
     cdef Amqp10Options o
@@ -65,7 +65,7 @@ cdef object amqp10_described_of(bytes block, const Amqp10Value* v):
         amqp10_begin(&x, v.constructor, &o, &f)
         if amqp10_take_composite(&x, v.constructor, v.end, 0, AMQP10_VALUES_PROVIDE, True, NULL) != NULL:
             return amqp10_composite_of(block, v.constructor, shape)
-    return amqp10_hold_value(Amqp10Described.__new__(Amqp10Described), block, v)
+    return amqp10_hold_value(Described.__new__(Described), block, v)
 
 
 cdef enum:
@@ -101,10 +101,10 @@ cdef int amqp10_put_value(Octets* o, object value, int depth) except -1:
         amqp10_put_double(o, value)
     elif kind in AMQP10_TYPE_OF_CLASS:
         amqp10_put_scalar(o, AMQP10_TYPE_OF_CLASS[kind], value)
-    elif isinstance(value, Amqp10Held):
-        amqp10_add_value(o, &(<Amqp10Held>value).v)
-    elif isinstance(value, Amqp10CompositeValue):
-        amqp10_put_composite(o, <Amqp10CompositeValue>value)
+    elif isinstance(value, Value):
+        amqp10_add_value(o, &(<Value>value).v)
+    elif isinstance(value, Composite):
+        amqp10_put_composite(o, <Composite>value)
     elif kind is list or kind is tuple:
         amqp10_put_list(o, value, depth)
     elif kind is dict:
@@ -119,7 +119,7 @@ cdef int amqp10_put_other(Octets* o, object value, int depth) except -1:
     if isinstance(value, UUID):
         amqp10_add_sized(o, AMQP10_CODE_UUID, value.bytes, 16)
     elif isinstance(value, datetime):
-        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>int(Amqp10Timestamp(amqp10_milliseconds(value))))
+        amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t><int64_t>int(Timestamp(amqp10_milliseconds(value))))
     elif isinstance(value, str):
         amqp10_put_string(o, value)
     elif isinstance(value, float):
@@ -204,14 +204,14 @@ cdef bytes amqp10_written_octets(const Octets* o):
 
 @cython.freelist(256)
 @cython.no_gc
-cdef class Amqp10Held:
+cdef class Value:
     """Base of List, Map, Array and Described: a value in the input it was decoded from. Immutable.
 
     Two of them are equal if they are the same AMQP value, including types, however encoded. `encode()` returns the bytes
     of the value: those it was decoded from, or the smallest encoding of a new value.
     """
     cdef bytes block
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef object cached
     cdef bint secret            # it lies under a secret name
 
@@ -228,7 +228,7 @@ cdef class Amqp10Held:
             free_octets(&o)
 
     def __reduce__(self):
-        return restore_amqp10_value, (self.encode(),)
+        return restore_value, (self.encode(),)
 
     def __copy__(self):
         return self
@@ -253,11 +253,11 @@ cdef class Amqp10Held:
         self.block = octets
         return 0
 
-    cdef bint same(self, Amqp10Held other):
+    cdef bint same(self, Value other):
         return amqp10_compare(&self.v, &other.v) == 0
 
 
-cdef inline object amqp10_hold_value(Amqp10Held held, bytes block, const Amqp10Value* v):
+cdef inline object amqp10_hold_value(Value held, bytes block, const Amqp10ValueView* v):
     held.block = block
     held.v = v[0]
     return held
@@ -273,12 +273,12 @@ cdef object amqp10_encode_error(const Fault* f):
     return EncodeError(text[:fault_text(&AMQP10_TABLES, f, 0, text, sizeof(text))].decode("utf-8"))
 
 
-cdef class Amqp10Sequence(Amqp10Held):
+cdef class BaseSequence(Value):
     """Base class of List and Array: they read like tuples, and equal tuples and lists of equal elements."""
 
     cdef tuple items(self):
         cdef Amqp10Items items
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         cdef list out
         if self.cached is None:
             items = self.elements()
@@ -315,8 +315,8 @@ cdef class Amqp10Sequence(Amqp10Held):
         return self.items().count(value)
 
     def __eq__(self, other):
-        if isinstance(other, Amqp10Sequence):
-            return type(self) is type(other) and self.same(<Amqp10Held>other)
+        if isinstance(other, BaseSequence):
+            return type(self) is type(other) and self.same(<Value>other)
         if not isinstance(other, (tuple, list)):
             return NotImplemented
         return self.v.count == len(other) and self.items() == tuple(other)
@@ -331,7 +331,7 @@ cdef Py_hash_t amqp10_hash_of(tuple items) except? -1:
 
 
 @cython.final
-cdef class Amqp10List(Amqp10Sequence):
+cdef class List(BaseSequence):
     """list (1.6.22): `List([1, "a", None])`. Reads as a tuple does."""
 
     def __init__(self, items=(), /):
@@ -348,7 +348,7 @@ cdef class Amqp10List(Amqp10Sequence):
 
 
 @cython.final
-cdef class Amqp10Array(Amqp10Sequence):
+cdef class Array(BaseSequence):
     """array (1.6.24): values of one type, `Array("uint", [1, 2])`.
 
     type: a name of wirefmt.amqp10.spec.TYPES, or the name of one constructor (CONSTRUCTORS there) for all elements:
@@ -371,7 +371,7 @@ cdef class Amqp10Array(Amqp10Sequence):
     def repeat(value, count, /):
         """An array of `count` times the same None, True, False, UInt(0), ULong(0) or empty list; it adds only five bytes."""
         cdef Octets o
-        cdef Amqp10Array array = Amqp10Array.__new__(Amqp10Array)
+        cdef Array array = Array.__new__(Array)
         cdef size_t mark
         memset(&o, 0, sizeof(Octets))
         try:
@@ -399,7 +399,7 @@ cdef class Amqp10Array(Amqp10Sequence):
     def descriptors(self):
         """The descriptors of the elements, outermost first; () if they are not described."""
         cdef const uint8_t* at
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         cdef list out = []
         at = self.v.inner
         while at[0] == 0:
@@ -414,7 +414,7 @@ cdef class Amqp10Array(Amqp10Sequence):
 
     def __eq__(self, other):
         # None is as good as None: comparing does not make the elements
-        return Amqp10Sequence.__eq__(self, other)
+        return BaseSequence.__eq__(self, other)
 
     def __iter__(self):
         return iter(self.items()) if self.v.count <= 1_000_000 else self.walk()
@@ -430,7 +430,7 @@ cdef class Amqp10Array(Amqp10Sequence):
     def walk(self):
         """Iterate over the elements without caching them."""
         cdef Amqp10Items items
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         items = self.elements()
         while amqp10_next(&items, &v):
             yield amqp10_value_of(self.block, &v, False)
@@ -476,7 +476,7 @@ cdef int amqp10_put_elements(Octets* o, int type, uint8_t code, const Octets* wr
     """The constructor `code` (0: the smallest that serves) and the contents of values that were written."""
     cdef const uint8_t* at = written.at
     cdef const uint8_t* end = at + written.size
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef uint8_t needed = 0
     if written.failed:
         raise MemoryError
@@ -523,7 +523,7 @@ cdef int amqp10_put_typed(Octets* o, int type, object value) except -1:
     if AMQP10_UBYTE <= type <= AMQP10_INT or type == AMQP10_TIMESTAMP or type == AMQP10_FLOAT or type == AMQP10_SYMBOL:
         return amqp10_put_scalar(o, type, value)
     if type == AMQP10_CHAR:
-        return amqp10_put_scalar(o, type, Amqp10Char(value))
+        return amqp10_put_scalar(o, type, Char(value))
     if AMQP10_DECIMAL32 <= type <= AMQP10_DECIMAL128:
         return amqp10_put_scalar(o, type, AMQP10_SCALARS[type](value))
     if type == AMQP10_BINARY:
@@ -534,7 +534,7 @@ cdef int amqp10_put_typed(Octets* o, int type, object value) except -1:
 
 
 @cython.final
-cdef class Amqp10Map(Amqp10Held):
+cdef class Map(Value):
     """map (1.6.23): `Map({"a": 1})` or `Map([("a", 1)])`. Reads as a dict does, and equals dicts of equal entries.
 
     Entries keep their order, which is part of the value. `pairs` has them all: keys that are equal in Python (UInt(1)
@@ -552,7 +552,7 @@ cdef class Amqp10Map(Amqp10Held):
 
     cdef dict entries(self):
         cdef Amqp10Items items
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         cdef dict out
         if self.cached is None:
             items = amqp10_items(&self.v)
@@ -567,7 +567,7 @@ cdef class Amqp10Map(Amqp10Held):
     def pairs(self):
         """All entries as a tuple of (key, value)."""
         cdef Amqp10Items items
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         cdef list out = []
         items = amqp10_items(&self.v)
         while amqp10_next(&items, &v):
@@ -604,8 +604,8 @@ cdef class Amqp10Map(Amqp10Held):
         return self.entries().items()
 
     def __eq__(self, other):
-        if isinstance(other, Amqp10Map):
-            return self.same(<Amqp10Held>other)
+        if isinstance(other, Map):
+            return self.same(<Value>other)
         if not isinstance(other, dict):
             return NotImplemented
         return self.entries() == other
@@ -620,20 +620,20 @@ cdef class Amqp10Map(Amqp10Held):
         return f"amqp10.Map({dict(pairs) if len(pairs) == len(self.entries()) else pairs!r})"
 
 
-cdef object amqp10_entry_value(bytes block, Amqp10Items* items, Amqp10Value* v):
+cdef object amqp10_entry_value(bytes block, Amqp10Items* items, Amqp10ValueView* v):
     """The value of a map's entry whose key is `v`, which becomes the value."""
     cdef bint secret = amqp10_is_text(v) and is_secret_name(v.body, v.size)
     amqp10_next(items, v)
     value = amqp10_value_of(block, v, False)
     if not secret:
         return value
-    if isinstance(value, Amqp10Held):
-        (<Amqp10Held>value).secret = True
+    if isinstance(value, Value):
+        (<Value>value).secret = True
     return hidden(value)
 
 
 @cython.final
-cdef class Amqp10Described(Amqp10Held):
+cdef class Described(Value):
     """A described value (1.3.2): `Described(Symbol("com.example:x"), 1)`."""
     __match_args__ = ("descriptor", "value")
 
@@ -650,22 +650,22 @@ cdef class Amqp10Described(Amqp10Held):
 
     @property
     def descriptor(self):
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         amqp10_read(amqp10_descriptor(&self.v), &v)
         return amqp10_value_of(self.block, &v, False)
 
     @property
     def value(self):
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         if self.cached is None:
             amqp10_described(&self.v, &v)
             self.cached = amqp10_value_of(self.block, &v, False)
         return self.cached
 
     def __eq__(self, other):
-        if not isinstance(other, Amqp10Described):
+        if not isinstance(other, Described):
             return NotImplemented
-        return self.same(<Amqp10Held>other)
+        return self.same(<Value>other)
 
     def __hash__(self):
         return amqp10_hash_of((self.descriptor, self.value))
@@ -674,13 +674,8 @@ cdef class Amqp10Described(Amqp10Held):
         return f"amqp10.Described({self.descriptor!r}, {SECRET_SHOWN if self.secret else self.value!r})"
 
 
-Sequence.register(Amqp10Sequence)
-Mapping.register(Amqp10Map)
-
-name_class(Amqp10List, b"wirefmt.amqp10.List")
-name_class(Amqp10Array, b"wirefmt.amqp10.Array")
-name_class(Amqp10Map, b"wirefmt.amqp10.Map")
-name_class(Amqp10Described, b"wirefmt.amqp10.Described")
+Sequence.register(BaseSequence)
+Mapping.register(Map)
 
 
 # ------------------------------------------------------------------------------------------------ composites
@@ -715,7 +710,7 @@ cdef int amqp10_add_composite(object cls, int shape) except -1:
     Frames are mostly routed by a field or two: theirs are getters, and become objects when one is asked for. The others
     exist because somebody asked for them: their fields are members, which Python reads without a call."""
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
-    cdef PyObject** first = (<Amqp10CompositeValue>AMQP10_ANY_COMPOSITE).fields
+    cdef PyObject** first = (<Composite>AMQP10_ANY_COMPOSITE).fields
     cdef bint is_frame = row.provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME) != 0
     cdef PyGetSetDef* getter
     cdef PyMemberDef* member
@@ -753,7 +748,7 @@ cdef object amqp10_construct(object cls, PyObject** args, size_t nargsf, PyObjec
     cdef PyObject* values[AMQP10_FIELDS_MAX]
     cdef PyObject* of_frame[AMQP10_OF_FRAME]
     cdef PyObject* name
-    cdef Amqp10CompositeValue made
+    cdef Composite made
     cdef int shape = AMQP10_SHAPE_OF_CLASS[cls]
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
     cdef bint is_frame = row.provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME) != 0
@@ -779,7 +774,7 @@ cdef object amqp10_construct(object cls, PyObject** args, size_t nargsf, PyObjec
                     break
             else:
                 return construct_slowly(cls, args, 0, kwnames)
-    made = <Amqp10CompositeValue>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
+    made = <Composite>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
     if is_frame:
         made.build_frame(shape, values, None, 0 if of_frame[0] == NULL else <object>of_frame[0],
                          b"" if of_frame[1] == NULL else <object>of_frame[1],
@@ -815,7 +810,7 @@ fill_amqp10_names()
 
 
 cdef object amqp10_get_field(object self, void* closure):
-    cdef Amqp10CompositeValue composite = <Amqp10CompositeValue>self
+    cdef Composite composite = <Composite>self
     if not composite.decoded:
         composite.decode_fields()
     return <object>composite.fields[<size_t>closure]
@@ -823,7 +818,7 @@ cdef object amqp10_get_field(object self, void* closure):
 
 @cython.freelist(256)
 @cython.no_gc
-cdef class Amqp10CompositeValue:
+cdef class Composite:
     """Base of the composite types: performatives, SASL frames, sections, delivery states, sources, targets, errors.
 
     Immutable; keeps the input block it was decoded from. It has an attribute for each field of the specification, in
@@ -884,18 +879,18 @@ cdef class Amqp10CompositeValue:
     @property
     def descriptor(self):
         """The descriptor as encoded: a ULong, or a Symbol."""
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         amqp10_read(self.begin + 1, &v)
         return amqp10_value_of(self.block, &v, False)
 
     @property
     def value(self):
         """The fields as encoded, a List, including nulls at the end."""
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         self.read_list(&v)
         value = amqp10_value_of(self.block, &v, False)
         if memchr(AMQP10_SECRET[self.shape], 1, AMQP10_FIELDS_MAX) != NULL:
-            (<Amqp10Held?>value).secret = True
+            (<Value?>value).secret = True
         return value
 
     def encode(self):
@@ -907,10 +902,10 @@ cdef class Amqp10CompositeValue:
     def __eq__(self, other):
         if type(self) is not type(other):
             return NotImplemented
-        return self.same(<Amqp10CompositeValue>other)
+        return self.same(<Composite>other)
 
     def __hash__(self):
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         amqp10_read(self.begin, &v)
         return <Py_hash_t>(amqp10_hash(&v, 0) >> 1)
 
@@ -918,7 +913,7 @@ cdef class Amqp10CompositeValue:
         return f"amqp10.{type(self).__name__}({', '.join(self.shown())})"
 
     def __reduce__(self):
-        return restore_amqp10_composite, (self.encode(),)
+        return restore_composite, (self.encode(),)
 
     def __copy__(self):
         return self
@@ -943,13 +938,13 @@ cdef class Amqp10CompositeValue:
             return self.block
         return PyBytes_FromStringAndSize(<const char*>p, <Py_ssize_t>n)
 
-    cdef void read_list(self, Amqp10Value* v) noexcept:
+    cdef void read_list(self, Amqp10ValueView* v) noexcept:
         amqp10_read(amqp10_skip(self.begin + 1), v)
 
     cdef int decode_fields(self) except -1:
         cdef const Amqp10ShapeRow* shape = &amqp10_shapes[self.shape]
         cdef Amqp10Items items
-        cdef Amqp10Value v
+        cdef Amqp10ValueView v
         cdef int i
         self.read_list(&v)
         items = amqp10_items(&v)
@@ -965,8 +960,8 @@ cdef class Amqp10CompositeValue:
         self.decoded = 1
         return 0
 
-    cdef bint same(self, Amqp10CompositeValue other):
-        cdef Amqp10Value a, b
+    cdef bint same(self, Composite other):
+        cdef Amqp10ValueView a, b
         amqp10_read(self.begin, &a)
         amqp10_read(other.begin, &b)
         return amqp10_compare(&a, &b) == 0
@@ -981,7 +976,7 @@ cdef class Amqp10CompositeValue:
                 for i, value in enumerate(values) if value is not None]
 
 
-cdef object AMQP10_ANY_COMPOSITE = Amqp10CompositeValue.__new__(Amqp10CompositeValue)      # where members are in any
+cdef object AMQP10_ANY_COMPOSITE = Composite.__new__(Composite)                            # where members are in any
 
 
 cdef str amqp10_shown_field(int shape, int i, object value):
@@ -991,7 +986,7 @@ cdef str amqp10_shown_field(int shape, int i, object value):
     return shown_octets(value) if isinstance(value, bytes) else repr(value)
 
 
-cdef object amqp10_field_of(bytes block, const Amqp10FieldRow* row, const Amqp10Value* v):
+cdef object amqp10_field_of(bytes block, const Amqp10FieldRow* row, const Amqp10ValueView* v):
     """The object of a field. A value of another type, which LAX accepted, keeps its type."""
     cdef bint irregular = False
     cdef int shape = 0
@@ -1004,7 +999,7 @@ cdef object amqp10_field_of(bytes block, const Amqp10FieldRow* row, const Amqp10
 
 cdef object amqp10_composite_of(bytes block, const uint8_t* begin, int shape):
     """The object of a (checked) described list that lies in `block`."""
-    cdef Amqp10CompositeValue composite = <Amqp10CompositeValue>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
+    cdef Composite composite = <Composite>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
     composite.block = block
     composite.begin = begin
     composite.shape = <uint8_t>shape
@@ -1012,7 +1007,7 @@ cdef object amqp10_composite_of(bytes block, const uint8_t* begin, int shape):
     return composite
 
 
-cdef int amqp10_put_composite(Octets* o, Amqp10CompositeValue composite) except -1:
+cdef int amqp10_put_composite(Octets* o, Composite composite) except -1:
     add_octets(o, composite.begin, <size_t>(amqp10_skip(composite.begin) - composite.begin))
     return 0
 
@@ -1158,7 +1153,7 @@ cdef int amqp10_put_field(Octets* o, const Amqp10FieldRow* row, object value, st
     """A value for a field: where the field's type is known, plain objects of Python do."""
     try:
         if row.multiple:
-            if isinstance(value, Amqp10Array):
+            if isinstance(value, Array):
                 amqp10_put_value(o, value, 0)
             else:
                 amqp10_put_symbols(o, value)
@@ -1166,7 +1161,7 @@ cdef int amqp10_put_field(Octets* o, const Amqp10FieldRow* row, object value, st
             amqp10_put_value(o, value, 0)              # parsing tells if it is one
         elif row.type == AMQP10_MAP or row.type == AMQP10_ANY:
             if row.requires & AMQP10_PROVIDES_MESSAGE_ID and type(value) is int:
-                value = Amqp10ULong(value)      # the only integer that an identifier may be
+                value = ULong(value)            # the only integer that an identifier may be
             amqp10_put_value(o, value, 0)
         else:
             amqp10_put_typed(o, row.type, value)
@@ -1179,7 +1174,7 @@ cdef int amqp10_put_field(Octets* o, const Amqp10FieldRow* row, object value, st
 
 # ------------------------------------------------------------------------------------------------ single values
 
-def decode_amqp10_value(data, /, *, strictness=STRICT_MODE, limits=None):
+def decode_value(data, /, *, strictness=STRICT_MODE, limits=None):
     """Decode exactly one value (part 1, 1.2), which must use all bytes.
 
     data: any contiguous buffer; bytes are kept, any other buffer is copied once. strictness: "strict" or "lax".
@@ -1188,7 +1183,7 @@ def decode_amqp10_value(data, /, *, strictness=STRICT_MODE, limits=None):
     Returns the type in the table "Values" of docs/amqp10.md. Raises DecodeError.
     """
     cdef Amqp10Options o
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef Fault f
     cdef bytes block = take_block(data)
     cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(block)
@@ -1199,7 +1194,7 @@ def decode_amqp10_value(data, /, *, strictness=STRICT_MODE, limits=None):
     return amqp10_value_of(block, &v, False)
 
 
-def encode_amqp10_value(value, /):
+def encode_value(value, /):
     """The bytes of a value in the smallest encoding; decoded values keep their encoding.
 
     Raises EncodeError for values that AMQP 1.0 cannot express, TypeError for objects without an AMQP type.
@@ -1221,10 +1216,10 @@ cdef int take_amqp10_options(Amqp10Options* o, object strictness, object limits)
     return 0
 
 
-def restore_amqp10_value(bytes octets not None):
+def restore_value(bytes octets not None):
     """Unpickle a value, including one that only LAX accepts."""
     cdef Amqp10Options o
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef Fault f
     memset(&o, 0, sizeof(Amqp10Options))
     if amqp10_parse_value(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &f) != OK:
@@ -1233,11 +1228,11 @@ def restore_amqp10_value(bytes octets not None):
     return amqp10_value_of(octets, &v, False)
 
 
-def restore_amqp10_composite(bytes octets not None):
+def restore_composite(bytes octets not None):
     """Unpickle a composite that is not a frame."""
     cdef Amqp10Options o
     cdef Amqp10Reader x
-    cdef Amqp10Composite c
+    cdef Amqp10CompositeView c
     cdef Fault f
     memset(&o, 0, sizeof(Amqp10Options))
     amqp10_begin(&x, <const uint8_t*>PyBytes_AS_STRING(octets), &o, &f)

@@ -21,7 +21,7 @@ cdef inline void amqp10_add_descriptor(Octets* o, uint64_t code) noexcept nogil:
 
 # ------------------------------------------------------------------------------------------------ values as they are
 
-cdef void amqp10_add_value(Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_add_value(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """A value with the encoding it has. (An element of an array gets its constructor.)"""
     cdef const uint8_t* content
     cdef const uint8_t* primitive
@@ -35,7 +35,7 @@ cdef void amqp10_add_value(Octets* o, const Amqp10Value* v) noexcept nogil:
     add_octets(o, content, <size_t>(v.end - content))
 
 
-cdef inline const uint8_t* amqp10_content(const Amqp10Value* v) noexcept nogil:
+cdef inline const uint8_t* amqp10_content(const Amqp10ValueView* v) noexcept nogil:
     """What stands after the constructor of a value that is not described: size and count, where it has them, too."""
     cdef const Amqp10ConstructorRow* row = &amqp10_constructors[v.code]
     if row.category == AMQP10_CATEGORY_FIXED:
@@ -47,7 +47,7 @@ cdef inline const uint8_t* amqp10_content(const Amqp10Value* v) noexcept nogil:
 
 # ------------------------------------------------------------------------------------------------ elements of arrays
 
-cdef uint8_t amqp10_element_code(const Amqp10Value* v, uint8_t before) noexcept nogil:
+cdef uint8_t amqp10_element_code(const Amqp10ValueView* v, uint8_t before) noexcept nogil:
     """The narrowest constructor of some octets that serves for a value and those that `before` serves for (0: none)."""
     cdef uint8_t narrow = amqp10_narrow_code(v.type)
     cdef uint8_t wide = amqp10_wide_code(narrow)
@@ -94,7 +94,7 @@ cdef uint8_t amqp10_narrow_code(int type) noexcept nogil:
     return AMQP10_CODE_ARRAY8 if type == AMQP10_ARRAY else 0
 
 
-cdef void amqp10_add_element(Octets* o, uint8_t code, const Amqp10Value* v) noexcept nogil:
+cdef void amqp10_add_element(Octets* o, uint8_t code, const Amqp10ValueView* v) noexcept nogil:
     """The content of a value under a constructor of its type, which has room for it."""
     cdef const Amqp10ConstructorRow* row = &amqp10_constructors[code]
     cdef const uint8_t* body = v.inner if v.type == AMQP10_ARRAY else v.body
@@ -127,7 +127,7 @@ cdef inline void amqp10_add_bits(Octets* o, int width, uint64_t v) noexcept nogi
 cdef uint8_t amqp10_common_code(const Octets* written) noexcept nogil:
     """The narrowest constructor that fits all values of one type, written one after another."""
     cdef const uint8_t* at = written.at
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef uint8_t code = 0
     while at < written.at + written.size:
         amqp10_read(at, &v)
@@ -139,7 +139,7 @@ cdef uint8_t amqp10_common_code(const Octets* written) noexcept nogil:
 cdef void amqp10_add_elements(Octets* o, const Octets* written, uint8_t code) noexcept nogil:
     """The elements of an array: a constructor, and the contents of values written one after another."""
     cdef const uint8_t* at = written.at
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     add_u8(o, code)
     while at < written.at + written.size:
         amqp10_read(at, &v)

@@ -10,10 +10,10 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 from wirefmt._core cimport (
-    CARRIER_DEFLATE, CARRIER_TLS, Col, ColumnSet, HASH_KEY, Input, MAX_MESSAGE, MORE, MessageContext, MessageTable,
-    NO, NO_TEXT, Protocol, ProtocolState, ROW_GAP, ROW_MALFORMED, ROW_PARTIAL, SERVERS, TEXT_PAD, T_BYTE_OFFSET,
-    T_CAPTURE, T_FRAME_NO, T_PROTOCOL, Text, YES, begin_call, protocol_row, put_bool, put_i16, put_i32, put_i64,
-    put_octets, put_octets2, put_text, seal, set_bit, take_input,
+    CARRIER_DEFLATE, CARRIER_TLS, Col, ColumnSet, HASH_KEY, Input, MAX_MESSAGE, MORE, MessageContext, MessageTable, NO,
+    NO_TEXT, Protocol, ProtocolState, ROW_GAP, ROW_MALFORMED, ROW_PARTIAL, SERVERS, TEXT_PAD, T_BYTE_OFFSET, T_CAPTURE,
+    T_FRAME_NO, T_PROTOCOL, Text, YES, begin_call, close_state, fault_text, open_state, protocol_row, put_bool,
+    put_i16, put_i32, put_i64, put_octets, put_octets2, put_text, seal, set_bit, take_input,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Span
@@ -38,5 +38,7 @@ include "deferred.pxi"
 # streams -> protocol -> message table
 include "decoder.pxi"
 
-# objects are made by constructors only
-seal(globals())
+# objects are made by constructors only; classes and functions are of the package, but for these
+seal(globals(), "wirefmt.capture", (
+    PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler, RecordFeed, StreamTrace, Unpacker, find_record,
+))

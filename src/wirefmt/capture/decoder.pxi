@@ -763,10 +763,9 @@ cdef class CaptureDecoder(Reassembler):
         cdef const FlowState* fs = <const FlowState*>f.state
         cdef Flow* front = <Flow*>malloc(sizeof(Flow))
         cdef FlowState* state = <FlowState*>malloc(sizeof(FlowState))
-        cdef void* kept = fs.protocol.open()
+        cdef void* kept = open_state(fs.protocol)
         if front == NULL or state == NULL or kept == NULL:
-            if kept != NULL:
-                fs.protocol.close(kept)
+            close_state(fs.protocol, kept)
             free(state)
             free(front)
             return NULL
@@ -843,7 +842,7 @@ cdef class CaptureDecoder(Reassembler):
                 self.drop_unpacker(&fs.sides[end])
         if fs.protocol != NULL:
             self.buffered -= fs.held
-            fs.protocol.close(fs.state)
+            close_state(fs.protocol, fs.state)
         self.buffered -= sizeof(FlowState) + BLOCK_OCTETS
         free(fs)
         f.state = NULL
@@ -1102,7 +1101,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef FlowState* fs = <FlowState*>f.state
         cdef int end
         fs.protocol = &protocols[row - 1]
-        fs.state = fs.protocol.open()
+        fs.state = open_state(fs.protocol)
         if fs.state == NULL:
             self.counts.no_memory += 1
             fs.protocol = NULL
@@ -1770,7 +1769,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef char text[256]
-        cdef int size = fs.protocol.fault_text(fault, 0, text, sizeof(text))
+        cdef int size = fault_text(fs.protocol.tables, fault, 0, text, sizeof(text))
         text[size] = 0
         if not self.flush(f, end, why_text(WHY_NO_FRAME)):
             return False
@@ -1957,7 +1956,8 @@ cdef class CaptureDecoder(Reassembler):
             side.reading = True
             while (protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault) == OK
                    and size <= side.size - at):
-                protocol.learn(fs.state, direction, side.pending + at, size)
+                if protocol.learn != NULL:
+                    protocol.learn(fs.state, direction, side.pending + at, size)
                 at += size
             at = side.at
         last = first
@@ -2073,6 +2073,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef Side* side = &fs.sides[end]
         cdef MessageContext m
         cdef char text[128]
+        cdef int64_t row
         cdef bint done
         cdef int size
         if side.need:
@@ -2080,7 +2081,13 @@ cdef class CaptureDecoder(Reassembler):
         else:
             size = snprintf(text, sizeof(text), "%s: %zu bytes of a message of unknown size read", why, side.size)
         self.context(f, end, &side.first, mark, side.offset, <int64_t>(side.need if side.need else side.size), &m)
-        done = fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
+        if fs.protocol.put_part != NULL:
+            done = fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
+        else:
+            done = True
+            row = self.table.begin_row(&m)
+            put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
+            self.table.put_status(row, ROW_PARTIAL, text, size)
         self.count_held(fs)
         if done:
             side.offset += <int64_t>side.size

@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
+from ._engine import Conversion, convert, routing_key_of, topic_of
 from ._engine import restore_conversion as restore_conversion  # pickles name it
 from .container import Container, Death
-from .conversion import Conversion, Loss, Topics, convert, routing_key_of, topic_of
+from .conversion import Loss, Topics
 from .dialects import DIALECTS, Change, Dialect, tables_of
 from .messages import PROTOCOLS, Protocol, Wire
 from .rules import TABLES, Row, Table

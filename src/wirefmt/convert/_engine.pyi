@@ -84,7 +84,7 @@ def set_convert_face(
     wire_of: Callable[[object, str | None], Wire],
     rules_of: Callable[[str], ConvertRules],
 ) -> None: ...
-def convert_message(
+def convert(
     message: object,
     *,
     to: Protocol,

@@ -9,7 +9,7 @@ from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from wirefmt._core cimport (
-    Col, ColumnSet, Input, close_list, hidden, holds_secret_word, is_secret_name, make_fault, name_class, octets_of,
+    Col, ColumnSet, Input, close_list, hidden, holds_secret_word, is_secret_name, make_fault, octets_of,
     open_list, put_octets, seal, take_input,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
@@ -27,7 +27,7 @@ from wirefmt.amqp091._codec cimport (
     AMQP091_FRAME_MAX_DEFAULT, AMQP091_FRAME_METHOD, AMQP091_NESTING_MAX, AMQP091_PROPERTY_COUNT,
     AMQP091_PROPERTY_DELIVERY_MODE, AMQP091_PROPERTY_EXPIRATION, AMQP091_PROPERTY_HEADERS, AMQP091_PROPERTY_PRIORITY,
     AMQP091_PROPERTY_TIMESTAMP, AMQP091_PROPERTY_TYPE, AMQP091_TABLES, AMQP091_UNEXPECTED, AMQP091_VARIABLE,
-    Amqp091Channel, Amqp091Entry, Amqp091Frame, Amqp091Options, Amqp091Properties, amqp091_add_content,
+    Amqp091Channel, Amqp091Entry, Amqp091FrameView, Amqp091Options, Amqp091PropertiesView, amqp091_add_content,
     amqp091_add_i64, amqp091_add_name, amqp091_add_value, amqp091_close, amqp091_entries, amqp091_fault,
     amqp091_find_entry, amqp091_fold, amqp091_frame_size, amqp091_letter_size, amqp091_methods, amqp091_next_entry,
     amqp091_open, amqp091_parse, amqp091_parse_properties, amqp091_properties, amqp091_property, amqp091_shortstr_at,
@@ -47,7 +47,7 @@ from wirefmt.amqp10._codec cimport (
     AMQP10_SECTION_DELIVERY_ANNOTATIONS, AMQP10_SECTION_FIRST, AMQP10_SECTION_FOOTER, AMQP10_SECTION_HEADER,
     AMQP10_SECTION_MESSAGE_ANNOTATIONS, AMQP10_SECTION_PROPERTIES, AMQP10_SHORT, AMQP10_STRING, AMQP10_SYMBOL,
     AMQP10_TABLES, AMQP10_TIMESTAMP, AMQP10_UBYTE, AMQP10_UINT, AMQP10_ULONG, AMQP10_USHORT, AMQP10_UUID, AMQP10_WIDE,
-    Amqp10Composite, Amqp10Items, Amqp10Message, Amqp10Options, Amqp10Section, Amqp10Value, amqp10_add_boolean,
+    Amqp10CompositeView, Amqp10Items, Amqp10MessageView, Amqp10Options, Amqp10Section, Amqp10ValueView, amqp10_add_boolean,
     amqp10_add_element, amqp10_add_fixed, amqp10_add_int, amqp10_add_long, amqp10_add_null, amqp10_add_uint,
     amqp10_add_ulong, amqp10_add_value, amqp10_add_variable, amqp10_add_wide, amqp10_close, amqp10_constructors,
     amqp10_described, amqp10_field, amqp10_field_timestamp, amqp10_fields_of, amqp10_items, amqp10_narrow_code,
@@ -59,7 +59,7 @@ from wirefmt.mqtt._codec cimport (
     MQTT_CHECK_USER_PROPERTY_UTF8, MQTT_PAIR, MQTT_PROPERTY_CONTENT_TYPE, MQTT_PROPERTY_CORRELATION_DATA,
     MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL, MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR, MQTT_PROPERTY_RESPONSE_TOPIC,
     MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER, MQTT_PROPERTY_TOP, MQTT_PROPERTY_TOPIC_ALIAS, MQTT_PROPERTY_USER_PROPERTY,
-    MQTT_PUBLISH, MQTT_STRING, MQTT_TABLES, MQTT_TWO, MQTT_VARINT, MqttOptions, MqttPacket, mqtt_field_path,
+    MQTT_PUBLISH, MQTT_STRING, MQTT_TABLES, MQTT_TWO, MQTT_VARINT, MqttOptions, MqttPacketView, mqtt_field_path,
     mqtt_parse, mqtt_properties,
 )
 
@@ -84,5 +84,8 @@ include "objects.pxi"
 # columns in, columns out
 include "batch.pxi"
 
-# objects are made by constructors only
-seal(globals())
+# objects are made by constructors only; classes and functions are of the package, but for these
+seal(globals(), "wirefmt.convert", (
+    ConvertColumn, ConvertRules, ConvertRun, Delivery, check_lossless, convert_rows, convert_wire, essentials_of,
+    join_content, protocol_number, set_convert_face, split_content, unconverted,
+))

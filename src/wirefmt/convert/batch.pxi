@@ -25,7 +25,7 @@ cdef int convert_split_content(const uint8_t* p, size_t n, Span* properties, Spa
     """A method's frame or none, a content header and all of its body: views into them, or into `joined` where there is more
     than one body. A Status."""
     cdef Amqp091Options o
-    cdef Amqp091Frame m
+    cdef Amqp091FrameView m
     cdef Amqp091Channel channel
     cdef size_t at = 0, size = 0
     cdef int bodies = 0, status
@@ -128,7 +128,7 @@ cdef class ConvertRun:
         """Convert the message p[:n]; `key` is its routing key."""
         cdef int source = CONVERT_MQTT5 if kind == CONVERT_ROW_MQTT3 else kind
         cdef Span body, properties
-        cdef MqttPacket packet
+        cdef MqttPacketView packet
         cdef int status
         cdef Fault f
         self.source.size = 0

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from . import _engine
-from .conversion import Conversion, Topics, check_lossless, routing_key_of, topic_of
+from ._engine import Conversion, routing_key_of, topic_of
+from .conversion import Topics
 from .dialects import DIALECTS, compiled
 from .messages import Protocol, wire_of
 
@@ -145,7 +146,7 @@ class Container:
             else:
                 self._cache[key] = self._convert(protocol, None, explain)
         if lossless:
-            check_lossless(self._cache[key])
+            _engine.check_lossless(self._cache[key])
         return self._cache[key]
 
     def deliver(

@@ -9,12 +9,6 @@ from . import _engine
 from .dialects import compiled
 from .messages import Wire, wire_of
 
-Conversion = _engine.Conversion
-convert = _engine.convert_message
-check_lossless = _engine.check_lossless
-topic_of = _engine.topic_of
-routing_key_of = _engine.routing_key_of
-
 What = Literal["taken", "dropped", "narrowed", "moved"]
 Topics = Literal["translated", "sparkplug", "unchanged"]
 

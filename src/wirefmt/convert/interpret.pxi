@@ -359,7 +359,7 @@ cdef int convert_apply_body(Converter* x, const ConvertRow* row, int field, Conv
 cdef int convert_take_section(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
     """Octets that are to be one whole section, which replaces ours; refused if they are no AMQP 1.0."""
     cdef Amqp10Options o
-    cdef Amqp10Message m
+    cdef Amqp10MessageView m
     cdef Amqp10Section section
     cdef Fault f
     cdef const uint8_t* at = v.octets.at
@@ -403,7 +403,7 @@ cdef void convert_set_section(Converter* x, const Amqp10Section* section, const 
 cdef int convert_take_sections(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
     """A payload that is AMQP 1.0: its sections replace ours. Refused if it is not."""
     cdef Amqp10Options o
-    cdef Amqp10Message m
+    cdef Amqp10MessageView m
     cdef Amqp10Section section
     cdef ConvertValue part
     cdef Fault f
@@ -436,7 +436,7 @@ cdef int convert_take_sections(Converter* x, const ConvertRow* row, const Conver
 
 
 cdef void convert_choose_body(Converter* x, const uint8_t* at, const uint8_t* end, const ConvertRow* row,
-                              Amqp10Message* m) noexcept nogil:
+                              Amqp10MessageView* m) noexcept nogil:
     """Where the body is: x.body with all that follows, x.rest without. Where RabbitMQ takes bodies of different kinds, an
     amqp-value replaces what comes before it; what comes after it would stop the server."""
     cdef const uint8_t* start
@@ -479,7 +479,7 @@ cdef void convert_leave_section(Converter* x, int code, const uint8_t* at) noexc
     its fields or entries."""
     cdef int reason = REASON_WITHHELD if code == AMQP10_SECTION_DELIVERY_ANNOTATIONS else REASON_REPLACED
     cdef Amqp10Items items
-    cdef Amqp10Value section, item
+    cdef Amqp10ValueView section, item
     cdef ConvertValue v
     cdef int field
     amqp10_read(at, &section)
@@ -524,7 +524,7 @@ cdef Span convert_joined(Converter* x) noexcept nogil:
     cdef const uint8_t* end = x.rest.at + x.rest.size
     cdef uint8_t* to = convert_room(x, x.rest.size)
     cdef Amqp10Section section
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     cdef Span s
     s.at = to
     s.size = 0
@@ -660,7 +660,7 @@ cdef bint convert_add_key(Converter* x, const ConvertRow* row, int list_, const 
 cdef bint convert_has_key(Converter* x, const Span* key) noexcept nogil:
     """One of the broker's annotations has this key."""
     cdef Amqp10Items items
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     items.at = x.lists[0].at
     items.constructor = NULL
     items.left = x.broker * 2

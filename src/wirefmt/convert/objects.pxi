@@ -396,7 +396,7 @@ cdef uint8_t convert_topic_refused(const Converter* x, const Span* topic) noexce
 
 
 cdef int convert_read(Converter* x, bytes a, bytes b) except -1:
-    cdef MqttPacket packet
+    cdef MqttPacketView packet
     cdef Span body
     if not x.pair.there:
         x.refused = REFUSED_NO_RULES
@@ -479,8 +479,8 @@ cdef void convert_open_sections(Converter* x) noexcept:
     """A header and annotations that were given as whole sections are taken apart, for the broker's are put between."""
     cdef Span* header = &x.sections[0]
     cdef Span* annotations = &x.sections[AMQP10_SECTION_MESSAGE_ANNOTATIONS - AMQP10_SECTION_FIRST]
-    cdef Amqp10Composite fields
-    cdef Amqp10Value fields_list
+    cdef Amqp10CompositeView fields
+    cdef Amqp10ValueView fields_list
     cdef int i
     if header.at != NULL:
         for i in range(5):
@@ -557,7 +557,7 @@ cdef int convert_same(Converter* x, bytes a, bytes b, Delivery d, Octets* o) exc
 cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n, bint anew) noexcept nogil:
     """Header and annotations are written anew, the bare message and the footer stay as they are. `anew`: so are properties."""
     cdef Amqp10Options options
-    cdef Amqp10Message m
+    cdef Amqp10MessageView m
     cdef Amqp10Section section
     cdef ConvertValue v
     cdef const uint8_t* at = p
@@ -593,9 +593,9 @@ cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n, bint anew) no
     return OK
 
 
-cdef void convert_keep_header(Converter* x, const Amqp10Composite* header) noexcept nogil:
+cdef void convert_keep_header(Converter* x, const Amqp10CompositeView* header) noexcept nogil:
     """The fields of a header as they are."""
-    cdef Amqp10Value field
+    cdef Amqp10ValueView field
     cdef ConvertValue v
     cdef int i
     convert_plain(&v)
@@ -614,7 +614,7 @@ cdef void convert_keep_header(Converter* x, const Amqp10Composite* header) noexc
 cdef void convert_keep_annotations(Converter* x, const uint8_t* at) noexcept nogil:
     """Annotations as they are, after the broker's; those whose keys are the broker's go."""
     cdef Amqp10Items items
-    cdef Amqp10Value section, key, value
+    cdef Amqp10ValueView section, key, value
     cdef ConvertValue v
     cdef Span name
     cdef size_t begin
@@ -637,7 +637,7 @@ cdef void convert_keep_annotations(Converter* x, const uint8_t* at) noexcept nog
 cdef int convert_same_091(Converter* x, const uint8_t* p, size_t n, Span body) noexcept nogil:
     """The header BCC goes."""
     cdef Amqp091Options o
-    cdef Amqp091Properties m
+    cdef Amqp091PropertiesView m
     cdef ConvertValue v
     cdef Cursor c
     cdef Amqp091Entry e
@@ -677,7 +677,7 @@ cdef int convert_same_091(Converter* x, const uint8_t* p, size_t n, Span body) n
 
 cdef int convert_same_5(Converter* x, const uint8_t* p, size_t n) noexcept nogil:
     """DUP, Topic Alias and Subscription Identifiers are of one connection; QoS 2 becomes 1."""
-    cdef MqttPacket m
+    cdef MqttPacketView m
     cdef ConvertPairs pairs
     cdef ConvertValue v
     cdef Span values[MQTT_PROPERTY_TOP]
@@ -714,7 +714,7 @@ cdef int convert_same_5(Converter* x, const uint8_t* p, size_t n) noexcept nogil
     return OK
 
 
-cdef void convert_keep_flags(Converter* x, const MqttPacket* m) noexcept nogil:
+cdef void convert_keep_flags(Converter* x, const MqttPacketView* m) noexcept nogil:
     cdef ConvertValue v
     cdef int qos = m.flags >> 1 & 3
     convert_plain(&v)
@@ -750,8 +750,8 @@ def essentials_of(ConvertRules rules not None, int source, data, bint routed):
 
 cdef dict essentials_of_10(const uint8_t* p, size_t n, bint routed):
     cdef Amqp10Options o
-    cdef Amqp10Message m
-    cdef Amqp10Value v, key
+    cdef Amqp10MessageView m
+    cdef Amqp10ValueView v, key
     cdef Amqp10Items items
     cdef Fault f
     cdef int64_t ms = 0
@@ -779,10 +779,10 @@ cdef dict essentials_of_10(const uint8_t* p, size_t n, bint routed):
     return out
 
 
-cdef int note_annotation(dict out, const Amqp10Value* key, const Amqp10Value* v, bint routed) except -1:
+cdef int note_annotation(dict out, const Amqp10ValueView* key, const Amqp10ValueView* v, bint routed) except -1:
     """Annotations that say how the message was routed."""
     cdef Amqp10Items items
-    cdef Amqp10Value item
+    cdef Amqp10ValueView item
     cdef Span s
     cdef uint64_t number = 0
     name = octets_of(key.body, key.size)
@@ -815,7 +815,7 @@ cdef int note_annotation(dict out, const Amqp10Value* key, const Amqp10Value* v,
 
 cdef dict essentials_of_091(const uint8_t* p, size_t n):
     cdef Amqp091Options o
-    cdef Amqp091Properties m
+    cdef Amqp091PropertiesView m
     cdef Amqp091Entry e
     cdef Fault f
     cdef Span s
@@ -859,7 +859,7 @@ cdef list longstrs_of(const Amqp091Entry* entry):
 
 
 cdef dict essentials_of_5(ConvertRules rules, const uint8_t* p, size_t n):
-    cdef MqttPacket m
+    cdef MqttPacketView m
     cdef Converter x
     cdef Cursor c
     cdef dict out = {}
@@ -969,9 +969,9 @@ def routing_key_of(topic, topics="translated", /):
     return convert_topic_text(topic, False, convert_topics_of(topics))
 
 
-def convert_message(message, *, to, source=None, dialect="documented", routing_key="", mqtt_exchange=CONVERT_EXCHANGE,
-                    topics=CONVERT_TRANSLATED, bint percent_encoding=True, uint16_t packet_identifier=1,
-                    bint lossless=False, bint explain=False):
+def convert(message, *, to, source=None, dialect="documented", routing_key="", mqtt_exchange=CONVERT_EXCHANGE,
+            topics=CONVERT_TRANSLATED, bint percent_encoding=True, uint16_t packet_identifier=1, bint lossless=False,
+            bint explain=False):
     """Convert one message by RabbitMQ's tables: the conversion alone, without what a broker adds.
 
     Args:
@@ -1022,6 +1022,3 @@ def check_lossless(Conversion result not None, /):
     lost = tuple([loss for loss in result.losses if loss.what != "taken"])
     if lost:
         raise ConversionError(f"{len(lost)} values would be lost or changed", rule=lost[0].rule, losses=lost)
-
-
-name_class(Conversion, b"wirefmt.convert.Conversion")

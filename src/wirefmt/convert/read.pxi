@@ -27,7 +27,7 @@ cdef inline int convert_refuse(Converter* x, int why) noexcept nogil:
 
 cdef int convert_read_amqp10(Converter* x, const uint8_t* p, size_t n) noexcept nogil:
     cdef Amqp10Options o
-    cdef Amqp10Message m
+    cdef Amqp10MessageView m
     cdef int status
     memset(&o, 0, sizeof(o))
     convert_give(x, BUFFER_OCTETS, p, n)
@@ -48,7 +48,7 @@ cdef int convert_read_amqp10(Converter* x, const uint8_t* p, size_t n) noexcept 
     return convert_take_body(x, &m) if status == OK else status
 
 
-cdef int convert_check_sections(Converter* x, Amqp10Message* m) noexcept nogil:
+cdef int convert_check_sections(Converter* x, Amqp10MessageView* m) noexcept nogil:
     """Order and number of the sections; where the body is; keys of annotations, where the dialect is strict about them."""
     cdef const uint8_t* at = m.octets
     cdef const uint8_t* end = m.octets + m.size
@@ -87,13 +87,13 @@ cdef int convert_check_sections(Converter* x, Amqp10Message* m) noexcept nogil:
     return OK
 
 
-cdef void convert_choose_sections(Converter* x, Amqp10Message* m) noexcept nogil:
+cdef void convert_choose_sections(Converter* x, Amqp10MessageView* m) noexcept nogil:
     """Of sections that come again RabbitMQ takes the last; so do we, and note the others."""
     cdef const uint8_t* at = m.octets
     cdef const uint8_t* end = m.octets + m.size
     cdef const uint8_t** last
     cdef Amqp10Section section
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     while amqp10_next_section(&at, end, &section):
         if AMQP10_SECTION_DATA <= section.code <= AMQP10_SECTION_AMQP_VALUE:
             continue
@@ -121,9 +121,9 @@ cdef inline bint convert_is_stored(const Converter* x, int i) noexcept nogil:
     return x.stored and i <= (0 if x.target == CONVERT_MQTT5 else 2)
 
 
-cdef int convert_take_header(Converter* x, const Amqp10Message* m) noexcept nogil:
+cdef int convert_take_header(Converter* x, const Amqp10MessageView* m) noexcept nogil:
     cdef ConvertValue v
-    cdef Amqp10Value field
+    cdef Amqp10ValueView field
     cdef int status, i
     convert_plain(&v)
     for i in range(5):
@@ -138,11 +138,11 @@ cdef int convert_take_header(Converter* x, const Amqp10Message* m) noexcept nogi
     return OK
 
 
-cdef int convert_take_entries(Converter* x, const Amqp10Message* m, int code, int field) noexcept nogil:
+cdef int convert_take_entries(Converter* x, const Amqp10MessageView* m, int code, int field) noexcept nogil:
     """Annotations, or application properties."""
     cdef const uint8_t* at = m.at[code - AMQP10_SECTION_FIRST]
     cdef Amqp10Items items
-    cdef Amqp10Value key, value
+    cdef Amqp10ValueView key, value
     cdef ConvertValue v
     cdef int type = AMQP10_STRING if field == C10_APPLICATION_PROPERTIES else AMQP10_SYMBOL
     cdef int status = OK
@@ -164,9 +164,9 @@ cdef int convert_take_entries(Converter* x, const Amqp10Message* m, int code, in
     return status
 
 
-cdef int convert_take_properties(Converter* x, const Amqp10Composite* properties) noexcept nogil:
+cdef int convert_take_properties(Converter* x, const Amqp10CompositeView* properties) noexcept nogil:
     cdef ConvertValue v
-    cdef Amqp10Value field
+    cdef Amqp10ValueView field
     cdef int status = OK, i
     convert_plain(&v)
     if amqp10_field(properties, AMQP10_PROPERTIES_CORRELATION_ID, &field):
@@ -181,9 +181,9 @@ cdef int convert_take_properties(Converter* x, const Amqp10Composite* properties
     return status
 
 
-cdef int convert_take_body(Converter* x, const Amqp10Message* m) noexcept nogil:
+cdef int convert_take_body(Converter* x, const Amqp10MessageView* m) noexcept nogil:
     cdef ConvertValue v
-    cdef Amqp10Value value
+    cdef Amqp10ValueView value
     cdef int field = (C10_AMQP_VALUE if m.body == AMQP10_SECTION_AMQP_VALUE else
                       C10_AMQP_SEQUENCE if m.body == AMQP10_SECTION_AMQP_SEQUENCE else
                       C10_DATA_MULTIPLE if m.body_count > 1 else C10_DATA)
@@ -210,7 +210,7 @@ cdef int convert_take_body(Converter* x, const Amqp10Message* m) noexcept nogil:
 cdef int convert_read_amqp091(Converter* x, const uint8_t* p, size_t n, Span body) noexcept nogil:
     """Property flags and properties, and the body."""
     cdef Amqp091Options o
-    cdef Amqp091Properties m
+    cdef Amqp091PropertiesView m
     cdef ConvertValue v
     cdef const uint8_t* at
     cdef int status = OK, i
@@ -284,7 +284,7 @@ cdef struct ConvertPairs:           # User Properties
     uint32_t count
 
 
-cdef int convert_read_mqtt5(Converter* x, const uint8_t* p, size_t n, MqttPacket* m) noexcept nogil:
+cdef int convert_read_mqtt5(Converter* x, const uint8_t* p, size_t n, MqttPacketView* m) noexcept nogil:
     cdef ConvertValue v
     cdef int status = convert_parse_publish(x, p, n, m)
     if status != OK:
@@ -294,7 +294,7 @@ cdef int convert_read_mqtt5(Converter* x, const uint8_t* p, size_t n, MqttPacket
     return convert_take_packet(x, m, &v)
 
 
-cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPacket* m) noexcept nogil:
+cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPacketView* m) noexcept nogil:
     """The packet, which must be a PUBLISH. RabbitMQ takes strings that are no UTF-8: so do we where it is followed. The packet
     is then read from a copy in which those octets are replaced."""
     cdef MqttOptions o
@@ -391,7 +391,7 @@ cdef uint8_t* convert_publish_properties = [
     MQTT_PROPERTY_CONTENT_TYPE]
 
 
-cdef int convert_take_packet(Converter* x, const MqttPacket* m, ConvertValue* v) noexcept nogil:
+cdef int convert_take_packet(Converter* x, const MqttPacketView* m, ConvertValue* v) noexcept nogil:
     cdef Cursor c = cursor_over(m.properties.at, m.properties.size)
     cdef Span values[MQTT_PROPERTY_TOP]
     cdef ConvertPairs pairs

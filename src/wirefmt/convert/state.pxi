@@ -86,7 +86,7 @@ cdef struct ConvertValue:           # a value of the source
     uint64_t number                 # whole numbers, as 64 bits of two's complement; bits of floats
     Span octets                     # strings, binaries, uuids; of others, where they lie
     Span key                        # absent: no header, annotation or property
-    Amqp10Value amqp10
+    Amqp10ValueView amqp10
     Amqp091Entry amqp091
 
 

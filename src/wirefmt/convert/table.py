@@ -11,7 +11,8 @@ import numpy as np
 from .. import _core
 from ..spec.columns import CONVERTED, CONVERTED_FIELDS
 from . import _engine
-from .conversion import Topics, topic_of
+from ._engine import topic_of
+from .conversion import Topics
 from .dialects import compiled
 from .messages import Protocol
 

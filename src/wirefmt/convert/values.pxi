@@ -10,7 +10,7 @@ cdef enum:
 
 # ------------------------------------------------------------------------------------------------ what readers hand over
 
-cdef void convert_of_amqp10(const Amqp10Value* v, ConvertValue* out) noexcept nogil:
+cdef void convert_of_amqp10(const Amqp10ValueView* v, ConvertValue* out) noexcept nogil:
     out.amqp10 = v[0]
     out.type = v.type
     out.octets.at = v.body
@@ -26,7 +26,7 @@ cdef void convert_of_amqp10(const Amqp10Value* v, ConvertValue* out) noexcept no
         out.number = amqp10_unsigned(v)
 
 
-cdef inline Span convert_key_octets(const Amqp10Value* key) noexcept nogil:
+cdef inline Span convert_key_octets(const Amqp10ValueView* key) noexcept nogil:
     """The key of a map, whatever its type."""
     cdef Span s
     s.at = key.body
@@ -129,11 +129,11 @@ cdef int convert_item_091(Converter* x, Octets* o, const ConvertRow* row, Conver
     return REASON_NONE
 
 
-cdef int convert_items_091(Converter* x, Octets* o, uint8_t letter, const Amqp10Value* v, int depth) noexcept nogil:
+cdef int convert_items_091(Converter* x, Octets* o, uint8_t letter, const Amqp10ValueView* v, int depth) noexcept nogil:
     """A list or array as an array, a map as a table; elements that cannot be converted are left out."""
     cdef Amqp10Items items = amqp10_items(v)
     cdef ConvertValue item
-    cdef Amqp10Value key, value
+    cdef Amqp10ValueView key, value
     cdef size_t opened, before
     cdef int reason
     if v.type == AMQP10_ARRAY and amqp10_constructors[amqp10_primitive(v.inner)[0]].zero:
@@ -623,8 +623,8 @@ cdef int convert_put_deaths(Converter* x, const ConvertRow* row, const ConvertVa
     """RabbitMQ's history of dead-lettering, an array of maps, as the header that AMQP 0.9.1 has for it."""
     cdef Octets* o = &x.lists[0]
     cdef Amqp10Items items = amqp10_items(&v.amqp10)
-    cdef Amqp10Value death
-    cdef Amqp10Value fields[DEATH_FIELDS]
+    cdef Amqp10ValueView death
+    cdef Amqp10ValueView fields[DEATH_FIELDS]
     cdef size_t before = o.size, opened, table
     if v.amqp10.type != AMQP10_ARRAY or (v.amqp10.count and amqp10_constructors[v.amqp10.inner[0]].type != AMQP10_MAP):
         return DONE_NEXT
@@ -647,14 +647,14 @@ cdef int convert_put_deaths(Converter* x, const ConvertRow* row, const ConvertVa
     return DONE_YES
 
 
-cdef bint convert_death_fields(const Amqp10Value* death, Amqp10Value* out) noexcept nogil:
+cdef bint convert_death_fields(const Amqp10ValueView* death, Amqp10ValueView* out) noexcept nogil:
     """False: it has not the shape of a death."""
     cdef const char** names = [b"queue", b"reason", b"count", b"first-time", b"exchange", b"routing-keys", b"ttl"]
     cdef uint8_t* types = [AMQP10_STRING, AMQP10_SYMBOL, AMQP10_ULONG, AMQP10_TIMESTAMP, AMQP10_STRING, AMQP10_ARRAY,
                            AMQP10_UINT]
     cdef Amqp10Items items = amqp10_items(death)
     cdef Amqp10Items keys
-    cdef Amqp10Value key, value
+    cdef Amqp10ValueView key, value
     cdef int i
     for i in range(DEATH_FIELDS):
         out[i].type = 0
@@ -670,10 +670,10 @@ cdef bint convert_death_fields(const Amqp10Value* death, Amqp10Value* out) noexc
     return keys.left == 0 or amqp10_constructors[out[DEATH_ROUTING_KEYS].inner[0]].type == AMQP10_STRING
 
 
-cdef void convert_note_death(Converter* x, const Amqp10Value* death, const Amqp10Value* fields) noexcept nogil:
+cdef void convert_note_death(Converter* x, const Amqp10ValueView* death, const Amqp10ValueView* fields) noexcept nogil:
     """What x-death does not have: entries of other keys or types, the last time, fractions of a second."""
     cdef Amqp10Items items = amqp10_items(death)
-    cdef Amqp10Value key, value
+    cdef Amqp10ValueView key, value
     cdef ConvertValue v
     cdef bint used
     cdef int i
@@ -690,9 +690,9 @@ cdef void convert_note_death(Converter* x, const Amqp10Value* death, const Amqp1
             convert_note(x, NULL, 0, &v, CONVERT_NARROWED, REASON_ROUNDS)
 
 
-cdef void convert_add_death(Converter* x, Octets* o, Amqp10Value* fields) noexcept nogil:
+cdef void convert_add_death(Converter* x, Octets* o, Amqp10ValueView* fields) noexcept nogil:
     cdef Amqp10Items keys = amqp10_items(&fields[DEATH_ROUTING_KEYS])
-    cdef Amqp10Value key
+    cdef Amqp10ValueView key
     cdef Span text
     cdef size_t array
     if fields[DEATH_TTL].type:
@@ -723,11 +723,11 @@ cdef void convert_add_named(Octets* o, const char* name, const Span* text) noexc
 
 # ------------------------------------------------------------------------------------------------ AMQP 1.0 written anew
 
-cdef void convert_rewrite(const Converter* x, Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void convert_rewrite(const Converter* x, Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """A value as RabbitMQ writes what it has read: in the smallest encoding, but the elements of arrays have the
     largest constructors."""
     cdef Amqp10Items items
-    cdef Amqp10Value inner
+    cdef Amqp10ValueView inner
     cdef size_t mark
     if v.type == AMQP10_BOOLEAN:
         amqp10_add_boolean(o, amqp10_unsigned(v) != 0)
@@ -751,9 +751,9 @@ cdef void convert_rewrite(const Converter* x, Octets* o, const Amqp10Value* v) n
         amqp10_add_value(o, v)
 
 
-cdef void convert_rewrite_array(const Converter* x, Octets* o, const Amqp10Value* v) noexcept nogil:
+cdef void convert_rewrite_array(const Converter* x, Octets* o, const Amqp10ValueView* v) noexcept nogil:
     cdef Amqp10Items items = amqp10_items(v)
-    cdef Amqp10Value inner
+    cdef Amqp10ValueView inner
     cdef size_t mark
     cdef uint8_t code = v.inner[0]
     if code == 0 or amqp10_constructors[code].zero:
@@ -768,10 +768,10 @@ cdef void convert_rewrite_array(const Converter* x, Octets* o, const Amqp10Value
     amqp10_close(o, mark, AMQP10_CODE_ARRAY8, v.count)
 
 
-cdef void convert_rewrite_element(const Converter* x, Octets* o, uint8_t code, const Amqp10Value* v) noexcept nogil:
+cdef void convert_rewrite_element(const Converter* x, Octets* o, uint8_t code, const Amqp10ValueView* v) noexcept nogil:
     """The content of an element under a wide constructor: what is in a list or map is written anew as well."""
     cdef Amqp10Items items
-    cdef Amqp10Value inner
+    cdef Amqp10ValueView inner
     cdef size_t at
     if v.type != AMQP10_LIST and v.type != AMQP10_MAP:
         amqp10_add_element(o, code, v)
@@ -797,7 +797,7 @@ cdef inline void convert_add_section(Octets* o, int code) noexcept nogil:
 cdef void convert_rewrite_section(const Converter* x, Octets* o, int code, const Span* section) noexcept nogil:
     """A section that was given whole. Empty ones but a header, and nulls at the end of a list, are left out."""
     cdef Amqp10Items items
-    cdef Amqp10Value v, inner
+    cdef Amqp10ValueView v, inner
     cdef size_t mark, end, before
     cdef uint32_t fields = 0, i = 0
     if section.at == NULL:
@@ -871,7 +871,7 @@ cdef void convert_rewrite_entry(Octets* o, const Amqp091Entry* e) noexcept nogil
 cdef bint convert_keys_allowed(const Amqp10Section* section) noexcept nogil:
     """Keys of annotations and of a footer are symbols that begin with x-."""
     cdef Amqp10Items items
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     if section.code != AMQP10_SECTION_MESSAGE_ANNOTATIONS and section.code != AMQP10_SECTION_DELIVERY_ANNOTATIONS and \
             section.code != AMQP10_SECTION_FOOTER:
         return True
@@ -886,14 +886,14 @@ cdef bint convert_keys_allowed(const Amqp10Section* section) noexcept nogil:
 
 cdef bint convert_arrays_readable(const uint8_t* at) noexcept nogil:
     """False: an array within the value has elements of a constructor that RabbitMQ does not know there."""
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     amqp10_read(at, &v)
     return v.type < AMQP10_LIST or convert_readable(&v)
 
 
-cdef bint convert_readable(const Amqp10Value* v) noexcept nogil:
+cdef bint convert_readable(const Amqp10ValueView* v) noexcept nogil:
     cdef Amqp10Items items
-    cdef Amqp10Value inner
+    cdef Amqp10ValueView inner
     cdef uint8_t code
     if v.type == AMQP10_DESCRIBED:
         amqp10_described(v, &inner)

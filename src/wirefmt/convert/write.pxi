@@ -46,7 +46,7 @@ cdef Span* convert_keys(Converter* x, int list_) noexcept nogil:
     cdef uint32_t i, count = x.counts[list_]
     cdef Span* keys = <Span*>convert_room(x, count * sizeof(Span))
     cdef const uint8_t* at
-    cdef Amqp10Value v
+    cdef Amqp10ValueView v
     if keys == NULL:
         return NULL
     for i in range(count):

@@ -28,7 +28,7 @@ cdef struct MqttOptions:
     int notes_room
 
 
-cdef struct MqttPacket:         # views into the octets; nothing owned
+cdef struct MqttPacketView:     # views into the octets; nothing owned
     const uint8_t* frame
     uint32_t size               # whole packet
     uint8_t type, flags, version, form, has_packet_identifier, has_reason_code
@@ -47,5 +47,5 @@ cdef struct MqttPacket:         # views into the octets; nothing owned
     int note_count
 
 
-cdef int mqtt_parse(const uint8_t* p, size_t n, const MqttOptions* o, MqttPacket* out, Fault* f) noexcept nogil
+cdef int mqtt_parse(const uint8_t* p, size_t n, const MqttOptions* o, MqttPacketView* out, Fault* f) noexcept nogil
 cdef ProtocolTables MQTT_TABLES

@@ -17,7 +17,7 @@ _Form: TypeAlias = Literal["short", "reason_only", "full"]
 _Side: TypeAlias = Literal["client", "server"]
 
 @final
-class MqttSubscription:
+class Subscription:
     __match_args__ = ("topic_filter", "qos", "no_local", "retain_as_published", "retain_handling")
     topic_filter: Final[str]
     qos: Final[int]
@@ -35,7 +35,7 @@ class MqttSubscription:
     def __hash__(self) -> int: ...
 
 @final
-class MqttWill:
+class Will:
     __match_args__ = ("topic", "payload", "qos", "retain", "properties")
     topic: Final[str]
     payload: Final[bytes]
@@ -48,7 +48,7 @@ class MqttWill:
     def __hash__(self) -> int: ...
 
 @disjoint_base
-class MqttMessage:
+class Packet:
     @property
     def version(self) -> Literal[3, 4, 5]: ...
     @property
@@ -64,7 +64,7 @@ class MqttMessage:
     def __deepcopy__(self, memo: Any) -> Self: ...
 
 @final
-class MqttConnect(MqttMessage):
+class Connect(Packet):
     __match_args__ = (
         "connect_flags",
         "clean_start",
@@ -82,7 +82,7 @@ class MqttConnect(MqttMessage):
         client_identifier: str = "",
         clean_start: bool = True,
         keep_alive: int = 0,
-        will: MqttWill | None = None,
+        will: Will | None = None,
         user_name: str | None = None,
         password: Buffer | None = None,
         properties: _Properties = (),
@@ -104,7 +104,7 @@ class MqttConnect(MqttMessage):
     @property
     def client_identifier(self) -> str: ...
     @property
-    def will(self) -> MqttWill | None: ...
+    def will(self) -> Will | None: ...
     @property
     def user_name(self) -> str | None: ...
     @property
@@ -113,7 +113,7 @@ class MqttConnect(MqttMessage):
     def properties(self) -> tuple[tuple[str, Any], ...]: ...
 
 @final
-class MqttConnack(MqttMessage):
+class Connack(Packet):
     __match_args__ = ("session_present", "reason_code", "properties", "version")
     def __init__(
         self, *, session_present: bool = False, reason_code: int = 0, properties: _Properties = (), version: int = 5
@@ -128,7 +128,7 @@ class MqttConnack(MqttMessage):
     def properties(self) -> tuple[tuple[str, Any], ...]: ...
 
 @final
-class MqttPublish(MqttMessage):
+class Publish(Packet):
     __match_args__ = ("dup", "qos", "retain", "topic_name", "packet_identifier", "properties", "payload", "version")
     def __init__(
         self,
@@ -161,7 +161,7 @@ class MqttPublish(MqttMessage):
     def payload(self) -> memoryview: ...
     def payload_bytes(self) -> bytes: ...
 
-class MqttAcknowledgement(MqttMessage):
+class Acknowledgement(Packet):
     @property
     def packet_identifier(self) -> int: ...
     @property
@@ -172,7 +172,7 @@ class MqttAcknowledgement(MqttMessage):
     def form(self) -> _Form | None: ...
 
 @final
-class MqttPuback(MqttAcknowledgement):
+class Puback(Acknowledgement):
     __match_args__ = ("packet_identifier", "reason_code", "properties", "form", "version")
     def __init__(
         self,
@@ -185,7 +185,7 @@ class MqttPuback(MqttAcknowledgement):
     ) -> None: ...
 
 @final
-class MqttPubrec(MqttAcknowledgement):
+class Pubrec(Acknowledgement):
     __match_args__ = ("packet_identifier", "reason_code", "properties", "form", "version")
     def __init__(
         self,
@@ -198,7 +198,7 @@ class MqttPubrec(MqttAcknowledgement):
     ) -> None: ...
 
 @final
-class MqttPubrel(MqttAcknowledgement):
+class Pubrel(Acknowledgement):
     __match_args__ = ("dup", "packet_identifier", "reason_code", "properties", "form", "version")
     def __init__(
         self,
@@ -214,7 +214,7 @@ class MqttPubrel(MqttAcknowledgement):
     def dup(self) -> bool: ...
 
 @final
-class MqttPubcomp(MqttAcknowledgement):
+class Pubcomp(Acknowledgement):
     __match_args__ = ("packet_identifier", "reason_code", "properties", "form", "version")
     def __init__(
         self,
@@ -227,13 +227,13 @@ class MqttPubcomp(MqttAcknowledgement):
     ) -> None: ...
 
 @final
-class MqttSubscribe(MqttMessage):
+class Subscribe(Packet):
     __match_args__ = ("dup", "packet_identifier", "properties", "subscriptions", "version")
     def __init__(
         self,
         *,
         packet_identifier: int,
-        subscriptions: Iterable[MqttSubscription],
+        subscriptions: Iterable[Subscription],
         properties: _Properties = (),
         dup: bool = False,
         version: int = 5,
@@ -245,9 +245,9 @@ class MqttSubscribe(MqttMessage):
     @property
     def properties(self) -> tuple[tuple[str, Any], ...]: ...
     @property
-    def subscriptions(self) -> tuple[MqttSubscription, ...]: ...
+    def subscriptions(self) -> tuple[Subscription, ...]: ...
 
-class MqttCodes(MqttMessage):
+class Codes(Packet):
     __match_args__ = ("packet_identifier", "properties", "reason_codes", "version")
     @property
     def packet_identifier(self) -> int: ...
@@ -257,7 +257,7 @@ class MqttCodes(MqttMessage):
     def reason_codes(self) -> tuple[int, ...]: ...
 
 @final
-class MqttSuback(MqttCodes):
+class Suback(Codes):
     def __init__(
         self, *, packet_identifier: int, reason_codes: Iterable[int], properties: _Properties = (), version: int = 5
     ) -> None: ...
@@ -265,7 +265,7 @@ class MqttSuback(MqttCodes):
     def return_codes(self) -> tuple[int, ...]: ...
 
 @final
-class MqttUnsubscribe(MqttMessage):
+class Unsubscribe(Packet):
     __match_args__ = ("dup", "packet_identifier", "properties", "topic_filters", "version")
     def __init__(
         self,
@@ -286,7 +286,7 @@ class MqttUnsubscribe(MqttMessage):
     def topic_filters(self) -> tuple[str, ...]: ...
 
 @final
-class MqttUnsuback(MqttCodes):
+class Unsuback(Codes):
     def __init__(
         self,
         *,
@@ -297,16 +297,16 @@ class MqttUnsuback(MqttCodes):
     ) -> None: ...
 
 @final
-class MqttPingreq(MqttMessage):
+class Pingreq(Packet):
     __match_args__ = ("version",)
     def __init__(self, *, version: int = 5) -> None: ...
 
 @final
-class MqttPingresp(MqttMessage):
+class Pingresp(Packet):
     __match_args__ = ("version",)
     def __init__(self, *, version: int = 5) -> None: ...
 
-class MqttReason(MqttMessage):
+class Reason(Packet):
     __match_args__ = ("reason_code", "properties", "form", "version")
     @property
     def reason_code(self) -> int | None: ...
@@ -316,7 +316,7 @@ class MqttReason(MqttMessage):
     def form(self) -> _Form | None: ...
 
 @final
-class MqttDisconnect(MqttReason):
+class Disconnect(Reason):
     def __init__(
         self,
         *,
@@ -327,7 +327,7 @@ class MqttDisconnect(MqttReason):
     ) -> None: ...
 
 @final
-class MqttAuth(MqttReason):
+class Auth(Reason):
     def __init__(
         self,
         *,
@@ -338,7 +338,7 @@ class MqttAuth(MqttReason):
     ) -> None: ...
 
 @final
-class MqttDecoder(FrameDecoder):
+class Decoder(FrameDecoder):
     def __init__(
         self,
         *,
@@ -349,9 +349,9 @@ class MqttDecoder(FrameDecoder):
     ) -> None: ...
     @property
     def version(self) -> Literal[3, 4, 5] | None: ...
-    def feed(self, data: Buffer, /, count: int | None = None) -> list[MqttMessage]: ...
+    def feed(self, data: Buffer, /, count: int | None = None) -> list[Packet]: ...
 
-def mqtt_decode_batch(
+def decode_batch(
     data: Buffer,
     *,
     version: int | None = None,
@@ -362,17 +362,17 @@ def mqtt_decode_batch(
     expose_credentials: bool = False,
     limits: Limits | None = None,
 ) -> Batch: ...
-def decode_mqtt(
+def decode(
     data: Buffer,
     *,
     version: int | None = None,
     side: _Side | None = None,
     strictness: Strictness | str = Strictness.STRICT,
     limits: Limits | None = None,
-) -> MqttMessage: ...
-def mqtt_size(data: Buffer, *, limits: Limits | None = None) -> int | Literal[NeedData.NEED_DATA]: ...
-def encode_mqtt(message: MqttMessage, /) -> bytes: ...
-def restore_mqtt(octets: bytes, version: int, side: int, noted: bool) -> MqttMessage: ...
+) -> Packet: ...
+def frame_size(data: Buffer, *, limits: Limits | None = None) -> int | Literal[NeedData.NEED_DATA]: ...
+def encode(message: Packet, /) -> bytes: ...
+def restore(octets: bytes, version: int, side: int, noted: bool) -> Packet: ...
 
 # ---- topics
 _Value = TypeVar("_Value", bound=Hashable)
@@ -380,7 +380,7 @@ _Value = TypeVar("_Value", bound=Hashable)
 def validate_topic_name(topic: str | Buffer, version: int = 5) -> None: ...
 def validate_topic_filter(filter: str | Buffer, version: int = 5) -> None: ...
 def parse_shared(filter: str | Buffer, version: int = 5) -> tuple[str, str] | None: ...
-def topic_matches(filter: str | Buffer, topic: str | Buffer, version: int = 5) -> bool: ...
+def matches(filter: str | Buffer, topic: str | Buffer, version: int = 5) -> bool: ...
 
 @final
 class TopicIndex(Generic[_Value]):

@@ -12,24 +12,24 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, Col, ColumnSet, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine,
-    Factory, FrameDecoder, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, LINE_VALUE, MORE, MessageContext, MessageTable,
-    NO, NOTES_SHOWN, OFFSET_MAX, Protocol, ProtocolTables, PyObject_GC_UnTrack, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
+    Col, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch,
+    FrameDecoder, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, LINE_VALUE, MORE, MessageContext, MessageTable, NO,
+    NOTES_SHOWN, Protocol, ProtocolTables, PyObject_GC_UnTrack, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
     SECRET_SHOWN_OCTETS, SHARED_OCTETS, STRICT_MODE, SharedSlot, TEXT_PAD, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,
     T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_OPERATION, T_PROTOCOL, T_QOS, T_REDELIVERED,
     T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, WRITER_START, Writer, YES, ascii_octets,
     bare_object, borrowed_item, check_size16, close_list, detail_form, fault_text, field_path, fill_view, hidden,
     input_head, is_held, is_secret_name, is_strict, keyed_place, length_of, line_ascii, line_begin, line_binary,
     line_digits, line_field, line_flag, line_name, line_number, line_prose, line_string, line_text, line_words,
-    name_class, new_octets, new_writer, octets_of, open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32,
-    put_i64, put_i8, put_line, put_map, put_octets, put_secret, put_span, put_struct, put_text, raise_fault, reserve,
-    seal, secret_fields, set_factories, share, shared_slot, shared_text, shown_octets, span_of, take_block, take_input,
+    new_octets, new_writer, octets_of, open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32, put_i64,
+    put_i8, put_line, put_map, put_octets, put_secret, put_span, put_struct, put_text, raise_fault, seal,
+    secret_fields, set_factories, share, shared_slot, shared_text, shown_octets, span_of, take_block, take_input,
     text_octets, text_of, text_or_hex, utf8_behind, whole_number,
 )
 from wirefmt._core.be cimport load_u16, load_u32, store_u16
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left, read_span, read_u16, read_u8
 from wirefmt._core.octets cimport (
-    BLOCK_OCTETS, Octets, add_octets, add_u16, add_u32, add_u8, extend_octets, free_octets, octets_over,
+    Octets, add_octets, add_u16, add_u32, add_u8, extend_octets, free_octets, octets_over,
 )
 from wirefmt._core.status cimport Fault, LIMIT, NEED_DATA, OK, fault
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8, is_plain_text
@@ -41,13 +41,13 @@ from wirefmt.errors import EncodeError
 from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE
 from wirefmt.strictness import Note
 
-# octets -> MqttPacket, nogil
+# octets -> MqttPacketView, nogil
 include "parse.pxi"
 # the fifteen packets as Python objects, encoders
 include "objects.pxi"
 # topic names, filters, matching, the index
 include "topics.pxi"
-# MqttPacket -> rows of the message table
+# MqttPacketView -> rows of the message table
 include "rows.pxi"
 # ... decode_batch
 include "batch.pxi"
@@ -56,5 +56,5 @@ include "detail.pxi"
 # what captures ask of it
 include "probe.pxi"
 
-# objects are made by constructors only
-seal(globals())
+# objects are made by constructors only; classes and functions are of the package, but for these
+seal(globals(), "wirefmt.mqtt", (Acknowledgement, BatchColumns, Codes, Reason))

@@ -1,16 +1,17 @@
 # MQTT: octets -> columns, one row per packet: decode_batch.
 
-cdef class MqttBatch(ColumnSet):
+cdef class BatchColumns(FrameBatch):
     """The columns of decode_batch while they are built."""
 
     cdef bint payload
+    cdef MqttOptions options
 
-    cdef void put(self, int64_t row, int64_t offset, const MqttPacket* p) noexcept nogil:
+    cdef void put(self, int64_t offset, const MqttPacketView* p) noexcept nogil:
         cdef Col* c = self.cols
+        cdef int64_t row = self.row
         cdef Col* m
         cdef MqttSink sink
-        put_i64(c + B_OFFSET, row, offset)
-        put_i32(c + B_SIZE, row, <int32_t>p.size)
+        self.put_place(offset, p.size)
         put_i8(c + B_PACKET_TYPE, row, <int8_t>p.type)
         if p.has_packet_identifier:
             put_i32(c + B_PACKET_IDENTIFIER, row, p.packet_identifier)
@@ -38,46 +39,23 @@ cdef class MqttBatch(ColumnSet):
         sink.reply_to = sink.correlation_id = sink.ttl_ms = NULL
         put_mqtt(c + B_MQTT, row, p, &sink)
 
-    cdef int64_t run(self, const uint8_t* data, int64_t size, MqttOptions* o, int64_t* rows) noexcept nogil:
-        """Decode all whole packets; octets used."""
-        cdef int64_t at = 0, row = 0
-        cdef size_t n = 0
-        cdef MqttPacket p
-        cdef Fault f
-        cdef int status = OK
-        if self.payload:
-            reserve(self.cols + B_PAYLOAD, 0, min(size, <int64_t>OFFSET_MAX))
-        while at < size:
-            status = mqtt_frame_size(data + at, <size_t>(size - at), o.max_packet_size, &n, &f)
-            if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
-                break
-            if status != OK:                            # no telling where the next packet begins
-                self.put_error(row, at, size - at, &f)
-                row += 1
-                at = size
-                break
-            status = mqtt_parse(data + at, n, o, &p, &f)
-            if status == OK:
-                if p.type == MQTT_CONNECT:
-                    o.version = p.version
-                self.put(row, at, &p)
-            else:
-                self.put_error(row, at, <int64_t>n, &f)
-            row += 1
-            at += <int64_t>n
-        rows[0] = row
-        return at
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
+        return mqtt_frame_size(p, n, self.options.max_packet_size, size, f)
 
-    cdef void put_error(self, int64_t row, int64_t at, int64_t size, const Fault* f) noexcept nogil:
-        cdef char[256] text
-        cdef int n = fault_text(&MQTT_TABLES, f, at, text, sizeof(text))
-        put_i64(self.cols + B_OFFSET, row, at)
-        put_i32(self.cols + B_SIZE, row, <int32_t>min(size, <int64_t>0x7FFFFFFF))
-        put_octets(self.cols + B_ERROR, row, <const uint8_t*>text, n)
+    cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil:
+        cdef MqttPacketView packet
+        cdef int status = mqtt_parse(p, n, &self.options, &packet, f)
+        if status != OK:
+            return status
+        if packet.type == MQTT_CONNECT:
+            self.options.version = packet.version
+        self.put(at, &packet)
+        self.row += 1
+        return OK
 
 
-def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", columns=None, bint payload=True,
-                      bint expose_credentials=False, limits=None):
+def decode_batch(data, *, version=None, side=None, strictness="lax", columns=None, bint payload=True,
+                 bint expose_credentials=False, limits=None):
     """Decode a buffer of MQTT packets, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. version: 3,
@@ -94,15 +72,8 @@ def mqtt_decode_batch(data, *, version=None, side=None, strictness="lax", column
     `data` is one such row. The bytes of an incomplete last packet have no row: `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)
-    cdef MqttOptions o
-    cdef MqttBatch columns_set = MqttBatch(MQTT_BATCH_COLUMNS, columns)
-    cdef Batch batch
-    cdef int64_t used = 0, rows = 0
-    take_options(&o, version, side, strictness, limits)
+    cdef BatchColumns columns_set = BatchColumns(MQTT_BATCH_COLUMNS, columns)
+    take_options(&columns_set.options, version, side, strictness, limits)
     columns_set.payload = payload
     columns_set.expose(expose_credentials)
-    with nogil:
-        used = columns_set.run(octets.at, octets.size, &o, &rows)
-    batch = columns_set.finish(rows)
-    batch.rest = octets.size - used
-    return batch
+    return columns_set.decode(&MQTT_TABLES, octets, B_PAYLOAD if payload else -1)

@@ -82,7 +82,7 @@ cdef int fill_mqtt_detail() except -1:
 fill_mqtt_detail()
 
 
-cdef void mqtt_line_code(DetailLine* l, const MqttPacket* p, uint8_t code) noexcept nogil:
+cdef void mqtt_line_code(DetailLine* l, const MqttPacketView* p, uint8_t code) noexcept nogil:
     """A reason or return code by name; the number after the name of what failed, or alone where it has none."""
     cdef char[8] number
     cdef int i
@@ -99,7 +99,7 @@ cdef void mqtt_line_code(DetailLine* l, const MqttPacket* p, uint8_t code) noexc
     line_words(l, number)
 
 
-cdef void mqtt_line_list(DetailLine* l, const MqttPacket* p) noexcept nogil:
+cdef void mqtt_line_list(DetailLine* l, const MqttPacketView* p) noexcept nogil:
     """Topic filters, of SUBSCRIBE with their options; or the codes of SUBACK and UNSUBACK."""
     cdef const uint8_t* c = p.list.at
     cdef Span filter
@@ -120,7 +120,7 @@ cdef void mqtt_line_list(DetailLine* l, const MqttPacket* p) noexcept nogil:
             c += 1
 
 
-cdef void mqtt_line_options(DetailLine* l, const MqttPacket* p, uint8_t options) noexcept nogil:
+cdef void mqtt_line_options(DetailLine* l, const MqttPacketView* p, uint8_t options) noexcept nogil:
     """Subscription Options (5.0, 3.8.3.1): the QoS wanted, and what of 5.0 is set."""
     line_words(l, b" qos=")
     line_digits(l, False, options & 3)
@@ -150,7 +150,7 @@ cdef void mqtt_line_property(DetailLine* l, const DetailField* f, const MqttProp
         line_number(l, f, False, v.number)
 
 
-cdef void mqtt_line_topic(DetailLine* l, const DetailField* f, const MqttPacket* p, const MqttFlow* flow,
+cdef void mqtt_line_topic(DetailLine* l, const DetailField* f, const MqttPacketView* p, const MqttFlow* flow,
                           int direction, const MqttProperty* alias) noexcept nogil:
     """The topic; that of the Topic Alias where the packet has no other and it is known."""
     cdef const MqttAlias* known
@@ -163,7 +163,7 @@ cdef void mqtt_line_topic(DetailLine* l, const DetailField* f, const MqttPacket*
     line_text(l, f, &topic)
 
 
-cdef void mqtt_line_field(DetailLine* l, const DetailField* f, const MqttPacket* p) noexcept nogil:
+cdef void mqtt_line_field(DetailLine* l, const DetailField* f, const MqttPacketView* p) noexcept nogil:
     """A field that is no property."""
     cdef bint will = p.connect_flags & 4
     if f.what == MQTT_DETAIL_CLIENT_ID:
@@ -202,7 +202,7 @@ cdef void mqtt_line_field(DetailLine* l, const DetailField* f, const MqttPacket*
         mqtt_line_list(l, p)
 
 
-cdef void mqtt_put_detail(MessageTable t, int64_t row, const MqttPacket* p, const MqttFlow* flow,
+cdef void mqtt_put_detail(MessageTable t, int64_t row, const MqttPacketView* p, const MqttFlow* flow,
                           int direction) noexcept nogil:
     cdef MqttProperty[MQTT_PROPERTY_TOP] properties     # by identifier; 0 there: absent
     cdef const DetailForm* form = &MQTT_DETAIL_FORM[p.type]

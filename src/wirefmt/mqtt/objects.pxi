@@ -122,7 +122,7 @@ cdef tuple property_pair(int identifier, const uint8_t* p):
     return pair
 
 
-cdef tuple subscriptions_of(const MqttPacket* m):
+cdef tuple subscriptions_of(const MqttPacketView* m):
     cdef const uint8_t* p = m.list.at
     cdef uint8_t options
     cdef uint32_t i
@@ -135,7 +135,7 @@ cdef tuple subscriptions_of(const MqttPacket* m):
     return tuple(out)
 
 
-cdef tuple filters_of(const MqttPacket* m):
+cdef tuple filters_of(const MqttPacketView* m):
     cdef const uint8_t* p = m.list.at
     cdef uint32_t i
     cdef list out = []
@@ -349,7 +349,7 @@ cdef bytes close_packet(Writer w, int type, int flags):
 @cython.final
 @cython.freelist(64)
 @cython.no_gc
-cdef class MqttSubscription:
+cdef class Subscription:
     """A topic filter of SUBSCRIBE with its options (5.0, 3.8.3.1). Before 5.0 only `qos` is on the wire.
 
     `qos` is 0 to 2, `retain_handling` 0 to 2. Values are checked when a Subscribe is built.
@@ -371,9 +371,9 @@ cdef class MqttSubscription:
         return (self.topic_filter, self.qos, self.no_local, self.retain_as_published, self.retain_handling)
 
     def __eq__(self, other):
-        if not isinstance(other, MqttSubscription):
+        if not isinstance(other, Subscription):
             return NotImplemented
-        return self.values() == (<MqttSubscription>other).values()
+        return self.values() == (<Subscription>other).values()
 
     def __hash__(self):
         return hash(self.values())
@@ -382,11 +382,11 @@ cdef class MqttSubscription:
         return f"mqtt.Subscription({shown_fields(self)})"
 
     def __reduce__(self):
-        return MqttSubscription, self.values()
+        return Subscription, self.values()
 
 
-cdef MqttSubscription make_subscription(str topic_filter, uint8_t options):
-    cdef MqttSubscription s = MqttSubscription.__new__(MqttSubscription)
+cdef Subscription make_subscription(str topic_filter, uint8_t options):
+    cdef Subscription s = Subscription.__new__(Subscription)
     s.topic_filter = topic_filter
     s.qos = options & 3
     s.no_local = options >> 2 & 1
@@ -395,7 +395,7 @@ cdef MqttSubscription make_subscription(str topic_filter, uint8_t options):
     return s
 
 
-cdef uint8_t subscription_options(MqttSubscription s, int version) except? 0xFF:
+cdef uint8_t subscription_options(Subscription s, int version) except? 0xFF:
     if version < 5:
         if s.no_local or s.retain_as_published or s.retain_handling:
             raise EncodeError("subscriptions: only MQTT 5.0 has options other than qos")
@@ -405,7 +405,7 @@ cdef uint8_t subscription_options(MqttSubscription s, int version) except? 0xFF:
 
 @cython.final
 @cython.no_gc
-cdef class MqttWill:
+cdef class Will:
     """The Will of a CONNECT (5.0, 3.1.2.5 and 3.1.3): what a server publishes if the client is lost.
 
     `topic` str, `payload` bytes, `qos` 0 to 2, `retain` bool, `properties` (name, value) pairs (5.0 only).
@@ -430,9 +430,9 @@ cdef class MqttWill:
         return (self.topic, self.payload, self.qos, self.retain, self.properties)
 
     def __eq__(self, other):
-        if not isinstance(other, MqttWill):
+        if not isinstance(other, Will):
             return NotImplemented
-        return self.values() == (<MqttWill>other).values()
+        return self.values() == (<Will>other).values()
 
     def __hash__(self):
         return hash(self.values())
@@ -441,7 +441,7 @@ cdef class MqttWill:
         return f"mqtt.Will({shown_fields(self)})"
 
     def __reduce__(self):
-        return MqttWill, self.values()
+        return Will, self.values()
 
 
 cdef tuple frozen_pairs(object properties):
@@ -460,11 +460,11 @@ cdef tuple frozen_pairs(object properties):
     return tuple(out)
 
 
-cdef MqttWill make_will(const MqttPacket* m):
-    cdef MqttWill w
+cdef Will make_will(const MqttPacketView* m):
+    cdef Will w
     if not m.connect_flags & 0x04:
         return None
-    w = MqttWill.__new__(MqttWill)
+    w = Will.__new__(Will)
     w.topic = text_of(m.will_topic.at, m.will_topic.size)
     w.payload = octets_of(m.will_payload.at, m.will_payload.size)
     w.qos = m.connect_flags >> 3 & 3
@@ -496,7 +496,7 @@ cdef str shown_fields(object message):
 
 @cython.freelist(512)
 @cython.no_gc
-cdef class MqttMessage:
+cdef class Packet:
     """Base of the fifteen packets. Immutable; equal by value; keeps the input block it was decoded from.
 
     Attributes of every packet: `version` (3, 4, 5: MQTT 3.1, 3.1.1, 5.0), `flags` (low four bits of the first byte),
@@ -542,13 +542,13 @@ cdef class MqttMessage:
         """An equal packet that holds only its own bytes, not the larger input block."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
-        return restore_mqtt(self.encode(), self.version_, self.side, self.noted)
+        return restore(self.encode(), self.version_, self.side, self.noted)
 
     @property
     def notes(self):
         """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
         cdef MqttOptions o
-        cdef MqttPacket m
+        cdef MqttPacketView m
         cdef Fault f
         cdef MqttNote found[NOTES_SHOWN]
         cdef int i
@@ -572,10 +572,10 @@ cdef class MqttMessage:
         return tuple([getattr(self, name) for name in type(self).__match_args__])
 
     def __eq__(self, other):
-        cdef MqttMessage that
+        cdef Packet that
         if type(self) is not type(other):
             return NotImplemented
-        that = <MqttMessage>other
+        that = <Packet>other
         if self.size == that.size and self.version_ == that.version_ and \
                 (self.frame == that.frame or memcmp(self.frame, that.frame, self.size) == 0):
             return True
@@ -588,7 +588,7 @@ cdef class MqttMessage:
         return f"mqtt.{type(self).__name__}({shown_fields(self)})"
 
     def __reduce__(self):
-        return restore_mqtt, (self.encode(), self.version_, self.side, self.noted)
+        return restore, (self.encode(), self.version_, self.side, self.noted)
 
     def __copy__(self):
         return self
@@ -598,7 +598,7 @@ cdef class MqttMessage:
 
     # ---- for the classes below
 
-    cdef int parsed(self, MqttPacket* m) except -1:
+    cdef int parsed(self, MqttPacketView* m) except -1:
         """Read the packet again, for fields that are not cached."""
         cdef MqttOptions o
         cdef Fault f
@@ -610,7 +610,7 @@ cdef class MqttMessage:
     cdef int settle(self, bytes octets, int version) except -1:
         """Take the octets a constructor wrote, if they are a packet that STRICT takes."""
         cdef MqttOptions o
-        cdef MqttPacket m
+        cdef MqttPacketView m
         cdef Fault f
         plain_options(&o, version, -1, 1)
         o.only_version = 1
@@ -628,7 +628,7 @@ cdef class MqttMessage:
         return self.reason_code_ if self.version_ == 5 else None
 
 
-cdef inline void hold(MqttMessage self, bytes block, const MqttPacket* m, int side) noexcept:
+cdef inline void hold(Packet self, bytes block, const MqttPacketView* m, int side) noexcept:
     """Cache the fields of a parsed packet that its getters need."""
     self.block = block
     self.frame = m.frame
@@ -653,7 +653,7 @@ cdef object encode_error(const Fault* f):
 
 
 @cython.final
-cdef class MqttConnect(MqttMessage):
+cdef class Connect(Packet):
     """CONNECT (5.0, 3.1). `clean_start` is Clean Session before 5.0; both names work.
 
     `keep_alive` is in seconds; `password` is bytes. `connect_flags` is optional, since it follows from the rest; but
@@ -662,7 +662,7 @@ cdef class MqttConnect(MqttMessage):
     __match_args__ = ("connect_flags", "clean_start", "keep_alive", "properties", "client_identifier", "will",
                       "user_name", "password", "version")
 
-    def __init__(self, *, client_identifier="", clean_start=True, keep_alive=0, MqttWill will=None, user_name=None,
+    def __init__(self, *, client_identifier="", clean_start=True, keep_alive=0, Will will=None, user_name=None,
                  password=None, properties=(), connect_flags=None, version=5):
         cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
@@ -689,7 +689,7 @@ cdef class MqttConnect(MqttMessage):
 
     cdef tuple connect_values(self):
         """protocol name, level, flags, keep alive, client identifier, will, user name, password"""
-        cdef MqttPacket m
+        cdef MqttPacketView m
         if self.cached is None:
             self.parsed(&m)
             self.cached = (
@@ -707,12 +707,12 @@ cdef class MqttConnect(MqttMessage):
     cdef int derived_flags(self):
         """Connect flags as the other fields make them."""
         cdef tuple v = self.connect_values()
-        cdef MqttWill will = v[5]
+        cdef Will will = v[5]
         cdef int flags = (v[7] is not None) << 6 | (v[6] is not None) << 7 | (v[2] & 2)
         return flags if will is None else flags | will.retain << 5 | will.qos << 3 | 4
 
     def __repr__(self):
-        cdef str text = MqttMessage.__repr__(self)
+        cdef str text = Packet.__repr__(self)
         if self.connect_flags == self.derived_flags():
             text = text.replace(f"connect_flags={self.connect_flags}, ", "", 1)
         return text
@@ -776,7 +776,7 @@ cdef int given_flags(int given, int derived, int version, bint no_password) exce
 
 
 @cython.final
-cdef class MqttConnack(MqttMessage):
+cdef class Connack(Packet):
     """CONNACK (5.0, 3.2). `reason_code` is the Connect Return Code before 5.0; both names work."""
     __match_args__ = ("session_present", "reason_code", "properties", "version")
 
@@ -809,7 +809,7 @@ cdef class MqttConnack(MqttMessage):
 
 
 @cython.final
-cdef class MqttPublish(MqttMessage):
+cdef class Publish(Packet):
     """PUBLISH (5.0, 3.3). Also a buffer: that of its payload.
 
     `payload` is a read-only memoryview into the bytes the packet was decoded from; `payload_bytes()` copies it.
@@ -936,7 +936,7 @@ cdef class MqttPublish(MqttMessage):
         fill_view(view, self, self.payload_span.at, self.payload_span.size, flags)
 
 
-cdef class MqttAcknowledgement(MqttMessage):
+cdef class Acknowledgement(Packet):
     """Base class of PUBACK, PUBREC, PUBREL and PUBCOMP (5.0, 3.4 to 3.7).
 
     `form` is the form in 5.0: "short" (without Reason Code 0), "reason_only" (no Property Length),
@@ -972,7 +972,7 @@ cdef class MqttAcknowledgement(MqttMessage):
 
 
 @cython.final
-cdef class MqttPuback(MqttAcknowledgement):
+cdef class Puback(Acknowledgement):
     """PUBACK (5.0, 3.4): the answer to a PUBLISH of QoS 1."""
 
     def __init__(self, *, packet_identifier, reason_code=None, properties=(), form=None, version=5):
@@ -980,7 +980,7 @@ cdef class MqttPuback(MqttAcknowledgement):
 
 
 @cython.final
-cdef class MqttPubrec(MqttAcknowledgement):
+cdef class Pubrec(Acknowledgement):
     """PUBREC (5.0, 3.5): the first answer to a PUBLISH of QoS 2."""
 
     def __init__(self, *, packet_identifier, reason_code=None, properties=(), form=None, version=5):
@@ -988,7 +988,7 @@ cdef class MqttPubrec(MqttAcknowledgement):
 
 
 @cython.final
-cdef class MqttPubrel(MqttAcknowledgement):
+cdef class Pubrel(Acknowledgement):
     """PUBREL (5.0, 3.6): the answer to a PUBREC. `dup` has a meaning in 3.1 only."""
     __match_args__ = ("dup", "packet_identifier", "reason_code", "properties", "form", "version")
 
@@ -1001,7 +1001,7 @@ cdef class MqttPubrel(MqttAcknowledgement):
 
 
 @cython.final
-cdef class MqttPubcomp(MqttAcknowledgement):
+cdef class Pubcomp(Acknowledgement):
     """PUBCOMP (5.0, 3.7): the answer to a PUBREL."""
 
     def __init__(self, *, packet_identifier, reason_code=None, properties=(), form=None, version=5):
@@ -1009,18 +1009,18 @@ cdef class MqttPubcomp(MqttAcknowledgement):
 
 
 @cython.final
-cdef class MqttSubscribe(MqttMessage):
+cdef class Subscribe(Packet):
     """SUBSCRIBE (5.0, 3.8). `subscriptions` is a tuple of Subscription; `dup` has a meaning in 3.1 only."""
     __match_args__ = ("dup", "packet_identifier", "properties", "subscriptions", "version")
 
     def __init__(self, *, packet_identifier, subscriptions, properties=(), dup=False, version=5):
         cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
-        cdef MqttSubscription s
+        cdef Subscription s
         write_packet_identifier(w, packet_identifier)
         write_properties(w, properties, v, False)
         for item in subscriptions:
-            s = <MqttSubscription?>item
+            s = <Subscription?>item
             w.put_text16(s.topic_filter, "subscriptions.topic_filter")
             w.put_u8(subscription_options(s, v))
         self.settle(close_packet(w, MQTT_SUBSCRIBE, 0x0A if dup else 0x02), v)
@@ -1039,14 +1039,14 @@ cdef class MqttSubscribe(MqttMessage):
 
     @property
     def subscriptions(self):
-        cdef MqttPacket m
+        cdef MqttPacketView m
         if self.cached is None:
             self.parsed(&m)
             self.cached = subscriptions_of(&m)
         return self.cached
 
 
-cdef class MqttCodes(MqttMessage):
+cdef class Codes(Packet):
     """Base class of SUBACK and UNSUBACK: `reason_codes`, a tuple of ints, one for each filter."""
     __match_args__ = ("packet_identifier", "properties", "reason_codes", "version")
 
@@ -1077,7 +1077,7 @@ cdef class MqttCodes(MqttMessage):
 
 
 @cython.final
-cdef class MqttSuback(MqttCodes):
+cdef class Suback(Codes):
     """SUBACK (5.0, 3.9). `reason_codes` are the return codes before 5.0; both names work."""
 
     def __init__(self, *, packet_identifier, reason_codes, properties=(), version=5):
@@ -1089,7 +1089,7 @@ cdef class MqttSuback(MqttCodes):
 
 
 @cython.final
-cdef class MqttUnsubscribe(MqttMessage):
+cdef class Unsubscribe(Packet):
     """UNSUBSCRIBE (5.0, 3.10). `topic_filters` is a tuple of str; `dup` has a meaning in 3.1 only."""
     __match_args__ = ("dup", "packet_identifier", "properties", "topic_filters", "version")
 
@@ -1116,7 +1116,7 @@ cdef class MqttUnsubscribe(MqttMessage):
 
     @property
     def topic_filters(self):
-        cdef MqttPacket m
+        cdef MqttPacketView m
         if self.cached is None:
             self.parsed(&m)
             self.cached = filters_of(&m)
@@ -1124,7 +1124,7 @@ cdef class MqttUnsubscribe(MqttMessage):
 
 
 @cython.final
-cdef class MqttUnsuback(MqttCodes):
+cdef class Unsuback(Codes):
     """UNSUBACK (5.0, 3.11). `reason_codes` is empty before 5.0."""
 
     def __init__(self, *, packet_identifier, reason_codes=(), properties=(), version=5):
@@ -1132,7 +1132,7 @@ cdef class MqttUnsuback(MqttCodes):
 
 
 @cython.final
-cdef class MqttPingreq(MqttMessage):
+cdef class Pingreq(Packet):
     """PINGREQ (5.0, 3.12)."""
     __match_args__ = ("version",)
 
@@ -1141,7 +1141,7 @@ cdef class MqttPingreq(MqttMessage):
 
 
 @cython.final
-cdef class MqttPingresp(MqttMessage):
+cdef class Pingresp(Packet):
     """PINGRESP (5.0, 3.13)."""
     __match_args__ = ("version",)
 
@@ -1149,7 +1149,7 @@ cdef class MqttPingresp(MqttMessage):
         self.settle(close_packet(new_writer(), MQTT_PINGRESP, 0), known_mqtt_version(version))
 
 
-cdef class MqttReason(MqttMessage):
+cdef class Reason(Packet):
     """Base class of DISCONNECT and AUTH: `reason_code`, `properties`, and `form` as in acknowledgements."""
     __match_args__ = ("reason_code", "properties", "form", "version")
 
@@ -1175,7 +1175,7 @@ cdef class MqttReason(MqttMessage):
 
 
 @cython.final
-cdef class MqttDisconnect(MqttReason):
+cdef class Disconnect(Reason):
     """DISCONNECT (5.0, 3.14)."""
 
     def __init__(self, *, reason_code=None, properties=(), form=None, version=5):
@@ -1183,7 +1183,7 @@ cdef class MqttDisconnect(MqttReason):
 
 
 @cython.final
-cdef class MqttAuth(MqttReason):
+cdef class Auth(Reason):
     """AUTH (5.0, 3.15). A repr shows no authentication data."""
 
     def __init__(self, *, reason_code=None, properties=(), form=None, version=5):
@@ -1192,38 +1192,18 @@ cdef class MqttAuth(MqttReason):
 
 cdef Factory[16] MQTT_FACTORIES         # by packet type
 set_factories(MQTT_FACTORIES, (
-    None, MqttConnect, MqttConnack, MqttPublish, MqttPuback, MqttPubrec, MqttPubrel, MqttPubcomp, MqttSubscribe,
-    MqttSuback, MqttUnsubscribe, MqttUnsuback, MqttPingreq, MqttPingresp, MqttDisconnect, MqttAuth,
+    None, Connect, Connack, Publish, Puback, Pubrec, Pubrel, Pubcomp, Subscribe,
+    Suback, Unsubscribe, Unsuback, Pingreq, Pingresp, Disconnect, Auth,
 ))
 
-name_class(MqttMessage, b"wirefmt.mqtt.Packet")
-name_class(MqttSubscription, b"wirefmt.mqtt.Subscription")
-name_class(MqttWill, b"wirefmt.mqtt.Will")
-name_class(MqttConnect, b"wirefmt.mqtt.Connect")
-name_class(MqttConnack, b"wirefmt.mqtt.Connack")
-name_class(MqttPublish, b"wirefmt.mqtt.Publish")
-name_class(MqttPuback, b"wirefmt.mqtt.Puback")
-name_class(MqttPubrec, b"wirefmt.mqtt.Pubrec")
-name_class(MqttPubrel, b"wirefmt.mqtt.Pubrel")
-name_class(MqttPubcomp, b"wirefmt.mqtt.Pubcomp")
-name_class(MqttSubscribe, b"wirefmt.mqtt.Subscribe")
-name_class(MqttSuback, b"wirefmt.mqtt.Suback")
-name_class(MqttUnsubscribe, b"wirefmt.mqtt.Unsubscribe")
-name_class(MqttUnsuback, b"wirefmt.mqtt.Unsuback")
-name_class(MqttPingreq, b"wirefmt.mqtt.Pingreq")
-name_class(MqttPingresp, b"wirefmt.mqtt.Pingresp")
-name_class(MqttDisconnect, b"wirefmt.mqtt.Disconnect")
-name_class(MqttAuth, b"wirefmt.mqtt.Auth")
-name_class(MqttDecoder, b"wirefmt.mqtt.Decoder")
 
-
-cdef inline object make_message(bytes block, const MqttPacket* m, int side):
+cdef inline object make_message(bytes block, const MqttPacketView* m, int side):
     """The object of a parsed packet that lies in `block`."""
-    cdef MqttMessage message
+    cdef Packet message
     if m.type == MQTT_PUBLISH:
-        message = MqttPublish.__new__(MqttPublish)
+        message = Publish.__new__(Publish)
     else:
-        message = <MqttMessage>bare_object(&MQTT_FACTORIES[m.type])
+        message = <Packet>bare_object(&MQTT_FACTORIES[m.type])
     hold(message, block, m, side)
     return message
 
@@ -1250,7 +1230,7 @@ cdef int take_options(MqttOptions* o, object version, object side, object strict
     return 0
 
 
-def decode_mqtt(data, *, version=None, side=None, strictness=STRICT_MODE, limits=None):
+def decode(data, *, version=None, side=None, strictness=STRICT_MODE, limits=None):
     """Decode exactly one packet, which must use all bytes.
 
     data: any contiguous buffer; bytes are kept, any other buffer is copied once.
@@ -1262,7 +1242,7 @@ def decode_mqtt(data, *, version=None, side=None, strictness=STRICT_MODE, limits
     Returns the packet. Raises DecodeError; Truncated if bytes are missing.
     """
     cdef MqttOptions o
-    cdef MqttPacket m
+    cdef MqttPacketView m
     cdef Fault f
     cdef bytes block = take_block(data)
     take_options(&o, version, side, strictness, limits)
@@ -1271,7 +1251,7 @@ def decode_mqtt(data, *, version=None, side=None, strictness=STRICT_MODE, limits
     return make_message(block, &m, o.side)
 
 
-def mqtt_size(data, *, limits=None):
+def frame_size(data, *, limits=None):
     """Size in bytes of the packet that `data` begins with, or NEED_DATA; it needs as few bytes as possible (5.0, 2.1.4).
 
     Raises DecodeError if no packet can begin this way, and LimitExceeded if it is too large.
@@ -1290,15 +1270,15 @@ def mqtt_size(data, *, limits=None):
     raise_fault(&MQTT_TABLES, &f, 0)
 
 
-def encode_mqtt(MqttMessage message not None, /):
+def encode(Packet message not None, /):
     """The bytes of a packet, as `message.encode()`."""
     return message.encode()
 
 
-def restore_mqtt(bytes octets not None, int version, int side, bint noted):
+def restore(bytes octets not None, int version, int side, bint noted):
     """Unpickle a packet."""
     cdef MqttOptions o
-    cdef MqttPacket m
+    cdef MqttPacketView m
     cdef Fault f
     if not 3 <= version <= 5 or not -1 <= side <= 1:
         raise ValueError(f"no packet has version {version} and side {side}")
@@ -1309,7 +1289,7 @@ def restore_mqtt(bytes octets not None, int version, int side, bint noted):
 
 
 @cython.final
-cdef class MqttDecoder(FrameDecoder):
+cdef class Decoder(FrameDecoder):
     """Bytes of one direction of a connection -> packets.
 
     version: 3, 4, 5, or None to take it from CONNECT, which must then come first. side, strictness, limits: as in
@@ -1333,7 +1313,7 @@ cdef class MqttDecoder(FrameDecoder):
         return status
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
-        cdef MqttPacket m
+        cdef MqttPacketView m
         if mqtt_parse(p, n, &self.options, &m, f) != OK:
             return None
         if m.type == MQTT_CONNECT:

@@ -1,4 +1,4 @@
-# MQTT 3.1, 3.1.1 and 5.0: the octets of one packet -> MqttPacket, checked. Objects and columns both stand on this.
+# MQTT 3.1, 3.1.1 and 5.0: the octets of one packet -> MqttPacketView, checked. Objects and columns both stand on this.
 #
 # MQTT 5.0  https://docs.oasis-open.org/mqtt/mqtt/v5.0/mqtt-v5.0.html
 # MQTT 3.1.1  https://docs.oasis-open.org/mqtt/mqtt/v3.1.1/mqtt-v3.1.1.html
@@ -22,7 +22,7 @@ cdef enum MqttForm:             # how much of an acknowledgement, DISCONNECT or 
 
 cdef struct MqttReader:         # what the functions below hand around
     const MqttOptions* o
-    MqttPacket* m
+    MqttPacketView* m
     Fault* f
     Cursor c                    # what follows the fixed header
     uint32_t elements
@@ -54,11 +54,11 @@ cdef int mqtt_frame_size(const uint8_t* p, size_t n, uint32_t max_packet_size, s
     return OK
 
 
-cdef int mqtt_parse(const uint8_t* p, size_t n, const MqttOptions* o, MqttPacket* out, Fault* f) noexcept nogil:
+cdef int mqtt_parse(const uint8_t* p, size_t n, const MqttOptions* o, MqttPacketView* out, Fault* f) noexcept nogil:
     """Read exactly one whole packet. OK, or the fault's status."""
     cdef MqttReader x
     cdef int status
-    memset(out, 0, sizeof(MqttPacket))
+    memset(out, 0, sizeof(MqttPacketView))
     x.o = o
     x.m = out
     x.f = f
@@ -74,7 +74,7 @@ cdef int mqtt_parse(const uint8_t* p, size_t n, const MqttOptions* o, MqttPacket
 
 
 cdef inline int mqtt_read_packet(MqttReader* x, const uint8_t* p, size_t n) noexcept nogil:
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef size_t size = 0
     cdef int used, status
     x.c = cursor_over(p, n)
@@ -132,7 +132,7 @@ cdef inline int mqtt_read_body(MqttReader* x) noexcept nogil:
 
 cdef int mqtt_check_fixed_header(MqttReader* x) noexcept nogil:
     """Type, flags and sender. PUBLISH looks at its flags itself, and anyone sends it."""
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef const MqttPacketRow* row = &mqtt_packets[m.type]
     cdef uint8_t mask = 0x0F, senders = row.senders
     cdef int status
@@ -170,7 +170,7 @@ cdef int mqtt_peek_level(MqttReader* x) noexcept nogil:
 
 cdef int mqtt_check_end(MqttReader* x) noexcept nogil:
     """Octets are left over after the last field."""
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     if m.type == MQTT_CONNECT:
         if m.version == 3:
             # 3.1, section 1.1: a server of V3 heeds Remaining Length and ignores what it does not know
@@ -192,7 +192,7 @@ cdef int mqtt_fault(Fault* f, int check, int field, int64_t offset, int64_t need
 cdef int mqtt_breach(MqttReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
     """A rule is broken at `at`. OK: go on, for the version has no such rule, or LAX has noted it."""
     cdef const MqttCheckRow* row = &mqtt_checks[check]
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef int64_t offset = <int64_t>(at - m.frame)
     if m.version and not row.versions >> m.version & 1:
         return OK
@@ -485,7 +485,7 @@ cdef inline int mqtt_check_properties(MqttReader* x, int packet, uint64_t seen, 
 
 cdef int mqtt_read_connect(MqttReader* x) noexcept nogil:
     """3.1: protocol name, level, connect flags, keep alive, properties (5.0), then the payload."""
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef const uint8_t* flags_at
     cdef int status, qos
     status = mqtt_take_string(x, MQTT_FIELD_PROTOCOL_NAME, -1, MQTT_CHECK_STRING_NUL, &m.protocol_name)
@@ -521,7 +521,7 @@ cdef int mqtt_read_connect(MqttReader* x) noexcept nogil:
 
 cdef int mqtt_take_level(MqttReader* x) noexcept nogil:
     """Protocol Version, and whether the name before it fits. It decides how the rest is read."""
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef const uint8_t* at = x.c.at
     cdef const char* name
     cdef int status = mqtt_take_u8(x, MQTT_FIELD_PROTOCOL_VERSION, &m.protocol_level)
@@ -561,7 +561,7 @@ cdef int mqtt_check_connect_flags(MqttReader* x, const uint8_t* at) noexcept nog
 
 
 cdef int mqtt_take_will(MqttReader* x) noexcept nogil:
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef int status = OK
     if left(&x.c) == 0:
         return mqtt_breach(x, MQTT_CHECK_WILL_MISSING, MQTT_FIELD_WILL, -1, x.c.at)
@@ -582,7 +582,7 @@ cdef int mqtt_take_will(MqttReader* x) noexcept nogil:
 
 cdef int mqtt_read_connack(MqttReader* x) noexcept nogil:
     """3.2: acknowledge flags, code, properties (5.0)."""
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef const uint8_t* at = x.c.at
     cdef int code_field = MQTT_FIELD_REASON_CODE if m.version == 5 else MQTT_FIELD_RETURN_CODE
     cdef int status = mqtt_take_u8(x, MQTT_FIELD_ACKNOWLEDGE_FLAGS, &m.acknowledge_flags)
@@ -604,7 +604,7 @@ cdef int mqtt_read_connack(MqttReader* x) noexcept nogil:
 
 cdef inline int mqtt_read_publish(MqttReader* x) noexcept nogil:
     """3.3: topic name, packet identifier unless QoS is 0, properties (5.0); the rest is the payload."""
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef int status = OK
     cdef int qos = m.flags >> 1 & 3
     if qos == 3:
@@ -664,7 +664,7 @@ cdef int mqtt_read_acknowledgement(MqttReader* x) noexcept nogil:
 
 cdef int mqtt_read_reason(MqttReader* x) noexcept nogil:
     """Reason Code and properties of 5.0, each absent if it says nothing and nothing follows (3.4.2.1, 3.14.2.1)."""
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef int status, check
     if m.version < 5:
         return OK
@@ -693,7 +693,7 @@ cdef int mqtt_read_reason(MqttReader* x) noexcept nogil:
 
 cdef int mqtt_read_subscribe(MqttReader* x) noexcept nogil:
     """3.8: packet identifier, properties (5.0), then topic filters, each with an octet of options."""
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef Span filter
     cdef int status = mqtt_take_packet_identifier(x, MQTT_CHECK_PACKET_IDENTIFIER_ZERO)
     cdef int i = 0
@@ -719,7 +719,7 @@ cdef int mqtt_read_subscribe(MqttReader* x) noexcept nogil:
 cdef int mqtt_check_options(MqttReader* x, const Span* filter, uint8_t options, int i) noexcept nogil:
     """5.0: bits 7-6 reserved, 5-4 Retain Handling, 3 Retain As Published, 2 No Local, 1-0 Maximum QoS.
     Before 5.0: bits 7-2 reserved, 1-0 Requested QoS."""
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef int status = OK
     if options & (0xC0 if m.version == 5 else 0xFC):
         status = mqtt_breach(x, MQTT_CHECK_OPTIONS_RESERVED, MQTT_FIELD_SUBSCRIPTIONS_OPTIONS, i, x.c.at)
@@ -743,7 +743,7 @@ cdef int mqtt_take_filter(MqttReader* x, int field, int i, Span* filter) noexcep
 
 cdef int mqtt_read_suback(MqttReader* x) noexcept nogil:
     """3.9 and 3.11: packet identifier, properties (5.0), a code for each filter (UNSUBACK: 5.0 only)."""
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef int field = MQTT_FIELD_REASON_CODES_ITEM if m.version == 5 else MQTT_FIELD_RETURN_CODES_ITEM
     cdef int check = MQTT_CHECK_SUBACK_CODE if m.type == MQTT_SUBACK else MQTT_CHECK_UNSUBACK_CODE
     cdef int status = mqtt_take_packet_identifier(x, MQTT_CHECK_PACKET_IDENTIFIER_ZERO_SUBACK)
@@ -769,7 +769,7 @@ cdef int mqtt_read_suback(MqttReader* x) noexcept nogil:
 
 cdef int mqtt_read_unsubscribe(MqttReader* x) noexcept nogil:
     """3.10: packet identifier, properties (5.0), topic filters."""
-    cdef MqttPacket* m = x.m
+    cdef MqttPacketView* m = x.m
     cdef Span filter
     cdef int status = mqtt_take_packet_identifier(x, MQTT_CHECK_PACKET_IDENTIFIER_ZERO)
     cdef int i = 0

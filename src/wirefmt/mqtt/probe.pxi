@@ -48,7 +48,7 @@ cdef int mqtt_plausible(void* state, int direction, const uint8_t* p, size_t n, 
     """A packet without any fault, sent by the side that may send it. Where the version is not known, 5.0 or 3.1.1."""
     cdef uint8_t known = (<MqttConnection*>state).known if state != NULL else 0
     cdef MqttOptions o
-    cdef MqttPacket m
+    cdef MqttPacketView m
     cdef Fault f
     cdef int status = mqtt_frame_size(p, n, MQTT_SEARCH_MAX, size, &f)
     if status == NEED_DATA:
@@ -115,7 +115,7 @@ cdef uint8_t mqtt_version(MqttConnection* c, int direction, const uint8_t* p, si
     the first of these, PUBLISH is 5.0 (its payload would have to begin with an octet 0 otherwise) and the rest 3.1.1.
     """
     cdef MqttOptions o
-    cdef MqttPacket m
+    cdef MqttPacketView m
     cdef Fault f
     cdef bint five, four
     if c.known or p[0] >> 4 == MQTT_CONNECT:
@@ -142,7 +142,7 @@ cdef bint mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
                    const uint8_t* p, size_t n) noexcept nogil:
     cdef MqttConnection* c = <MqttConnection*>state
     cdef MqttOptions o
-    cdef MqttPacket packet
+    cdef MqttPacketView packet
     cdef Fault f
     cdef int64_t row
     cdef char text[256]
@@ -186,7 +186,7 @@ cdef bint mqtt_put_part(MessageTable t, const MessageContext* m, void* state, ui
     """PUBLISH is read as far as it goes: its length is set to what is there, so that the payload is what is left of it."""
     cdef MqttConnection* c = <MqttConnection*>state
     cdef MqttOptions o
-    cdef MqttPacket packet
+    cdef MqttPacketView packet
     cdef Fault f
     cdef size_t at = 1
     cdef size_t rest, i
@@ -213,21 +213,8 @@ cdef bint mqtt_put_part(MessageTable t, const MessageContext* m, void* state, ui
     return True
 
 
-cdef void* mqtt_open() noexcept nogil:
-    cdef MqttConnection* c = <MqttConnection*>calloc(1, sizeof(MqttConnection))
-    if c != NULL:
-        c.flow.held = sizeof(MqttConnection) + BLOCK_OCTETS
-    return c
-
-
-cdef void mqtt_close(void* state) noexcept nogil:
-    if state != NULL:
-        mqtt_flow_clear(&(<MqttConnection*>state).flow)
-        free(state)
-
-
-cdef int mqtt_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
-    return fault_text(&MQTT_TABLES, f, offset, out, room)
+cdef void mqtt_clear_state(void* state) noexcept nogil:
+    mqtt_flow_clear(&(<MqttConnection*>state).flow)
 
 
 cdef Protocol mqtt_protocol():
@@ -241,9 +228,9 @@ cdef Protocol mqtt_protocol():
     row.learn = mqtt_learn
     row.put = mqtt_put
     row.put_part = mqtt_put_part
-    row.open = mqtt_open
-    row.close = mqtt_close
-    row.fault_text = mqtt_fault_text
+    row.state_size = sizeof(MqttConnection)
+    row.clear = mqtt_clear_state
+    row.tables = &MQTT_TABLES
     return row
 
 

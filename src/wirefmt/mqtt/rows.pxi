@@ -283,7 +283,7 @@ cdef void put_will_properties(Col* m, int64_t row, const Span* area) noexcept no
 
 # ------------------------------------------------------------------------------------------------ the mqtt struct
 
-cdef void put_connect(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
+cdef void put_connect(Col* m, int64_t row, const MqttPacketView* p) noexcept nogil:
     put_span(m + M_PROTOCOL_NAME, row, &p.protocol_name)
     put_i16(m + M_PROTOCOL_LEVEL, row, p.protocol_level)
     put_i16(m + M_CONNECT_FLAGS, row, p.connect_flags)
@@ -300,7 +300,7 @@ cdef void put_connect(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
     put_secret(m + M_PASSWORD, row, &p.password)
 
 
-cdef void put_filters(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
+cdef void put_filters(Col* m, int64_t row, const MqttPacketView* p) noexcept nogil:
     """Topic filters, and the options octet after each one of SUBSCRIBE."""
     cdef bint options = p.type == MQTT_SUBSCRIBE
     cdef Col* filters = m + M_TOPIC_FILTERS
@@ -324,7 +324,7 @@ cdef void put_filters(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
         close_list(octets, option_at + p.list_count)
 
 
-cdef void put_codes(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
+cdef void put_codes(Col* m, int64_t row, const MqttPacketView* p) noexcept nogil:
     cdef Col* codes = m + M_REASON_CODES
     cdef int64_t at = open_list(codes, row)
     cdef uint32_t i
@@ -335,7 +335,7 @@ cdef void put_codes(Col* m, int64_t row, const MqttPacket* p) noexcept nogil:
     close_list(codes, at + p.list_count)
 
 
-cdef inline void put_mqtt(Col* mqtt, int64_t row, const MqttPacket* p, const MqttSink* sink) noexcept nogil:
+cdef inline void put_mqtt(Col* mqtt, int64_t row, const MqttPacketView* p, const MqttSink* sink) noexcept nogil:
     """The mqtt struct of a row, but for flags of PUBLISH that have columns of their own."""
     cdef Col* m = mqtt.children
     if p.type == MQTT_CONNECT:
@@ -353,13 +353,13 @@ cdef inline void put_mqtt(Col* mqtt, int64_t row, const MqttPacket* p, const Mqt
 
 # ------------------------------------------------------------------------------------------------ the message table
 
-cdef inline bint has_dup(const MqttPacket* p) noexcept nogil:
+cdef inline bint has_dup(const MqttPacketView* p) noexcept nogil:
     """Does the DUP bit mean anything here? In PUBLISH; in 3.1 in the three others that are sent again."""
     return p.type == MQTT_PUBLISH or (p.version == 3 and (
         p.type == MQTT_PUBREL or p.type == MQTT_SUBSCRIBE or p.type == MQTT_UNSUBSCRIBE))
 
 
-cdef void put_destination(Col* c, int64_t row, const MqttPacket* p, MqttFlow* flow, int direction) noexcept nogil:
+cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow* flow, int direction) noexcept nogil:
     """PUBLISH: the topic, a Topic Alias resolved if its topic was seen. SUBSCRIBE, UNSUBSCRIBE: the first filter."""
     cdef MqttAliases* aliases
     cdef MqttAlias* known
@@ -394,7 +394,7 @@ cdef void put_destination(Col* c, int64_t row, const MqttPacket* p, MqttFlow* fl
         put_span(c + T_DESTINATION, row, &filter)
 
 
-cdef void learn_from(MqttFlow* flow, const MqttPacket* p) noexcept nogil:
+cdef void learn_from(MqttFlow* flow, const MqttPacketView* p) noexcept nogil:
     cdef MqttProperty v
     cdef const uint8_t* at
     if p.type == MQTT_CONNECT:
@@ -409,7 +409,7 @@ cdef void learn_from(MqttFlow* flow, const MqttPacket* p) noexcept nogil:
         learn_client_id(flow, &v.value)
 
 
-cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacket* p, MqttFlow* flow, int direction) noexcept nogil:
+cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacketView* p, MqttFlow* flow, int direction) noexcept nogil:
     """Fill MQTT's part of a row that begin_row began. Status and error are the caller's."""
     cdef Col* c = t.cols
     cdef Col* m

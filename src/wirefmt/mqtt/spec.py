@@ -276,10 +276,9 @@ class Check(NamedTuple):
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
     return_code: int | None = None  # Connect Return Code that a server answers before 5.0
 
-    @property
-    def specs(self) -> dict[str, str]:
+    def specs(self, versions: tuple[str, ...]) -> dict[str, str]:
         """Version -> statement or section, of the versions that have the rule."""
-        rows = zip(VERSIONS.values(), (self.v3, self.v4, self.v5), strict=True)
+        rows = zip(versions, (self.v3, self.v4, self.v5), strict=True)
         return {version: spec for version, spec in rows if spec}
 
 

@@ -143,7 +143,7 @@ def parse_shared(filter, int version=5):
 
 # ---------------------------------------------------------------------------------------------------------- matching
 
-def topic_matches(filter, topic, int version=5):
+def matches(filter, topic, int version=5):
     """Whether a Topic Filter matches a Topic Name (MQTT 5.0, 4.7; 3.1, appendix A).
 
     In version 5 `$share/name/` is removed first. From 3.1.1 on a filter that starts with a wildcard does not match

@@ -13,10 +13,10 @@ from wirefmt.strictness import Note, Strictness
 _Side: TypeAlias = Literal["client", "server"]
 
 # ---- objects
-_NsqMembers: TypeAlias = tuple[tuple[str, Any], ...]
+_Members: TypeAlias = tuple[tuple[str, Any], ...]
 
 @disjoint_base
-class NsqMessage:
+class Message:
     __match_args__: ClassVar[tuple[str, ...]]
     @property
     def kind(self) -> str: ...
@@ -29,7 +29,7 @@ class NsqMessage:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: object) -> Self: ...
 
-class NsqCommand(NsqMessage):
+class Command(Message):
     @property
     def line(self) -> bytes: ...
     @property
@@ -38,18 +38,18 @@ class NsqCommand(NsqMessage):
     def parameters(self) -> tuple[bytes, ...]: ...
 
 @final
-class NsqMagic(NsqCommand):
+class Magic(Command):
     def __init__(self) -> None: ...
 
-class NsqMembers(NsqCommand): ...
+class Members(Command): ...
 
 @final
-class NsqIdentify(NsqMembers):
+class Identify(Members):
     def __init__(
         self, members: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), **known: str | bool | int
     ) -> None: ...
     @property
-    def members(self) -> _NsqMembers | None: ...
+    def members(self) -> _Members | None: ...
     @property
     def body(self) -> bytes: ...
     @property
@@ -84,20 +84,20 @@ class NsqIdentify(NsqMembers):
     def topology_zone(self) -> str | None: ...
 
 @final
-class NsqAuth(NsqCommand):
+class Auth(Command):
     def __init__(self, *, secret: Buffer) -> None: ...
     @property
     def secret(self) -> bytes: ...
 
 @final
-class NsqSub(NsqCommand):
+class Sub(Command):
     def __init__(self, *, topic: str, channel: str) -> None: ...
     @property
     def topic(self) -> str | None: ...
     @property
     def channel(self) -> str | None: ...
 
-class NsqPublication(NsqCommand):
+class Publication(Command):
     @property
     def topic(self) -> str | None: ...
     @property
@@ -105,17 +105,17 @@ class NsqPublication(NsqCommand):
     def body_bytes(self) -> bytes: ...
 
 @final
-class NsqPublish(NsqPublication):
+class Publish(Publication):
     def __init__(self, *, topic: str, body: Buffer) -> None: ...
 
 @final
-class NsqDeferredPublish(NsqPublication):
+class DeferredPublish(Publication):
     def __init__(self, *, topic: str, defer_time: SupportsIndex, body: Buffer) -> None: ...
     @property
     def defer_time(self) -> int | None: ...
 
 @final
-class NsqMultiPublish(NsqCommand):
+class MultiPublish(Command):
     def __init__(self, *, topic: str, bodies: Iterable[Buffer]) -> None: ...
     @property
     def topic(self) -> str | None: ...
@@ -123,38 +123,38 @@ class NsqMultiPublish(NsqCommand):
     def bodies(self) -> tuple[bytes, ...]: ...
 
 @final
-class NsqReady(NsqCommand):
+class Ready(Command):
     def __init__(self, *, count: SupportsIndex) -> None: ...
     @property
     def count(self) -> int | None: ...
 
-class NsqAnswer(NsqCommand):
+class Answer(Command):
     @property
     def message_id(self) -> bytes | None: ...
 
 @final
-class NsqFinish(NsqAnswer):
+class Finish(Answer):
     def __init__(self, *, message_id: Buffer) -> None: ...
 
 @final
-class NsqRequeue(NsqAnswer):
+class Requeue(Answer):
     def __init__(self, *, message_id: Buffer, timeout: SupportsIndex = 0) -> None: ...
     @property
     def timeout(self) -> int | None: ...
 
 @final
-class NsqTouch(NsqAnswer):
+class Touch(Answer):
     def __init__(self, *, message_id: Buffer) -> None: ...
 
 @final
-class NsqClose(NsqCommand):
+class Close(Command):
     def __init__(self) -> None: ...
 
 @final
-class NsqNop(NsqCommand):
+class Nop(Command):
     def __init__(self) -> None: ...
 
-class NsqFrame(NsqMessage):
+class Frame(Message):
     def __init__(self, *, frame_type: SupportsIndex, data: Buffer = b"") -> None: ...
     @property
     def frame_type(self) -> int: ...
@@ -162,7 +162,7 @@ class NsqFrame(NsqMessage):
     def data(self) -> bytes: ...
 
 @final
-class NsqResponse(NsqFrame):
+class Response(Frame):
     def __init__(
         self,
         data: Buffer | None = None,
@@ -170,12 +170,12 @@ class NsqResponse(NsqFrame):
         members: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
     ) -> None: ...
     @property
-    def members(self) -> _NsqMembers | None: ...
+    def members(self) -> _Members | None: ...
     @property
     def is_heartbeat(self) -> bool: ...
 
 @final
-class NsqError(NsqFrame):
+class Error(Frame):
     def __init__(self, data: Buffer) -> None: ...
     @property
     def code(self) -> str: ...
@@ -185,7 +185,7 @@ class NsqError(NsqFrame):
     def fatal(self) -> bool | None: ...
 
 @final
-class NsqMessageFrame(NsqFrame):
+class MessageFrame(Frame):
     def __init__(
         self, *, timestamp: SupportsIndex, attempts: SupportsIndex, message_id: Buffer, body: Buffer
     ) -> None: ...
@@ -200,7 +200,7 @@ class NsqMessageFrame(NsqFrame):
     def body_bytes(self) -> bytes: ...
 
 @final
-class NsqDecoder(FrameDecoder):
+class Decoder(FrameDecoder):
     def __init__(
         self,
         *,
@@ -212,17 +212,17 @@ class NsqDecoder(FrameDecoder):
     ) -> None: ...
     @property
     def side(self) -> _Side | None: ...
-    def feed(self, data: Buffer, /, count: int | None = None) -> list[NsqMessage]: ...
+    def feed(self, data: Buffer, /, count: int | None = None) -> list[Message]: ...
 
-def decode_nsq(
+def decode(
     data: Buffer,
     *,
     side: _Side | None = None,
     strictness: Strictness | str = Strictness.STRICT,
     limits: Limits | None = None,
     server: ServerOptions | None = None,
-) -> NsqMessage: ...
-def nsq_size(
+) -> Message: ...
+def frame_size(
     data: Buffer,
     *,
     side: _Side | None = None,
@@ -230,9 +230,9 @@ def nsq_size(
     limits: Limits | None = None,
     server: ServerOptions | None = None,
 ) -> int | NeedData: ...
-def encode_nsq(message: NsqMessage, /) -> bytes: ...
-def restore_nsq(octets: bytes, of_server: bool, noted: bool) -> NsqMessage: ...
-def nsq_decode_batch(
+def encode(message: Message, /) -> bytes: ...
+def restore(octets: bytes, of_server: bool, noted: bool) -> Message: ...
+def decode_batch(
     data: Buffer,
     *,
     side: _Side | None = None,

@@ -12,21 +12,20 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, CARRIER_DEFLATE, CARRIER_PLAIN, CARRIER_SNAPPY, CARRIER_TLS, CText, Col, ColumnSet, DETAIL_FIELD,
-    DetailField, DetailForm, DetailLine, Factory, FrameDecoder, HEX_ROOM, Input, MORE, MessageContext, MessageTable,
-    NO, NO_TEXT, OFFSET_MAX, Protocol, ProtocolTables, PyDescr_NewMember, PyMemberDef, READONLY, ROW_MALFORMED, ROW_OK,
-    ROW_PARTIAL, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE, TEXT_PAD, T_ATTEMPTS, T_CLIENT_ID,
-    T_CONSUMER_GROUP, T_DESTINATION, T_KIND, T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL,
-    T_REDELIVERED, T_VERSION, Text, Writer, YES, ascii_octets, bare_object, close_list, detail_form, fault_text,
-    field_path, fill_view, hidden, holds_secret_member, is_secret_text, is_strict, line_begin, line_binary, line_flag,
-    line_number, line_prose, line_signed, line_text, name_class, new_octets, new_writer, octets_of, open_list,
-    pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_octets, put_secret, put_span, put_struct,
-    put_text, raise_fault, reserve, seal, secret_fields, set_factories, shared_text, shown_encoded, shown_octets,
-    span_of, take_block, take_input, text_octets, text_or_hex, whole_number, wirefmt_set_attribute,
+    CARRIER_DEFLATE, CARRIER_PLAIN, CARRIER_SNAPPY, CARRIER_TLS, CText, Col, DETAIL_FIELD, DetailField,
+    DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder, HEX_ROOM, Input, MORE, MessageContext, MessageTable, NO,
+    NO_TEXT, Protocol, ProtocolTables, PyDescr_NewMember, PyMemberDef, READONLY, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
+    SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE, TEXT_PAD, T_ATTEMPTS, T_CLIENT_ID, T_CONSUMER_GROUP,
+    T_DESTINATION, T_KIND, T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED,
+    T_VERSION, Text, Writer, YES, ascii_octets, bare_object, close_list, detail_form, fault_text, field_path,
+    fill_view, hidden, holds_secret_member, is_secret_text, is_strict, line_begin, line_binary, line_flag, line_number,
+    line_prose, line_signed, line_text, new_octets, new_writer, octets_of, open_list, pad_text, protocol_capsule,
+    put_bool, put_i32, put_i64, put_line, put_octets, put_secret, put_span, put_struct, put_text, raise_fault, seal,
+    secret_fields, set_factories, shared_text, shown_encoded, shown_octets, span_of, take_block, take_input,
+    text_octets, text_or_hex, whole_number, wirefmt_set_attribute,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
 from wirefmt._core.cursor cimport Span
-from wirefmt._core.octets cimport BLOCK_OCTETS
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, check_utf8, is_utf8
 
@@ -36,11 +35,11 @@ from wirefmt.strictness import Note
 
 # JSON objects, member by member, nogil
 include "json.pxi"
-# NSQ: octets -> NsqUnit, nogil
+# NSQ: octets -> NsqUnitView, nogil
 include "parse.pxi"
 # commands and frames as Python objects, encoders
 include "objects.pxi"
-# NsqUnit -> rows of the message table
+# NsqUnitView -> rows of the message table
 include "rows.pxi"
 # ... decode_batch
 include "batch.pxi"
@@ -49,5 +48,5 @@ include "detail.pxi"
 # what captures ask of it
 include "probe.pxi"
 
-# objects are made by constructors only
-seal(globals())
+# objects are made by constructors only; classes and functions are of the package, but for these
+seal(globals(), "wirefmt.nsq", (Answer, BatchColumns, Members, Message, Publication))

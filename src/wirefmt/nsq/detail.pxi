@@ -54,7 +54,7 @@ cdef void nsq_line_member(DetailLine* l, const DetailField* f, const NsqMember* 
         line_flag(l, f, m.type == NSQ_JSON_TRUE)
 
 
-cdef void nsq_line_error(DetailLine* l, const DetailField* f, const NsqUnit* u) noexcept nogil:
+cdef void nsq_line_error(DetailLine* l, const DetailField* f, const NsqUnitView* u) noexcept nogil:
     """The first word of an error, or what follows it."""
     cdef const uint8_t* space = <const uint8_t*>memchr(u.body.at, 0x20, u.body.size)
     cdef Span word = u.body
@@ -67,7 +67,7 @@ cdef void nsq_line_error(DetailLine* l, const DetailField* f, const NsqUnit* u) 
     line_prose(l, f, &word)
 
 
-cdef void nsq_line_topic(DetailLine* l, const DetailField* f, const NsqUnit* u, const NsqFlow* flow) noexcept nogil:
+cdef void nsq_line_topic(DetailLine* l, const DetailField* f, const NsqUnitView* u, const NsqFlow* flow) noexcept nogil:
     """The topic or channel of the command, or that which the connection has subscribed to."""
     cdef const Text* known = &flow.topic if f.what == NSQ_DETAIL_TOPIC else &flow.channel
     cdef Span name = u.topic if f.what == NSQ_DETAIL_TOPIC else u.channel
@@ -76,7 +76,7 @@ cdef void nsq_line_topic(DetailLine* l, const DetailField* f, const NsqUnit* u, 
     line_text(l, f, &name)
 
 
-cdef void nsq_line_field(DetailLine* l, const DetailField* f, const NsqUnit* u, const NsqFlow* flow) noexcept nogil:
+cdef void nsq_line_field(DetailLine* l, const DetailField* f, const NsqUnitView* u, const NsqFlow* flow) noexcept nogil:
     """A field that is no member of a JSON object."""
     cdef int error
     if f.what == NSQ_DETAIL_TOPIC or f.what == NSQ_DETAIL_CHANNEL:
@@ -105,7 +105,7 @@ cdef void nsq_line_field(DetailLine* l, const DetailField* f, const NsqUnit* u, 
         line_text(l, f, &u.name)
 
 
-cdef void nsq_put_detail(MessageTable t, int64_t row, const NsqUnit* u, const NsqFlow* flow) noexcept nogil:
+cdef void nsq_put_detail(MessageTable t, int64_t row, const NsqUnitView* u, const NsqFlow* flow) noexcept nogil:
     cdef NsqMember[NSQ_FIELDS] found
     cdef NsqMember client
     cdef bint answer = u.kind == NSQ_RESPONSE and u.body.size and u.body.at[0] == c"{"

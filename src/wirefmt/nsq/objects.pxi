@@ -275,7 +275,7 @@ cdef enum:
 
 @cython.freelist(2048)
 @cython.no_gc
-cdef class NsqMessage:
+cdef class Message:
     """Base of commands and frames. Immutable; equal by value; keeps the input block it was decoded from.
 
     Attributes of all: `kind` (the command's name, or response, error, message), `notes` (violations that LAX accepted).
@@ -310,13 +310,13 @@ cdef class NsqMessage:
         """An equal object that holds only its own bytes, not the larger input block."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
-        return restore_nsq(self.encode(), self.kind_ >= NSQ_FRAMES, self.noted)
+        return restore(self.encode(), self.kind_ >= NSQ_FRAMES, self.noted)
 
     @property
     def notes(self):
         """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NSQ_NOTES_SHOWN."""
         cdef NsqOptions o
-        cdef NsqUnit m
+        cdef NsqUnitView m
         cdef Fault f
         cdef NsqNote found[NSQ_NOTES_SHOWN]
         cdef int i
@@ -344,10 +344,10 @@ cdef class NsqMessage:
         return self.values()
 
     def __eq__(self, other):
-        cdef NsqMessage that
+        cdef Message that
         if type(self) is not type(other):
             return NotImplemented
-        that = <NsqMessage>other
+        that = <Message>other
         if self.size == that.size and (self.frame == that.frame or memcmp(self.frame, that.frame, self.size) == 0):
             return True
         return self.values() == that.values()
@@ -361,7 +361,7 @@ cdef class NsqMessage:
         return f"nsq.{type(self).__name__}({', '.join(fields)})"
 
     def __reduce__(self):
-        return restore_nsq, (self.encode(), self.kind_ >= NSQ_FRAMES, self.noted)
+        return restore, (self.encode(), self.kind_ >= NSQ_FRAMES, self.noted)
 
     def __copy__(self):
         return self
@@ -371,7 +371,7 @@ cdef class NsqMessage:
 
     # ---- for the classes below
 
-    cdef int parsed(self, NsqUnit* m) except -1:
+    cdef int parsed(self, NsqUnitView* m) except -1:
         """Read it again, for fields that are not cached."""
         cdef NsqOptions o
         cdef Fault f
@@ -383,7 +383,7 @@ cdef class NsqMessage:
     cdef int settle(self, bytes octets, int side) except -1:
         """Take the octets a constructor wrote, if STRICT takes them."""
         cdef NsqOptions o
-        cdef NsqUnit m
+        cdef NsqUnitView m
         cdef Fault f
         cdef char text[256]
         nsq_plain_options(&o, side, 1)
@@ -405,7 +405,7 @@ cdef class NsqMessage:
         return octets_of(span.at, span.size) if span.at != NULL else None
 
 
-cdef inline int nsq_hold(NsqMessage self, bytes block, const NsqUnit* m) except -1:
+cdef inline int nsq_hold(Message self, bytes block, const NsqUnitView* m) except -1:
     """Cache the parsed fields that getters need."""
     self.block = block
     self.frame = m.frame
@@ -417,7 +417,7 @@ cdef inline int nsq_hold(NsqMessage self, bytes block, const NsqUnit* m) except 
     return nsq_set_members(self) if m.kind == NSQ_MESSAGE else 0
 
 
-cdef inline int nsq_set_members(NsqMessage self) except -1:
+cdef inline int nsq_set_members(Message self) except -1:
     """The fields of a message frame that Python reads without a call; only the body waits until it is asked for."""
     self.timestamp = <int64_t>load_u64(self.frame + 8)
     self.attempts = load_u16(self.frame + 16)
@@ -427,7 +427,7 @@ cdef inline int nsq_set_members(NsqMessage self) except -1:
 
 # ------------------------------------------------------------------------------------------------ commands
 
-cdef class NsqCommand(NsqMessage):
+cdef class Command(Message):
     """A command of a client. The class itself is for commands that nsqd does not know, which only LAX accepts.
 
     `name` is the first word; `parameters` are all words after it, as bytes (nsqd ignores those it does not
@@ -440,13 +440,13 @@ cdef class NsqCommand(NsqMessage):
 
     @property
     def line(self):
-        cdef NsqUnit m
+        cdef NsqUnitView m
         self.parsed(&m)
         return self.octets_or_none(&m.line)
 
     @property
     def name(self):
-        cdef NsqUnit m
+        cdef NsqUnitView m
         self.parsed(&m)
         return PyUnicode_DecodeUTF8(<const char*>m.name.at, m.name.size, "backslashreplace")
 
@@ -457,7 +457,7 @@ cdef class NsqCommand(NsqMessage):
 
 
 @cython.final
-cdef class NsqMagic(NsqCommand):
+cdef class Magic(Command):
     """The first four bytes of a client, `  V2`."""
     __match_args__ = ()
 
@@ -469,7 +469,7 @@ cdef class NsqMagic(NsqCommand):
         return "  V2"
 
 
-cdef class NsqMembers(NsqCommand):
+cdef class Members(Command):
     """Members of IDENTIFY's JSON by name, as nsqd finds them: in any case, the last one that is not null."""
 
     cdef object member(self, int row):
@@ -485,7 +485,7 @@ cdef class NsqMembers(NsqCommand):
 
 
 @cython.final
-cdef class NsqIdentify(NsqMembers):
+cdef class Identify(Members):
     """IDENTIFY: describes the client and requests features. Times are in milliseconds, sizes in bytes.
 
     Built from `members`, (name, value) pairs or a mapping, which are written in order, and from the members that nsqd knows
@@ -589,7 +589,7 @@ cdef frozenset NSQ_MEMBER_NAMES = frozenset([(<bytes>nsq_member_name[row]).decod
 
 
 @cython.final
-cdef class NsqAuth(NsqCommand):
+cdef class Auth(Command):
     """AUTH: a secret, bytes. A repr does not show it."""
     __match_args__ = ("secret",)
 
@@ -605,7 +605,7 @@ cdef class NsqAuth(NsqCommand):
 
 
 @cython.final
-cdef class NsqSub(NsqCommand):
+cdef class Sub(Command):
     """SUB: subscribe to a channel of a topic."""
     __match_args__ = ("topic", "channel")
 
@@ -622,12 +622,12 @@ cdef class NsqSub(NsqCommand):
 
     @property
     def channel(self):
-        cdef NsqUnit m
+        cdef NsqUnitView m
         self.parsed(&m)
         return self.name_of(&m.channel)
 
 
-cdef class NsqPublication(NsqCommand):
+cdef class Publication(Command):
     """Base class of PUB and DPUB: a topic and a message. Also a buffer: that of the message.
 
     `body` is a read-only memoryview into the bytes it was decoded from; `body_bytes()` copies it.
@@ -682,7 +682,7 @@ cdef class NsqPublication(NsqCommand):
 
 
 @cython.final
-cdef class NsqPublish(NsqPublication):
+cdef class Publish(Publication):
     """PUB: publish a message."""
     __match_args__ = ("topic", "body")
 
@@ -691,7 +691,7 @@ cdef class NsqPublish(NsqPublication):
 
 
 @cython.final
-cdef class NsqDeferredPublish(NsqPublication):
+cdef class DeferredPublish(Publication):
     """DPUB: publish a message that is delivered after at least `defer_time` milliseconds."""
     __match_args__ = ("topic", "defer_time", "body")
 
@@ -704,7 +704,7 @@ cdef class NsqDeferredPublish(NsqPublication):
 
 
 @cython.final
-cdef class NsqMultiPublish(NsqCommand):
+cdef class MultiPublish(Command):
     """MPUB: publish several messages, all or none. `bodies` is a tuple of bytes."""
     __match_args__ = ("topic", "bodies")
 
@@ -740,15 +740,15 @@ cdef class NsqMultiPublish(NsqCommand):
         return self.cached
 
 
-cdef object nsq_number_of(NsqMessage message):
+cdef object nsq_number_of(Message message):
     """The number among a command's words, modulo 2**64 as nsqd counts; None: LAX took a word that is none."""
-    cdef NsqUnit m
+    cdef NsqUnitView m
     message.parsed(&m)
     return m.number if m.has_number else None
 
 
 @cython.final
-cdef class NsqReady(NsqCommand):
+cdef class Ready(Command):
     """RDY: the number of messages that may be in flight. A line without a count means 1."""
     __match_args__ = ("count",)
 
@@ -763,7 +763,7 @@ cdef class NsqReady(NsqCommand):
         return nsq_number_of(self)
 
 
-cdef class NsqAnswer(NsqCommand):
+cdef class Answer(Command):
     """Base class of FIN, REQ and TOUCH: `message_id`, 16 bytes."""
     __match_args__ = ("message_id",)
 
@@ -777,13 +777,13 @@ cdef class NsqAnswer(NsqCommand):
 
     @property
     def message_id(self):
-        cdef NsqUnit m
+        cdef NsqUnitView m
         self.parsed(&m)
         return self.octets_or_none(&m.message_id)
 
 
 @cython.final
-cdef class NsqFinish(NsqAnswer):
+cdef class Finish(Answer):
     """FIN: the message was processed."""
 
     def __init__(self, *, message_id):
@@ -791,7 +791,7 @@ cdef class NsqFinish(NsqAnswer):
 
 
 @cython.final
-cdef class NsqRequeue(NsqAnswer):
+cdef class Requeue(Answer):
     """REQ: the message is delivered again after `timeout` milliseconds; nsqd reduces a timeout that is too long."""
     __match_args__ = ("message_id", "timeout")
 
@@ -804,7 +804,7 @@ cdef class NsqRequeue(NsqAnswer):
 
 
 @cython.final
-cdef class NsqTouch(NsqAnswer):
+cdef class Touch(Answer):
     """TOUCH: restarts the timeout of a message in flight."""
 
     def __init__(self, *, message_id):
@@ -812,7 +812,7 @@ cdef class NsqTouch(NsqAnswer):
 
 
 @cython.final
-cdef class NsqClose(NsqCommand):
+cdef class Close(Command):
     """CLS: stop sending messages; nsqd answers CLOSE_WAIT and keeps the connection open."""
     __match_args__ = ()
 
@@ -821,7 +821,7 @@ cdef class NsqClose(NsqCommand):
 
 
 @cython.final
-cdef class NsqNop(NsqCommand):
+cdef class Nop(Command):
     """NOP: does nothing; the usual answer to a heartbeat."""
     __match_args__ = ()
 
@@ -840,7 +840,7 @@ cdef bytes nsq_frame_octets(int32_t frame_type, object data):
     return nsq_close(w)
 
 
-cdef class NsqFrame(NsqMessage):
+cdef class Frame(Message):
     """A frame of a server. The class itself is for types other than 0, 1 and 2. `data` is bytes."""
     __match_args__ = ("frame_type", "data")
 
@@ -864,7 +864,7 @@ cdef class NsqFrame(NsqMessage):
 
 
 @cython.final
-cdef class NsqResponse(NsqFrame):
+cdef class Response(Frame):
     """A response frame: OK, CLOSE_WAIT, _heartbeat_, or a JSON object.
 
     Built from `data`, or from `members` of a JSON object, pairs or a mapping. `members` is None if the data is not a JSON
@@ -898,7 +898,7 @@ cdef inline bint nsq_is_heartbeat(const Span* data) noexcept nogil:
 
 
 @cython.final
-cdef class NsqError(NsqFrame):
+cdef class Error(Frame):
     """An error frame: `code`, a word like E_INVALID, and `text`, the rest.
 
     `fatal`: True if nsqd then closes the connection; None for an unknown code.
@@ -935,7 +935,7 @@ cdef int nsq_error_row(const Span* data) noexcept nogil:
 
 
 @cython.final
-cdef class NsqMessageFrame(NsqFrame):
+cdef class MessageFrame(Frame):
     """A message frame. A buffer too: that of its body.
 
     `timestamp` is nanoseconds since 1970, when it was published; `attempts` counts deliveries from 1 and wraps at 65536;
@@ -980,7 +980,7 @@ cdef PyMemberDef[3] NSQ_FRAME_MEMBERS
 
 cdef int add_nsq_members() except -1:
     """timestamp, attempts and message_id of message frames, as members are of classes written in C."""
-    cdef NsqMessageFrame frame = NsqMessageFrame.__new__(NsqMessageFrame)
+    cdef MessageFrame frame = MessageFrame.__new__(MessageFrame)
     cdef const CText* names = ["timestamp", "attempts", "message_id"]
     cdef int i
     frame.timestamp, frame.attempts, frame.message_id = places = (object(), object(), object())
@@ -989,8 +989,8 @@ cdef int add_nsq_members() except -1:
         NSQ_FRAME_MEMBERS[i].type = T_OBJECT_EX
         NSQ_FRAME_MEMBERS[i].offset = place_in(frame, place)
         NSQ_FRAME_MEMBERS[i].flags = READONLY
-        wirefmt_set_attribute(NsqMessageFrame, (<bytes>names[i]).decode("ascii"),
-                              PyDescr_NewMember(<PyTypeObject*>NsqMessageFrame, &NSQ_FRAME_MEMBERS[i]))
+        wirefmt_set_attribute(MessageFrame, (<bytes>names[i]).decode("ascii"),
+                              PyDescr_NewMember(<PyTypeObject*>MessageFrame, &NSQ_FRAME_MEMBERS[i]))
     return 0
 
 
@@ -1007,45 +1007,25 @@ add_nsq_members()
 
 cdef Factory[20] NSQ_FACTORIES          # by kind
 set_factories(NSQ_FACTORIES, (
-    NsqCommand, NsqMagic, NsqIdentify, NsqAuth, NsqSub, NsqPublish, NsqMultiPublish, NsqDeferredPublish, NsqReady,
-    NsqFinish, NsqRequeue, NsqTouch, NsqClose, NsqNop, None, None, NsqFrame, NsqResponse, NsqError, NsqMessageFrame,
+    Command, Magic, Identify, Auth, Sub, Publish, MultiPublish, DeferredPublish, Ready,
+    Finish, Requeue, Touch, Close, Nop, None, None, Frame, Response, Error, MessageFrame,
 ))
 
-name_class(NsqCommand, b"wirefmt.nsq.Command")
-name_class(NsqMagic, b"wirefmt.nsq.Magic")
-name_class(NsqIdentify, b"wirefmt.nsq.Identify")
-name_class(NsqAuth, b"wirefmt.nsq.Auth")
-name_class(NsqSub, b"wirefmt.nsq.Sub")
-name_class(NsqPublish, b"wirefmt.nsq.Publish")
-name_class(NsqMultiPublish, b"wirefmt.nsq.MultiPublish")
-name_class(NsqDeferredPublish, b"wirefmt.nsq.DeferredPublish")
-name_class(NsqReady, b"wirefmt.nsq.Ready")
-name_class(NsqFinish, b"wirefmt.nsq.Finish")
-name_class(NsqRequeue, b"wirefmt.nsq.Requeue")
-name_class(NsqTouch, b"wirefmt.nsq.Touch")
-name_class(NsqClose, b"wirefmt.nsq.Close")
-name_class(NsqNop, b"wirefmt.nsq.Nop")
-name_class(NsqFrame, b"wirefmt.nsq.Frame")
-name_class(NsqResponse, b"wirefmt.nsq.Response")
-name_class(NsqError, b"wirefmt.nsq.Error")
-name_class(NsqMessageFrame, b"wirefmt.nsq.MessageFrame")
-name_class(NsqDecoder, b"wirefmt.nsq.Decoder")
 
-
-cdef inline object make_nsq(bytes block, const NsqUnit* m):
+cdef inline object make_nsq(bytes block, const NsqUnitView* m):
     """The object of a command or frame that was read and lies in `block`."""
-    cdef NsqMessage message
+    cdef Message message
     if m.kind == NSQ_MESSAGE:
-        message = NsqMessageFrame.__new__(NsqMessageFrame)
+        message = MessageFrame.__new__(MessageFrame)
     else:
-        message = <NsqMessage>bare_object(&NSQ_FACTORIES[m.kind])
+        message = <Message>bare_object(&NSQ_FACTORIES[m.kind])
     nsq_hold(message, block, m)
     return message
 
 
 cdef inline object make_nsq_message(bytes block, const uint8_t* p, size_t n):
     """The object of a message frame, without a look at what any frame may be."""
-    cdef NsqMessage message = NsqMessageFrame.__new__(NsqMessageFrame)
+    cdef Message message = MessageFrame.__new__(MessageFrame)
     message.block = block
     message.frame = p
     message.size = <uint32_t>n
@@ -1100,7 +1080,7 @@ cdef int nsq_take_options(NsqOptions* o, object side, object strictness, object 
     return 0
 
 
-def decode_nsq(data, *, side=None, strictness=STRICT_MODE, limits=None, server=None):
+def decode(data, *, side=None, strictness=STRICT_MODE, limits=None, server=None):
     """Decode exactly one command, frame or magic, which must use all bytes.
 
     data: any contiguous buffer; bytes are kept, any other buffer is copied once.
@@ -1112,7 +1092,7 @@ def decode_nsq(data, *, side=None, strictness=STRICT_MODE, limits=None, server=N
     missing.
     """
     cdef NsqOptions o
-    cdef NsqUnit m
+    cdef NsqUnitView m
     cdef Fault f
     cdef bytes block = take_block(data)
     nsq_take_options(&o, side, strictness, limits, server)
@@ -1121,7 +1101,7 @@ def decode_nsq(data, *, side=None, strictness=STRICT_MODE, limits=None, server=N
     return make_nsq(block, &m)
 
 
-def nsq_size(data, *, side=None, strictness=STRICT_MODE, limits=None, server=None):
+def frame_size(data, *, side=None, strictness=STRICT_MODE, limits=None, server=None):
     """Size in bytes of the command or frame that `data` begins with, or NEED_DATA; it needs as few bytes as possible.
 
     Options as in decode(). Raises DecodeError if none can begin this way, or if nsqd would refuse its first line.
@@ -1144,15 +1124,15 @@ def nsq_size(data, *, side=None, strictness=STRICT_MODE, limits=None, server=Non
     raise_fault(&NSQ_TABLES, &f, 0)
 
 
-def encode_nsq(NsqMessage message not None, /):
+def encode(Message message not None, /):
     """The bytes of a command or frame, as `message.encode()`."""
     return message.encode()
 
 
-def restore_nsq(bytes octets not None, bint of_server, bint noted):
+def restore(bytes octets not None, bint of_server, bint noted):
     """Unpickle a command or frame."""
     cdef NsqOptions o
-    cdef NsqUnit m
+    cdef NsqUnitView m
     cdef Fault f
     nsq_plain_options(&o, NSQ_SERVER if of_server else NSQ_CLIENT, not noted)
     if nsq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
@@ -1161,7 +1141,7 @@ def restore_nsq(bytes octets not None, bint of_server, bint noted):
 
 
 @cython.final
-cdef class NsqDecoder(FrameDecoder):
+cdef class Decoder(FrameDecoder):
     """Bytes of one direction of a connection -> commands or frames.
 
     side: "client" or "server"; None: the first byte of the stream decides. magic, for a client: True: the magic `  V2`
@@ -1196,7 +1176,7 @@ cdef class NsqDecoder(FrameDecoder):
         return nsq_look(p, n, size, &self.options, &self.walk, f) if self.looks else OK
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
-        cdef NsqUnit m
+        cdef NsqUnitView m
         if self.options.side == NSQ_SERVER and n >= 8 + NSQ_MESSAGE_HEADER_SIZE and load_u32(p + 4) == 2:
             return make_nsq_message(block, p, n)
         if nsq_parse_whole(p, n, &self.options, &m, f) != OK:

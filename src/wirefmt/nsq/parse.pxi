@@ -1,4 +1,4 @@
-# NSQ's TCP protocol V2: the octets of one command or frame -> NsqUnit, checked. Objects and columns both stand on this.
+# NSQ's TCP protocol V2: the octets of one command or frame -> NsqUnitView, checked. Objects and columns both stand on this.
 #
 # https://nsq.io/clients/tcp_protocol_spec.html, and nsqd 1.3.0 where that is silent or differs (docs/nsq.md).
 #
@@ -40,7 +40,7 @@ cdef struct NsqOptions:             # zero it first
     int notes_room
 
 
-cdef struct NsqUnit:                # views into the octets; nothing owned
+cdef struct NsqUnitView:            # views into the octets; nothing owned
     const uint8_t* frame
     uint32_t size                   # of the whole
     uint8_t kind                    # an NsqKind
@@ -68,7 +68,7 @@ cdef struct NsqWalk:                # how far MPUB's messages have been looked a
 
 cdef struct NsqReader:              # what the functions below hand around
     const NsqOptions* o
-    NsqUnit* m
+    NsqUnitView* m
     Fault* f
 
 
@@ -110,7 +110,7 @@ cdef int nsq_size_of_frame(const uint8_t* p, size_t n, size_t* size, Fault* f) n
 
 
 cdef int nsq_size_of_command(const uint8_t* p, size_t n, const NsqOptions* o, size_t* size, Fault* f) noexcept nogil:
-    cdef NsqUnit m
+    cdef NsqUnitView m
     cdef NsqReader x
     cdef const NsqCommandRow* row
     cdef size_t head
@@ -186,7 +186,7 @@ cdef inline bint nsq_is_beyond(const NsqOptions* o, const NsqCommandRow* row, in
 
 # ------------------------------------------------------------------------------------------------ what does it say?
 
-cdef int nsq_parse(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnit* out, Fault* f) noexcept nogil:
+cdef int nsq_parse(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnitView* out, Fault* f) noexcept nogil:
     """Read exactly one whole command or frame. OK, or the fault's status."""
     cdef NsqWalk walk
     cdef size_t size = 0
@@ -210,7 +210,7 @@ cdef int nsq_look(const uint8_t* p, size_t n, size_t size, const NsqOptions* o, 
 
     nsq_frame_size has let it pass. `walk` is zero at first; later looks at more of the same go on from there.
     """
-    cdef NsqUnit m
+    cdef NsqUnitView m
     cdef NsqReader x
     memset(&m, 0, sizeof(m))
     x.o = o
@@ -225,10 +225,10 @@ cdef int nsq_look(const uint8_t* p, size_t n, size_t size, const NsqOptions* o, 
     return nsq_read_messages(&x, p + n, walk)
 
 
-cdef inline int nsq_parse_whole(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnit* out, Fault* f) noexcept nogil:
+cdef inline int nsq_parse_whole(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnitView* out, Fault* f) noexcept nogil:
     """As nsq_parse, where nsq_frame_size has just said that there are `n` octets, and in `f.kind` of what."""
     cdef NsqReader x
-    memset(out, 0, sizeof(NsqUnit))
+    memset(out, 0, sizeof(NsqUnitView))
     x.o = o
     x.m = out
     x.f = f
@@ -245,7 +245,7 @@ cdef inline int nsq_parse_whole(const uint8_t* p, size_t n, const NsqOptions* o,
 
 
 cdef inline int nsq_read_frame(NsqReader* x) noexcept nogil:
-    cdef NsqUnit* m = x.m
+    cdef NsqUnitView* m = x.m
     cdef const uint8_t* p = m.frame
     m.frame_type = <int32_t>load_u32(p + 4)
     m.body.at = p + 8
@@ -267,7 +267,7 @@ cdef inline int nsq_read_frame(NsqReader* x) noexcept nogil:
 
 
 cdef int nsq_read_command(NsqReader* x) noexcept nogil:
-    cdef NsqUnit* m = x.m
+    cdef NsqUnitView* m = x.m
     cdef int body = nsq_commands[m.kind].body
     cdef size_t head = m.size
     cdef NsqWalk walk
@@ -292,7 +292,7 @@ cdef int nsq_read_command(NsqReader* x) noexcept nogil:
 
 cdef int nsq_read_line(NsqReader* x, size_t head) noexcept nogil:
     """Split a line of `head` octets at each single space, and check the words in the order in which nsqd does."""
-    cdef NsqUnit* m = x.m
+    cdef NsqUnitView* m = x.m
     cdef const NsqCommandRow* row = &nsq_commands[m.kind]
     cdef const uint8_t* p = m.frame
     cdef const uint8_t* end = p + head - 1
@@ -334,7 +334,7 @@ cdef int nsq_read_line(NsqReader* x, size_t head) noexcept nogil:
 
 
 cdef inline int nsq_read_word(NsqReader* x, int word, const Span* v) noexcept nogil:
-    cdef NsqUnit* m = x.m
+    cdef NsqUnitView* m = x.m
     cdef const uint8_t* bad
     if word == NSQ_WORD_TOPIC:
         m.topic = v[0]
@@ -391,7 +391,7 @@ cdef inline const uint8_t* nsq_number(const Span* word, uint64_t* n) noexcept no
 
 cdef int nsq_check_number(NsqReader* x, const Span* v) noexcept nogil:
     """RDY and DPUB have bounds; a timeout of REQ that is too long is cut by the server."""
-    cdef NsqUnit* m = x.m
+    cdef NsqUnitView* m = x.m
     cdef int64_t n = <int64_t>m.number
     if m.kind == NSQ_RDY and (n < 0 or (x.o.bounded and n > x.o.server[<int>NSQ_OPTION_MAX_RDY_COUNT])):
         return nsq_breach(x, NSQ_CHECK_RDY_RANGE, NSQ_FIELD_COUNT, -1, v.at)
@@ -420,7 +420,7 @@ cdef int nsq_check_size(NsqReader* x, size_t head) noexcept nogil:
 
 cdef int nsq_read_messages(NsqReader* x, const uint8_t* there, NsqWalk* walk) noexcept nogil:
     """MPUB's messages, each after its size, as far as they are `there`; `walk` has come as far before."""
-    cdef NsqUnit* m = x.m
+    cdef NsqUnitView* m = x.m
     cdef const uint8_t* end = m.frame + m.size
     cdef const uint8_t* p
     cdef int32_t size
@@ -456,7 +456,7 @@ cdef int nsq_read_messages(NsqReader* x, const uint8_t* there, NsqWalk* walk) no
 
 cdef int nsq_read_count(NsqReader* x, const uint8_t* there, NsqWalk* walk) noexcept nogil:
     """How many messages MPUB has; `walk` stands before the first then, unless there is no count yet."""
-    cdef NsqUnit* m = x.m
+    cdef NsqUnitView* m = x.m
     cdef const uint8_t* p = m.body.at
     cdef int32_t count
     if m.body.size == 0:                                # LAX
@@ -490,7 +490,7 @@ cdef int nsq_message_fault(NsqReader* x, int check, int field, int index, const 
 
 cdef int nsq_check_identify(NsqReader* x) noexcept nogil:
     """IDENTIFY's JSON: syntax, the types of the members nsqd knows, then their values as it goes through them."""
-    cdef NsqUnit* m = x.m
+    cdef NsqUnitView* m = x.m
     cdef NsqJson j
     cdef NsqMember v
     cdef int64_t values[NSQ_MEMBERS]
@@ -554,7 +554,7 @@ cdef int nsq_fault(Fault* f, int kind, int check, int field, int64_t offset, int
 cdef int nsq_breach(NsqReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
     """A rule is broken at `at`. OK: go on, LAX has noted it."""
     cdef const NsqCheckRow* row = &nsq_checks[check]
-    cdef NsqUnit* m = x.m
+    cdef NsqUnitView* m = x.m
     cdef int64_t offset = <int64_t>(at - m.frame)
     if x.o.strict or not row.lax:
         nsq_fault(x.f, m.kind, check, field, offset, 0, 0)

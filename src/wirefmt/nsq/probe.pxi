@@ -50,7 +50,7 @@ cdef int nsq_next_size(void* state, int direction, const uint8_t* p, size_t n, u
 cdef int nsq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """A command that nsqd takes; a frame as nsqd sends them."""
     cdef NsqOptions o
-    cdef NsqUnit u
+    cdef NsqUnitView u
     cdef Fault f
     cdef int status
     nsq_options(&o, <NsqConnection*>state, 1, direction)
@@ -88,14 +88,10 @@ cdef bint nsq_is_usual(const uint8_t* p, size_t n, size_t size) noexcept nogil:
     return True
 
 
-cdef void nsq_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
-    """What comes after a gap needs nothing that was said later."""
-
-
 cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil:
     cdef NsqConnection* c = <NsqConnection*>state
     cdef NsqOptions o
-    cdef NsqUnit u
+    cdef NsqUnitView u
     cdef Fault f
     cdef char text[256]
     cdef int size
@@ -124,7 +120,7 @@ cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, uin
     """A message is read as far as it goes: its size is set to what is there, so that the body is what is left of it."""
     cdef NsqConnection* c = <NsqConnection*>state
     cdef NsqOptions o
-    cdef NsqUnit u
+    cdef NsqUnitView u
     cdef Fault f
     cdef size_t head = 0
     cdef int kind = NSQ_FRAME
@@ -159,21 +155,8 @@ cdef int nsq_carrier(void* state) noexcept nogil:
             CARRIER_SNAPPY if flow.compression == NSQ_SNAPPY else CARRIER_PLAIN)
 
 
-cdef void* nsq_open() noexcept nogil:
-    cdef NsqConnection* c = <NsqConnection*>calloc(1, sizeof(NsqConnection))
-    if c != NULL:
-        c.flow.held = sizeof(NsqConnection) + BLOCK_OCTETS
-    return c
-
-
-cdef void nsq_close_state(void* state) noexcept nogil:
-    if state != NULL:
-        nsq_flow_clear(&(<NsqConnection*>state).flow)
-        free(state)
-
-
-cdef int nsq_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
-    return fault_text(&NSQ_TABLES, f, offset, out, room)
+cdef void nsq_clear_state(void* state) noexcept nogil:
+    nsq_flow_clear(&(<NsqConnection*>state).flow)
 
 
 cdef Protocol nsq_protocol():
@@ -183,13 +166,12 @@ cdef Protocol nsq_protocol():
     row.sniff = nsq_sniff
     row.frame_size = nsq_next_size
     row.plausible = nsq_plausible
-    row.learn = nsq_learn
     row.put = nsq_put
     row.put_part = nsq_put_part
     row.carrier = nsq_carrier
-    row.open = nsq_open
-    row.close = nsq_close_state
-    row.fault_text = nsq_fault_text
+    row.state_size = sizeof(NsqConnection)
+    row.clear = nsq_clear_state
+    row.tables = &NSQ_TABLES
     return row
 
 

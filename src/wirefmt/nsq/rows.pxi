@@ -212,7 +212,7 @@ cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow
 
 # ------------------------------------------------------------------------------------------------ the nsq struct
 
-cdef void nsq_put_bodies(Col* list_, int64_t row, const NsqUnit* u, int64_t most) noexcept nogil:
+cdef void nsq_put_bodies(Col* list_, int64_t row, const NsqUnitView* u, int64_t most) noexcept nogil:
     """MPUB's messages, `most` octets of each; -1: all."""
     cdef const uint8_t* p = u.body.at
     cdef int64_t at = open_list(list_, row)
@@ -227,12 +227,12 @@ cdef void nsq_put_bodies(Col* list_, int64_t row, const NsqUnit* u, int64_t most
     close_list(list_, at + u.message_count)
 
 
-cdef inline int64_t nsq_payload_size(const NsqUnit* u) noexcept nogil:
+cdef inline int64_t nsq_payload_size(const NsqUnitView* u) noexcept nogil:
     """Octets of the messages."""
     return <int64_t>u.body.size - 4 * <int64_t>u.message_count
 
 
-cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnit* u, NsqFlow* flow) noexcept nogil:
+cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnitView* u, NsqFlow* flow) noexcept nogil:
     """The nsq struct of a row, but for MPUB's messages."""
     cdef Col* f = c.children
     cdef const uint8_t* space
@@ -280,13 +280,13 @@ cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnit* u, NsqFlow* flow) n
 
 # ------------------------------------------------------------------------------------------------ the message table
 
-cdef void nsq_learn_from(NsqFlow* flow, const NsqUnit* u) noexcept nogil:
+cdef void nsq_learn_from(NsqFlow* flow, const NsqUnitView* u) noexcept nogil:
     if u.kind == NSQ_SUB:
         nsq_keep_text(flow, &flow.topic, &u.topic)
         nsq_keep_text(flow, &flow.channel, &u.channel)
 
 
-cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnit* u, NsqFlow* flow) noexcept nogil:
+cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnitView* u, NsqFlow* flow) noexcept nogil:
     """Fill NSQ's part of a row that begin_row began. Status and error are the caller's."""
     cdef Col* c = t.cols
     cdef Col* f = c[<int>T_NSQ].children

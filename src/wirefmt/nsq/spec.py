@@ -9,6 +9,8 @@ The C tables of the compiled core are generated from this module: after a change
 from dataclasses import dataclass, fields
 from typing import Final, NamedTuple
 
+from wirefmt.spec.checks import Check
+
 #: The first four bytes of a client.
 MAGIC: Final = b"  V2"
 
@@ -180,22 +182,7 @@ REPLY_MEMBERS: Final[dict[str, str]] = {
 }
 
 
-class Check(NamedTuple):
-    """A rule that bytes can break. `{command}` is replaced by the heading of the command."""
-
-    name: str
-    text: str
-    spec: str
-    reply: str | None = None  # the error code that nsqd answers; None: it only closes the connection
-    lax: bool = False  # LAX adds a note and continues
-    status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
-
-    @property
-    def specs(self) -> dict[str, str]:
-        """Version -> section."""
-        return {"V2": self.spec}
-
-
+#: `{command}` is replaced by the heading of the command, `reply` is the error code that nsqd answers.
 CHECKS: Final[tuple[Check, ...]] = (
     # ---- limits of the caller
     Check("FRAME_SIZE", "larger than the caller's limit", "Data Format", status="LIMIT"),

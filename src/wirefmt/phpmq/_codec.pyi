@@ -13,7 +13,7 @@ _Side: TypeAlias = Literal["client", "server"]
 
 # ---- objects
 @disjoint_base
-class PhpmqObject:
+class Message:
     __match_args__: ClassVar[tuple[str, ...]]
     def __init__(self, *, message_type: SupportsIndex, packets: Iterable[tuple[SupportsIndex, Buffer]]) -> None: ...
     def encode(self) -> bytes: ...
@@ -34,52 +34,52 @@ class PhpmqObject:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: object) -> Self: ...
 
-class PhpmqQueued(PhpmqObject):
+class Queued(Message):
     @property
     def queue_name(self) -> str | None: ...
 
-class PhpmqCarrier(PhpmqQueued):
+class Carrier(Queued):
     @property
     def content(self) -> memoryview | None: ...
     @property
     def ttl(self) -> int | None: ...
 
 @final
-class PhpmqMessageClientToServer(PhpmqCarrier):
+class MessageClientToServer(Carrier):
     def __init__(self, *, queue_name: str, content: Buffer, ttl: SupportsIndex | None = 0) -> None: ...
 
 @final
-class PhpmqConsumeRequest(PhpmqQueued):
+class ConsumeRequest(Queued):
     def __init__(self, *, queue_name: str, message_count: SupportsIndex) -> None: ...
     @property
     def message_count(self) -> int | None: ...
 
 @final
-class PhpmqMessageServerToClient(PhpmqCarrier):
+class MessageServerToClient(Carrier):
     def __init__(self, *, queue_name: str, content: Buffer, message_id: str, ttl: SupportsIndex | None) -> None: ...
     @property
     def message_id(self) -> str | None: ...
 
-class PhpmqAnswer(PhpmqQueued):
+class Answer(Queued):
     @property
     def message_id(self) -> str | None: ...
 
 @final
-class PhpmqAcknowledgement(PhpmqAnswer):
+class Acknowledgement(Answer):
     def __init__(self, *, queue_name: str, message_id: str) -> None: ...
 
 @final
-class PhpmqReQueue(PhpmqAnswer):
+class ReQueue(Answer):
     def __init__(self, *, queue_name: str, message_id: str, ttl: SupportsIndex | None) -> None: ...
     @property
     def ttl(self) -> int | None: ...
 
 @final
-class PhpmqDeadLetter(PhpmqAnswer):
+class DeadLetter(Answer):
     def __init__(self, *, queue_name: str, message_id: str) -> None: ...
 
 @final
-class PhpmqDecoder(FrameDecoder):
+class Decoder(FrameDecoder):
     def __init__(
         self,
         *,
@@ -87,21 +87,21 @@ class PhpmqDecoder(FrameDecoder):
         strictness: Strictness | str = Strictness.STRICT,
         limits: Limits | None = None,
     ) -> None: ...
-    def feed(self, data: Buffer, /, count: int | None = None) -> list[PhpmqObject]: ...
+    def feed(self, data: Buffer, /, count: int | None = None) -> list[Message]: ...
 
-def decode_phpmq(
+def decode(
     data: Buffer,
     *,
     side: _Side | None = None,
     strictness: Strictness | str = Strictness.STRICT,
     limits: Limits | None = None,
-) -> PhpmqObject: ...
-def phpmq_size(
+) -> Message: ...
+def frame_size(
     data: Buffer, *, strictness: Strictness | str = Strictness.STRICT, limits: Limits | None = None
 ) -> int | NeedData: ...
-def encode_phpmq(message: PhpmqObject, /, *, profile: Literal["present", "early"] | None = None) -> bytes: ...
-def restore_phpmq(octets: bytes, noted: bool) -> PhpmqObject: ...
-def phpmq_decode_batch(
+def encode(message: Message, /, *, profile: Literal["present", "early"] | None = None) -> bytes: ...
+def restore(octets: bytes, noted: bool) -> Message: ...
+def decode_batch(
     data: Buffer,
     *,
     side: _Side | None = None,

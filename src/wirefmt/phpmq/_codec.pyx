@@ -7,31 +7,29 @@ from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, int8_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
 from wirefmt._core cimport (
-    Batch, Col, ColumnSet, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameDecoder, HEX_ROOM, Input,
-    MORE, MessageContext, MessageTable, NO, OFFSET_MAX, Protocol, ProtocolState, ProtocolTables, ROW_MALFORMED, ROW_OK,
-    ROW_PARTIAL, SERVERS, STRICT_MODE, T_DESTINATION, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PROTOCOL, T_TTL_MS,
-    T_VERSION, Text, Writer, YES, bare_object, detail_form, fault_text, field_path, fill_view, is_strict, line_begin,
-    line_number, line_signed, line_text, name_class, new_writer, octets_of, pad_text, protocol_capsule, put_bool,
-    put_i32, put_i64, put_line, put_octets, put_span, put_struct, put_text, raise_fault, reserve, seal, set_factories,
-    shown_octets, take_block, take_input, text_or_hex, whole_number,
+    Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder, HEX_ROOM, Input, MORE,
+    MessageContext, MessageTable, NO, Protocol, ProtocolTables, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SERVERS,
+    STRICT_MODE, T_DESTINATION, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PROTOCOL, T_TTL_MS, T_VERSION, Text, Writer, YES,
+    bare_object, detail_form, fault_text, field_path, fill_view, is_strict, line_begin, line_number, line_signed,
+    line_text, new_writer, octets_of, pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_span,
+    put_struct, put_text, raise_fault, seal, set_factories, shown_octets, take_block, take_input, text_or_hex,
+    whole_number,
 )
 from wirefmt._core.cursor cimport Span
-from wirefmt._core.octets cimport BLOCK_OCTETS
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
 
 from wirefmt.errors import EncodeError
 from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
 from wirefmt.strictness import Note
 
-# PHPMQ: octets -> PhpmqMessage, nogil
+# PHPMQ: octets -> PhpmqMessageView, nogil
 include "parse.pxi"
 # the messages as Python objects, encoders
 include "objects.pxi"
-# PhpmqMessage -> rows of the message table
+# PhpmqMessageView -> rows of the message table
 include "rows.pxi"
 # ... decode_batch
 include "batch.pxi"
@@ -40,5 +38,5 @@ include "detail.pxi"
 # what captures ask of it
 include "probe.pxi"
 
-# objects are made by constructors only
-seal(globals())
+# objects are made by constructors only; classes and functions are of the package, but for these
+seal(globals(), "wirefmt.phpmq", (Answer, BatchColumns, Carrier, Queued))

@@ -28,7 +28,7 @@ cdef int fill_phpmq_detail() except -1:
 fill_phpmq_detail()
 
 
-cdef void phpmq_line_field(DetailLine* l, const DetailField* f, const PhpmqMessage* m) noexcept nogil:
+cdef void phpmq_line_field(DetailLine* l, const DetailField* f, const PhpmqMessageView* m) noexcept nogil:
     cdef const Span* content = &m.content[<int>PHPMQ_PACKET_CONTENT]
     if f.what == PHPMQ_DETAIL_TYPE:
         line_signed(l, f, m.type)
@@ -46,7 +46,7 @@ cdef void phpmq_line_field(DetailLine* l, const DetailField* f, const PhpmqMessa
         line_number(l, f, False, content.size)
 
 
-cdef void phpmq_put_detail(MessageTable t, int64_t row, const PhpmqMessage* m) noexcept nogil:
+cdef void phpmq_put_detail(MessageTable t, int64_t row, const PhpmqMessageView* m) noexcept nogil:
     cdef const DetailForm* form = &PHPMQ_DETAIL_FORM[phpmq_row_of(m)]
     cdef DetailLine l
     cdef int i

@@ -71,7 +71,7 @@ cdef enum:
 
 @cython.freelist(256)
 @cython.no_gc
-cdef class PhpmqObject:
+cdef class Message:
     """A message. The class itself is for unknown types; the six known types have their own classes.
 
     Immutable; equal by value; keeps the input block it was decoded from. `message_type` and `version` are numbers;
@@ -103,13 +103,13 @@ cdef class PhpmqObject:
         """An equal message that holds only its own bytes, not the larger input block."""
         if self.size == PyBytes_GET_SIZE(self.block):
             return self
-        return restore_phpmq(self.encode(), self.noted)
+        return restore(self.encode(), self.noted)
 
     @property
     def notes(self):
         """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most PHPMQ_NOTES_SHOWN."""
         cdef PhpmqOptions o
-        cdef PhpmqMessage m
+        cdef PhpmqMessageView m
         cdef Fault f
         cdef PhpmqNote found[PHPMQ_NOTES_SHOWN]
         cdef int i
@@ -130,25 +130,25 @@ cdef class PhpmqObject:
 
     @property
     def kind(self):
-        cdef PhpmqMessage m
+        cdef PhpmqMessageView m
         self.parsed(&m)
         return phpmq_message_name[m.type if 0 < m.type < PHPMQ_MESSAGE_TYPES else 0].decode("ascii")
 
     @property
     def version(self):
-        cdef PhpmqMessage m
+        cdef PhpmqMessageView m
         self.parsed(&m)
         return m.version
 
     @property
     def message_type(self):
-        cdef PhpmqMessage m
+        cdef PhpmqMessageView m
         self.parsed(&m)
         return m.type
 
     @property
     def packets(self):
-        cdef PhpmqMessage m
+        cdef PhpmqMessageView m
         cdef PhpmqReader x
         cdef PhpmqOptions o
         cdef PhpmqPacket packet
@@ -165,14 +165,14 @@ cdef class PhpmqObject:
 
     cdef str text(self, int type):
         """A packet as text; octets that are no UTF-8 are escaped as os.fsdecode does."""
-        cdef PhpmqMessage m
+        cdef PhpmqMessageView m
         self.parsed(&m)
         if m.content[type].at == NULL:
             return None
         return PyUnicode_DecodeUTF8(<const char*>m.content[type].at, m.content[type].size, "surrogateescape")
 
     cdef object ttl_or_none(self):
-        cdef PhpmqMessage m
+        cdef PhpmqMessageView m
         self.parsed(&m)
         return m.ttl if m.has_ttl else None
 
@@ -184,10 +184,10 @@ cdef class PhpmqObject:
         return octets_of(self.content_span.at, self.content_span.size) if self.content_span.at != NULL else None
 
     def __eq__(self, other):
-        cdef PhpmqObject that
+        cdef Message that
         if type(self) is not type(other):
             return NotImplemented
-        that = <PhpmqObject>other
+        that = <Message>other
         if self.size == that.size and (self.frame == that.frame or memcmp(self.frame, that.frame, self.size) == 0):
             return True
         return self.values() == that.values()
@@ -200,7 +200,7 @@ cdef class PhpmqObject:
         return f"phpmq.{type(self).__name__}({', '.join(fields)})"
 
     def __reduce__(self):
-        return restore_phpmq, (self.encode(), self.noted)
+        return restore, (self.encode(), self.noted)
 
     def __copy__(self):
         return self
@@ -210,7 +210,7 @@ cdef class PhpmqObject:
 
     # ---- for the classes below
 
-    cdef int parsed(self, PhpmqMessage* m) except -1:
+    cdef int parsed(self, PhpmqMessageView* m) except -1:
         cdef PhpmqOptions o
         cdef Fault f
         phpmq_plain_options(&o, -1, 0)
@@ -221,7 +221,7 @@ cdef class PhpmqObject:
     cdef int settle(self, bytes octets) except -1:
         """Take the octets a constructor wrote, if STRICT takes them."""
         cdef PhpmqOptions o
-        cdef PhpmqMessage m
+        cdef PhpmqMessageView m
         cdef Fault f
         cdef char text[256]
         phpmq_plain_options(&o, -1, 1)
@@ -244,7 +244,7 @@ cdef str phpmq_shown(str name, object value):
     return repr(value)
 
 
-cdef inline void phpmq_hold(PhpmqObject self, bytes block, const PhpmqMessage* m) noexcept:
+cdef inline void phpmq_hold(Message self, bytes block, const PhpmqMessageView* m) noexcept:
     self.block = block
     self.frame = m.frame
     self.size = m.size
@@ -252,7 +252,7 @@ cdef inline void phpmq_hold(PhpmqObject self, bytes block, const PhpmqMessage* m
     self.content_span = m.content[<int>PHPMQ_PACKET_CONTENT]
 
 
-cdef class PhpmqQueued(PhpmqObject):
+cdef class Queued(Message):
     """Base class of the six known messages: the name of the queue."""
 
     @property
@@ -260,7 +260,7 @@ cdef class PhpmqQueued(PhpmqObject):
         return self.text(PHPMQ_PACKET_QUEUE_NAME)
 
 
-cdef class PhpmqCarrier(PhpmqQueued):
+cdef class Carrier(Queued):
     """Base class of the two messages with a content. Also a buffer: that of the content.
 
     `content` is a read-only memoryview into the bytes it was decoded from; `content_bytes()` copies it. `ttl` is in
@@ -286,7 +286,7 @@ cdef list phpmq_with_ttl(list packets, object ttl):
 
 
 @cython.final
-cdef class PhpmqMessageClientToServer(PhpmqCarrier):
+cdef class MessageClientToServer(Carrier):
     """Type 001: a message from a client to a queue."""
     __match_args__ = ("queue_name", "content", "ttl")
 
@@ -298,7 +298,7 @@ cdef class PhpmqMessageClientToServer(PhpmqCarrier):
 
 
 @cython.final
-cdef class PhpmqConsumeRequest(PhpmqQueued):
+cdef class ConsumeRequest(Queued):
     """Type 002: a client accepts up to `message_count` unacknowledged messages."""
     __match_args__ = ("queue_name", "message_count")
 
@@ -310,13 +310,13 @@ cdef class PhpmqConsumeRequest(PhpmqQueued):
 
     @property
     def message_count(self):
-        cdef PhpmqMessage m
+        cdef PhpmqMessageView m
         self.parsed(&m)
         return m.message_count if m.has_count else None
 
 
 @cython.final
-cdef class PhpmqMessageServerToClient(PhpmqCarrier):
+cdef class MessageServerToClient(Carrier):
     """Type 003: a message from the server to a client."""
     __match_args__ = ("queue_name", "content", "message_id", "ttl")
 
@@ -332,7 +332,7 @@ cdef class PhpmqMessageServerToClient(PhpmqCarrier):
         return self.text(PHPMQ_PACKET_MESSAGE_ID)
 
 
-cdef class PhpmqAnswer(PhpmqQueued):
+cdef class Answer(Queued):
     """Base class of the messages that name a message: its id."""
     __match_args__ = ("queue_name", "message_id")
 
@@ -348,7 +348,7 @@ cdef class PhpmqAnswer(PhpmqQueued):
 
 
 @cython.final
-cdef class PhpmqAcknowledgement(PhpmqAnswer):
+cdef class Acknowledgement(Answer):
     """Type 004: the message was processed."""
 
     def __init__(self, *, queue_name, message_id):
@@ -356,7 +356,7 @@ cdef class PhpmqAcknowledgement(PhpmqAnswer):
 
 
 @cython.final
-cdef class PhpmqReQueue(PhpmqAnswer):
+cdef class ReQueue(Answer):
     """Type 005: the message goes to the end of its queue, with a new TTL in seconds."""
     __match_args__ = ("queue_name", "message_id", "ttl")
 
@@ -369,7 +369,7 @@ cdef class PhpmqReQueue(PhpmqAnswer):
 
 
 @cython.final
-cdef class PhpmqDeadLetter(PhpmqAnswer):
+cdef class DeadLetter(Answer):
     """Type 006: the message is removed from its queue, whatever its TTL."""
 
     def __init__(self, *, queue_name, message_id):
@@ -378,22 +378,13 @@ cdef class PhpmqDeadLetter(PhpmqAnswer):
 
 cdef Factory[PHPMQ_MESSAGE_TYPES] PHPMQ_FACTORIES      # by message type
 set_factories(PHPMQ_FACTORIES, (
-    PhpmqObject, PhpmqMessageClientToServer, PhpmqConsumeRequest, PhpmqMessageServerToClient, PhpmqAcknowledgement,
-    PhpmqReQueue, PhpmqDeadLetter,
+    Message, MessageClientToServer, ConsumeRequest, MessageServerToClient, Acknowledgement,
+    ReQueue, DeadLetter,
 ))
 
-name_class(PhpmqObject, b"wirefmt.phpmq.Message")
-name_class(PhpmqMessageClientToServer, b"wirefmt.phpmq.MessageClientToServer")
-name_class(PhpmqConsumeRequest, b"wirefmt.phpmq.ConsumeRequest")
-name_class(PhpmqMessageServerToClient, b"wirefmt.phpmq.MessageServerToClient")
-name_class(PhpmqAcknowledgement, b"wirefmt.phpmq.Acknowledgement")
-name_class(PhpmqReQueue, b"wirefmt.phpmq.ReQueue")
-name_class(PhpmqDeadLetter, b"wirefmt.phpmq.DeadLetter")
-name_class(PhpmqDecoder, b"wirefmt.phpmq.Decoder")
 
-
-cdef inline object make_phpmq(bytes block, const PhpmqMessage* m):
-    cdef PhpmqObject message = <PhpmqObject>bare_object(&PHPMQ_FACTORIES[m.type if 0 < m.type < PHPMQ_MESSAGE_TYPES else 0])
+cdef inline object make_phpmq(bytes block, const PhpmqMessageView* m):
+    cdef Message message = <Message>bare_object(&PHPMQ_FACTORIES[m.type if 0 < m.type < PHPMQ_MESSAGE_TYPES else 0])
     phpmq_hold(message, block, m)
     return message
 
@@ -418,7 +409,7 @@ cdef int phpmq_take_options(PhpmqOptions* o, object side, object strictness, obj
     return 0
 
 
-def decode_phpmq(data, *, side=None, strictness=STRICT_MODE, limits=None):
+def decode(data, *, side=None, strictness=STRICT_MODE, limits=None):
     """Decode exactly one message, which must use all bytes.
 
     data: any contiguous buffer; bytes are kept, any other buffer is copied once.
@@ -429,7 +420,7 @@ def decode_phpmq(data, *, side=None, strictness=STRICT_MODE, limits=None):
     Returns the message. Raises DecodeError; Truncated if bytes are missing.
     """
     cdef PhpmqOptions o
-    cdef PhpmqMessage m
+    cdef PhpmqMessageView m
     cdef Fault f
     cdef bytes block = take_block(data)
     phpmq_take_options(&o, side, strictness, limits)
@@ -438,7 +429,7 @@ def decode_phpmq(data, *, side=None, strictness=STRICT_MODE, limits=None):
     return make_phpmq(block, &m)
 
 
-def phpmq_size(data, *, strictness=STRICT_MODE, limits=None):
+def frame_size(data, *, strictness=STRICT_MODE, limits=None):
     """Size in bytes of the message that `data` begins with, or NEED_DATA before its last packet header.
 
     Raises DecodeError if no message can begin this way, and LimitExceeded if it is too large.
@@ -457,13 +448,13 @@ def phpmq_size(data, *, strictness=STRICT_MODE, limits=None):
     raise_fault(&PHPMQ_TABLES, &f, 0)
 
 
-def encode_phpmq(PhpmqObject message not None, /, *, profile=None):
+def encode(Message message not None, /, *, profile=None):
     """The bytes of a message. profile: None: as it is; "present": with a TTL (0 if it has none), as in the README and
     the present library; "early": without a TTL, as the existing PHP server and client use.
 
     Raises EncodeError for a message that the profile does not have.
     """
-    cdef PhpmqMessage m
+    cdef PhpmqMessageView m
     if profile is None:
         return message.encode()
     if profile not in PHPMQ_PROFILES:
@@ -482,10 +473,10 @@ def encode_phpmq(PhpmqObject message not None, /, *, profile=None):
     return phpmq_octets(<int>m.type, [(number, packets[number]) for number in range(PHPMQ_PACKET_TYPES) if wanted >> number & 1])
 
 
-def restore_phpmq(bytes octets not None, bint noted):
+def restore(bytes octets not None, bint noted):
     """Unpickle a message."""
     cdef PhpmqOptions o
-    cdef PhpmqMessage m
+    cdef PhpmqMessageView m
     cdef Fault f
     phpmq_plain_options(&o, -1, not noted)
     if phpmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
@@ -494,7 +485,7 @@ def restore_phpmq(bytes octets not None, bint noted):
 
 
 @cython.final
-cdef class PhpmqDecoder(FrameDecoder):
+cdef class Decoder(FrameDecoder):
     """Bytes of one direction of a connection -> messages. Options: as in decode()."""
     cdef PhpmqOptions options
 
@@ -515,5 +506,5 @@ cdef class PhpmqDecoder(FrameDecoder):
         return phpmq_frame_size(p, n, &self.options, size, f)
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
-        cdef PhpmqMessage m
+        cdef PhpmqMessageView m
         return make_phpmq(block, &m) if phpmq_parse(p, n, &self.options, &m, f) == OK else None

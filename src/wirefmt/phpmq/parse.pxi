@@ -1,4 +1,4 @@
-# PHPMQ: the octets of one message -> PhpmqMessage, checked. Objects and columns both stand on this.
+# PHPMQ: the octets of one message -> PhpmqMessageView, checked. Objects and columns both stand on this.
 #
 # https://github.com/php-mq/protocol, README and library; what differs between them: docs/phpmq.md. No separators:
 #
@@ -25,7 +25,7 @@ cdef struct PhpmqOptions:           # zero it first
     int notes_room
 
 
-cdef struct PhpmqMessage:           # views into the octets; nothing owned
+cdef struct PhpmqMessageView:       # views into the octets; nothing owned
     const uint8_t* frame
     uint32_t size                   # of the whole
     int64_t version, type           # LAX: whatever PHP makes of what is there
@@ -42,7 +42,7 @@ cdef struct PhpmqMessage:           # views into the octets; nothing owned
 
 cdef struct PhpmqReader:            # what the functions below hand around
     const PhpmqOptions* o
-    PhpmqMessage* m
+    PhpmqMessageView* m
     Fault* f
     const uint8_t* at
     const uint8_t* end
@@ -60,7 +60,7 @@ cdef struct PhpmqPacket:
 cdef int phpmq_frame_size(const uint8_t* p, size_t n, const PhpmqOptions* o, size_t* size, Fault* f) noexcept nogil:
     """Octets of the message that begins at `p`: its last packet header says it, and the contents of that packet need not
     be there. With NEED_DATA `size` has the octets that are needed to go on."""
-    cdef PhpmqMessage m
+    cdef PhpmqMessageView m
     cdef PhpmqReader x
     cdef int status
     memset(&m, 0, sizeof(m))
@@ -71,7 +71,7 @@ cdef int phpmq_frame_size(const uint8_t* p, size_t n, const PhpmqOptions* o, siz
     return OK if status == NEED_DATA and x.is_sized else status
 
 
-cdef inline void phpmq_begin(PhpmqReader* x, const PhpmqOptions* o, PhpmqMessage* m, Fault* f, size_t n) noexcept nogil:
+cdef inline void phpmq_begin(PhpmqReader* x, const PhpmqOptions* o, PhpmqMessageView* m, Fault* f, size_t n) noexcept nogil:
     x.o = o
     x.m = m
     x.f = f
@@ -96,7 +96,7 @@ cdef int phpmq_walk(PhpmqReader* x, bint keep) noexcept nogil:
 
 
 cdef int phpmq_read_header(PhpmqReader* x) noexcept nogil:
-    cdef PhpmqMessage* m = x.m
+    cdef PhpmqMessageView* m = x.m
     cdef int64_t count = 0
     cdef const uint8_t* p
     cdef int status = phpmq_leading_breaks(x)
@@ -272,11 +272,11 @@ cdef inline int64_t phpmq_times_ten(int64_t value, int digit) noexcept nogil:
 
 # ------------------------------------------------------------------------------------------------ what does it say?
 
-cdef int phpmq_parse(const uint8_t* p, size_t n, const PhpmqOptions* o, PhpmqMessage* out, Fault* f) noexcept nogil:
+cdef int phpmq_parse(const uint8_t* p, size_t n, const PhpmqOptions* o, PhpmqMessageView* out, Fault* f) noexcept nogil:
     """Read exactly one whole message. OK, or the fault's status."""
     cdef PhpmqReader x
     cdef int status
-    memset(out, 0, sizeof(PhpmqMessage))
+    memset(out, 0, sizeof(PhpmqMessageView))
     out.frame = p
     phpmq_begin(&x, o, out, f, n)
     status = phpmq_walk(&x, True)
@@ -293,7 +293,7 @@ cdef int phpmq_parse(const uint8_t* p, size_t n, const PhpmqOptions* o, PhpmqMes
 
 
 cdef int phpmq_keep_packet(PhpmqReader* x, int index, const PhpmqPacket* packet) noexcept nogil:
-    cdef PhpmqMessage* m = x.m
+    cdef PhpmqMessageView* m = x.m
     if not 0 < packet.type < PHPMQ_PACKET_TYPES:
         return OK                                   # a packet that is not known yet
     if m.content[packet.type].at != NULL:
@@ -306,7 +306,7 @@ cdef int phpmq_keep_packet(PhpmqReader* x, int index, const PhpmqPacket* packet)
 
 cdef int phpmq_check_packets(PhpmqReader* x) noexcept nogil:
     """All packets of the message are there, and numbers are numbers."""
-    cdef PhpmqMessage* m = x.m
+    cdef PhpmqMessageView* m = x.m
     cdef int i, status
     for i in range(1, PHPMQ_PACKET_TYPES):
         if m.content[i].at == NULL and 0 < m.type < PHPMQ_MESSAGE_TYPES and phpmq_messages[m.type].required >> i & 1:
@@ -351,7 +351,7 @@ cdef int phpmq_fault(PhpmqReader* x, int check, int field, int index, const uint
 
 cdef int phpmq_breach(PhpmqReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
     """A rule is broken at `at`. OK: go on, LAX has noted it."""
-    cdef PhpmqMessage* m = x.m
+    cdef PhpmqMessageView* m = x.m
     if x.o.strict or not phpmq_checks[check].lax:
         return phpmq_fault(x, check, field, index, at, 0, 0)
     if m.note_count == 0:
@@ -366,17 +366,8 @@ cdef int phpmq_breach(PhpmqReader* x, int check, int field, int index, const uin
     return OK
 
 
-cdef const char* phpmq_spec_of(const Fault* f) noexcept nogil:
-    return phpmq_check_spec[f.check]
-
-
-cdef int phpmq_reply_to(const Fault* f) noexcept nogil:
-    return -1
-
-
 cdef ProtocolTables PHPMQ_TABLES
 PHPMQ_TABLES.name = "phpmq"
 PHPMQ_TABLES.text = phpmq_check_text
 PHPMQ_TABLES.path = phpmq_field_path
-PHPMQ_TABLES.spec_of = phpmq_spec_of
-PHPMQ_TABLES.reply_to = phpmq_reply_to
+PHPMQ_TABLES.spec = phpmq_check_spec

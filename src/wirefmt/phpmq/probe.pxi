@@ -40,7 +40,7 @@ cdef int phpmq_next_size(void* state, int direction, const uint8_t* p, size_t n,
 cdef int phpmq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """A message without any fault, sent by the side that may send it."""
     cdef PhpmqOptions o
-    cdef PhpmqMessage m
+    cdef PhpmqMessageView m
     cdef Fault f
     cdef int status
     phpmq_plain_options(&o, direction, 1)
@@ -54,14 +54,10 @@ cdef int phpmq_plausible(void* state, int direction, const uint8_t* p, size_t n,
     return YES if status == OK and phpmq_parse(p, size[0], &o, &m, &f) == OK and phpmq_row_of(&m) else NO
 
 
-cdef void phpmq_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
-    """Messages stand alone."""
-
-
 cdef bint phpmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                     const uint8_t* p, size_t n) noexcept nogil:
     cdef PhpmqOptions o
-    cdef PhpmqMessage message
+    cdef PhpmqMessageView message
     cdef Fault f
     cdef char text[256]
     cdef int size
@@ -88,7 +84,7 @@ cdef bint phpmq_put_part(MessageTable t, const MessageContext* m, void* state, u
                          const char* text, size_t text_size) noexcept nogil:
     """Packets that are whole are read, and of the one that is not the octets that are there."""
     cdef PhpmqOptions o
-    cdef PhpmqMessage message
+    cdef PhpmqMessageView message
     cdef PhpmqReader x
     cdef PhpmqPacket packet
     cdef Fault f
@@ -121,21 +117,6 @@ cdef bint phpmq_put_part(MessageTable t, const MessageContext* m, void* state, u
     return True
 
 
-cdef void* phpmq_open() noexcept nogil:
-    cdef ProtocolState* c = <ProtocolState*>calloc(1, sizeof(ProtocolState))    # nothing is known of a connection
-    if c != NULL:
-        c.held = sizeof(ProtocolState) + BLOCK_OCTETS
-    return c
-
-
-cdef void phpmq_close(void* state) noexcept nogil:
-    free(state)
-
-
-cdef int phpmq_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
-    return fault_text(&PHPMQ_TABLES, f, offset, out, room)
-
-
 cdef Protocol phpmq_protocol():
     cdef Protocol row
     memset(&row, 0, sizeof(Protocol))
@@ -143,12 +124,9 @@ cdef Protocol phpmq_protocol():
     row.sniff = phpmq_sniff
     row.frame_size = phpmq_next_size
     row.plausible = phpmq_plausible
-    row.learn = phpmq_learn
     row.put = phpmq_put
     row.put_part = phpmq_put_part
-    row.open = phpmq_open
-    row.close = phpmq_close
-    row.fault_text = phpmq_fault_text
+    row.tables = &PHPMQ_TABLES
     return row
 
 

@@ -23,7 +23,7 @@ cdef int fill_phpmq_tables() except -1:
 fill_phpmq_tables()
 
 
-cdef inline int phpmq_row_of(const PhpmqMessage* m) noexcept nogil:
+cdef inline int phpmq_row_of(const PhpmqMessageView* m) noexcept nogil:
     """The message type's row; 0: it is not known."""
     return <int>m.type if 0 < m.type < PHPMQ_MESSAGE_TYPES else 0
 
@@ -37,7 +37,7 @@ cdef void phpmq_put_text(Col* c, int64_t row, const Span* v) noexcept nogil:
         put_span(c, row, &shown)
 
 
-cdef void phpmq_put_struct(Col* c, int64_t row, const PhpmqMessage* m) noexcept nogil:
+cdef void phpmq_put_struct(Col* c, int64_t row, const PhpmqMessageView* m) noexcept nogil:
     cdef Col* f = c.children
     put_struct(c, row)
     put_i64(f + PHPMQ_F_MESSAGE_TYPE, row, m.type)
@@ -49,7 +49,7 @@ cdef void phpmq_put_struct(Col* c, int64_t row, const PhpmqMessage* m) noexcept 
     put_bool(f + PHPMQ_F_LINE_BROKEN, row, m.line_broken)
 
 
-cdef void phpmq_put_row(MessageTable t, int64_t row, const PhpmqMessage* m) noexcept nogil:
+cdef void phpmq_put_row(MessageTable t, int64_t row, const PhpmqMessageView* m) noexcept nogil:
     """Fill PHPMQ's part of a row that begin_row began. Status and error are the caller's."""
     cdef Col* c = t.cols
     cdef const Span* content = &m.content[<int>PHPMQ_PACKET_CONTENT]

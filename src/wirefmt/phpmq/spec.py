@@ -8,6 +8,8 @@ The C tables of the compiled core are generated from this module: after a change
 
 from typing import Final, NamedTuple
 
+from wirefmt.spec.checks import Check
+
 VERSION: Final = 1
 
 #: Bytes of `H`, version, message type, number of packets.
@@ -63,22 +65,6 @@ MESSAGE_TYPES: Final[tuple[MessageType, ...]] = (
 
 #: Line breaks that LAX accepts before a message; the README prints one after every header and content.
 LINE_BREAKS_MAX: Final = 4
-
-
-class Check(NamedTuple):
-    """A rule that bytes can break. The protocol has no error message, so there is no reply."""
-
-    name: str
-    text: str
-    spec: str
-    lax: bool = False  # LAX adds a note and continues
-    status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
-    reply: None = None
-
-    @property
-    def specs(self) -> dict[str, str]:
-        """Version -> section."""
-        return {"01": self.spec}
 
 
 CHECKS: Final[tuple[Check, ...]] = (

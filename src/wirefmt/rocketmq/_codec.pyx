@@ -16,17 +16,17 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, CText, Col, ColumnSet, DETAIL_FIELD, DetailField, DetailForm, DetailLine, FAULT_CLASSES, Factory,
-    FrameDecoder, INPUT_HEAD, Input, MORE, MessageContext, MessageTable, NO, OFFSET_MAX, Protocol, ProtocolTables,
+    CText, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, FAULT_CLASSES, Factory, FrameBatch,
+    FrameDecoder, INPUT_HEAD, Input, MORE, MessageContext, MessageTable, NO, Protocol, ProtocolTables,
     PyVectorcall_NARGS, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE,
     TEXT_PAD, T_ATTEMPTS, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND,
     T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION,
     Text, Writer, YES, any_utf8_behind, ascii_octets, ascii_text, bare_object, bare_subclass, borrowed_item,
     close_list, construct_slowly, detail_form, factory_of, fault_text, fill_view, hidden, holds_secret_member,
     holds_secret_word, input_head, is_secret_name, is_secret_text, is_strict, length_of, line_begin, line_digits,
-    line_name, line_number, line_piece, line_prose, line_signed, line_text, line_words, make_fault, name_class,
+    line_name, line_number, line_piece, line_prose, line_signed, line_text, line_words, make_fault,
     new_octets, new_writer, open_list, pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_map,
-    put_octets, put_span, put_struct, put_text, raise_fault, reserve, seal, set_vectorcall, shared_text, shown_entry,
+    put_octets, put_span, put_struct, put_text, raise_fault, seal, set_vectorcall, shared_text, shown_entry,
     shown_octets, span_of, take_block, take_input, text_octets, utf8_behind, whole_number,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
@@ -41,7 +41,7 @@ from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, U
 from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
 from wirefmt.rocketmq.spec import REQUEST_CODES as ROCKETMQ_REQUEST_ROWS, RESPONSE_CODES as ROCKETMQ_RESPONSE_ROWS
 
-# octets -> RocketmqFrame, stored messages, nogil
+# octets -> RocketmqFrameView, stored messages, nogil
 include "parse.pxi"
 # texts and JSON as Python values, and as the Java code writes them
 include "values.pxi"
@@ -53,14 +53,14 @@ include "bodies.pxi"
 include "json.pxi"
 # RemotingCommand, encoders
 include "objects.pxi"
-# RocketmqFrame -> columns
+# RocketmqFrameView -> columns
 include "batch.pxi"
 # ... -> one line
 include "detail.pxi"
-# RocketmqFrame -> rows of the message table; requests that wait for their response
+# RocketmqFrameView -> rows of the message table; requests that wait for their response
 include "rows.pxi"
 # what captures ask of it
 include "probe.pxi"
 
-# objects are made by constructors only
-seal(globals())
+# objects are made by constructors only; classes and functions are of the package, but for these
+seal(globals(), "wirefmt.rocketmq", (BatchColumns, HeaderForm))

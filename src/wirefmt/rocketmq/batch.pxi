@@ -116,9 +116,10 @@ cdef inline void rocketmq_put_field(Col* c, int64_t row, int code, const Span* n
 
 # ------------------------------------------------------------------------------------------------ decode_batch
 
-cdef class RocketmqBatch(ColumnSet):
+cdef class BatchColumns(FrameBatch):
     """The columns of decode_batch while they are built."""
 
+    cdef uint32_t max_frame_size, max_elements
     cdef bint body
     cdef RocketmqScratch names, values
 
@@ -126,10 +127,10 @@ cdef class RocketmqBatch(ColumnSet):
         free(self.names.p)
         free(self.values.p)
 
-    cdef void put(self, int64_t row, int64_t offset, const RocketmqFrame* m, const RocketmqFields* fields) noexcept nogil:
+    cdef void put(self, int64_t offset, const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
         cdef Col* c = self.cols
-        put_i64(c + RB_OFFSET, row, offset)
-        put_i32(c + RB_SIZE, row, <int32_t>m.size)
+        cdef int64_t row = self.row
+        self.put_place(offset, m.size)
         put_i32(c + RB_CODE, row, m.code)
         put_i32(c + RB_FLAG, row, m.flag)
         if m.has_opaque:
@@ -145,7 +146,7 @@ cdef class RocketmqBatch(ColumnSet):
         if self.body and m.body.at != NULL and (self.tally.exposed or not rocketmq_secret_body(m)):
             put_octets(c + RB_BODY, row, m.body.at, m.body.size)
 
-    cdef void put_fields(self, int64_t row, const RocketmqFrame* m, const RocketmqFields* fields) noexcept nogil:
+    cdef void put_fields(self, int64_t row, const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
         """ext_fields, and what has a column of its own among them."""
         cdef Col* c = self.cols
         cdef RocketmqWalk walk
@@ -172,45 +173,22 @@ cdef class RocketmqBatch(ColumnSet):
             elif name.size == 10 and not letters and memcmp(name.at, b"properties", 10) == 0:
                 put_span(c + RB_PROPERTIES, row, &text)
 
-    cdef int64_t run(self, const uint8_t* data, int64_t size, uint32_t frame_size, uint32_t elements,
-                     int64_t* rows) noexcept nogil:
-        """Decode all whole frames; octets used."""
-        cdef int64_t at = 0, row = 0
-        cdef size_t n = 0
-        cdef RocketmqFrame m
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
+        return rocketmq_frame_size(p, n, self.max_frame_size, size, f)
+
+    cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil:
+        cdef RocketmqFrameView m
         cdef RocketmqFields fields
-        cdef Fault f
-        cdef int status = OK
-        if self.body:
-            reserve(self.cols + RB_BODY, 0, min(size, <int64_t>OFFSET_MAX))
-        while at < size:
-            status = rocketmq_frame_size(data + at, <size_t>(size - at), frame_size, &n, &f)
-            if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
-                break
-            if status != OK:                            # no telling where the next frame begins
-                self.put_error(row, at, size - at, &f)
-                row += 1
-                at = size
-                break
-            if rocketmq_parse(data + at, n, elements, &m, &fields, &f) == OK:
-                self.put(row, at, &m, &fields)
-            else:
-                self.put_error(row, at, <int64_t>n, &f)
-            row += 1
-            at += <int64_t>n
-        rows[0] = row
-        return at
-
-    cdef void put_error(self, int64_t row, int64_t at, int64_t size, const Fault* f) noexcept nogil:
-        cdef char[256] text
-        cdef int n = fault_text(&ROCKETMQ_TABLES, f, at, text, sizeof(text))
-        put_i64(self.cols + RB_OFFSET, row, at)
-        put_i32(self.cols + RB_SIZE, row, <int32_t>min(size, <int64_t>0x7FFFFFFF))
-        put_octets(self.cols + RB_ERROR, row, <const uint8_t*>text, n)
+        cdef int status = rocketmq_parse(p, n, self.max_elements, &m, &fields, f)
+        if status != OK:
+            return status
+        self.put(at, &m, &fields)
+        self.row += 1
+        return OK
 
 
-def rocketmq_decode_batch(data, *, strictness="lax", columns=None, bint body=True, bint expose_credentials=False,
-                          limits=None):
+def decode_batch(data, *, strictness="lax", columns=None, bint body=True, bint expose_credentials=False,
+                 limits=None):
     """Decode a buffer of frames, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
@@ -225,16 +203,9 @@ def rocketmq_decode_batch(data, *, strictness="lax", columns=None, bint body=Tru
     is one such row. The bytes of an incomplete last frame have no row: `batch.rest` counts them.
     """
     cdef Input octets = take_input(data)
-    cdef RocketmqBatch columns_set = RocketmqBatch(ROCKETMQ_BATCH_COLUMNS, columns)
-    cdef Batch batch
-    cdef int64_t used = 0, rows = 0
-    cdef uint32_t frame_size = 0, elements = 0
+    cdef BatchColumns columns_set = BatchColumns(ROCKETMQ_BATCH_COLUMNS, columns)
     is_strict(strictness)
-    rocketmq_limits(limits, &frame_size, &elements)
+    rocketmq_limits(limits, &columns_set.max_frame_size, &columns_set.max_elements)
     columns_set.body = body
     columns_set.expose(expose_credentials)
-    with nogil:
-        used = columns_set.run(octets.at, octets.size, frame_size, elements, &rows)
-    batch = columns_set.finish(rows)
-    batch.rest = octets.size - used
-    return batch
+    return columns_set.decode(&ROCKETMQ_TABLES, octets, RB_BODY if body else -1)

@@ -29,7 +29,7 @@ cdef dict rocketmq_properties(const uint8_t* p, size_t n):
     return out
 
 
-def rocketmq_decode_properties(text, /):
+def decode_properties(text, /):
     """Decode a properties string (str or bytes): name 0x01 value 0x02 and so on (7.1).
 
     Entries without name, value or separator are skipped, as in the Java reader; there are no errors.
@@ -38,7 +38,7 @@ def rocketmq_decode_properties(text, /):
     return rocketmq_properties(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets))
 
 
-def rocketmq_encode_properties(properties, /):
+def encode_properties(properties, /):
     """Encode a mapping as a properties string, in order; values that are None are omitted.
 
     An empty name or value is written, as the Java code does, and lost on reading. Raises EncodeError for the
@@ -62,7 +62,7 @@ cdef bytes properties_octets(object properties):
         return b""
     if isinstance(properties, (bytes, bytearray, memoryview)):
         return take_block(properties)
-    text = properties if isinstance(properties, str) else rocketmq_encode_properties(properties)
+    text = properties if isinstance(properties, str) else encode_properties(properties)
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
@@ -101,7 +101,7 @@ cdef bytes id_octets(object text, str path, tuple sizes):
     return octets
 
 
-def rocketmq_decode_message_id(text, /):
+def decode_message_id(text, /):
     """The offset message id of a broker -> (address, port, physical offset) (section 8). Raises DecodeError."""
     cdef bytes octets = id_octets(text, "offset_msg_id", (16, 28))
     cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(octets)
@@ -109,7 +109,7 @@ def rocketmq_decode_message_id(text, /):
     return (address_text(p, n), <int32_t>load_u32(p + n), <int64_t>load_u64(p + n + 4))
 
 
-def rocketmq_encode_message_id(address, port, offset, /):
+def encode_message_id(address, port, offset, /):
     """(address, port, physical offset) -> offset message id: 32 digits, 56 for IPv6."""
     octets = address_octets(address, "address")
     whole_number(port, 0x7FFFFFFF, "port")
@@ -130,7 +130,7 @@ cdef object pop_number(int type, str path, str text):
         raise pop_error("not a number of the field's type", path) from None
 
 
-def rocketmq_decode_extra_info(str text not None, /):
+def decode_extra_info(str text not None, /):
     """extraInfo of ACK_MESSAGE and CHANGE_MESSAGE_INVISIBLETIME, and the property POP_CK -> ExtraInfo (section 6).
 
     Seven words, or eight; words after them are skipped, as in the Java reader. Raises DecodeError.
@@ -147,7 +147,7 @@ cdef tuple ROCKETMQ_EXTRA_INFO = tuple(zip(ExtraInfo._fields, (
     JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_STRING, JAVA_STRING, JAVA_INT, JAVA_LONG)))
 
 
-def rocketmq_encode_extra_info(info not None, /):
+def encode_extra_info(info not None, /):
     """ExtraInfo -> its words, without the last one if it is None. Raises EncodeError."""
     words = []
     for (name, type), value in zip(ROCKETMQ_EXTRA_INFO, info):
@@ -174,7 +174,7 @@ cdef dict pop_entries(str text, str path, object key_of, object value_of):
     return out
 
 
-def rocketmq_decode_start_offset_info(str text not None, /):
+def decode_start_offset_info(str text not None, /):
     """startOffsetInfo of POP's response -> {(retry flag, queue id): offset} (section 6). Raises DecodeError."""
     def queue(str word):
         return pop_number(JAVA_INT, "start_offset_info", word)
@@ -185,7 +185,7 @@ def rocketmq_decode_start_offset_info(str text not None, /):
     return pop_entries(text, "start_offset_info", queue, offset)
 
 
-def rocketmq_decode_msg_offset_info(str text not None, /):
+def decode_msg_offset_info(str text not None, /):
     """msgOffsetInfo of POP's response -> {(retry flag, queue id): offsets} (section 6). Raises DecodeError."""
     def queue(str word):
         return pop_number(JAVA_INT, "msg_offset_info", word)
@@ -196,7 +196,7 @@ def rocketmq_decode_msg_offset_info(str text not None, /):
     return pop_entries(text, "msg_offset_info", queue, offsets)
 
 
-def rocketmq_decode_order_count_info(str text not None, /):
+def decode_order_count_info(str text not None, /):
     """orderCountInfo of POP's response -> {(retry flag, queue): count} (section 6); a queue is `0`, or `qo0%5` of the
     message at offset 5. Raises DecodeError."""
     def count(str word):
@@ -207,7 +207,7 @@ def rocketmq_decode_order_count_info(str text not None, /):
 
 # ---- ids of clients
 
-def rocketmq_decode_unique_id(text, /):
+def decode_unique_id(text, /):
     """A client's unique id (UNIQ_KEY) -> (address, process id, class loader's hash, milliseconds, counter).
 
     The process id has 16 bits, the milliseconds count from the beginning of a month, the counter has 16 bits and
@@ -220,7 +220,7 @@ def rocketmq_decode_unique_id(text, /):
             load_u16(p + n + 10))
 
 
-def rocketmq_encode_unique_id(address, process_id, class_loader_hash, milliseconds, counter, /):
+def encode_unique_id(address, process_id, class_loader_hash, milliseconds, counter, /):
     """The parts of a client's unique id -> its digits; the process id is truncated to 16 bits."""
     octets = address_octets(address, "address")
     whole_number(counter, 0xFFFF, "counter")
@@ -283,7 +283,7 @@ cdef bytes decompressed(const uint8_t* p, uint32_t size, int sys_flag, int64_t l
     return body
 
 
-def rocketmq_compress(body, /, *, method="zlib"):
+def compress(body, /, *, method="zlib"):
     """(compressed bytes, bits of sysFlag for the method); method: "zlib" (level 5, as producers do), "lz4" or "zstd"."""
     cdef bytes octets = take_block(body)
     if method == "zlib":
@@ -305,7 +305,7 @@ def rocketmq_compress(body, /, *, method="zlib"):
 @cython.final
 @cython.no_gc
 @cython.freelist(256)
-cdef class RocketmqMessageExt:
+cdef class MessageExt:
     """A stored message, as in responses to PULL, POP, QUERY_MESSAGE and VIEW_MESSAGE_BY_ID (7.1). Immutable; equal by value.
 
     Hosts are (address, port). `body` is bytes or None, decompressed unless decompress=False: then bit 0 of `sys_flag` is
@@ -314,7 +314,7 @@ cdef class RocketmqMessageExt:
     has two bytes. Times are milliseconds since 1970.
     """
     cdef bytes block
-    cdef RocketmqMessage m
+    cdef RocketmqMessageView m
     cdef bytes inflated             # the body, if the octets have it compressed
     cdef object cached_properties
 
@@ -490,10 +490,10 @@ cdef class RocketmqMessageExt:
         return tuple([getattr(self, name) for name in type(self).__match_args__])
 
     def __eq__(self, other):
-        cdef RocketmqMessageExt that
-        if not isinstance(other, RocketmqMessageExt):
+        cdef MessageExt that
+        if not isinstance(other, MessageExt):
             return NotImplemented
-        that = <RocketmqMessageExt>other
+        that = <MessageExt>other
         if self.m.size == that.m.size and memcmp(self.m.at, that.m.at, self.m.size) == 0 and \
                 (self.inflated is None) == (that.inflated is None):
             return True
@@ -515,7 +515,7 @@ cdef class RocketmqMessageExt:
         return f"rocketmq.MessageExt({', '.join(shown)})"
 
     def __reduce__(self):
-        return restore_rocketmq_message, (self.encode(), self.inflated)
+        return restore_message, (self.encode(), self.inflated)
 
     def __copy__(self):
         return self
@@ -524,9 +524,9 @@ cdef class RocketmqMessageExt:
         return self
 
 
-def restore_rocketmq_message(bytes octets not None, inflated):
+def restore_message(bytes octets not None, inflated):
     """Unpickle a stored message."""
-    cdef RocketmqMessageExt self = RocketmqMessageExt.__new__(RocketmqMessageExt)
+    cdef MessageExt self = MessageExt.__new__(MessageExt)
     self.settle(octets)
     self.inflated = inflated
     return self
@@ -594,12 +594,12 @@ cdef int put_host(Writer w, bytes address, object port, str field) except -1:
     return w.put_u32(<uint32_t>whole_number(port, 65535, field))
 
 
-cdef str rocketmq_id(const RocketmqMessage* m):
+cdef str rocketmq_id(const RocketmqMessageView* m):
     cdef uint8_t[56] digits
     return digits[:rocketmq_write_id(m, digits)].decode("ascii")
 
 
-cdef int rocketmq_write_id(const RocketmqMessage* m, uint8_t* out) noexcept nogil:
+cdef int rocketmq_write_id(const RocketmqMessageView* m, uint8_t* out) noexcept nogil:
     """The offset message id in `out`, which has room for 56 digits; how many it has."""
     cdef uint8_t[28] octets
     cdef int n = <int>m.store_host.size, i
@@ -614,8 +614,8 @@ cdef int rocketmq_write_id(const RocketmqMessage* m, uint8_t* out) noexcept nogi
     return 2 * n
 
 
-def rocketmq_decode_messages(data, *, bint decompress=True, bint check_crc=False, strictness=STRICT_MODE,
-                             body_size=ROCKETMQ_FRAME_MAX, max_inflated=ROCKETMQ_INFLATED_MAX):
+def decode_messages(data, *, bint decompress=True, bint check_crc=False, strictness=STRICT_MODE,
+                    body_size=ROCKETMQ_FRAME_MAX, max_inflated=ROCKETMQ_INFLATED_MAX):
     """The stored messages of a body, back to back (7.1), as a tuple of MessageExt.
 
     decompress: decompress bodies; lz4 and zstd are extras (`wirefmt[rocketmq]`): if one is missing, STRICT raises
@@ -630,7 +630,7 @@ def rocketmq_decode_messages(data, *, bint decompress=True, bint check_crc=False
     cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(block)
     cdef const uint8_t* end = base + PyBytes_GET_SIZE(block)
     cdef const uint8_t* p = base
-    cdef RocketmqMessageExt message
+    cdef MessageExt message
     cdef bint strict = is_strict(strictness)
     cdef int64_t limit = whole_number(body_size, 0x7FFFFFFF, "body_size")
     cdef int64_t all_left = max(<int64_t>whole_number(max_inflated, 0x7FFFFFFFFFFFFFFF, "max_inflated"),
@@ -655,9 +655,9 @@ def rocketmq_decode_messages(data, *, bint decompress=True, bint check_crc=False
     return tuple(out)
 
 
-cdef RocketmqMessageExt next_message(bytes block, const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
-                                     bint decompress, bint check_crc, int64_t limit, int64_t all_left):
-    cdef RocketmqMessageExt message = RocketmqMessageExt.__new__(RocketmqMessageExt)
+cdef MessageExt next_message(bytes block, const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
+                             bint decompress, bint check_crc, int64_t limit, int64_t all_left):
+    cdef MessageExt message = MessageExt.__new__(MessageExt)
     cdef Fault f
     if rocketmq_read_message(base, p, end, index, &message.m, &f) != OK:
         raise_fault(&ROCKETMQ_TABLES, &f, 0)
@@ -677,7 +677,7 @@ cdef RocketmqMessageExt next_message(bytes block, const uint8_t* base, const uin
 
 @cython.final
 @cython.no_gc
-cdef class RocketmqBatchMessage:
+cdef class Message:
     """A message of a batch that a producer sends (7.2): it has no topic. Immutable; equal by value."""
     cdef readonly bytes body
     cdef readonly int flag
@@ -692,7 +692,7 @@ cdef class RocketmqBatchMessage:
 
     @property
     def properties(self):
-        return MappingProxyType(rocketmq_decode_properties(self.properties_string))
+        return MappingProxyType(decode_properties(self.properties_string))
 
     def encode(self):
         """The bytes of this item."""
@@ -713,9 +713,9 @@ cdef class RocketmqBatchMessage:
         return self.body, self.properties_string, self.flag
 
     def __eq__(self, other):
-        if not isinstance(other, RocketmqBatchMessage):
+        if not isinstance(other, Message):
             return NotImplemented
-        return self.values() == (<RocketmqBatchMessage>other).values()
+        return self.values() == (<Message>other).values()
 
     def __hash__(self):
         return hash(self.values())
@@ -727,21 +727,21 @@ cdef class RocketmqBatchMessage:
         return f"rocketmq.Message(body={shown_octets(self.body)}, properties={properties!r}, flag={self.flag})"
 
     def __reduce__(self):
-        return restore_rocketmq_item, self.values()
+        return restore_item, self.values()
 
 
-def restore_rocketmq_item(body, properties, flag):
+def restore_item(body, properties, flag):
     """Unpickle a message of a batch."""
-    return RocketmqBatchMessage(body=body, properties=properties, flag=flag)
+    return Message(body=body, properties=properties, flag=flag)
 
 
-def rocketmq_decode_batch_messages(data, /):
+def decode_batch_messages(data, /):
     """The messages of a SEND_BATCH_MESSAGE body (7.2), as a tuple of Message. Raises DecodeError."""
     cdef bytes block = take_block(data)
     cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(block)
     cdef const uint8_t* end = base + PyBytes_GET_SIZE(block)
     cdef const uint8_t* p = base
-    cdef RocketmqMessage m
+    cdef RocketmqMessageView m
     cdef Fault f
     out = []
     while p < end:
@@ -749,16 +749,12 @@ def rocketmq_decode_batch_messages(data, /):
             error = make_fault(&ROCKETMQ_TABLES, &f, 0)
             error.messages = tuple(out)
             raise error
-        out.append(RocketmqBatchMessage(body=m.body.at[:m.body.size], properties=m.properties.at[:m.properties.size],
-                                        flag=m.flag))
+        out.append(Message(body=m.body.at[:m.body.size], properties=m.properties.at[:m.properties.size],
+                           flag=m.flag))
         p += m.size
     return tuple(out)
 
 
-def rocketmq_encode_batch_messages(messages, /):
+def encode_batch_messages(messages, /):
     """A SEND_BATCH_MESSAGE body of Messages."""
-    return b"".join([(<RocketmqBatchMessage?>message).encode() for message in messages])
-
-
-name_class(RocketmqMessageExt, b"wirefmt.rocketmq.MessageExt")
-name_class(RocketmqBatchMessage, b"wirefmt.rocketmq.Message")
+    return b"".join([(<Message?>message).encode() for message in messages])

@@ -35,7 +35,7 @@ cdef enum:
 
 
 cdef struct RocketmqDetailOf:       # what there is to tell of
-    const RocketmqFrame* m
+    const RocketmqFrameView* m
     const RocketmqFields* fields
     const RocketmqText* topic       # ... and four more, as the header has them
     const RocketmqText* group
@@ -45,7 +45,7 @@ cdef struct RocketmqDetailOf:       # what there is to tell of
     Span asked_topic, asked_group   # of a response: the request's; absent where it is not known
     Span client_id
     Span properties                 # of the message, valid UTF-8; absent: none
-    const RocketmqMessage* stored   # the message that the row is; NULL: the row is the command
+    const RocketmqMessageView* stored  # the message that the row is; NULL: the row is the command
     int place                       # of the request's code in rocketmq_requests; -1: not known
     bint response
     int messages                    # in the body

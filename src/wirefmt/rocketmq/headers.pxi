@@ -72,7 +72,7 @@ cdef object checked_value(int type, str name, object value):
 
 
 @cython.freelist(64)
-cdef class RocketmqHeader:
+cdef class CommandCustomHeader:
     """Base of the typed headers. Immutable; equal by value. An optional field that is absent is None.
 
     `FIELDS` of a class: (wire name, attribute, type, required) for each field, in the order of declaration;
@@ -107,7 +107,7 @@ cdef class RocketmqHeader:
         Raises DecodeError in STRICT if a required field is missing or a value is not of its type; in LAX, as in the
         Java reader, such a field is None. Unknown fields are skipped.
         """
-        cdef RocketmqHeader self = <RocketmqHeader>bare_subclass(&ROCKETMQ_HEADER_FACTORY, cls)
+        cdef CommandCustomHeader self = <CommandCustomHeader>bare_subclass(&ROCKETMQ_HEADER_FACTORY, cls)
         cdef bint strict = is_strict(strictness)
         items = []
         for wire, _, type_name, required in cls.FIELDS:
@@ -136,7 +136,7 @@ cdef class RocketmqHeader:
     def __eq__(self, other):
         if type(self) is not type(other):
             return NotImplemented
-        return self.items == (<RocketmqHeader>other).items
+        return self.items == (<CommandCustomHeader>other).items
 
     def __hash__(self):
         return hash((type(self), self.items))
@@ -147,7 +147,7 @@ cdef class RocketmqHeader:
         return f"rocketmq.{type(self).__name__}({', '.join(shown)})"
 
     def __reduce__(self):
-        return restore_rocketmq_header, (type(self).__name__, self.items)
+        return restore_header, (type(self).__name__, self.items)
 
     def __copy__(self):
         return self
@@ -156,7 +156,7 @@ cdef class RocketmqHeader:
         return self
 
 
-cdef Factory ROCKETMQ_HEADER_FACTORY = factory_of(RocketmqHeader)
+cdef Factory ROCKETMQ_HEADER_FACTORY = factory_of(CommandCustomHeader)
 
 
 cdef struct RocketmqHeaderField:
@@ -173,7 +173,7 @@ cdef enum:
 
 @cython.final
 @cython.no_gc
-cdef class RocketmqHeaderForm:
+cdef class HeaderForm:
     """The fields of a header class as C: for its constructor, and for the commands that it is written into."""
     cdef object cls
     cdef list held              # owns what `fields` points to
@@ -187,7 +187,7 @@ cdef dict ROCKETMQ_FORMS = {}   # of the classes made here; those derived from t
 
 
 cdef int add_header_form(object cls) except -1:
-    cdef RocketmqHeaderForm form = RocketmqHeaderForm.__new__(RocketmqHeaderForm)
+    cdef HeaderForm form = HeaderForm.__new__(HeaderForm)
     cdef RocketmqHeaderField* field
     cdef bytes wire
     if len(cls.FIELDS) > ROCKETMQ_FIELDS_MAX:
@@ -221,8 +221,8 @@ cdef object rocketmq_construct_header(object cls, PyObject** args, size_t nargsf
     What the class does not take goes the way of any other class, where the errors are raised.
     """
     cdef PyObject* values[ROCKETMQ_FIELDS_MAX]
-    cdef RocketmqHeaderForm form = <RocketmqHeaderForm>ROCKETMQ_FORMS[cls]
-    cdef RocketmqHeader made
+    cdef HeaderForm form = <HeaderForm>ROCKETMQ_FORMS[cls]
+    cdef CommandCustomHeader made
     cdef Factory factory
     cdef PyObject* name
     cdef tuple items
@@ -252,7 +252,7 @@ cdef object rocketmq_construct_header(object cls, PyObject** args, size_t nargsf
         PyTuple_SET_ITEM(items, k, value)
     factory = ROCKETMQ_HEADER_FACTORY
     factory.cls = <PyObject*>cls
-    made = <RocketmqHeader>bare_object(&factory)
+    made = <CommandCustomHeader>bare_object(&factory)
     made.items = items
     return made
 
@@ -264,10 +264,10 @@ cdef object header_error(int check, str field):
     return error
 
 
-def restore_rocketmq_header(str name not None, tuple items not None):
+def restore_header(str name not None, tuple items not None):
     """Unpickle a header: one value for each field, None for those that are absent."""
     cls = ROCKETMQ_HEADERS[name]
-    cdef RocketmqHeader self = <RocketmqHeader>bare_subclass(&ROCKETMQ_HEADER_FACTORY, cls)
+    cdef CommandCustomHeader self = <CommandCustomHeader>bare_subclass(&ROCKETMQ_HEADER_FACTORY, cls)
     if len(items) != len(cls.FIELDS):
         raise ValueError(f"{name} has {len(cls.FIELDS)} fields, not {len(items)}")
     self.items = tuple([
@@ -278,7 +278,7 @@ def restore_rocketmq_header(str name not None, tuple items not None):
 
 
 cdef object header_field(str name, str type_name, bint required):
-    def field(RocketmqHeader self not None):
+    def field(CommandCustomHeader self not None):
         return self.items[self.PLACES[name]]
     return property(field, doc=type_name + ("" if required else ", or None"))
 
@@ -314,11 +314,11 @@ cdef object make_header_class(str name, object base, str fields, str doc, bint f
 
 cdef dict make_header_classes():
     """name -> class: those that the Java classes inherit from, and one for each row of HEADERS."""
-    rpc = make_header_class("RpcRequestHeader", RocketmqHeader, ROCKETMQ_RPC_FIELDS,
+    rpc = make_header_class("RpcRequestHeader", CommandCustomHeader, ROCKETMQ_RPC_FIELDS,
                             "What requests of 5.x say for their routing.", False)
     topic = make_header_class("TopicRequestHeader", rpc, ROCKETMQ_TOPIC_FIELDS.removesuffix(ROCKETMQ_RPC_FIELDS),
                               "What requests on a topic say for their routing.", False)
-    bases = {"": RocketmqHeader, ROCKETMQ_RPC_FIELDS: rpc, ROCKETMQ_TOPIC_FIELDS: topic}
+    bases = {"": CommandCustomHeader, ROCKETMQ_RPC_FIELDS: rpc, ROCKETMQ_TOPIC_FIELDS: topic}
     out = {"RpcRequestHeader": rpc, "TopicRequestHeader": topic}
     for row in ROCKETMQ_HEADER_ROWS:
         codes = [c.name for c in ROCKETMQ_REQUEST_ROWS if row.name in (c.header, c.response_header)]
@@ -327,7 +327,6 @@ cdef dict make_header_classes():
     return out
 
 
-name_class(RocketmqHeader, b"wirefmt.rocketmq.CommandCustomHeader")
 cdef dict ROCKETMQ_HEADERS = make_header_classes()
 cdef dict ROCKETMQ_REQUEST_HEADERS = {row.code: ROCKETMQ_HEADERS[row.header] for row in ROCKETMQ_REQUEST_ROWS if row.header}
 cdef dict ROCKETMQ_RESPONSE_HEADERS = {
@@ -336,19 +335,19 @@ cdef dict ROCKETMQ_RESPONSE_HEADERS = {
 globals().update(ROCKETMQ_HEADERS)
 
 
-def rocketmq_header_class(code, /, *, bint response=False):
+def header_class(code, /, *, bint response=False):
     """The typed header of a request code, or of its response; None if the protocol has none."""
     return (ROCKETMQ_RESPONSE_HEADERS if response else ROCKETMQ_REQUEST_HEADERS).get(code)
 
 
-def rocketmq_send_v1(header, /):
+def send_v1(header, /):
     """SendMessageRequestHeaderV2 -> SendMessageRequestHeader: names instead of single letters (section 6)."""
     fields = header.ext_fields()
     named = {ROCKETMQ_LETTERS.get(letter, letter): value for letter, value in fields.items()}
     return ROCKETMQ_HEADERS["SendMessageRequestHeader"].from_ext_fields(named)
 
 
-def rocketmq_send_v2(header, /):
+def send_v2(header, /):
     """SendMessageRequestHeader -> SendMessageRequestHeaderV2."""
     letters = {name: letter for letter, name in ROCKETMQ_LETTERS.items()}
     fields = {letters.get(name, name): value for name, value in header.ext_fields().items()}

@@ -28,7 +28,7 @@ cdef object typed_value(str type_name, object value, str owner, str field):
             for key, item in value.items()
         })
     if type_name in ROCKETMQ_BODIES:
-        if isinstance(value, RocketmqBody):
+        if isinstance(value, RemotingSerializable):
             return value
         if not isinstance(value, dict):
             raise body_error(owner, field, value)
@@ -54,8 +54,8 @@ cdef object typed_entry(str type_name, object key, object value, str owner, str 
 
 cdef object plain_value(object value):
     """What typed_value made, as JSON again."""
-    if isinstance(value, RocketmqBody):
-        return (<RocketmqBody>value).to_json()
+    if isinstance(value, RemotingSerializable):
+        return (<RemotingSerializable>value).to_json()
     if isinstance(value, tuple):
         return [plain_value(item) for item in value]
     if isinstance(value, MappingProxyType):
@@ -63,7 +63,7 @@ cdef object plain_value(object value):
     return value
 
 
-cdef class RocketmqBody:
+cdef class RemotingSerializable:
     """Base of the JSON bodies. Immutable; equal by value. Members are attributes in Python's case; absent ones are None.
 
     Lists are tuples, maps read-only mappings. `FIELDS` of a class: (member, attribute, type) as in wirefmt.rocketmq.spec.
@@ -84,7 +84,7 @@ cdef class RocketmqBody:
     @classmethod
     def from_json(cls, value):
         """The body of a dict of members. Unknown members are skipped. Raises DecodeError."""
-        cdef RocketmqBody self = <RocketmqBody>bare_subclass(&ROCKETMQ_BODY_FACTORY, cls)
+        cdef RemotingSerializable self = <RemotingSerializable>bare_subclass(&ROCKETMQ_BODY_FACTORY, cls)
         if not isinstance(value, dict):
             raise body_error(cls.__name__, "", value)
         self.items = tuple([
@@ -95,11 +95,11 @@ cdef class RocketmqBody:
     @classmethod
     def decode(cls, data, *, limits=None):
         """Decode a body from JSON bytes. Raises DecodeError."""
-        return cls.from_json(rocketmq_decode_json(data, limits=limits))
+        return cls.from_json(decode_json(data, limits=limits))
 
     def encode(self, *, bint loose=False):
         """The bytes, as the Java code writes them: sorted members without null ones. loose: as rocketmq.encode_json."""
-        return rocketmq_encode_json(self.to_json(), loose=loose)
+        return encode_json(self.to_json(), loose=loose)
 
     cpdef dict to_json(self):
         """The members as a dict of plain values, without those that are None."""
@@ -112,7 +112,7 @@ cdef class RocketmqBody:
     def __eq__(self, other):
         if type(self) is not type(other):
             return NotImplemented
-        return self.items == (<RocketmqBody>other).items
+        return self.items == (<RemotingSerializable>other).items
 
     def __hash__(self):
         return hash(self.encode())
@@ -123,7 +123,7 @@ cdef class RocketmqBody:
         return f"rocketmq.{type(self).__name__}({', '.join(shown)})"
 
     def __reduce__(self):
-        return restore_rocketmq_body, (type(self).__name__, self.to_json())
+        return restore_body, (type(self).__name__, self.to_json())
 
     def __copy__(self):
         return self
@@ -132,20 +132,20 @@ cdef class RocketmqBody:
         return self
 
 
-cdef Factory ROCKETMQ_BODY_FACTORY = factory_of(RocketmqBody)
+cdef Factory ROCKETMQ_BODY_FACTORY = factory_of(RemotingSerializable)
 
 
 cdef str shown_member(object value):
     return repr(dict(value)) if isinstance(value, MappingProxyType) else repr(value)
 
 
-def restore_rocketmq_body(str name not None, dict members not None):
+def restore_body(str name not None, dict members not None):
     """Unpickle a JSON body."""
     return ROCKETMQ_BODIES[name].from_json(members)
 
 
 cdef object body_member(object i, str type_name):
-    def member(RocketmqBody self not None):
+    def member(RemotingSerializable self not None):
         return self.items[i]
     return property(member, doc=type_name + ", or None")
 
@@ -164,10 +164,9 @@ cdef object make_body_class(object row):
         "__doc__": f"{row.name}: {', '.join((*row.requests, *row.responses)) or 'part of other bodies'}.",
         "FIELDS": tuple(fields),
     }
-    return type(row.name, (RocketmqBody,), space)
+    return type(row.name, (RemotingSerializable,), space)
 
 
-name_class(RocketmqBody, b"wirefmt.rocketmq.RemotingSerializable")
 cdef dict ROCKETMQ_BODIES = {row.name: make_body_class(row) for row in ROCKETMQ_BODY_ROWS}
 cdef dict ROCKETMQ_REQUEST_BODIES = {
     code.code: ROCKETMQ_BODIES[row.name]
@@ -180,6 +179,6 @@ cdef dict ROCKETMQ_RESPONSE_BODIES = {
 globals().update(ROCKETMQ_BODIES)
 
 
-def rocketmq_body_class(code, /, *, bint response=False):
+def body_class(code, /, *, bint response=False):
     """The JSON body of a request code, or of its successful response; None if the protocol has none."""
     return (ROCKETMQ_RESPONSE_BODIES if response else ROCKETMQ_REQUEST_BODIES).get(code)

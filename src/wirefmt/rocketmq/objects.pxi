@@ -75,7 +75,7 @@ cdef object gather_fields(RocketmqExtFields* out, object header, object ext_fiel
     The JSON header has them in the order of Java's map; the binary one has those of a class that is FAST before the others,
     in the order of the declaration.
     """
-    cdef RocketmqHeaderForm form
+    cdef HeaderForm form
     cdef dict fields
     cdef list first
     # the Java code's map has 16 places at first; 256 if a hook has put a field into it before the header class does
@@ -86,8 +86,8 @@ cdef object gather_fields(RocketmqExtFields* out, object header, object ext_fiel
     if ext_fields is None:
         found = PyDict_GetItemWithError(ROCKETMQ_FORMS, type(header))
         if found != NULL:
-            form = <RocketmqHeaderForm>found
-            header_fields(out, form, <RocketmqHeader>header, binary and form.fast)
+            form = <HeaderForm>found
+            header_fields(out, form, <CommandCustomHeader>header, binary and form.fast)
             if not (binary and form.fast):
                 order_fields(out, room)
             return header
@@ -106,7 +106,7 @@ cdef object gather_fields(RocketmqExtFields* out, object header, object ext_fiel
     return fields
 
 
-cdef int header_fields(RocketmqExtFields* out, RocketmqHeaderForm form, RocketmqHeader header, bint declared_order) except -1:
+cdef int header_fields(RocketmqExtFields* out, HeaderForm form, CommandCustomHeader header, bint declared_order) except -1:
     """The fields of a typed header that are not None. Inherited ones come first unless `declared_order` is asked for."""
     cdef RocketmqExtField* field
     cdef const RocketmqHeaderField* row
@@ -291,7 +291,7 @@ cdef dict command_fields(object header, object ext_fields):
 @cython.final
 @cython.freelist(512)
 @cython.no_gc
-cdef class RocketmqCommand:
+cdef class RemotingCommand:
     """A frame of the remoting protocol: a request, or the response to one. A buffer too: that of its body.
 
     Immutable; equal by value; keeps the input block it was decoded from.
@@ -304,7 +304,7 @@ cdef class RocketmqCommand:
     A constructor takes the fields of the header as `header` (a typed header), as `ext_fields` (a mapping), or both.
     """
     cdef bytes block
-    cdef RocketmqFrame m
+    cdef RocketmqFrameView m
     cdef object cached_fields
 
     __match_args__ = ("code", "flag", "opaque", "remark", "ext_fields", "body", "language", "version", "serialize_type")
@@ -446,9 +446,9 @@ cdef class RocketmqCommand:
                 return self.body_bytes()
             code = request
         if code in (ROCKETMQ_STORED_RESPONSES if response else ROCKETMQ_STORED_REQUESTS):
-            return rocketmq_decode_messages(self.body_bytes() or b"", **options)
+            return decode_messages(self.body_bytes() or b"", **options)
         if code == 320 and not response:
-            return rocketmq_decode_batch_messages(self.body_bytes() or b"")
+            return decode_batch_messages(self.body_bytes() or b"")
         body_class = (ROCKETMQ_RESPONSE_BODIES if response else ROCKETMQ_REQUEST_BODIES).get(code)
         return self.body_bytes() if body_class is None else body_class.decode(self.body_bytes() or b"")
 
@@ -476,17 +476,17 @@ cdef class RocketmqCommand:
 
     def detach(self):
         """An equal command that holds only its own bytes, not the larger input block."""
-        return self if self.m.size == PyBytes_GET_SIZE(self.block) else restore_rocketmq(self.encode())
+        return self if self.m.size == PyBytes_GET_SIZE(self.block) else restore(self.encode())
 
     cdef tuple values(self):
         return (self.m.code, self.m.flag, self.opaque, self.remark, self.ext_fields, self.body_bytes(), self.m.language,
                 self.m.version, self.m.serialize_type)
 
     def __eq__(self, other):
-        cdef RocketmqCommand that
-        if not isinstance(other, RocketmqCommand):
+        cdef RemotingCommand that
+        if not isinstance(other, RemotingCommand):
             return NotImplemented
-        that = <RocketmqCommand>other
+        that = <RemotingCommand>other
         if self.m.size == that.m.size and (self.m.frame == that.m.frame or
                                            memcmp(self.m.frame, that.m.frame, self.m.size) == 0):
             return True
@@ -514,7 +514,7 @@ cdef class RocketmqCommand:
         return f"rocketmq.RemotingCommand({', '.join(shown)})"
 
     def __reduce__(self):
-        return restore_rocketmq, (self.encode(),)
+        return restore, (self.encode(),)
 
     def __copy__(self):
         return self
@@ -523,14 +523,12 @@ cdef class RocketmqCommand:
         return self
 
 
-name_class(RocketmqCommand, b"wirefmt.rocketmq.RemotingCommand")
-
 #: Codes whose body is stored messages (7.1): of the response to them, and of the request itself.
 cdef frozenset ROCKETMQ_STORED_RESPONSES = frozenset((11, 12, 33, 361, 200050, 200052))
 cdef frozenset ROCKETMQ_STORED_REQUESTS = frozenset((39, 309))
 
 
-cdef dict rocketmq_fields(const RocketmqFrame* m):
+cdef dict rocketmq_fields(const RocketmqFrameView* m):
     """extFields; of a key that comes twice the last value counts."""
     cdef const uint8_t* at = m.ext.at
     cdef RocketmqText key, value
@@ -574,8 +572,8 @@ cdef inline str rocketmq_ascii(const RocketmqText* t):
     return shared_text(t.at, t.size)
 
 
-cdef inline RocketmqCommand make_command(bytes block, const RocketmqFrame* m):
-    cdef RocketmqCommand command = RocketmqCommand.__new__(RocketmqCommand)
+cdef inline RemotingCommand make_command(bytes block, const RocketmqFrameView* m):
+    cdef RemotingCommand command = RemotingCommand.__new__(RemotingCommand)
     command.block = block
     command.m = m[0]
     return command
@@ -583,7 +581,7 @@ cdef inline RocketmqCommand make_command(bytes block, const RocketmqFrame* m):
 
 # ------------------------------------------------------------------------------------------------ ACL (section 11)
 
-def rocketmq_signed_octets(RocketmqCommand command not None, /):
+def signed_octets(RemotingCommand command not None, /):
     """The data that an ACL signature covers: the values of extFields except Signature, in the order of keys, and the body."""
     fields = command.ext_fields or NO_FIELDS
     names = sorted([name for name in fields if name is not None and name != "Signature"],
@@ -592,8 +590,8 @@ def rocketmq_signed_octets(RocketmqCommand command not None, /):
     return text.encode("utf-8", "replace") + (command.body_bytes() or b"")
 
 
-def rocketmq_sign(RocketmqCommand command not None, /, *, access_key, secret_key, security_token=None):
-    """The command with AccessKey, SecurityToken (if given) and Signature: HMAC-SHA1 of `rocketmq_signed_octets`."""
+def sign(RemotingCommand command not None, /, *, access_key, secret_key, security_token=None):
+    """The command with AccessKey, SecurityToken (if given) and Signature: HMAC-SHA1 of `signed_octets`."""
     fields = dict(command.ext_fields or {})
     fields.pop("Signature", None)
     fields["AccessKey"] = access_key
@@ -601,19 +599,19 @@ def rocketmq_sign(RocketmqCommand command not None, /, *, access_key, secret_key
         fields["SecurityToken"] = security_token
     order = [name for name in (command.header.ext_fields() if command.header is not None and command.header.FAST else ())]
     unsigned = with_fields(command, fields, order)
-    fields["Signature"] = rocketmq_signature(unsigned, secret_key)
+    fields["Signature"] = signature(unsigned, secret_key)
     return with_fields(command, fields, order)
 
 
-def rocketmq_signature(RocketmqCommand command not None, secret_key, /):
+def signature(RemotingCommand command not None, secret_key, /):
     """The valid signature of a command for a secret key."""
-    digest = hmac.new(secret_key.encode("utf-8"), rocketmq_signed_octets(command), hashlib.sha1).digest()
+    digest = hmac.new(secret_key.encode("utf-8"), signed_octets(command), hashlib.sha1).digest()
     return base64.b64encode(digest).decode("ascii")
 
 
-cdef RocketmqCommand with_fields(RocketmqCommand command, dict fields, list order):
+cdef RemotingCommand with_fields(RemotingCommand command, dict fields, list order):
     header = command.header if order else None
-    return RocketmqCommand(code=command.code, flag=command.flag, opaque=command.opaque, remark=command.remark, header=header,
+    return RemotingCommand(code=command.code, flag=command.flag, opaque=command.opaque, remark=command.remark, header=header,
                            ext_fields=fields, body=command.body_bytes(), language=command.language,
                            version=command.version, serialize_type=command.serialize_type)
 
@@ -627,7 +625,7 @@ cdef int rocketmq_limits(object limits, uint32_t* frame_size, uint32_t* elements
     return 0
 
 
-def decode_rocketmq(data, *, strictness=STRICT_MODE, limits=None):
+def decode(data, *, strictness=STRICT_MODE, limits=None):
     """Decode exactly one frame, which must use all bytes.
 
     data: any contiguous buffer; bytes are kept, any other buffer is copied once. strictness: frames have no violation that LAX
@@ -638,7 +636,7 @@ def decode_rocketmq(data, *, strictness=STRICT_MODE, limits=None):
     cdef bytes block = take_block(data)
     cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(block)
     cdef size_t n = <size_t>PyBytes_GET_SIZE(block), size = 0
-    cdef RocketmqFrame m
+    cdef RocketmqFrameView m
     cdef Fault f
     cdef uint32_t frame_size = 0, elements = 0
     cdef int status
@@ -652,7 +650,7 @@ def decode_rocketmq(data, *, strictness=STRICT_MODE, limits=None):
     return make_command(block, &m)
 
 
-def rocketmq_size(data, *, limits=None):
+def frame_size(data, *, limits=None):
     """Size in bytes of the frame that `data` begins with, including its length word, or NEED_DATA for fewer than four bytes.
 
     Raises DecodeError if no frame can begin this way: LimitExceeded over 16 MiB, or over `limits`.
@@ -672,14 +670,14 @@ def rocketmq_size(data, *, limits=None):
     raise_fault(&ROCKETMQ_TABLES, &f, 0)
 
 
-def encode_rocketmq(RocketmqCommand command not None, /):
+def encode(RemotingCommand command not None, /):
     """The bytes of a command, as `command.encode()`."""
     return command.encode()
 
 
-def restore_rocketmq(bytes octets not None):
+def restore(bytes octets not None):
     """Unpickle a command."""
-    cdef RocketmqFrame m
+    cdef RocketmqFrameView m
     cdef Fault f
     if rocketmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), 0, &m, NULL, &f) != OK:
         raise_fault(&ROCKETMQ_TABLES, &f, 0)
@@ -687,7 +685,7 @@ def restore_rocketmq(bytes octets not None):
 
 
 @cython.final
-cdef class RocketmqDecoder(FrameDecoder):
+cdef class Decoder(FrameDecoder):
     """Bytes of one direction of a connection -> commands. strictness, limits: as in decode()."""
     cdef uint32_t max_frame_size, max_elements
 
@@ -700,10 +698,7 @@ cdef class RocketmqDecoder(FrameDecoder):
         return rocketmq_frame_size(p, n, self.max_frame_size, size, f)
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
-        cdef RocketmqFrame m
+        cdef RocketmqFrameView m
         if rocketmq_parse(p, n, self.max_elements, &m, NULL, f) != OK:
             return None
         return make_command(block, &m)
-
-
-name_class(RocketmqDecoder, b"wirefmt.rocketmq.Decoder")

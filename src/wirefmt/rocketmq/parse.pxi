@@ -1,4 +1,4 @@
-# RocketMQ remoting: the octets of one frame -> RocketmqFrame; stored messages and batches within a body. Objects and
+# RocketMQ remoting: the octets of one frame -> RocketmqFrameView; stored messages and batches within a body. Objects and
 # columns both stand on this.
 #
 # There is no specification but the real code, of which docs/rocketmq.md says what it does; section numbers are that
@@ -40,7 +40,7 @@ cdef struct RocketmqText:
     uint8_t form                # a RocketmqForm
 
 
-cdef struct RocketmqFrame:      # views into the octets; nothing owned
+cdef struct RocketmqFrameView:  # views into the octets; nothing owned
     const uint8_t* frame
     uint32_t size               # the whole frame, its length word included
     uint8_t serialize_type
@@ -65,7 +65,7 @@ cdef struct RocketmqFields:     # the entries of extFields that were met in read
     RocketmqText[ROCKETMQ_FIELDS_KEPT] values
 
 
-cdef struct RocketmqMessage:    # a stored message (7.1), or an item of a batch (7.2); views, nothing owned
+cdef struct RocketmqMessageView:  # a stored message (7.1), or an item of a batch (7.2); views, nothing owned
     const uint8_t* at
     uint32_t size               # octets it takes, whatever its total size says
     int32_t total_size, magic_code, body_crc, queue_id, flag, sys_flag, reconsume_times, born_port, store_port
@@ -91,12 +91,12 @@ cdef int rocketmq_frame_size(const uint8_t* p, size_t n, uint32_t max_frame_size
     return OK
 
 
-cdef int rocketmq_parse(const uint8_t* p, size_t n, uint32_t max_elements, RocketmqFrame* out, RocketmqFields* fields,
+cdef int rocketmq_parse(const uint8_t* p, size_t n, uint32_t max_elements, RocketmqFrameView* out, RocketmqFields* fields,
                         Fault* f) noexcept nogil:
     """Read one whole frame. max_elements: entries of extFields and of JSON values in all; 0: no limit. fields: where to
     keep the entries of extFields; NULL: nowhere."""
     cdef size_t header, body
-    memset(out, 0, sizeof(RocketmqFrame))
+    memset(out, 0, sizeof(RocketmqFrameView))
     if n < 8 or <size_t>load_u32(p) + 4 > n:
         return fault(f, TRUNCATED, ROCKETMQ_CHECK_FRAME_TRUNCATED, ROCKETMQ_FIELD_FRAME, <int64_t>n,
                      <int64_t>max(<size_t>8, <size_t>load_u32(p) + 4 if n >= 4 else 8), <int64_t>n, 0)
@@ -129,7 +129,7 @@ cdef int rocketmq_parse(const uint8_t* p, size_t n, uint32_t max_elements, Rocke
 #   3  2  version, signed    17   r  remark
 #   5  4  opaque
 
-cdef int rocketmq_read_binary(RocketmqFrame* m, uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
+cdef int rocketmq_read_binary(RocketmqFrameView* m, uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
     cdef const uint8_t* p = m.header.at
     cdef const uint8_t* end = p + m.header.size
     cdef int32_t size
@@ -171,7 +171,7 @@ cdef inline void rocketmq_keep_field(RocketmqFields* fields, const RocketmqText*
     fields.count += 1
 
 
-cdef int rocketmq_read_map(RocketmqFrame* m, const uint8_t* p, const uint8_t* stop, const uint8_t* end,
+cdef int rocketmq_read_map(RocketmqFrameView* m, const uint8_t* p, const uint8_t* stop, const uint8_t* end,
                            uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
     """The map whose length says that it ends at `stop`: an entry that begins before it is read to its own end, but no text
     of it is longer than the map is said to be."""
@@ -195,7 +195,7 @@ cdef int rocketmq_read_map(RocketmqFrame* m, const uint8_t* p, const uint8_t* st
     return status
 
 
-cdef int rocketmq_take_text(const RocketmqFrame* m, const uint8_t** at, const uint8_t* end, int width, int64_t most,
+cdef int rocketmq_take_text(const RocketmqFrameView* m, const uint8_t** at, const uint8_t* end, int width, int64_t most,
                             int field, int index, RocketmqText* out, Fault* f) noexcept nogil:
     """A length of `width` octets, and as many octets, `most` at most; no octets are null."""
     cdef const uint8_t* p = at[0]
@@ -729,7 +729,7 @@ ROCKETMQ_MEMBER_FIELD = [
 ]
 
 
-cdef int rocketmq_read_json(RocketmqFrame* m, uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
+cdef int rocketmq_read_json(RocketmqFrameView* m, uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
     cdef RocketmqJson j
     cdef RocketmqText name
     cdef const uint8_t* begin
@@ -859,7 +859,7 @@ cdef inline int rocketmq_json_behind(RocketmqJson* j, bint semicolon) noexcept n
     return status
 
 
-cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrame* m, int member,
+cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrameView* m, int member,
                                      RocketmqFields* fields) noexcept nogil:
     cdef RocketmqText value
     cdef const uint8_t* at = j.at
@@ -928,7 +928,7 @@ cdef bint rocketmq_is_boolean(const RocketmqText* value, bint quoted) noexcept n
             (value.size == 5 and memcmp(word, b"false", 5) == 0))
 
 
-cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrame* m, RocketmqFields* fields) noexcept nogil:
+cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrameView* m, RocketmqFields* fields) noexcept nogil:
     """extFields: an object whose values are texts, or null; where members are not in order, the text null as well."""
     cdef RocketmqText text, key
     cdef const uint8_t* at = j.at
@@ -1146,7 +1146,7 @@ cdef inline void rocketmq_json_step(RocketmqJson* j) noexcept nogil:
         rocketmq_json_gap(j)
 
 
-cdef const uint8_t* rocketmq_next_field(const RocketmqFrame* m, const uint8_t* at, RocketmqText* key,
+cdef const uint8_t* rocketmq_next_field(const RocketmqFrameView* m, const uint8_t* at, RocketmqText* key,
                                         RocketmqText* value) noexcept nogil:
     """The entry of extFields at `at` (begin with m.ext.at), which rocketmq_parse has checked; where the next one is,
     NULL after the last."""
@@ -1180,7 +1180,7 @@ cdef const uint8_t* rocketmq_next_field(const RocketmqFrame* m, const uint8_t* a
 
 
 cdef struct RocketmqWalk:       # over the entries of extFields
-    const RocketmqFrame* m
+    const RocketmqFrameView* m
     const RocketmqFields* fields
     const uint8_t* at
     int i
@@ -1200,7 +1200,7 @@ cdef inline bint rocketmq_step(RocketmqWalk* w, RocketmqText* key, RocketmqText*
     return w.at != NULL
 
 
-cdef inline void rocketmq_walk(RocketmqWalk* w, const RocketmqFrame* m, const RocketmqFields* fields) noexcept nogil:
+cdef inline void rocketmq_walk(RocketmqWalk* w, const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
     w.m = m
     w.fields = fields
     w.at = NULL
@@ -1235,11 +1235,11 @@ cdef int rocketmq_message_bad(const uint8_t* base, const uint8_t* p, int check, 
 
 
 cdef int rocketmq_read_message(const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
-                               RocketmqMessage* out, Fault* f) noexcept nogil:
+                               RocketmqMessageView* out, Fault* f) noexcept nogil:
     """The stored message at `p`. Offsets of faults count from `base`; `index`: its place in the body."""
     cdef uint32_t born, store
     cdef int64_t n
-    memset(out, 0, sizeof(RocketmqMessage))
+    memset(out, 0, sizeof(RocketmqMessageView))
     out.at = p
     if end - p < 48:
         return rocketmq_message_cut(base, p, end, 48, ROCKETMQ_FIELD_MESSAGES_ITEM, 0, index, f)
@@ -1282,7 +1282,7 @@ cdef inline const uint8_t* rocketmq_take_host(const uint8_t* p, uint32_t size, S
 
 
 cdef int rocketmq_read_contents(const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
-                                RocketmqMessage* out, Fault* f) noexcept nogil:
+                                RocketmqMessageView* out, Fault* f) noexcept nogil:
     """Body, topic and properties, each after its length; `p` has the four octets of the first."""
     cdef int64_t n = <int32_t>load_u32(p)
     cdef int width = 2 if out.magic_code == ROCKETMQ_MAGIC_V2 else 1
@@ -1328,10 +1328,10 @@ cdef int rocketmq_read_contents(const uint8_t* base, const uint8_t* p, const uin
 # ---- 7.2: batches: total size, magic code, CRC (both 0), flag, body length, body, 2 octets properties length, properties
 
 cdef int rocketmq_read_batch_item(const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
-                                  RocketmqMessage* out, Fault* f) noexcept nogil:
+                                  RocketmqMessageView* out, Fault* f) noexcept nogil:
     """The item of a batch at `p`."""
     cdef int64_t n
-    memset(out, 0, sizeof(RocketmqMessage))
+    memset(out, 0, sizeof(RocketmqMessageView))
     out.at = p
     if end - p < 20:
         return rocketmq_message_cut(base, p, end, 20, ROCKETMQ_FIELD_MESSAGES_ITEM, 0, index, f)
@@ -1387,10 +1387,6 @@ cdef const uint8_t* rocketmq_next_property(const uint8_t* p, const uint8_t* end,
 
 # ------------------------------------------------------------------------------------------------ for faults.pxi
 
-cdef const char* rocketmq_spec_of(const Fault* f) noexcept nogil:
-    return rocketmq_check_spec[f.check]
-
-
 cdef int rocketmq_reply_to(const Fault* f) noexcept nogil:
     """The response code to answer; -1: just close."""
     return rocketmq_checks[f.check].reply
@@ -1400,7 +1396,7 @@ cdef ProtocolTables ROCKETMQ_TABLES
 ROCKETMQ_TABLES.name = "rocketmq"
 ROCKETMQ_TABLES.text = rocketmq_check_text
 ROCKETMQ_TABLES.path = rocketmq_field_path
-ROCKETMQ_TABLES.spec_of = rocketmq_spec_of
+ROCKETMQ_TABLES.spec = rocketmq_check_spec
 ROCKETMQ_TABLES.reply_to = rocketmq_reply_to
 ROCKETMQ_TABLES.replies = NULL
 
@@ -1448,7 +1444,7 @@ cdef bint rocketmq_secret_messages(const Span* body, bint batch) noexcept nogil:
     """Is there a secret among the properties of stored messages, or of the messages of a SEND_BATCH_MESSAGE?"""
     cdef const uint8_t* p = body.at
     cdef const uint8_t* end = p + body.size
-    cdef RocketmqMessage m
+    cdef RocketmqMessageView m
     cdef Fault f
     cdef int status
     while p < end:
@@ -1464,7 +1460,7 @@ cdef bint rocketmq_secret_messages(const Span* body, bint batch) noexcept nogil:
     return False
 
 
-cdef bint rocketmq_secret_body(const RocketmqFrame* m) noexcept nogil:
+cdef bint rocketmq_secret_body(const RocketmqFrameView* m) noexcept nogil:
     """Is there a secret in the body: as JSON, as `name=value`, or among the properties of messages? The bodies of messages are
     the application's and are not searched."""
     cdef int code = m.code

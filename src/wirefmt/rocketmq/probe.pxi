@@ -33,7 +33,7 @@ cdef int rocketmq_sniff(const uint8_t* p, size_t n) noexcept nogil:
 
 
 cdef int rocketmq_sniff_frame(const uint8_t* p, size_t n) noexcept nogil:
-    cdef RocketmqFrame m
+    cdef RocketmqFrameView m
     cdef Fault f
     cdef size_t header
     cdef int verdict = rocketmq_may_begin(p, n)
@@ -65,9 +65,9 @@ cdef int rocketmq_may_begin(const uint8_t* p, size_t n) noexcept nogil:
     return MORE if header >= 2 and (n < 9 or p[8] == c"{" or p[8] == c" " or p[8] == c"\n") else NO
 
 
-cdef bint rocketmq_header_fits(const uint8_t* p, size_t header, RocketmqFrame* m, Fault* f) noexcept nogil:
+cdef bint rocketmq_header_fits(const uint8_t* p, size_t header, RocketmqFrameView* m, Fault* f) noexcept nogil:
     """Is a header, all of it there, one that programs write? Nothing of the body is looked at."""
-    memset(m, 0, sizeof(RocketmqFrame))
+    memset(m, 0, sizeof(RocketmqFrameView))
     m.frame = p
     m.serialize_type = p[4]
     m.header.at = p + 8
@@ -90,7 +90,7 @@ cdef int rocketmq_frame_size_in(void* state, int direction, const uint8_t* p, si
 
 cdef int rocketmq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """A whole frame with a header that programs write."""
-    cdef RocketmqFrame m
+    cdef RocketmqFrameView m
     cdef Fault f
     cdef int verdict = rocketmq_may_begin(p, n)
     if verdict == NO:
@@ -108,7 +108,7 @@ cdef int rocketmq_plausible(void* state, int direction, const uint8_t* p, size_t
 
 cdef void rocketmq_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
     cdef RocketmqConnection* c = <RocketmqConnection*>state
-    cdef RocketmqFrame m
+    cdef RocketmqFrameView m
     cdef RocketmqText[ROCKETMQ_SLOTS] slots
     cdef Fault f
     if rocketmq_parse(p, n, 0, &m, NULL, &f) == OK:
@@ -129,7 +129,7 @@ cdef void rocketmq_drop_scratches(RocketmqConnection* c) noexcept nogil:
 
 cdef bint rocketmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                        const uint8_t* p, size_t n) noexcept nogil:
-    cdef RocketmqFrame frame
+    cdef RocketmqFrameView frame
     cdef RocketmqFields fields
     cdef Fault f
     cdef RocketmqConnection* c = <RocketmqConnection*>state
@@ -162,7 +162,7 @@ cdef void rocketmq_put_preface(MessageTable t, const MessageContext* m, const ui
     rocketmq_put_body(t, row, &octets, 0)
 
 
-cdef bint rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrame* frame,
+cdef bint rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrameView* frame,
                             const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
     """The rows of a frame; `part`: why it is not whole, NULL if it is. False: the table is full before the last row."""
     cdef bint done = rocketmq_put_frame(t, m, c, frame, fields, part, part_size)
@@ -170,7 +170,7 @@ cdef bint rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqCon
     return done
 
 
-cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrame* frame,
+cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrameView* frame,
                              const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
     cdef RocketmqText[ROCKETMQ_SLOTS] slots
     cdef RocketmqRow x
@@ -215,7 +215,7 @@ cdef bint rocketmq_begins_stored(const Span* body) noexcept nogil:
 cdef bint rocketmq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
                             const char* text, size_t text_size) noexcept nogil:
     """Where the header is there it is read: the frame's length is set to what is there, so the body is what is left."""
-    cdef RocketmqFrame frame
+    cdef RocketmqFrameView frame
     cdef RocketmqFields fields
     cdef Fault f
     cdef int64_t row, first = t.rows
@@ -231,30 +231,16 @@ cdef bint rocketmq_put_part(MessageTable t, const MessageContext* m, void* state
     return True
 
 
-cdef void* rocketmq_open() noexcept nogil:
-    cdef RocketmqConnection* c = <RocketmqConnection*>calloc(1, sizeof(RocketmqConnection))
-    if c != NULL:
-        c.held = sizeof(RocketmqConnection) + BLOCK_OCTETS
-    return c
-
-
-cdef void rocketmq_close(void* state) noexcept nogil:
+cdef void rocketmq_clear_state(void* state) noexcept nogil:
     cdef RocketmqConnection* c = <RocketmqConnection*>state
     cdef uint32_t i
     cdef int d
-    if c == NULL:
-        return
     for d in range(2):
         for i in range(c.asked[d].room):
             free(c.asked[d].rows[i].names)
         free(c.asked[d].rows)
     free(<void*>c.client_id.at)
     rocketmq_drop_scratches(c)
-    free(c)
-
-
-cdef int rocketmq_fault_text(const Fault* f, int64_t offset, char* out, size_t room) noexcept nogil:
-    return fault_text(&ROCKETMQ_TABLES, f, offset, out, room)
 
 
 cdef Protocol rocketmq_protocol():
@@ -267,9 +253,9 @@ cdef Protocol rocketmq_protocol():
     row.learn = rocketmq_learn
     row.put = rocketmq_put
     row.put_part = rocketmq_put_part
-    row.open = rocketmq_open
-    row.close = rocketmq_close
-    row.fault_text = rocketmq_fault_text
+    row.state_size = sizeof(RocketmqConnection)
+    row.clear = rocketmq_clear_state
+    row.tables = &ROCKETMQ_TABLES
     return row
 
 

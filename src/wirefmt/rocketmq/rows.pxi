@@ -137,7 +137,7 @@ cdef inline bint rocketmq_stored(bint response, int code) noexcept nogil:
     return code == 39 or code == 309
 
 
-cdef void rocketmq_slots(const RocketmqFrame* m, const RocketmqFields* fields, bint letters,
+cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* fields, bint letters,
                          RocketmqText* slots) noexcept nogil:
     """The fields that have a meaning of their own; of two the first that the table names."""
     cdef RocketmqWalk walk
@@ -233,7 +233,7 @@ cdef void rocketmq_forget_names(RocketmqConnection* c, RocketmqAsked* row) noexc
         row.names = NULL
 
 
-cdef void rocketmq_remember(RocketmqConnection* c, int direction, const RocketmqFrame* m,
+cdef void rocketmq_remember(RocketmqConnection* c, int direction, const RocketmqFrameView* m,
                             const RocketmqText* slots) noexcept nogil:
     """A request that will be answered."""
     cdef RocketmqAsked* row
@@ -281,7 +281,7 @@ cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept 
     c.held += text_octets(&c.client_id)
 
 
-cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrame* m, const RocketmqText* slots) noexcept nogil:
+cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m, const RocketmqText* slots) noexcept nogil:
     """The client's identifier: of HEART_BEAT's body, of UNREGISTER_CLIENT."""
     cdef RocketmqJson j
     cdef RocketmqText name, value
@@ -308,7 +308,7 @@ cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrame* m, con
 # ------------------------------------------------------------------------------------------------ rows
 
 cdef struct RocketmqRow:                # a frame whose rows are being put
-    const RocketmqFrame* m
+    const RocketmqFrameView* m
     const RocketmqFields* fields
     const RocketmqText* slots
     RocketmqAsked* asked                # of a response: the request; NULL: not known
@@ -323,7 +323,7 @@ cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x)
     """What the header says."""
     cdef Col* c = t.cols
     cdef Col* r
-    cdef const RocketmqFrame* m = x.m
+    cdef const RocketmqFrameView* m = x.m
     cdef const RocketmqText* slots = x.slots
     cdef char[16] digits
     cdef int n
@@ -461,7 +461,7 @@ cdef int rocketmq_inflate(const Span* body, int sys_flag, RocketmqScratch* out, 
 
 
 cdef void rocketmq_put_line(MessageTable t, int64_t row, const RocketmqRow* x, const Span* properties,
-                            const RocketmqMessage* stored, int messages) noexcept nogil:
+                            const RocketmqMessageView* stored, int messages) noexcept nogil:
     """The row's `detail`: of a stored message, or (NULL) of the command with `messages` in its body."""
     cdef RocketmqDetailOf of
     of.m = x.m
@@ -494,7 +494,7 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
     cdef const RocketmqText* slots = x.slots
     cdef int64_t row = t.begin_row(m), sys_flag = 0
     cdef Span properties = span_of(NULL, 0)
-    cdef RocketmqMessage item
+    cdef RocketmqMessageView item
     cdef Fault f
     cdef const uint8_t* p
     cdef int count = 0
@@ -540,7 +540,7 @@ cdef bint rocketmq_put_messages(MessageTable t, const MessageContext* m, const R
     cdef const uint8_t* p = x.m.body.at
     cdef const uint8_t* begin = x.m.frame
     cdef MessageContext context = m[0]
-    cdef RocketmqMessage message
+    cdef RocketmqMessageView message
     cdef char[256] text
     cdef Fault f
     cdef int64_t row
@@ -595,7 +595,7 @@ cdef bint rocketmq_stop_at(const RocketmqRow* x, int index, int count, const uin
     return False
 
 
-cdef void rocketmq_put_message(MessageTable t, int64_t row, const RocketmqRow* x, const RocketmqMessage* m) noexcept nogil:
+cdef void rocketmq_put_message(MessageTable t, int64_t row, const RocketmqRow* x, const RocketmqMessageView* m) noexcept nogil:
     """What a stored message says."""
     cdef Col* c = t.cols
     cdef Col* r = c[<int>T_ROCKETMQ].children

@@ -8,6 +8,8 @@ The C tables of the compiled core are generated from this module: after a change
 
 from typing import Final, NamedTuple
 
+from wirefmt.spec.checks import Check
+
 #: The largest frame, including its length word (section 1).
 FRAME_SIZE_MAX: Final = 16_777_216
 #: The largest header: its length has 24 bits.
@@ -1288,24 +1290,9 @@ BODIES: Final[tuple[Body, ...]] = (
 # ------------------------------------------------------------------------------------------------ checks
 
 
-class Check(NamedTuple):
-    """A rule that bytes can break."""
-
-    name: str
-    text: str
-    spec: str  # section of docs/rocketmq.md
-    status: str = "MALFORMED"
-    lax: bool = False
-    reply: int | None = None  # response code; None: the connection is closed without one
-
-    @property
-    def specs(self) -> dict[str, str]:
-        """Version -> section."""
-        return {"5": self.spec}
-
-
 SYSTEM_ERROR: Final = 1
 
+#: `spec` is a section of docs/rocketmq.md.
 CHECKS: Final[tuple[Check, ...]] = (
     # ---- the frame
     Check("FRAME_TOO_LARGE", "frame larger than the limit", "1", status="LIMIT"),

@@ -132,7 +132,7 @@ cdef list rocketmq_build_array(RocketmqJson* j):
         out.append(rocketmq_build_value(j))
 
 
-def rocketmq_decode_json(data, *, limits=None):
+def decode_json(data, *, limits=None):
     """The value of a JSON body as the Java reader reads it: with members without quotes and bare numbers as names.
 
     Objects are dicts (a bare number as a name is an int; of equal names the last one counts), fractions are Decimals.
@@ -190,7 +190,7 @@ cdef uint32_t java_hash(str text):
     return h
 
 
-def rocketmq_hash_code(str text not None, /):
+def hash_code(str text not None, /):
     """Java's hash code of a string, signed 32 bits: the value of a tag in the codeSet of a subscription."""
     return <int32_t>java_hash(text)
 
@@ -374,7 +374,7 @@ cdef str java_text(object value):
     return PyUnicode_DecodeUTF8(<const char*>w.p, <Py_ssize_t>w.size, NULL)
 
 
-def rocketmq_encode_json(value, /, *, bint loose=False):
+def encode_json(value, /, *, bint loose=False):
     """A JSON body as the Java code writes one: no blanks, members sorted by name, without those that are None.
 
     loose: numbers as names are not quoted, as name servers write them by default (7.3).

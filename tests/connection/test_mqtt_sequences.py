@@ -6,6 +6,8 @@ sockets; here bytes are handed over directly.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from wirefmt import mqtt
-from wirefmt.errors import LocalProtocolError
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 from wirefmt.mqtt.events import LARGEST_PACKET
 from wirefmt.mqtt.states import State
 
@@ -102,6 +104,118 @@ class Client:
 
 
 PROBE = {v: mqtt.Publish(topic_name="probe", qos=1, packet_identifier=65535, version=v).encode() for v in (3, 4, 5)}
+
+
+class Judge:
+    """The other end of a loopback socket: it sends bytes, and compares what comes with the packets that it awaits."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: int, side: Any) -> None:
+        self.reader, self.writer = reader, writer
+        self.version, self.side = version, side
+        self.framer = mqtt.Decoder(version=version, side=side, strictness="lax")
+        self.said: list[Any] = []
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        with contextlib.suppress(ConnectionError):
+            await self.writer.drain()
+
+    async def read(self) -> bool:
+        """Some more packets; False: the stream has ended."""
+        try:
+            data = await self.reader.read(65536)
+        except ConnectionError:
+            return False
+        for packet in self.framer.feed(data):
+            self.said += normal(packet.encode(), self.version, self.side)
+        return bool(data)
+
+    async def expect(self, data: bytes) -> None:
+        """These packets, in any order; what is said early counts later."""
+        for packet in normal(data, self.version, self.side):
+            while packet not in self.said:
+                assert await self.read(), f"{packet} does not come; there is {self.said}"
+            self.said.remove(packet)
+
+    async def rest(self) -> list[Any]:
+        """What is said until the stream ends."""
+        while await self.read():
+            pass
+        return self.said
+
+
+async def play_against_the_client(case: Any) -> None:
+    """The case over a loopback socket, against `mqtt.connect`."""
+    version, deed = case["version"], case["command"]
+    five = version == 5
+    streams: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    server = await asyncio.start_server(lambda *ends: streams.set_result(ends), "127.0.0.1", 0)
+    options = mqtt.ConnectionOptions(
+        receive_maximum=20,
+        packet_size=LARGEST_PACKET,
+        control_characters=False,
+        tolerate=TOLERATED if five else frozenset(),
+    )
+    client = mqtt.connect(
+        f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}",
+        client_identifier="fuzzish",
+        clean_start=case["clean_start"],
+        version=version,
+        options=options,
+    )
+
+    async def program() -> None:
+        async with client:
+            if deed == "unsubscribe":
+                act = client.unsubscribe(
+                    "test/subscribe", properties=[("user_property", ("key", "value"))] if five else ()
+                )
+            elif deed is not None:
+                act = client.publish(
+                    "test/publish", b"message", qos=int(deed[-1]), properties=PROPERTIES if five else ()
+                )
+            acting = asyncio.ensure_future(act) if deed else None
+            try:
+                async for _ in client.messages():
+                    pass
+            finally:
+                if acting is not None:
+                    await asyncio.wait([acting])
+                    acting.exception()
+
+    running = asyncio.create_task(program())
+    judge = Judge(*await streams, version, "client")
+    if case["steps"][0]["do"] != "expect":
+        assert type(mqtt.decode((await judge.reader.read(65536)), version=version)) is mqtt.Connect
+        await judge.send(mqtt.Connack(version=version).encode())
+    for step in case["steps"]:
+        data = bytes.fromhex(step["hex"])
+        await (judge.send if step["do"] == "send" else judge.expect)(data)
+    await judge.send(PROBE[version])
+    acknowledgement = b"\x40\x02\xff\xff"
+    if case["finally"] == "connected":
+        await judge.expect(acknowledgement)
+        assert judge.said == []
+    else:
+        said = await judge.rest()
+        assert said in ([], said[-1:]) and all(kind == "Disconnect" for kind, _ in said)  # a client may say why
+    judge.writer.close()
+    await asyncio.wait([running])
+    if case["finally"] == "connected":
+        assert isinstance(running.exception(), ConnectionLost)
+    else:
+        assert isinstance(running.exception(), ConnectionLost | Refused)
+    server.close()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize("case", cases("client.jsonl"))
+def test_client_sequences_over_sockets(case: Any) -> None:
+    async def timed() -> None:
+        async with asyncio.timeout(30):
+            await play_against_the_client(case)
+
+    asyncio.run(timed())
 
 
 @pytest.mark.parametrize("case", cases("client.jsonl"))

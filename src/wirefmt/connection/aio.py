@@ -105,6 +105,7 @@ class Driver(asyncio.BufferedProtocol):
         self._lost = False
         self._reading = True
         self._full = False  # the transport's buffer
+        self._wanted = False  # the host has seen that we are not ready
         self._storing = False
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
@@ -119,7 +120,9 @@ class Driver(asyncio.BufferedProtocol):
     def ready(self) -> bool:
         """True: the transport takes bytes and few are queued. A host that sends only while this is true, and goes on at
         `Host.writable`, needs no memory for a slow peer."""
-        return not self._full and self.connection.pending_bytes < READY_BYTES
+        ready = not self._full and self.connection.pending_bytes < READY_BYTES
+        self._wanted |= not ready
+        return ready
 
     def update(self, events: list[Any] | tuple[Any, ...] = ()) -> None:
         """Hand events to the host, in order, and see to what the connection wants now. Call it after every call of a method
@@ -268,14 +271,14 @@ class Driver(asyncio.BufferedProtocol):
         if self._lost or self._full or self._storing or self.transport is None or self._opening is not None:
             return
         connection = self.connection
-        waiting = connection.pending_bytes >= READY_BYTES
         if self._store is not None and (changes := connection.changes()):
             self._storing = True
             buffers = list(connection.buffers_to_send())
             self._store(changes).add_done_callback(lambda future: self._stored(future, buffers))
         else:
             self._write(list(connection.buffers_to_send()))
-        if waiting and self.ready and not self._over:
+        if self._wanted and not self._over and self.ready:
+            self._wanted = False
             self.host.writable()
 
     def _stored(self, future: asyncio.Future[None], buffers: list[Any]) -> None:

@@ -540,11 +540,10 @@ class Client:
 
     def _answer(self, arrival: _Arrival, code: int, properties: Properties) -> bool:
         driver = arrival.driver
-        if driver is None:
+        connection = driver.connection if driver is not None else None
+        if driver is None or not isinstance(connection, ClientConnection) or connection.state is mqtt.State.CLOSED:
             arrival.answer = (code, properties)
             return False
-        connection = driver.connection
-        assert isinstance(connection, ClientConnection)
         driver.update(connection.acknowledge(arrival.wire, code, properties))
         return True
 

@@ -91,7 +91,8 @@ class Driver(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
         self.error: Exception | None = None
         self._loop = asyncio.get_running_loop()
-        self._buffer = buffer if buffer is not None else bytearray(READ_SIZE)
+        # a view: TLS writes into slices of it
+        self._buffer = memoryview(buffer if buffer is not None else bytearray(READ_SIZE))
         self._opening = opening
         self._carrier = carrier
         self._store = store
@@ -111,8 +112,8 @@ class Driver(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._lingering: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
-        #: A set that this driver leaves when its transport is gone.
-        self.group: set[Driver] | None = None
+        #: The server that has accepted the transport.
+        self.server: Server | None = None
 
     # ---- for the host
 
@@ -204,15 +205,18 @@ class Driver(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        if self.server is not None and not self.server.admit(self):
+            self.abort(ConnectionError("the server takes no more clients"))
+            return
         if self._opening is not None:
             transport.write(self._opening.data_to_send())
         self.update()
 
-    def get_buffer(self, sizehint: int) -> bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        data: Buffer = memoryview(self._buffer)[:nbytes]
+        data: Buffer = self._buffer[:nbytes]
         if self._opening is not None or self._carrier is not None:
             data = self._carried(bytes(data))
             if not data:
@@ -252,8 +256,8 @@ class Driver(asyncio.BufferedProtocol):
             self._lingering.cancel()
         if self._store is not None and (changes := self.connection.changes()):
             self._store(changes)
-        if self.group is not None:
-            self.group.discard(self)
+        if self.server is not None:
+            self.server.drivers.discard(self)
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -601,23 +605,18 @@ class Server:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
-    def _accept(self) -> asyncio.BufferedProtocol:
+    def admit(self, driver: Driver) -> bool:
+        """Called by a driver once it has a transport."""
         if self._closing or len(self.drivers) >= self._most:
             self.turned_away += 1
-            return _TurnedAway()
-        driver = self._make(self)
+            return False
         self.drivers.add(driver)
-        driver.group = self.drivers
+        return True
+
+    def _accept(self) -> Driver:
+        driver = self._make(self)
+        driver.server = self
         return driver
-
-
-class _TurnedAway(asyncio.BufferedProtocol):
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.abort()
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return bytearray(1)
 
 
 async def listen(
@@ -642,7 +641,9 @@ async def listen(
     """
     loop = asyncio.get_running_loop()
     server = Server(make, most)
-    times: dict[str, Any] = {"ssl": ssl, "ssl_shutdown_timeout": LINGER} if ssl is not None else {}
+    times: dict[str, Any] = (
+        {"ssl": ssl, "ssl_shutdown_timeout": LINGER, "ssl_handshake_timeout": 30.0} if ssl is not None else {}
+    )
     if path is not None:
         server._listener = await loop.create_unix_server(server._accept, path, backlog=backlog, **times)
     else:

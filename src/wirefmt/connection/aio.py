@@ -72,8 +72,8 @@ class Driver(asyncio.BufferedProtocol):
             asyncio's selector loops and uvloop do. None: one of its own.
         opening: a WebSocket handshake that comes first.
         carrier: what lies between transport and connection.
-        store: makes `connection.changes()` durable; bytes that were queued with them are written afterwards. None: there is
-            no journal.
+        store: makes `connection.changes()` durable; bytes that were queued with them are written once the future is done. It
+            returns None if there is nothing to keep. None: there is no journal.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Driver(asyncio.BufferedProtocol):
         buffer: bytearray | None = None,
         opening: ClientHandshake | ServerHandshake | None = None,
         carrier: Carrier | None = None,
-        store: Callable[[list[Any]], asyncio.Future[None]] | None = None,
+        store: Callable[[list[Any]], asyncio.Future[None] | None] | None = None,
     ) -> None:
         self.connection = connection
         self.host = host
@@ -254,8 +254,8 @@ class Driver(asyncio.BufferedProtocol):
         self._stop_timer()
         if self._lingering is not None:
             self._lingering.cancel()
-        if self._store is not None and (changes := self.connection.changes()):
-            self._store(changes)
+        if self._store is not None:
+            self._store(self.connection.changes())
         if self.server is not None:
             self.server.drivers.discard(self)
         for waiter in self._waiters:
@@ -275,12 +275,13 @@ class Driver(asyncio.BufferedProtocol):
         if self._lost or self._full or self._storing or self.transport is None or self._opening is not None:
             return
         connection = self.connection
-        if self._store is not None and (changes := connection.changes()):
-            self._storing = True
-            buffers = list(connection.buffers_to_send())
-            self._store(changes).add_done_callback(lambda future: self._stored(future, buffers))
+        buffers = list(connection.buffers_to_send())
+        stored = self._store(connection.changes()) if self._store is not None else None
+        if stored is None:
+            self._write(buffers)
         else:
-            self._write(list(connection.buffers_to_send()))
+            self._storing = True
+            stored.add_done_callback(lambda future: self._stored(future, buffers))
         if self._wanted and not self._over and self.ready:
             self._wanted = False
             self.host.writable()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -114,13 +114,14 @@ class _Entry:
 class _Arrival:
     """A message of the server. `driver`: where its acknowledgement goes; None: it needs none, or its connection is over."""
 
-    __slots__ = ("answer", "driver", "message", "wire")
+    __slots__ = ("answer", "driver", "message", "record", "wire")
 
     def __init__(self, message: mqtt.Publish, driver: aio.Driver | None) -> None:
         self.message = message  # what the host has
         self.wire = message  # what the connection waits for: another object if it has come again
         self.driver = driver
         self.answer: tuple[int, Properties] | None = None  # decided while there was no connection
+        self.record: tuple[str, Sequence[Any]] | None = None  # for the journal, with the acknowledgement
 
 
 class _Link:
@@ -522,20 +523,32 @@ class Client:
         """
         return Messages(self)
 
-    def acknowledge(self, message: mqtt.Publish, reason_code: int = SUCCESS, properties: Properties = ()) -> bool:
+    def acknowledge(
+        self,
+        message: mqtt.Publish,
+        reason_code: int = SUCCESS,
+        properties: Properties = (),
+        *,
+        record: tuple[str, Sequence[Any]] | None = None,
+    ) -> bool:
         """Acknowledge a message of QoS 1 or 2 that `messages` has returned. Needed with `acknowledge="manual"`; possible,
         once, in any case. A code of 0x80 and above refuses the message.
 
-        Returns False if the connection it came on is over: the server sends it again if the session goes on, and the client
-        acknowledges it then, if it has the session.
+        Args:
+            record: a statement of SQL and its parameters, for the database of the journal. It and the acknowledgement are on
+                disk together, so what it notes about a message of QoS 2 is noted once, whenever the process dies.
 
-        Raises LocalProtocolError if the message does not wait for it.
+        Returns False if the connection it came on is over: the server sends it again if the session goes on, and the client
+        acknowledges it then, without the host.
+
+        Raises LocalProtocolError if the message does not wait for it, or there is no journal for the record.
         """
-        if not message.qos:
-            return True
+        if record is not None and self.journal is None:
+            raise LocalProtocolError("a record needs a journal")
         arrival = self._owed.pop(id(message), None)
         if arrival is None:
             raise LocalProtocolError("this message does not wait for an acknowledgement")
+        arrival.record = record
         return self._answer(arrival, reason_code, properties)
 
     def _answer(self, arrival: _Arrival, code: int, properties: Properties) -> bool:
@@ -544,8 +557,13 @@ class Client:
         if driver is None or not isinstance(connection, ClientConnection) or connection.state is mqtt.State.CLOSED:
             arrival.answer = (code, properties)
             return False
+        self._note(arrival)
         driver.update(connection.acknowledge(arrival.wire, code, properties))
         return True
+
+    def _note(self, arrival: _Arrival) -> None:
+        if arrival.record is not None and self.journal is not None:
+            self.journal.add(*arrival.record)
 
     def _settle(self, arrival: _Arrival | None) -> None:
         """The host asks for another message: what it had before is done."""
@@ -690,6 +708,9 @@ class Client:
                     self._subscriptions.pop(topic_filter, None)
             assert entry is not None
             entry.succeed(codes)
+        elif isinstance(event.message, mqtt.Pubcomp):  # the server has the message since PUBREC, whatever the code says
+            if entry is not None:
+                entry.succeed(SUCCESS)
         elif entry is not None:
             if event.code < 0x80:
                 entry.succeed(event.code)
@@ -763,6 +784,9 @@ class Client:
             for arrival in held:
                 arrival.driver = None
                 self._wake()
+            for arrival in self._again.values():
+                if arrival.answer is not None:
+                    self._note(arrival)
             self._again.clear()
         self._forget(event.lost, ConnectionLost("the server has lost the session: a QoS 2 message may have arrived"))
         if not event.resumed and self._subscriptions:

@@ -24,7 +24,8 @@ class Journal:
     """The session of one client in a SQLite database.
 
     Each transaction is on disk before the bytes that belong to it are written to the server, in a thread, so that the
-    event loop does not wait. What a program has to note together with a message goes into the same transaction: see `add`.
+    event loop does not wait. What a program has to note together with a message goes into the same transaction:
+    `Client.acknowledge(message, record=...)`.
 
     Attributes:
         count: QoS 1 and 2 messages that have ever been taken into the journal. After a restart a program that numbers its
@@ -52,12 +53,14 @@ class Journal:
         return await self._call(self._open)
 
     def add(self, statement: str, parameters: Sequence[Any] = ()) -> None:
-        """A statement of SQL for the next transaction. Called before `Client.acknowledge` of a message, it and the
-        acknowledgement are on disk together or not at all."""
+        """A statement of SQL for the next transaction."""
         self._also.append((statement, parameters))
 
-    def put(self, changes: list[Change]) -> asyncio.Future[None]:
-        """Write records, in a transaction. The future is done once they are on disk."""
+    def put(self, changes: list[Change]) -> asyncio.Future[None] | None:
+        """Write records, and what `add` was given, in a transaction. The future is done once they are on disk; None: there is
+        nothing to write."""
+        if not changes and not self._also:
+            return None
         also, self._also = self._also, []
         for change in changes:
             if change.table == "outgoing" and change.op == "put" and change.key > self._last:
@@ -70,8 +73,8 @@ class Journal:
     async def close(self) -> None:
         """Write what `add` was given and is not written, and close the database."""
         try:
-            if self._also and self._database is not None:
-                await self.put([])
+            if self._database is not None and (written := self.put([])) is not None:
+                await written
             await self._call(self._close)
         finally:
             self._thread.shutdown(wait=False)

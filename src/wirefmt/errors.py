@@ -8,6 +8,8 @@
       EncodeError(ValueError)     the message cannot be written
       ProtocolError               a valid frame in the wrong state
         LocalProtocolError  RemoteProtocolError
+      ConnectionLost(ConnectionError)  a connection has ended, or could not be made
+      Refused                     the peer has refused a request
       ConversionError             a conversion is refused, or would lose something
       CaptureError(OSError)       a capture file cannot be opened
 """
@@ -118,6 +120,32 @@ class LocalProtocolError(ProtocolError):
 
 class RemoteProtocolError(ProtocolError):
     """The peer violated the protocol."""
+
+
+class ConnectionLost(WireError, ConnectionError):
+    """A connection has ended, or could not be made. What a caller has waited for may have happened or not.
+
+    Attributes:
+        event: the `Disconnected` event of the connection; None: there was none.
+    """
+
+    def __init__(self, reason: str, event: object = None) -> None:
+        super().__init__(reason)
+        self.event = event
+
+
+class Refused(WireError):
+    """The peer has refused a request: a connection, a message, a subscription.
+
+    Attributes:
+        code: the protocol's code.
+        message: the peer's answer.
+    """
+
+    def __init__(self, reason: str, code: int | str, message: object = None) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.message = message
 
 
 class ConversionError(WireError):

@@ -5,27 +5,21 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
-import shutil
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
+from lib.mosquitto import HOST, MOSQUITTO, PATIENCE, start_broker, stop
 from lib.mqtt_cases import rebuilt
 from wirefmt import mqtt
 
 pytestmark = pytest.mark.live
 
-HOST = "127.0.0.1"
-PATIENCE = 10.0  # seconds for something that must come
 SILENCE = 0.3  # seconds without anything, where nothing may come
-MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="needs mosquitto (apt install mosquitto)")
 needs_paho = pytest.mark.skipif(
     importlib.util.find_spec("paho") is None, reason="needs paho-mqtt (pip install paho-mqtt)"
@@ -33,33 +27,6 @@ needs_paho = pytest.mark.skipif(
 
 VERSIONS = [3, 4, 5]
 P = TypeVar("P")
-
-
-def start_broker(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """A mosquitto on a free port of loopback; another try if someone takes the port first."""
-    assert MOSQUITTO is not None
-    for _ in range(5):
-        with socket.create_server((HOST, 0)) as probe:
-            port = probe.getsockname()[1]
-        config = folder / "mosquitto.conf"
-        config.write_text(f"listener {port} {HOST}\nallow_anonymous true\npersistence false\nlog_dest none\n")
-        process = subprocess.Popen([MOSQUITTO, "-c", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        end = time.monotonic() + PATIENCE
-        while process.poll() is None and time.monotonic() < end:
-            with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
-                return process, port
-            time.sleep(0.02)
-        stop(process)
-    raise RuntimeError("mosquitto does not start")
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="module")

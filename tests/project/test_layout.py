@@ -157,6 +157,7 @@ FLOORS = {
     "connection": {"errors"},
     **dict.fromkeys(NAMED, BELOW | {"connection"}),
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
+    "broker": {"errors", "connection"} | NAMED,
     "capture": BELOW | {"protocols"},
     "cli": (BELOW - {"_core"}) | NAMED | {"capture", "convert", "protocols", "secrets", "__version__"},
 }

@@ -44,13 +44,21 @@ from wirefmt.mqtt._codec import (
 from wirefmt.mqtt._codec import restore as restore  # pickles name it
 
 if TYPE_CHECKING:
+    from wirefmt.connection.aio import Backoff
+    from wirefmt.mqtt.client import Authenticator, Client, connect
     from wirefmt.mqtt.connection import ClientConnection, ServerConnection
     from wirefmt.mqtt.events import ConnectionOptions, Dropped, Negotiated, Released, Request
+    from wirefmt.mqtt.journal import Journal
+    from wirefmt.mqtt.server import Handler, Peer, Server, serve
     from wirefmt.mqtt.session import Change, Delivery, Session
     from wirefmt.mqtt.states import State
 
-#: Modules of the connections. They are loaded when one of their names is first used.
+#: Modules of the connections. They are loaded when one of their names is first used; those of asyncio are the first four.
 _MODULES = {
+    "wirefmt.connection.aio": ("Backoff",),
+    "wirefmt.mqtt.client": ("Authenticator", "Client", "connect"),
+    "wirefmt.mqtt.journal": ("Journal",),
+    "wirefmt.mqtt.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.mqtt.connection": ("ClientConnection", "ServerConnection"),
     "wirefmt.mqtt.events": ("ConnectionOptions", "Dropped", "Negotiated", "Released", "Request"),
     "wirefmt.mqtt.session": ("Change", "Delivery", "Session"),
@@ -69,7 +77,10 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Auth",
+    "Authenticator",
+    "Backoff",
     "Change",
+    "Client",
     "ClientConnection",
     "Connack",
     "Connect",
@@ -78,8 +89,11 @@ __all__ = [
     "Delivery",
     "Disconnect",
     "Dropped",
+    "Handler",
+    "Journal",
     "Negotiated",
     "Packet",
+    "Peer",
     "Pingreq",
     "Pingresp",
     "Puback",
@@ -89,6 +103,7 @@ __all__ = [
     "Pubrel",
     "Released",
     "Request",
+    "Server",
     "ServerConnection",
     "Session",
     "State",
@@ -99,12 +114,14 @@ __all__ = [
     "Unsuback",
     "Unsubscribe",
     "Will",
+    "connect",
     "decode",
     "decode_batch",
     "encode",
     "frame_size",
     "matches",
     "parse_shared",
+    "serve",
     "validate_topic_filter",
     "validate_topic_name",
 ]

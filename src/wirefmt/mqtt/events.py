@@ -74,6 +74,8 @@ class ConnectionOptions:
         journaled: True: a session that the connection makes is journaled (see `Session`).
         qos2_event: "publish": a QoS 2 message is the host's at PUBLISH. "release": the host decides at PUBLISH, and a
             `Released` event comes at PUBREL (4.3.3 allows both).
+        copies: QoS 2 PUBLISHes of one identifier and content that are taken before PUBREL; one more is a fault, as mosquitto
+            has it. 0: any number [MQTT-4.3.3-10].
     """
 
     receive_maximum: int = 1024
@@ -92,6 +94,7 @@ class ConnectionOptions:
     automatic: bool = False
     journaled: bool = False
     qos2_event: Literal["publish", "release"] = "publish"
+    copies: int = 0
 
     def __post_init__(self) -> None:
         for name, least, most in (

@@ -46,6 +46,8 @@ class Receiving(Endpoint):
         self._order: dict[int, deque[_Arrival]] = {1: deque(), 2: deque()}  # by QoS, in the order of arrival
         self._unfinished: set[int] = set()  # identifiers of the peer that count for the Receive Maximum we announced
         self._undecided_publishes = 0
+        #: By packet identifier: content (its hash) and number of QoS 2 messages, if they are limited.
+        self._copies: dict[int, tuple[int, int]] = {}
         self._released_bytes = 0
         self._restricted = not self.options.control_characters  # a PUBLISH has to be read
 
@@ -100,6 +102,7 @@ class Receiving(Endpoint):
             del self._arrivals[first.identifier]
             if qos == 1 or first.code >= 0x80:
                 self._unfinished.discard(first.identifier)
+                self._copies.pop(first.identifier, None)
             self._put(due)
 
     def _on_publish(self, message: mqtt.Publish, events: list[Event]) -> None:
@@ -114,6 +117,8 @@ class Receiving(Endpoint):
             return
         assert self._session is not None
         identifier = message.packet_identifier or 0
+        if self.options.copies and qos == 2:
+            self._count_copy(message, identifier)
         arrival = self._arrivals.get(identifier)
         if arrival is not None:
             if arrival.qos != qos:
@@ -144,6 +149,14 @@ class Receiving(Endpoint):
                 raise RemoteProtocolError("too many bytes wait for PUBREL", reply=QUOTA_EXCEEDED)
         if self.options.automatic:
             self._decide(arrival, SUCCESS, ())
+
+    def _count_copy(self, message: mqtt.Publish, identifier: int) -> None:
+        content = hash((message.topic_name, message.payload_bytes()))
+        before, count = self._copies.get(identifier, (content, 0))
+        count = count + 1 if before == content else 1
+        if count > self.options.copies:
+            raise RemoteProtocolError(f"PUBLISH {identifier} {count} times before PUBREL", reply=PROTOCOL_ERROR)
+        self._copies[identifier] = (content, count)
 
     def _count(self, identifier: int) -> None:
         """Receive Maximum: QoS 1 and 2 messages of the peer that are not finished on this connection (3.3.4)."""
@@ -193,6 +206,8 @@ class Receiving(Endpoint):
             raise wrong_kind("PUBREL before PUBREC", identifier)
         if identifier in self._session.incoming:
             packet = self._session.release(identifier)
+            if self._copies:
+                self._copies.pop(identifier, None)
             self._unfinished.discard(identifier)
             if self.options.qos2_event == "release" and packet:
                 self._released_bytes -= len(packet)

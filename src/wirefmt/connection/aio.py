@@ -1,0 +1,690 @@
+"""asyncio: one driver for the connections of all protocols, and a server that makes one for each client.
+
+The driver does the input and output of one connection (`wirefmt.connection.Connection`) and calls its host for each event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from random import Random
+from ssl import SSLContext
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from wirefmt.connection.carriers import Carrier, WebSocket
+from wirefmt.connection.contract import Connection, Disconnected
+from wirefmt.connection.websocket import ClientHandshake, ServerHandshake
+from wirefmt.errors import DecodeError, LocalProtocolError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+#: Bytes that one read takes at most.
+READ_SIZE: Final = 1 << 18
+
+#: Seconds that a connection which is over waits for the peer to take the last bytes and to close.
+LINGER: Final = 2.0
+
+#: Bytes queued in the connection from which `Driver.ready` is false.
+READY_BYTES: Final = 1 << 16
+
+# Before these versions writelines() does not call pause_writing().
+_WRITELINES = sys.version_info < (3, 12) or (3, 12, 9) <= sys.version_info < (3, 13) or sys.version_info >= (3, 13, 2)
+
+
+class Closable(Connection, Protocol):
+    """A connection as the driver needs it: it can be dropped."""
+
+    def close(self, *, immediate: bool = False) -> list[Any]: ...
+
+    def changes(self) -> list[Any]: ...
+
+
+class Host(Protocol):
+    """What decides about the events of one connection. Its methods are called in the event loop and do not wait."""
+
+    def handle(self, event: Any) -> None:
+        """An event, in order. An exception drops the connection."""
+        ...
+
+    def writable(self) -> None:
+        """The transport takes bytes again: `Driver.ready` is true."""
+        ...
+
+    def closed(self, error: Exception | None) -> None:
+        """The transport is gone; the last call. `error`: what the transport, the carrier, the store or the host raised."""
+        ...
+
+
+class Driver(asyncio.BufferedProtocol):
+    """Input, output and timers of one connection.
+
+    Whoever calls a method of the connection calls `update` afterwards. Bytes are written once per iteration of the event
+    loop. When the transport's buffer is full, bytes stay in the connection, which refuses what exceeds its own limit.
+
+    Args:
+        connection: the connection.
+        host: what decides about its events.
+        buffer: where reads go. Drivers of one event loop can share it, if the loop reads and hands over in one step, as
+            asyncio's selector loops and uvloop do. None: one of its own.
+        opening: a WebSocket handshake that comes first.
+        carrier: what lies between transport and connection.
+        store: makes `connection.changes()` durable; bytes that were queued with them are written once the future is done. It
+            returns None if there is nothing to keep. None: there is no journal.
+    """
+
+    def __init__(
+        self,
+        connection: Closable,
+        host: Host,
+        *,
+        buffer: bytearray | None = None,
+        opening: ClientHandshake | ServerHandshake | None = None,
+        carrier: Carrier | None = None,
+        store: Callable[[list[Any]], asyncio.Future[None] | None] | None = None,
+    ) -> None:
+        self.connection = connection
+        self.host = host
+        self.transport: asyncio.Transport | None = None
+        self.error: Exception | None = None
+        self._loop = asyncio.get_running_loop()
+        # a view: TLS writes into slices of it
+        self._buffer = memoryview(buffer if buffer is not None else bytearray(READ_SIZE))
+        self._opening = opening
+        self._carrier = carrier
+        self._store = store
+        self._events: deque[Any] = deque()
+        self._dispatching = False
+        self._over = False  # Disconnected has come
+        self._finished = False  # the sending side is shut down
+        self._immediate = False  # nothing more is written
+        self._eof = False
+        self._paused = False
+        self._lost = False
+        self._reading = True
+        self._full = False  # the transport's buffer
+        self._wanted = False  # the host has seen that we are not ready
+        self._storing = False
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._lingering: asyncio.TimerHandle | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        #: The server that has accepted the transport.
+        self.server: Server | None = None
+
+    # ---- for the host
+
+    @property
+    def ready(self) -> bool:
+        """True: the transport takes bytes and few are queued. A host that sends only while this is true, and goes on at
+        `Host.writable`, needs no memory for a slow peer."""
+        ready = not self._full and self.connection.pending_bytes < READY_BYTES
+        self._wanted |= not ready
+        return ready
+
+    def update(self, events: list[Any] | tuple[Any, ...] = ()) -> None:
+        """Hand events to the host, in order, and see to what the connection wants now. Call it after every call of a method
+        of the connection, with what that returned."""
+        self._events += events
+        if self._dispatching:
+            return
+        self._dispatching = True
+        try:
+            while self._events:
+                event = self._events.popleft()
+                if type(event) is Disconnected:
+                    self._over = True
+                try:
+                    self.host.handle(event)
+                except Exception as error:
+                    self.report(error)
+                    self._drop(error)
+        finally:
+            self._dispatching = False
+        if self._lost:
+            return
+        self._schedule()
+        if self._over:
+            self._stop_timer()
+            if self._lingering is None and self.transport is not None:
+                self._lingering = self._loop.call_later(LINGER, self.abort)
+        else:
+            self._set_timer()
+        self._set_reading()
+
+    def abort(self, error: Exception | None = None) -> None:
+        """Drop the connection now: nothing more is written."""
+        self._drop(error)
+        self.update()
+
+    def close(self) -> None:
+        """End the connection in the protocol's way, if it is not over."""
+        if not self._over:
+            try:
+                events = self.connection.close()
+            except LocalProtocolError:  # it is over, and the event is among those that wait
+                events = []
+            self.update(events)
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
+    def pause(self) -> None:
+        """Read nothing more, until `resume`."""
+        if not self._paused and not self._over:
+            self._paused = True
+            self.connection.pause()
+            self._set_reading()
+
+    def resume(self) -> None:
+        """Read again. Messages that have been read already come now."""
+        if self._paused:
+            self._paused = False
+            if not self._over:
+                self.update(self.connection.resume(self._loop.time()))
+
+    def report(self, error: Exception) -> None:
+        """Give an exception of the host to the event loop's exception handler."""
+        self._loop.call_exception_handler(
+            {"message": "a host raised", "exception": error, "protocol": self, "transport": self.transport}
+        )
+
+    async def wait_closed(self) -> None:
+        """Wait until the transport is gone."""
+        if not self._lost:
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    # ---- called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if self.server is not None and not self.server.admit(self):
+            self.abort(ConnectionError("the server takes no more clients"))
+            return
+        if self._opening is not None:
+            transport.write(self._opening.data_to_send())
+        self.update()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data: Buffer = self._buffer[:nbytes]
+        if self._opening is not None or self._carrier is not None:
+            data = self._carried(bytes(data))
+            if not data:
+                return
+        if not self._over:
+            self.update(self.connection.receive(data, self._loop.time()))
+
+    def eof_received(self) -> bool:
+        self._eof = True
+        if self._over:
+            return False
+        if self._opening is not None:
+            self.abort(ConnectionError("the stream ended in the opening handshake"))
+            return False
+        self.update(self.connection.receive_eof(self._loop.time()))
+        assert self.transport is not None
+        return self.transport.can_write_eof()  # TLS has no half-closed state
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._schedule()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.error is None and not self._over:
+            self.error = exc
+        self._lost = True
+        if not self._over:
+            events = self.connection.receive_eof(self._loop.time())
+            if not any(type(event) is Disconnected for event in events):
+                events += self.connection.close(immediate=True)
+            self.update(events)
+        self._stop_timer()
+        if self._lingering is not None:
+            self._lingering.cancel()
+        if self._store is not None:
+            self._store(self.connection.changes())
+        if self.server is not None:
+            self.server.drivers.discard(self)
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.host.closed(self.error)
+
+    # ---- out
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._lost or self._full or self._storing or self.transport is None or self._opening is not None:
+            return
+        connection = self.connection
+        buffers = list(connection.buffers_to_send())
+        stored = self._store(connection.changes()) if self._store is not None else None
+        if stored is None:
+            self._write(buffers)
+        else:
+            self._storing = True
+            stored.add_done_callback(lambda future: self._stored(future, buffers))
+        if self._wanted and not self._over and self.ready:
+            self._wanted = False
+            self.host.writable()
+
+    def _stored(self, future: asyncio.Future[None], buffers: list[Any]) -> None:
+        self._storing = False
+        if self._lost:
+            return
+        error = future.exception()
+        if error is not None:
+            self.abort(error if isinstance(error, Exception) else None)
+            return
+        self._write(buffers)
+        self._schedule()
+
+    def _write(self, buffers: list[Any]) -> None:
+        transport = self.transport
+        assert transport is not None
+        if self._carrier is not None:
+            data = self._carrier.send(b"".join(buffers))
+            if isinstance(self._carrier, WebSocket) and self._carrier.replies:
+                data = bytes(self._carrier.replies) + data
+                self._carrier.replies.clear()
+            buffers = [data] if data else []
+        if self._immediate or self._finished:
+            pass
+        elif len(buffers) == 1:
+            transport.write(buffers[0])
+        elif buffers:
+            if _WRITELINES:
+                transport.writelines(buffers)
+            else:
+                transport.write(b"".join(buffers))
+        if self._over and self.connection.should_close:
+            self._finish()
+
+    def _finish(self) -> None:
+        """The connection is over and its last bytes are the transport's: end our side, and wait for the peer's."""
+        if self._finished:
+            return
+        self._finished = True
+        transport = self.transport
+        assert transport is not None
+        if self._immediate:
+            transport.abort()
+            return
+        if isinstance(self._carrier, WebSocket):
+            if not self._carrier.closed:
+                transport.write(self._carrier.close())  # the answer to it ends the stream
+                return
+        elif not self._eof and transport.can_write_eof():
+            transport.write_eof()
+            return
+        transport.close()
+
+    def _drop(self, error: Exception | None) -> None:
+        self._immediate = True
+        if self.error is None:
+            self.error = error
+        if not self._over:
+            try:
+                self._events += self.connection.close(immediate=True)
+            except LocalProtocolError:  # it is over, and the event is among those that wait
+                pass
+        if self.transport is not None:
+            self._finished = True
+            self.transport.abort()
+
+    # ---- in
+
+    def _carried(self, data: bytes) -> bytes:
+        """Bytes of the protocol in bytes of the transport."""
+        transport = self.transport
+        assert transport is not None
+        try:
+            if self._opening is not None:
+                opening = self._opening
+                try:
+                    data = opening.receive(data)
+                finally:
+                    if answer := opening.data_to_send():
+                        transport.write(answer)
+                if not opening.done:
+                    return b""
+                self._opening = None
+                self._schedule()
+            if self._carrier is not None:
+                data = self._carrier.receive(data)
+        except DecodeError as error:
+            if self._over:
+                transport.abort()
+                return b""
+            self.error = error
+            if self._opening is None and isinstance(self._carrier, WebSocket):
+                transport.write(self._carrier.close(1002))  # 7.4.1: protocol error
+            self._opening = self._carrier = None
+            self.update(self.connection.close(immediate=True))
+            return b""
+        if isinstance(self._carrier, WebSocket):
+            if self._carrier.replies:
+                self._schedule()
+            if self._carrier.closed:
+                if data and not self._over:
+                    self.update(self.connection.receive(data, self._loop.time()))
+                if not self._over:
+                    self._eof = True
+                    self.update(self.connection.receive_eof(self._loop.time()))
+                elif self._finished:
+                    transport.close()
+                return b""
+        return data
+
+    def _set_reading(self) -> None:
+        wanted = self._over or self.connection.wants_read
+        if wanted is self._reading or self.transport is None or self._eof:
+            return
+        self._reading = wanted
+        if wanted:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
+
+    # ---- time
+
+    def _set_timer(self) -> None:
+        when = self.connection.next_timeout()
+        if when is None:
+            self._stop_timer()
+        elif self._timer is None or when < self._timer.when():  # an earlier one sets this one when it is due
+            self._stop_timer()
+            self._timer = self._loop.call_at(when, self._due, when)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _due(self, when: float) -> None:
+        self._timer = None
+        if not self._over:
+            self.update(self.connection.handle_timeout(max(when, self._loop.time())))
+
+
+class Handler(Protocol):
+    """What decides for all peers of a server. Its methods are called in the event loop and do not wait."""
+
+    def handle(self, peer: Any, event: Any) -> None:
+        """An event of a peer, in order. An exception drops the peer."""
+        ...
+
+    def writable(self, peer: Any) -> None:
+        """The peer takes bytes again."""
+        ...
+
+    def closed(self, peer: Any) -> None:
+        """The peer's transport is gone. `Disconnected` has been handled before."""
+        ...
+
+
+class Peer:
+    """One client of a server: the host of its connection. A package of a protocol adds the answers to requests.
+
+    With a coroutine function as handler the events are taken by `async for event in peer`, the last one is
+    `Disconnected`. Reading stops while EVENTS of them wait.
+    """
+
+    EVENTS: Final = 1000
+
+    def __init__(self, handler: Handler | Callable[[Any], Coroutine[Any, Any, None]], server: Server) -> None:
+        self.driver: Driver
+        self.server = server
+        self.error: Exception | None = None
+        self._handler: Handler | None = None
+        self._run: Callable[[Any], Coroutine[Any, Any, None]] | None = None
+        if callable(handler):
+            self._run = handler
+        else:
+            self._handler = handler
+        self._task: asyncio.Task[None] | None = None
+        self._inbox: deque[Any] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._drained: list[asyncio.Future[None]] = []
+        self._gone = False
+
+    @property
+    def ready(self) -> bool:
+        """True: the transport takes bytes. A handler that sends only then needs no memory for a slow peer."""
+        return self.driver.ready
+
+    @property
+    def address(self) -> Any:
+        """Where the peer is, as the transport says it; None over a Unix socket."""
+        transport = self.driver.transport
+        return (transport.get_extra_info("peername") or None) if transport is not None else None
+
+    def abort(self) -> None:
+        """Drop the connection now."""
+        self.driver.abort()
+
+    async def drain(self) -> None:
+        """Wait until `ready`, or until the transport is gone."""
+        while not self.ready and not self._gone:
+            waiter = asyncio.get_running_loop().create_future()
+            self._drained.append(waiter)
+            await waiter
+
+    def __aiter__(self) -> Peer:
+        return self
+
+    async def __anext__(self) -> Any:
+        while not self._inbox:
+            if self._gone:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        event = self._inbox.popleft()
+        if not self._inbox and self.driver.paused:
+            self.driver.resume()
+        return event
+
+    # ---- called by the driver
+
+    def handle(self, event: Any) -> None:
+        if self._handler is not None:
+            self._handler.handle(self, event)
+            return
+        self._inbox.append(event)
+        if len(self._inbox) >= self.EVENTS:
+            self.driver.pause()
+        self._wake()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._serve())
+            self.server.tasks.add(self._task)
+            self._task.add_done_callback(self.server.tasks.discard)
+
+    def writable(self) -> None:
+        self._release()
+        if self._handler is not None:
+            self._handler.writable(self)
+
+    def closed(self, error: Exception | None) -> None:
+        self.error = error
+        self._gone = True
+        self._release()
+        self._wake()
+        if self._handler is not None:
+            self._handler.closed(self)
+
+    def _release(self) -> None:
+        waiters, self._drained = self._drained, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _serve(self) -> None:
+        assert self._run is not None
+        try:
+            await self._run(self)
+        except Exception as error:
+            self.driver.report(error)
+            self.driver.abort(error)
+        finally:
+            self.driver.close()
+
+
+class Server:
+    """Accepts transports and makes a driver for each. `listen` makes it.
+
+    An asynchronous context manager: leaving it closes the server.
+    """
+
+    def __init__(self, make: Callable[[Server], Driver], most: int) -> None:
+        self._make = make
+        self._most = most
+        self._listener: asyncio.Server | None = None
+        self._closing = False
+        #: Where drivers read into, all of them: a read is over before the next one begins.
+        self.buffer = bytearray(READ_SIZE)
+        self.drivers: set[Driver] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        #: Transports that were closed at once, since there were too many.
+        self.turned_away = 0
+
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def sockets(self) -> tuple[Any, ...]:
+        """The listening sockets."""
+        return tuple(self._listener.sockets) if self._listener is not None else ()
+
+    @property
+    def port(self) -> int:
+        """The port of the first listening socket: which one it is if 0 was asked for."""
+        port: int = self.sockets[0].getsockname()[1]
+        return port
+
+    async def close(self) -> None:
+        """Stop listening, close every connection in the protocol's way, wait until their transports are gone, and cancel
+        handlers that have not ended by then."""
+        self._closing = True
+        if self._listener is not None:
+            self._listener.close()
+        drivers = list(self.drivers)
+        for driver in drivers:
+            driver.close()
+        for driver in drivers:
+            await driver.wait_closed()
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=LINGER)
+        for task in list(self.tasks):
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def admit(self, driver: Driver) -> bool:
+        """Called by a driver once it has a transport."""
+        if self._closing or len(self.drivers) >= self._most:
+            self.turned_away += 1
+            return False
+        self.drivers.add(driver)
+        return True
+
+    def _accept(self) -> Driver:
+        driver = self._make(self)
+        driver.server = self
+        return driver
+
+
+async def listen(
+    make: Callable[[Server], Driver],
+    host: str | None,
+    port: int,
+    *,
+    path: str | None = None,
+    ssl: SSLContext | None = None,
+    backlog: int = 100,
+    most: int = 100_000,
+) -> Server:
+    """A server on a TCP port or a Unix socket.
+
+    Args:
+        make: makes the driver of a new transport.
+        host, port: where to listen; port 0: any that is free.
+        path: of a Unix socket, in place of host and port.
+        ssl: TLS with this context.
+        backlog: connections that the system keeps until they are accepted.
+        most: connections at a time; further ones are closed at once.
+    """
+    loop = asyncio.get_running_loop()
+    server = Server(make, most)
+    times: dict[str, Any] = (
+        {"ssl": ssl, "ssl_shutdown_timeout": LINGER, "ssl_handshake_timeout": 30.0} if ssl is not None else {}
+    )
+    if path is not None:
+        server._listener = await loop.create_unix_server(server._accept, path, backlog=backlog, **times)
+    else:
+        server._listener = await loop.create_server(server._accept, host, port, backlog=backlog, **times)
+    return server
+
+
+async def open_transport(
+    driver: Driver, host: str, port: int, *, path: str | None = None, ssl: SSLContext | None = None
+) -> None:
+    """Connect a driver over TCP, or over a Unix socket at `path`; TLS with a context. Raises OSError (ssl.SSLError)."""
+    loop = asyncio.get_running_loop()
+    times: dict[str, Any] = {"ssl": ssl, "ssl_shutdown_timeout": LINGER} if ssl is not None else {}
+    if path is not None:
+        if ssl is not None:
+            times["server_hostname"] = host
+        await loop.create_unix_connection(lambda: driver, path, **times)
+    else:
+        await loop.create_connection(lambda: driver, host, port, happy_eyeballs_delay=0.25, **times)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a client waits before it connects again.
+
+    Attributes:
+        first: seconds before the first attempt.
+        factor: how much longer each further wait is.
+        most: seconds; no wait is longer.
+        jitter: 0 to 1: the part of each wait that is random, so that clients do not come back all at once.
+        attempts: how many attempts there are before the client gives up; None: any number.
+    """
+
+    first: float = 1.0
+    factor: float = 2.0
+    most: float = 60.0
+    jitter: float = 0.5
+    attempts: int | None = None
+
+    def delay(self, attempt: int, random: Random) -> float:
+        """Seconds before this attempt, counted from 0."""
+        wait = min(self.most, self.first * self.factor ** min(attempt, 64))
+        return wait * (1 - self.jitter * random.random())

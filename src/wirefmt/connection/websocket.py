@@ -1,0 +1,167 @@
+"""The opening handshake of WebSocket (RFC 6455, 4), both sides, without input or output.
+
+`receive` takes bytes until `done` is true, and returns those that follow the handshake. It raises DecodeError if the peer
+breaks a rule; a server's answer to it is queued.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from wirefmt.errors import LimitExceeded, Malformed
+
+#: Bytes that the head of a request or an answer may have.
+HEAD_LIMIT: Final = 8192
+
+_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+
+def accept_of(key: str) -> str:
+    """Sec-WebSocket-Accept for a Sec-WebSocket-Key (4.2.2)."""
+    return base64.b64encode(hashlib.sha1(key.encode("latin-1") + _GUID, usedforsecurity=False).digest()).decode()
+
+
+class _Handshake:
+    def __init__(self) -> None:
+        self.done = False
+        self.subprotocol: str | None = None
+        self._kept = b""
+        self._out = b""
+
+    def data_to_send(self) -> bytes:
+        """Take the bytes for the peer."""
+        data, self._out = self._out, b""
+        return data
+
+    def receive(self, data: bytes) -> bytes:
+        self._kept += data
+        end = self._kept.find(b"\r\n\r\n", 0, HEAD_LIMIT)
+        if end < 0:
+            if len(self._kept) >= HEAD_LIMIT:
+                raise self._fault(LimitExceeded("a longer head than the limit", protocol="websocket", have=HEAD_LIMIT))
+            return b""
+        head, rest = self._kept[:end], self._kept[end + 4 :]
+        self._kept = b""
+        lines = head.decode("latin-1").split("\r\n")
+        fields: dict[str, str] = {}
+        for line in lines[1:]:
+            name, colon, value = line.partition(":")
+            if not colon or not name or name != name.strip():
+                raise self._fault(Malformed(f"a field of the head: {line[:80]!r}", protocol="websocket"))
+            name, value = name.lower(), value.strip()
+            fields[name] = f"{fields[name]}, {value}" if name in fields else value
+        self._read(lines[0], fields)
+        self.done = True
+        return rest
+
+    def _read(self, first: str, fields: Mapping[str, str]) -> None:
+        raise NotImplementedError
+
+    def _fault(self, error: LimitExceeded | Malformed) -> LimitExceeded | Malformed:
+        return error
+
+    def _wrong(self, reason: str, section: str) -> LimitExceeded | Malformed:
+        return self._fault(Malformed(reason, protocol="websocket", spec=f"RFC 6455, {section}"))
+
+
+class ClientHandshake(_Handshake):
+    """The client's side.
+
+    Args:
+        host: the Host field, with the port if it is not the usual one.
+        path: the resource, with its query.
+        subprotocol: the one that the server has to choose: "mqtt" [MQTT-6.0.0-3].
+        key: 16 random bytes.
+        headers: further fields of the request, as Authorization.
+    """
+
+    def __init__(
+        self, host: str, path: str, subprotocol: str, key: bytes, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__()
+        self._asked = subprotocol
+        self._key = base64.b64encode(key).decode()
+        fields = {
+            "Host": host,
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Key": self._key,
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Protocol": subprotocol,
+            **(headers or {}),
+        }
+        lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+        if any("\r" in line or "\n" in line for line in lines):
+            raise ValueError("a line break in the path or in a field")
+        self._out = "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+    def _read(self, first: str, fields: Mapping[str, str]) -> None:
+        words = first.split(" ", 2)
+        if len(words) < 2 or not words[0].startswith("HTTP/1.") or words[1] != "101":
+            raise self._wrong(f"the server answers {first[:80]!r}", "4.1")
+        if fields.get("upgrade", "").lower() != "websocket" or "upgrade" not in _tokens(fields.get("connection", "")):
+            raise self._wrong("the answer is no upgrade to WebSocket", "4.1")
+        if fields.get("sec-websocket-accept") != accept_of(self._key):
+            raise self._wrong("Sec-WebSocket-Accept does not fit the key", "4.1")
+        if fields.get("sec-websocket-extensions"):
+            raise self._wrong("an extension that was not asked for", "4.1")
+        self.subprotocol = fields.get("sec-websocket-protocol")
+        if self.subprotocol != self._asked:
+            raise self._wrong(f"the subprotocol is {self.subprotocol!r}, not {self._asked!r}", "4.1")
+
+
+class ServerHandshake(_Handshake):
+    """The server's side.
+
+    Args:
+        subprotocols: those that the server speaks; a client that offers none of them is refused.
+    """
+
+    def __init__(self, subprotocols: Collection[str]) -> None:
+        super().__init__()
+        self._spoken = subprotocols
+        self.path = ""
+
+    def _read(self, first: str, fields: Mapping[str, str]) -> None:
+        method, _, rest = first.partition(" ")
+        self.path, _, http = rest.partition(" ")
+        if method != "GET" or http != "HTTP/1.1":
+            raise self._wrong(f"the request is {first[:80]!r}", "4.2.1")
+        if fields.get("upgrade", "").lower() != "websocket" or "upgrade" not in _tokens(fields.get("connection", "")):
+            raise self._wrong("the request is no upgrade to WebSocket", "4.2.1")
+        key = fields.get("sec-websocket-key", "")
+        try:
+            size = len(base64.b64decode(key, validate=True))
+        except ValueError:
+            size = 0
+        if size != 16 or "host" not in fields:
+            raise self._wrong("no Host, or Sec-WebSocket-Key is not of 16 bytes", "4.2.1")
+        if fields.get("sec-websocket-version") != "13":
+            raise self._wrong("the version is not 13", "4.2.1")
+        offered = [name.strip() for name in fields.get("sec-websocket-protocol", "").split(",")]
+        self.subprotocol = next((name for name in offered if name in self._spoken), None)
+        if self.subprotocol is None:
+            raise self._wrong("none of the subprotocols is spoken here", "4.2.2")
+        lines = [
+            "HTTP/1.1 101 Switching Protocols",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Accept: {accept_of(key)}",
+            f"Sec-WebSocket-Protocol: {self.subprotocol}",
+            "",
+            "",
+        ]
+        self._out = "\r\n".join(lines).encode("latin-1")
+
+    def _fault(self, error: LimitExceeded | Malformed) -> LimitExceeded | Malformed:
+        self._out = (
+            b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nSec-WebSocket-Version: 13\r\nContent-Length: 0\r\n\r\n"
+        )
+        return error
+
+
+def _tokens(text: str) -> list[str]:
+    return [word.strip().lower() for word in text.split(",")]

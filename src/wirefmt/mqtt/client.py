@@ -1,0 +1,987 @@
+"""An MQTT client on asyncio.
+
+docs/mqtt-asyncio.md has examples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl as tls
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from urllib.parse import unquote, urlsplit
+
+from wirefmt import mqtt
+from wirefmt.connection import aio
+from wirefmt.connection.aio import Backoff
+from wirefmt.connection.carriers import WebSocket
+from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
+from wirefmt.connection.websocket import ClientHandshake
+from wirefmt.errors import ConnectionLost, DecodeError, EncodeError, LocalProtocolError, Refused
+from wirefmt.mqtt.connection import ClientConnection
+from wirefmt.mqtt.events import (
+    REAUTHENTICATE,
+    SUCCESS,
+    ConnectionOptions,
+    Dropped,
+    Negotiated,
+    Properties,
+    Released,
+    Request,
+    find,
+    without,
+)
+from wirefmt.mqtt.journal import Journal
+from wirefmt.mqtt.session import Delivery, Session
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from typing_extensions import Buffer
+
+#: URL scheme -> TLS, WebSocket, usual port.
+SCHEMES: Final[dict[str, tuple[bool, bool, int]]] = {
+    "mqtt": (False, False, 1883),
+    "mqtts": (True, False, 8883),
+    "ws": (False, True, 80),
+    "wss": (True, True, 443),
+    "mqtt+unix": (False, False, 0),
+}
+
+#: Codes of CONNACK and DISCONNECT after which the client does not connect again: another attempt would end alike, or throw
+#: out the client that has taken the session over.
+FINAL_CODES: Final[dict[int, frozenset[int]]] = {
+    5: frozenset((0x81, 0x82, 0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x8E, 0x90, 0x95, 0x99, 0x9A, 0x9B, 0x9C, 0x9D)),
+    4: frozenset((1, 2, 4, 5)),
+    3: frozenset((1, 2, 4, 5)),
+}
+
+#: Reading goes on while calls wait for answers, up to so many times the limit of the inbox; QoS 0 is dropped above it.
+STRETCH: Final = 10
+
+#: Seconds that a session is asked to live after its connection, if there is a journal or reconnection and nothing is said.
+SESSION_SECONDS: Final = 3600
+
+
+class Authenticator(Protocol):
+    """One side of an authentication exchange (4.12).
+
+    Attributes:
+        method: the Authentication Method.
+    """
+
+    method: str
+
+    async def respond(self, data: bytes | None) -> bytes | None:
+        """The Authentication Data for the server's; None begins an exchange, with CONNECT or with AUTH 0x19."""
+        ...
+
+    def complete(self, data: bytes | None) -> None:
+        """The server has accepted, with this data. An exception drops the connection."""
+        ...
+
+
+class _Entry:
+    """A packet of the host: it waits to be sent, or for its acknowledgement. `future`: the call that waits, if one does."""
+
+    __slots__ = ("future", "message")
+
+    def __init__(
+        self, message: mqtt.Publish | mqtt.Subscribe | mqtt.Unsubscribe, future: asyncio.Future[Any] | None
+    ) -> None:
+        self.message = message
+        self.future = future
+
+    @property
+    def given_up(self) -> bool:
+        return self.future is not None and self.future.done()
+
+    def succeed(self, result: Any) -> None:
+        if self.future is not None and not self.future.done():
+            self.future.set_result(result)
+
+    def fail(self, error: Exception) -> bool:
+        """False: no call waits."""
+        if self.future is None or self.future.done():
+            return self.future is not None
+        self.future.set_exception(error)
+        return True
+
+
+class _Arrival:
+    """A message of the server. `driver`: where its acknowledgement goes; None: it needs none, or its connection is over."""
+
+    __slots__ = ("answer", "driver", "message", "record", "wire")
+
+    def __init__(self, message: mqtt.Publish, driver: aio.Driver | None) -> None:
+        self.message = message  # what the host has
+        self.wire = message  # what the connection waits for: another object if it has come again
+        self.driver = driver
+        self.answer: tuple[int, Properties] | None = None  # decided while there was no connection
+        self.record: tuple[str, Sequence[Any]] | None = None  # for the journal, with the acknowledgement
+
+
+class _Link:
+    """The host of one connection of a client."""
+
+    def __init__(self, client: Client, *, passing: bool = False) -> None:
+        self.client = client
+        self.passing = passing  # only there to end a session of the server
+        self.driver: aio.Driver
+        self.connection: ClientConnection
+        loop = asyncio.get_running_loop()
+        self.up: asyncio.Future[Connected] = loop.create_future()
+        self.gone: asyncio.Future[None] = loop.create_future()
+        self.event: Disconnected | None = None
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def handle(self, event: Any) -> None:
+        self.client._handle(self, event)
+
+    def writable(self) -> None:
+        self.client._pump()
+
+    def closed(self, error: Exception | None) -> None:
+        for task in self.tasks:
+            task.cancel()
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def lost(self) -> Exception:
+        """Why this connection is over, as an exception for the host."""
+        event, error = self.event, self.driver.error
+        if event is not None and event.by == "peer" and event.code:
+            return Refused(
+                f"the server has ended the connection: {_code(event.code)} {event.reason}", event.code, event
+            )
+        if event is not None and event.error is not None:
+            lost = ConnectionLost(str(event.error), event)
+            lost.__cause__ = event.error
+            return lost
+        lost = ConnectionLost(str(error) if error else event.reason if event else "the connection is over", event)
+        lost.__cause__ = error
+        return lost
+
+
+class Messages:
+    """Messages of the server, in order: `async for message in client.messages()`.
+
+    Each is acknowledged when the next one is asked for, so when the body of the loop is done with it. Several iterators share
+    the messages: each message goes to one.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._last: _Arrival | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> mqtt.Publish:
+        client = self._client
+        last, self._last = self._last, None
+        client._in_hand.pop(id(self), None)
+        client._settle(last)
+        arrival = await client._next()
+        if arrival is None:
+            raise StopAsyncIteration
+        self._last = arrival
+        client._in_hand[id(self)] = arrival
+        return arrival.message
+
+    def __del__(self) -> None:
+        # a loop that was left: what it had counts as done when another message is asked for, or the client is closed
+        if self._last is not None:
+            self._client._left.append(self._last)
+            self._client._in_hand.pop(id(self), None)
+
+
+class Client:
+    """An MQTT client. `async with` connects and closes it; so do its methods `open` and `close`. `mqtt.connect` is this class.
+
+    ::
+
+        async with mqtt.connect("mqtts://broker:8883", client_identifier="meter-7") as client:
+            await client.subscribe("plant/+", qos=1)
+            await client.publish("plant/line-1", b"21.5", qos=1)      # returns when acknowledged
+            async for message in client.messages(): ...
+
+    Args:
+        url: `mqtt://host:1883`, `mqtts://` (TLS), `ws://host/mqtt`, `wss://` (WebSocket), `mqtt+unix:///path`. User name and
+            password may be in it.
+        client_identifier: "": the server gives one (5.0).
+        version: 5: MQTT 5.0; 4: 3.1.1; 3: 3.1.
+        clean_start: None: the session goes on if there is one. True: the first connection begins a new one. False: the
+            session that the server has under this identifier goes on, with its subscriptions.
+        keep_alive: seconds; 0: none.
+        session_expiry_interval: seconds that the session lives without a connection. Before 5.0: 0 ends it with the
+            connection, any other number keeps it. None: 0, with `journal` or `reconnect` SESSION_SECONDS.
+        user_name, password: credentials.
+        will: what the server publishes when the connection ends without DISCONNECT.
+        properties: further properties of CONNECT.
+        authenticator: enhanced authentication (4.12).
+        ssl: TLS with this context; None: the default one with `mqtts` and `wss`.
+        session: state of an earlier client.
+        journal: path of a SQLite database that keeps the session (`Journal`).
+        reconnect: connect again when the connection is lost. The session goes on; if the server has lost it, subscriptions
+            are made again and QoS 1 messages are sent again. None: the end of the connection ends the client.
+        acknowledge: "automatic": when the host asks for the next message. "manual": by `Client.acknowledge`.
+        inbox, inbox_bytes: messages, and bytes of their payloads, that may wait for the host before reading stops.
+        timeout: seconds that an attempt to connect may take.
+        options: limits and times of each connection.
+        random: for back-off and WebSocket; None: the system's.
+
+    Raises ValueError for a URL with another scheme, and for arguments that exclude each other.
+
+    Every coroutine can be cancelled; the client stays usable. A call that is cancelled after its packet has been sent takes
+    nothing back.
+
+    Attributes:
+        session: what outlives the connection; with a journal it also outlives the process.
+        journal: the journal, while the client is open; None: there is none.
+        dropped: QoS 0 messages that came while the inbox was full and a call waited for its answer.
+        lost: QoS 1 and 2 messages of which it is not known whether they have arrived and for which no call waits.
+        connections: how many connections there have been.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        client_identifier: str = "",
+        version: int = 5,
+        clean_start: bool | None = None,
+        keep_alive: int = 60,
+        session_expiry_interval: int | None = None,
+        user_name: str | None = None,
+        password: bytes | str | None = None,
+        will: mqtt.Will | None = None,
+        properties: Properties = (),
+        authenticator: Authenticator | None = None,
+        ssl: tls.SSLContext | None = None,
+        session: Session | None = None,
+        journal: str | Path | None = None,
+        reconnect: Backoff | None = None,
+        acknowledge: Literal["automatic", "manual"] = "automatic",
+        inbox: int = 1000,
+        inbox_bytes: int = 1 << 24,
+        timeout: float = 30.0,
+        options: ConnectionOptions | None = None,
+        random: Random | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in SCHEMES:
+            raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
+        secure, self._websocket, port = SCHEMES[parts.scheme]
+        self._path = unquote(parts.path) if parts.scheme == "mqtt+unix" else None
+        self._host, self._port = parts.hostname or "localhost", parts.port or port
+        self._authority = parts.netloc.rpartition("@")[2]
+        self._resource = (parts.path or "/mqtt") + (f"?{parts.query}" if parts.query else "")
+        if parts.username is not None and user_name is None:
+            user_name = unquote(parts.username)
+        if parts.password is not None and password is None:
+            password = unquote(parts.password)
+        self._ssl = ssl if ssl is not None or not secure else tls.create_default_context()
+        if session is not None and journal is not None:
+            raise ValueError("a session or a journal: a journal has its session")
+        if session_expiry_interval is None:
+            session_expiry_interval = SESSION_SECONDS if journal is not None or reconnect is not None else 0
+        self._expiry = session_expiry_interval
+        self._identifier = client_identifier
+        self._version = version
+        self._clean_start = clean_start
+        self._keep_alive = keep_alive
+        self._user_name = user_name
+        self._password = password.encode() if isinstance(password, str) else password
+        self._will = will
+        self._properties = tuple(properties)
+        self._authenticator = authenticator
+        self._journal_path = journal
+        self._reconnect = reconnect
+        self._automatic = acknowledge == "automatic"
+        self._inbox_limit = inbox
+        self._inbox_bytes_limit = inbox_bytes
+        self._timeout = timeout
+        self._options = options or ConnectionOptions()
+        if self._options.automatic:
+            raise ValueError("options.automatic: messages are acknowledged when the host is done with them")
+        self._random = random or SystemRandom()
+
+        self.session = session if session is not None else Session(client_identifier)
+        self.journal: Journal | None = None
+        self.dropped = 0
+        self.lost = 0
+        self.connections = 0
+        self._link: _Link | None = None  # the connection that is up
+        self._keeper: asyncio.Task[None] | None = None
+        self._closing = False
+        self._ended = True
+        self._error: Exception | None = None
+        self._queue: deque[_Entry] = deque()  # not sent
+        self._waiting: dict[Delivery | Request, _Entry] = {}  # sent, in that order
+        self._subscriptions: dict[str, tuple[mqtt.Subscription, Properties]] = {}
+        self._inbox: deque[_Arrival] = deque()
+        self._inbox_bytes = 0
+        self._receivers: deque[asyncio.Future[None]] = deque()
+        self._owed: dict[int, _Arrival] = {}  # the host has them and has not acknowledged them; by id of the message
+        self._in_hand: dict[int, _Arrival] = {}  # what each iterator has returned; by id of the iterator
+        self._left: list[_Arrival] = []  # returned by iterators that are gone
+        self._again: dict[int, _Arrival] = {}  # owed on the connection before this one; by packet identifier
+        self._held: list[_Arrival] = []  # not taken by the host when the connection ended
+        self._reauthentication: asyncio.Future[None] | None = None
+
+    # ---- opening and closing
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._settle_all()
+        await self.close()
+
+    async def open(self) -> None:
+        """Connect.
+
+        Raises:
+            Refused: the server refuses the connection.
+            ConnectionLost: it ends the connection before CONNACK, or breaks the protocol.
+            OSError: there is no connection (TimeoutError; ssl.SSLError).
+            sqlite3.Error: the journal cannot be opened.
+        """
+        if not self._ended:
+            raise RuntimeError("the client is open")
+        self._ended = self._closing = False
+        self._error = None
+        try:
+            if self._journal_path is not None:
+                self.journal = Journal(self._journal_path, self._identifier)
+                restored = await self.journal.open()
+                self.session = restored or Session(self._identifier, journaled=True)
+            if self._clean_start is False:
+                self.session.established = True  # the host says that it wants what the server has
+            elif self._version < 5 and self._expiry and not self.session.established and not self._clean_start:
+                # Before 5.0 a session that begins empty and goes on takes two connections (3.1.1, 3.1.2.4).
+                passing = await self._connect(clean=True, passing=True)
+                passing.driver.close()
+                await passing.driver.wait_closed()
+                self.session.established = True
+            link = await self._connect(clean=bool(self._clean_start) or not self.session.established)
+        except BaseException:
+            self._ended = True
+            await self._close_journal()
+            raise
+        self._keeper = asyncio.get_running_loop().create_task(self._keep(link))
+
+    async def close(self, reason_code: int = SUCCESS, properties: Properties = ()) -> None:
+        """Send DISCONNECT, and wait until transport, tasks and journal are closed. Calls that wait raise ConnectionLost.
+
+        0x04 asks the server to publish the will.
+        """
+        self._closing = True
+        link, keeper = self._link, self._keeper
+        try:
+            if link is not None and link.event is None:
+                link.driver.update(link.connection.close(reason_code, properties))
+                await link.driver.wait_closed()
+            if keeper is not None:
+                if not link:
+                    keeper.cancel()  # it waits before the next attempt, or connects
+                await asyncio.wait([keeper])
+        except BaseException:
+            if link is not None:
+                link.driver.abort()
+            if keeper is not None:
+                keeper.cancel()
+            raise
+        finally:
+            self._keeper = None
+            self._end(None)
+            await self._close_journal()
+
+    async def _close_journal(self) -> None:
+        journal, self.journal = self.journal, None
+        if journal is not None:
+            await journal.close()
+
+    @property
+    def connected(self) -> bool:
+        """True while there is a connection and the server has accepted it."""
+        return self._link is not None
+
+    @property
+    def negotiated(self) -> Negotiated | None:
+        """What this connection has agreed on; None: there is no connection."""
+        return self._link.connection.negotiated if self._link is not None else None
+
+    # ---- requests
+
+    async def publish(
+        self,
+        topic_name: str,
+        payload: Buffer | str = b"",
+        *,
+        qos: int = 0,
+        retain: bool = False,
+        properties: Properties = (),
+    ) -> int:
+        """Publish a message.
+
+        Returns when the message is acknowledged (QoS 1: PUBACK, QoS 2: PUBCOMP), QoS 0: when it is given to the transport.
+        Waits while the server's window is closed, and, with `reconnect`, for the next connection. Messages leave in the order
+        of the calls.
+
+        Args:
+            payload: text is written in UTF-8.
+
+        Returns the reason code: 0x00, or 0x10 if there is no subscriber.
+
+        Raises:
+            Refused: the server refuses the message.
+            LocalProtocolError: it cannot be sent to this server. Nothing was sent.
+            ConnectionLost: the connection has ended, and the message is not sent again by this client (if it is in the
+                session, the next client with the session sends it again).
+        """
+        message = self._build(
+            mqtt.Publish,
+            topic_name=topic_name,
+            payload=payload.encode() if isinstance(payload, str) else payload,
+            qos=qos,
+            retain=retain,
+            packet_identifier=1 if qos else None,
+            properties=properties,
+        )
+        code: int = await self._request(message)
+        return code
+
+    async def subscribe(
+        self,
+        *filters: str | mqtt.Subscription,
+        qos: int = 0,
+        properties: Properties = (),
+    ) -> tuple[int, ...]:
+        """Subscribe to topic filters.
+
+        Args:
+            filters: topic filters, which get `qos`, or Subscriptions with options of their own.
+            qos: the largest QoS wanted.
+            properties: as `subscription_identifier`.
+
+        Returns the code for each filter: the granted QoS, or 0x80 and above: not subscribed. What is granted is restored
+        with `reconnect` if the server has lost the session.
+
+        Raises LocalProtocolError, ConnectionLost as `publish` does.
+        """
+        asked = [mqtt.Subscription(f, qos=qos) if isinstance(f, str) else f for f in filters]
+        message = self._build(mqtt.Subscribe, packet_identifier=1, subscriptions=asked, properties=properties)
+        codes: tuple[int, ...] = await self._request(message)
+        return codes
+
+    async def unsubscribe(self, *filters: str, properties: Properties = ()) -> tuple[int, ...]:
+        """End subscriptions. Returns the code for each filter: 0x00, 0x11 if there was none, 0x80 and above; before 5.0
+        nothing.
+
+        Raises LocalProtocolError, ConnectionLost as `publish` does.
+        """
+        message = self._build(mqtt.Unsubscribe, packet_identifier=1, topic_filters=filters, properties=properties)
+        codes: tuple[int, ...] = await self._request(message)
+        return codes
+
+    async def reauthenticate(self) -> None:
+        """Authenticate again with the method of CONNECT (4.12.1); other traffic goes on.
+
+        Raises LocalProtocolError if the connection has no method or an exchange runs, ConnectionLost or Refused if the
+        server ends it.
+        """
+        if self._authenticator is None:
+            raise LocalProtocolError("there is no authenticator")
+        link = self._link
+        if link is None:
+            raise ConnectionLost("there is no connection")
+        data = await self._authenticator.respond(None)
+        if self._link is not link:
+            raise link.lost()
+        own: list[tuple[str, Any]] = [("authentication_method", self._authenticator.method)]
+        if data is not None:
+            own.append(("authentication_data", data))
+        link.connection.send(mqtt.Auth(reason_code=REAUTHENTICATE, properties=own, version=5))
+        future = self._reauthentication = asyncio.get_running_loop().create_future()
+        link.driver.update()
+        await future
+
+    # ---- messages
+
+    def messages(self) -> Messages:
+        """Messages of the server. The iterator ends when the client is closed, and raises what ended the connection.
+
+        Back-pressure: QoS 1 and 2 are acknowledged when the host is done with them, so the server stops at Receive Maximum.
+        With `inbox` messages waiting the client also stops to read, unless a call waits for an answer.
+        """
+        return Messages(self)
+
+    def acknowledge(
+        self,
+        message: mqtt.Publish,
+        reason_code: int = SUCCESS,
+        properties: Properties = (),
+        *,
+        record: tuple[str, Sequence[Any]] | None = None,
+    ) -> bool:
+        """Acknowledge a message of QoS 1 or 2 that `messages` has returned. Needed with `acknowledge="manual"`; possible,
+        once, in any case. A code of 0x80 and above refuses the message.
+
+        Args:
+            record: a statement of SQL and its parameters, for the database of the journal. It and the acknowledgement are on
+                disk together, so what it notes about a message of QoS 2 is noted once, whenever the process dies.
+
+        Returns False if the connection it came on is over: the server sends it again if the session goes on, and the client
+        acknowledges it then, without the host.
+
+        Raises LocalProtocolError if the message does not wait for it, or there is no journal for the record.
+        """
+        if record is not None and self.journal is None:
+            raise LocalProtocolError("a record needs a journal")
+        arrival = self._owed.pop(id(message), None)
+        if arrival is None:
+            raise LocalProtocolError("this message does not wait for an acknowledgement")
+        arrival.record = record
+        return self._answer(arrival, reason_code, properties)
+
+    def _answer(self, arrival: _Arrival, code: int, properties: Properties) -> bool:
+        driver = arrival.driver
+        connection = driver.connection if driver is not None else None
+        if driver is None or not isinstance(connection, ClientConnection) or connection.state is mqtt.State.CLOSED:
+            arrival.answer = (code, properties)
+            return False
+        self._note(arrival)
+        driver.update(connection.acknowledge(arrival.wire, code, properties))
+        return True
+
+    def _note(self, arrival: _Arrival) -> None:
+        if arrival.record is not None and self.journal is not None:
+            self.journal.add(*arrival.record)
+
+    def _settle(self, arrival: _Arrival | None) -> None:
+        """The host asks for another message: what it had before is done."""
+        if not self._automatic:
+            self._left.clear()
+            return
+        done, self._left = [*self._left, arrival], []
+        for each in done:
+            if each is not None and self._owed.pop(id(each.message), None) is not None:
+                self._answer(each, SUCCESS, ())
+
+    def _settle_all(self) -> None:
+        """The host closes the client in good order."""
+        self._left += self._in_hand.values()
+        if self._link is not None:
+            self._settle(None)
+
+    async def _next(self) -> _Arrival | None:
+        while not self._inbox:
+            if self._ended:
+                if self._error is not None:
+                    raise self._error
+                return None
+            waiter = asyncio.get_running_loop().create_future()
+            self._receivers.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    self._wake()  # it was meant for another one
+                raise
+        arrival = self._inbox.popleft()
+        self._inbox_bytes -= len(arrival.message.payload)
+        if arrival.message.qos:
+            self._owed[id(arrival.message)] = arrival
+        link = self._link
+        if link is not None and link.driver.paused and not self._inbox_full():
+            link.driver.resume()
+        return arrival
+
+    def _inbox_full(self) -> bool:
+        return len(self._inbox) >= self._inbox_limit or self._inbox_bytes >= self._inbox_bytes_limit
+
+    def _arrive(self, link: _Link, message: mqtt.Publish) -> None:
+        qos = message.qos
+        if qos:
+            known = self._again.pop(message.packet_identifier or 0, None)
+            if known is not None and _same(known.message, message):
+                known.wire, known.driver = message, link.driver
+                if known.answer is not None:
+                    self._answer(known, *known.answer)
+                return
+        elif len(self._inbox) >= STRETCH * self._inbox_limit or self._inbox_bytes >= STRETCH * self._inbox_bytes_limit:
+            self.dropped += 1
+            return
+        self._inbox.append(_Arrival(message, link.driver if qos else None))
+        self._inbox_bytes += len(message.payload)
+        self._wake()
+        self._check_reading()
+
+    def _check_reading(self) -> None:
+        """Stop reading while the inbox is full, but never while a call waits for an answer: that would wait for ever."""
+        link = self._link
+        if link is None:
+            return
+        stop = self._inbox_full() and not self._waiting and self._reauthentication is None
+        if stop and not link.driver.paused:
+            link.driver.pause()
+        elif not stop and link.driver.paused:
+            link.driver.resume()
+
+    def _wake(self) -> None:
+        while self._receivers:
+            waiter = self._receivers.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    # ---- requests, below
+
+    def _build(self, cls: Any, **fields: Any) -> Any:
+        try:
+            return cls(version=self._version, **fields)
+        except (EncodeError, TypeError, ValueError) as error:
+            raise LocalProtocolError(str(error)) from error
+
+    async def _request(self, message: mqtt.Publish | mqtt.Subscribe | mqtt.Unsubscribe) -> Any:
+        if self._ended or self._closing:
+            raise self._error or ConnectionLost("the client is not open")
+        future = asyncio.get_running_loop().create_future()
+        self._queue.append(_Entry(message, future))
+        self._pump()
+        return await future
+
+    def _pump(self) -> None:
+        """Send what waits, as far as the window and the transport allow."""
+        link = self._link
+        if link is None:
+            return
+        driver, connection, queue = link.driver, link.connection, self._queue
+        while queue and driver.ready:
+            entry = queue[0]
+            if entry.given_up:
+                queue.popleft()
+                continue
+            message = entry.message
+            qos = message.qos if isinstance(message, mqtt.Publish) else 0
+            if qos and not connection.send_quota:
+                break
+            queue.popleft()
+            try:
+                handle = connection.send(message)
+            except LocalProtocolError as error:
+                if not entry.fail(error):
+                    self.lost += 1
+                continue
+            if handle is None:
+                entry.succeed(SUCCESS)
+            else:
+                self._waiting[handle] = entry
+        self._check_reading()
+        driver.update()
+
+    def _acknowledged(self, event: Acknowledged) -> None:
+        entry = self._waiting.pop(event.handle, None)  # type: ignore[call-overload]
+        message = entry.message if entry is not None else None
+        if isinstance(message, mqtt.Subscribe):
+            codes = event.message.reason_codes
+            for subscription, code in zip(message.subscriptions, codes, strict=True):
+                if code < 0x80:
+                    self._subscriptions[subscription.topic_filter] = (subscription, message.properties)
+            assert entry is not None
+            entry.succeed(codes)
+            if entry.future is None and any(code >= 0x80 for code in codes):
+                self._give_up(Refused("the server does not grant a subscription again", max(codes), event.message))
+        elif isinstance(message, mqtt.Unsubscribe):
+            codes = event.message.reason_codes
+            for topic_filter, code in zip(
+                message.topic_filters, codes or (0,) * len(message.topic_filters), strict=True
+            ):
+                if code < 0x80:
+                    self._subscriptions.pop(topic_filter, None)
+            assert entry is not None
+            entry.succeed(codes)
+        elif isinstance(event.message, mqtt.Pubcomp):  # the server has the message since PUBREC, whatever the code says
+            if entry is not None:
+                entry.succeed(SUCCESS)
+        elif entry is not None:
+            if event.code < 0x80:
+                entry.succeed(event.code)
+            elif not entry.fail(
+                Refused(f"the server refuses the message: {_code(event.code)}", event.code, event.message)
+            ):
+                self.lost += 1
+        elif event.code >= 0x80:
+            self.lost += 1
+        self._pump()
+
+    def _forget(self, handles: Iterable[Any], reason: Exception) -> None:
+        """Handles whose end is not known and that are not sent again by the connection: queue them again, first of all, if
+        a copy does no harm; the others fail."""
+        again: list[_Entry] = []
+        for handle in sorted(handles, key=lambda handle: int(handle.number)):
+            entry = self._waiting.pop(handle, None)
+            if entry is not None and entry.given_up:
+                continue
+            if isinstance(handle, Delivery):
+                harmless = handle.qos == 1 or not handle.transmitted
+                message = handle.message if entry is None and harmless else None
+                if harmless and (entry is not None or message is not None):
+                    again.append(entry or _Entry(_fresh(message, self._version), None))
+                    continue
+            elif entry is not None:
+                again.append(entry)
+                continue
+            if entry is None or not entry.fail(reason):
+                self.lost += 1
+        self._queue.extendleft(reversed(again))
+
+    # ---- events
+
+    def _handle(self, link: _Link, event: Any) -> None:
+        match event:
+            case mqtt.Publish():
+                self._arrive(link, event)
+            case Acknowledged():
+                self._acknowledged(event)
+            case WindowOpened():
+                self._pump()
+            case Connected():
+                self._connected(link, event)
+            case mqtt.Auth():
+                self._authenticate(link, event)
+            case Dropped():
+                entry = self._waiting.pop(event.handle, None)
+                error = LocalProtocolError("the message is larger than the server accepts now")
+                if entry is None or not entry.fail(error):
+                    self.lost += 1
+            case Released():
+                pass
+            case Disconnected():
+                self._disconnected(link, event)
+
+    def _connected(self, link: _Link, event: Connected) -> None:
+        if self._authenticator is not None:
+            self._authenticator.complete(find(event.message.properties, "authentication_data"))
+        self.connections += 1
+        if not link.up.done():
+            link.up.set_result(event)
+        if link.passing:
+            return
+        self._link = link
+        held, self._held = self._held, []
+        if not event.resumed:
+            # what was received and not taken does not come again
+            self._inbox.extendleft(reversed(held))
+            self._inbox_bytes += sum(len(arrival.message.payload) for arrival in held)
+            for arrival in held:
+                arrival.driver = None
+                self._wake()
+            for arrival in self._again.values():
+                if arrival.answer is not None:
+                    self._note(arrival)
+            self._again.clear()
+        self._forget(event.lost, ConnectionLost("the server has lost the session: a QoS 2 message may have arrived"))
+        if not event.resumed and self._subscriptions:
+            wanted: dict[tuple[tuple[str, Any], ...], list[mqtt.Subscription]] = {}
+            for subscription, properties in self._subscriptions.values():
+                wanted.setdefault(tuple(properties), []).append(subscription)
+            for key, asked in wanted.items():
+                message = self._build(mqtt.Subscribe, packet_identifier=1, subscriptions=asked, properties=key)
+                self._queue.appendleft(_Entry(message, None))
+        self._pump()
+
+    def _disconnected(self, link: _Link, event: Disconnected) -> None:
+        link.event = event
+        if not link.up.done():
+            link.up.set_exception(link.lost())
+            link.up.exception()  # it is seen, even if nobody waits any more
+        if self._link is not link:
+            return
+        self._link = None
+        if self._reauthentication is not None and not self._reauthentication.done():
+            self._reauthentication.set_exception(link.lost())
+        self._reauthentication = None
+        self._again = {}
+        for arrival in self._owed.values():
+            if arrival.driver is link.driver:
+                arrival.driver = None
+                self._again[arrival.wire.packet_identifier or 0] = arrival
+        if self._comes_back(link):
+            self._held = [arrival for arrival in self._inbox if arrival.message.qos]
+            self._inbox = deque(arrival for arrival in self._inbox if not arrival.message.qos)
+            self._inbox_bytes = sum(len(arrival.message.payload) for arrival in self._inbox)
+            self._forget(event.lost, link.lost())
+        else:
+            for arrival in self._inbox:
+                arrival.driver = None
+
+    def _comes_back(self, link: _Link) -> bool:
+        """Is there going to be another connection?"""
+        event = link.event
+        assert event is not None
+        final = FINAL_CODES[self._version]
+        return self._reconnect is not None and not self._closing and not (event.by == "peer" and event.code in final)
+
+    def _authenticate(self, link: _Link, event: mqtt.Auth) -> None:
+        authenticator = self._authenticator
+        data = find(event.properties, "authentication_data")
+        if authenticator is None:  # CONNECT had the method in its properties
+            raise LocalProtocolError("the server asks for authentication and there is no authenticator")
+        if not event.reason_code:
+            authenticator.complete(data)
+            if self._reauthentication is not None and not self._reauthentication.done():
+                self._reauthentication.set_result(None)
+            self._reauthentication = None
+            return
+
+        async def respond() -> None:
+            try:
+                answer = await authenticator.respond(data)
+                if link.event is None:
+                    link.driver.update(link.connection.continue_authentication(event, answer))
+            except Exception as error:
+                link.driver.abort(error)
+
+        task = asyncio.get_running_loop().create_task(respond())
+        link.tasks.add(task)
+        task.add_done_callback(link.tasks.discard)
+
+    # ---- connections
+
+    async def _connect(self, *, clean: bool, passing: bool = False) -> _Link:
+        """One attempt: transport, CONNECT, CONNACK."""
+        properties = self._properties
+        if self._version == 5 and self._expiry:
+            properties = (*without(properties, "session_expiry_interval"), ("session_expiry_interval", self._expiry))
+        if self._authenticator is not None:
+            data = await self._authenticator.respond(None)
+            properties = (*properties, ("authentication_method", self._authenticator.method))
+            if data is not None:
+                properties = (*properties, ("authentication_data", data))
+        connect = self._build(
+            mqtt.Connect,
+            client_identifier=self._identifier or self.session.client_identifier,
+            clean_start=clean,
+            keep_alive=self._keep_alive,
+            will=None if passing else self._will,
+            user_name=self._user_name,
+            password=self._password,
+            properties=properties,
+        )
+        link = _Link(self, passing=passing)
+        opening = carrier = None
+        if self._websocket:
+            opening = ClientHandshake(self._authority, self._resource, "mqtt", self._random.randbytes(16))
+            carrier = WebSocket(lambda: self._random.randbytes(4))
+        loop = asyncio.get_running_loop()
+        link.connection = ClientConnection(loop.time(), Session() if passing else self.session, self._options)
+        store = self.journal.put if self.journal is not None and not passing else None
+        link.driver = aio.Driver(link.connection, link, opening=opening, carrier=carrier, store=store)
+        try:
+            link.connection.send(connect)
+            async with asyncio.timeout(self._timeout):
+                await aio.open_transport(link.driver, self._host, self._port, path=self._path, ssl=self._ssl)
+                link.driver.update()
+                await link.up
+        except BaseException:
+            link.driver.abort()
+            if link.driver.transport is not None:
+                await link.driver.wait_closed()
+            raise
+        return link
+
+    async def _keep(self, link: _Link) -> None:
+        try:
+            await self._reconnecting(link)
+        except Exception as error:
+            self._end(error)
+
+    async def _reconnecting(self, link: _Link) -> None:
+        """Wait for the end of each connection, and make the next one."""
+        while True:
+            await link.gone
+            if self._closing:
+                return
+            error: Exception = link.lost()
+            backoff = self._reconnect
+            if backoff is None or not self._comes_back(link):
+                self._end(error)
+                return
+            attempt = 0
+            while True:
+                if backoff.attempts is not None and attempt >= backoff.attempts:
+                    self._end(error)
+                    return
+                await asyncio.sleep(backoff.delay(attempt, self._random))
+                attempt += 1
+                try:
+                    link = await self._connect(clean=not self.session.established)
+                    break
+                except Refused as refused:
+                    error = refused
+                    if refused.code in FINAL_CODES[self._version]:
+                        self._end(error)
+                        return
+                except (OSError, DecodeError) as failed:
+                    error = failed
+
+    def _give_up(self, error: Exception) -> None:
+        """End the client for an error that nobody waits for."""
+        link = self._link
+        self._reconnect = None
+        if link is not None:
+            link.driver.error = error
+            link.driver.close()
+
+    def _end(self, error: Exception | None) -> None:
+        """There is no further connection: nobody waits any longer."""
+        if self._ended:
+            return
+        self._ended = True
+        self._error = error
+        reason = error or ConnectionLost("the client was closed")
+        for entry in [*self._waiting.values(), *self._queue]:
+            if not entry.fail(reason):
+                self.lost += 1
+        self._waiting.clear()
+        self._queue.clear()
+        self._inbox.extendleft(reversed(self._held))
+        self._held.clear()
+        receivers, self._receivers = self._receivers, deque()
+        for waiter in receivers:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def _same(one: mqtt.Publish, other: mqtt.Publish) -> bool:
+    """Is it the same message, come again?"""
+    return one.qos == other.qos and one.topic_name == other.topic_name and one.payload_bytes() == other.payload_bytes()
+
+
+def _fresh(message: mqtt.Publish | None, version: int) -> mqtt.Publish:
+    """A message of a session that is lost, to be published as a new one."""
+    assert message is not None
+    return mqtt.Publish(
+        topic_name=message.topic_name,
+        payload=message.payload,
+        qos=message.qos,
+        retain=message.retain,
+        packet_identifier=1,
+        properties=message.properties if version == 5 else (),
+        version=version,
+    )
+
+
+def _code(code: int | str | None) -> str:
+    return f"0x{code:02X}" if isinstance(code, int) else str(code)
+
+
+connect = Client

@@ -1,0 +1,139 @@
+"""An MQTT server on asyncio: a `ServerConnection` for each client, and a handler that is the host.
+
+docs/mqtt-asyncio.md has examples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from ssl import SSLContext
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wirefmt import mqtt
+from wirefmt.connection import aio
+from wirefmt.connection.carriers import WebSocket
+from wirefmt.connection.websocket import ServerHandshake
+from wirefmt.mqtt.connection import ServerConnection
+from wirefmt.mqtt.events import SERVER_SHUTTING_DOWN, SUCCESS, Asked, ConnectionOptions, Event, Properties
+from wirefmt.mqtt.session import Delivery, Session
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Server = aio.Server
+
+
+class Peer(aio.Peer):
+    """One client of a server.
+
+    With a coroutine function as handler, the events of `ServerConnection` are taken by `async for event in peer`; the last
+    one is `Disconnected`. The methods are those of `ServerConnection` and raise LocalProtocolError as they do. What they
+    queue is written at the end of the loop's iteration.
+
+    Attributes:
+        connection: the connection. After a call of a method that returns events, give these to `driver.update`.
+        server: the server.
+        error: what ended the transport, if it was an error.
+    """
+
+    connection: ServerConnection
+
+    def accept(
+        self,
+        event: mqtt.Connect | mqtt.Auth,
+        session: Session | None = None,
+        properties: Properties = (),
+        authentication_data: bytes | None = None,
+    ) -> None:
+        """Accept a CONNECT, or the AUTH that completes an exchange."""
+        self.driver.update(self.connection.accept(event, session, properties, authentication_data))
+
+    def refuse(self, event: mqtt.Connect | mqtt.Auth, reason_code: int, properties: Properties = ()) -> None:
+        """Refuse a CONNECT or an AUTH, and end."""
+        self.driver.update(self.connection.refuse(event, reason_code, properties))
+
+    def continue_authentication(
+        self, event: mqtt.Connect | mqtt.Auth, authentication_data: bytes | None = None, properties: Properties = ()
+    ) -> None:
+        """Ask the client for its next AUTH."""
+        self.driver.update(self.connection.continue_authentication(event, authentication_data, properties))
+
+    def acknowledge(self, message: mqtt.Publish, reason_code: int = SUCCESS, properties: Properties = ()) -> None:
+        """Answer a message of QoS 1 or 2."""
+        self.driver.update(self.connection.acknowledge(message, reason_code, properties))
+
+    def grant(self, event: Asked, reason_codes: Iterable[int] = (), properties: Properties = ()) -> None:
+        """Answer a SUBSCRIBE or UNSUBSCRIBE."""
+        self.driver.update(self.connection.grant(event, reason_codes, properties))
+
+    def publish(
+        self, topic_name: str, payload: Buffer = b"", *, qos: int = 0, retain: bool = False, properties: Properties = ()
+    ) -> Delivery | None:
+        """Send a message to the client. QoS 1 and 2: `Acknowledged` has the handle returned."""
+        handle = self.connection.publish(topic_name, payload, qos=qos, retain=retain, properties=properties)
+        self.driver.update()
+        return handle
+
+    def close(self, reason_code: int = SERVER_SHUTTING_DOWN, properties: Properties = ()) -> None:
+        """End the connection, with DISCONNECT in 5.0."""
+        self.driver.update(self.connection.close(reason_code, properties))
+
+
+class Handler(Protocol):
+    """The host of all connections of a server, without tasks. Its methods do not wait."""
+
+    def handle(self, peer: Peer, event: Event) -> None:
+        """An event of `ServerConnection`, in order. An exception drops the client."""
+        ...
+
+    def writable(self, peer: Peer) -> None:
+        """The client takes bytes again: `peer.ready` is true."""
+        ...
+
+    def closed(self, peer: Peer) -> None:
+        """The transport is gone; `Disconnected` came before."""
+        ...
+
+
+async def serve(
+    handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
+    host: str | None = "127.0.0.1",
+    port: int = 1883,
+    *,
+    path: str | None = None,
+    ssl: SSLContext | None = None,
+    websocket: bool = False,
+    options: ConnectionOptions | None = None,
+    backlog: int = 100,
+    most: int = 100_000,
+) -> Server:
+    """Serve MQTT 3.1, 3.1.1 and 5.0.
+
+    Args:
+        handler: a coroutine function that is called with the `Peer` of each client and iterates over its events; when it
+            returns, the connection is closed. Or an object with the methods of `Handler`, which serves all clients.
+        host, port: where to listen; loopback by default. None: all interfaces. Port 0: any that is free (`Server.port`).
+        path: of a Unix socket, in place of host and port.
+        ssl: TLS with this context.
+        websocket: MQTT over WebSocket (section 6), with the subprotocol "mqtt", for any path.
+        options: limits and times of each connection.
+        backlog: connections that the system keeps until they are accepted.
+        most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
+
+    Returns the running server. Leaving `async with` or `close()` ends it.
+    """
+
+    def make(server: Server) -> aio.Driver:
+        peer = Peer(handler, server)
+        peer.connection = ServerConnection(asyncio.get_running_loop().time(), options)
+        peer.driver = aio.Driver(
+            peer.connection,
+            peer,
+            buffer=server.buffer,
+            opening=ServerHandshake(("mqtt",)) if websocket else None,
+            carrier=WebSocket() if websocket else None,
+        )
+        return peer.driver
+
+    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most)

@@ -219,6 +219,30 @@ def test_ill_formed_utf8_of_a_json_header() -> None:
         rocketmq.decode(json_frame(b'{"remark":"abcd\xff"}'))
 
 
+def test_escapes_of_every_kind_of_character() -> None:
+    """RFC 8259, section 7: \\u and four hexadecimal digits, of which a pair of surrogates makes one character."""
+    characters = [*range(0x300), *range(0x300, 0x110000, 61), 0x7FF, 0x800, 0xFFFF, 0x10000, 0x10FFFF]
+    text = "".join(chr(c) for c in characters if not 0xD800 <= c < 0xE000)
+    escaped = json.dumps(text)
+    assert escaped.isascii()
+    command = rocketmq.decode(json_frame(f'{{"code":1,"remark":{escaped},"extFields":{{"a":{escaped}}}}}'))
+    assert command.remark == text
+    assert command.ext_fields == {"a": text}
+
+
+@pytest.mark.parametrize("serialize_type", ["JSON", "ROCKETMQ"])
+def test_any_json_reader_reads_what_is_written(serialize_type: Any) -> None:
+    """fastjson writes what JavaScript cannot hold (control characters, U+2028, U+2029) as \\uXXXX."""
+    text = "".join(map(chr, [*range(0x100), 0x2027, 0x2028, 0x2029, 0x202A, 0xFFFF, 0x10000]))
+    octets = rocketmq.RemotingCommand(code=1, remark=text, ext_fields={"a": text}, serialize_type=serialize_type).encode()
+    assert rocketmq.decode(octets).remark == text
+    if serialize_type == "JSON":
+        header = json.loads(octets[8:])
+        assert (header["remark"], header["extFields"]) == (text, {"a": text})
+        written = octets[8:].decode()
+        assert not [c for c in written if ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or c in "\u2028\u2029"]
+
+
 def test_no_text_of_a_map_is_longer_than_the_map_says_it_is() -> None:
     ext = b"\0\5topic\0\0\0\6orders\0\1x\0\0\0\2yy"
     for size, fields in (

@@ -463,6 +463,13 @@ def large_conversions(n: int) -> None:
         for name in ("octets", "rule", "error"):
             columns[name]
     convert.Wire.from_frames(content.encode())
+    for properties in (b"\x26\0\1\xff\0\1\xfe\x13\0\x3c", b"\x0b\1\x0b\2"):  # ill-formed UTF-8, what STRICT refuses
+        rest = b"\0\1t\0\7" + bytes([len(properties)]) + properties
+        for to in ("amqp10", "amqp091"):  # losses of what is in neither the source nor the result
+            made = convert.convert(
+                bytes([0x3D, len(rest)]) + rest, source="mqtt5", to=to, dialect="rabbitmq-3.13", explain=True
+            )
+            repr(made.losses)
 
 
 def test_nothing_is_left_of_large_conversions() -> None:

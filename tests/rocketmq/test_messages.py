@@ -196,6 +196,29 @@ def test_the_real_reader_refuses(text: str, path: str) -> None:
     assert 8 <= caught.value.offset <= 8 + len(text)
 
 
+LONG_HEADER = (
+    "{\"code\" : 1.5e3 , 'flag':\"7\",remark:\"x\\u00e9\\x41\\n\",//c\n\"opaque\":+5,/* c */\"version\":-12,\"x\":[1,{\"b\":null }],"
+    "\"language\":\"GO\",\"extFields\":{\"a\":1.5E-3,\"b\":true,c:NaN,\"d\":undefined,\"e\":{\"f\":[]}}}"
+)
+
+
+@pytest.mark.parametrize("size", range(len(LONG_HEADER) + 1))
+def test_a_header_ends_where_its_length_says(size: int) -> None:
+    """Section 1: the body follows. A header that breaks off is the same fault whether or not the rest of it follows as the body."""
+    heads = [LONG_HEADER[:size].encode(), b" " + LONG_HEADER[:size].encode()]
+    for head in heads:
+        said = []
+        for body in (b"", LONG_HEADER[size:].encode(), b"e5}", b"}", b"0" * 20, b"\"", b"*/}", b"0041\"}"):
+            try:
+                command = rocketmq.decode(json_frame(head, body))
+                assert command.body == body if body else not command.body
+                said.append((command.code, command.flag, command.remark, command.ext_fields))
+            except DecodeError as error:
+                said.append((type(error), error.offset, error.path, error.reason))
+                assert error.offset <= 8 + len(head)
+        assert said == said[:1] * len(said)
+
+
 def binary_frame(remark: bytes = b"", ext: bytes = b"", ext_size: int | None = None) -> bytes:
     header = struct.pack(">hbhiii", 10, 0, 0, 1, 0, len(remark)) + remark
     header += struct.pack(">i", len(ext) if ext_size is None else ext_size) + ext
@@ -274,6 +297,8 @@ def test_no_text_of_a_map_is_longer_than_the_map_says_it_is() -> None:
          "remark: negative length at offset 21 [3]"),
         ("0000001901000015 000a000000 00000001 00000000 00000064 00000000", Truncated,
          "remark: field runs past the header (needs 100, has 0, bounded by header_length) at offset 25 [3]"),
+        ("0000000400000000", Truncated, "header: no header at offset 8 [2]"),
+        ("0000000600000002 2f2f", Truncated, "header: no header at offset 10 [2]"),
         ("0000002101000001d", Truncated, None),
     ],
 )  # fmt: skip

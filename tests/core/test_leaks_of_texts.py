@@ -183,8 +183,14 @@ def rocketmq_messages(n: int) -> Iterator[bytes]:
         yield rocketmq.RemotingCommand(
             code=310, opaque=n, remark=f"r{n}", ext_fields=fields, body=b"b" * 600, serialize_type=form
         ).encode()
-    heart = rocketmq.HeartbeatData(client_id=f"client{n}").encode()
-    yield rocketmq.RemotingCommand(code=34, opaque=n + 1, body=heart).encode()
+    escaped = {"a": f"group\t{n}", "b": f"topic\t{n}", "e\t": "1\n", "i": "TAGS\x01t\x02"}  # of JSON: to be unescaped
+    yield rocketmq.RemotingCommand(code=310, opaque=n + 2, remark=f"r\t{n}", ext_fields=escaped, body=b"b").encode()
+    for client in (f"client{n}", f"client\t{n}"):
+        heart = rocketmq.HeartbeatData(client_id=client).encode()
+        yield rocketmq.RemotingCommand(code=34, opaque=n + 1, body=heart).encode()
+    packed, flag = rocketmq.compress(b"b" * 600)
+    stored = rocketmq.MessageExt(topic=f"topic{n}", body=packed, sys_flag=flag).encode()
+    yield rocketmq.RemotingCommand(code=0, flag=1, opaque=n + 2, body=stored).encode()
     stored = rocketmq.MessageExt(topic=f"topic{n}", body=b"b" * 600, properties={f"name{n}": f"value{n}"}).encode()
     yield rocketmq.RemotingCommand(code=0, flag=1, opaque=n, body=stored * 2).encode()
 

@@ -652,6 +652,14 @@ def test_json_has_no_such_number(value: Any) -> None:
             rocketmq.encode_json(held)
 
 
+@pytest.mark.parametrize("other", [5, b"x", ["x"], ("x",), {"x": "y"}, object()])
+def test_properties_are_text(other: Any) -> None:
+    """Section 6: names and values are strings. Nothing else is made one."""
+    for properties in ({"k": other}, {other: "v"} if other.__hash__ else {"k": other}):
+        with pytest.raises(TypeError, match="names and values must be str"):
+            rocketmq.encode_properties(properties)
+
+
 @pytest.mark.parametrize("value", [b"x", object(), 1j])
 def test_json_has_no_such_value(value: Any) -> None:
     for held in (value, [value], {"a": value}):

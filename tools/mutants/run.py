@@ -45,9 +45,15 @@ ROOMS = {
     "nsq": ("nsq/*",),
     "phpmq": ("phpmq/*", "capture/test_sniffing*"),
     "convert": ("convert/*",),
+    "capture/packets": ("capture/test_packets*", "capture/test_hashes*"),
+    "capture/pcapfile": ("capture/test_pcapfile*", "capture/test_formats*", "capture/test_split*"),
+    "capture/scanner": ("capture/test_split*", "capture/test_hashes*", "capture/test_packets*"),
+    "capture/reassembly": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
+    "capture/websocket": ("capture/test_websocket*", "capture/test_streams*"),
+    "capture/": ("capture/*", "nsq/test_captures*", "phpmq/test_captures*", "rocketmq/test_captures*"),
     "": (
-        "capture/*", "core/test_arrow*", "core/test_table*", "mqtt/test_batch*", "mqtt/test_messages*", "nsq/test_captures*",
-        "phpmq/*", "rocketmq/test_captures*",
+        "core/test_arrow*", "core/test_table*", "mqtt/test_batch*", "mqtt/test_messages*", "nsq/*", "phpmq/*",
+        "capture/test_rows*",
     ),
 }  # fmt: skip
 ALWAYS = (
@@ -88,8 +94,6 @@ def group_of(room: str) -> str:
 def files_for(rooms: set[str]) -> list[Path]:
     """Of the rooms' groups, and the fuzz targets."""
     patterns = {pattern for room in rooms for pattern in ROOMS[group_of(room)]} | set(ALWAYS)
-    if any("capture" in room for room in rooms):
-        patterns.add("capture/*")
     found = {path for pattern in patterns for path in (ROOT / "tests").glob(pattern) if path.match("test_*.py")}
     kept = sorted(path for path in found if not any(path.match(name) for name in APART))
     return [*kept, ROOT / "fuzz" / "test_targets.py"]

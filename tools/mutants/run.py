@@ -281,6 +281,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of that chance")
     parser.add_argument("--built", action="store_true", help="the build of the last run is good")
     parser.add_argument("--tests", action="append", help="only these files of tests/, a pattern; may be repeated")
+    parser.add_argument("-k", dest="named", help="only tests whose names fit, as of pytest")
     parser.add_argument("identifiers", nargs="*")
     options = parser.parse_args()
     if "WIREFMT_MUTANTS_BUILT" not in os.environ:
@@ -313,6 +314,8 @@ def main() -> int:
         "--rootdir",
         str(ROOT),
     ]
+    if options.named:
+        arguments += ["-k", options.named]
     if pytest.main([*arguments, *map(str, files)], plugins=[runner]) not in (0, 5):
         return 1
     for name, faults in (

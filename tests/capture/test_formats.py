@@ -149,6 +149,43 @@ def test_chunks_do_not_matter(chunk: int) -> None:
     assert "Endace ERF" in (decoder.fault or "")
 
 
+def told(octets: bytes) -> str:
+    decoder = capture.CaptureDecoder()
+    decoder.begin_file("x")
+    decoder.feed(octets)
+    assert decoder.end_file()
+    return decoder.fault or ""
+
+
+#: From the first octets of a packet of CommView: year, month, day, hours, minutes, seconds.
+MOMENTS = [
+    (1995, 1, 1, 0, 0, 0), (2099, 12, 31, 23, 59, 60), (2024, 2, 29, 0, 30, 1), (2024, 6, 30, 12, 0, 30), (2024, 6, 15, 1, 1, 0),
+]  # fmt: skip
+NO_MOMENTS = [
+    (1994, 6, 15, 12, 30, 30), (2100, 6, 15, 12, 30, 30), (2024, 0, 15, 12, 30, 30), (2024, 13, 15, 12, 30, 30),
+    (2024, 6, 0, 12, 30, 30), (2024, 6, 32, 12, 30, 30), (2024, 6, 15, 24, 30, 30), (2024, 6, 15, 12, 60, 30),
+    (2024, 6, 15, 12, 30, 61),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["commview-ncf", "commview-ncfx"])
+@pytest.mark.parametrize(("moment", "good"), [(m, True) for m in MOMENTS] + [(m, False) for m in NO_MOMENTS])
+def test_a_packet_of_commview_has_a_moment(name: str, moment: tuple[int, ...], good: bool) -> None:
+    octets = bytes.fromhex(EDITCAP[name][1])
+    at = octets.index(b"\xea\x07")  # 2026
+    changed = octets[:at] + moment[0].to_bytes(2, "little") + bytes(moment[1:]) + octets[at + 7 :]
+    assert ("CommView" in told(changed)) == good
+
+
+@pytest.mark.parametrize(("apart", "good"), [(0, True), (86400, True), (86401, False), (-86400, True), (-86401, False)])
+def test_records_of_erf_are_a_day_apart_at_most(apart: int, good: bool) -> None:
+    """Time (8 octets, little-endian; seconds above), type, flags, record length, lost, wire length (Endace's ERF manual)."""
+    octets = b""
+    for seconds in (1_700_000_000, 1_700_000_000 + apart):
+        octets += bytes(4) + seconds.to_bytes(4, "little") + bytes((2, 4)) + (80).to_bytes(2) + bytes(4) + b"\x55" * 64
+    assert ("Endace ERF" in told(octets)) == good
+
+
 def test_octets_of_no_format() -> None:
     for octets in (b"GET / HTTP/1.1\r\n" * 20, b"\0" * 5000, bytes(range(256)) * 20, b"a,b,c\n1,2,3\n" * 900):
         with pytest.raises(CaptureError, match="not a packet capture: unknown magic number"):

@@ -215,6 +215,20 @@ def test_a_jumbogram() -> None:
     assert len(fields["payload"]) == 70000
 
 
+@pytest.mark.parametrize("before", [b"\x05\2\x09\x09\1\0", b"\x1e\4\x09\x09\x09\x09", b"\0\x1e\3\x09\x09\x09", b"\0" * 6])
+def test_the_length_of_a_jumbogram_behind_other_options(before: bytes) -> None:
+    """RFC 8200, 4.2: a router alert, options of no name, Pad1 and PadN stand before it; each says how long it is."""
+    body = tcp(b"x" * 70000)
+    hop_by_hop = bytes([6, 1]) + before + b"\xc2\4" + struct.pack(">I", len(body) + 16) + b"\1\0"
+    fields = check(101, ip6(hop_by_hop + body, 0, size=0) + b"\x55" * 9, (A6, B6))
+    assert fields["size"] == 70000
+
+
+def test_mpls_before_ipv6() -> None:
+    """RFC 4928, section 2: the first four bits behind the labels are 6."""
+    check(1, ethernet(0x8847, LABEL + BOTTOM + ip6(tcp())), (A6, B6))
+
+
 def test_extension_headers() -> None:
     chain = (
         bytes([43, 0]) + bytes(6)  # hop by hop
@@ -287,6 +301,29 @@ def test_fragments_of_different_datagrams_do_not_mix() -> None:
     assert payloads == [b"1" * 50, b"2" * 50]
 
 
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("end", [0, 1])
+def test_fragments_of_other_ends_do_not_mix(version: int, end: int) -> None:
+    """RFC 791, 3.2 and RFC 8200, 4.5: source, destination and identification say which fragments are together; the protocol
+    too, in IPv4."""
+    make, ends = (fragments4, (A4, B4)) if version == 4 else (fragments6, (A6, B6))
+    other = list(ends)
+    other[end] = "10.9.9.9" if version == 4 else "2001:db8::9"
+    one, two = make(tcp(b"1" * 50), 32, 7, ends), make(tcp(b"2" * 50), 32, 7, (other[0], other[1]))
+    trace = PacketTrace()
+    payloads = [f["payload"] for pair in zip(one, two, strict=True) for o in pair if (f := trace.parse(101, o)[1])]
+    assert payloads == [b"1" * 50, b"2" * 50]
+
+
+def test_fragments_of_other_protocols_do_not_mix() -> None:
+    one = fragments4(tcp(b"1" * 50), 32, 7)
+    trace = PacketTrace()
+    assert trace.parse(101, one[0])[0] == "fragments_held"
+    assert trace.parse(101, ip4(udp(9, bytes(40))[:32], 17, fragment=0x2000, number=7))[0] == "fragments_held"
+    payloads = [f["payload"] for o in one[1:] if (f := trace.parse(101, o)[1])]
+    assert payloads == [b"1" * 50]
+
+
 def test_a_datagram_is_given_up_by_the_time_of_packets() -> None:
     first, second = fragments4(tcp(b"x" * 20), 32)
     trace = PacketTrace()
@@ -339,6 +376,13 @@ def test_tunnels_are_opened_when_asked(name: str) -> None:
     assert parsed(101, octets)[0] in ("tunnels_not_opened", "udp")
     fields = check(101, octets, tunnels=True)
     assert (fields["payload"], fields["realm"]) == (PAYLOAD, realm)
+
+
+@pytest.mark.parametrize("flags", [0x00, 0x01, 0x80, 0xF7])
+def test_vxlan_without_a_valid_identifier_is_udp(flags: int) -> None:
+    """RFC 7348, section 5: the I flag must be 1 for a valid VNI."""
+    octets = ip4(udp(4789, bytes([flags]) + b"\0\0\0\x00\x12\x34\0" + INNER), 17, ends=OUTER)
+    assert parsed(101, octets, tunnels=True) == ("udp", None)
 
 
 def test_six_in_four() -> None:

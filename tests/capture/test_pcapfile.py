@@ -9,6 +9,7 @@ import pytest
 
 from wirefmt.capture._engine import PcapReader
 
+MAX_RECORD = 262144  # octets of the largest packet that is read
 Packet = tuple[int, int, int, int, bytes]
 
 
@@ -169,6 +170,21 @@ def test_pcapng_time_resolutions(order: str, tsresol: int | None, ticks: int, ns
     assert read(octets) == ([(1, ns, 1, 3, b"abc")], [])
 
 
+@pytest.mark.parametrize("shift", range(1, 128))
+def test_binary_time_resolutions(shift: int) -> None:
+    """if_tsresol with its top bit: the negative power of 2 that follows (section 4.2)."""
+    for ticks in {1, 1 << min(shift, 63) - 1, 1 << min(shift, 63), (1 << 64) - 1 if shift > 30 else 1}:
+        octets = section() + interface(options=option(9, bytes([0x80 | shift]))) + enhanced(b"abc", ticks)
+        assert abs(read(octets)[0][0][1] - (ticks * 10**9 >> shift)) <= 1, (shift, ticks)
+
+
+def test_the_last_second_that_64_bits_of_nanoseconds_hold() -> None:
+    last = (2**63 - 1) // 10**9 - 1
+    for seconds, ns in ((last, last * 10**9), (last + 2, 2**63 - 1)):
+        octets = section() + interface(options=option(9, b"\x8a")) + enhanced(b"abc", seconds << 10)
+        assert read(octets)[0][0][1] == ns
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_pcapng_time_offset(order: str) -> None:
     for seconds in (100, -100):
@@ -192,6 +208,25 @@ def test_simple_and_obsolete_packet_blocks() -> None:
     obsolete = block(2, struct.pack("<HHIIII", 0, 77, 0, 5, 2, 2) + b"xy")
     packets, faults = read(section() + interface(snap_length=4) + simple + obsolete)
     assert packets == [(1, 0, 1, 9, b"abcd"), (2, 5000, 1, 2, b"xy")]
+    assert faults == []
+
+
+def test_a_simple_packet_is_not_longer_than_its_block() -> None:
+    """Section 4.4: the original length may be larger than what was captured."""
+    packets, faults = read(section() + interface() + block(3, struct.pack("<I", 1000) + b"abcd"))
+    assert (packets, faults) == ([(1, 0, 1, 1000, b"abcd")], [])
+
+
+@pytest.mark.parametrize("kind", [6, 0x0BAD])
+def test_the_largest_block_that_is_read(kind: int) -> None:
+    """A packet of the largest size, with its options."""
+    packet = bytes(MAX_RECORD)
+    options = bytes(65536 - 32)
+    body = struct.pack("<IIIII", 0, 0, 1, len(packet), len(packet)) + packet + options
+    large = block(kind, body)
+    assert len(large) == MAX_RECORD + 65536
+    packets, faults = read(section() + interface() + large + enhanced(b"x", 1), 1 << 20)
+    assert [len(p[4]) for p in packets] == ([len(packet), 1] if kind == 6 else [1])
     assert faults == []
 
 
@@ -229,6 +264,20 @@ def test_a_damaged_block_costs_itself(at: int, value: int, reason: str, chunk: i
     packets, faults = read(before + bytes(bad) + b"".join(blocks[51:]), chunk)
     assert faults == [(len(before), reason)]
     assert [p[4][0] for p in packets] == [*range(50), *range(51, 100)]
+
+
+@pytest.mark.parametrize("off", [1, 2, 3])
+def test_blocks_lie_on_multiples_of_four(off: int) -> None:
+    """Section 3.1: what looks like blocks elsewhere is found neither in its place nor by its size."""
+    before = section() + interface() + enhanced(b"a", 1)
+    bad = block(6, bytes(20))
+    bad = bad[:4] + struct.pack("<I", 30) + bad[8:]
+    packets, faults = read(before + bad + bytes(off) + enhanced(b"b", 1) * 3)
+    assert ([p[4] for p in packets], faults) == ([b"a"], [(len(before), "implausible block length")])
+    size = 32 + off
+    odd = struct.pack("<II", 6, size) + bytes(size - 12) + struct.pack("<I", size)
+    packets, faults = read(before + bad + odd)
+    assert ([p[4] for p in packets], faults) == ([b"a"], [(len(before), "implausible block length")])
 
 
 def test_a_packet_that_does_not_fit_its_block() -> None:

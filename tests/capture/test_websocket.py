@@ -267,11 +267,13 @@ def test_a_masked_payload_cannot_hold_frames() -> None:
     assert [r["kind"] for r in found if r["status"] == "ok"] == ["PINGREQ"]
 
 
-def test_octets_that_are_no_frame_end_nothing() -> None:
-    """A header that RFC 6455 does not know: a row says so, and the next message is found."""
+@pytest.mark.parametrize("first", [0xF7, 0x92, 0xA2, 0xB2, 0x83, 0x87, 0x8B, 0x8F])
+def test_octets_that_are_no_frame_end_nothing(first: int) -> None:
+    """A header that RFC 6455 does not know (5.2: RSV2, RSV3, opcodes 3 to 7 and from 11): a row says so, and the next message is
+    found."""
     tcp, frames = upgraded()
     frames += tcp.send(CLIENT, wrapped(CLIENT, connect("c")))
-    frames += tcp.send(CLIENT, b"\xf7\x00\x01\x02\x03" * 20)
+    frames += tcp.send(CLIENT, bytes((first, 0, 1, 2, 3)) * 20)
     frames += tcp.send(CLIENT, wrapped(CLIENT, publish("next", b"")))
     found, _ = decode(frames)
     assert [(r["status"], r["kind"]) for r in found] == [

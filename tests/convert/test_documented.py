@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from uuid import UUID
+
 import pytest
 
+from wirefmt import amqp091
 from wirefmt.convert import DIALECTS, Container, convert
 from wirefmt.errors import ConversionError
 
@@ -348,3 +352,14 @@ def test_a_section_in_a_header_is_valid() -> None:
     with pytest.raises(ConversionError) as caught:
         convert((bytes.fromhex(header), b"p"), to="amqp10")
     assert caught.value.rule == "amqp091>amqp10 headers-amqp-properties"
+
+
+DASHES = (8, 13, 18, 23)
+
+
+@pytest.mark.parametrize("dashes", [dashes for n in range(5) for dashes in combinations(DASHES, n)])
+def test_a_uuid_has_its_dashes_in_their_places(dashes: tuple[int, ...]) -> None:
+    """RFC 9562, section 4: 8-4-4-4-12 hexadecimal digits. Anything else behind urn:uuid: is text."""
+    text = "".join("-" if i in dashes else "0123456789abcdef"[i % 16] for i in range(36))
+    got = convert((amqp091.BasicProperties(message_id=f"urn:uuid:{text}"), b"p"), to="amqp10")
+    assert got.message.properties.message_id == (UUID(text) if dashes == DASHES else f"urn:uuid:{text}")

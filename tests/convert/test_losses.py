@@ -417,3 +417,49 @@ def test_the_last_of_sections_that_come_again_in_3_13() -> None:
     got = convert(octets, source="amqp10", to="amqp091", dialect="rabbitmq-3.13")
     assert (got.message[0].delivery_mode, got.message[0].priority) == (1, 5)
     assert told(got) == [("header.durable", None, "dropped", "replaced by another value", b"\1")]
+
+
+# ---- what RabbitMQ's reader does not know
+
+
+#: Constructors of one array element each, with the element: its octets are zeros but for sizes.
+ELEMENTS = {
+    **{code: bytes(1) for code in (0x50, 0x51, 0x52, 0x53, 0x54, 0x55, 0x56)},
+    **{code: bytes(2) for code in (0x60, 0x61)},
+    **{code: bytes(4) for code in (0x70, 0x71, 0x72, 0x73, 0x74)},
+    **{code: bytes(8) for code in (0x80, 0x81, 0x82, 0x83, 0x84)},
+    **{code: bytes(16) for code in (0x94, 0x98)},
+    **{code: bytes(1) for code in (0xA0, 0xA1, 0xA3)}, **{code: bytes(4) for code in (0xB0, 0xB1, 0xB3)},
+    **{code: b"" for code in (0x40, 0x41, 0x42, 0x43, 0x44, 0x45)},
+    **{code: b"\1\0" for code in (0xC0, 0xC1)}, **{code: b"\0\0\0\4" + bytes(4) for code in (0xD0, 0xD1)},
+    0xE0: b"\2\0\x70", 0xF0: b"\0\0\0\5" + bytes(4) + b"\x70",
+}  # fmt: skip
+#: Of element types the server's reader has no clause for these: smalluint, smallulong, smallint, smalllong, list8, map8, array8
+#: and decimals.
+NOT_OF_ARRAYS = {0x52, 0x53, 0x54, 0x55, 0x74, 0x84, 0x94, 0xC0, 0xC1, 0xE0}
+
+
+@pytest.mark.parametrize("code", ELEMENTS, ids=hex)
+def test_arrays_that_the_server_does_not_read(code: int) -> None:
+    """Refused in any place where values are; within a list too, and without elements too."""
+    for element in (ELEMENTS[code], b""):
+        array = b"\xf0" + (len(element) + 5).to_bytes(4) + (element != b"" or code < 0x50).to_bytes(4) + bytes([code]) + element
+        within = b"\xd0" + (len(array) + 4).to_bytes(4) + (1).to_bytes(4) + array
+        for value in (array, within):
+            octets = section(0x72, 2, symbol(b"x-opt-k") + value) + P
+            try:
+                convert(octets, source="amqp10", to="mqtt5", dialect="rabbitmq-4.3", routing_key="t")
+                refused = ""
+            except ConversionError as error:
+                refused = error.rule
+            assert refused == ("amqp10:array-constructor" if code in NOT_OF_ARRAYS else "")
+            convert(octets, source="amqp10", to="mqtt5", routing_key="t")  # the document reads them all
+
+
+@pytest.mark.parametrize("dialect", ["rabbitmq-4.3", "rabbitmq-3.13"])
+def test_a_header_without_fields_stays(dialect: str) -> None:
+    """Of a payload that is AMQP 1.0 the sections take effect, an empty header too: its fields have their defaults, which are not
+    what the server says of a message without that header."""
+    for header in (b"\x45", b"\xc0\3\2\x40\x40"):
+        got = convert((amqp091.BasicProperties(type="amqp-1.0"), b"\0\x53\x70" + header + P), to="amqp10", dialect=dialect)
+        assert got.message.header == amqp10.Header()

@@ -214,6 +214,18 @@ def test_a_send_is_one_row() -> None:
         assert reply["rocketmq"]["request_code"] == 310
 
 
+@pytest.mark.parametrize("name", ["TAGX", "KEYX", "UNIQ_KEX", "PGROUX", "CORRELATION_IX", "REPLY_TO_CLIENX", "TTX"])
+def test_a_property_of_another_name_has_no_column(name: str) -> None:
+    header = rocketmq.SendMessageRequestHeaderV2(
+        a="PG", b="T", c="D", d=4, e=1, f=0, g=5, h=0, i=rocketmq.encode_properties({name: "7"}), m=False, n="B"
+    )
+    (row,) = talk((CLIENT, rocketmq.RemotingCommand(code=310, header=header, body=b"x").encode()))
+    assert row["headers"] == [(name, "7")]
+    columns = (row["message_id"], row["correlation_id"], row["reply_to"], row["ttl_ms"], row["rocketmq"]["producer_group"])
+    assert columns == (None, None, None, None, "PG")
+    assert (row["rocketmq"]["tags"], row["rocketmq"]["keys"]) == (None, None)
+
+
 def test_long_names_and_letters_mean_the_same() -> None:
     v2 = rocketmq.SendMessageRequestHeaderV2(
         a="PG", b="T", c="D", d=4, e=1, f=0, g=5, h=0, i="TAGS\x01t\x02", m=False, n="B"

@@ -196,6 +196,29 @@ def test_the_real_reader_refuses(text: str, path: str) -> None:
     assert 8 <= caught.value.offset <= 8 + len(text)
 
 
+LONG_HEADER = (
+    "{\"code\" : 1.5e3 , 'flag':\"7\",remark:\"x\\u00e9\\x41\\n\",//c\n\"opaque\":+5,/* c */\"version\":-12,\"x\":[1,{\"b\":null }],"
+    "\"language\":\"GO\",\"extFields\":{\"a\":1.5E-3,\"b\":true,c:NaN,\"d\":undefined,\"e\":{\"f\":[]}}}"
+)
+
+
+@pytest.mark.parametrize("size", range(len(LONG_HEADER) + 1))
+def test_a_header_ends_where_its_length_says(size: int) -> None:
+    """Section 1: the body follows. A header that breaks off is the same fault whether or not the rest of it follows as the body."""
+    heads = [LONG_HEADER[:size].encode(), b" " + LONG_HEADER[:size].encode()]
+    for head in heads:
+        said = []
+        for body in (b"", LONG_HEADER[size:].encode(), b"e5}", b"}", b"0" * 20, b"\"", b"*/}", b"0041\"}"):
+            try:
+                command = rocketmq.decode(json_frame(head, body))
+                assert command.body == body if body else not command.body
+                said.append((command.code, command.flag, command.remark, command.ext_fields))
+            except DecodeError as error:
+                said.append((type(error), error.offset, error.path, error.reason))
+                assert error.offset <= 8 + len(head)
+        assert said == said[:1] * len(said)
+
+
 def binary_frame(remark: bytes = b"", ext: bytes = b"", ext_size: int | None = None) -> bytes:
     header = struct.pack(">hbhiii", 10, 0, 0, 1, 0, len(remark)) + remark
     header += struct.pack(">i", len(ext) if ext_size is None else ext_size) + ext
@@ -217,6 +240,30 @@ def test_ill_formed_utf8_of_a_binary_header_is_what_java_makes_of_it(octets: byt
 def test_ill_formed_utf8_of_a_json_header() -> None:
     with pytest.raises(Malformed, match=r"header: ill-formed UTF-8 at offset 23 \[2\]"):
         rocketmq.decode(json_frame(b'{"remark":"abcd\xff"}'))
+
+
+def test_escapes_of_every_kind_of_character() -> None:
+    """RFC 8259, section 7: \\u and four hexadecimal digits, of which a pair of surrogates makes one character."""
+    characters = [*range(0x300), *range(0x300, 0x110000, 61), 0x7FF, 0x800, 0xFFFF, 0x10000, 0x10FFFF]
+    text = "".join(chr(c) for c in characters if not 0xD800 <= c < 0xE000)
+    escaped = json.dumps(text)
+    assert escaped.isascii()
+    command = rocketmq.decode(json_frame(f'{{"code":1,"remark":{escaped},"extFields":{{"a":{escaped}}}}}'))
+    assert command.remark == text
+    assert command.ext_fields == {"a": text}
+
+
+@pytest.mark.parametrize("serialize_type", ["JSON", "ROCKETMQ"])
+def test_any_json_reader_reads_what_is_written(serialize_type: Any) -> None:
+    """fastjson writes what JavaScript cannot hold (control characters, U+2028, U+2029) as \\uXXXX."""
+    text = "".join(map(chr, [*range(0x100), 0x2027, 0x2028, 0x2029, 0x202A, 0xFFFF, 0x10000]))
+    octets = rocketmq.RemotingCommand(code=1, remark=text, ext_fields={"a": text}, serialize_type=serialize_type).encode()
+    assert rocketmq.decode(octets).remark == text
+    if serialize_type == "JSON":
+        header = json.loads(octets[8:])
+        assert (header["remark"], header["extFields"]) == (text, {"a": text})
+        written = octets[8:].decode()
+        assert not [c for c in written if ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or c in "\u2028\u2029"]
 
 
 def test_no_text_of_a_map_is_longer_than_the_map_says_it_is() -> None:
@@ -250,6 +297,8 @@ def test_no_text_of_a_map_is_longer_than_the_map_says_it_is() -> None:
          "remark: negative length at offset 21 [3]"),
         ("0000001901000015 000a000000 00000001 00000000 00000064 00000000", Truncated,
          "remark: field runs past the header (needs 100, has 0, bounded by header_length) at offset 25 [3]"),
+        ("0000000400000000", Truncated, "header: no header at offset 8 [2]"),
+        ("0000000600000002 2f2f", Truncated, "header: no header at offset 10 [2]"),
         ("0000002101000001d", Truncated, None),
     ],
 )  # fmt: skip
@@ -601,6 +650,14 @@ def test_json_has_no_such_number(value: Any) -> None:
     for held in (value, [value], {"a": value}):
         with pytest.raises(EncodeError, match="JSON has no number"):
             rocketmq.encode_json(held)
+
+
+@pytest.mark.parametrize("other", [5, b"x", ["x"], ("x",), {"x": "y"}, object()])
+def test_properties_are_text(other: Any) -> None:
+    """Section 6: names and values are strings. Nothing else is made one."""
+    for properties in ({"k": other}, {other: "v"} if other.__hash__ else {"k": other}):
+        with pytest.raises(TypeError, match="names and values must be str"):
+            rocketmq.encode_properties(properties)
 
 
 @pytest.mark.parametrize("value", [b"x", object(), 1j])

@@ -396,11 +396,14 @@ cdef int amqp091_write_integer(Octets* o, uint8_t letter, object value, str fiel
 
 cdef int amqp091_write_decimal(Octets* o, object value, str field) except -1:
     """Scale, then an unsigned number of four octets, as RabbitMQ reads them."""
-    number = DECIMAL(value)
+    try:
+        number = DECIMAL(value)
+    except ArithmeticError:                     # of text that is no number
+        raise EncodeError(f"{field}: type D holds a number, not {value!r}") from None
     sign, digits, exponent = number.as_tuple()
     if not number.is_finite() or (sign and number):
         raise EncodeError(f"{field}: type D holds only non-negative numbers, not {number}")
-    unscaled = int("".join(map(str, digits)))
+    unscaled = int("".join(map(str, digits[:11])))      # 32 bits are ten digits
     if exponent > 0:
         unscaled *= 10 ** min(exponent, 10)
         exponent = 0

@@ -1,7 +1,7 @@
 """The typed face of the kernel, in the order of its rooms."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,3 +66,13 @@ class Batch:
 
 def schema_capsule(columns: _Columns, names: Iterable[str] | None = None) -> object: ...
 def stream_capsule(columns: _Columns, batches: Iterable[Batch], names: Iterable[str] | None = None) -> object: ...
+
+# ---- source
+class _HasArray(Protocol):
+    def __arrow_c_array__(self) -> tuple[object, object]: ...
+
+class _HasStream(Protocol):
+    def __arrow_c_stream__(self) -> object: ...
+
+#: A table, record batch, reader or array of structs of any library of Arrow.
+_ArrowColumns: TypeAlias = _HasArray | _HasStream

@@ -13,6 +13,7 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memmove, memset
 
 from wirefmt._core.cursor cimport Span
+from wirefmt._core.octets cimport Octets, free_octets
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.varint cimport VARINT_MAX, store_varint, varint_size
@@ -38,6 +39,8 @@ include "_core/framer.pxi"
 include "_core/arrow.pxi"
 # decode_batch: one loop for any protocol
 include "_core/batch.pxi"
+# columns in: Arrow arrays -> frames
+include "_core/source.pxi"
 # the message table: the columns all protocols share
 include "_core/table.pxi"
 # a message in one line: how fields get into it
@@ -47,4 +50,4 @@ include "_core/protocol.pxi"
 # of every module: objects are made by constructors only
 include "_core/seal.pxi"
 
-seal(globals(), None, (), (FrameDecoder, ColumnSet, FrameBatch))
+seal(globals(), None, (), (FrameDecoder, ColumnSet, FrameBatch, BatchEncoder))

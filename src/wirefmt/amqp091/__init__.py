@@ -90,6 +90,7 @@ from wirefmt.amqp091._codec import (
     decode,
     decode_batch,
     encode,
+    encode_batch,
     frame_size,
 )
 from wirefmt.amqp091._codec import restore as restore  # pickles name it
@@ -181,5 +182,6 @@ __all__ = [
     "decode",
     "decode_batch",
     "encode",
+    "encode_batch",
     "frame_size",
 ]

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder
+from wirefmt._core import Batch, FrameDecoder, _ArrowColumns
 from wirefmt.amqp091._classes import *  # noqa: F403
 from wirefmt.amqp091._classes import BasicProperties
 from wirefmt.framing import Limits, NeedData
@@ -243,5 +243,13 @@ def decode_batch(
     body_max: int = 536870912,
     limits: Limits | None = None,
 ) -> Batch: ...
+def encode_batch(
+    data: _ArrowColumns,
+    *,
+    side: _Side | None = None,
+    strictness: Strictness | str = "strict",
+    frame_max: SupportsIndex = ...,
+    channel_max: SupportsIndex = 0,
+) -> bytes: ...
 
 PROTOCOL: object

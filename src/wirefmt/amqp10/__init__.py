@@ -76,6 +76,7 @@ from wirefmt.amqp10._codec import (
     decode_message,
     decode_value,
     encode,
+    encode_batch,
     encode_value,
     frame_size,
 )
@@ -154,6 +155,7 @@ __all__ = [
     "decode_message",
     "decode_value",
     "encode",
+    "encode_batch",
     "encode_value",
     "frame_size",
 ]

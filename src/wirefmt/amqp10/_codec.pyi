@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Self, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder
+from wirefmt._core import Batch, FrameDecoder, _ArrowColumns
 from wirefmt.amqp10._classes import *  # noqa: F403
 from wirefmt.amqp10._classes import Header, Properties, Transfer
 from wirefmt.framing import Limits, NeedData
@@ -291,5 +291,11 @@ def decode_batch(
     expose_credentials: bool = False,
     limits: Limits | None = None,
 ) -> Batch: ...
+def encode_batch(
+    data: _ArrowColumns,
+    *,
+    strictness: Strictness | str = "strict",
+    max_frame_size: SupportsIndex = 0,
+) -> bytes: ...
 
 PROTOCOL: object

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder
+from wirefmt._core import Batch, FrameDecoder, _ArrowColumns
 from wirefmt.framing import Limits, NeedData
 from wirefmt.strictness import Note, Strictness
 
@@ -362,6 +362,13 @@ def decode_batch(
     expose_credentials: bool = False,
     limits: Limits | None = None,
 ) -> Batch: ...
+def encode_batch(
+    data: _ArrowColumns,
+    *,
+    version: int | None = None,
+    side: _Side | None = None,
+    strictness: Strictness | str = "strict",
+) -> bytes: ...
 def decode(
     data: Buffer,
     *,

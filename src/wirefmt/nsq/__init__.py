@@ -30,6 +30,7 @@ from wirefmt.nsq._codec import (
     decode,
     decode_batch,
     encode,
+    encode_batch,
     frame_size,
 )
 from wirefmt.nsq._codec import restore as restore  # pickles name it
@@ -59,5 +60,6 @@ __all__ = [
     "decode",
     "decode_batch",
     "encode",
+    "encode_batch",
     "frame_size",
 ]

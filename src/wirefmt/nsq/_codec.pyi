@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder
+from wirefmt._core import Batch, FrameDecoder, _ArrowColumns
 from wirefmt.framing import Limits, NeedData
 from wirefmt.nsq.spec import ServerOptions
 from wirefmt.strictness import Note, Strictness
@@ -243,5 +243,11 @@ def decode_batch(
     limits: Limits | None = None,
     server: ServerOptions | None = None,
 ) -> Batch: ...
+def encode_batch(
+    data: _ArrowColumns,
+    *,
+    side: _Side | None = None,
+    strictness: Strictness | str = "strict",
+) -> bytes: ...
 
 PROTOCOL: object

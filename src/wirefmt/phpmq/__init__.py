@@ -17,6 +17,7 @@ from wirefmt.phpmq._codec import (
     decode,
     decode_batch,
     encode,
+    encode_batch,
     frame_size,
 )
 from wirefmt.phpmq._codec import restore as restore  # pickles name it
@@ -33,5 +34,6 @@ __all__ = [
     "decode",
     "decode_batch",
     "encode",
+    "encode_batch",
     "frame_size",
 ]

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder
+from wirefmt._core import Batch, FrameDecoder, _ArrowColumns
 from wirefmt.framing import Limits, NeedData
 from wirefmt.strictness import Note, Strictness
 
@@ -110,5 +110,11 @@ def decode_batch(
     payload: bool = True,
     limits: Limits | None = None,
 ) -> Batch: ...
+def encode_batch(
+    data: _ArrowColumns,
+    *,
+    side: _Side | None = None,
+    strictness: Strictness | str = "strict",
+) -> bytes: ...
 
 PROTOCOL: object

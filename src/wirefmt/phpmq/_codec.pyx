@@ -5,18 +5,19 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int32_t, int64_t, int8_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, int8_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset
 
 from wirefmt._core cimport (
-    Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder, HEX_ROOM, Input, MORE,
-    MessageContext, MessageTable, NO, Protocol, ProtocolTables, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SERVERS,
-    STRICT_MODE, T_DESTINATION, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PROTOCOL, T_TTL_MS, T_VERSION, Text, Writer, YES,
-    bare_object, detail_form, fault_text, field_path, fill_view, is_strict, line_begin, line_number, line_signed,
-    line_text, new_writer, octets_of, pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_span,
-    put_struct, put_text, raise_fault, seal, set_factories, shown_octets, take_block, take_input, text_or_hex,
-    whole_number,
+    BatchEncoder, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder, HEX_ROOM,
+    Input, MORE, MessageContext, MessageTable, NO, Problem, Protocol, ProtocolTables, REFUSED_FAULT, REFUSED_NULL,
+    ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SERVERS, STRICT_MODE, SourceCol, T_DESTINATION, T_KIND, T_MESSAGE_ID,
+    T_OPERATION, T_PROTOCOL, T_TTL_MS, T_VERSION, Text, Writer, YES, bare_object, copy_octets, detail_form, fault_text,
+    field_path, fill_view, is_strict, line_begin, line_number, line_signed, line_text, new_writer, octets_of, pad_text,
+    protocol_capsule, put_bool, put_i32, put_i64, put_line, put_span, put_struct, put_text, raise_fault, refuse,
+    refuse_text, seal, set_factories, shown_octets, source_flag, source_has, source_integer, source_name, source_number,
+    source_span, take_block, take_input, text_or_hex, whole_number,
 )
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
@@ -33,6 +34,8 @@ include "objects.pxi"
 include "rows.pxi"
 # ... decode_batch
 include "batch.pxi"
+# columns -> octets: encode_batch
+include "encode_batch.pxi"
 # ... -> one line
 include "detail.pxi"
 # what captures ask of it

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, fina
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder
+from wirefmt._core import Batch, FrameDecoder, _ArrowColumns
 from wirefmt.framing import Limits, NeedData
 from wirefmt.rocketmq._classes import *  # noqa: F403
 from wirefmt.rocketmq._classes import SendMessageRequestHeader, SendMessageRequestHeaderV2
@@ -302,5 +302,6 @@ def decode_batch(
     expose_credentials: bool = False,
     limits: Limits | None = None,
 ) -> Batch: ...
+def encode_batch(data: _ArrowColumns) -> bytes: ...
 
 PROTOCOL: object

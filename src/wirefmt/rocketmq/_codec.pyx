@@ -10,28 +10,30 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
-from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    CText, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, FAULT_CLASSES, Factory, FrameBatch,
-    FrameDecoder, INPUT_HEAD, Input, MORE, MessageContext, MessageTable, NO, Protocol, ProtocolTables,
-    PyVectorcall_NARGS, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE,
-    TEXT_PAD, T_ATTEMPTS, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND,
-    T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION,
-    Text, Writer, YES, any_utf8_behind, ascii_octets, ascii_text, bare_object, bare_subclass, borrowed_item,
-    close_list, construct_slowly, detail_form, factory_of, fault_text, fill_view, hidden, holds_secret_member,
-    holds_secret_word, input_head, is_secret_name, is_secret_text, is_strict, length_of, line_begin, line_digits,
-    line_name, line_number, line_piece, line_prose, line_signed, line_text, line_words, make_fault,
-    new_octets, new_writer, open_list, pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_map,
-    put_octets, put_span, put_struct, put_text, raise_fault, seal, set_vectorcall, shared_text, shown_entry,
-    shown_octets, span_of, take_block, take_input, text_octets, utf8_behind, whole_number,
+    BatchEncoder, CText, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, FAULT_CLASSES, Factory, FrameBatch,
+    FrameDecoder, INPUT_HEAD, Input, MORE, MessageContext, MessageTable, NO, Problem, Protocol, ProtocolTables,
+    PyVectorcall_NARGS, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS,
+    SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol, TEXT_PAD, T_ATTEMPTS, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,
+    T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL,
+    T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, Writer, YES, any_utf8_behind, ascii_octets,
+    ascii_text, bare_object, bare_subclass, borrowed_item, close_list, construct_slowly, copy_octets, detail_form,
+    factory_of, fault_text, fill_view, hidden, holds_secret_member, holds_secret_word, input_head, is_secret_name,
+    is_secret_text, is_strict, length_of, line_begin, line_digits, line_name, line_number, line_piece, line_prose,
+    line_signed, line_text, line_words, make_fault, new_octets, new_writer, open_list, pad_text, protocol_capsule,
+    put_bool, put_i32, put_i64, put_line, put_map, put_octets, put_span, put_struct, put_text, raise_fault, refuse,
+    refuse_size, refuse_text, seal, set_vectorcall, shared_text, shown_entry, shown_octets, source_has, source_name,
+    source_needed_number, source_number, source_octets, source_range, source_span, span_of, take_block, take_input,
+    text_octets, utf8_behind, whole_number,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
 from wirefmt._core.cursor cimport Span
-from wirefmt._core.octets cimport BLOCK_OCTETS
+from wirefmt._core.octets cimport BLOCK_OCTETS, Octets, add_octets, add_u16, add_u32, add_u8, extend_octets
 from wirefmt._core.status cimport Fault, LIMIT, MALFORMED, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault
 from wirefmt._core.utf8 cimport is_utf8
 from wirefmt._core.words cimport is_ascii, word_at
@@ -55,6 +57,8 @@ include "json.pxi"
 include "objects.pxi"
 # RocketmqFrameView -> columns
 include "batch.pxi"
+# columns -> octets: encode_batch
+include "encode_batch.pxi"
 # ... -> one line
 include "detail.pxi"
 # RocketmqFrameView -> rows of the message table; requests that wait for their response

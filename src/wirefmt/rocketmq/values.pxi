@@ -234,7 +234,6 @@ cdef int write_java_octets(Writer w, const uint8_t* p, size_t size) except -1:
     cdef uint8_t* out = NULL
     cdef uint8_t* limit = NULL
     cdef size_t room
-    cdef uint32_t c
     w.put_u8(c'"')
     while p < end:
         if limit - out < JAVA_STEP:
@@ -242,40 +241,49 @@ cdef int write_java_octets(Writer w, const uint8_t* p, size_t size) except -1:
             room = min(6 * <size_t>(end - p), <size_t>JAVA_ROOM) + JAVA_STEP
             out = w.grow(room)
             limit = out + room
-        if end - p >= 8 and is_plain_json(word_at(p)):
-            memcpy(out, p, 8)
-            out += 8
-            p += 8
-            continue
-        c = p[0]
-        if c == 0xC2 and p[1] < 0xA0:
-            c = p[1]
-            p += 2
-        elif c == 0xE2 and p[1] == 0x80 and (p[2] == 0xA8 or p[2] == 0xA9):
-            c = 0x2000 | (p[2] & 0x7F)
-            p += 3
-        else:
-            p += 1
-            if c >= 0x20 and c != c'"' and c != c"\\" and c != 0x7F:
-                out[0] = <uint8_t>c
-                out += 1
-                continue
-        out[0] = c"\\"
-        if c == c'"' or c == c"\\":
-            out[1] = <uint8_t>c
-            out += 2
-        elif 8 <= c <= 13 and c != 11:
-            out[1] = <uint8_t>b"btnvfr"[c - 8]
-            out += 2
-        else:
-            out[1] = c"u"
-            out[2] = <uint8_t>b"0123456789ABCDEF"[c >> 12]
-            out[3] = <uint8_t>b"0123456789ABCDEF"[c >> 8 & 15]
-            out[4] = <uint8_t>b"0123456789ABCDEF"[c >> 4 & 15]
-            out[5] = <uint8_t>b"0123456789ABCDEF"[c & 15]
-            out += 6
+        write_java_step(&p, end, &out)
     w.size -= <size_t>(limit - out)
     return w.put_u8(c'"')
+
+
+cdef inline void write_java_step(const uint8_t** at, const uint8_t* end, uint8_t** to) noexcept nogil:
+    """One character, or eight that need no escape; JAVA_STEP octets at most."""
+    cdef const uint8_t* p = at[0]
+    cdef uint8_t* out = to[0]
+    cdef uint32_t c = p[0]
+    if end - p >= 8 and is_plain_json(word_at(p)):
+        memcpy(out, p, 8)
+        at[0] = p + 8
+        to[0] = out + 8
+        return
+    if c == 0xC2 and p[1] < 0xA0:
+        c = p[1]
+        p += 2
+    elif c == 0xE2 and p[1] == 0x80 and (p[2] == 0xA8 or p[2] == 0xA9):
+        c = 0x2000 | (p[2] & 0x7F)
+        p += 3
+    else:
+        p += 1
+        if c >= 0x20 and c != c'"' and c != c"\\" and c != 0x7F:
+            out[0] = <uint8_t>c
+            at[0] = p
+            to[0] = out + 1
+            return
+    at[0] = p
+    out[0] = c"\\"
+    if c == c'"' or c == c"\\":
+        out[1] = <uint8_t>c
+        to[0] = out + 2
+    elif 8 <= c <= 13 and c != 11:
+        out[1] = <uint8_t>b"btnvfr"[c - 8]
+        to[0] = out + 2
+    else:
+        out[1] = c"u"
+        out[2] = <uint8_t>b"0123456789ABCDEF"[c >> 12]
+        out[3] = <uint8_t>b"0123456789ABCDEF"[c >> 8 & 15]
+        out[4] = <uint8_t>b"0123456789ABCDEF"[c >> 4 & 15]
+        out[5] = <uint8_t>b"0123456789ABCDEF"[c & 15]
+        to[0] = out + 6
 
 
 cdef inline bint is_plain_json(uint64_t w) noexcept nogil:

@@ -17,7 +17,7 @@ from lib.paths import ROOT
 
 PAGE = (ROOT / "docs" / "adding-a-protocol.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^`(src/wirefmt/\S+)`\n\n```\w+\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
-ROW = re.search(r"^```python\n( {4}Protocol\(.*\n)```", PAGE, re.MULTILINE)
+ROW = re.search(r"^```text\n( {4}Protocol\(.*\n)```", PAGE, re.MULTILINE)
 
 
 def test_it_is_short() -> None:

@@ -36,6 +36,7 @@ from wirefmt import amqp091, amqp10, convert, mqtt, nsq, rocketmq
 from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.convert.messages import wire_of
 from wirefmt.errors import ConversionError, DecodeError
+from wirefmt.protocols import PROTOCOLS as ROWS
 from wirefmt.secrets import HiddenBytes, HiddenFloat, HiddenInt, HiddenText, is_secret_name
 from wirefmt.spec import secrets as spec
 from wirefmt.spec import table as tables
@@ -43,12 +44,13 @@ from wirefmt.spec import table as tables
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 PROTOCOLS = tuple(OBJECTS)
+COLUMNS = {row.name: row.columns() for row in ROWS}
 BATCHES = {
-    "mqtt": (mqtt.decode_batch, tables.MQTT_BATCH, {"version": 5}),
-    "amqp091": (amqp091.decode_batch, tables.AMQP091_BATCH, {}),
-    "amqp10": (amqp10.decode_batch, tables.AMQP10_BATCH, {}),
-    "rocketmq": (rocketmq.decode_batch, tables.ROCKETMQ_BATCH, {}),
-    "nsq": (nsq.decode_batch, tables.NSQ_BATCH, {}),
+    "mqtt": (mqtt.decode_batch, COLUMNS["mqtt"].BATCH, {"version": 5}),
+    "amqp091": (amqp091.decode_batch, COLUMNS["amqp091"].BATCH, {}),
+    "amqp10": (amqp10.decode_batch, COLUMNS["amqp10"].BATCH, {}),
+    "rocketmq": (rocketmq.decode_batch, COLUMNS["rocketmq"].BATCH, {}),
+    "nsq": (nsq.decode_batch, COLUMNS["nsq"].BATCH, {}),
 }
 DECODE = {
     "mqtt": lambda octets, side: mqtt.decode(octets, version=5),
@@ -112,8 +114,8 @@ def test_the_table_of_names_is_sound() -> None:
 def test_secret_fields_have_columns_and_attributes() -> None:
     """Every row of FIELDS names what there is; a rule about nothing hides nothing."""
     columns = {
-        "mqtt": {c.name for c in tables.MQTT_FIELDS}, "amqp091": {c.name for c in tables.AMQP091_FIELDS},
-        "amqp10": {c.name for c in tables.AMQP10_FIELDS}, "nsq": {c.name for c in tables.NSQ_FIELDS},
+        "mqtt": {c.name for c in COLUMNS["mqtt"].FIELDS}, "amqp091": {c.name for c in COLUMNS["amqp091"].FIELDS},
+        "amqp10": {c.name for c in COLUMNS["amqp10"].FIELDS}, "nsq": {c.name for c in COLUMNS["nsq"].FIELDS},
     }  # fmt: skip
     for row in spec.FIELDS:
         assert row.field in columns[row.protocol], row

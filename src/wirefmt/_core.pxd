@@ -710,6 +710,7 @@ cdef enum SourceForm:           # how strings, binaries and lists say where they
     SOURCE_NARROW = 0           # offsets of 32 bits
     SOURCE_WIDE                 # of 64 bits
     SOURCE_FIXED_SIZE           # `width` octets each
+    SOURCE_VIEW                 # views of 16 octets in `data`
 
 
 cdef struct SourceCol:             # a column (or child) of a caller's Arrow arrays: views, nothing owned but `children`
@@ -724,6 +725,8 @@ cdef struct SourceCol:             # a column (or child) of a caller's Arrow arr
     const uint8_t* validity     # bits; NULL: every row has a value
     const uint8_t* data
     const uint8_t* offsets
+    const void** pieces         # of SOURCE_VIEW: the buffers that long values lie in, and then the buffer of their sizes
+    int64_t piece_count
     int children_count
     SourceCol* children
     const char* path            # `mqtt.topic_filters`
@@ -812,9 +815,13 @@ cdef inline int source_range(Problem* x, const SourceCol* s, int64_t row, int64_
     return refuse(x, REFUSED_OFFSETS, s)
 
 
+cdef int source_view(Problem* x, const SourceCol* s, int64_t row, const uint8_t** at, int64_t* size) noexcept nogil
+
 cdef inline int source_octets(Problem* x, const SourceCol* s, int64_t row, const uint8_t** at, int64_t* size) noexcept nogil:
     """A string or binary that is there. -1: refused."""
     cdef int64_t begin = 0, end = 0
+    if s.form == SOURCE_VIEW:
+        return source_view(x, s, row, at, size)
     if source_range(x, s, row, &begin, &end):
         return -1
     at[0] = s.data + begin if end > begin else <const uint8_t*>b""

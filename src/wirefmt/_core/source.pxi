@@ -62,10 +62,31 @@ cdef int64_t source_octets_held(const SourceCol* s, int64_t rows) noexcept nogil
             memcpy(&first, s.offsets + 8 * s.begin, 8)
         elif s.form == SOURCE_NARROW:
             first = source_i32(s.offsets + 4 * s.begin)
+        if s.form == SOURCE_VIEW:
+            return 16 * rows
         return 3 * rows + (s.top - first if s.form != SOURCE_FIXED_SIZE and 0 <= first <= s.top else rows * s.width)
     for i in range(s.children_count):
         total += source_octets_held(&s.children[i], s.top if s.kind == KIND_LIST else rows)
     return total
+
+
+cdef int source_view(Problem* x, const SourceCol* s, int64_t row, const uint8_t** at, int64_t* size) noexcept nogil:
+    """A value of a column of views: 12 octets at most lie in the view, others in a buffer that it names."""
+    cdef int32_t view[4]        # size; 12 octets, or 4, number and offset
+    cdef int64_t room = 0
+    memcpy(view, s.data + 16 * (s.begin + row), 16)
+    if view[0] < 0:
+        return refuse(x, REFUSED_OFFSETS, s)
+    size[0] = view[0]
+    if view[0] <= 12:
+        at[0] = s.data + 16 * (s.begin + row) + 4
+        return 0
+    if 0 <= view[2] < s.piece_count and s.pieces[view[2]] != NULL:
+        memcpy(&room, <const uint8_t*>s.pieces[s.piece_count] + 8 * view[2], 8)
+        if view[3] >= 0 and size[0] <= room - view[3]:
+            at[0] = <const uint8_t*>s.pieces[view[2]] + view[3]
+            return 0
+    return refuse(x, REFUSED_OFFSETS, s)
 
 
 cdef bint any_valid(const uint8_t* bits, int64_t begin, int64_t rows) noexcept nogil:
@@ -371,12 +392,15 @@ cdef int bind(SourceCol* s, Field field, str path, const ArrowSchema* schema, co
     elif field.kind == KIND_OCTETS and (format in (b"u", b"U") or (s.binary and format in (b"z", b"Z"))):
         s.form = SOURCE_WIDE if format in (b"U", b"Z") else SOURCE_NARROW
         buffers = 3
+    elif field.kind == KIND_OCTETS and (format == b"vu" or (s.binary and format == b"vz")):
+        s.form = SOURCE_VIEW
+        buffers = max(3, <int>min(array.n_buffers, <int64_t>0x7FFFFFFF))
     elif field.kind == KIND_OCTETS and s.binary and format.startswith(b"w:") and format[2:].isdigit():
         s.form = SOURCE_FIXED_SIZE
         if len(format) > 11:
             raise ValueError(f"column {path!r}: elements of {format[2:].decode()} bytes")
         s.width = int(format[2:])
-    elif field.kind == KIND_LIST and format in (b"+l", b"+L", b"+m"):
+    elif field.kind == KIND_LIST and format in ((b"+l", b"+L", b"+m") if field.format == b"+m" else (b"+l", b"+L")):
         s.form = SOURCE_WIDE if format == b"+L" else SOURCE_NARROW
     elif field.kind == KIND_STRUCT and format == b"+s":
         buffers = 1
@@ -391,7 +415,7 @@ cdef int bind(SourceCol* s, Field field, str path, const ArrowSchema* schema, co
         return 0
     if array.null_count:
         s.validity = <const uint8_t*>array.buffers[0]
-    s.data = <const uint8_t*>array.buffers[buffers - 1]
+    s.data = <const uint8_t*>array.buffers[1 if s.kind == KIND_OCTETS and s.form == SOURCE_VIEW else buffers - 1]
     s.offsets = <const uint8_t*>array.buffers[1] if buffers > 1 else NULL
     if s.validity != NULL and not any_valid(s.validity, s.begin, rows):
         return 0
@@ -403,6 +427,12 @@ cdef int bind(SourceCol* s, Field field, str path, const ArrowSchema* schema, co
             s.on = False
             raise ValueError(f"column {path!r}: {array.length} rows of {s.width} bytes")
         s.top = (s.begin + rows) * s.width
+    elif field.kind == KIND_OCTETS and s.form == SOURCE_VIEW:
+        s.piece_count = buffers - 3
+        s.pieces = array.buffers + 2
+        if s.piece_count and array.buffers[buffers - 1] == NULL:
+            s.on = False
+            raise ValueError(f"column {path!r}: a buffer is missing")
     elif field.kind == KIND_OCTETS or field.kind == KIND_LIST:
         if s.form == SOURCE_WIDE:
             memcpy(&last, s.offsets + 8 * (s.begin + rows), 8)

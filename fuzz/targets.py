@@ -16,6 +16,7 @@ import targets_amqp091
 import targets_amqp10
 import targets_captures
 import targets_convert
+import targets_encode_batch
 import targets_more
 import targets_nsq
 import targets_objects
@@ -233,6 +234,7 @@ TARGETS: dict[str, Target] = {
     **{name: Target(*pair) for name, pair in targets_amqp10.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_nsq.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_convert.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_encode_batch.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_objects.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_more.TARGETS.items()},
 }

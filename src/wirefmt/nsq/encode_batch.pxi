@@ -1,7 +1,7 @@
 # NSQ: columns in the shape of decode_batch -> commands or frames, one per row: encode_batch.
 #
-# Message frames are written as they are: they break no rule whatever they hold. nsq_parse reads all else that was written,
-# so that it decides what a command is.
+# Message frames are written as they are: they break no rule whatever they hold. A PUB of a good name and a body is good as
+# well. nsq_parse reads all else that was written, so that it decides what a command is.
 
 cdef class RowEncoder(BatchEncoder):
     """The commands or frames of encode_batch while they are written."""
@@ -94,7 +94,8 @@ cdef class RowEncoder(BatchEncoder):
             memcpy(p, o.at, o.size)
         if size:
             copy_octets(p + o.size, body, <size_t>size)
-        if nsq_parse(p, o.size + <size_t>size, &self.options, &unit, &self.problem.fault) != OK:
+        if not (kind == NSQ_PUB and size and nsq_name_fault(p + 4, o.size - 9) == NULL) and \
+                nsq_parse(p, o.size + <size_t>size, &self.options, &unit, &self.problem.fault) != OK:
             return refuse(&self.problem, REFUSED_FAULT, NULL)
         self.size += o.size + <size_t>size
         return 0

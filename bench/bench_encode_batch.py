@@ -14,6 +14,7 @@ many that decode to the same columns.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections import deque
@@ -30,7 +31,7 @@ from bench_encode import BODY, COMMANDS, CONTENT, CONTENTS, MESSAGES, NAMES, PAY
 from nsq import protocol as nsq_protocol
 from ratios import compare, versions
 
-from wirefmt import amqp10, amqp091, mqtt, nsq, phpmq, rocketmq
+from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 
 COUNT = 1000
 REPEATS = 20  # of the messages: the output is a few megabytes
@@ -60,7 +61,7 @@ def pieces_of(frame: bytes, row: dict[str, Any]) -> list[bytes]:
             taken.append((at, at + len(value)))
             cuts |= {at, at + len(value)}
     places = sorted(cuts)
-    return [frame[a:b] for a, b in zip(places, places[1:], strict=False)]
+    return [frame[a:b] for a, b in itertools.pairwise(places)]
 
 
 def race(

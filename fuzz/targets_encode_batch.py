@@ -8,7 +8,7 @@ from typing import Any
 
 from common import pyarrow, rows, same
 
-from wirefmt import amqp10, amqp091, mqtt, nsq, phpmq, rocketmq
+from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.errors import EncodeError
 
 #: Options of decode_batch and of encode_batch, by protocol. Secrets are shown: what is hidden does not come back.
@@ -48,7 +48,9 @@ def changed(value: Any, r: random.Random) -> Any:
     if isinstance(value, bytes):
         return r.choice((b"", value[1:], value + b"\0", value * 2, r.randbytes(r.randrange(20))))
     if isinstance(value, str):
-        return r.choice(("", value[1:], value + "+", value * 2, "[", "{}", '{"a":1}', "\0", "é" * r.randrange(300), "-1"))
+        return r.choice(
+            ("", value[1:], value + "+", value * 2, "[", "{}", '{"a":1}', "\0", "é" * r.randrange(300), "-1")
+        )
     if isinstance(value, list):
         return [changed(item, r) for item in value] + value[: r.randrange(3)]
     if isinstance(value, tuple):
@@ -81,7 +83,9 @@ def encode_batch(data: bytes) -> None:
             pass  # columns do not hold everything
         else:
             same(again.rest, 0, "all is decoded")
-            if module is not amqp10 or strictness == "strict":  # where LAX takes a value of another type, its text may be another
+            if (
+                module is not amqp10 or strictness == "strict"
+            ):  # where LAX takes a value of another type, its text may be another
                 same(plain(again), good.drop_columns(["offset", "size"]).to_pylist(), "columns")
         r = random.Random(data)
         listed = [changed(row, r) or {} for row in good.drop_columns(["error"]).to_pylist()[:20]]
@@ -95,7 +99,11 @@ def encode_batch(data: bytes) -> None:
             same("row " in str(error), True, f"no row is named: {error}")
             continue
         if listed and strictness == "strict":
-            same([row["error"] for row in plain(decode(made, strictness))], [None] * len(listed), "what was written decodes")
+            same(
+                [row["error"] for row in plain(decode(made, strictness))],
+                [None] * len(listed),
+                "what was written decodes",
+            )
 
 
 TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {

@@ -22,7 +22,9 @@ PUBLISH = amqp091.BasicPublish(channel=1, exchange="e", routing_key="k").encode(
 TABLES = [v for v in load() if v.kind == "table" and v.valid and depth_of(v) <= 64]
 NO_CONTENT = frame(2, 1, struct.pack(">HHQH", 60, 0, 0, 0))
 #: Short strings that are no text are hexadecimal in columns, and stay so.
-METHODS = [v for v in load() if v.kind == "method" and v.valid and v.rule not in ("shortstr-not-utf8", "shortstr-with-nul")]
+METHODS = [
+    v for v in load() if v.kind == "method" and v.valid and v.rule not in ("shortstr-not-utf8", "shortstr-with-nul")
+]
 
 
 def decode(strictness: str, **options: Any) -> Any:
@@ -86,10 +88,12 @@ def test_any_methods(made: list[Any]) -> None:
 
 
 def columns(**given: Any) -> Any:
-    return pa.table({
-        name: pa.array([value], pa.map_(pa.string(), pa.string())) if isinstance(value, list) else pa.array([value])
-        for name, value in given.items()
-    })
+    return pa.table(
+        {
+            name: pa.array([value], pa.map_(pa.string(), pa.string())) if isinstance(value, list) else pa.array([value])
+            for name, value in given.items()
+        }
+    )
 
 
 def publish(**given: Any) -> Any:
@@ -133,7 +137,7 @@ def test_tables_are_json() -> None:
     ("given", "said"),
     [
         (publish(kind=None), "column 'kind', row 0: null"),
-        (publish(kind="basic.publsh"), "column 'kind', row 0: no name"),
+        (publish(kind="basic.published"), "column 'kind', row 0: no name"),
         (publish(channel=None), "column 'channel', row 0: null"),
         (publish(channel=65536), "column 'channel', row 0: 65536, not 0 to 65535"),
         (publish(channel=0), "row 0: channel: "),
@@ -156,7 +160,10 @@ def test_tables_are_json() -> None:
         (columns(kind="protocol-header", channel=1), "column 'channel', row 0: a protocol header has no channel"),
         (columns(kind="queue.declare", channel=1, queue="q", arguments=[("arguments", "[1]")]), "no JSON object"),
         (columns(kind="queue.declare", channel=1, queue="q", arguments=[("arguments", "{")]), "no JSON object"),
-        (columns(kind="queue.declare", channel=1, queue="q", arguments=[("arguments", '{"a":1e400000}')]), "no JSON|value"),
+        (
+            columns(kind="queue.declare", channel=1, queue="q", arguments=[("arguments", '{"a":1e400000}')]),
+            "no JSON|value",
+        ),
     ],
 )
 def test_a_wrong_row_is_named(given: Any, said: str) -> None:

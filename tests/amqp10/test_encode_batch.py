@@ -47,12 +47,16 @@ def test_what_was_decoded_is_encoded_again(vector: Vector) -> None:
         again(frames_of(vector), decode(strictness), encode(strictness))
 
 
-
-
 def test_canonical_frames_come_back() -> None:
     """Those whose values are in their smallest encoding, lists without nulls at their end, and no type is lost."""
-    batches = [(v.octets, decode("strict")(v.octets)) for v in VECTORS if v.valid and v.kind in ("frame", "sasl", "sequence")]
-    whole = [(octets, batch) for octets, batch in batches if not batch.rest and batch["error"].tolist() == [None] * len(batch)]
+    batches = [
+        (v.octets, decode("strict")(v.octets)) for v in VECTORS if v.valid and v.kind in ("frame", "sasl", "sequence")
+    ]
+    whole = [
+        (octets, batch)
+        for octets, batch in batches
+        if not batch.rest and batch["error"].tolist() == [None] * len(batch)
+    ]
     assert sum(encode("strict")(batch) == octets for octets, batch in whole) > 0.4 * len(whole)
 
 
@@ -68,7 +72,9 @@ def test_the_sasl_header_is_told_by_what_follows() -> None:
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SYMBOL = st.text(st.characters(max_codepoint=127, exclude_characters="\0"), max_size=20).map(amqp10.Symbol)
 UINT = st.integers(0, 2**32 - 1)
-MAP = st.dictionaries(TEXT, TEXT | st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.floats(allow_nan=False), max_size=4)
+MAP = st.dictionaries(
+    TEXT, TEXT | st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.floats(allow_nan=False), max_size=4
+)
 MESSAGES = st.builds(
     amqp10.Message,
     header=st.none() | st.builds(amqp10.Header, durable=st.booleans() | st.none(), priority=st.integers(0, 255)),
@@ -87,7 +93,9 @@ MESSAGES = st.builds(
     body=st.one_of(
         st.lists(st.binary(max_size=30).map(amqp10.Data), min_size=1, max_size=3).map(tuple),
         (TEXT | st.binary(max_size=20) | st.integers(-(2**63), 2**63 - 1) | MAP).map(amqp10.AmqpValue),
-        st.lists(st.lists(TEXT | st.booleans(), max_size=3).map(amqp10.AmqpSequence), min_size=1, max_size=3).map(tuple),
+        st.lists(st.lists(TEXT | st.booleans(), max_size=3).map(amqp10.AmqpSequence), min_size=1, max_size=3).map(
+            tuple
+        ),
     ),
 )
 
@@ -95,7 +103,9 @@ MESSAGES = st.builds(
 @given(st.lists(st.tuples(MESSAGES, UINT, st.binary(max_size=32), st.booleans()), max_size=3))
 def test_any_messages(made: list[Any]) -> None:
     octets = b"".join(
-        amqp10.Transfer(channel=1, handle=0, delivery_id=i, delivery_tag=tag, settled=settled, payload=message.encode()).encode()
+        amqp10.Transfer(
+            channel=1, handle=0, delivery_id=i, delivery_tag=tag, settled=settled, payload=message.encode()
+        ).encode()
         for message, i, tag, settled in made
     )
     again(octets, decode("strict"), encode("strict"))
@@ -149,14 +159,23 @@ def test_fields_are_of_their_types() -> None:
         ("name", "link"),
         ("handle", "1"),
         ("role", "true"),
-        ("source", '{"descriptor":40,"value":["/queues/q",2,null,null,null,null,null,{"a":{"descriptor":"b","value":1}}]}'),
+        (
+            "source",
+            '{"descriptor":40,"value":["/queues/q",2,null,null,null,null,null,{"a":{"descriptor":"b","value":1}}]}',
+        ),
         ("initial_delivery_count", "5"),
         ("offered_capabilities", '["a","b"]'),
         ("desired_capabilities", "c"),
         ("properties", '{"product":"wirefmt"}'),
     ]
     frame: Any = amqp10.decode(amqp10.encode_batch(columns(kind="attach", channel=3, fields=fields)))
-    assert (frame.channel, frame.name, frame.handle, frame.role, frame.initial_delivery_count) == (3, "link", 1, True, 5)
+    assert (frame.channel, frame.name, frame.handle, frame.role, frame.initial_delivery_count) == (
+        3,
+        "link",
+        1,
+        True,
+        5,
+    )
     assert (frame.source.address, frame.source.durable) == ("/queues/q", 2)
     assert [str(s) for s in frame.offered_capabilities] == ["a", "b"]
     assert frame.properties == {amqp10.Symbol("product"): "wirefmt"}
@@ -183,7 +202,10 @@ def test_fields_are_of_their_types() -> None:
         (transfer(body_type="text"), "column 'body_type', row 0: no name"),
         (transfer(body_type="data", body=None), "column 'body', row 0: null"),
         (transfer(body_type="amqp-sequence"), "column 'body', row 0: an amqp-sequence is a JSON array in each line"),
-        (transfer(body_type="amqp-sequence", body=b"[1]\n[2]", body_sections=1), "column 'body_sections', row 0: 1, not 2"),
+        (
+            transfer(body_type="amqp-sequence", body=b"[1]\n[2]", body_sections=1),
+            "column 'body_sections', row 0: 1, not 2",
+        ),
         (transfer(message_annotations=[("é", "v")]), "row 0: "),
         (transfer(application_properties=[("k", None)]), "column 'application_properties.entries.value', row 0: null"),
         (transfer(application_properties=[("k", "v"), ("k", "w")]), "row 0: application_properties"),

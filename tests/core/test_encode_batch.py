@@ -102,7 +102,7 @@ def test_a_forged_array_that_is_right() -> None:
 )  # fmt: skip
 def test_structs_that_contradict_themselves(fields: dict[str, Any]) -> None:
     made = forged()
-    with made.changed(made.array, **fields), pytest.raises(ValueError, match="rows|buffers|children|released"):
+    with made.changed(made.array, **fields), pytest.raises(ValueError, match=r"rows|buffers|children|released"):
         mqtt.encode_batch(made, version=4)
 
 
@@ -111,7 +111,7 @@ def test_structs_that_contradict_themselves(fields: dict[str, Any]) -> None:
 def test_columns_that_contradict_themselves(column: int, fields: dict[str, int]) -> None:
     made = forged()
     struct = child_of(made.array, column)
-    with made.changed(struct, **fields), pytest.raises(ValueError, match="row|buffers|children"):
+    with made.changed(struct, **fields), pytest.raises(ValueError, match=r"row|buffers|children"):
         mqtt.encode_batch(made, version=4)
 
 
@@ -124,7 +124,10 @@ def test_offsets_that_are_wrong(column: int, offsets: tuple[int, ...], at: int |
     made = forged()
     wrong = (ctypes.c_int32 * 3)(*offsets)
     said = "offsets out of range" if at is None else f"row {at}: offsets out of range"
-    with buffer_changed(child_of(made.array, column), 1, ctypes.addressof(wrong)), pytest.raises(ValueError, match=said):
+    with (
+        buffer_changed(child_of(made.array, column), 1, ctypes.addressof(wrong)),
+        pytest.raises(ValueError, match=said),
+    ):
         mqtt.encode_batch(made, version=4)
 
 
@@ -135,7 +138,7 @@ def test_buffers_that_are_missing() -> None:
             if column == 3:  # no bitmap: all rows have a value
                 assert mqtt.encode_batch(made, version=4) == 2 * PACKET
             else:
-                with pytest.raises(ValueError, match="missing|offsets"):
+                with pytest.raises(ValueError, match=r"missing|offsets"):
                     mqtt.encode_batch(made, version=4)
 
 
@@ -181,7 +184,7 @@ def test_a_stream_that_fails() -> None:
         raise RuntimeError("the disk is gone")
 
     reader = pa.RecordBatchReader.from_batches(pa.schema([("packet_type", pa.int64())]), batches())
-    with pytest.raises(ValueError, match="row 0|the disk is gone"):
+    with pytest.raises(ValueError, match=r"row 0|the disk is gone"):
         mqtt.encode_batch(reader, version=4)
     good = forged()
 

@@ -58,7 +58,11 @@ OBJECTS = st.one_of(
     st.builds(phpmq.MessageClientToServer, queue_name=TEXT, content=st.binary(max_size=50), ttl=NUMBER | st.none()),
     st.builds(phpmq.ConsumeRequest, queue_name=TEXT, message_count=NUMBER),
     st.builds(
-        phpmq.MessageServerToClient, queue_name=TEXT, content=st.binary(max_size=50), message_id=TEXT, ttl=NUMBER | st.none()
+        phpmq.MessageServerToClient,
+        queue_name=TEXT,
+        content=st.binary(max_size=50),
+        message_id=TEXT,
+        ttl=NUMBER | st.none(),
     ),
     st.builds(phpmq.Acknowledgement, queue_name=TEXT, message_id=TEXT),
     st.builds(phpmq.ReQueue, queue_name=TEXT, message_id=TEXT, ttl=NUMBER),
@@ -66,7 +70,9 @@ OBJECTS = st.one_of(
     st.builds(
         phpmq.Message,
         message_type=st.integers(7, 999),
-        packets=st.lists(TEXT.map(str.encode), min_size=3, max_size=3).map(lambda c: tuple(zip((1, 2, 3), c, strict=True))),
+        packets=st.lists(TEXT.map(str.encode), min_size=3, max_size=3).map(
+            lambda c: tuple(zip((1, 2, 3), c, strict=True))
+        ),
     ),
 )
 

@@ -66,10 +66,12 @@ def test_any_values(made: list[Any]) -> None:
 
 
 def columns(**given: Any) -> Any:
-    return pa.table({
-        name: pa.array([value], pa.map_(pa.string(), pa.string())) if isinstance(value, list) else pa.array([value])
-        for name, value in given.items()
-    })
+    return pa.table(
+        {
+            name: pa.array([value], pa.map_(pa.string(), pa.string())) if isinstance(value, list) else pa.array([value])
+            for name, value in given.items()
+        }
+    )
 
 
 def test_the_fewest_columns() -> None:
@@ -97,7 +99,10 @@ def test_texts_are_escaped_as_fastjson_does() -> None:
         ({"code": 1, "serialize_type": "XML"}, "column 'serialize_type', row 0: no name"),
         ({"serialize_type": "JSON"}, "column 'code', row 0: null"),
         ({"serialize_type": "JSON", "code": 2**31}, "column 'code', row 0: 2147483648, not -2147483648 to 2147483647"),
-        ({"serialize_type": "ROCKETMQ", "code": 40000, "opaque": 1}, "column 'code', row 0: 40000, not -32768 to 32767"),
+        (
+            {"serialize_type": "ROCKETMQ", "code": 40000, "opaque": 1},
+            "column 'code', row 0: 40000, not -32768 to 32767",
+        ),
         ({"serialize_type": "ROCKETMQ", "code": 1}, "column 'opaque', row 0: null"),
         ({"serialize_type": "JSON", "code": 1, "language": "COBOL"}, "column 'language', row 0: no name"),
         ({"serialize_type": "JSON", "code": 1, "topic": "t"}, "column 'topic', row 0: ext_fields has no such field"),
@@ -109,7 +114,10 @@ def test_texts_are_escaped_as_fastjson_does() -> None:
             {"serialize_type": "JSON", "code": 310, "properties": "p", "ext_fields": [("properties", "p")]},
             "column 'properties', row 0: ext_fields has no such field",
         ),
-        ({"serialize_type": "JSON", "code": 1, "ext_fields": [("n", None)]}, "column 'ext_fields.entries.value', row 0: null"),
+        (
+            {"serialize_type": "JSON", "code": 1, "ext_fields": [("n", None)]},
+            "column 'ext_fields.entries.value', row 0: null",
+        ),
         (
             {"serialize_type": "ROCKETMQ", "code": 1, "opaque": 1, "ext_fields": [("n" * 32768, "")]},
             "column 'ext_fields.entries.key', row 0: 32768 bytes or elements, at most 32767 fit",

@@ -248,8 +248,8 @@ def encode_batch(
     *,
     side: _Side | None = None,
     strictness: Strictness | str = "strict",
-    frame_max: SupportsIndex = ...,
-    channel_max: SupportsIndex = 0,
+    frame_max: int = 131072,
+    channel_max: int = 0,
 ) -> bytes: ...
 
 PROTOCOL: object

@@ -108,7 +108,6 @@ cdef class RowEncoder(BatchEncoder):
         self.size += <size_t>(p - start)
         return 0
 
-
     cdef inline bint is_plain(self, int type, int present, bint broken) noexcept nogil:
         """Whether phpmq_parse finds no fault with a message of these packets. False: it is to be asked."""
         cdef const PhpmqMessageRow* row = &phpmq_messages[type]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol
 from urllib.parse import unquote, urlsplit
 
 from wirefmt import mqtt
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from typing_extensions import Buffer
+
+_P = ParamSpec("_P")
 
 #: URL scheme -> TLS, WebSocket, usual port.
 SCHEMES: Final[dict[str, tuple[bool, bool, int]]] = {
@@ -200,7 +202,7 @@ class Messages:
 
 
 class Client:
-    """An MQTT client. `async with` connects and closes it; so do its methods `open` and `close`. `mqtt.connect` is this class.
+    """An MQTT client, made by `mqtt.connect`. `async with` connects and closes it; so do its methods `open` and `close`.
 
     ::
 
@@ -984,4 +986,19 @@ def _code(code: int | str | None) -> str:
     return f"0x{code:02X}" if isinstance(code, int) else str(code)
 
 
-connect = Client
+def _verb(make: Callable[_P, Client]) -> Callable[_P, Client]:
+    def connect(*args: _P.args, **more: _P.kwargs) -> Client:
+        """A client for a server, not connected yet: see `Client` for the arguments.
+
+        ::
+
+            async with mqtt.connect("mqtts://broker:8883", client_identifier="meter-7") as client: ...
+        """
+        return make(*args, **more)
+
+    connect.__qualname__ = "connect"
+    connect.__wrapped__ = make  # type: ignore[attr-defined]  # its signature
+    return connect
+
+
+connect = _verb(Client)

@@ -47,7 +47,12 @@ async def call(*command: str | None, wait: bool = True) -> Any:
     )
     if not wait:
         return process
-    said, _ = await process.communicate()
+    try:
+        said, _ = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
     assert process.returncode == 0, said.decode(errors="replace")
     return said
 

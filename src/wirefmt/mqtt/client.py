@@ -64,6 +64,9 @@ FINAL_CODES: Final[dict[int, frozenset[int]]] = {
 #: Reading goes on while calls wait for answers, up to so many times the limit of the inbox; QoS 0 is dropped above it.
 STRETCH: Final = 10
 
+#: QoS 1 and 2 messages that may be unfinished before 5.0, unless the host says otherwise.
+IN_FLIGHT: Final = 20
+
 #: Seconds that a session is asked to live after its connection, if there is a journal or reconnection and nothing is said.
 SESSION_SECONDS: Final = 3600
 
@@ -230,6 +233,8 @@ class Client:
         journal: path of a SQLite database that keeps the session (`Journal`).
         reconnect: connect again when the connection is lost. The session goes on; if the server has lost it, subscriptions
             are made again and QoS 1 messages are sent again. None: the end of the connection ends the client.
+        in_flight: QoS 1 and 2 messages of ours that may be unfinished; above it `publish` waits. None: what the server
+            announces, and before 5.0, where it announces nothing, IN_FLIGHT: mosquitto loses what exceeds its own limit.
         acknowledge: "automatic": when the host asks for the next message. "manual": by `Client.acknowledge`.
         inbox, inbox_bytes: messages, and bytes of their payloads, that may wait for the host before reading stops.
         timeout: seconds that an attempt to connect may take.
@@ -267,6 +272,7 @@ class Client:
         session: Session | None = None,
         journal: str | Path | None = None,
         reconnect: Backoff | None = None,
+        in_flight: int | None = None,
         acknowledge: Literal["automatic", "manual"] = "automatic",
         inbox: int = 1000,
         inbox_bytes: int = 1 << 24,
@@ -303,6 +309,7 @@ class Client:
         self._authenticator = authenticator
         self._journal_path = journal
         self._reconnect = reconnect
+        self._in_flight = in_flight if in_flight is not None else 65535 if version == 5 else IN_FLIGHT
         self._automatic = acknowledge == "automatic"
         self._inbox_limit = inbox
         self._inbox_bytes_limit = inbox_bytes
@@ -673,7 +680,7 @@ class Client:
                 continue
             message = entry.message
             qos = message.qos if isinstance(message, mqtt.Publish) else 0
-            if qos and not connection.send_quota:
+            if qos and (not connection.send_quota or len(self.session.outgoing) >= self._in_flight):
                 break
             queue.popleft()
             try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wirefmt import mqtt
 from wirefmt.connection import aio
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Server = aio.Server
+
+#: Of WebSocket: the standard's [MQTT-6.0.0-4], and what clients of 3.1 say.
+SUBPROTOCOLS: Final = ("mqtt", "mqttv3.1")
 
 
 class Peer(aio.Peer):
@@ -131,7 +134,7 @@ async def serve(
             peer.connection,
             peer,
             buffer=server.buffer,
-            opening=ServerHandshake(("mqtt",)) if websocket else None,
+            opening=ServerHandshake(SUBPROTOCOLS) if websocket else None,
             carrier=WebSocket() if websocket else None,
         )
         return peer.driver

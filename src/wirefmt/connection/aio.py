@@ -62,7 +62,7 @@ class Host(Protocol):
 class Driver(asyncio.BufferedProtocol):
     """Input, output and timers of one connection.
 
-    Whoever calls a method of the connection calls `update` afterwards. Bytes are written once per iteration of the event
+    After every call of a method of the connection comes a call of `update`. Bytes are written once per iteration of the event
     loop. When the transport's buffer is full, bytes stay in the connection, which refuses what exceeds its own limit.
 
     Args:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import targets_amqp091
 import targets_amqp10
 import targets_captures
+import targets_connections
 import targets_convert
 import targets_more
 import targets_nsq
@@ -232,6 +233,7 @@ TARGETS: dict[str, Target] = {
     **{name: Target(*pair) for name, pair in targets_rocketmq.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_amqp10.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_nsq.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_connections.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_convert.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_objects.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_more.TARGETS.items()},

@@ -128,15 +128,26 @@ async def serve(
     """
 
     def make(server: Server) -> aio.Driver:
-        peer = Peer(handler, server)
-        peer.connection = ServerConnection(asyncio.get_running_loop().time(), options)
-        peer.driver = aio.Driver(
-            peer.connection,
-            peer,
-            buffer=server.buffer,
-            opening=ServerHandshake(SUBPROTOCOLS) if websocket else None,
-            carrier=WebSocket() if websocket else None,
-        )
-        return peer.driver
+        return make_driver(server, handler, options, websocket=websocket)
 
     return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most)
+
+
+def make_driver(
+    server: Server,
+    handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
+    options: ConnectionOptions | None = None,
+    *,
+    websocket: bool = False,
+) -> aio.Driver:
+    """The driver of a new client, with its connection and its peer."""
+    peer = Peer(handler, server)
+    peer.connection = ServerConnection(asyncio.get_running_loop().time(), options)
+    peer.driver = aio.Driver(
+        peer.connection,
+        peer,
+        buffer=server.buffer,
+        opening=ServerHandshake(SUBPROTOCOLS) if websocket else None,
+        carrier=WebSocket() if websocket else None,
+    )
+    return peer.driver

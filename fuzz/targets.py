@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import targets_amqp091
 import targets_amqp10
 import targets_captures
+import targets_connections
 import targets_convert
 import targets_encode_batch
 import targets_more
@@ -233,6 +234,7 @@ TARGETS: dict[str, Target] = {
     **{name: Target(*pair) for name, pair in targets_rocketmq.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_amqp10.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_nsq.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_connections.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_convert.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_encode_batch.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_objects.TARGETS.items()},

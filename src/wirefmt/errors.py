@@ -142,7 +142,7 @@ class Refused(WireError):
         message: the peer's answer.
     """
 
-    def __init__(self, reason: str, code: int | str, message: object = None) -> None:
+    def __init__(self, reason: str, code: int | str = 0, message: object = None) -> None:
         super().__init__(reason)
         self.code = code
         self.message = message

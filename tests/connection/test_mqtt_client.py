@@ -225,6 +225,31 @@ def test_the_window_makes_publish_wait_and_keeps_the_order() -> None:
     run(test())
 
 
+@pytest.mark.parametrize(
+    ("version", "given", "most"), [(3, None, 20), (4, None, 20), (4, 5, 5), (5, 7, 7), (5, None, 40)]
+)
+def test_messages_in_flight_are_limited(version: int, given: int | None, most: int) -> None:
+    async def test() -> None:
+        script = Script()
+        async with (
+            await mqtt.serve(script, port=0) as server,
+            mqtt.connect(
+                f"mqtt://{HOST}:{server.port}", client_identifier="x", version=version, in_flight=given
+            ) as client,
+        ):
+            tasks = [asyncio.create_task(client.publish("a", b"%d" % n, qos=2)) for n in range(40)]
+            await until(lambda: len(script.of(mqtt.Publish)) >= most)
+            await asyncio.sleep(0.02)
+            assert len(script.of(mqtt.Publish)) == most
+            script.act = answer
+            for message in script.of(mqtt.Publish):
+                script.peers[0].acknowledge(message)
+            assert await asyncio.gather(*tasks) == [0] * 40
+            assert [int(m.payload_bytes()) for m in script.of(mqtt.Publish)] == list(range(40))
+
+    run(test())
+
+
 def test_what_cannot_be_sent_raises() -> None:
     async def test() -> None:
         options = mqtt.ConnectionOptions(packet_size=1000)

@@ -44,7 +44,7 @@ def run(coroutine: Coroutine[Any, Any, None], patience: float = PATIENCE) -> Non
     asyncio.run(timed())
     gc.collect()
     assert descriptors() <= before
-    assert reported == []
+    assert reported == [], reported
 
 
 async def until(condition: Callable[[], Any] | Callable[[], Awaitable[Any]]) -> None:

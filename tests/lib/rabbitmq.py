@@ -15,7 +15,7 @@ HOST = "127.0.0.1"
 USER = PASSWORD = "guest"
 START = 90.0  # seconds a node may take to start on a busy machine
 END = 20.0  # and to stop
-PLUGINS = ("rabbitmq_amqp1_0", "rabbitmq_mqtt")
+PLUGINS = ("rabbitmq_amqp1_0", "rabbitmq_mqtt", "rabbitmq_web_mqtt")
 
 #: Debian's wrapper on the PATH changes to the user rabbitmq and to the system's files: the script behind it does not.
 SCRIPTS = os.pathsep.join(
@@ -35,11 +35,12 @@ def free_ports(n: int) -> list[int]:
 
 @dataclass
 class Broker:
-    """A running node. AMQP 0.9.1 and 1.0 share `port`; MQTT has `mqtt_port`."""
+    """A running node. AMQP 0.9.1 and 1.0 share `port`; MQTT has `mqtt_port`, over WebSocket `web_port` (/ws)."""
 
     folder: Path
     port: int = 0
     mqtt_port: int = 0
+    web_port: int = 0
     environment: dict[str, str] = field(default_factory=dict)
     epmd: subprocess.Popen[bytes] | None = None
     process: subprocess.Popen[bytes] | None = None
@@ -60,7 +61,7 @@ class Broker:
         raise RuntimeError(f"rabbitmq-server does not start:\n{log}")
 
     def configure(self) -> None:
-        self.port, self.mqtt_port, epmd_port, node_port = free_ports(4)
+        self.port, self.mqtt_port, self.web_port, epmd_port, node_port = free_ports(5)
         names = {
             "RABBITMQ_CONFIG_FILE": "rabbitmq.conf",
             "RABBITMQ_CONF_ENV_FILE": "rabbitmq-env.conf",
@@ -94,6 +95,8 @@ class Broker:
         (self.folder / "rabbitmq.conf").write_text(
             f"listeners.tcp.1 = {HOST}:{self.port}\n"
             f"mqtt.listeners.tcp.1 = {HOST}:{self.mqtt_port}\n"
+            f"web_mqtt.tcp.ip = {HOST}\n"
+            f"web_mqtt.tcp.port = {self.web_port}\n"
             "num_acceptors.tcp = 2\n"
             "disk_free_limit.absolute = 1MB\n"
             # the last one asks back: connection.secure, sasl-challenge
@@ -110,9 +113,9 @@ class Broker:
             )
 
     def answers(self) -> bool:
-        """Waits until both ports take connections; False if the node ends or takes too long."""
+        """Waits until its ports take connections; False if the node ends or takes too long."""
         end = time.monotonic() + START
-        waiting = [self.port, self.mqtt_port]
+        waiting = [self.port, self.mqtt_port, self.web_port]
         while waiting and self.process is not None and self.process.poll() is None and time.monotonic() < end:
             try:
                 socket.create_connection((HOST, waiting[-1]), timeout=1).close()

@@ -62,7 +62,7 @@ class Host(Protocol):
 class Driver(asyncio.BufferedProtocol):
     """Input, output and timers of one connection.
 
-    Whoever calls a method of the connection calls `update` afterwards. Bytes are written once per iteration of the event
+    After every call of a method of the connection comes a call of `update`. Bytes are written once per iteration of the event
     loop. When the transport's buffer is full, bytes stay in the connection, which refuses what exceeds its own limit.
 
     Args:
@@ -333,7 +333,10 @@ class Driver(asyncio.BufferedProtocol):
                 transport.write(self._carrier.close())  # the answer to it ends the stream
                 return
         elif not self._eof and transport.can_write_eof():
-            transport.write_eof()
+            try:
+                transport.write_eof()
+            except OSError:  # the peer has reset the connection
+                transport.abort()
             return
         transport.close()
 
@@ -374,11 +377,15 @@ class Driver(asyncio.BufferedProtocol):
             if self._over:
                 transport.abort()
                 return b""
+            for before in error.messages:
+                assert isinstance(before, bytes)
+                self.update(self.connection.receive(before, self._loop.time()))
             self.error = error
             if self._opening is None and isinstance(self._carrier, WebSocket):
-                transport.write(self._carrier.close(1002))  # 7.4.1: protocol error
+                transport.write(bytes(self._carrier.replies) + self._carrier.close(1002))  # 7.4.1: protocol error
             self._opening = self._carrier = None
-            self.update(self.connection.close(immediate=True))
+            if not self._over:
+                self.update(self.connection.close(immediate=True))
             return b""
         if isinstance(self._carrier, WebSocket):
             if self._carrier.replies:

@@ -1,7 +1,8 @@
 """What lies between the transport and the protocol: nothing, deflate, or WebSocket frames.
 
 A carrier turns bytes of the transport into bytes of the protocol (`receive`) and back (`send`). It does no I/O.
-`receive` raises DecodeError for bytes that are not of its format; the carrier is finished then.
+`receive` raises DecodeError for bytes that are not of its format; the carrier is finished then. Bytes of the protocol that came
+before are in the error's `messages`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import zlib
 from collections.abc import Callable
 from typing import Protocol
 
-from wirefmt.errors import LimitExceeded, Malformed
+from wirefmt.errors import DecodeError, LimitExceeded, Malformed
 
 #: Bytes that one call of `receive` may produce, unless the caller says otherwise. Compressed data can grow a thousandfold.
 LIMIT = 1 << 26
@@ -92,7 +93,14 @@ class WebSocket:
         if len(self._kept) < self._needed:
             return b""
         data, out, at = bytes(self._kept), bytearray(), 0
-        while not self.closed and (frame := self._frame(data, at)) is not None:
+        while not self.closed:
+            try:
+                frame = self._frame(data, at)
+            except DecodeError as error:
+                error.messages = (bytes(out),)
+                raise
+            if frame is None:
+                break
             first, payload, at = frame
             opcode = first & 0x0F
             if opcode == self.PING:

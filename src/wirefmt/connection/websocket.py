@@ -25,6 +25,8 @@ def accept_of(key: str) -> str:
 
 
 class _Handshake:
+    _begins: bytes  # what the peer says first
+
     def __init__(self) -> None:
         self.done = False
         self.subprotocol: str | None = None
@@ -38,6 +40,8 @@ class _Handshake:
 
     def receive(self, data: bytes) -> bytes:
         self._kept += data
+        if self._kept[: len(self._begins)] != self._begins[: len(self._kept)]:
+            raise self._wrong(f"no HTTP: {self._kept[:20]!r}", "4")
         end = self._kept.find(b"\r\n\r\n", 0, HEAD_LIMIT)
         if end < 0:
             if len(self._kept) >= HEAD_LIMIT:
@@ -78,6 +82,8 @@ class ClientHandshake(_Handshake):
         headers: further fields of the request, as Authorization.
     """
 
+    _begins = b"HTTP/1."
+
     def __init__(
         self, host: str, path: str, subprotocol: str, key: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
@@ -100,7 +106,7 @@ class ClientHandshake(_Handshake):
 
     def _read(self, first: str, fields: Mapping[str, str]) -> None:
         words = first.split(" ", 2)
-        if len(words) < 2 or not words[0].startswith("HTTP/1.") or words[1] != "101":
+        if len(words) < 2 or words[1] != "101":
             raise self._wrong(f"the server answers {first[:80]!r}", "4.1")
         if fields.get("upgrade", "").lower() != "websocket" or "upgrade" not in _tokens(fields.get("connection", "")):
             raise self._wrong("the answer is no upgrade to WebSocket", "4.1")
@@ -120,15 +126,16 @@ class ServerHandshake(_Handshake):
         subprotocols: those that the server speaks; a client that offers none of them is refused.
     """
 
+    _begins = b"GET "
+
     def __init__(self, subprotocols: Collection[str]) -> None:
         super().__init__()
         self._spoken = subprotocols
         self.path = ""
 
     def _read(self, first: str, fields: Mapping[str, str]) -> None:
-        method, _, rest = first.partition(" ")
-        self.path, _, http = rest.partition(" ")
-        if method != "GET" or http != "HTTP/1.1":
+        self.path, _, http = first.removeprefix("GET ").partition(" ")
+        if http != "HTTP/1.1":
             raise self._wrong(f"the request is {first[:80]!r}", "4.2.1")
         if fields.get("upgrade", "").lower() != "websocket" or "upgrade" not in _tokens(fields.get("connection", "")):
             raise self._wrong("the request is no upgrade to WebSocket", "4.2.1")

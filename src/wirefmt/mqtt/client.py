@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol
 from urllib.parse import unquote, urlsplit
 
 from wirefmt import mqtt
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+_P = ParamSpec("_P")
+
 #: URL scheme -> TLS, WebSocket, usual port.
 SCHEMES: Final[dict[str, tuple[bool, bool, int]]] = {
     "mqtt": (False, False, 1883),
@@ -61,6 +63,9 @@ FINAL_CODES: Final[dict[int, frozenset[int]]] = {
 
 #: Reading goes on while calls wait for answers, up to so many times the limit of the inbox; QoS 0 is dropped above it.
 STRETCH: Final = 10
+
+#: QoS 1 and 2 messages that may be unfinished before 5.0, unless the host says otherwise.
+IN_FLIGHT: Final = 20
 
 #: Seconds that a session is asked to live after its connection, if there is a journal or reconnection and nothing is said.
 SESSION_SECONDS: Final = 3600
@@ -200,7 +205,7 @@ class Messages:
 
 
 class Client:
-    """An MQTT client. `async with` connects and closes it; so do its methods `open` and `close`. `mqtt.connect` is this class.
+    """An MQTT client, made by `mqtt.connect`. `async with` connects and closes it; so do its methods `open` and `close`.
 
     ::
 
@@ -228,6 +233,8 @@ class Client:
         journal: path of a SQLite database that keeps the session (`Journal`).
         reconnect: connect again when the connection is lost. The session goes on; if the server has lost it, subscriptions
             are made again and QoS 1 messages are sent again. None: the end of the connection ends the client.
+        in_flight: QoS 1 and 2 messages of ours that may be unfinished; above it `publish` waits. None: what the server
+            announces, and before 5.0, where it announces nothing, IN_FLIGHT: mosquitto loses what exceeds its own limit.
         acknowledge: "automatic": when the host asks for the next message. "manual": by `Client.acknowledge`.
         inbox, inbox_bytes: messages, and bytes of their payloads, that may wait for the host before reading stops.
         timeout: seconds that an attempt to connect may take.
@@ -265,6 +272,7 @@ class Client:
         session: Session | None = None,
         journal: str | Path | None = None,
         reconnect: Backoff | None = None,
+        in_flight: int | None = None,
         acknowledge: Literal["automatic", "manual"] = "automatic",
         inbox: int = 1000,
         inbox_bytes: int = 1 << 24,
@@ -301,6 +309,7 @@ class Client:
         self._authenticator = authenticator
         self._journal_path = journal
         self._reconnect = reconnect
+        self._in_flight = in_flight if in_flight is not None else 65535 if version == 5 else IN_FLIGHT
         self._automatic = acknowledge == "automatic"
         self._inbox_limit = inbox
         self._inbox_bytes_limit = inbox_bytes
@@ -671,7 +680,7 @@ class Client:
                 continue
             message = entry.message
             qos = message.qos if isinstance(message, mqtt.Publish) else 0
-            if qos and not connection.send_quota:
+            if qos and (not connection.send_quota or len(self.session.outgoing) >= self._in_flight):
                 break
             queue.popleft()
             try:
@@ -984,4 +993,19 @@ def _code(code: int | str | None) -> str:
     return f"0x{code:02X}" if isinstance(code, int) else str(code)
 
 
-connect = Client
+def _verb(make: Callable[_P, Client]) -> Callable[_P, Client]:
+    def connect(*args: _P.args, **more: _P.kwargs) -> Client:
+        """A client for a server, not connected yet: see `Client` for the arguments.
+
+        ::
+
+            async with mqtt.connect("mqtts://broker:8883", client_identifier="meter-7") as client: ...
+        """
+        return make(*args, **more)
+
+    connect.__qualname__ = "connect"
+    connect.__wrapped__ = make  # type: ignore[attr-defined]  # its signature
+    return connect
+
+
+connect = _verb(Client)

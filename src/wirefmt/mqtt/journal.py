@@ -81,6 +81,7 @@ class Journal:
 
     async def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Rows of a query, after the transactions before it."""
+        await asyncio.sleep(0)  # what was acknowledged in this iteration of the loop comes first
         return await self._call(lambda: self._connection.execute(statement, parameters).fetchall())
 
     # ---- in the thread

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wirefmt import mqtt
 from wirefmt.connection import aio
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Server = aio.Server
+
+#: Of WebSocket: the standard's [MQTT-6.0.0-4], and what clients of 3.1 say.
+SUBPROTOCOLS: Final = ("mqtt", "mqttv3.1")
 
 
 class Peer(aio.Peer):
@@ -125,15 +128,26 @@ async def serve(
     """
 
     def make(server: Server) -> aio.Driver:
-        peer = Peer(handler, server)
-        peer.connection = ServerConnection(asyncio.get_running_loop().time(), options)
-        peer.driver = aio.Driver(
-            peer.connection,
-            peer,
-            buffer=server.buffer,
-            opening=ServerHandshake(("mqtt",)) if websocket else None,
-            carrier=WebSocket() if websocket else None,
-        )
-        return peer.driver
+        return make_driver(server, handler, options, websocket=websocket)
 
     return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most)
+
+
+def make_driver(
+    server: Server,
+    handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
+    options: ConnectionOptions | None = None,
+    *,
+    websocket: bool = False,
+) -> aio.Driver:
+    """The driver of a new client, with its connection and its peer."""
+    peer = Peer(handler, server)
+    peer.connection = ServerConnection(asyncio.get_running_loop().time(), options)
+    peer.driver = aio.Driver(
+        peer.connection,
+        peer,
+        buffer=server.buffer,
+        opening=ServerHandshake(SUBPROTOCOLS) if websocket else None,
+        carrier=WebSocket() if websocket else None,
+    )
+    return peer.driver

@@ -1,0 +1,153 @@
+"""Targets of connections: any bytes for a client, a server and the broker, with any cuts and decisions. See targets.py.
+
+The first octets seed what is random: cuts and decisions of the host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lib.mqtt_driven import OPTIONS, connection, drive
+from wirefmt import mqtt
+from wirefmt.broker.mqtt import Broker, BrokerOptions
+from wirefmt.connection.aio import Server
+from wirefmt.connection.carriers import WebSocket
+from wirefmt.mqtt.server import make_driver
+
+FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors" / "mqtt_sequences"
+
+
+def sequence_seeds(name: str) -> Callable[[], Iterator[bytes]]:
+    def seeds() -> Iterator[bytes]:
+        for k, line in enumerate((FOLDER / name).read_text().splitlines()):
+            said = b"".join(bytes.fromhex(step["hex"]) for step in json.loads(line)["steps"] if step["do"] == "send")
+            yield k.to_bytes(2) + said
+
+    return seeds
+
+
+def either(role: str) -> Callable[[bytes], None]:
+    def run(data: bytes) -> None:
+        random_ = random.Random(data[:2])
+        connection_, opening = connection(role, random_)
+        drive(role, connection_, bytearray(b"".join(opening) + data[2:]), random_)
+
+    return run
+
+
+class Transport(asyncio.Transport):
+    """Takes what is written, and is full now and then."""
+
+    def __init__(self, random_: random.Random) -> None:
+        super().__init__()
+        self.random = random_
+        self.driver: Any = None
+        self.over = False
+
+    def write(self, data: Any) -> None:
+        if self.random.random() < 0.1 and not self.over:
+            self.driver.pause_writing()
+            asyncio.get_running_loop().call_soon(self.driver.resume_writing)
+
+    def writelines(self, buffers: Any) -> None:
+        for data in buffers:
+            self.write(data)
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.close()
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        if not self.over:
+            self.over = True
+            asyncio.get_running_loop().call_soon(self.driver.connection_lost, None)
+
+    abort = close
+
+
+async def clients(data: bytes) -> None:
+    """Two clients of one broker; the bytes go to them in turns. An exception of the broker's is a fault of ours."""
+    random_ = random.Random(data[:2])
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context["exception"]))
+    policy = BrokerOptions(
+        overlap=random_.choice(("merged", "each")),
+        overflow=random_.choice(("drop_oldest", "refuse", "disconnect")),
+        queue_messages=3,
+        retained_messages=3,
+        subscriptions=4,
+    )
+    broker = Broker(policy, random=random_)
+    server = Server(lambda server: make_driver(server, broker, OPTIONS, websocket=False), 10)
+    websocket = random_.random() < 0.2
+    drivers = []
+    for _ in range(2):
+        driver = make_driver(server, broker, OPTIONS)
+        if websocket:
+            driver._carrier = WebSocket()
+        transport = Transport(random_)
+        transport.driver = driver
+        driver.server = server
+        driver.connection_made(transport)
+        drivers.append(driver)
+    mask = WebSocket(mask=lambda: b"mask")
+    rest = data[2:]
+    while rest:
+        size = random_.choice((1, 10, 100, len(rest)))
+        piece, rest = rest[:size], rest[size:]
+        if websocket and random_.random() < 0.95:
+            piece = mask.send(piece)
+        driver = drivers[random_.random() < 0.2]
+        if not driver.transport.over:
+            driver.get_buffer(-1)[: len(piece)] = piece
+            driver.buffer_updated(len(piece))
+        if random_.random() < 0.5:
+            await asyncio.sleep(0)
+    for driver in drivers:
+        if not driver.transport.over:
+            driver.eof_received()
+            driver.transport.close()
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert not server.drivers, "a driver is left"
+    assert not [s for s in broker.subscribers.values() if s.peer is not None], "a client is left"
+    assert all(len(s.queue) <= 3 for s in broker.subscribers.values())
+    broker.close()
+    assert not faults, faults
+
+
+def broker(data: bytes) -> None:
+    asyncio.run(clients(data))
+
+
+def broker_seeds() -> Iterator[bytes]:
+    yield from sequence_seeds("broker.jsonl")()
+    packets = [
+        mqtt.Connect(client_identifier="c", properties=[("session_expiry_interval", 60)]),
+        mqtt.Subscribe(
+            packet_identifier=1, subscriptions=[mqtt.Subscription("#", qos=2), mqtt.Subscription("$share/g/a")]
+        ),
+        mqtt.Publish(topic_name="a", payload=b"x", qos=2, packet_identifier=1, retain=True),
+        mqtt.Pubrel(packet_identifier=1),
+        mqtt.Publish(topic_name="a", payload=b"x", qos=1, packet_identifier=2),
+    ]
+    for k in range(50):
+        yield k.to_bytes(2) + b"".join(packet.encode() for packet in packets) + packets[-1].encode() * (k % 9)
+
+
+TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {
+    "mqtt_client_connection": (either("client"), sequence_seeds("client.jsonl")),
+    "mqtt_server_connection": (either("server"), sequence_seeds("broker.jsonl")),
+    "mqtt_broker": (broker, broker_seeds),
+}

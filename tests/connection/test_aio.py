@@ -1,0 +1,298 @@
+"""The asyncio driver, and WebSocket's opening handshake."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+
+from lib.loopback import HOST, run, until
+from wirefmt import mqtt
+from wirefmt.connection.carriers import WebSocket
+from wirefmt.connection.websocket import HEAD_LIMIT, ClientHandshake, ServerHandshake, accept_of
+from wirefmt.errors import ConnectionLost, DecodeError, LimitExceeded, Malformed
+
+# ---- the handshake
+
+
+def test_the_key_of_the_specification() -> None:
+    """RFC 6455, 1.3."""
+    assert accept_of("dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+
+
+def test_handshake_of_the_specification() -> None:
+    """RFC 6455, 1.2, with the subprotocol of MQTT, in pieces of one byte; the client's first frame follows at once."""
+    request = (
+        b"GET /chat HTTP/1.1\r\nHost: server.example.com\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://example.com\r\n"
+        b"Sec-WebSocket-Protocol: chat, mqtt\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    server = ServerHandshake(("mqtt",))
+    for at in range(len(request) - 1):
+        assert server.receive(request[at : at + 1]) == b""
+        assert not server.done
+    assert server.receive(request[-1:] + b"\x82\x80rest") == b"\x82\x80rest"
+    assert server.done
+    assert (server.path, server.subprotocol) == ("/chat", "mqtt")
+    answer = server.data_to_send()
+    assert answer.startswith(b"HTTP/1.1 101 ")
+    assert b"\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in answer
+    client = ClientHandshake("server.example.com", "/chat", "mqtt", base64.b64decode("dGhlIHNhbXBsZSBub25jZQ=="))
+    assert b"\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" in client.data_to_send()
+    assert client.receive(answer + b"\x82\x00") == b"\x82\x00"
+    assert client.done
+
+
+GOOD = {
+    "Host": "h",
+    "Upgrade": "WebSocket",
+    "Connection": "upgrade",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Protocol": "mqtt",
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "changes"),
+    [
+        ("POST / HTTP/1.1", {}),
+        ("GET / HTTP/1.0", {}),
+        ("GET /", {}),
+        ("GET / HTTP/1.1", {"Host": None}),
+        ("GET / HTTP/1.1", {"Upgrade": "h2c"}),
+        ("GET / HTTP/1.1", {"Connection": "close"}),
+        ("GET / HTTP/1.1", {"Sec-WebSocket-Key": "short"}),
+        ("GET / HTTP/1.1", {"Sec-WebSocket-Key": "!!!"}),
+        ("GET / HTTP/1.1", {"Sec-WebSocket-Version": "8"}),
+        ("GET / HTTP/1.1", {"Sec-WebSocket-Protocol": "chat"}),
+        ("GET / HTTP/1.1", {"Sec-WebSocket-Protocol": None}),
+        ("GET / HTTP/1.1", {" Folded": "x"}),
+        ("GET / HTTP/1.1", {"X": "\x00" * HEAD_LIMIT}),
+    ],
+)
+def test_requests_that_are_refused(first: str, changes: dict[str, str | None]) -> None:
+    fields = {**GOOD, **changes}
+    lines = [first, *(f"{name}: {value}" for name, value in fields.items() if value is not None), "", ""]
+    server = ServerHandshake(("mqtt",))
+    with pytest.raises(DecodeError):
+        server.receive("\r\n".join(lines).encode())
+    assert server.data_to_send().startswith(b"HTTP/1.1 400 ")
+    assert not server.done
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"101", b"200"),
+        (b"HTTP/1.1", b"SMTP"),
+        (b"Upgrade: websocket", b"Upgrade: other"),
+        (b"Connection: Upgrade", b"Connection: close"),
+        (b"Accept: s3", b"Accept: xx"),
+        (b"mqtt", b"chat"),
+        (b"\r\n\r\n", b"\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n"),
+    ],
+)
+def test_answers_that_are_no_upgrade(old: bytes, new: bytes) -> None:
+    server = ServerHandshake(("mqtt",))
+    server.receive("\r\n".join(["GET / HTTP/1.1", *(f"{n}: {v}" for n, v in GOOD.items()), "", ""]).encode())
+    answer = server.data_to_send()
+    assert old in answer
+    client = ClientHandshake("h", "/", "mqtt", base64.b64decode(GOOD["Sec-WebSocket-Key"]))
+    with pytest.raises(Malformed):
+        client.receive(answer.replace(old, new))
+
+
+def test_a_head_without_end_is_bounded() -> None:
+    client = ClientHandshake("h", "/", "mqtt", bytes(16))
+    client.receive(b"HTTP/1.1 101 x\r\n" + b"a" * (HEAD_LIMIT - 100))
+    with pytest.raises(LimitExceeded):
+        client.receive(b"a" * 100)
+    for path in ("/\r\nX: y", "/\n"):
+        with pytest.raises(ValueError, match="line break"):
+            ClientHandshake("h", path, "mqtt", bytes(16))
+
+
+# ---- the driver
+
+
+class Host:
+    """A server's host that accepts, and keeps what happens."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.peers: list[mqtt.Peer] = []
+        self.gone = 0
+
+    def handle(self, peer: mqtt.Peer, event: Any) -> None:
+        self.events.append(event)
+        if isinstance(event, mqtt.Connect):
+            self.peers.append(peer)
+            peer.accept(event)
+
+    def writable(self, peer: mqtt.Peer) -> None: ...
+
+    def closed(self, peer: mqtt.Peer) -> None:
+        self.gone += 1
+
+
+async def opened(port: int, keep_alive: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection(HOST, port)
+    writer.write(mqtt.Connect(client_identifier="x", keep_alive=keep_alive).encode())
+    await reader.readexactly(2)
+    return reader, writer
+
+
+def test_one_write_for_all_that_is_queued_in_an_iteration() -> None:
+    async def test() -> None:
+        host = Host()
+        async with await mqtt.serve(host, port=0) as server:
+            _, writer = await opened(server.port)
+            peer = host.peers[0]
+            transport = peer.driver.transport
+            assert transport is not None
+            writes: list[int] = []
+            write, writelines = transport.write, transport.writelines
+
+            def counted(data: Any) -> None:
+                writes.append(1)
+                write(data)
+
+            def counted_lines(buffers: Any) -> None:
+                writes.append(len(buffers))
+                writelines(buffers)
+
+            transport.write, transport.writelines = counted, counted_lines  # type: ignore[method-assign]
+            for _ in range(100):
+                peer.publish("small", b"x")
+            await asyncio.sleep(0)
+            assert writes == [1]
+            for _ in range(3):
+                peer.publish("large", bytes(5000))
+            await asyncio.sleep(0)
+            assert len(writes) <= 3  # writelines may call write
+            transport.write, transport.writelines = write, writelines  # type: ignore[method-assign]
+            writer.transport.abort()
+
+    run(test())
+
+
+def test_the_reason_reaches_a_peer_that_was_still_sending() -> None:
+    """The server shuts down its side and drops what comes, so that no reset eats DISCONNECT."""
+
+    async def test() -> None:
+        host = Host()
+        async with await mqtt.serve(host, port=0) as server:
+            reader, writer = await opened(server.port)
+            writer.write(b"\xf1\x00" + bytes(3_000_000))  # AUTH with wrong flags, and much after it
+            rest = await reader.read()
+            assert rest.endswith(b"\xe0\x01\x81")
+            writer.close()
+            await until(lambda: host.gone)
+            assert [type(event).__name__ for event in host.events].count("Disconnected") == 1
+
+    run(test())
+
+
+def test_timers_run() -> None:
+    async def test() -> None:
+        host = Host()
+        options = mqtt.ConnectionOptions(connect_timeout=0.05)
+        async with await mqtt.serve(host, port=0, options=options) as server:
+            silent, silent_writer = await asyncio.open_connection(HOST, server.port)
+            assert await silent.read() == b""  # no CONNECT has come
+            silent_writer.close()
+            reader, writer = await opened(server.port, keep_alive=1)
+            assert (await reader.read()).endswith(b"\xe0\x01\x8d")  # Keep Alive timeout
+            writer.close()
+            async with mqtt.connect(f"mqtt://{HOST}:{server.port}", client_identifier="y", keep_alive=1) as client:
+                await asyncio.sleep(2.2)
+                assert client.connected  # by PINGREQ
+
+    run(test())
+
+
+def test_half_closed_after_connect() -> None:
+    """A client that shuts down its sending side has ended (there is no half-open MQTT)."""
+
+    async def test() -> None:
+        host = Host()
+        async with await mqtt.serve(host, port=0) as server:
+            reader, writer = await opened(server.port)
+            writer.write_eof()
+            await reader.read()
+            assert host.events[-1].by == "transport"
+            writer.close()
+
+    run(test())
+
+
+def test_pause_and_resume() -> None:
+    async def test() -> None:
+        host = Host()
+        async with await mqtt.serve(host, port=0) as server:
+            _, writer = await opened(server.port)
+            driver = host.peers[0].driver
+            driver.pause()
+            writer.write(mqtt.Publish(topic_name="a").encode() * 3)
+            await asyncio.sleep(0.05)
+            assert not [event for event in host.events if isinstance(event, mqtt.Publish)]
+            driver.resume()
+            await until(lambda: len([event for event in host.events if isinstance(event, mqtt.Publish)]) == 3)
+            writer.transport.abort()
+
+    run(test())
+
+
+# ---- WebSocket
+
+
+async def upgraded(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, WebSocket]:
+    reader, writer = await asyncio.open_connection(HOST, port)
+    handshake = ClientHandshake("h", "/any", "mqtt", bytes(16))
+    writer.write(handshake.data_to_send())
+    while not handshake.done:
+        handshake.receive(await reader.read(100))
+    return reader, writer, WebSocket(lambda: b"mask")
+
+
+@pytest.mark.parametrize(
+    ("frames", "close"),
+    [
+        (b"\x81\x81masko", 1002),  # text [MQTT-6.0.0-1]
+        (b"\x82\x01x", 1002),  # not masked
+        (b"\x88\x82mask" + bytes(a ^ b for a, b in zip(b"\x03\xe8", b"ma", strict=True)), 1000),  # a close
+    ],
+    ids=["text", "not masked", "close"],
+)
+def test_frames_that_end_a_server_s_connection(frames: bytes, close: int) -> None:
+    async def test() -> None:
+        host = Host()
+        async with await mqtt.serve(host, port=0, websocket=True) as server:
+            reader, writer, carrier = await upgraded(server.port)
+            connect = mqtt.Connect(client_identifier="x").encode()
+            for at in range(len(connect)):  # frames and packets need not line up [MQTT-6.0.0-2]
+                writer.write(carrier.send(connect[at : at + 1]))
+            assert (await reader.readexactly(3))[0] == 0x82
+            writer.write(b"\x89\x82mask\x00\x00")  # a ping of two bytes
+            writer.write(frames)
+            said = await reader.read()
+            assert b"\x8a\x02ma" in said
+            assert said.endswith(b"\x88\x02" + close.to_bytes(2))
+            writer.close()
+            await until(lambda: host.gone)
+            assert host.events[-1].by in ("local", "transport")
+
+    run(test())
+
+
+def test_a_server_that_speaks_no_websocket() -> None:
+    async def test() -> None:
+        async with await mqtt.serve(Host(), port=0) as server, await mqtt.serve(Host(), port=0, websocket=True) as ws:
+            for url in (f"ws://{HOST}:{server.port}", f"mqtt://{HOST}:{ws.port}"):
+                with pytest.raises(ConnectionLost):
+                    await mqtt.connect(url, timeout=5).open()
+
+    run(test())

@@ -403,6 +403,13 @@ def test_a_syn_right_before_what_was_seen_is_late() -> None:
     assert trace.stats["flows"] == 1
 
 
+def test_a_syn_right_before_what_was_acknowledged_is_late() -> None:
+    for first in (P("s", 1, b"x", ack=1), P("s", 1, ack=1), P("s", 0, ack=1, flags=SYN)):
+        trace = run([first, P("c", 0, flags=SYN), P("c", 1, b"abc")])
+        assert squeeze(trace.events, "client") == [b"abc", END]
+        assert trace.stats["flows"] == 1
+
+
 def test_flows_that_stay_are_found_when_others_are_removed() -> None:
     """A table of flows with 500 of them, of which each new one removes the oldest: the others go on as they were."""
     trace = StreamTrace(max_flows=500)

@@ -318,6 +318,7 @@ def constructors(protocol: str, n: int) -> None:
 
 #: Values that hold others, which messages of the vectors hardly have alone.
 VALUES: dict[str, list[Callable[[Any], Any]]] = {
+    "rocketmq": [lambda v: rocketmq.RemotingCommand(code=1, ext_fields={f"{k}": v for k in range(300)})],
     "mqtt": [lambda v: mqtt.Publish(topic_name="t", properties=(("user_property", ("k", v)),) * 3)],
     "amqp091": [
         lambda v: amqp091.FieldValue("S", v), lambda v: amqp091.FieldValue("x", v), lambda v: amqp091.FieldValue("F", v),

@@ -649,3 +649,27 @@ def test_no_class_or_method_but_those_of_the_specification() -> None:
                     continue
             found.add((class_id, method_id))
     assert found == {(of.id, method.id) for of in CLASSES for method in of.methods}
+
+
+def test_values_differ_by_letter_and_by_value() -> None:
+    value = amqp091.FieldValue
+    assert value("I", 1) == value("I", 1)
+    assert hash(value("I", 1)) == hash(value("I", 1))
+    assert value("I", 1) != value("I", 2)
+    assert value("I", 1) != value("l", 1)
+    assert value("I", 1) != 1
+
+
+def test_contents_differ_by_each_part() -> None:
+    publish, properties = amqp091.BasicPublish, amqp091.BasicProperties
+    one = amqp091.BasicMessage(publish(channel=1, routing_key="k"), properties(type="t"), b"body")
+    assert one == amqp091.BasicMessage(publish(channel=1, routing_key="k"), properties(type="t"), b"body")
+    for other in (
+        amqp091.BasicMessage(publish(channel=1, routing_key="l"), properties(type="t"), b"body"),
+        amqp091.BasicMessage(publish(channel=1, routing_key="k"), properties(type="u"), b"body"),
+        amqp091.BasicMessage(publish(channel=1, routing_key="k"), properties(type="t"), b"bodies"),
+        amqp091.BasicMessage(publish(channel=1, routing_key="k"), properties(type="t"), b"bodz"),
+        amqp091.BasicMessage(publish(channel=1, routing_key="k"), properties(type="t"), b""),
+    ):
+        assert one != other
+    assert one != 1

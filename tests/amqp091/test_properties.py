@@ -78,8 +78,9 @@ def test_tables(table: amqp091.FieldTable) -> None:
     for name in set(names):
         assert table[name] == table.pairs[names.index(name)][1]
         assert name in table
-    made = eval(repr(table), {"amqp091": amqp091, "inf": float("inf"), "Decimal": a.Decimal})
-    assert made == table
+    if "***" not in repr(table):  # some name is that of a secret
+        made = eval(repr(table), {"amqp091": amqp091, "inf": float("inf"), "Decimal": a.Decimal})
+        assert made == table
 
 
 @settings(SLOW)

@@ -169,6 +169,21 @@ def test_tls_that_began_before_the_capture_is_tls() -> None:
         assert stats["not_decoded"]["tls"] == {"connections": 1, "packets": 3, "octets": 340}
 
 
+@pytest.mark.parametrize(
+    ("kind", "size", "good"),
+    [
+        (23, 16384 + 2048, True), (23, 16384 + 2049, False), (23, 0, False), (23, 1, True), (21, 1, False), (21, 2, True),
+        (19, 5, False), (20, 1, True), (24, 5, False),
+    ],
+)  # fmt: skip
+def test_what_a_record_of_tls_can_be(kind: int, size: int, good: bool) -> None:
+    """RFC 5246, 6.2.3 and 7.2: a record's content has 2**14 + 2048 octets at most, an alert two at least; types are 20 to 23."""
+    record = bytes((kind, 3, 3)) + size.to_bytes(2) + bytes(size)
+    tcp = Tcp(port=443)
+    _, stats = decode([*tcp.send(CLIENT, record), *tcp.send(SERVER, record)])
+    assert stats["not_decoded"]["tls"]["connections"] == good
+
+
 def test_other_packets_are_counted_by_reason_with_their_octets() -> None:
     frames = [
         packets.ethernet(0x0800, packets.ip4(packets.udp(53, bytes(40)), 17)),

@@ -477,6 +477,19 @@ def test_the_scanner_gives_the_columns_it_is_asked_for() -> None:
     assert list(batch["segment"])[1].endswith(fragments4(tcp(), 16)[0])
 
 
+@pytest.mark.parametrize("port", [1881, 1882, 1883, 1884, 1885, 39999, 40000, 40001])
+def test_the_scanner_gives_the_ports_it_is_asked_for(port: int) -> None:
+    """Segments from or to one of them, and no others."""
+    head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)
+    octets = ip4(tcp())  # 40000 to 1883
+    scanner = PacketScanner(ports=[port])
+    scanner.begin_file("a.pcap", 0)
+    scanner.feed(head + struct.pack("<IIII", 5, 6, len(octets), len(octets)) + octets)
+    scanner.end_file()
+    batch = scanner.take(final=True)
+    assert (0 if batch is None else batch.num_rows) == (port in (1883, 40000))
+
+
 def test_addresses_are_written_as_usual() -> None:
     for address in ("0.0.0.0", "9.10.99.100", "255.254.200.1", "1.20.105.0"):
         check(101, ip4(tcp(), ends=(address, B4)), (address, B4))

@@ -385,6 +385,44 @@ def test_a_closed_flow_swallows_what_is_sent_again_and_then_makes_room() -> None
     assert trace.stats["flows"] == 2
 
 
+@pytest.mark.parametrize("first", ["c", "s"])
+def test_one_side_may_end_long_before_the_other(first: str) -> None:
+    """RFC 9293, 3.6: a side that has closed goes on receiving until the other closes as well, however long that takes."""
+    other, name = ("s", "server") if first == "c" else ("c", "client")
+    trace = run([
+        *OPEN, P(first, 1, b"bye", flags=FIN), P(other, 1, b"one"), P(other, 4, b"two", at=1000),
+        P(other, 7, flags=FIN, at=1000),
+    ])  # fmt: skip
+    assert squeeze(trace.events, name) == [b"onetwo", ("end", "fin")]
+    assert trace.stats["flows"] == 1
+
+
+def test_a_syn_right_before_what_was_seen_is_late() -> None:
+    trace = run([P("c", 1, b"abc"), P("c", 0, flags=SYN), P("s", 0, ack=1, flags=SYN), P("c", 4, b"d")])
+    assert squeeze(trace.events, "client") == [b"abcd", END]
+    assert trace.stats["flows"] == 1
+
+
+def test_a_syn_right_before_what_was_acknowledged_is_late() -> None:
+    for first in (P("s", 1, b"x", ack=1), P("s", 1, ack=1), P("s", 0, ack=1, flags=SYN)):
+        trace = run([first, P("c", 0, flags=SYN), P("c", 1, b"abc")])
+        assert squeeze(trace.events, "client") == [b"abc", END]
+        assert trace.stats["flows"] == 1
+
+
+def test_flows_that_stay_are_found_when_others_are_removed() -> None:
+    """A table of flows with 500 of them, of which each new one removes the oldest: the others go on as they were."""
+    trace = StreamTrace(max_flows=500)
+    began = 0
+    for turn in range(20):
+        for number in range(100):
+            trace.segment_in((1, 1000 + began), SERVER, SYN, 9, ts_ns=began, frame_no=began + 1)
+            began += 1
+        for number in range(max(0, began - 500), began):
+            trace.segment_in((1, 1000 + number), SERVER, ACK, 10 + turn, 1, b"x", ts_ns=began, frame_no=began + 1)
+        assert trace.stats["flows"] == began
+
+
 def test_flow_id_depends_on_the_ends_and_the_first_time_alone() -> None:
     def flow_id(at: float, source: tuple[int, int] = CLIENT, realm: int = 0, other: bool = False) -> int:
         trace = StreamTrace()

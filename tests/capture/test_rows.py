@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import ipaddress
 from typing import Any
 
 import pytest
 
 from lib.said import CLIENT, SERVER, rows
-from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from lib.wire import Tcp, connack, connect, pcap
+from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
+from wirefmt.capture import CaptureDecoder
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 HEARTBEAT = amqp091.Heartbeat().encode()
 
@@ -117,3 +123,20 @@ def test_a_transfer_that_is_cut_shows_its_data_as_far_as_they_go(size: int) -> N
     for missing in (1, 2, size - 1, size):
         row = rows("amqp10", (CLIENT, octets[: len(octets) - missing]))[-1]
         assert (row["kind"], row["status"], row["payload"] or b"") == ("transfer", "partial", body[: size - missing])
+
+
+@pytest.mark.parametrize("client", [0x01020304, 0x0A000002])
+@pytest.mark.parametrize("server", [0x05060708, 0xC0A864C8])
+def test_addresses_of_any_length(client: int, server: int) -> None:
+    """Those of both directions, as text."""
+    tcp = Tcp(client=client, server=server)
+    frames = tcp.open() + tcp.send(0, connect("c")) + tcp.send(1, connack())
+    names = [str(ipaddress.IPv4Address(end)) for end in (client, server)]
+    rows = pa.table(capture.read(io.BytesIO(pcap(frames)))).to_pylist()
+    assert [(r["src_ip"], r["dst_ip"]) for r in rows] == [tuple(names), tuple(names[::-1])]
+
+
+@pytest.mark.parametrize("options", [{"batch_rows": 0}, {"batch_bytes": 0}, {"batch_rows": -1}, {"batch_bytes": -1}])
+def test_batches_hold_something(options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="batch_rows and batch_bytes must be at least 1"):
+        CaptureDecoder(**options)

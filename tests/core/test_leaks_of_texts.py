@@ -318,6 +318,8 @@ def constructors(protocol: str, n: int) -> None:
 
 #: Values that hold others, which messages of the vectors hardly have alone.
 VALUES: dict[str, list[Callable[[Any], Any]]] = {
+    "rocketmq": [lambda v: rocketmq.RemotingCommand(code=1, ext_fields={f"{k}": v for k in range(300)})],
+    "mqtt": [lambda v: mqtt.Publish(topic_name="t", properties=(("user_property", ("k", v)),) * 3)],
     "amqp091": [
         lambda v: amqp091.FieldValue("S", v), lambda v: amqp091.FieldValue("x", v), lambda v: amqp091.FieldValue("F", v),
         lambda v: amqp091.FieldValue("A", v), lambda v: amqp091.FieldArray([v]), lambda v: amqp091.FieldTable({"k": v}),
@@ -325,7 +327,7 @@ VALUES: dict[str, list[Callable[[Any], Any]]] = {
     "amqp10": [
         amqp10.List, amqp10.Map, lambda v: amqp10.List([v]), lambda v: amqp10.Map({"k": v}), amqp10.encode_value,
         lambda v: amqp10.Array("string", [v, v]), lambda v: amqp10.Array("symbol", v), lambda v: amqp10.Array("list", [v]),
-        lambda v: amqp10.Array("string", [v, 5]), lambda v: amqp10.Described(amqp10.ULong(5), v), amqp10.Data, amqp10.AmqpValue,
+        lambda v: amqp10.Array("string", [v, 5]), lambda v: amqp10.Array.repeat(None, 5), lambda v: amqp10.Array.repeat(v, 5), lambda v: amqp10.Described(amqp10.ULong(5), v), amqp10.Data, amqp10.AmqpValue,
         lambda v: amqp10.Open(container_id="c", offered_capabilities=[amqp10.Symbol(w) for w in v]),
         lambda v: amqp10.Open(container_id="c", offered_capabilities=[*v, None]), lambda v: amqp10.AmqpSequence([v]),
         lambda v: amqp10.Open(container_id="c", properties={amqp10.Symbol("k"): v}),

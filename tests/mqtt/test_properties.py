@@ -75,8 +75,7 @@ def test_objects(a: Arguments) -> None:
     assert pickle.loads(pickle.dumps(found)) == found
     assert copy.copy(found) == copy.deepcopy(found) == found.detach() == found
     assert found != object()
-    hidden = "password" in a.values and a.values["password"] is not None
-    hidden |= any(name == "authentication_data" for name, _ in a.values.get("properties", ()))
+    hidden = "***" in repr(found)  # secrets, and what has the name of one
     cut = len(a.values.get("payload", b"")) > 32
     will = a.values.get("will")
     if not hidden and not cut and (will is None or len(will.payload) <= 32):

@@ -677,3 +677,11 @@ def test_json_is_read_by_a_plain_reader(value: Any) -> None:
 @pytest.mark.parametrize("value", [amqp091.Timestamp(5), amqp10.UInt(7), amqp10.Float(1.5), True])
 def test_json_of_numbers_of_other_classes(value: Any) -> None:
     assert json.loads(rocketmq.encode_json([value])) == [value]
+
+
+@pytest.mark.parametrize("bit", range(32))
+def test_each_bit_of_a_unique_id(bit: int) -> None:
+    """4 octets of the address, 2 of the process, 4 of the class loader, 4 of the time in the month, 2 of the counter."""
+    parts = (1 << bit % 16, 1 << bit, 1 << bit % 31, 1 << bit % 16)
+    text = rocketmq.encode_unique_id("10.0.0.1", *parts)
+    assert text == "0A000001" + "".join(f"{n:0{width}X}" for n, width in zip(parts, (4, 8, 8, 4), strict=True))

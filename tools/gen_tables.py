@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))  # the plain modules of it: nothing compiled
 
-from tables.amqp091 import amqp091_methods
+from tables.amqp091 import amqp091_methods, amqp091_stub
+from tables.amqp10 import amqp10_stub
 from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
 from tables.mqtt_states import mqtt_states_page
@@ -74,6 +75,8 @@ GENERATED: tuple[Generated, ...] = (
     ),
     Generated(ROOT / "docs" / "mqtt-connection.md", PACKAGE / "mqtt/states.py", mqtt_states_page),
     Generated(PACKAGE / "amqp091/methods.pxi", PACKAGE / "amqp091/spec.py", amqp091_methods),
+    Generated(PACKAGE / "amqp091/_classes.pyi", PACKAGE / "amqp091/spec.py", amqp091_stub),
+    Generated(PACKAGE / "amqp10/_classes.pyi", PACKAGE / "amqp10/spec.py", amqp10_stub),
     Generated(PACKAGE / "rocketmq/_classes.pyi", PACKAGE / "rocketmq/spec.py", rocketmq_stub),
     Generated(CORE / "secrets_table.pxi", SPEC / "secrets.py", secrets_table),
     Generated(ROOT / "docs" / "secrets.md", SPEC / "secrets.py", secrets_page),

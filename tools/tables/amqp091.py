@@ -1,4 +1,4 @@
-"""amqp091/table.pxi from amqp091/spec.py."""
+"""amqp091/table.pxi, methods.pxi and _classes.pyi from amqp091/spec.py."""
 
 from __future__ import annotations
 
@@ -192,3 +192,68 @@ def wrapped(opening: str, items: list[str], closing: str, single: bool = False) 
             line = indent
         line += part + " "
     return [*lines, line.rstrip()]
+
+
+# ------------------------------------------------------------------------------------------------ amqp091/_classes.pyi
+
+#: Type of an argument or property -> that of the attribute, and what a constructor takes.
+PYTHON_TYPES = {
+    "bit": ("bool", "bool"),
+    "octet": ("int", "int"),
+    "short": ("int", "int"),
+    "long": ("int", "int"),
+    "longlong": ("int", "int"),
+    "timestamp": ("int", "int | datetime"),
+    "shortstr": ("str | bytes", "str | bytes"),
+    "longstr": ("bytes", "Buffer | str"),
+    "table": ("FieldTable", "_Table"),
+}
+
+
+def stub_default(default: object) -> str:
+    """As methods.pxi has it: of a table, no pairs."""
+    return "()" if default == {} else quoted(default) if isinstance(default, str) else repr(default).replace("'", '"')
+
+
+def stub_class(name: str, base: str, names: list[str], fields: list[tuple[str, str]], given: list[str]) -> list[str]:
+    """names: what patterns match. fields: attributes and their types. given: arguments, with types and defaults."""
+    matched = f"({', '.join(map(quoted, names))}{',' if len(names) == 1 else ''})"
+    lines = ["", "@final", f"class {name}{base}:", f"    __match_args__ = {matched}"]
+    lines += [f"    {field}: Final[{kind}]" for field, kind in fields]
+    return [*lines, f"    def __init__(self, *, {', '.join(given)}) -> None: ..."]
+
+
+def amqp091_stub(spec: ModuleType) -> list[str]:
+    """BasicProperties, and the classes of methods.pxi."""
+    lines = ['"""The properties and the methods of AMQP 0.9.1, as wirefmt.amqp091.spec has them."""', ""]
+    lines += ["from datetime import datetime", "from typing import Final, Self, final", ""]
+    lines += ["from typing_extensions import Buffer", ""]
+    lines += ["from wirefmt.amqp091._codec import FieldTable, Method, _Table"]
+    kinds = {p.name: PYTHON_TYPES[p.type] for p in spec.PROPERTIES}
+    lines += stub_class(
+        "BasicProperties",
+        "",
+        list(kinds),
+        [(name, f"{kind} | None") for name, (kind, _) in kinds.items()],
+        [f"{name}: {given} | None = None" for name, (_, given) in kinds.items()],
+    )
+    lines += [
+        "    @classmethod",
+        "    def decode(cls, data: Buffer, /) -> BasicProperties: ...",
+        "    def encode(self) -> bytes: ...",
+        "    def __hash__(self) -> int: ...",
+        "    def __copy__(self) -> Self: ...",
+        "    def __deepcopy__(self, memo: object) -> Self: ...",
+    ]
+    for c in spec.CLASSES:
+        for m in c.methods:
+            given = ["channel: int = 0" if c.name == "connection" else "channel: int"]
+            given += [
+                f"{a.name}: {PYTHON_TYPES[a.type][1]}"
+                + (f" = {stub_default(a.default)}" if a.default is not None else "")
+                for a in m.arguments
+            ]
+            fields = [(a.name, PYTHON_TYPES[a.type][0]) for a in m.arguments]
+            names = ["channel", *(a.name for a in m.arguments)]
+            lines += stub_class(class_name(c.name, m.name), "(Method)", names, fields, given)
+    return lines

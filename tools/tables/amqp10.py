@@ -1,4 +1,4 @@
-"""amqp10/table.pxi from amqp10/spec.py."""
+"""amqp10/table.pxi and _classes.pyi from amqp10/spec.py."""
 
 from __future__ import annotations
 
@@ -126,4 +126,67 @@ def amqp10_table(spec: ModuleType) -> list[str]:
         f"    AMQP10_SECTION_FIRST = {spec.SECTIONS[0].code}",
         f"    AMQP10_SECTION_LAST = {spec.SECTIONS[-1].code}",
     ]
+    return lines
+
+
+# ------------------------------------------------------------------------------------------------ amqp10/_classes.pyi
+
+#: Type of a field -> that of the attribute, and what a constructor takes; neither is said of what has more than one type.
+PYTHON_TYPES = {
+    "boolean": ("bool", "bool"),
+    **dict.fromkeys(("ubyte", "ushort", "uint", "ulong"), ("int", "int")),
+    "timestamp": ("int", "int | datetime"),
+    "binary": ("bytes", "Buffer"),
+    "string": ("str", "str"),
+    "symbol": ("Symbol", "str"),
+    "map": ("Map", "_Map"),
+}
+SYMBOLS = ("Symbol | Array", "_Symbols")
+
+#: A transfer has a payload, too.
+PAYLOAD = [
+    "    @property",
+    "    def payload(self) -> memoryview: ...",
+    "    def payload_bytes(self) -> bytes: ...",
+    "    @property",
+    "    def message(self) -> Message: ...",
+    "    if sys.version_info >= (3, 12):",
+    "        def __buffer__(self, flags: int, /) -> memoryview: ...",
+]
+
+
+def stub_types(field: object) -> tuple[str, str]:
+    """Of the attribute, and of the argument. Every field may be absent."""
+    if field.requires == "error":
+        return "Any", "Error | None"
+    if field.multiple and field.type == "symbol":
+        own, given = SYMBOLS
+    elif field.multiple or field.type not in PYTHON_TYPES:
+        return "Any", "Any"
+    else:
+        own, given = PYTHON_TYPES[field.type]
+    return f"{own} | None", f"{given} | None"
+
+
+def amqp10_stub(spec: ModuleType) -> list[str]:
+    """The composite types: performatives, SASL frames, sections, states, sources and targets."""
+    lines = ['"""The composite types of AMQP 1.0, as wirefmt.amqp10.spec has them."""', ""]
+    lines += ["import sys", "from datetime import datetime", "from typing import Any, Final, final", ""]
+    lines += ["from typing_extensions import Buffer", ""]
+    names = "Array, Composite, Map, Message, Performative, Symbol, _Map, _Symbols"
+    lines += [f"from wirefmt.amqp10._codec import {names}"]
+    for c in spec.COMPOSITES:
+        is_frame = bool({"frame", "sasl-frame"} & set(c.provides))
+        is_transfer = c.name == "transfer"
+        fields = [(f.name.replace("-", "_"), *stub_types(f), f.mandatory) for f in c.fields]
+        matched = [name for name, *_ in fields] + ["payload"] * is_transfer + ["channel"] * is_frame
+        given = [f"{name}: {kind}" + ("" if mandatory else " = None") for name, _, kind, mandatory in fields]
+        given += ["channel: int = 0", 'extended_header: Buffer = b""'] * is_frame
+        given += ['payload: Buffer | Message = b""'] * is_transfer
+        lines += ["", "@final", f"class {class_name(c.name)}({'Performative' if is_frame else 'Composite'}):"]
+        words = ", ".join(map(quoted, matched)) + ("," if len(matched) == 1 else "")
+        lines += [f"    __match_args__ = ({words})"]
+        lines += [f"    {name}: Final[{kind}]" for name, kind, *_ in fields]
+        lines += [f"    def __init__(self{', *, ' if given else ''}{', '.join(given)}) -> None: ..."]
+        lines += PAYLOAD * is_transfer
     return lines

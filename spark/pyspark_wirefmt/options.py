@@ -97,7 +97,7 @@ class Options:
     flows: str = _option(_one_of("in-file", "across-files"), "in-file", core=True)
     tunnels: bool = _option(_flag, False, core=True)
     limits: Mapping[str, int] | None = _option(_limits, None, core=True)
-    octets: bool = _option(_flag, False, core=True)
+    raw: bool = _option(_flag, False, core=True)
     detail: bool = _option(_flag, False, core=True)
 
     convert_to: str | None = _option(_one_of(*PROTOCOLS), None)
@@ -144,7 +144,7 @@ class Options:
     def filling(self, columns: Iterable[str]) -> Options:
         """These options, with the columns filled that are null unless asked for, where `columns` names them."""
         named = set(columns)
-        return replace(self, octets=self.octets or "octets" in named, detail=self.detail or "detail" in named)
+        return replace(self, raw=self.raw or "raw" in named, detail=self.detail or "detail" in named)
 
     def core(self) -> dict[str, Any]:
         """Keywords of `wirefmt.capture.read` and `CaptureDecoder`."""

@@ -144,7 +144,7 @@ def decoder_options(options: Options, columns: list[str]) -> dict[str, Any]:
     if CONVERTED.name not in columns:
         return options.core() | {"columns": columns}
     needed = dict.fromkeys([*(name for name in columns if name != CONVERTED.name), *NEEDED])
-    return options.core() | {"columns": list(needed), "octets": True}
+    return options.core() | {"columns": list(needed), "raw": True}
 
 
 def messages(batches: Iterable[Any], options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:

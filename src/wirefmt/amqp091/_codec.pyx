@@ -19,7 +19,7 @@ from wirefmt._core cimport (
     ProtocolTables, PyDescr_NewGetSet, PyGetSetDef, PyObject_GC_UnTrack, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
     SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot,
     TEXT_PAD, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS,
-    T_KIND, T_MESSAGE_ID, T_OCTETS, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY,
+    T_KIND, T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_RAW, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY,
     T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, YES, any_utf8_behind, ascii_octets, ascii_text,
     bare_object, close_list, detail_form, factory_of, fault_text, field_path, fill_view, hidden, input_head, is_held,
     is_secret_name, is_strict, line_ascii, line_begin, line_digits, line_field, line_flag, line_name, line_number,

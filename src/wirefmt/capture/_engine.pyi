@@ -101,7 +101,7 @@ class CaptureDecoder:
         tunnels: bool = False,
         slice: tuple[int, int] = (0, 1),
         limits: Mapping[str, int] | None = None,
-        octets: bool = False,
+        raw: bool = False,
         detail: bool = False,
     ) -> None: ...
     def begin_file(self, name: str, index: int = 0) -> None: ...

@@ -187,7 +187,7 @@ cdef class CaptureDecoder(Reassembler):
 
     def __init__(self, *, protocols=None, decode_as=(), columns=None, payload=True, payload_max=None,
                  expose_credentials=False, strictness="lax", batch_rows=16384, batch_bytes=16 << 20,
-                 flows="in-file", tunnels=False, slice=(0, 1), limits=None, octets=False, detail=False):
+                 flows="in-file", tunnels=False, slice=(0, 1), limits=None, raw=False, detail=False):
         if strictness not in ("lax", "strict"):
             raise ValueError(f"strictness must be 'lax' or 'strict', not {strictness!r}")
         if flows not in ("in-file", "across-files"):
@@ -201,7 +201,7 @@ cdef class CaptureDecoder(Reassembler):
         self.slice_index, self.slice_count = slice
         self.name_objects = []
         self.table = MessageTable(TABLE_COLUMNS, columns, payload=payload, payload_max=payload_max,
-                                  expose_credentials=expose_credentials, octets=octets, detail=detail)
+                                  expose_credentials=expose_credentials, raw=raw, detail=detail)
         self.table.batch_rows = batch_rows
         self.table.batch_bytes = min(batch_bytes, BATCH_MAX)
         self.file = PcapFile.__new__(PcapFile)

@@ -31,7 +31,7 @@ def read(
     tunnels: bool = False,
     slice: tuple[int, int] = (0, 1),
     limits: Mapping[str, int] | None = None,
-    octets: bool = False,
+    raw: bool = False,
     detail: bool = False,
 ) -> Reader:
     """Decode packet captures: pcap and pcapng, also inside gzip and zstd.
@@ -52,7 +52,7 @@ def read(
         slice: (i, n): only flows whose hash belongs to shard i of n; the n slices together have exactly all rows.
         limits: see `CaptureDecoder.LIMITS`: max_flows, max_out_of_order, max_message, max_buffered,
             max_inflated, idle_seconds.
-        octets: True fills the column `octets`, the input of wirefmt.convert.
+        raw: True fills the column `raw`, the input of wirefmt.convert.
         detail: True fills the column `detail`, a one-line summary of the message.
 
     Returns: a Reader.
@@ -74,7 +74,7 @@ def read(
         tunnels=tunnels,
         slice=slice,
         limits=limits,
-        octets=octets,
+        raw=raw,
         detail=detail,
     )
     alone = not isinstance(source, Sequence) or isinstance(source, str)

@@ -20,8 +20,6 @@ cdef class MessageTable(ColumnSet):
 
     def __init__(self, columns, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False,
                  bint raw=False, bint detail=False):
-        if payload_max is not None and payload_max < 0:
-            raise ValueError(f"payload_max must be at least 0, not {payload_max}")
         self.set_columns(columns, names)
         self.options.payload = payload
         self.options.payload_max = -1 if payload_max is None else payload_max

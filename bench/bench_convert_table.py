@@ -34,11 +34,11 @@ def column(wires: list[Wire]) -> pa.RecordBatch:
             "version": "5.0",
             "destination": "/queues/q",
             "routing_key": "q",
-            "octets": wire.frames(),
+            "raw": wire.frames(),
         }
         for wire in wires
     ]
-    schema = pa.schema([(name, pa.binary() if name == "octets" else pa.string()) for name in rows[0]])
+    schema = pa.schema([(name, pa.binary() if name == "raw" else pa.string()) for name in rows[0]])
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
@@ -95,8 +95,8 @@ def main() -> None:
             "a capture of PUBLISH, decoded",
             {
                 "plain": lambda: read(path, None),
-                "with octets": lambda: read(path, None, octets=True),
-                "with octets, converted to amqp10": lambda: read(path, "amqp10", octets=True),
+                "with octets": lambda: read(path, None, raw=True),
+                "with octets, converted to amqp10": lambda: read(path, "amqp10", raw=True),
             },
             units=CAPTURED,
             rounds=5,

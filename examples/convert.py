@@ -18,7 +18,7 @@ to = sys.argv[2] if len(sys.argv) > 2 else "mqtt5"
 
 told: Counter[str] = Counter()
 octets: list[int] = []
-with capture.read(source, octets=True) as reader:
+with capture.read(source, raw=True) as reader:
     for batch in reader:
         rows = convert.convert_table(pa.record_batch(batch), to=to)
         for message in rows.column("converted").drop_null().to_pylist():
@@ -26,7 +26,7 @@ with capture.read(source, octets=True) as reader:
             if message["error"]:
                 told[f"not converted: {message['error']}"] += 1
             else:
-                octets.append(len(message["octets"]))
+                octets.append(len(message["raw"]))
 print(f"{len(octets)} messages, {sum(octets):,} octets as {to}")
 for text, count in told.most_common(10):
     print(f"{count:6} {text}")

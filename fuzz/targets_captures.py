@@ -17,7 +17,7 @@ from wirefmt import mqtt, nsq, rocketmq
 from wirefmt.capture._engine import CaptureDecoder, PacketScanner, find_record
 from wirefmt.spec.table import COLUMNS
 
-NAMES = [c.name for c in COLUMNS if c.name != "octets"]
+NAMES = [c.name for c in COLUMNS if c.name != "raw"]
 #: Columns that NumPy has without pyarrow.
 PLAIN = ["ts_ns", "frame_no", "byte_offset", "flow_id", "direction", "kind", "payload", "wire_size", "status", "error"]
 DETAIL_OCTETS = 200

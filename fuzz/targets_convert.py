@@ -134,7 +134,7 @@ def column(data: bytes) -> None:
     made = convert_rows(
         compiled(dialect), convert.PROTOCOLS.index(to), kinds, offsets, b"".join(parts), keys, b"k" * len(parts)
     )
-    columns = (made["octets"], made["rule"], made["error"])
+    columns = (made["raw"], made["rule"], made["error"])
     for kind, part, octets, rule, error in zip(kinds, parts, *columns, strict=True):
         if kind == 255:
             same((octets, rule, error), (None, None, None), "no message")

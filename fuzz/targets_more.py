@@ -18,7 +18,8 @@ from targets_objects import ERRORS, Source, value
 from lib import core_walk
 from lib.wire import ACK, FIN, SYN, Tcp, pcap, publish
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
-from wirefmt.capture._engine import CaptureDecoder, PcapReader
+from wirefmt.capture import CaptureDecoder, Options
+from wirefmt.capture._engine import PcapReader
 from wirefmt.errors import DecodeError, LimitExceeded
 
 # ------------------------------------------------------------------------------------------------ disorder and limits
@@ -31,7 +32,7 @@ LIMITS = (
 
 
 def known_limits(choice: int) -> dict[str, int]:
-    return {name: n for name, n in LIMITS[choice % len(LIMITS)].items() if name in CaptureDecoder.LIMITS}
+    return {name: n for name, n in LIMITS[choice % len(LIMITS)].items() if name in Options.LIMITS}
 
 
 def disorder(frames: list[bytes], r: random.Random, others: list[bytes]) -> list[bytes]:

@@ -29,12 +29,12 @@ def convert_messages(
     """Rows of the message table with one more column, `converted`: the message in another protocol.
 
     Args:
-        df: rows with at least the columns protocol, version, destination, routing_key and octets; others stay as they are.
-            `octets` is there where captures are read with the option octets=true, or with columns that name it.
+        df: rows with at least the columns protocol, version, destination, routing_key and raw; others stay as they are.
+            `raw` is there where captures are read with the option raw=true, or with columns that name it.
         to: "amqp10", "amqp091" or "mqtt5".
         dialect, mqtt_exchange, topics, percent_encoding: as for `wirefmt.convert.convert`.
 
-    `converted` is a struct: octets, losses, rule, error. It is null where a row is no message of the three protocols; a
+    `converted` is a struct: raw, losses, rule, error. It is null where a row is no message of the three protocols; a
     message that is not converted has an error, and the job goes on. Needs Spark 4.1; the option `convert_to` of the data
     source and of `read` converts while captures are read, which costs less and works on Spark 3.5 too.
 
@@ -45,7 +45,7 @@ def convert_messages(
     if missing:
         raise ValueError(
             f"converting needs the columns {', '.join(NEEDED)}; {', '.join(missing)} is missing "
-            '(.option("octets", "true").option("columns", ...) when reading, or .option("convert_to", ...) instead)'
+            '(.option("raw", "true").option("columns", ...) when reading, or .option("convert_to", ...) instead)'
         )
     if CONVERTED.name in df.columns:
         raise ValueError(f"the column {CONVERTED.name!r} exists already")

@@ -1,4 +1,4 @@
-"""Options: what `capture.read` takes, and what is Spark's own; from strings (data source) or Python values (functions).
+"""Options: those of `wirefmt.capture.Options`, and Spark's own; from strings (data source) or Python values (functions).
 
 Names are `capture.read`'s keywords. Case and underscores do not count: payload_max, payloadMax and PAYLOADMAX are one.
 """
@@ -6,13 +6,15 @@ Names are `capture.read`'s keywords. Case and underscores do not count: payload_
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from wirefmt.capture import CaptureDecoder, files
+from wirefmt import capture
+from wirefmt.capture import files
 from wirefmt.convert import DIALECTS, PROTOCOLS, Topics
 from wirefmt.errors import suggest
+from wirefmt.spec.columns import ON_REQUEST
 
 
 def _text(value: Any) -> str:
@@ -78,27 +80,31 @@ def _one_of(*words: str) -> Callable[[Any], str]:
     return check
 
 
-def _option(parse: Callable[[Any], Any], default: Any, *, core: bool = False) -> Any:
-    return field(default=default, metadata={"parse": parse, "core": core})
+def _option(parse: Callable[[Any], Any], default: Any) -> Any:
+    return field(default=default, metadata={"parse": parse})
 
 
-@dataclass(frozen=True)
-class Options:
-    """Every option with its default. Those marked `core` are handed to the core as they are."""
+#: How a value of each type of `capture.Options` is read from text.
+_PARSERS: dict[Any, Callable[[Any], Any]] = {
+    bool: _flag,
+    bool | None: _flag,
+    int: _octets,
+    int | None: _octets,
+    Sequence[str] | None: _words,
+    str | Sequence[str]: _rules,
+    Mapping[str, int] | None: _limits,
+}
 
-    protocols: tuple[str, ...] | None = _option(_words, None, core=True)
-    decode_as: tuple[str, ...] = _option(_rules, (), core=True)
-    payload: bool = _option(_flag, True, core=True)
-    payload_max: int | None = _option(_octets, None, core=True)
-    expose_credentials: bool = _option(_flag, False, core=True)
-    strictness: str = _option(_one_of("lax", "strict"), "lax", core=True)
-    batch_rows: int = _option(_positive, 16384, core=True)
-    batch_bytes: int = _option(_positive, 16 << 20, core=True)
-    flows: str = _option(_one_of("in-file", "across-files"), "in-file", core=True)
-    tunnels: bool = _option(_flag, False, core=True)
-    limits: Mapping[str, int] | None = _option(_limits, None, core=True)
-    octets: bool = _option(_flag, False, core=True)
-    detail: bool = _option(_flag, False, core=True)
+
+def _parser(name: str) -> Callable[[Any], Any]:
+    """The parser of an option of captures, by its type."""
+    kind = get_type_hints(capture.Options)[name]
+    return _one_of(*get_args(kind)) if get_origin(kind) is Literal else _PARSERS[kind]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(capture.Options):
+    """Every option with its default: those of captures, which `capture.Options` checks, and those of Spark alone."""
 
     convert_to: str | None = _option(_one_of(*PROTOCOLS), None)
     dialect: str = _option(_one_of(*DIALECTS), "documented")
@@ -125,30 +131,32 @@ class Options:
         Raises:
             ValueError: an unknown option, or an invalid value; the message suggests what may be meant.
         """
-        known = {_plain(f.name): f for f in fields(cls)}
+        known = {_plain(f.name): f for f in fields(cls) if f.name != "slice"}  # shards are the tasks'
         values: dict[str, Any] = {}
         for name, value in given.items():
             option = known.get(_plain(name))
             if option is None:
-                raise ValueError(f"no option {name!r}; {suggest(name, ['path', *(f.name for f in fields(cls))])}")
+                raise ValueError(f"no option {name!r}; {suggest(name, ['path', *(f.name for f in known.values())])}")
             try:
-                values[option.name] = None if value is None else option.metadata["parse"](value)
+                parse = option.metadata.get("parse") or _parser(option.name)
+                values[option.name] = None if value is None else parse(value)
             except (TypeError, ValueError, OverflowError) as fault:
                 raise ValueError(f"option {option.name} = {value!r}: {fault}") from None
         chosen = cls(**values)
         if chosen.convert_to and chosen.table != "messages":
             raise ValueError("option convert_to: only the message table can be converted")
-        CaptureDecoder(**chosen.core())  # the core knows which protocols, rules and limits there are
-        return chosen.filling(chosen.columns or ())
+        return chosen
 
     def filling(self, columns: Iterable[str]) -> Options:
         """These options, with the columns filled that are null unless asked for, where `columns` names them."""
         named = set(columns)
-        return replace(self, octets=self.octets or "octets" in named, detail=self.detail or "detail" in named)
+        filled: dict[str, Any] = {c.name: getattr(self, c.name) or c.name in named for c in ON_REQUEST}
+        return replace(self, **filled)
 
-    def core(self) -> dict[str, Any]:
-        """Keywords of `wirefmt.capture.read` and `CaptureDecoder`."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.metadata["core"]}
+    def reading(self, columns: Sequence[str], **changes: Any) -> capture.Options:
+        """The options of captures alone, for these columns of the message table."""
+        values = {f.name: getattr(self, f.name) for f in fields(capture.Options)}
+        return capture.Options(**values | {"columns": columns} | changes)
 
     def conversion(self) -> dict[str, Any]:
         """Keywords of `wirefmt.convert.table.convert_table`."""

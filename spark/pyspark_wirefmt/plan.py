@@ -20,6 +20,8 @@ from .options import Options
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from wirefmt import capture
+
 Item = TypeVar("Item")
 
 #: Captures smaller than this share a task, up to as many octets together.
@@ -114,8 +116,8 @@ def decode(task: Task, options: Options, columns: list[str]) -> Iterator[pa.Reco
     """The message rows of a task. Raises CaptureError where a capture cannot be opened."""
     from wirefmt import capture
 
-    keywords = decoder_options(options, columns) | {"slice": (task.part, task.parts)}
-    with capture.read(list(task.names), **keywords) as reader:
+    how = decoder_options(options, columns, slice=(task.part, task.parts))
+    with capture.read(list(task.names), how) as reader:
         yield from messages(reader, options, columns)
 
 
@@ -124,8 +126,7 @@ def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa
     is left for those to come, which read this one again as their context."""
     from wirefmt.capture import CaptureDecoder, decode_source, sources
 
-    keywords = decoder_options(options, columns) | {"slice": (task.part, task.parts)}
-    decoder = CaptureDecoder(**keywords)
+    decoder = CaptureDecoder(decoder_options(options, columns, slice=(task.part, task.parts)))
 
     def read(names: Iterable[str], first: int) -> Iterator[Any]:
         for index, name in enumerate(names, first):
@@ -139,12 +140,12 @@ def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa
     yield from messages(read(task.names[task.context :], task.context), options, columns)
 
 
-def decoder_options(options: Options, columns: list[str]) -> dict[str, Any]:
-    """Keywords of the decoder that gives `messages` what it needs for these columns."""
+def decoder_options(options: Options, columns: list[str], **changes: Any) -> capture.Options:
+    """Options of the decoder that gives `messages` what it needs for these columns."""
     if CONVERTED.name not in columns:
-        return options.core() | {"columns": columns}
+        return options.reading(columns, **changes)
     needed = dict.fromkeys([*(name for name in columns if name != CONVERTED.name), *NEEDED])
-    return options.core() | {"columns": list(needed), "octets": True}
+    return options.reading(list(needed), raw=True, **changes)
 
 
 def messages(batches: Iterable[Any], options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:

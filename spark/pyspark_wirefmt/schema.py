@@ -85,8 +85,8 @@ def table_schema(name: str, columns: Iterable[str] | None = None) -> StructType:
 
 
 #: Columns of the message table that are there only if the option of their name is true, or if the columns chosen name
-#: them. Without its octets no message can be converted, so a column of nulls would hide that they were not read.
-ON_REQUEST: Final = ("octets",)
+#: them. Without it no message can be converted, so a column of nulls would hide that they were not read.
+ON_REQUEST: Final = ("raw",)
 
 
 def source_schema(options: Options) -> StructType:

@@ -121,7 +121,7 @@ def _decoder(hashed: str, names: list[str], options: Options, columns: list[str]
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
         from wirefmt.capture import CaptureDecoder
 
-        decoder = CaptureDecoder(**plan.decoder_options(options, columns))
+        decoder = CaptureDecoder(plan.decoder_options(options, columns))
         if not in_file:
             for index, name in enumerate(names):
                 decoder.begin_file(name, index)

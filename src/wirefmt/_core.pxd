@@ -962,7 +962,7 @@ cdef enum:
 
 cdef struct TableOptions:
     uint8_t payload             # 0: payload column stays null; payload_size is filled
-    uint8_t octets, detail      # 0: that column stays null
+    uint8_t raw, detail         # 0: that column stays null
     int64_t payload_max         # octets of a payload that are kept; -1: all
     uint64_t max_message        # octets of a payload that is put together from several frames
 
@@ -1022,12 +1022,12 @@ cdef class MessageTable(ColumnSet):
 
     cdef inline bint hides_octets(self) noexcept nogil:
         """Are the octets of messages wanted, but not of those that hold a secret?"""
-        return self.options.octets and not self.tally.exposed
+        return self.options.raw and not self.tally.exposed
 
     cdef inline void put_message(self, int64_t row, const uint8_t* p, size_t n) noexcept nogil:
         """The octets of a message that is whole and well-formed."""
-        if self.options.octets:
-            put_octets(self.cols + T_OCTETS, row, p, <int64_t>n)
+        if self.options.raw:
+            put_octets(self.cols + T_RAW, row, p, <int64_t>n)
 
     cdef inline void put_payload(self, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
         put_i64(self.cols + T_PAYLOAD_SIZE, row, n)

@@ -106,8 +106,8 @@ def test_a_transfer_without_payload_has_no_message() -> None:
     for sent in (transfer(0, 0, b""), transfer(0, 0, b"", more=True) + transfer(0, 0, b"")):
         for strictness, status in (("strict", "malformed"), ("lax", "ok")):
             tcp = Tcp(port=5672)
-            _, row = rows([*tcp.open(), *tcp.send(0, HEADER_10 + sent)], strictness=strictness, octets=True)
-            assert (row["status"], row["payload"], row["octets"]) == (status, None, None)
+            _, row = rows([*tcp.open(), *tcp.send(0, HEADER_10 + sent)], strictness=strictness, raw=True)
+            assert (row["status"], row["payload"], row["raw"]) == (status, None, None)
             assert "message has no body" in row["error"]
 
 

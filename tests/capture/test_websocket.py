@@ -38,7 +38,7 @@ def wrapped(side: int, octets: bytes, mask: bytes = MASK) -> bytes:
 def test_what_tshark_finds_in_the_frames_of_a_late_capture(options: dict[str, Any]) -> None:
     """Two connections of mosquitto after their upgrade, and a whole one. Expected: frame, port, payload of each data frame,
     as tshark 4.0.17 unmasks them (`-d tcp.port==9001,websocket`)."""
-    found = pa.table(capture.read(DATA / "websocket-late.pcap", octets=True, **options)).to_pylist()
+    found = pa.table(capture.read(DATA / "websocket-late.pcap", raw=True, **options)).to_pylist()
     expected = json.loads((DATA / "websocket-late.json").read_text())
     assert [r for r in found if r["status"] != "ok"] == []
     kinds = {

@@ -91,9 +91,9 @@ def test_files_and_standard_input(wirefmt, tmp_path):
     text.write_text("\n".join(PUBLISH[i : i + 10] for i in range(0, len(PUBLISH), 10)) + "\n")
     encoded = tmp_path / "packet.b64"
     encoded.write_text(base64.encodebytes(bytes.fromhex(PUBLISH)).decode())
-    for arguments in (("--input", "octets", octets), (text,), ("--input", "base64", encoded)):
+    for arguments in (("--input", "raw", octets), (text,), ("--input", "base64", encoded)):
         assert wirefmt("convert", "--from", "mqtt5", "--to", "amqp10", *arguments) == (0, f"{MESSAGE}\n", "")
-    for form, file in (("octets", octets), ("hex", text), ("base64", encoded)):
+    for form, file in (("raw", octets), ("hex", text), ("base64", encoded)):
         for name in ((), ("-",)):
             told = wirefmt(
                 "convert", "--from", "mqtt5", "--to", "amqp10", "--input", form, *name, given=file.read_bytes()
@@ -104,22 +104,22 @@ def test_files_and_standard_input(wirefmt, tmp_path):
 def test_formats(wirefmt, tmp_path):
     call = ("convert", "--from", "mqtt5", "--to", "amqp10", PUBLISH, "--format")
     assert wirefmt(*call, "base64") == (0, base64.b64encode(bytes.fromhex(MESSAGE)).decode() + "\n", "")
-    assert wirefmt(*call, "octets", "-o", tmp_path / "m") == (0, "", "")
+    assert wirefmt(*call, "raw", "-o", tmp_path / "m") == (0, "", "")
     assert (tmp_path / "m").read_bytes().hex() == MESSAGE
-    assert lines(wirefmt(*call, "jsonl")[1]) == [{"protocol": "amqp10", "octets": {"hex": MESSAGE}}]
+    assert lines(wirefmt(*call, "jsonl")[1]) == [{"protocol": "amqp10", "raw": {"hex": MESSAGE}}]
     assert "amqp10.Data(b'21.5')" in wirefmt(*call, "text")[1]
     assert wirefmt("convert", "--from", "mqtt5", "--to", "amqp091", PUBLISH, "--format", "text")[1].endswith("\n21.5\n")
 
 
 def test_json_lines_go_through_all_protocols(wirefmt):
-    line = json.dumps({"protocol": "mqtt5", "octets": {"hex": PUBLISH}}).encode()
+    line = json.dumps({"protocol": "mqtt5", "raw": {"hex": PUBLISH}}).encode()
     for to in ("amqp10", "amqp091", "mqtt5"):
         code, out, err = wirefmt(
             "convert", "--input", "jsonl", "--to", to, "--format", "jsonl", "--routing-key", "a.b", given=line
         )
         assert (code, err, lines(out)[0]["protocol"]) == (0, "", to)
         line = out.encode()
-    assert lines(out)[0]["octets"] == {"hex": PUBLISH}
+    assert lines(out)[0]["raw"] == {"hex": PUBLISH}
 
 
 def test_json_lines_of_decode(wirefmt):
@@ -130,8 +130,8 @@ def test_json_lines_of_decode(wirefmt):
         "rabbitmq-pyamqp-amqp091.pcap",
         "rabbitmq-rhea-amqp10.pcap.gz",
     ):
-        columns = "protocol,version,octets,converted"
-        _, out, _ = wirefmt("decode", SAMPLES / name, "--filter", "octets is not None", "--columns", columns, "--as", "amqp091",
+        columns = "protocol,version,raw,converted"
+        _, out, _ = wirefmt("decode", SAMPLES / name, "--filter", "raw is not None", "--columns", columns, "--as", "amqp091",
                             "--format", "jsonl")  # fmt: skip
         rows = lines(out)
         code, made, _ = wirefmt(
@@ -141,7 +141,7 @@ def test_json_lines_of_decode(wirefmt):
         assert [row.get("error") for row in lines(made)] == [row["converted"].get("error") for row in rows]
         for row, single in zip(rows, lines(made), strict=True):
             if "error" not in single and row["protocol"] != "amqp091":  # one that stays is written anew into frames
-                assert bytes.fromhex(single["octets"]["hex"]) == octets_of(row["converted"]["octets"])
+                assert bytes.fromhex(single["raw"]["hex"]) == octets_of(row["converted"]["raw"])
         assert len(rows) > 20
 
 
@@ -280,7 +280,7 @@ def test_dialects_and_options(wirefmt):
         (("--to", "amqp10", PUBLISH), 2, "--from amqp10|amqp091|mqtt5"),
         (("--to", "amqp10", "--from", "mqtt5", "zz"), 2, "'zz' is neither hexadecimal digits nor a file of it"),
         (("--to", "amqp10", "--from", "mqtt5", "--input", "base64", "?"), 2, "'?' is neither base64 nor a file of it"),
-        (("--to", "amqp10", "--from", "mqtt5", "--input", "octets", "no.bin"), 1, "no.bin: No such file"),
+        (("--to", "amqp10", "--from", "mqtt5", "--input", "raw", "no.bin"), 1, "no.bin: No such file"),
         (("--to", "amqp10", "--from", "mqtt5", "--dialect", "x", PUBLISH), 2, "'x' is not one of documented"),
         (("--to", "mqtt5", "--from", "amqp10", MESSAGE), 2, "--routing-key"),
         (("--to", "amqp10", "--from", "mqtt5", "c000"), 1, "not a PUBLISH"),
@@ -288,7 +288,7 @@ def test_dialects_and_options(wirefmt):
         (("--to", "amqp10", "--from", "mqtt311", "c000"), 1, "Pingreq is not a message"),
         (("--to", "amqp10", "--from", "amqp091", MESSAGE), 1, "content header frame"),
         (("--to", "amqp091", "--from", "amqp10", "005375a004"), 1, "one transfer frame"),
-        (("--to", "amqp10", "--from", "mqtt5", "--format", "octets", PUBLISH, PUBLISH), 2, "one message"),
+        (("--to", "amqp10", "--from", "mqtt5", "--format", "raw", PUBLISH, PUBLISH), 2, "one message"),
     ],
 )  # fmt: skip
 def test_errors_say_what_to_do(wirefmt, arguments, code, told):
@@ -303,9 +303,7 @@ def test_a_refused_message_names_its_rule_and_the_others_go_on(wirefmt):
     code, out, err = wirefmt("convert", "--from", "amqp10", "--to", "amqp091", refused, MESSAGE)
     assert (code, out) == (1, f"{CONTENT}\n")
     assert "(rule amqp10:body-missing); docs/conversions.md" in err
-    given = "".join(
-        json.dumps({"protocol": "amqp10", "octets": {"hex": h}}) + "\n" for h in (refused, MESSAGE)
-    ).encode()
+    given = "".join(json.dumps({"protocol": "amqp10", "raw": {"hex": h}}) + "\n" for h in (refused, MESSAGE)).encode()
     code, out, _ = wirefmt("convert", "--input", "jsonl", "--to", "amqp091", "--format", "jsonl", given=given)
     assert (code, [row.get("rule") for row in lines(out)]) == (1, ["amqp10:body-missing", None])
 
@@ -316,11 +314,11 @@ def test_a_refused_message_names_its_rule_and_the_others_go_on(wirefmt):
         (b"{", "line 1: not JSON"),
         (b"[]", "line 1: no message"),
         (b'{"protocol": "mqtt5"}', "decode --filter"),
-        (b'{"protocol": "nsq", "octets": "x"}', "protocol 'nsq' is not one of"),
-        (b'{"octets": {"hex": "zz"}}', "octets is a text"),
-        (b'{"octets": {"base64": "?"}}', "octets is a text"),
-        (b'{"octets": 1}', "octets is a text"),
-        (b'{"octets": "x"}', "protocol None is not one of"),
+        (b'{"protocol": "nsq", "raw": "x"}', "protocol 'nsq' is not one of"),
+        (b'{"raw": {"hex": "zz"}}', "raw is a text"),
+        (b'{"raw": {"base64": "?"}}', "raw is a text"),
+        (b'{"raw": 1}', "raw is a text"),
+        (b'{"raw": "x"}', "protocol None is not one of"),
     ],
 )
 def test_lines_that_cannot_be_meant(wirefmt, line, told):
@@ -331,7 +329,7 @@ def test_lines_that_cannot_be_meant(wirefmt, line, told):
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
     many = tmp_path / "many.jsonl"
-    many.write_text((json.dumps({"protocol": "mqtt5", "octets": {"hex": PUBLISH}}) + "\n") * 20_000)
+    many.write_text((json.dumps({"protocol": "mqtt5", "raw": {"hex": PUBLISH}}) + "\n") * 20_000)
     command = f"{sys.executable} -m wirefmt.cli convert --input jsonl --to amqp10 {many} | head -n 1"
     told = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, check=False, text=True)
     assert (told.returncode, told.stdout, told.stderr) == (0, f"{MESSAGE}\n", "")
@@ -347,7 +345,7 @@ def test_decode_as(wirefmt, tmp_path, to):
     source = SAMPLES / "rabbitmq-pyamqp-amqp091.pcap"
     assert wirefmt("decode", source, "--as", to, "-o", tmp_path / "m.parquet") == (0, b"".decode(), "")
     made = pyarrow.parquet.read_table(tmp_path / "m.parquet")
-    with capture.read(source, octets=True) as reader:
+    with capture.read(source, raw=True) as reader:
         expected = pa.Table.from_batches([convert.convert_table(pa.record_batch(b), to=to) for b in reader])
     assert made.equals(expected)
 
@@ -376,7 +374,7 @@ def test_decode_as_with_options(wirefmt):
     # what a server sent has a Subscription Identifier, which that server refuses
     assert {row["converted"].get("rule") for row in rows} == {None, "mqtt5>amqp10 subscription-identifier"}
     for row in (row for row in rows if "rule" not in row["converted"]):
-        assert b"/exchanges/mine/" in octets_of(row["converted"]["octets"])
+        assert b"/exchanges/mine/" in octets_of(row["converted"]["raw"])
     code, _, err = wirefmt("decode", source, "--columns", "converted")
     assert (code, "no column 'converted'" in err) == (2, True)
     assert wirefmt("decode", source, "--as", "nsq")[0] == 2
@@ -387,10 +385,10 @@ def test_decode_as_with_options(wirefmt):
 
 def test_octets_are_a_column(wirefmt):
     source = SAMPLES / "mosquitto-paho-v5.pcap"
-    for arguments in (("--octets",), ("--columns", "kind,octets"), ("--filter", "octets is not None")):
+    for arguments in (("--raw",), ("--columns", "kind,raw"), ("--filter", "raw is not None")):
         rows = lines(wirefmt("decode", source, "--format", "jsonl", *arguments)[1])
-        assert {row["kind"] for row in rows if "octets" in row} == {"PUBLISH"}
-    assert not any("octets" in row for row in lines(wirefmt("decode", source, "--format", "jsonl")[1]))
+        assert {row["kind"] for row in rows if "raw" in row} == {"PUBLISH"}
+    assert not any("raw" in row for row in lines(wirefmt("decode", source, "--format", "jsonl")[1]))
 
 
 def test_help_has_examples(wirefmt):

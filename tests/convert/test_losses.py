@@ -328,7 +328,7 @@ def test_a_column_tells_the_same() -> None:
     protocols, versions, octets = zip(*messages, strict=True)
     batch = pa.record_batch({
         "protocol": pa.array(protocols), "version": pa.array(versions), "destination": pa.array([None] * 3, pa.string()),
-        "routing_key": pa.array(["k"] * 3), "octets": pa.array(octets, pa.binary()),
+        "routing_key": pa.array(["k"] * 3), "raw": pa.array(octets, pa.binary()),
     })  # fmt: skip
     for dialect in ("rabbitmq-3.13", "documented"):
         rows = convert_table(batch, to="amqp091", dialect=dialect).column("converted").to_pylist()

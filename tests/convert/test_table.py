@@ -1,6 +1,6 @@
-"""Messages of captures in another protocol: the column `octets`, and `convert_table` on it.
+"""Messages of captures in another protocol: the column `raw`, and `convert_table` on it.
 
-What is in `octets` is compared with other libraries' reading of it; what converting a column gives, with converting the
+What is in `raw` is compared with other libraries' reading of it; what converting a column gives, with converting the
 messages one by one.
 """
 
@@ -35,12 +35,12 @@ EVERY = (V5, V311, V31, AMQP091, AMQP10, LARGE_AMQP091)
 @cache
 def rows(path: Any, **options: Any) -> Any:
     """A capture's table, in one batch."""
-    with capture.read(path, **{"octets": True, "batch_rows": 1 << 20, **options}) as reader:
+    with capture.read(path, **{"raw": True, "batch_rows": 1 << 20, **options}) as reader:
         return pa.record_batch(next(iter(reader)))
 
 
 def messages(batch: Any) -> list[dict[str, Any]]:
-    return [row for row in batch.to_pylist() if row["octets"] is not None]
+    return [row for row in batch.to_pylist() if row["raw"] is not None]
 
 
 # ---- the column octets
@@ -52,10 +52,10 @@ def test_octets_of_mqtt_are_the_packet_on_the_wire(path):
     found = messages(rows(path))
     assert len(found) == sum(row["kind"] == "PUBLISH" and row["status"] == "ok" for row in rows(path).to_pylist()) > 100
     assert {row["kind"] for row in found} == {"PUBLISH"}
-    assert all(row["wire_size"] == len(row["octets"]) for row in found)
-    whole = [row["octets"] in recorded for row in found if len(row["octets"]) < 500]
+    assert all(row["wire_size"] == len(row["raw"]) for row in found)
+    whole = [row["raw"] in recorded for row in found if len(row["raw"]) < 500]
     assert sum(whole) > 0.9 * len(whole) > 50  # the others lie in two packets
-    assert all(row["octets"].endswith(row["payload"]) for row in found)
+    assert all(row["raw"].endswith(row["payload"]) for row in found)
 
 
 @pytest.mark.parametrize(("path", "count"), [(AMQP091, 21), (LARGE_AMQP091, 56)], ids=["small", "large"])
@@ -64,7 +64,7 @@ def test_octets_of_amqp091_are_frames_that_pamqp_reads(path, count):
     found = messages(rows(path))
     assert len(found) == count
     for row in found:
-        octets, parts = row["octets"], []
+        octets, parts = row["raw"], []
         while octets:
             size, channel, part = frame.unmarshal(octets)
             assert (channel, size <= 131072) == (row["channel"], True)
@@ -85,7 +85,7 @@ def test_octets_of_amqp10_are_messages_that_proton_reads():
     bodies = 0
     for row in found:
         message = proton.Message()
-        message.decode(row["octets"])
+        message.decode(row["raw"])
         if row["amqp10"]["body"] == "data":
             bodies += 1
             assert bytes(message.body) == row["payload"]
@@ -99,25 +99,25 @@ def test_octets_of_amqp10_are_messages_that_proton_reads():
 
 def test_octets_are_there_when_asked_for():
     names = [column.name for column in COLUMNS]
-    assert "octets" in names
-    assert rows(V5, octets=False).column("octets").null_count == rows(V5).num_rows
-    assert rows(V5, columns=("kind", "octets")) == rows(V5).select(["kind", "octets"])
+    assert "raw" in names
+    assert rows(V5, raw=False).column("raw").null_count == rows(V5).num_rows
+    assert rows(V5, columns=("kind", "raw")) == rows(V5).select(["kind", "raw"])
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda p: p.stem)
 @pytest.mark.parametrize("options", [{"payload": False}, {"payload_max": 2}, {"payload_max": 0}], ids=str)
 def test_octets_do_not_depend_on_the_payload_column(path, options):
-    assert rows(path, **options).column("octets") == rows(path).column("octets")
+    assert rows(path, **options).column("raw") == rows(path).column("raw")
 
 
 def test_what_is_cut_by_a_limit_has_no_octets():
     whole = messages(rows(LARGE_AMQP091))
-    with capture.read(LARGE_AMQP091, octets=True, limits={"max_message": 200_000}, payload=False) as reader:
+    with capture.read(LARGE_AMQP091, raw=True, limits={"max_message": 200_000}, payload=False) as reader:
         cut = [row for batch in reader for row in pa.record_batch(batch).to_pylist()]
     # a body in one frame is not put together
-    small = [row["octets"] for row in whole if row["payload_size"] <= 200_000]
+    small = [row["raw"] for row in whole if row["payload_size"] <= 200_000]
     assert len(small) < len(whole)
-    assert [row["octets"] for row in cut if row["octets"] is not None] == small
+    assert [row["raw"] for row in cut if row["raw"] is not None] == small
 
 
 # ---- converting it
@@ -125,20 +125,20 @@ def test_what_is_cut_by_a_limit_has_no_octets():
 
 def one_by_one(row: dict[str, Any], to: str, dialect: str) -> dict[str, Any] | None:
     """What converting the row's message alone gives, as a value of the column `converted`."""
-    if row["octets"] is None:
+    if row["raw"] is None:
         return None
     none = {field.name: None for field in CONVERTED_FIELDS}
     key = row["routing_key"] or ""
     if row["protocol"] == "mqtt":
         version = {"3.1": 3, "3.1.1": 4, "5.0": 5}[row["version"]]
-        wire = wire_of(mqtt.decode(row["octets"], version=version, strictness="lax"))
+        wire = wire_of(mqtt.decode(row["raw"], version=version, strictness="lax"))
     elif row["protocol"] == "amqp091":
-        wire = convert.Wire.from_frames(row["octets"])
+        wire = convert.Wire.from_frames(row["raw"])
     else:
-        wire = convert.Wire("amqp10", row["octets"])
+        wire = convert.Wire("amqp10", row["raw"])
         key = table.routing_key_of_address(row["destination"])
     if wire.protocol == to:
-        return none | {"octets": row["octets"] if row["protocol"] != "mqtt" else wire.octets}
+        return none | {"raw": row["raw"] if row["protocol"] != "mqtt" else wire.octets}
     if to == "mqtt5" and not key:
         return none | {"rule": "mqtt5:no-topic", "error": "there is no routing key, which would be the topic"}
     try:
@@ -146,7 +146,7 @@ def one_by_one(row: dict[str, Any], to: str, dialect: str) -> dict[str, Any] | N
     except ConversionError as refused:
         return none | {"rule": refused.rule, "error": refused.reason}
     losses = [str(loss) for loss in result.losses]
-    return none | {"octets": result.wire.frames(), "losses": losses or None}
+    return none | {"raw": result.wire.frames(), "losses": losses or None}
 
 
 @pytest.mark.parametrize("dialect", list(convert.DIALECTS))
@@ -158,16 +158,16 @@ def test_a_column_is_as_its_messages_one_by_one(path, to, dialect):
     assert made.schema.names == [*batch.schema.names, "converted"]
     assert made.select(batch.schema.names) == batch
     assert made.column("converted").to_pylist() == [one_by_one(row, to, dialect) for row in batch.to_pylist()]
-    assert sum(row is not None and row["octets"] is not None for row in made.column("converted").to_pylist()) > 20
+    assert sum(row is not None and row["raw"] is not None for row in made.column("converted").to_pylist()) > 20
 
 
 def test_a_packet_of_3_1_1_by_hand():
     # PUBLISH QoS 1, retain, topic a/b, identifier 7, payload hi; then header {durable: true}, data "hi"
     row = made_row("mqtt", "3.1.1", bytes.fromhex("3309 0003612f62 0007 6869"))
     converted = convert_one(row, "amqp10")
-    assert converted["octets"].hex() == "005370c0020141" + "005375a0026869"
+    assert converted["raw"].hex() == "005370c0020141" + "005375a0026869"
     assert [text.partition(":")[0] for text in converted["losses"]] == ["Retain dropped"]
-    assert convert_one(row, "mqtt5")["octets"].hex() == "330a0003612f620007006869"
+    assert convert_one(row, "mqtt5")["raw"].hex() == "330a0003612f620007006869"
 
 
 def test_the_topic_is_the_routing_key():
@@ -178,13 +178,13 @@ def test_the_topic_is_the_routing_key():
         ("/topic/x.y", "x/y"),
     ):
         converted = convert_one(made_row("amqp10", "1.0", body, destination=address), "mqtt5")
-        assert mqtt.decode(converted["octets"], version=5).topic_name == topic
+        assert mqtt.decode(converted["raw"], version=5).topic_name == topic
     wild = made_row("amqp10", "1.0", body, destination="/exchanges/amq.topic/a.%2A")
     assert convert_one(wild, "mqtt5")["rule"] == "mqtt5:topic"
-    assert b"a/+" in convert_one(wild, "mqtt5", dialect="rabbitmq-4.3")["octets"]
+    assert b"a/+" in convert_one(wild, "mqtt5", dialect="rabbitmq-4.3")["raw"]
     content = convert.Wire("amqp091", b"\0\0", b"hi").frames()
     converted = convert_one(made_row("amqp091", "0.9.1", content, routing_key="x.y"), "mqtt5")
-    assert converted["octets"].hex() == "30080003782f79006869"
+    assert converted["raw"].hex() == "30080003782f79006869"
     assert convert_one(made_row("amqp091", "0.9.1", content), "mqtt5")["rule"] == "mqtt5:no-topic"
 
 
@@ -213,7 +213,7 @@ def test_what_is_not_converted_says_why():
         to="amqp10",
     ).column("converted")
     told = made.to_pylist()
-    assert [row and (row["rule"], row["octets"], bool(row["error"])) for row in told] == [
+    assert [row and (row["rule"], row["raw"], bool(row["error"])) for row in told] == [
         ("mqtt5:undecodable", None, True),
         ("mqtt5:undecodable", None, True),
         ("amqp091:undecodable", None, True),
@@ -231,7 +231,7 @@ def test_any_batch_will_do(monkeypatch):
     assert convert.convert_table(batch.slice(30, 40), to="amqp10").column("converted") == whole.slice(30, 40)
     assert convert.convert_table(batch.slice(0, 0), to="mqtt5").num_rows == 0
     least = batch.select(list(table.NEEDED))
-    wider = {"octets": pa.large_binary()}
+    wider = {"raw": pa.large_binary()}
     wide = least.cast(pa.schema([(name, wider.get(name, pa.large_string())) for name in least.schema.names]))
     for to in convert.PROTOCOLS:
         assert convert.convert_table(wide, to=to).column("converted") == convert.convert_table(least, to=to).column(
@@ -241,8 +241,8 @@ def test_any_batch_will_do(monkeypatch):
 
 def test_wrong_usage():
     batch = rows(AMQP091)
-    with pytest.raises(ValueError, match=r"missing: octets"):
-        convert.convert_table(batch.drop_columns(["octets"]), to="amqp10")
+    with pytest.raises(ValueError, match=r"missing: raw"):
+        convert.convert_table(batch.drop_columns(["raw"]), to="amqp10")
     for wrong in ({"to": "amqp1"}, {"to": "amqp10", "dialect": "x"}, {"to": "amqp10", "topics": "x"}):
         with pytest.raises(ValueError, match="is not one of"):
             convert.convert_table(batch, **wrong)
@@ -266,9 +266,9 @@ def test_whatever_octets_are_converted_or_say_why(data):
             made = convert.convert_table(batch, to=to, dialect=dialect).column("converted")
             made.validate(full=True)
             for row, source in zip(made.to_pylist(), rows_, strict=True):
-                assert (row["octets"] is None) == (row["error"] is not None) == (row["rule"] is not None)
-                if row["octets"] is not None and dialect == "documented" and not to.startswith(source["protocol"]):
-                    DECODE[to](row["octets"])
+                assert (row["raw"] is None) == (row["error"] is not None) == (row["rule"] is not None)
+                if row["raw"] is not None and dialect == "documented" and not to.startswith(source["protocol"]):
+                    DECODE[to](row["raw"])
 
 
 VERSIONS = [("mqtt", "5.0"), ("mqtt", "3.1.1"), ("amqp091", "0.9.1"), ("amqp10", "1.0")]
@@ -281,7 +281,7 @@ DECODE = {
 
 @cache
 def seeds() -> list[bytes]:
-    found = [row["octets"] for path in (V5, V311, AMQP091, AMQP10) for row in messages(rows(path))]
+    found = [row["raw"] for path in (V5, V311, AMQP091, AMQP10) for row in messages(rows(path))]
     return [octets for octets in found if len(octets) < 2000]
 
 
@@ -303,14 +303,14 @@ def test_options_reach_the_rules():
     packet = mqtt.Publish(topic_name="a", version=5, properties=[("response_topic", "spBv1.0/g/é")])
     row = made_row("mqtt", "5.0", packet.encode())
     made = convert_one(row, "amqp10", mqtt_exchange="mine", topics="sparkplug", percent_encoding=False)
-    assert "/exchanges/mine/spBv1___0.g.é".encode() in made["octets"]
+    assert "/exchanges/mine/spBv1___0.g.é".encode() in made["raw"]
 
 
-SCHEMA = pa.schema([(name, pa.binary() if name == "octets" else pa.string()) for name in table.NEEDED])
+SCHEMA = pa.schema([(name, pa.binary() if name == "raw" else pa.string()) for name in table.NEEDED])
 
 
 def made_row(protocol: str | None, version: str | None, octets: bytes | None, **others: str) -> dict[str, Any]:
-    return {"protocol": protocol, "version": version, "octets": octets, **others}
+    return {"protocol": protocol, "version": version, "raw": octets, **others}
 
 
 def convert_one(row: dict[str, Any], to: str, **options: Any) -> Any:

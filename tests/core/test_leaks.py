@@ -352,5 +352,5 @@ def test_captures(name: str) -> None:
         decoder.finish(), decoder.take(True)
 
     assert leaks(read) == {}
-    assert leaks(lambda: read(strictness="strict", octets=True, expose_credentials=True, batch_rows=3)) == {}
+    assert leaks(lambda: read(strictness="strict", raw=True, expose_credentials=True, batch_rows=3)) == {}
     assert leaks(scan) == {}

@@ -369,7 +369,7 @@ def captures(protocol: str, n: int) -> None:
     data = pcap(frames)
     for columns in (None, ["kind", "payload"]):
         decoder = CaptureDecoder(
-            columns=columns, decode_as=f"tcp.port=={PORTS[protocol]},{protocol}", octets=True, detail=columns is None
+            columns=columns, decode_as=f"tcp.port=={PORTS[protocol]},{protocol}", raw=True, detail=columns is None
         )
         decoder.begin_file("x", 0)
         assert decoder.feed(data) == len(data)
@@ -532,7 +532,7 @@ def large_conversions(n: int) -> None:
         columns = convert_rows(
             rules, to, bytes((0, 0, 1, 2, 1)), offsets, b"".join(parts), np.arange(6, dtype=np.int32), b"kkkkk"
         )
-        for name in ("octets", "rule", "error"):
+        for name in ("raw", "rule", "error"):
             columns[name]
     convert.Wire.from_frames(content.encode())
     for properties in (b"\x26\0\1\xff\0\1\xfe\x13\0\x3c", b"\x0b\1\x0b\2"):  # ill-formed UTF-8, what STRICT refuses

@@ -318,19 +318,19 @@ def planted(protocol: str) -> bytes:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_column_of_a_capture_shows_a_secret(protocol: str) -> None:
-    hidden = rows(planted(protocol), octets=True, detail=True)
+    hidden = rows(planted(protocol), raw=True, detail=True)
     assert {row["status"] for row in hidden} == {"ok"}
     assert {row["protocol"] for row in hidden} == {protocol}
     for row in hidden:
         for column, value in row.items():
             assert not shows(str(value)), (row["kind"], column, value)
-    exposed = rows(planted(protocol), octets=True, detail=True, expose_credentials=True)
+    exposed = rows(planted(protocol), raw=True, detail=True, expose_credentials=True)
     assert len(exposed) == len(hidden)
     shown = {name for row in exposed for name, value in row.items() if shows(str(value))}
     assert protocol in shown
     # whatever is selected, it is what it is among all columns
     for column in tables.COLUMNS:
-        alone = rows(planted(protocol), octets=True, detail=True, columns=[column.name])
+        alone = rows(planted(protocol), raw=True, detail=True, columns=[column.name])
         assert not shows(str(alone))
         assert alone == [{column.name: row[column.name]} for row in hidden]
 
@@ -342,7 +342,7 @@ def test_no_row_of_a_damaged_capture_shows_a_secret(protocol: str) -> None:
     statuses = set()
     for lost in range(3, len(frames) - 3, max(1, len(frames) // 20)):
         for damaged in (frames[:lost] + frames[lost + 1 :], [*frames[:lost], frames[lost][:-3], *frames[lost + 1 :]]):
-            for row in rows(pcap(damaged), octets=True, detail=True):
+            for row in rows(pcap(damaged), raw=True, detail=True):
                 statuses.add(row["status"])
                 assert not shows(str(row)), row
     assert {"ok", "gap"} <= statuses
@@ -350,16 +350,16 @@ def test_no_row_of_a_damaged_capture_shows_a_secret(protocol: str) -> None:
 
 def test_octets_with_a_secret_are_null_and_say_so() -> None:
     for protocol in ("mqtt", "amqp091", "amqp10"):
-        with_secret = [row for row in rows(planted(protocol), octets=True) if row["payload"] == b"21.5"]
+        with_secret = [row for row in rows(planted(protocol), raw=True) if row["payload"] == b"21.5"]
         assert with_secret
-        assert {row["octets"] for row in with_secret} == {None}
+        assert {row["raw"] for row in with_secret} == {None}
         assert {row["error"] for row in with_secret} == {
             "octets are hidden: they hold a secret (expose_credentials shows them)"
         }
         exposed = [
-            row for row in rows(planted(protocol), octets=True, expose_credentials=True) if row["payload"] == b"21.5"
+            row for row in rows(planted(protocol), raw=True, expose_credentials=True) if row["payload"] == b"21.5"
         ]
-        assert all(OCTETS in row["octets"] for row in exposed)
+        assert all(OCTETS in row["raw"] for row in exposed)
         assert {row["error"] for row in exposed} == {None}
         assert {row["error"] for row in rows(planted(protocol)) if row["payload"] == b"21.5"} == {None}
 
@@ -447,7 +447,7 @@ def test_the_command_line_shows_no_secret(wirefmt, tmp_path: Path, protocol: str
     path = tmp_path / "c.pcap"
     path.write_bytes(planted(protocol))
     every = ",".join(column.name for column in tables.COLUMNS)
-    for options in ((), ("--octets",), ("--columns", every), ("--as", "amqp10", "--columns", every)):
+    for options in ((), ("--raw",), ("--columns", every), ("--as", "amqp10", "--columns", every)):
         code, out, err = wirefmt("decode", path, "--format", form, *options)
         assert code == 0, err
         assert not shows(out + err)
@@ -467,7 +467,7 @@ def test_convert_shows_no_secret_beside_the_message(wirefmt, form: str) -> None:
     assert code == 0, err
     if form == "jsonl":
         told = json.loads(out)
-        assert shows(told.pop("octets")["hex"])  # the message itself is what was asked for
+        assert shows(told.pop("raw")["hex"])  # the message itself is what was asked for
         assert {value["value"] for value in told["values"] if value.get("key") in NAMES} == {"***"}
         out = json.dumps(told)
     elif form == "hex":

@@ -32,7 +32,7 @@ HEX_OCTETS = 1024  # octets that are no text: so many are shown
 #: What a row says of the capture and of its connection, and not of the message.
 CONTEXT = tuple(c.name for c in table.COLUMNS[: [c.name for c in table.COLUMNS].index("protocol")])
 #: Columns that this page says nothing of: they are asked for by options of their own.
-APART = ("octets", "detail")
+APART = ("raw", "detail")
 
 Row = dict[str, Any]
 

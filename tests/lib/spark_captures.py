@@ -52,7 +52,7 @@ def rows(table: Any, without: Iterable[str] = ()) -> list[str]:
 
 
 #: The columns of a frame for which none were chosen.
-DEFAULT = [column.name for column in COLUMNS if column.name != "octets"]
+DEFAULT = [column.name for column in COLUMNS if column.name != "raw"]
 
 
 def _plain(value: Any) -> str:

@@ -22,19 +22,19 @@ from wirefmt.spec.columns import CONVERTED
 pytestmark = pytest.mark.spark
 
 SAMPLES = str(ROOT / "samples")
-COLUMNS = ["ts", "protocol", "version", "destination", "routing_key", "headers", "amqp091", "octets"]
+COLUMNS = ["ts", "protocol", "version", "destination", "routing_key", "headers", "amqp091", "raw"]
 
 
 def one_process(to: str, **options: object) -> list[str]:
     """What `wirefmt decode --as` gives, of all samples."""
     names = [file.name for file in files.expand([SAMPLES])]
-    with capture.read(names, octets=True, columns=COLUMNS) as reader:
+    with capture.read(names, raw=True, columns=COLUMNS) as reader:
         batches = [convert.convert_table(pa.record_batch(batch), to=to, **options) for batch in reader]  # type: ignore[arg-type]
     return rows(pa.Table.from_batches(batches))
 
 
 def load(spark, **options):
-    return spark.read.format("wirefmt").options(octets="true", columns=",".join(COLUMNS), **options).load(SAMPLES)
+    return spark.read.format("wirefmt").options(raw="true", columns=",".join(COLUMNS), **options).load(SAMPLES)
 
 
 @pytest.mark.parametrize("to", convert.PROTOCOLS)
@@ -49,11 +49,11 @@ def test_as_one_process(spark, to, dialect):
 
 
 def test_the_whole_table_and_sql(spark):
-    frame = convert_messages(spark.read.format("wirefmt").option("octets", "true").load(SAMPLES), "amqp10")
+    frame = convert_messages(spark.read.format("wirefmt").option("raw", "true").load(SAMPLES), "amqp10")
     assert frame.columns == [*message_schema().names, "converted"]
     frame.createOrReplaceTempView("messages")
     said = spark.sql(
-        "SELECT protocol, count(converted) AS messages, count(converted.octets) AS octets, count(converted.error) AS errors "
+        "SELECT protocol, count(converted) AS messages, count(converted.raw) AS raw, count(converted.error) AS errors "
         "FROM messages WHERE octets IS NOT NULL GROUP BY protocol ORDER BY protocol"
     ).collect()
     assert [row.protocol for row in said] == ["amqp091", "amqp10", "mqtt"]
@@ -64,11 +64,11 @@ def test_the_whole_table_and_sql(spark):
 @pytest.mark.parametrize("to", convert.PROTOCOLS)
 def test_converted_by_the_source(spark, to):
     """Option convert_to: the rows of convert_messages, without a second pass through Python."""
-    columns = [name for name in COLUMNS if name != "octets"]
-    frame = load(spark, splitSize="20000", convertTo=to, dialect="rabbitmq-4.3").drop("octets")
+    columns = [name for name in COLUMNS if name != "raw"]
+    frame = load(spark, splitSize="20000", convertTo=to, dialect="rabbitmq-4.3").drop("raw")
     assert frame.columns == [*columns, "converted"]
     how = {"dialect": "rabbitmq-4.3"}
-    expected = [json.dumps({k: v for k, v in json.loads(row).items() if k != "octets"}, sort_keys=True)
+    expected = [json.dumps({k: v for k, v in json.loads(row).items() if k != "raw"}, sort_keys=True)
                 for row in one_process(to, **how)]  # fmt: skip
     assert rows(frame.toArrow()) == sorted(expected)
 
@@ -79,7 +79,7 @@ def test_converted_wherever_captures_are_read(spark, tmp_path):
     source = spark.read.format("wirefmt").options(**how).load(SAMPLES).toArrow()
     assert source.column_names == ["frame_no", "converted", "capture"]
     found = rows(source)
-    assert sum(row["octets"] is not None for row in source["converted"].to_pylist() if row) > 1000
+    assert sum(row["raw"] is not None for row in source["converted"].to_pylist() if row) > 1000
     shuffled = pyspark_wirefmt.read(spark, SAMPLES, split_size=20_000, partitions=3, **how)
     assert rows(shuffled.toArrow()) == found
     pyspark_wirefmt.decode_to_parquet(spark, SAMPLES, tmp_path / "out", **how)
@@ -88,7 +88,7 @@ def test_converted_wherever_captures_are_read(spark, tmp_path):
         spark_type(CONVERTED.type).simpleString().partition("losses:")[2].removesuffix(">")
     )
     one = spark.read.format("wirefmt").schema(declared).option("convertTo", "amqp10").load(SAMPLES)
-    assert one.where("converted.octets is not null").count() > 1000
+    assert one.where("converted.raw is not null").count() > 1000
 
 
 @pytest.fixture
@@ -113,18 +113,18 @@ def test_octets_are_there_or_it_is_an_error(spark, table, tmp_path):
         "convert_to": source.option("convertTo", "mqtt5").load(SAMPLES),
     }
     for name, frame in without.items():
-        assert "octets" not in frame.columns, name
-        with pytest.raises(ValueError, match=r'octets is missing \(\.option\("octets", "true"\)'):
+        assert "raw" not in frame.columns, name
+        with pytest.raises(ValueError, match=r'raw is missing \(\.option\("raw", "true"\)'):
             convert_messages(frame, "amqp10")
     with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN.*`octets`"):
-        without["source"].select("octets")
+        without["source"].select("raw")
 
-    needed = ["protocol", "version", "destination", "routing_key", "octets"]
+    needed = ["protocol", "version", "destination", "routing_key", "raw"]
     expected = [json.loads(row).get("converted") for row in one_process("amqp10")]
     messages = sum(converted is not None for converted in expected)
     assert messages > 1000
     asked = {
-        "option": spark.read.format("wirefmt").option("octets", "true").load(SAMPLES),
+        "option": spark.read.format("wirefmt").option("raw", "true").load(SAMPLES),
         "columns": spark.read.format("wirefmt").option("columns", ",".join(needed)).load(SAMPLES),
         "schema": spark.read.format("wirefmt").schema(message_schema(needed)).load(SAMPLES),
         "read": pyspark_wirefmt.read(spark, SAMPLES, split_size=20_000, columns=needed),
@@ -152,7 +152,7 @@ def test_what_is_not_converted_does_not_end_the_job(spark):
 def test_wrong_usage(spark):
     frame = load(spark)
     with pytest.raises(ValueError, match="octets is missing"):
-        convert_messages(frame.drop("octets"), "amqp10")
+        convert_messages(frame.drop("raw"), "amqp10")
     with pytest.raises(ValueError, match="already"):
         convert_messages(convert_messages(frame, "amqp10"), "amqp10")
     for wrong in ({"to": "amqp1"}, {"to": "amqp10", "dialect": "x"}, {"to": "amqp10", "topics": "x"}):

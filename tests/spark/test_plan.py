@@ -154,14 +154,22 @@ def test_values_refused(given, says):
         Options.parse(given)
 
 
-def test_core_keywords_are_the_readers():
-    """Whatever is handed on is a keyword of capture.read."""
-    import inspect
-
+def test_options_of_captures_are_handed_on():
     from wirefmt import capture
 
-    keywords = set(inspect.signature(capture.read).parameters)
-    assert set(Options().core()) <= keywords
+    chosen = Options.parse({"payload_max": "1k", "flows": "across-files", "detail": "true", "columns": "kind"})
+    given = {"payload_max": 1024, "flows": "across-files", "detail": True, "columns": ["ts"]}
+    assert chosen.reading(["ts"]) == capture.Options(**given, raw=False)
+    assert chosen.reading(["ts"], slice=(1, 2)) == capture.Options(**given, raw=False, slice=(1, 2))
+    with pytest.raises(ValueError, match="no option 'slice'"):
+        Options.parse({"slice": "1"})
+
+
+def test_a_column_on_request_is_filled_where_it_is_named():
+    assert (Options().raw, Options().detail) == (False, False)
+    assert (Options(columns=("raw",)).raw, Options(columns=("raw",)).detail) == (True, False)
+    assert Options().reading(["raw", "detail"]).raw is False  # the columns of a default schema ask for nothing
+    assert Options().filling(["raw"]).reading(["raw", "detail"]).raw is True
 
 
 def test_paths_are_parted_from_options():

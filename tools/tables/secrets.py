@@ -104,11 +104,11 @@ REST = """
 | `rocketmq.ext_fields` and `properties` of `decode_batch`: a properties string with a secret property | `{shown}` |
 | `nsq.response`: JSON with a secret member | `{shown}` |
 | `payload`, or `body` of `decode_batch`: RocketMQ's JSON, settings or messages that name a secret | null |
-| `octets`: the bytes of a message that has a secret entry | null, and `error` says so |
+| `raw`: the bytes of a message that has a secret entry | null, and `error` says so |
 | `repr` | `{shown}` in place of the value |
 | `wirefmt convert`: values that `--explain` and JSON lines list | `{shown}` |
 
-A message whose `octets` are hidden is not converted by `decode --as` or `convert_table`: its `converted` is null. Expose
+A message whose `raw` is hidden is not converted by `decode --as` or `convert_table`: its `converted` is null. Expose
 credentials to convert it.
 
 Values in the tuples and mappings of an object (`properties` of MQTT, `ext_fields` of RocketMQ, `members` of NSQ) are

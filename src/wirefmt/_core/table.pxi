@@ -19,14 +19,12 @@ cdef class MessageTable(ColumnSet):
 
 
     def __init__(self, columns, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False,
-                 bint octets=False, bint detail=False):
-        if payload_max is not None and payload_max < 0:
-            raise ValueError(f"payload_max must be at least 0, not {payload_max}")
+                 bint raw=False, bint detail=False):
         self.set_columns(columns, names)
         self.options.payload = payload
         self.options.payload_max = -1 if payload_max is None else payload_max
         self.expose(expose_credentials)
-        self.options.octets = octets
+        self.options.raw = raw
         self.options.detail = detail and self.cols[<int>T_DETAIL].on
         self.options.max_message = MAX_MESSAGE
         self.batch_rows = self.batch_bytes = 1 << 62

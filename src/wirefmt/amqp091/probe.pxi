@@ -243,7 +243,7 @@ cdef void amqp091_add_body(MessageTable t, Amqp091Connection* c, Amqp091Content*
     """Octets of the body, as many as the table wants and the limit allows."""
     cdef uint64_t most = t.options.max_message
     cdef size_t n
-    if t.options.octets:
+    if t.options.raw:
         pass                        # all of it
     elif not t.options.payload:
         most = 0
@@ -304,7 +304,7 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
     if t.options.detail and not k.octets.failed:
         amqp091_put_detail(t, row, &k.method if k.method.type == AMQP091_FRAME_METHOD else NULL,
                            &k.header if k.header.type else NULL)
-    if t.options.octets and status == ROW_OK and not amqp091_put_octets(t, row, k, rest) and not size:
+    if t.options.raw and status == ROW_OK and not amqp091_put_octets(t, row, k, rest) and not size:
         size = snprintf(said, sizeof(said), "%s", HIDDEN_OCTETS)
     t.put_status(row, status, said if size else NULL, min(size, <int>sizeof(said) - 1))
     amqp091_end_content(c, d, k)
@@ -329,7 +329,7 @@ cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* 
     # after class, weight and body size: property flags and properties
     amqp091_add_content(&o, k.channel, k.header.frame + 19, k.header.size - 20, body, size, AMQP091_FRAME_MAX_DEFAULT)
     if o.failed:
-        t.cols[<int>T_OCTETS].tally.no_memory = True
+        t.cols[<int>T_RAW].tally.no_memory = True
     else:
         t.put_message(row, o.at, o.size)
     free_octets(&o)

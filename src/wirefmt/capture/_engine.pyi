@@ -1,11 +1,12 @@
 """The typed face of the captures, in the order of its rooms."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any
 
 from typing_extensions import Buffer, disjoint_base
 
 from wirefmt._core import Batch, ColumnSet
+from wirefmt.capture.options import Options
 
 # ---- reassembly
 
@@ -84,26 +85,7 @@ def find_record(prefix: Buffer, window: Buffer, base: int, last: bool, split: in
 
 @disjoint_base
 class CaptureDecoder:
-    LIMITS: ClassVar[dict[str, int]]
-    def __init__(
-        self,
-        *,
-        protocols: Iterable[str] | None = None,
-        decode_as: str | Iterable[str] = (),
-        columns: Iterable[str] | None = None,
-        payload: bool = True,
-        payload_max: int | None = None,
-        expose_credentials: bool = False,
-        strictness: str = "lax",
-        batch_rows: int = 16384,
-        batch_bytes: int = ...,
-        flows: str = "in-file",
-        tunnels: bool = False,
-        slice: tuple[int, int] = (0, 1),
-        limits: Mapping[str, int] | None = None,
-        octets: bool = False,
-        detail: bool = False,
-    ) -> None: ...
+    def __init__(self, options: Options | None = None, /, **keywords: Any) -> None: ...
     def begin_file(self, name: str, index: int = 0) -> None: ...
     def feed(self, chunk: Buffer) -> int: ...
     def end_file(self) -> bool: ...

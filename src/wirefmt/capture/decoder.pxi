@@ -10,7 +10,7 @@
 # loop that puts rows, stops when the batch is full and is continued by `resume`. Rows do not depend on where that is.
 from importlib import import_module
 
-from wirefmt.errors import suggest
+from wirefmt.capture.options import options_of
 from wirefmt.protocols import PROTOCOLS as PROTOCOL_ROWS
 from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
 
@@ -32,8 +32,7 @@ cdef enum:
     PREFETCHED = 128            # octets of a protocol's state, of a pending frame
     PENDING_KEPT = 2048         # octets of room a direction keeps for its next partial frame
     NAMES_MAX = 1 << 24         # capture files
-    BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets. So many and one message more fit,
-    MESSAGE_MAX = 1 << 28       # even one whose text is six times as long as its octets (JSON's escapes)
+    BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets. So many fit, and one message more
 
 cdef enum SideStage:
     STAGE_START = 0             # which protocol?
@@ -133,16 +132,6 @@ cdef struct CaptureCounts:
     int64_t[UNDECODED_REASONS] undecoded_octets
 
 
-cdef dict CAPTURE_LIMITS = {            # name: (default, meaning)
-    "max_flows": (1 << 18, "TCP connections tracked at a time; the one idle for longest is ended first"),
-    "max_out_of_order": (4 << 20, "bytes buffered out of order, per direction"),
-    "max_message": (MAX_MESSAGE, "bytes of a message that comes in several packets"),
-    "max_buffered": (256 << 20, "bytes of memory that all flows use"),
-    "max_inflated": (64 << 20, "decompressed bytes of a direction; 100 times its compressed bytes if that is more"),
-    "idle_seconds": (3 * 3600, "time after which an idle connection is ended"),
-}
-
-
 cdef class CaptureDecoder(Reassembler):
     """Decodes bytes of capture files to batches of the message table.
 
@@ -151,14 +140,9 @@ cdef class CaptureDecoder(Reassembler):
     `take`, and call again. A call during another one, for example in another thread, raises RuntimeError; `stats` may
     always be read.
 
-    Parameters: those of `wirefmt.capture.read`. `limits` is a dict with any of max_flows, max_out_of_order, max_message,
-    max_buffered, max_inflated (bytes) and idle_seconds; `CaptureDecoder.LIMITS` has the defaults. A batch is full when it
-    has `batch_rows` rows, or `batch_bytes` bytes (at most 256 MiB) in strings and binaries; it may exceed this by the rows
-    of one message.
-    Raises ValueError if an option has an invalid value.
+    Parameters: an `Options`, or its fields as keywords.
+    Raises ValueError if an option has an invalid value or `columns` names an unknown column.
     """
-
-    LIMITS = {name: row[0] for name, row in CAPTURE_LIMITS.items()}
 
     cdef MessageTable table
     cdef PcapFile file
@@ -191,55 +175,33 @@ cdef class CaptureDecoder(Reassembler):
         if self.scratch == NULL:
             raise MemoryError
 
-    def __init__(self, *, protocols=None, decode_as=(), columns=None, payload=True, payload_max=None,
-                 expose_credentials=False, strictness="lax", batch_rows=16384, batch_bytes=16 << 20,
-                 flows="in-file", tunnels=False, slice=(0, 1), limits=None, octets=False, detail=False):
-        if strictness not in ("lax", "strict"):
-            raise ValueError(f"strictness must be 'lax' or 'strict', not {strictness!r}")
-        if flows not in ("in-file", "across-files"):
-            raise ValueError(f"flows must be 'in-file' or 'across-files', not {flows!r}")
-        if batch_rows < 1 or batch_bytes < 1:
-            raise ValueError("batch_rows and batch_bytes must be at least 1")
-        if not 0 <= slice[0] < slice[1]:
-            raise ValueError(f"slice must be (i, n) with 0 <= i < n, not {slice!r}")
-        self.strict = strictness == "strict"
-        self.across_files = flows == "across-files"
-        self.slice_index, self.slice_count = slice
+    def __init__(self, options=None, /, **keywords):
+        options = options_of(options, keywords)
+        self.strict = options.strictness == "strict"
+        self.across_files = options.flows == "across-files"
+        self.slice_index, self.slice_count = options.slice
         self.name_objects = []
-        self.table = MessageTable(TABLE_COLUMNS, columns, payload=payload, payload_max=payload_max,
-                                  expose_credentials=expose_credentials, octets=octets, detail=detail)
-        self.table.batch_rows = batch_rows
-        self.table.batch_bytes = min(batch_bytes, BATCH_MAX)
+        self.table = MessageTable(TABLE_COLUMNS, options.columns, payload=options.payload, payload_max=options.payload_max,
+                                  expose_credentials=options.expose_credentials, raw=options.raw, detail=options.detail)
+        self.table.batch_rows = options.batch_rows
+        self.table.batch_bytes = min(options.batch_bytes, BATCH_MAX)
         self.file = PcapFile.__new__(PcapFile)
-        self.packets = PacketParser(tunnels=tunnels)
-        self.set_protocols(protocols, decode_as)
-        self.set_limits(limits or {})
+        self.packets = PacketParser(tunnels=options.tunnels)
+        self.set_protocols(options)
+        self.set_limits(options.all_limits())
 
-    cdef set_protocols(self, wanted, decode_as):
+    cdef set_protocols(self, options):
         cdef int i
         names = [row.name for row in PROTOCOL_ROWS]
-        for name in wanted or ():
-            if name not in names:
-                raise ValueError(f"no protocol {name!r}; {suggest(name, names)}")
         for i in range(PROTOCOLS):
-            if wanted is None or names[i] in wanted:
+            if options.protocols is None or names[i] in options.protocols:
                 self.wanted |= <uint32_t>1 << i
                 for port in PROTOCOL_ROWS[i].ports:
                     self.port_rows[<uint16_t>port] |= <uint32_t>1 << i
-        for rule in (decode_as,) if isinstance(decode_as, str) else decode_as:
-            port, name = parse_decode_as(rule, names)
+        for port, name in options.forced_ports().items():
             self.port_forced[<uint16_t>port] = <uint8_t>(names.index(name) + 1)
 
-    cdef set_limits(self, limits):
-        values = dict(CaptureDecoder.LIMITS)
-        for name, value in limits.items():
-            if name not in values:
-                raise ValueError(f"no limit {name!r}; {suggest(name, values)}")
-            if value < 1:
-                raise ValueError(f"limit {name} must be at least 1, not {value}")
-            if name == "max_message" and value > MESSAGE_MAX:
-                raise ValueError(f"limit {name} must be at most {MESSAGE_MAX}, not {value}")
-            values[name] = value
+    cdef set_limits(self, values):
         self.max_flows = values["max_flows"]
         self.max_out_of_order = values["max_out_of_order"]
         self.max_message = self.table.options.max_message = values["max_message"]
@@ -2310,14 +2272,3 @@ cdef int looks_like_http(const uint8_t* p, size_t n) noexcept nogil:
     if memcmp(p, b"HTTP/1.1 ", min(n, <size_t>9)) == 0:
         return YES if n >= 9 else MORE
     return NO
-
-
-cdef tuple parse_decode_as(rule, names):
-    """`tcp.port==8884,mqtt` -> (8884, "mqtt")."""
-    selector, comma, name = str(rule).partition(",")
-    field, equals, port = selector.partition("==")
-    if field.strip() != "tcp.port" or not port.strip().isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"decode_as must be like 'tcp.port==8884,mqtt', not {rule!r}")
-    if name.strip() not in names:
-        raise ValueError(f"decode_as {rule!r}: no protocol {name.strip()!r}; {suggest(name.strip(), names)}")
-    return int(port), name.strip()

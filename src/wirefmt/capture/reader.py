@@ -2,83 +2,62 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ParamSpec, Protocol, cast, overload
 
 from wirefmt._core import Batch, schema_capsule, stream_capsule
 from wirefmt.capture._engine import CaptureDecoder
+from wirefmt.capture.options import Options, options_of
 from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source, find
 from wirefmt.errors import CaptureError
 from wirefmt.spec.columns import Column
 from wirefmt.spec.table import COLUMNS
 
+P = ParamSpec("P")
 
-def read(
-    source: Any,
-    *,
-    protocols: Sequence[str] | None = None,
-    decode_as: str | Sequence[str] = (),
-    columns: Sequence[str] | None = None,
-    payload: bool = True,
-    payload_max: int | None = None,
-    expose_credentials: bool = False,
-    strictness: str = "lax",
-    batch_rows: int = 16384,
-    batch_bytes: int = 16 << 20,
-    flows: str = "in-file",
-    tunnels: bool = False,
-    slice: tuple[int, int] = (0, 1),
-    limits: Mapping[str, int] | None = None,
-    octets: bool = False,
-    detail: bool = False,
-) -> Reader:
+
+class _Read(Protocol[P]):
+    """The type of `read`: options as one value, or as keywords, which are the fields of Options."""
+
+    @overload
+    def __call__(self, source: Any, options: Options, /) -> Reader: ...
+    @overload
+    def __call__(self, source: Any, /, *args: P.args, **keywords: P.kwargs) -> Reader: ...
+
+
+def _with_keywords_of(options: Callable[P, Options]) -> Callable[[Callable[..., Reader]], _Read[P]]:
+    """Give a function with `**keywords` the signature that has their names, for help() and type checkers."""
+
+    def typed(function: Callable[..., Reader]) -> _Read[P]:
+        own = inspect.signature(function)
+        first = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        named = [*first, *inspect.signature(options).parameters.values()]
+        function.__signature__ = own.replace(parameters=named)  # type: ignore[attr-defined]
+        return cast("_Read[P]", function)
+
+    return typed
+
+
+@_with_keywords_of(Options)
+def read(source: Any, options: Options | None = None, /, **keywords: Any) -> Reader:
     """Decode packet captures: pcap and pcapng, also inside gzip and zstd.
 
     Args:
         source: a path, glob, directory, fsspec URL, `-` (standard input), open binary file, or a list of these. For a
             pipe, rows are emitted as they arrive, in batches that are not full.
-        protocols: names of the protocols to decode; all by default.
-        decode_as: rules like `tcp.port==8884,mqtt` that set the protocol of a port, whatever its bytes look like.
-        columns: names of the columns of the message table to fill, in the order given; all by default.
-        payload: False omits message payloads.
-        payload_max: bytes of a payload to keep; None keeps all. `payload_size` is the full size in both cases.
-        expose_credentials: True shows secrets, which are hidden by default: docs/secrets.md.
-        strictness: "lax" reads what can be framed and reports violations in `error`; with "strict" such a message is malformed.
-        batch_rows, batch_bytes: a batch is emitted as soon as either limit is reached.
-        flows: "in-file": each file is independent; "across-files": the files are one rotated capture, in this order.
-        tunnels: True also decodes packets in VXLAN, GENEVE, GRE, IP in IP ...
-        slice: (i, n): only flows whose hash belongs to shard i of n; the n slices together have exactly all rows.
-        limits: see `CaptureDecoder.LIMITS`: max_flows, max_out_of_order, max_message, max_buffered,
-            max_inflated, idle_seconds.
-        octets: True fills the column `octets`, the input of wirefmt.convert.
-        detail: True fills the column `detail`, a one-line summary of the message.
+        options: how to read; see `Options`. Its fields may be given as keywords instead: `read(source, payload=False)`.
 
     Returns: a Reader.
     Raises: CaptureError if a file is missing or unreadable, or if the only file given is not a capture. Later damage, and
         non-capture files among several, become rows with status malformed. ValueError if an option has an invalid
         value.
     """
-    decoder = CaptureDecoder(
-        protocols=protocols,
-        decode_as=decode_as,
-        columns=columns,
-        payload=payload,
-        payload_max=payload_max,
-        expose_credentials=expose_credentials,
-        strictness=strictness,
-        batch_rows=batch_rows,
-        batch_bytes=batch_bytes,
-        flows=flows,
-        tunnels=tunnels,
-        slice=slice,
-        limits=limits,
-        octets=octets,
-        detail=detail,
-    )
+    options = options_of(options, keywords)
     alone = not isinstance(source, Sequence) or isinstance(source, str)
-    return Reader(decoder, find(source), columns, alone=alone)
+    return Reader(CaptureDecoder(options), find(source), options.columns, alone=alone)
 
 
 class Schema:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wirefmt.convert import Conversion, Loss, Row
 
 TARGETS = ("amqp10", "amqp091", "mqtt5")
-FORMATS = ("hex", "base64", "octets", "jsonl", "text")
+FORMATS = ("hex", "base64", "raw", "jsonl", "text")
 
 #: Octets of a value that --explain shows.
 _SHOWN = 60
@@ -91,9 +91,9 @@ def conversion_options(command: Any) -> Any:
 @click.option("-o", "--out", metavar="OUT", help="A file; by default standard output.", panel="Output")
 @click.option(
     "--format", "fmt", type=click.Choice(FORMATS), default="hex", show_default=True, panel="Output",
-    help="hex and base64: one message per line; octets: one message; jsonl: with losses; text: readable.",
+    help="hex and base64: one message per line; raw: one message; jsonl: with losses; text: readable.",
 )  # fmt: skip
-@click.option_panel("Messages", help="The input, as in: --from mqtt5 --to amqp10 --input octets packet.bin")
+@click.option_panel("Messages", help="The input, as in: --from mqtt5 --to amqp10 --input raw packet.bin")
 @click.option_panel("Conversion", help="The conversion, as in: --dialect rabbitmq-4.3 --mqtt-exchange my.topics")
 @click.option_panel("Output", help="The output, as in: --explain --format text")
 def convert(
@@ -120,16 +120,16 @@ def convert(
 
     \b
     wirefmt convert --from mqtt5 --to amqp10 300a0003612f620032312e35
-    wirefmt convert --from mqtt5 --to amqp091 --explain --input octets packet.bin
+    wirefmt convert --from mqtt5 --to amqp091 --explain --input raw packet.bin
     xxd -p message.bin | wirefmt convert --from amqp10 --to mqtt5 --routing-key plant.line-1 --format text
     wirefmt convert --to amqp10 --input jsonl messages.jsonl --format jsonl -o converted.jsonl
     """
     failed = False
-    if fmt == "octets":
+    if fmt == "raw":
         if out is None and sys.stdout.isatty():
-            raise click.UsageError("--format octets is not for a terminal: use -o FILE, a pipe, or --format hex")
+            raise click.UsageError("--format raw is not for a terminal: use -o FILE, a pipe, or --format hex")
         if len(inputs) > 1 or form == "jsonl":
-            raise click.UsageError("--format octets is for one message: several could not be separated")
+            raise click.UsageError("--format raw is for one message: several could not be separated")
     with open_output(out) as sink:
         for given in read_inputs(inputs, form, source):
             try:
@@ -233,7 +233,7 @@ def _write_text(sink: IO[bytes], result: Conversion, shown: _Shown) -> None:
 
 
 def _write_json(sink: IO[bytes], result: Conversion, shown: _Shown) -> None:
-    row: dict[str, Any] = {"protocol": result.protocol, "octets": {"hex": result.wire.frames().hex()}}
+    row: dict[str, Any] = {"protocol": result.protocol, "raw": {"hex": result.wire.frames().hex()}}
     if lost := [_loss(loss, shown.exposed) for loss in result.losses if loss.what != "taken"]:
         row["losses"] = lost
     if shown.explain:
@@ -259,7 +259,7 @@ def _octets(loss: Loss, exposed: bool) -> bytes:
 _WRITE: dict[str, Callable[[IO[bytes], Conversion, _Shown], None]] = {
     "hex": _write_line(bytes.hex),
     "base64": _write_line(lambda octets: base64.b64encode(octets).decode()),
-    "octets": _write_octets,
+    "raw": _write_octets,
     "jsonl": _write_json,
     "text": _write_text,
 }

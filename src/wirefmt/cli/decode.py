@@ -45,8 +45,8 @@ _SHOWN = 64
     panel="Columns",
 )
 @click.option(
-    "--octets", is_flag=True, panel="Columns",
-    help="Fill the column octets (naming it does the same): the encoded message, the input of wirefmt convert.",
+    "--raw", is_flag=True, panel="Columns",
+    help="Fill the column raw (naming it does the same): the encoded message, the input of wirefmt convert.",
 )  # fmt: skip
 @click.option(
     "--detail", is_flag=True, panel="Columns",
@@ -54,7 +54,7 @@ _SHOWN = 64
 )  # fmt: skip
 @click.option(
     "--as", "to", type=click.Choice(TARGETS), panel="Conversion",
-    help="Convert messages of AMQP 1.0, AMQP 0.9.1 and MQTT: adds the column converted with octets, losses, rule, error.",
+    help="Convert messages of AMQP 1.0, AMQP 0.9.1 and MQTT: adds the column converted with raw, losses, rule, error.",
 )  # fmt: skip
 @conversion_options
 @click.option(
@@ -85,7 +85,7 @@ def decode(
     no_payload: bool,
     payload_max: int | None,
     expose_credentials: bool,
-    octets: bool,
+    raw: bool,
     detail: bool,
     to: str | None,
     out: str | None,
@@ -103,7 +103,7 @@ def decode(
     wirefmt decode trace.pcap --filter "kind == 'PUBLISH' and destination.startswith('plant/')" -n 20
     wirefmt decode 'captures/*.pcapng.gz' --no-payload -o messages.parquet
     wirefmt decode trace.pcap --columns ts,client_id,payload --format jsonl | jq .payload
-    wirefmt decode trace.pcap --as amqp10 --filter "octets is not None" -o converted.parquet
+    wirefmt decode trace.pcap --as amqp10 --filter "raw is not None" -o converted.parquet
     """
     fmt = format_of(out, fmt)
     condition = parse_filter(filter_text)
@@ -119,7 +119,7 @@ def decode(
         tunnels=tunnels,
         flows=flows,
         columns=columns_to_read(_needed(shown, to), condition),
-        octets=octets or to is not None or "octets" in used,
+        raw=raw or to is not None or "raw" in used,
         detail=detail or "detail" in used,
         payload=not no_payload,
         payload_max=payload_max,
@@ -225,7 +225,7 @@ def _for_people(part: pa.RecordBatch) -> pa.RecordBatch:
     import pyarrow as pa
 
     made = part.column(part.num_columns - 1)
-    texts = [None if o is None else o[:_SHOWN].hex() for o in made.field("octets").to_pylist()]
+    texts = [None if o is None else o[:_SHOWN].hex() for o in made.field("raw").to_pylist()]
     columns = [*part.columns[:-1], pa.array(texts, pa.string())]
     names = part.schema.names
     if "error" in names:

@@ -24,7 +24,7 @@ SOURCES = {
     "mqtt311": "mqtt5",
     "mqtt31": "mqtt5",
 }
-INPUTS = ("hex", "base64", "octets", "jsonl")
+INPUTS = ("hex", "base64", "raw", "jsonl")
 
 _MQTT_VERSIONS = {"mqtt31": 3, "mqtt311": 4}
 _HINTS = {
@@ -99,7 +99,7 @@ def read_inputs(given: tuple[str, ...], form: str, source: str | None) -> Iterat
 
 
 def _lines(name: str, source: str | None) -> Iterator[Input]:
-    """Objects with `octets` and optionally `protocol` (and `version`) and `routing_key`, as `wirefmt decode` and
+    """Objects with `raw` and optionally `protocol` (and `version`) and `routing_key`, as `wirefmt decode` and
     `wirefmt convert` write them."""
     opened: Any = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115
     with opened as lines:
@@ -114,12 +114,12 @@ def _line(line: bytes, where: str, source: str | None) -> Input:
         row = json.loads(line)
     except ValueError as fault:
         raise click.UsageError(f"{where}: not JSON: {fault}") from None
-    if not isinstance(row, dict) or "octets" not in row:
+    if not isinstance(row, dict) or "raw" not in row:
         raise click.UsageError(
-            f'{where}: no message; a line is {{"protocol": "mqtt5", "octets": {{"hex": "30..."}}}}, '
-            "or what wirefmt decode --filter 'octets is not None' --format jsonl writes"
+            f'{where}: no message; a line is {{"protocol": "mqtt5", "raw": {{"hex": "30..."}}}}, '
+            "or what wirefmt decode --filter 'raw is not None' --format jsonl writes"
         )
-    octets = row["octets"]
+    octets = row["raw"]
     try:
         if isinstance(octets, str):
             octets = octets.encode()
@@ -128,9 +128,7 @@ def _line(line: bytes, where: str, source: str | None) -> Input:
         else:
             octets = base64.b64decode(octets["base64"], validate=True)
     except (TypeError, KeyError, ValueError) as fault:
-        raise click.UsageError(
-            f'{where}: octets is a text, {{"hex": "..."}} or {{"base64": "..."}} ({fault})'
-        ) from None
+        raise click.UsageError(f'{where}: raw is a text, {{"hex": "..."}} or {{"base64": "..."}} ({fault})') from None
     protocol = row.get("protocol", source)
     if protocol == "mqtt":  # as in the message table
         protocol = "mqtt" + str(row.get("version", "5.0")).replace(".0", "").replace(".", "")
@@ -150,12 +148,12 @@ def _octets(name: str, form: str) -> bytes:
                 "a message as argument, or on standard input: xxd -p packet.bin | wirefmt convert ..."
             )
         data = sys.stdin.buffer.read()
-    elif form == "octets" or os.path.exists(name):
+    elif form == "raw" or os.path.exists(name):
         with open(name, "rb") as file:
             data = file.read()
     else:
         data = name.encode()
-    if form == "octets":
+    if form == "raw":
         return data
     try:
         if form == "base64":

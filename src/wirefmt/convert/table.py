@@ -1,4 +1,4 @@
-"""Conversion of the column `octets` of the message table, batch by batch. Needs pyarrow."""
+"""Conversion of the column `raw` of the message table, batch by batch. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Columns that `convert_table` reads.
-NEEDED: Final = ("protocol", "version", "destination", "routing_key", "octets")
+NEEDED: Final = ("protocol", "version", "destination", "routing_key", "raw")
 #: Rows that are converted at once, so that the columns of the result stay below 2 GiB.
 ROWS: Final = 16384
 
@@ -39,8 +39,8 @@ def convert_table(
 ) -> pa.RecordBatch:
     """Append the column `converted` to rows of the message table.
 
-    A row is a message if its column `octets` is not null: read captures with octets=True. `converted` is a struct of
-    `spec.columns.CONVERTED_FIELDS`: octets, losses, rule, error. If a message is refused, `error` says why; rows that are not
+    A row is a message if its column `raw` is not null: read captures with raw=True. `converted` is a struct of
+    `spec.columns.CONVERTED_FIELDS`: raw, losses, rule, error. If a message is refused, `error` says why; rows that are not
     MQTT or AMQP messages get null. A message of the target protocol is unchanged; a PUBLISH of MQTT 3.1 and 3.1.1 is read
     as one of 5.0 without properties. The routing key becomes the topic of a PUBLISH: the one of the method, or the one in
     the AMQP 1.0 address.
@@ -96,7 +96,7 @@ class _Run:
     def convert(self, batch: pa.RecordBatch) -> pa.Array:
         import pyarrow as pa
 
-        octets = batch.column("octets")
+        octets = batch.column("raw")
         kinds = _kinds(batch)
         offsets, data = _buffers(octets)
         if self.keyed:
@@ -127,7 +127,7 @@ def _kinds(batch: pa.RecordBatch) -> Any:
     kinds[mqtt & rows(pc.equal(batch.column("version"), "5.0"))] = _engine.protocol_number("mqtt5")
     for name in ("amqp091", "amqp10"):
         kinds[rows(pc.equal(protocol, name))] = _engine.protocol_number(name)
-    kinds[rows(batch.column("octets").is_null())] = _NO_MESSAGE
+    kinds[rows(batch.column("raw").is_null())] = _NO_MESSAGE
     return kinds
 
 

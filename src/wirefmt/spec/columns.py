@@ -71,7 +71,7 @@ SHARED: Final[tuple[Column, ...]] = (
 #: Its last columns. They are null unless an option asks for them.
 ON_REQUEST: Final[tuple[Column, ...]] = (
     Column(
-        "octets",
+        "raw",
         "binary",
         "the encoded message for wirefmt.convert, on request: a PUBLISH packet; an AMQP 1.0 message; content header and body "
         "of AMQP 0.9.1 as frames. Null if it holds a secret, unless credentials are exposed",
@@ -85,7 +85,7 @@ ON_REQUEST: Final[tuple[Column, ...]] = (
 
 #: Fields of the column `converted`, which conversion adds to a row.
 CONVERTED_FIELDS: Final[tuple[Column, ...]] = (
-    Column("octets", "binary", "the message in the other protocol, in the form of the column `octets`"),
+    Column("raw", "binary", "the message in the other protocol, in the form of the column `raw`"),
     Column("losses", "list<string>", "what was dropped, narrowed or moved: field, reason, rule; null if nothing was"),
     Column("rule", "string", "the rule that refused the message"),
     Column("error", "string", "why the message was refused"),

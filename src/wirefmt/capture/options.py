@@ -1,0 +1,139 @@
+"""The options of reading captures, defined once: `read`, `CaptureDecoder`, the command line and Spark take these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from wirefmt.errors import suggest
+from wirefmt.protocols import PROTOCOLS
+from wirefmt.spec.columns import ON_REQUEST
+
+Flows = Literal["in-file", "across-files"]
+Strictness = Literal["lax", "strict"]
+
+
+class Limit(NamedTuple):
+    default: int
+    meaning: str
+    most: int | None = None
+
+
+def _one_of(name: str, value: str, values: Iterable[str]) -> None:
+    if value not in values:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, values))}, not {value!r}")
+
+
+def _known(value: str) -> None:
+    names = [row.name for row in PROTOCOLS]
+    if value not in names:
+        raise ValueError(f"no protocol {value!r}; {suggest(value, names)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How captures are read. Each value is checked when the object is made.
+
+    Args:
+        protocols: names of the protocols to decode; all by default.
+        decode_as: rules like `tcp.port==8884,mqtt` that set the protocol of a port, whatever its bytes look like.
+        columns: names of the columns of the message table to fill, in the order given; all by default.
+        payload: False omits message payloads.
+        payload_max: bytes of a payload to keep; None keeps all. `payload_size` is the full size in both cases.
+        expose_credentials: True shows secrets, which are hidden by default: docs/secrets.md.
+        strictness: "lax" reads what can be framed and reports violations in `error`; with "strict" such a message is malformed.
+        batch_rows, batch_bytes: a batch is emitted as soon as either limit is reached. `batch_bytes` counts strings and
+            binaries, at most 256 MiB; the rows of one message may exceed it.
+        flows: "in-file": each file is independent; "across-files": the files are one rotated capture, in this order.
+        tunnels: True also decodes packets in VXLAN, GENEVE, GRE, IP in IP ...
+        slice: (i, n): only flows whose hash belongs to shard i of n; the n slices together have exactly all rows.
+        limits: any of the names in `Options.LIMITS`, which has defaults and meanings: max_flows, max_out_of_order, max_message,
+            max_buffered, max_inflated, idle_seconds.
+        raw: True fills the column `raw`, the input of wirefmt.convert; False leaves it null. None: `columns` names it or not.
+        detail: the same for the column `detail`, a one-line summary of the message.
+
+    Raises: ValueError if a value is invalid; TypeError for an unknown name.
+    """
+
+    protocols: Sequence[str] | None = None
+    decode_as: str | Sequence[str] = ()
+    columns: Sequence[str] | None = None
+    payload: bool = True
+    payload_max: int | None = None
+    expose_credentials: bool = False
+    strictness: Strictness = "lax"
+    batch_rows: int = 16384
+    batch_bytes: int = 16 << 20
+    flows: Flows = "in-file"
+    tunnels: bool = False
+    slice: tuple[int, int] = (0, 1)
+    limits: Mapping[str, int] | None = None
+    raw: bool | None = None
+    detail: bool | None = None
+
+    LIMITS: ClassVar[dict[str, Limit]] = {
+        "max_flows": Limit(1 << 18, "TCP connections tracked at a time; the one idle for longest is ended first"),
+        "max_out_of_order": Limit(4 << 20, "bytes buffered out of order, per direction"),
+        # a column of a batch has 32-bit offsets, and JSON's escapes make a text six times as long as its bytes
+        "max_message": Limit(16 << 20, "bytes of a message that comes in several packets", 1 << 28),
+        "max_buffered": Limit(256 << 20, "bytes of memory that all flows use"),
+        "max_inflated": Limit(
+            64 << 20, "decompressed bytes of a direction; 100 times its compressed bytes if that is more"
+        ),
+        "idle_seconds": Limit(3 * 3600, "time after which an idle connection is ended"),
+    }
+
+    def __post_init__(self) -> None:
+        _one_of("strictness", self.strictness, ("lax", "strict"))
+        _one_of("flows", self.flows, ("in-file", "across-files"))
+        if self.batch_rows < 1 or self.batch_bytes < 1:
+            raise ValueError("batch_rows and batch_bytes must be at least 1")
+        if self.payload_max is not None and self.payload_max < 0:
+            raise ValueError(f"payload_max must be at least 0, not {self.payload_max}")
+        if not 0 <= self.slice[0] < self.slice[1]:
+            raise ValueError(f"slice must be (i, n) with 0 <= i < n, not {self.slice!r}")
+        for name in self.protocols or ():
+            _known(name)
+        self.forced_ports()
+        self.all_limits()
+        for column in ON_REQUEST:
+            if getattr(self, column.name) is None:
+                object.__setattr__(self, column.name, self.columns is not None and column.name in self.columns)
+
+    def forced_ports(self) -> dict[int, str]:
+        """Port -> protocol, from `decode_as`: `tcp.port==8884,mqtt` is {8884: "mqtt"}."""
+        ports: dict[int, str] = {}
+        for rule in (self.decode_as,) if isinstance(self.decode_as, str) else self.decode_as:
+            selector, _, name = str(rule).partition(",")
+            field, _, port = selector.partition("==")
+            if field.strip() != "tcp.port" or not port.strip().isdigit() or not 0 < int(port) < 65536:
+                raise ValueError(f"decode_as must be like 'tcp.port==8884,mqtt', not {rule!r}")
+            try:
+                _known(name.strip())
+            except ValueError as fault:
+                raise ValueError(f"decode_as {rule!r}: {fault}") from None
+            ports[int(port)] = name.strip()
+        return ports
+
+    def all_limits(self) -> dict[str, int]:
+        """`limits`, with the defaults of those not given."""
+        values = {name: limit.default for name, limit in self.LIMITS.items()}
+        for name, value in (self.limits or {}).items():
+            if name not in values:
+                raise ValueError(f"no limit {name!r}; {suggest(name, values)}")
+            if value < 1:
+                raise ValueError(f"limit {name} must be at least 1, not {value}")
+            if (most := self.LIMITS[name].most) is not None and value > most:
+                raise ValueError(f"limit {name} must be at most {most}, not {value}")
+            values[name] = value
+        return values
+
+
+def options_of(options: Options | None, keywords: Mapping[str, Any]) -> Options:
+    """Those given as one value, or as keywords. Raises TypeError for both."""
+    if options is None:
+        return Options(**keywords)
+    if keywords:
+        raise TypeError("options are given as an Options or as keywords, not both: dataclasses.replace changes one")
+    return options

@@ -458,7 +458,7 @@ cdef bint reach_row(Col* c, int64_t row) noexcept nogil
 cdef inline bint at_row(Col* c, int64_t row) noexcept nogil:
     """Make `row` the next one to fill. False: the column is off, or there is no memory."""
     if row != c.rows or row >= c.room:      # a column that is off has no room
-        return reach_row(c, row)
+        return c.on and reach_row(c, row)
     if c.validity != NULL:
         set_bit(c.validity, row)
     c.rows = row + 1
@@ -525,6 +525,8 @@ cdef enum:
 
 cdef inline void put_text(Col* c, int64_t row, const Text* t) noexcept nogil:
     """put_octets for short texts: copies a fixed number of octets, of which the next put overwrites the surplus."""
+    if not c.on:
+        return
     if t.size > TEXT_PAD or c.size - c.used < TEXT_PAD:
         put_octets(c, row, t.at, t.size)
     elif at_row(c, row):

@@ -105,6 +105,8 @@ cdef void amqp091_put_kind(MessageTable t, int64_t row, const Amqp091FrameView* 
 cdef void amqp091_put_value(Col* c, int64_t row, int type, int bit, const uint8_t* p) noexcept nogil:
     """An argument or property in a column of its type; long strings are strings or binaries."""
     cdef Span s
+    if not c.on:
+        return
     if type == AMQP091_BIT:
         put_bool(c, row, p[0] >> bit & 1)
     elif type == AMQP091_OCTET:
@@ -235,6 +237,6 @@ cdef void amqp091_put_header(MessageTable t, int64_t row, const Amqp091FrameView
             s = amqp091_shortstr_at(p)
             if amqp091_milliseconds(&s, &number):
                 put_i64(t.cols + T_TTL_MS, row, number)
-        elif i == AMQP091_PROPERTY_HEADERS and delivered and amqp091_find_entry(p, "x-delivery-count", 16, &e) and \
+        elif i == AMQP091_PROPERTY_HEADERS and delivered and t.cols[<int>T_ATTEMPTS].on and amqp091_find_entry(p, "x-delivery-count", 16, &e) and \
                 amqp091_entry_number(&e, &number) and 0 <= number < 0x7FFFFFFF:
             put_i32(t.cols + T_ATTEMPTS, row, <int32_t>number + 1)

@@ -140,16 +140,21 @@ cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10C
     cdef const Amqp10ShapeRow* shape = &amqp10_shapes[p.shape]
     cdef const Amqp10Place* place
     cdef Col* fields = t.cols[<int>T_AMQP10].children
+    cdef bint apart = t.cols[<int>T_AMQP10].on
+    cdef bint common
     cdef Amqp10ValueView v
     cdef int i
     for i in range(shape.count):
         if p.at[i] == NULL:
             continue
         place = &AMQP10_PLACES[shape.first + i]
+        common = place.common_form and t.cols[place.common].on
+        if not (common or apart):
+            continue
         amqp10_read(p.at[i], &v)
-        if place.common_form:
+        if common:
             amqp10_put_as(t.cols + place.common, row, place.common_form, &v)
-        if place.form and (t.tally.exposed or not AMQP10_SECRET[p.shape][i]):
+        if apart and place.form and (t.tally.exposed or not AMQP10_SECRET[p.shape][i]):
             amqp10_put_as(fields + place.field, row, place.form, &v)
 
 

@@ -29,6 +29,7 @@ cdef enum:
     TLS_RECORD_MAX = 16384 + 2048       # octets of a record's content: RFC 5246, 6.2.3
     # octets of a connection that began before the capture, on a port of no protocol, that WebSocket frames are looked for in
     LATE_SEARCH = 1 << 20
+    PREFETCHED = 128            # octets of a protocol's state, of a pending frame
     PENDING_KEPT = 2048         # octets of room a direction keeps for its next partial frame
     NAMES_MAX = 1 << 24         # capture files
     BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets. So many and one message more fit,
@@ -82,18 +83,21 @@ cdef tuple UNDECODED_NAMES = ("not_recognised", "tls", "compressed")
 
 
 cdef struct Side:               # one direction of a flow
+    # what each packet needs, in a cache line or two
     uint8_t stage
-    bint foreign                # STAGE_START: it does not begin as a client does
-    bint searching              # for a frame boundary
-    bint reading                # the search window is read, from pending[at] on; the batch was full before its end
+    uint8_t foreign             # STAGE_START: it does not begin as a client does
+    uint8_t searching           # for a frame boundary
+    uint8_t reading             # the search window is read, from pending[at] on; the batch was full before its end
+    uint8_t broken              # STAGE_PACKED: it cannot be unpacked any more
     int8_t why                  # the hole before the search (a Why); -1: the capture began inside the stream
     int64_t offset              # in the stream, of the next octet that is not used up: pending[0] if there is one
     int64_t skip                # octets to pass over: the rest of a frame that was given up
-    int64_t missing, skipped    # octets of the hole that is being crossed
     uint8_t* pending            # beginning of a frame, or the search window
     size_t size, room
     size_t need                 # octets of the pending frame; 0: not known yet
     Mark first                  # packet of pending[0]
+    # searches, and what carries the stream
+    int64_t missing, skipped    # octets of the hole that is being crossed
     size_t at                   # search: pending[:at] holds no boundary
     size_t reach                # search: `frames` valid frames are at pending[at:reach]
     int frames
@@ -105,19 +109,18 @@ cdef struct Side:               # one direction of a flow
     int origin_count, origin_room
     WebSocket* socket
     PyObject* unpacker          # an Unpacker, owned
-    bint broken                 # STAGE_PACKED: it cannot be unpacked any more
 
 
 cdef struct FlowState:
     const Protocol* protocol    # NULL: not known yet
-    uint32_t rows               # those it may be by its port, a bit a row, while both directions are searched; else 0
     void* state                 # the protocol's
     int64_t held                # octets in it that are counted in `buffered`
+    uint32_t rows               # those it may be by its port, a bit a row, while both directions are searched; else 0
     uint8_t carrier             # a Carrier: what the streams lie in
     uint8_t undecoded           # an Undecoded, once the flow is ignored
-    Side sides[2]               # by end, as in Flow
-    char address[2][ADDRESS_ROOM]
     uint8_t address_size[2]
+    char address[2][ADDRESS_ROOM]
+    Side sides[2]               # by end, as in Flow
 
 
 cdef struct CaptureCounts:
@@ -163,6 +166,9 @@ cdef class CaptureDecoder(Reassembler):
     cdef CaptureCounts seen
     cdef bint strict, across_files, busy, file_over
     cdef uint64_t slice_index, slice_count
+    cdef Segment[GROUP] group                           # segments that were read and not yet taken
+    cdef Mark[GROUP] group_marks
+    cdef int group_count
     cdef DeferredList deferred
     cdef int64_t deferred_octets                        # not counted in `buffered`: they are gone before the next packet
     cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
@@ -343,8 +349,7 @@ cdef class CaptureDecoder(Reassembler):
         cdef size_t at = 0
         cdef size_t used
         cdef PacketRecord r
-        cdef Segment s
-        cdef Mark mark
+        cdef Segment* s
         cdef int32_t file_index = 0
         cdef int reason = 0
         if n == 0:
@@ -354,22 +359,22 @@ cdef class CaptureDecoder(Reassembler):
             with nogil:
                 self.resume()
                 while at < n and not self.is_full():
-                    reason = segment_unpack(self.packets, octets.at + at, n - at, &used, &r, &s, &file_index)
+                    s = self.next_place()
+                    reason = segment_unpack(self.packets, octets.at + at, n - at, &used, &r, s, &file_index)
                     if reason < 0:
                         break
                     at += used
                     if reason == PACKET_TCP:
                         self.seen.packets += 1
-                        mark.ts_ns = r.ts_ns
-                        mark.frame_no = r.frame_no
-                        mark.capture = file_index
-                        mark.push = s.flags & TCP_PSH != 0
-                        self.take_segment(&s, &mark)
+                        self.take_segment(&r, file_index, s.payload < octets.at or s.payload > octets.at + n)
                     elif reason == PACKET_FRAGMENT_HELD:
+                        self.take_group()
                         self.count_fragments()
                     elif reason == PACKET_FILE_FAULT:
+                        self.take_group()
                         self.file_index = file_index
                         self.report_fault(capture_fault_text(<int>s.size), r.ts_ns, r.frame_no)
+                self.take_group()
         finally:
             self.busy = False
         if reason < 0:
@@ -510,24 +515,22 @@ cdef class CaptureDecoder(Reassembler):
         cdef size_t step
         cdef int answer, reason
         cdef PacketRecord r
-        cdef Segment s
-        cdef Mark mark
-        mark.capture = self.file_index
+        cdef Segment* s
         while not self.is_full():
             step = 0
             answer = self.file.next_record(p + at, n - at, last, &step, &r)
             at += step
             if answer == READ_RECORD:
                 self.seen.packets += 1
-                reason = self.packets.parse(&r, &s)
+                s = self.next_place()
+                reason = self.packets.parse(&r, s)
                 if reason == PACKET_TCP:
-                    mark.ts_ns = r.ts_ns
-                    mark.frame_no = r.frame_no
-                    mark.push = s.flags & TCP_PSH != 0
-                    self.take_segment(&s, &mark)
+                    self.take_segment(&r, self.file_index, s.payload < p or s.payload > p + n)
                 elif reason == PACKET_FRAGMENT_HELD:
+                    self.take_group()
                     self.count_fragments()
             elif answer == READ_FAULT:
+                self.take_group()
                 self.report_fault(capture_fault_text(self.file.fault.reason), self.file.fault.offset,
                                   self.file.fault.frame_no)
             elif answer == READ_NEED:
@@ -535,17 +538,47 @@ cdef class CaptureDecoder(Reassembler):
             else:                                       # nothing can be read from what follows
                 at = n
                 break
+        self.take_group()
         used[0] = at
 
     cdef void count_fragments(self) noexcept nogil:
         self.buffered += self.packets.datagram_octets - self.fragment_octets
         self.fragment_octets = self.packets.datagram_octets
 
-    cdef inline void take_segment(self, const Segment* s, const Mark* mark) noexcept nogil:
+    cdef inline Segment* next_place(self) noexcept nogil:
+        """Where the next segment is to be read to."""
+        return &self.group[self.group_count]
+
+    cdef inline void take_segment(self, const PacketRecord* r, int32_t capture, bint volatile) noexcept nogil:
+        """The segment in the next place. `volatile`: the next packet that is parsed may overwrite its payload."""
+        cdef const Segment* s = self.next_place()
+        cdef Mark* mark = &self.group_marks[self.group_count]
         if self.slice_count > 1 and segment_flow_hash(s) % self.slice_count != self.slice_index:
             self.seen.other_slices += 1
             return
-        self.segment(s, mark)
+        mark.ts_ns = r.ts_ns
+        mark.frame_no = r.frame_no
+        mark.capture = capture
+        mark.push = s.flags & TCP_PSH != 0
+        self.group_count += 1
+        if self.group_count == GROUP or volatile:
+            self.take_group()
+
+    cdef void take_group(self) noexcept nogil:
+        """Take the segments of the group, and defer those that come after a full batch."""
+        cdef uint64_t hashes[GROUP]
+        cdef int count = self.group_count
+        cdef int i
+        self.group_count = 0
+        for i in range(count):
+            hashes[i] = segment_table_hash(&self.group[i])
+        if count > 1:
+            self.prefetch_flows(hashes, count)
+        for i in range(count):
+            if self.must_wait():
+                self.defer_segment(&self.group[i], &self.group_marks[i])
+            else:
+                self.segment(&self.group[i], hashes[i], &self.group_marks[i])
 
     # ---- what waits until a full batch has been taken -------------------------------------------------------------
 
@@ -555,7 +588,14 @@ cdef class CaptureDecoder(Reassembler):
 
     cdef Deferred* defer(self, int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Continue later, after what the present event has deferred before. NULL without memory."""
-        cdef Deferred* d = new_deferred(kind, f, end, p, n, mark)
+        cdef Deferred* d = self.defer_room(kind, f, end, n, mark)
+        if d != NULL and n:
+            memcpy(d.octets, p, n)
+        return d
+
+    cdef Deferred* defer_room(self, int kind, Flow* f, int end, size_t n, const Mark* mark) noexcept nogil:
+        """As defer, where the octets are to be filled in."""
+        cdef Deferred* d = new_deferred(kind, f, end, n, mark)
         self.waiting = True
         if d == NULL:
             self.counts.no_memory += 1
@@ -563,6 +603,19 @@ cdef class CaptureDecoder(Reassembler):
         insert_deferred(&self.deferred, d)
         self.deferred_octets += <int64_t>(sizeof(Deferred) + n)
         return d
+
+    cdef void defer_segment(self, const Segment* s, const Mark* mark) noexcept nogil:
+        cdef Deferred* d = self.defer_room(DEFERRED_SEGMENT, NULL, 0, sizeof(Segment) + s.captured, mark)
+        if d != NULL:
+            memcpy(d.octets, s, sizeof(Segment))
+            if s.captured:
+                memcpy(d.octets + sizeof(Segment), s.payload, s.captured)
+
+    cdef void run_segment(self, const Deferred* d) noexcept nogil:
+        cdef Segment s
+        memcpy(&s, d.octets, sizeof(Segment))
+        s.payload = d.octets + sizeof(Segment)
+        self.segment(&s, segment_table_hash(&s), &d.mark)
 
     cdef void defer_hole(self, int kind, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         cdef Deferred* d = self.defer(kind, f, end, NULL, 0, mark)
@@ -594,7 +647,9 @@ cdef class CaptureDecoder(Reassembler):
 
     cdef void run(self, const Deferred* d) noexcept nogil:
         cdef Flow* f = d.flow
-        if d.kind == DEFERRED_CLOSE:
+        if d.kind == DEFERRED_SEGMENT:
+            self.run_segment(d)
+        elif d.kind == DEFERRED_CLOSE:
             self.close_state(f)
             self.recycle(f)
         elif d.kind == DEFERRED_REPORT:
@@ -849,6 +904,18 @@ cdef class CaptureDecoder(Reassembler):
 
     cdef bint is_busy(self) noexcept nogil:
         return self.must_wait()
+
+    cdef void prefetch_state(self, const Flow* f, int step) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        if fs == NULL:
+            return
+        if step == 0:
+            prefetch(fs, <size_t>(<uint8_t*>&fs.sides[0].missing - <uint8_t*>fs))
+            prefetch(&fs.sides[1], <size_t>(<uint8_t*>&fs.sides[1].missing - <uint8_t*>&fs.sides[1]))
+        elif step == 1:
+            prefetch(fs.state, PREFETCHED)
+        else:
+            prefetch(fs.sides[f.client == 1].pending, PREFETCHED)
 
     # ---- which protocol? --------------------------------------------------------------------------------------------
 

@@ -1,11 +1,14 @@
 # Work of a capture that waits until a full batch has been taken.
 #
 # One packet may complete any number of messages: after a gap that it fills, in a compressed stream, at the end of a
-# flow. When the batch is full, what is left of the packet's work is kept here, in order, and done before the next packet.
-# What waits holds copies of octets of that packet, and octets that were stored out of order: it is bounded as they are.
+# flow. When the batch is full, what is left of the packet's work is kept here, in order, and done before the next packet. So
+# are the segments of its group that come after it.
+# What waits holds copies of octets of that packet, octets that were stored out of order, and GROUP - 1 segments: it is
+# bounded as they are.
 
 cdef enum DeferredKind:
-    DEFERRED_OCTETS = 0         # the next octets of a direction
+    DEFERRED_SEGMENT = 0        # a segment: `octets` are a Segment and its payload
+    DEFERRED_OCTETS             # the next octets of a direction
     DEFERRED_GAP                # a gap of the stream: on_gap
     DEFERRED_FRONT              # octets from before the beginning of a direction: on_front; `n`: their offset
     DEFERRED_CROSS              # a gap of the protocol's stream: cross
@@ -22,7 +25,7 @@ cdef enum DeferredKind:
 
 cdef struct Deferred:
     Deferred* next
-    Flow* flow                  # NULL: DEFERRED_REPORT
+    Flow* flow                  # NULL: DEFERRED_SEGMENT, DEFERRED_REPORT
     uint8_t kind                # a DeferredKind
     int8_t end
     int why                     # a Why
@@ -38,8 +41,8 @@ cdef struct DeferredList:
     Deferred** place            # where the next one is inserted: after those that the current work has deferred
 
 
-cdef Deferred* new_deferred(int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-    """With a copy of the octets; NULL without memory."""
+cdef Deferred* new_deferred(int kind, Flow* f, int end, size_t n, const Mark* mark) noexcept nogil:
+    """With room for `n` octets; NULL without memory."""
     cdef Deferred* d = <Deferred*>malloc(sizeof(Deferred) + n)
     if d == NULL:
         return NULL
@@ -51,8 +54,6 @@ cdef Deferred* new_deferred(int kind, Flow* f, int end, const uint8_t* p, size_t
         d.mark = mark[0]
     d.size = n
     d.octets = <uint8_t*>d + sizeof(Deferred)
-    if n:
-        memcpy(d.octets, p, n)
     return d
 
 

@@ -24,7 +24,19 @@
 # gives up (`store` its gap); if it is still exceeded after the packet, the flows idle for longest end (`relieve`).
 from wirefmt._core.octets cimport BLOCK_OCTETS
 
+cdef extern from *:
+    """
+    #define WIREFMT_LINE 64         /* octets of a cache line */
+    static inline void wirefmt_prefetch(const void *p, size_t size) {
+        const char *at = (const char *)p, *end = at + size;
+        for (; at < end; at += WIREFMT_LINE) __builtin_prefetch(at, 1);
+    }
+    """
+    void prefetch "wirefmt_prefetch"(const void* p, size_t size) noexcept nogil      # any address
+
+
 cdef enum:
+    GROUP = 16                  # segments whose flows are brought into the cache together
     WINDOW = 1 << 26            # octets: no TCP window in use is larger
     MAX_PIECES = 1024           # stored pieces a direction
     FRONTS = 8                  # stretches from before the beginning of a stream
@@ -73,45 +85,48 @@ cdef struct Fronts:             # stretches before offset 0 that were handed on
 
 
 cdef struct Stream:             # what one end of a flow sends; offsets count from the first octet after the SYN
-    bint started                # `next_seq` is known
-    bint syn                    # by a SYN: offset 0 is the first octet of the stream
-    bint anchored               # by a SYN or by the other side's acknowledgement of one
-    bint undecided              # where it begins: nothing was handed on, offsets count from its first packet
-    bint ended
-    bint has_ack
-    uint32_t isn
+    # what each segment needs, in a cache line
+    uint8_t started             # `next_seq` is known
+    uint8_t syn                 # by a SYN: offset 0 is the first octet of the stream
+    uint8_t anchored            # by a SYN or by the other side's acknowledgement of one
+    uint8_t undecided           # where it begins: nothing was handed on, offsets count from its first packet
+    uint8_t ended
+    uint8_t has_ack
     uint32_t next_seq
     uint32_t ack                # the last one this end sent
+    int count                   # of `pieces`
     int64_t next                # offset of the next octet to hand on
     int64_t fin                 # offset of the FIN; -1: none seen
     int64_t acked               # by the other end, highest offset
+    Piece* pieces               # disjoint, in order: pieces[first] ... pieces[first + count - 1]
+    int first, room
+    uint32_t isn
+    # holes
     int64_t hole_ns             # time of the first piece after the present hole
     int64_t acked_at            # flow.packets when the hole was seen acknowledged, 0: not; while undecided: at the start
     int64_t acked_ns, acked_to
     Fronts* fronts              # NULL: none
     int64_t stored              # octets in pieces
-    Piece* pieces               # disjoint, in order: pieces[first] ... pieces[first + count - 1]
-    int first, count, room
 
 
 cdef struct Flow:
-    uint64_t hash               # segment_table_hash
-    int64_t flow_id             # positive; from the ends and the first packet's time
     uint8_t ip_version
     int8_t client               # which end; -1: not known
-    bint closed                 # FIN from both ends, or RST
-    bint reset
-    bint ignored                # the consumer wants no octets of it
-    uint8_t address[2][16]
+    uint8_t closed              # FIN from both ends, or RST
+    uint8_t reset
+    uint8_t ignored             # the consumer wants no octets of it
     uint16_t port[2]
     uint32_t realm
+    uint8_t address[2][16]
     int64_t packets
     int64_t last_ns
-    Mark last
-    Stream streams[2]
     Flow* older                 # list by last packet, one for open flows and one for closed ones
     Flow* newer
     void* state                 # the consumer's
+    Mark last
+    uint64_t hash               # segment_table_hash
+    int64_t flow_id             # positive; from the ends and the first packet's time
+    Stream streams[2]
 
 
 cdef struct Slot:
@@ -281,11 +296,34 @@ cdef class Reassembler:
         """The consumer cannot free a flow at once: none is ended for max_buffered now, but after the next packet."""
         return False
 
+    cdef void prefetch_state(self, const Flow* f, int step) noexcept nogil:
+        """A segment of `f` is next but for a few: bring f.state into the cache, then (step 1, 2 ...) what it points to."""
+
     # ---- one segment ------------------------------------------------------------------------------------------
 
-    cdef void segment(self, const Segment* s, const Mark* mark) noexcept nogil:
+    cdef void prefetch_flows(self, const uint64_t* hashes, int count) noexcept nogil:
+        """The next segments have these table hashes. With many connections each segment is one of another flow, whose memory
+        is in no cache: all are asked for at once, so that the waits overlap. A wrong guess costs nothing but time."""
+        cdef Flow* flows[GROUP]
+        cdef size_t at
+        cdef int i, k
+        for i in range(count):
+            prefetch(self.slots + (hashes[i] & self.slot_mask), sizeof(Slot))
+        for i in range(count):
+            at = hashes[i] & self.slot_mask
+            while self.slots[at].flow != NULL and self.slots[at].hash != hashes[i]:
+                at = (at + 1) & self.slot_mask
+            flows[i] = self.slots[at].flow
+            if flows[i] != NULL:
+                prefetch(flows[i], sizeof(Flow))
+        for k in range(3):
+            for i in range(count):
+                if flows[i] != NULL:
+                    self.prefetch_state(flows[i], k)
+
+    cdef void segment(self, const Segment* s, uint64_t hash, const Mark* mark) noexcept nogil:
+        """`hash`: segment_table_hash of `s`."""
         cdef int end
-        cdef uint64_t hash = 0
         cdef Flow* f = self.current
         self.counts.segments += 1
         if mark.ts_ns > self.now_ns:
@@ -294,11 +332,9 @@ cdef class Reassembler:
             f = self.current
         end = sender_of(f, s) if f != NULL else -1
         if end < 0:
-            hash = segment_table_hash(s)
             f = self.lookup(s, hash, &end)
         if f != NULL and self.is_another(f, end, s, mark):
             self.counts.replaced += 1
-            hash = f.hash
             self.end_flow(f, WHY_REPLACED)
             f = NULL
         if f == NULL:
@@ -1049,7 +1085,7 @@ cdef class StreamTrace(Reassembler):
         begin_call(&self.busy)
         try:
             with nogil:
-                self.segment(&s, &mark)
+                self.segment(&s, segment_table_hash(&s), &mark)
         finally:
             self.busy = False
 

@@ -427,18 +427,21 @@ cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacketView* p, Mqt
         put_i64(c + T_SEQUENCE, row, p.packet_identifier)
     if p.has_reason_code:
         put_i32(c + T_CODE, row, p.reason_code)
-    put_struct(c + T_MQTT, row)
-    m = c[<int>T_MQTT].children
-    put_i16(m + M_FLAGS, row, p.flags)
     if has_dup(p):
         put_bool(c + T_REDELIVERED, row, p.flags & 8)
-        put_bool(m + M_DUP, row, p.flags & 8)
     if p.type == MQTT_PUBLISH:
         put_i8(c + T_QOS, row, p.flags >> 1 & 3)
-        put_bool(m + M_RETAIN, row, p.flags & 1)
         t.put_payload(row, p.payload.at, p.payload.size)
-        if p.properties.size == 0:
-            return
+    m = c[<int>T_MQTT].children
+    if c[<int>T_MQTT].on:
+        put_struct(c + T_MQTT, row)
+        put_i16(m + M_FLAGS, row, p.flags)
+        if has_dup(p):
+            put_bool(m + M_DUP, row, p.flags & 8)
+        if p.type == MQTT_PUBLISH:
+            put_bool(m + M_RETAIN, row, p.flags & 1)
+    if p.type == MQTT_PUBLISH and p.properties.size == 0:
+        return
     sink.fields = m
     sink.headers = c + T_HEADERS
     sink.content_type = c + T_CONTENT_TYPE

@@ -60,10 +60,12 @@ cdef enum RocketmqSlot:                 # what fields of headers mean, whatever 
 
 cdef enum:
     ROCKETMQ_SLOT_NAMES = 32
+    ROCKETMQ_SLOT_SIZES = 16                                # no name is longer than that less one
 
 
-cdef Text[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_NAME           # size 0: no more
+cdef Text[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_NAME
 cdef uint8_t[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_OF
+cdef uint32_t[ROCKETMQ_SLOT_SIZES] ROCKETMQ_SLOT_SIZED      # names of so many octets, a bit for each
 cdef int8_t[26] ROCKETMQ_LETTER_SLOT                        # of SEND_MESSAGE_V2; -1: has no slot
 
 cdef tuple ROCKETMQ_SLOT_ROWS = (
@@ -108,6 +110,9 @@ cdef int fill_rocketmq_tables() except -1:
     for i, (name, slot) in enumerate(ROCKETMQ_SLOT_ROWS):
         ROCKETMQ_SLOT_NAME[i] = pad_text(name.encode())
         ROCKETMQ_SLOT_OF[i] = slot
+        if len(name) >= ROCKETMQ_SLOT_SIZES:
+            raise IndexError("ROCKETMQ_SLOT_SIZES is too small")
+        ROCKETMQ_SLOT_SIZED[<int>len(name)] |= <uint32_t>1 << i
     for i in range(26):
         ROCKETMQ_LETTER_SLOT[i] = <int8_t>slots.get(ROCKETMQ_LETTERS.get(chr(97 + i)), -1)
     return 0
@@ -142,6 +147,7 @@ cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* field
     """The fields that have a meaning of their own; of two the first that the table names."""
     cdef RocketmqWalk walk
     cdef RocketmqText key, value
+    cdef uint32_t names
     cdef int i
     memset(slots, 0, ROCKETMQ_SLOTS * sizeof(RocketmqText))
     rocketmq_walk(&walk, m, fields)
@@ -151,9 +157,10 @@ cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* field
             if i >= 0:
                 slots[i] = value
             continue
+        names = ROCKETMQ_SLOT_SIZED[key.size] if key.size < ROCKETMQ_SLOT_SIZES else 0
         i = 0
-        while ROCKETMQ_SLOT_NAME[i].size:
-            if ROCKETMQ_SLOT_NAME[i].size == key.size and memcmp(ROCKETMQ_SLOT_NAME[i].at, key.at, key.size) == 0:
+        while names >> i:
+            if names >> i & 1 and memcmp(ROCKETMQ_SLOT_NAME[i].at, key.at, key.size) == 0:
                 # PULL_MESSAGE has queueOffset and commitOffset
                 if slots[ROCKETMQ_SLOT_OF[i]].form == ROCKETMQ_NULL or not rocketmq_is(&key, b"commitOffset", 12):
                     slots[ROCKETMQ_SLOT_OF[i]] = value
@@ -351,6 +358,8 @@ cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x)
     rocketmq_put_text(c + T_CONSUMER_GROUP, row, &slots[<int>ROCKETMQ_GROUP], &x.c.values)
     if x.asked != NULL and x.asked.group_size:
         put_octets(c + T_CONSUMER_GROUP, row, x.asked.names + x.asked.topic_size, x.asked.group_size)
+    if not c[<int>T_ROCKETMQ].on:
+        return
     put_struct(c + T_ROCKETMQ, row)
     r = c[<int>T_ROCKETMQ].children
     put_i32(r + RM_CODE, row, m.code)
@@ -386,6 +395,13 @@ cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x) noexcept
             rocketmq_put_field(map, row, x.m.code, &name, &text)
         elif x.c.names.failed or x.c.values.failed:
             map.tally.no_memory = True
+
+
+cdef bint rocketmq_wants_properties(MessageTable t) noexcept nogil:
+    """Is a column asked for that rocketmq_put_properties fills, or the line that shows them?"""
+    cdef Col* c = t.cols
+    return (c[<int>T_ROCKETMQ].on or c[<int>T_HEADERS].on or c[<int>T_MESSAGE_ID].on or c[<int>T_CORRELATION_ID].on
+            or c[<int>T_REPLY_TO].on or c[<int>T_TTL_MS].on or t.options.detail)
 
 
 cdef void rocketmq_put_properties(MessageTable t, int64_t row, const Span* properties) noexcept nogil:
@@ -504,7 +520,7 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
     rocketmq_put_text(c + T_DESTINATION, row, &slots[<int>ROCKETMQ_TOPIC], &x.c.values)
     if x.asked != NULL and x.asked.topic_size:
         put_octets(c + T_DESTINATION, row, x.asked.names, x.asked.topic_size)
-    if rocketmq_plain(&slots[<int>ROCKETMQ_PROPERTIES], &x.c.properties, &properties):
+    if rocketmq_wants_properties(t) and rocketmq_plain(&slots[<int>ROCKETMQ_PROPERTIES], &x.c.properties, &properties):
         rocketmq_put_properties(t, row, &properties)
     rocketmq_put_text(c + T_MESSAGE_ID, row, &slots[<int>ROCKETMQ_MESSAGE_ID], &x.c.values)
     rocketmq_put_i32(r + RM_QUEUE_ID, row, &slots[<int>ROCKETMQ_QUEUE_ID])
@@ -607,7 +623,7 @@ cdef void rocketmq_put_message(MessageTable t, int64_t row, const RocketmqRow* x
     text.size = m.topic.size
     text.form = ROCKETMQ_OCTETS
     rocketmq_put_text(c + T_DESTINATION, row, &text, &x.c.values)
-    if m.properties.at != NULL:
+    if m.properties.at != NULL and rocketmq_wants_properties(t):
         text.at = m.properties.at
         text.size = m.properties.size
         if rocketmq_plain(&text, &x.c.properties, &span):

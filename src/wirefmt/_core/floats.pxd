@@ -144,6 +144,57 @@ cdef inline int decimal_estimate(const Binary* v) noexcept nogil:
     return <int>about + (1 if about > <double><int>about else 0)
 
 
+cdef extern from *:
+    """
+    #include <float.h>
+    #if FLT_EVAL_METHOD == 0        /* double operations round to double */
+    #define WIREFMT_DOUBLES 1
+    #else
+    #define WIREFMT_DOUBLES 0
+    #endif
+    """
+    enum: WIREFMT_DOUBLES
+
+
+cdef inline int few_digits(uint64_t bits, uint8_t* digits, int* point) noexcept nogil:
+    """As shortest_digits, of a positive binary64 with at most 15 digits, few of them after the point; 0: it may be another.
+
+    n and 10^k are exact, so n / 10^k is the number that the text n * 10^-k is read as. No two texts of at most 15 digits are
+    read as one number, so a text that is read as this number is the only one, and with the smallest k it is the shortest."""
+    cdef double v, power = 1.0
+    cdef int64_t n = 0
+    cdef int k = 0, size = 0, i
+    memcpy(&v, &bits, 8)
+    if not WIREFMT_DOUBLES or not v < 1e15:
+        return 0
+    while True:
+        n = <int64_t>(v * power + 0.5)
+        if n >= <int64_t>1000000000000000:
+            return 0
+        if n and <double>n / power == v:
+            break
+        power *= 10.0
+        k += 1
+        if k > 9:
+            return 0
+    point[0] = -k
+    while k == 0 and n % 10 == 0:
+        n //= 10
+        point[0] += 1
+    while True:
+        digits[size] = <uint8_t>(c"0" + n % 10)
+        size += 1
+        n //= 10
+        if n == 0:
+            break
+    for i in range(size >> 1):
+        k = digits[i]
+        digits[i] = digits[size - 1 - i]
+        digits[size - 1 - i] = <uint8_t>k
+    point[0] += size
+    return size
+
+
 cdef inline int shortest_digits(const Binary* v, uint8_t* digits, int* point) noexcept nogil:
     """The digits ('0' to '9', at most FLOAT_DIGITS) of a number that is not 0: 0.DIGITS * 10^point. How many."""
     cdef Big r, s, above, below
@@ -262,7 +313,9 @@ cdef inline int write_float(uint64_t bits, bint wide, uint8_t* out) noexcept nog
     if v.f == 0:
         out[size] = c"0"
         return size + 1
-    n = shortest_digits(&v, digits, &point)
+    n = few_digits(bits & <uint64_t>0x7FFFFFFFFFFFFFFF, digits, &point) if wide else 0
+    if n == 0:
+        n = shortest_digits(&v, digits, &point)
     if point < -3 or point > max(n, 15 if wide else 6):
         out[size] = digits[0]
         size += 1

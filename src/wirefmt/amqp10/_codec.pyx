@@ -15,8 +15,8 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
     Col, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory,
-    FrameBatch, FrameDecoder, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KIND_BOOL, KIND_FIXED, LINE_MAX, LINE_VALUE,
-    MORE, MessageContext, MessageTable, NO, NOTES_SHOWN, NO_TEXT, Protocol, ProtocolTables, PyDescr_NewGetSet,
+    FrameBatch, FrameDecoder, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KIND_BOOL, KIND_FIXED, KIND_OCTETS, LINE_MAX,
+    LINE_VALUE, MORE, MessageContext, MessageTable, NO, NOTES_SHOWN, NO_TEXT, Protocol, ProtocolTables, PyDescr_NewGetSet,
     PyDescr_NewMember, PyGetSetDef, PyMemberDef, PyVectorcall_NARGS, READONLY, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
     SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot,
     TEXT_PAD, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS,

@@ -66,10 +66,10 @@ cdef class BatchColumns(FrameBatch):
         for i in range(shape.count):
             if p.at[i] == NULL:
                 continue
-            amqp10_read(p.at[i], &v)
             if p.shape == AMQP10_TRANSFER and AMQP10_TRANSFER_COLUMN[i] >= 0:
-                self.put_field(row, AMQP10_TRANSFER_COLUMN[i], &v)
+                self.put_field(row, AMQP10_TRANSFER_COLUMN[i], p.at[i])
             elif map.on:
+                amqp10_read(p.at[i], &v)
                 name.body = <const uint8_t*>amqp10_field_name[shape.first + i]
                 name.size = <uint32_t>strlen(amqp10_field_name[shape.first + i])
                 if AMQP10_SECRET[p.shape][i] and not map.tally.exposed:
@@ -77,21 +77,25 @@ cdef class BatchColumns(FrameBatch):
                 else:
                     amqp10_put_entry(map, row, &name, &v)
 
-    cdef void put_field(self, int64_t row, int column, const Amqp10ValueView* v) noexcept nogil:
-        """A value in a column of its own; null if it is of a type (LAX) that the column has no place for."""
+    cdef void put_field(self, int64_t row, int column, const uint8_t* at) noexcept nogil:
+        """The (checked) value at `at` in a column of its own; null if it is of a type (LAX) that the column has no place
+        for."""
         cdef Col* c = self.cols + column
-        if not c.on or v.type == AMQP10_NULL:
+        cdef Amqp10ValueView v
+        if not c.on:
             return
+        if c.kind == KIND_OCTETS and column != A10B_USER_ID and column != A10B_DELIVERY_TAG:
+            amqp10_put_text_at(c, row, at)
+            return
+        amqp10_read(at, &v)
         if c.kind == KIND_BOOL:
             if v.type == AMQP10_BOOLEAN:
-                put_bool(c, row, amqp10_unsigned(v) != 0)
+                put_bool(c, row, amqp10_unsigned(&v) != 0)
         elif c.kind == KIND_FIXED:
             if c.width == 2 and v.type == AMQP10_UBYTE:
                 put_i16(c, row, v.body[0])
             elif c.width == 8 and (AMQP10_UBYTE <= v.type <= AMQP10_ULONG or v.type == AMQP10_TIMESTAMP):
-                put_i64(c, row, <int64_t>amqp10_unsigned(v))
-        elif column != A10B_USER_ID and column != A10B_DELIVERY_TAG:
-            amqp10_put_text(c, row, v)
+                put_i64(c, row, <int64_t>amqp10_unsigned(&v))
         elif AMQP10_BINARY <= v.type <= AMQP10_SYMBOL:
             put_octets(c, row, v.body, v.size)
 
@@ -122,14 +126,12 @@ cdef class BatchColumns(FrameBatch):
 
     cdef void put_composite(self, int64_t row, int first, const Amqp10CompositeView* section) noexcept nogil:
         """Header or properties: the columns are in the order of its fields."""
-        cdef Amqp10ValueView v
         cdef int i
         if section.shape == 0:
             return
         for i in range(amqp10_shapes[section.shape].count):
             if section.at[i] != NULL:
-                amqp10_read(section.at[i], &v)
-                self.put_field(row, first + i, &v)
+                self.put_field(row, first + i, section.at[i])
 
     cdef inline void put_section(self, int64_t row, int column, const Amqp10MessageView* m, int code) noexcept nogil:
         if m.at[code - AMQP10_SECTION_FIRST] != NULL:

@@ -223,6 +223,7 @@ cdef const uint8_t* amqp10_take_fields(Amqp10Reader* x, const uint8_t* at, const
     cdef const Amqp10ShapeRow* shape = &amqp10_shapes[out.shape]
     cdef const Amqp10FieldRow* row = &amqp10_fields[shape.first]
     cdef const uint8_t* start
+    cdef const uint8_t* after
     cdef uint32_t missing = shape.mandatory
     cdef uint32_t i
     for i in range(out.count):
@@ -235,7 +236,11 @@ cdef const uint8_t* amqp10_take_fields(Amqp10Reader* x, const uint8_t* at, const
             at += 1
             continue
         start = at
-        at = amqp10_take_field(x, &row[i], at, end, depth)
+        after = amqp10_plain(at, end)
+        if after != NULL and amqp10_is_type(&row[i], amqp10_constructors[at[0]].type):
+            at = after
+        else:
+            at = amqp10_take_field(x, &row[i], at, end, depth)
         if at == NULL:
             return NULL
         out.at[i] = start
@@ -285,6 +290,11 @@ cdef inline const uint8_t* amqp10_take_field(Amqp10Reader* x, const Amqp10FieldR
     if not amqp10_fits(row, at, type) and amqp10_breach(x, AMQP10_CHECK_FIELD_TYPE, at):
         return NULL
     return after
+
+
+cdef inline bint amqp10_is_type(const Amqp10FieldRow* row, int type) noexcept nogil:
+    """May a field be of this type? False also for some that it may be: see amqp10_fits."""
+    return type == row.type or (type == AMQP10_STRING and row.requires & AMQP10_PROVIDES_MESSAGE_ID)
 
 
 cdef bint amqp10_fits(const Amqp10FieldRow* row, const uint8_t* at, int type) noexcept nogil:
@@ -499,7 +509,11 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
         composite.begin = begin
         composite.shape = row.shape
         return amqp10_take_list(x, at, end, 1, composite)
-    at = amqp10_check(x, at, end, 0)
+    if row.type == AMQP10_MAP:
+        at = amqp10_plain_entries(x, code, value, end)
+        if at != NULL:
+            return at
+    at = amqp10_check(x, value, end, 0)
     if at == NULL:
         return NULL
     if not (AMQP10_SECTION_DATA <= code <= AMQP10_SECTION_AMQP_VALUE):
@@ -512,6 +526,49 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
     if code == AMQP10_SECTION_DATA:
         amqp10_read(value, &v)
         out.payload = amqp10_octets(&v)
+    return at
+
+
+cdef const uint8_t* amqp10_plain_entries(Amqp10Reader* x, int code, const uint8_t* at, const uint8_t* end) noexcept nogil:
+    """What follows the map of a section, if no rule can object to it: few keys, no two of one hash, and values that are
+    plain. NULL: amqp10_check and amqp10_check_entries are to be asked."""
+    cdef const Amqp10ConstructorRow* row = &amqp10_constructors[at[0]]
+    cdef const uint8_t* key
+    cdef uint64_t[AMQP10_FEW_KEYS] hashes
+    cdef uint64_t hash, seen = 0            # a bit for each hash, of its low bits
+    cdef size_t head = row.width
+    cdef uint32_t size, count, i, k
+    cdef int type = AMQP10_STRING if code == AMQP10_SECTION_APPLICATION_PROPERTIES else AMQP10_SYMBOL
+    at += 1
+    if <size_t>(end - at) < 2 * head:
+        return NULL
+    size = at[0] if head == 1 else load_u32(at)
+    count = at[head] if head == 1 else load_u32(at + head)
+    if size < head or <size_t>(end - at) - head < size or count & 1 or count > 2 * AMQP10_FEW_KEYS:
+        return NULL
+    if x.o.max_elements and x.elements + count > x.o.max_elements:
+        return NULL
+    end = at + head + size
+    at += 2 * head
+    for i in range(count >> 1):
+        key = at
+        at = amqp10_plain(key, end)
+        if at == NULL or amqp10_constructors[key[0]].type != type:
+            return NULL
+        head = 2 if amqp10_constructors[key[0]].width == 1 else 5
+        hash = hash_octets(<uint64_t>(at - key) - head, key + head, <size_t>(at - key) - head)
+        if seen >> (hash & 63) & 1:
+            for k in range(i):
+                if hashes[k] == hash:
+                    return NULL
+        seen |= <uint64_t>1 << (hash & 63)
+        hashes[i] = hash
+        at = amqp10_plain(at, end)
+        if at == NULL:
+            return NULL
+    if at != end:
+        return NULL
+    x.elements += count
     return at
 
 

@@ -88,20 +88,24 @@ fill_amqp10_rows()
 
 # ------------------------------------------------------------------------------------------------ fields
 
-cdef void amqp10_put_as(Col* c, int64_t row, int form, const Amqp10ValueView* v) noexcept nogil:
-    """A value in a column; null if it is of a type (LAX) that the column has no place for."""
-    cdef bint whole = AMQP10_UBYTE <= v.type <= AMQP10_ULONG
+cdef void amqp10_put_as(Col* c, int64_t row, int form, const uint8_t* at) noexcept nogil:
+    """The (checked) value at `at` in a column; null if it is of a type (LAX) that the column has no place for."""
+    cdef Amqp10ValueView v
+    cdef bint whole
     if form == AMQP10_FORM_TEXT:
-        amqp10_put_text(c, row, v)
-    elif form == AMQP10_FORM_BOOLEAN:
+        amqp10_put_text_at(c, row, at)
+        return
+    amqp10_read(at, &v)
+    whole = AMQP10_UBYTE <= v.type <= AMQP10_ULONG
+    if form == AMQP10_FORM_BOOLEAN:
         if v.type == AMQP10_BOOLEAN:
-            put_bool(c, row, amqp10_unsigned(v) != 0)
+            put_bool(c, row, amqp10_unsigned(&v) != 0)
     elif form == AMQP10_FORM_I64:
         if whole or v.type == AMQP10_TIMESTAMP:
-            put_i64(c, row, <int64_t>amqp10_unsigned(v))
+            put_i64(c, row, <int64_t>amqp10_unsigned(&v))
     elif form == AMQP10_FORM_I32:
         if v.type == AMQP10_UBYTE or v.type == AMQP10_USHORT:
-            put_i32(c, row, <int32_t>amqp10_unsigned(v))
+            put_i32(c, row, <int32_t>amqp10_unsigned(&v))
     elif form == AMQP10_FORM_I16:
         if v.type == AMQP10_UBYTE:
             put_i16(c, row, v.body[0])
@@ -109,9 +113,9 @@ cdef void amqp10_put_as(Col* c, int64_t row, int form, const Amqp10ValueView* v)
         if AMQP10_BINARY <= v.type <= AMQP10_SYMBOL:
             put_octets(c, row, v.body, v.size)
     elif form == AMQP10_FORM_LIST:
-        amqp10_put_symbols_of(c, row, v)
+        amqp10_put_symbols_of(c, row, &v)
     elif form == AMQP10_FORM_MAP and v.type == AMQP10_MAP:
-        amqp10_put_entries(c, row, v.constructor)
+        amqp10_put_entries(c, row, at)
 
 
 cdef void amqp10_put_symbols_of(Col* c, int64_t row, const Amqp10ValueView* v) noexcept nogil:
@@ -142,20 +146,16 @@ cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10C
     cdef Col* fields = t.cols[<int>T_AMQP10].children
     cdef bint apart = t.cols[<int>T_AMQP10].on
     cdef bint common
-    cdef Amqp10ValueView v
     cdef int i
     for i in range(shape.count):
         if p.at[i] == NULL:
             continue
         place = &AMQP10_PLACES[shape.first + i]
         common = place.common_form and t.cols[place.common].on
-        if not (common or apart):
-            continue
-        amqp10_read(p.at[i], &v)
         if common:
-            amqp10_put_as(t.cols + place.common, row, place.common_form, &v)
+            amqp10_put_as(t.cols + place.common, row, place.common_form, p.at[i])
         if apart and place.form and (t.tally.exposed or not AMQP10_SECRET[p.shape][i]):
-            amqp10_put_as(fields + place.field, row, place.form, &v)
+            amqp10_put_as(fields + place.field, row, place.form, p.at[i])
 
 
 cdef void amqp10_add_named(Octets* o, const uint8_t* at, bint typed) noexcept nogil:

@@ -12,6 +12,7 @@ from wirefmt._core.octets cimport Octets, add_octets, add_u8, extend_octets, fre
 
 cdef enum:
     AMQP10_SHOWN_REPEATS = 16       # more elements that take no octets are counted, not written out
+    AMQP10_SHORT_ROOM = 32          # octets of a number as text
 
 
 # ------------------------------------------------------------------------------------------------ columns
@@ -31,6 +32,19 @@ cdef void amqp10_put_text(Col* c, int64_t row, const Amqp10ValueView* v) noexcep
     amqp10_put_written(c, row, &o)
 
 
+cdef inline void amqp10_put_text_at(Col* c, int64_t row, const uint8_t* at) noexcept nogil:
+    """The (checked) value at `at` in a string column."""
+    cdef Amqp10ValueView v
+    cdef Span text
+    if not c.on:
+        return
+    if amqp10_ascii_at(at, &text):
+        put_octets(c, row, text.at, text.size)
+        return
+    amqp10_read(at, &v)
+    amqp10_put_text(c, row, &v)
+
+
 cdef void amqp10_put_written(Col* c, int64_t row, Octets* o) noexcept nogil:
     """Text that was written, which is freed. Without memory for it the batch fails."""
     if o.failed:
@@ -44,13 +58,21 @@ cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10ValueView* key, co
     """An entry of the row's map<string,string>; a value that is null is empty."""
     cdef Octets o
     cdef uint8_t[512] start
+    cdef uint8_t[AMQP10_SHORT_ROOM] short
     cdef size_t named
+    cdef int n
     if not map.on:
         return
-    if amqp10_is_text(key) and amqp10_is_text(v) and is_ascii(key.body, key.size) and \
-            is_ascii(v.body, v.size):
-        put_map(map, row, key.body, key.size, v.body, v.size)
-        return
+    if amqp10_is_text(key) and is_ascii(key.body, key.size):
+        if amqp10_is_text(v):
+            if is_ascii(v.body, v.size):
+                put_map(map, row, key.body, key.size, v.body, v.size)
+                return
+        else:
+            n = amqp10_short_text(v, short)
+            if n or v.type == AMQP10_NULL:
+                put_map(map, row, key.body, key.size, short, n)
+                return
     o = octets_over(start, sizeof(start))
     o.hides = not map.tally.exposed
     amqp10_add_text(&o, key)
@@ -69,17 +91,27 @@ cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10ValueView* key, co
 cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept nogil:
     """The (checked) map at `at` as the row's map, in order; an empty one is an empty map, not null."""
     cdef Amqp10ValueView v, key
-    cdef Amqp10Items items
+    cdef Span name, text
     cdef int64_t entries
+    cdef uint32_t left_
     if not map.on:
         return
     amqp10_read(at, &v)
     entries = open_list(map, row)
     if entries >= 0:
         close_list(map, entries)
-    items = amqp10_items(&v)
-    while amqp10_next(&items, &key) and amqp10_next(&items, &v):
+    at = v.body
+    left_ = v.count >> 1
+    while left_:
+        left_ -= 1
+        if amqp10_ascii_at(at, &name) and amqp10_ascii_at(name.at + name.size, &text):
+            put_map(map, row, name.at, name.size, text.at, text.size)
+            at = text.at + text.size
+            continue
+        amqp10_read(at, &key)
+        amqp10_read(key.end, &v)
         amqp10_put_entry(map, row, &key, &v)
+        at = v.end
 
 
 # ------------------------------------------------------------------------------------------------ text
@@ -102,16 +134,13 @@ cdef void amqp10_add_text(Octets* o, const Amqp10ValueView* v) noexcept nogil:
 
 cdef void amqp10_add_json(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """A value as JSON. Nested as deep as the parser lets be."""
+    cdef uint8_t[AMQP10_SHORT_ROOM] short
     if v.type >= AMQP10_LIST:
         amqp10_add_compound_json(o, v)
     elif v.type == AMQP10_NULL:
         add_octets(o, <const uint8_t*>b"null", 4)
-    elif v.type == AMQP10_BOOLEAN:
-        add_octets(o, <const uint8_t*>(b"true" if amqp10_unsigned(v) else b"false"), 4 if amqp10_unsigned(v) else 5)
-    elif v.type == AMQP10_FLOAT or v.type == AMQP10_DOUBLE:
-        amqp10_add_float(o, v)
-    elif AMQP10_UBYTE <= v.type <= AMQP10_LONG or v.type == AMQP10_TIMESTAMP:
-        amqp10_add_integer(o, v)
+    elif amqp10_is_short(v.type):
+        add_octets(o, short, <size_t>amqp10_short_text(v, short))
     else:
         amqp10_add_quoted(o, v)
 
@@ -151,6 +180,7 @@ cdef void amqp10_add_elements_json(Octets* o, const Amqp10ValueView* v) noexcept
 cdef void amqp10_add_array_json(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     cdef Amqp10ValueView item = v[0]
     cdef Amqp10Items items
+    cdef uint8_t[AMQP10_SHORT_ROOM] short
     if v.inner[0] == 0:                     # one descriptor for all elements
         add_octets(o, <const uint8_t*>b'{"descriptor":', 14)
         amqp10_read(v.inner + 1, &item)
@@ -164,7 +194,7 @@ cdef void amqp10_add_array_json(Octets* o, const Amqp10ValueView* v) noexcept no
         items = amqp10_items(v)
         amqp10_next(&items, &item)
         add_octets(o, <const uint8_t*>b'{"repeat":', 10)
-        amqp10_add_digits(o, False, v.count)
+        add_octets(o, short, <size_t>amqp10_write_digits(False, v.count, short))
         add_octets(o, <const uint8_t*>b',"of":', 6)
         amqp10_add_json(o, &item)
         add_u8(o, c"}")
@@ -332,16 +362,29 @@ cdef void amqp10_add_uuid(Octets* o, const uint8_t* p) noexcept nogil:
         amqp10_add_hex(o, p + i, 1)
 
 
-cdef void amqp10_add_integer(Octets* o, const Amqp10ValueView* v) noexcept nogil:
+cdef inline bint amqp10_is_short(int type) noexcept nogil:
+    """Booleans and numbers: their text is short, and the same in JSON."""
+    return AMQP10_BOOLEAN <= type <= AMQP10_LONG or type == AMQP10_TIMESTAMP or type == AMQP10_FLOAT or type == AMQP10_DOUBLE
+
+
+cdef int amqp10_short_text(const Amqp10ValueView* v, uint8_t* out) noexcept nogil:
+    """The text of a boolean or number in `out` (AMQP10_SHORT_ROOM); octets written. 0: another type."""
     cdef int64_t number
-    if AMQP10_BYTE <= v.type <= AMQP10_LONG or v.type == AMQP10_TIMESTAMP:
-        number = amqp10_signed(v)
-        amqp10_add_digits(o, number < 0, <uint64_t>0 - <uint64_t>number if number < 0 else <uint64_t>number)
-    else:
-        amqp10_add_digits(o, False, amqp10_unsigned(v))
+    if not amqp10_is_short(v.type):
+        return 0
+    if v.type == AMQP10_BOOLEAN:
+        number = amqp10_unsigned(v) != 0
+        memcpy(out, b"true" if number else b"false", 4 if number else 5)
+        return 4 if number else 5
+    if v.type == AMQP10_FLOAT or v.type == AMQP10_DOUBLE:
+        return write_float(amqp10_unsigned(v), v.type == AMQP10_DOUBLE, out)
+    if v.type < AMQP10_BYTE:
+        return amqp10_write_digits(False, amqp10_unsigned(v), out)
+    number = amqp10_signed(v)
+    return amqp10_write_digits(number < 0, <uint64_t>0 - <uint64_t>number if number < 0 else <uint64_t>number, out)
 
 
-cdef void amqp10_add_digits(Octets* o, bint negative, uint64_t v) noexcept nogil:
+cdef int amqp10_write_digits(bint negative, uint64_t v, uint8_t* out) noexcept nogil:
     cdef uint8_t[24] text
     cdef int i = 24
     while True:
@@ -353,9 +396,5 @@ cdef void amqp10_add_digits(Octets* o, bint negative, uint64_t v) noexcept nogil
     if negative:
         i -= 1
         text[i] = c"-"
-    add_octets(o, text + i, <size_t>(24 - i))
-
-
-cdef void amqp10_add_float(Octets* o, const Amqp10ValueView* v) noexcept nogil:
-    cdef uint8_t[FLOAT_ROOM] text
-    add_octets(o, text, <size_t>write_float(amqp10_unsigned(v), v.type == AMQP10_DOUBLE, text))
+    memcpy(out, text + i, <size_t>(24 - i))
+    return 24 - i

@@ -73,6 +73,32 @@ cdef inline void amqp10_begin(Amqp10Reader* x, const uint8_t* base, const Amqp10
 
 # ------------------------------------------------------------------------------------------------ checking
 
+cdef inline const uint8_t* amqp10_plain(const uint8_t* at, const uint8_t* end) noexcept nogil:
+    """What follows the value at `at`, if it is one that no rule can object to: a number, a binary, a text that is ASCII.
+    NULL: amqp10_check is to be asked."""
+    cdef const Amqp10ConstructorRow* row
+    cdef size_t size
+    cdef uint8_t code
+    if at >= end:
+        return NULL
+    code = at[0]
+    row = &amqp10_constructors[code]
+    at += 1
+    if <size_t>(end - at) < row.width:
+        return NULL
+    if row.category == AMQP10_CATEGORY_FIXED:
+        if code == AMQP10_CODE_BOOLEAN or code == AMQP10_CODE_CHAR or code == AMQP10_CODE_LIST0:
+            return NULL
+        return at + row.width
+    if row.category != AMQP10_CATEGORY_VARIABLE:
+        return NULL
+    size = at[0] if row.width == 1 else load_u32(at)
+    at += row.width
+    if <size_t>(end - at) < size or (row.type != AMQP10_BINARY and not is_ascii(at, size)):
+        return NULL
+    return at + size
+
+
 cdef const uint8_t* amqp10_check(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth) noexcept nogil:
     """Check the value at `at`, which nothing after `end` belongs to. Where the next one begins; NULL: see x.f."""
     if at < end and at[0] != 0:
@@ -160,6 +186,7 @@ cdef const uint8_t* amqp10_check_compound(Amqp10Reader* x, const Amqp10Construct
                                           const uint8_t* end, int depth) noexcept nogil:
     """Count and elements of a list, map or array, which end at `end`."""
     cdef const uint8_t* first
+    cdef const uint8_t* after
     cdef uint32_t count, i
     if <size_t>(end - at) < row.width:
         return amqp10_cut(x, at, end, row.width)
@@ -177,7 +204,8 @@ cdef const uint8_t* amqp10_check_compound(Amqp10Reader* x, const Amqp10Construct
     for i in range(count):
         if depth == 0:
             x.index = <int>(i >> 1 if row.type == AMQP10_MAP else i)
-        at = amqp10_check(x, at, end, depth + 1)
+        after = amqp10_plain(at, end)
+        at = after if after != NULL else amqp10_check(x, at, end, depth + 1)
         if at == NULL:
             return NULL
     if at != end:
@@ -243,6 +271,16 @@ cdef inline const uint8_t* amqp10_descriptor(const Amqp10ValueView* v) noexcept 
 
 cdef inline bint amqp10_is_text(const Amqp10ValueView* v) noexcept nogil:
     return v.type == AMQP10_STRING or v.type == AMQP10_SYMBOL
+
+
+cdef inline bint amqp10_ascii_at(const uint8_t* at, Span* out) noexcept nogil:
+    """The octets of the (checked) value at `at`, if it is a string or symbol of ASCII."""
+    cdef const Amqp10ConstructorRow* row = &amqp10_constructors[at[0]]
+    if row.type != AMQP10_STRING and row.type != AMQP10_SYMBOL:
+        return False
+    out.size = at[1] if row.width == 1 else load_u32(at + 1)
+    out.at = at + 1 + row.width
+    return is_ascii(out.at, out.size)
 
 
 # ------------------------------------------------------------------------------------------------ composites

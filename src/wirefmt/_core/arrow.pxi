@@ -176,8 +176,8 @@ cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
             c.tally.no_memory = True
             return False
         c.data = <uint8_t*>p
-        if c.kind == KIND_BOOL:
-            memset(c.data + ((c.room + 7) >> 3), 0, <size_t>(((room + 7) >> 3) - ((c.room + 7) >> 3)))
+        # zeros: what lies under nulls, at no cost per row
+        memset(c.data + data_size(c, c.room), 0, data_size(c, room) - data_size(c, c.room))
     elif c.kind != KIND_STRUCT:
         p = resize_octets(c.offsets, <size_t>((c.room + 1) * sizeof(int32_t)), <size_t>((room + 1) * sizeof(int32_t)))
         if p == NULL:
@@ -199,7 +199,6 @@ cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
 
 cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
     """Nulls up to `rows` rows."""
-    cdef int64_t i
     if rows > c.room and not grow_rows(c, rows):
         return False
     if c.validity == NULL:
@@ -211,18 +210,28 @@ cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
         memset(c.validity, 0xFF, <size_t>(c.rows >> 3))
         if c.rows & 7:
             c.validity[c.rows >> 3] = <uint8_t>((1 << (c.rows & 7)) - 1)
-    if c.kind == KIND_FIXED:
-        memset(c.data + c.rows * c.width, 0, <size_t>((rows - c.rows) * c.width))
-    elif c.kind == KIND_OCTETS or c.kind == KIND_LIST:
+    skip_rows(c, rows)
+    return True
+
+
+cdef inline void skip_rows(Col* c, int64_t rows) noexcept nogil:
+    """Nulls up to `rows` rows, for which there is room; `validity` is there."""
+    cdef int64_t i
+    if c.kind == KIND_OCTETS or c.kind == KIND_LIST:
         for i in range(c.rows, rows):
             c.offsets[i + 1] = c.offsets[i]
     c.nulls += rows - c.rows
     c.rows = rows
-    return True
 
 
 cdef bint reach_row(Col* c, int64_t row) noexcept nogil:
-    """at_row where the column is off, has rows to fill in, or must grow."""
+    """at_row where the column is off, has rows to fill in, or must grow. Columns of one protocol have rows to fill in at
+    nearly every row of a capture of several."""
+    if c.rows < row < c.room and c.validity != NULL:
+        skip_rows(c, row)
+        set_bit(c.validity, row)
+        c.rows = row + 1
+        return True
     if not c.on or row < c.rows or (row > c.rows and not fill_nulls(c, row)):
         return False
     if row == c.room and not grow_rows(c, row + 1):

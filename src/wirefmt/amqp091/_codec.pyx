@@ -32,7 +32,7 @@ from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left
 from wirefmt._core.octets cimport BLOCK_OCTETS
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
-from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_utf8
+from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_plain_text, is_utf8
 from wirefmt._core.words cimport is_ascii
 
 from wirefmt._core import secret_name

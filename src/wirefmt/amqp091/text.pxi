@@ -9,9 +9,13 @@ cdef void amqp091_put_text(Col* c, int64_t row, const Span* s) noexcept nogil:
     """A string column. An absent span leaves the row null."""
     cdef uint8_t[HEX_ROOM] room
     cdef Span shown
-    if c.on and s.at != NULL:
-        text_or_hex(s, room, &shown)
-        put_octets(c, row, shown.at, shown.size)
+    if not c.on or s.at == NULL:
+        return
+    if is_plain_text(s.at, s.size):
+        put_octets(c, row, s.at, s.size)
+        return
+    text_or_hex(s, room, &shown)
+    put_octets(c, row, shown.at, shown.size)
 
 
 cdef void amqp091_add_plain(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:

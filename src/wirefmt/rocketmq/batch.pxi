@@ -8,6 +8,7 @@ from wirefmt.rocketmq.columns import BATCH as ROCKETMQ_BATCH_COLUMNS
 cdef struct RocketmqScratch:        # where texts are unescaped; grows, and is its owner's to free
     uint8_t* p
     size_t room
+    uint8_t* start                  # memory of the caller's that it began with: not to be freed; NULL: none
     bint failed                     # there was no memory for a text
 
 
@@ -34,13 +35,25 @@ cdef bint rocketmq_reserve(RocketmqScratch* scratch, size_t n) noexcept nogil:
     if n <= scratch.room:
         return True
     n = max(n, 2 * scratch.room, <size_t>4096)
-    p = realloc(scratch.p, n)
+    p = realloc(NULL if scratch.p == scratch.start else scratch.p, n)       # what it holds is over
     if p == NULL:
         scratch.failed = True
         return False
     scratch.p = <uint8_t*>p
     scratch.room = n
     return True
+
+
+cdef inline void rocketmq_lend(RocketmqScratch* scratch, uint8_t* start, size_t room) noexcept nogil:
+    """Begin with memory of the caller's, which lives until rocketmq_drop_scratch."""
+    scratch.p = scratch.start = start
+    scratch.room = room
+
+
+cdef inline void rocketmq_drop_scratch(RocketmqScratch* scratch) noexcept nogil:
+    if scratch.p != scratch.start:
+        free(scratch.p)
+    memset(scratch, 0, sizeof(RocketmqScratch))
 
 
 cdef inline bint rocketmq_plain(const RocketmqText* t, RocketmqScratch* scratch, Span* out) noexcept nogil:

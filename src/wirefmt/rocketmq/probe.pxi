@@ -119,12 +119,9 @@ cdef void rocketmq_learn(void* state, int direction, const uint8_t* p, size_t n)
 
 cdef void rocketmq_drop_scratches(RocketmqConnection* c) noexcept nogil:
     """Most frames need none; one of a large frame is not kept for the life of the connection."""
-    free(c.names.p)
-    free(c.values.p)
-    free(c.properties.p)
-    memset(&c.names, 0, sizeof(RocketmqScratch))
-    memset(&c.values, 0, sizeof(RocketmqScratch))
-    memset(&c.properties, 0, sizeof(RocketmqScratch))
+    rocketmq_drop_scratch(&c.names)
+    rocketmq_drop_scratch(&c.values)
+    rocketmq_drop_scratch(&c.properties)
 
 
 cdef bint rocketmq_put(MessageTable t, const MessageContext* m, void* state, bint strict,
@@ -165,7 +162,12 @@ cdef void rocketmq_put_preface(MessageTable t, const MessageContext* m, const ui
 cdef bint rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrameView* frame,
                             const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
     """The rows of a frame; `part`: why it is not whole, NULL if it is. False: the table is full before the last row."""
-    cdef bint done = rocketmq_put_frame(t, m, c, frame, fields, part, part_size)
+    cdef uint8_t[ROCKETMQ_STACK_TEXT] values
+    cdef uint8_t[ROCKETMQ_STACK_TEXT] properties
+    cdef bint done
+    rocketmq_lend(&c.values, values, sizeof(values))
+    rocketmq_lend(&c.properties, properties, sizeof(properties))
+    done = rocketmq_put_frame(t, m, c, frame, fields, part, part_size)
     rocketmq_drop_scratches(c)
     return done
 

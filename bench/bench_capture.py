@@ -7,15 +7,20 @@ Beside it, in one run: a copy of the file's octets (memcpy into fresh memory, an
 segments that come in order. The capture is 200 clients that publish with QoS 1 and are acknowledged, MQTT 5, messages
 crossing segments, or one message per packet; a seeded generator makes it. tshark and dpkt read its first tenth: they are
 slow, and in step with the octets.
+
+Then, in processor time, a capture of five protocols on few connections and on many, with all columns, five and one; beside
+walking the headers alone, and the larger half of two that could be decoded at the same time.
 """
 
 from __future__ import annotations
 
+import random
 import shutil
 import subprocess
 import tempfile
+import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dpkt
@@ -25,7 +30,7 @@ import numpy
 from ratios import compare, versions
 from zmqtt._internal.packets import codec as zmqtt_codec
 
-from wirefmt import capture
+from wirefmt import amqp091, amqp10, capture, rocketmq
 
 MESSAGES = 200_000
 FIELDS = ("frame.time_epoch", "ip.src", "ip.dst", "mqtt.msgtype", "mqtt.topic", "mqtt.msgid", "mqtt.qos", "mqtt.msg")
@@ -88,6 +93,103 @@ def with_dpkt(path: Path, codec: Callable[[bytes], tuple[list[object], int]]) ->
     return len(rows)
 
 
+def messages() -> dict[int, tuple[bytes, bytes, list[tuple[bytes, bytes]]]]:
+    """By port: what a client and a server begin with, and pairs of a message and its answer."""
+    chance = random.Random(7)
+    found: dict[int, tuple[bytes, bytes, list[tuple[bytes, bytes]]]] = {
+        1883: (inputs.connect("c", 5), inputs.mqtt_packet(0x20, b"\0\0\0"), []),
+        5671: (b"AMQP\0\0\x09\x01", b"", []),
+        5672: (b"AMQP\0\1\0\0", b"AMQP\0\1\0\0", []),
+        10911: (b"", b"", []),
+        4150: (b"  V2", b"", []),
+    }
+    for i in range(200):
+        identifier = (i + 1).to_bytes(2, "big")
+        topic = inputs.string(f"site/{i % 7}/room{i % 50:03}/temperature")
+        publish = inputs.mqtt_packet(0x32, topic + identifier + b"\0" + chance.randbytes(128))
+        found[1883][2].append((publish, b"\x40\x02" + identifier))
+        content = amqp091.BasicMessage(
+            amqp091.BasicPublish(channel=1, exchange="orders", routing_key=f"room{i % 50:02}.new"),
+            amqp091.BasicProperties(
+                content_type="application/json",
+                headers={"x-origin": "bench", "x-retries": i % 5},
+                delivery_mode=2,
+                message_id=f"message-{i:06}",
+            ),
+            chance.randbytes(256),
+        )
+        found[5671][2].append((content.encode(), b""))
+        message = amqp10.Message(
+            header=amqp10.Header(durable=True),
+            properties=amqp10.Properties(message_id=f"id-{i}", to="/queues/measurements", content_type="a/b"),
+            application_properties={"site": f"north-{i % 7}", "sequence": i},
+            body=chance.randbytes(256),
+        )
+        transfer = amqp10.Transfer(handle=0, delivery_id=i, delivery_tag=identifier, settled=True, payload=message)
+        found[5672][2].append((transfer.encode(), b""))
+        properties = rocketmq.encode_properties(
+            {"KEYS": f"key{i}", "UNIQ_KEY": f"{i:032X}", "WAIT": "true", "TAGS": "TagA"}
+        )
+        header = rocketmq.SendMessageRequestHeaderV2(
+            a="producers", b="orders", c="TBW102", d=4, e=i % 4, f=0, g=1700000000000 + i, h=0, i=properties, j=0, k=False,
+            m=False, n="broker-a",
+        )  # fmt: skip
+        send = rocketmq.RemotingCommand(code=310, opaque=i, header=header, body=chance.randbytes(256), language="JAVA")
+        fields = {"msgId": f"{i:032X}", "queueId": "2", "queueOffset": str(1000 + i)}
+        sent = rocketmq.RemotingCommand(code=0, flag=1, opaque=i, ext_fields=fields, language="JAVA")
+        found[10911][2].append((send.encode(), sent.encode()))
+        body = chance.randbytes(256)
+        found[4150][2].append((b"PUB orders\n" + len(body).to_bytes(4, "big") + body, b"\0\0\0\x06\0\0\0\0OK"))
+    return found
+
+
+def mixed(octets: int, connections: int) -> Iterator[bytes]:
+    """Packets of five protocols; each turn is of a connection at random: up to four messages, then their answers."""
+    chance = random.Random(1)
+    kinds = list(messages().items())
+    clients = []
+    for i in range(connections):
+        port, (hello, answer, pool) = kinds[i % len(kinds)]
+        client = inputs.Connection(i, chance, port)
+        yield from client.open()
+        if hello:
+            yield client.segment(0, 24, hello)
+        if answer:
+            yield client.segment(1, 24, answer)
+        clients.append((client, pool))
+    sent = 0
+    while sent < octets:
+        client, pool = chance.choice(clients)
+        some = chance.choices(pool, k=chance.randint(1, 4))
+        stream = b"".join(message for message, _ in some)
+        for at in range(0, len(stream), inputs.MTU_PAYLOAD):
+            yield client.segment(0, 24, stream[at : at + inputs.MTU_PAYLOAD])
+        sent += len(stream)
+        yield client.segment(1, 24, b"".join(answer for _, answer in some))
+    for client, _ in clients:
+        yield from client.close()
+
+
+def of_many_connections(path: Path) -> None:
+    five = ["ts", "src_ip", "protocol", "kind", "destination"]
+    for connections in (100, 4000):
+        size = inputs.write_pcap(path, mixed(100_000_000, connections))
+        compare(
+            f"Capture of five protocols on {connections} connections",
+            {
+                "wirefmt, all columns": lambda: ours(path),
+                "wirefmt, five columns": lambda: ours(path, columns=five),
+                "wirefmt, one column": lambda: ours(path, columns=["ts"]),
+                "wirefmt, all columns, half of the connections": lambda: ours(path, slice=(0, 2)),
+                "wirefmt, all columns, the other half": lambda: ours(path, slice=(1, 2)),
+                "wirefmt, headers alone": lambda: ours(path, slice=(0, 1 << 40)),
+            },
+            units=size,
+            unit="octet",
+            clock=time.process_time,
+        )
+
+
 def main() -> None:
     print(versions("wirefmt", "numpy", "pyarrow", "dpkt", "mqtt5"))
     with tempfile.TemporaryDirectory() as folder:
@@ -125,6 +227,7 @@ def main() -> None:
             if shutil.which("tshark"):
                 peers["tshark -T fields"] = lambda p=tenth: tshark(p)
             compare(f"Capture to messages, peers, {title}", peers, units=small, unit="octet", rounds=3)
+        of_many_connections(Path(folder) / "mixed.pcap")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import struct
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -456,3 +457,60 @@ def test_notes_are_at_most_so_many(count: int) -> None:
     assert len(message.notes) == min(count, 64)
     assert len({note.offset for note in message.notes}) == len(message.notes)
     assert len(message.message_annotations) == count
+
+
+def section_of(code: int, entries: list[tuple[bytes, bytes]]) -> bytes:
+    """A section that is a map, of keys and values that are written out."""
+    octets = b"".join(key + value for key, value in entries)
+    return b"\0\x53" + bytes((code, 0xD1)) + struct.pack(">II", 4 + len(octets), 2 * len(entries)) + octets
+
+
+DATA = b"\0\x53\x75\xa0\x01x"
+
+
+@pytest.mark.parametrize(("code", "short", "long"), [(0x74, 0xA1, 0xB1), (0x72, 0xA3, 0xB3)])
+@pytest.mark.parametrize("count", [2, 3, 16, 17, 40])
+def test_equal_keys_are_found_wherever_they_stand(code: int, short: int, long: int, count: int) -> None:
+    """1.6.23: no two keys are equal. 1.6.20, 1.6.21: a string or symbol is the same with a size of one octet or four."""
+    names = [f"key-{i}".encode() for i in range(count)]
+    entries = [(bytes((short, len(name))) + name, b"\x54\x07") for name in names]
+    assert len(amqp10.decode_message(section_of(code, entries) + DATA).body) == 1
+    for first in range(count - 1):
+        last = bytes((long,)) + struct.pack(">I", len(names[first])) + names[first]
+        octets = section_of(code, [*entries[:-1], (last, b"\x40")]) + DATA
+        with pytest.raises(DecodeError, match="equal"):
+            amqp10.decode_message(octets)
+
+
+def test_elements_of_sections_are_limited() -> None:
+    """Keys and values of all maps count, those of sections as well."""
+    entries = [(b"\xa1\x01" + bytes((97 + i,)), b"\x41") for i in range(8)]
+    octets = section_of(0x74, entries) + DATA
+    assert amqp10.decode_message(octets, limits=Limits(elements=16)).payload == b"x"
+    with pytest.raises(LimitExceeded):
+        amqp10.decode_message(octets, limits=Limits(elements=15))
+
+
+SIZED = {0xA0: b"\1x", 0xA1: b"\1x", 0xA3: b"\1x", 0xB0: b"\0\0\0\1x", 0xB1: b"\0\0\0\1x", 0xB3: b"\0\0\0\1x"}
+COMPOUND = {0x45: b"", 0xC0: b"\1\0", 0xC1: b"\1\0", 0xD0: b"\0\0\0\4\0\0\0\0", 0xD1: b"\0\0\0\4\0\0\0\0"}
+COMPOUND |= {0xE0: b"\2\0\x40", 0xF0: b"\0\0\0\5\0\0\0\0\x40"}
+
+
+@pytest.mark.parametrize("constructor", range(0x40, 0x100))
+def test_values_of_application_properties_are_simple(constructor: int) -> None:
+    """3.2.5: no list, map or array, not even one of no octets."""
+    fixed = {c.code: bytes(c.width) for c in spec.CONSTRUCTORS if c.category == "fixed"}
+    content = {**fixed, **SIZED, **COMPOUND}.get(constructor, b"")
+    octets = section_of(0x74, [(b"\xa1\x01k", bytes((constructor,)) + content)]) + DATA
+    if constructor in {*fixed, *SIZED} - {*COMPOUND}:
+        assert [*(amqp10.decode_message(octets).application_properties or ())] == ["k"]
+    else:
+        with pytest.raises(DecodeError, match="simple" if constructor in COMPOUND else "constructor"):
+            amqp10.decode_message(octets)
+
+
+def test_octets_that_are_no_boolean_are_found_in_sections() -> None:
+    """1.6.2: 0 or 1."""
+    assert amqp10.decode_message(section_of(0x74, [(b"\xa1\x01k", b"\x56\x01")]) + DATA)
+    with pytest.raises(DecodeError, match="boolean"):
+        amqp10.decode_message(section_of(0x74, [(b"\xa1\x01k", b"\x56\x02")]) + DATA)

@@ -1,13 +1,16 @@
 """The typed face of the conversions, in the order of its rooms."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from typing_extensions import Buffer
 
 from wirefmt._core import Batch
+from wirefmt.convert.container import Annotations
 from wirefmt.convert.conversion import Loss, Topics
 from wirefmt.convert.messages import Protocol, Wire
+
+_T = TypeVar("_T")
 
 # ---- objects
 
@@ -39,23 +42,17 @@ class ConvertRules:
 class Delivery:
     def __init__(
         self,
-        *,
-        durable: int = -1,
-        priority: int = -1,
-        ttl_ms: int = -1,
-        expiry_s: int = -1,
-        timestamp_ms: int | None = None,
-        delivery_count: int = 0,
-        first_acquirer: bool = True,
-        redelivered: bool = False,
-        stored: bool = False,
-        entry: bool = False,
-        keeps_expiry: bool = False,
-        retain: bool = False,
-        clears_ttl: bool = False,
-        qos: int = 1,
-        annotations: Iterable[tuple[str, object]] = (),
-        deaths: Iterable[tuple[Any, ...]] = (),
+        known: Annotations,
+        said: dict[str, Any],
+        redelivered: bool,
+        delivery_count: int,
+        qos: int,
+        retain: bool | None,
+        waited_ms: int,
+        stream: bool,
+        published: bool,
+        keeps_expiry: bool,
+        /,
     ) -> None: ...
 
 @final
@@ -115,7 +112,8 @@ def topic_of(routing_key: str | bytes, topics: Topics = "translated", /) -> byte
 def routing_key_of(topic: str | bytes, topics: Topics = "translated", /) -> bytes: ...
 def check_lossless(result: Conversion, /) -> None: ...
 def protocol_number(protocol: str) -> int: ...
-def essentials_of(rules: ConvertRules, source: int, data: bytes, routed: bool) -> dict[str, object]: ...
+def frozen(cls: type[_T], names: tuple[str, ...], *values: object) -> _T: ...
+def essentials_of(rules: ConvertRules, source: int, data: bytes, routed: bool) -> dict[str, Any]: ...
 def unconverted(wire: Wire, /) -> Conversion: ...
 
 # ---- batch

@@ -3,14 +3,15 @@
 """Conversions between MQTT 5.0, AMQP 0.9.1 and AMQP 1.0, compiled: the only module where protocols meet."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from wirefmt._core cimport (
-    Col, ColumnSet, Input, close_list, hidden, holds_secret_word, is_secret_name, make_fault, octets_of,
-    open_list, put_octets, seal, take_input,
+    Col, ColumnSet, Input, ascii_octets, close_list, hidden, holds_secret_word, is_secret_name, make_fault,
+    octets_of, open_list, put_octets, seal, take_input,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
 
 from . import _engine
 from ._engine import Conversion, routing_key_of, topic_of
@@ -54,6 +54,9 @@ class Annotations:
     received_ms: int | None = None
     deaths: tuple[Death, ...] = ()
     extra: Mapping[str, Annotation] = field(default_factory=dict)
+
+
+_ANNOTATIONS: Final = tuple(f.name for f in fields(Annotations))
 
 
 class Container:
@@ -109,7 +112,7 @@ class Container:
         self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         self._given = (exchange, routing_key, dict(annotations or {}))
         self._annotations: Annotations | None = None
-        self._essentials: dict[str, object] | None = None
+        self._essentials: dict[str, Any] | None = None
         self._cache: dict[tuple[object, ...], Conversion] = {}
         self._stream = False
         compiled(dialect)
@@ -271,31 +274,33 @@ class Container:
         """Derive the annotations, as the server does when a message arrives; given ones take precedence."""
         said = self._essence()
         exchange, routing_key, extra = self._given
+        timestamp = said.get("timestamp_ms")
         if self.protocol == "mqtt5":
             exchange = self.mqtt_exchange
-            routing_key = _text(routing_key_of(_bytes(said["topic"]), self.topics))
+            routing_key = _text(routing_key_of(said["topic"], self.topics))
+            if "ttl_ms" in said:
+                timestamp = self.now_ms
         elif self._stream:
-            exchange = _text(_bytes(said.get("exchange", exchange.encode())))
-            routing_key = _text(_bytes(said.get("routing_key", routing_key.encode())))
-        cc = [_text(_bytes(k)) for k in _list(said.get("cc"))]
-        bcc = [_text(_bytes(k)) for k in _list(said.get("bcc"))]
-        timestamp = said.get("timestamp_ms")
-        if self.protocol == "mqtt5" and "ttl_ms" in said:
-            timestamp = self.now_ms
-        return Annotations(
+            exchange = _text(said["exchange"]) if "exchange" in said else exchange
+            routing_key = _text(said["routing_key"]) if "routing_key" in said else routing_key
+        cc, bcc = said.get("cc", ()), said.get("bcc", ())
+        made: Annotations = _engine.frozen(
+            Annotations,
+            _ANNOTATIONS,
             exchange,
-            (routing_key, *cc),
-            tuple(bcc),
-            bool(said.get("durable", False)),
-            _int(said.get("priority")),
-            _int(said.get("ttl_ms")),
-            _int(timestamp),
-            _int(said.get("received_ms")),
+            (routing_key, *map(_text, cc)) if cc else (routing_key,),
+            tuple(map(_text, bcc)) if bcc else (),
+            said.get("durable", False),
+            said.get("priority"),
+            said.get("ttl_ms"),
+            timestamp,
+            said.get("received_ms"),
             (),
             extra,
         )
+        return made
 
-    def _essence(self) -> dict[str, object]:
+    def _essence(self) -> dict[str, Any]:
         if self._essentials is None:
             self._essentials = _engine.essentials_of(
                 compiled(self.dialect), _engine.protocol_number(self.protocol), self.wire.octets, self._stream
@@ -312,47 +317,25 @@ class Container:
         *,
         published: bool = False,
     ) -> _engine.Delivery:
-        known = self.annotations
-        said = self._essence()
-        expiry = _int(said.get("expiry_s"))
-        ttl = known.ttl_ms if known.ttl_ms is not None else -1
         return _engine.Delivery(
-            durable=-1 if known.durable is None else int(known.durable),
-            priority=-1 if known.priority is None else known.priority,
-            ttl_ms=ttl,
-            expiry_s=-1 if expiry is None else max(0, expiry - -(-waited_ms // 1000)),
-            timestamp_ms=known.timestamp_ms,
-            delivery_count=delivery_count,
-            first_acquirer=not redelivered and delivery_count == 0 and not known.deaths,
-            redelivered=redelivered,
-            stored=not self._stream and not published,
-            entry=self._stream,
-            keeps_expiry=self.protocol == "mqtt5" or DIALECTS[self.dialect].expiry_delivered,
-            retain=bool(said.get("retain")) if retain is None else retain,
-            clears_ttl=known.ttl_ms == -1,
-            qos=qos,
-            annotations=list(self._broker_annotations(known)),
-            deaths=[
-                (d.queue, d.reason, d.count, d.first_time_ms, d.last_time_ms, d.exchange, d.routing_keys, d.ttl_ms)
-                for d in known.deaths
-            ],
+            self.annotations,
+            self._essence(),
+            redelivered,
+            delivery_count,
+            qos,
+            retain,
+            waited_ms,
+            self._stream,
+            published,
+            self.protocol == "mqtt5" or DIALECTS[self.dialect].expiry_delivered,
         )
-
-    def _broker_annotations(self, known: Annotations) -> Iterable[tuple[str, object]]:
-        """In RabbitMQ's order."""
-        for key in sorted(known.extra, reverse=True):
-            yield key, known.extra[key]
-        if known.received_ms is not None and not self._stream:  # a stream entry has it in its own annotations
-            yield "x-opt-rabbitmq-received-time", (b"timestamp", known.received_ms)
-        yield "x-exchange", known.exchange
-        yield "x-routing-key", known.routing_keys[0]
 
     def _topic(self) -> bytes:
         """The routing key as the topic of a PUBLISH. If the translation had wildcards, the published topic is kept."""
         key = self.annotations.routing_keys[0].encode("utf-8", "surrogateescape")
         topic = topic_of(key, self.topics)
         if self.protocol == "mqtt5" and DIALECTS[self.dialect].valid and (b"+" in topic or b"#" in topic):
-            published = _bytes(self._essence()["topic"])
+            published: bytes = self._essence()["topic"]
             return published if routing_key_of(published, self.topics) == key else topic
         return topic
 
@@ -377,19 +360,6 @@ class Container:
 
     def __repr__(self) -> str:
         return f"Container({self.protocol!r}, {len(self.octets)} bytes)"
-
-
-def _bytes(value: object) -> bytes:
-    assert isinstance(value, bytes)
-    return value
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
-
-
-def _int(value: object) -> int | None:
-    return int(value) if isinstance(value, int) else None
 
 
 def _text(octets: bytes) -> str:

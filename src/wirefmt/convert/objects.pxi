@@ -23,27 +23,43 @@ cdef class Delivery:
     cdef bytes entries10, entries091
     cdef uint32_t count10, count091
 
-    def __init__(self, *, durable=-1, priority=-1, ttl_ms=-1, expiry_s=-1, timestamp_ms=None, delivery_count=0,
-                 first_acquirer=True, redelivered=False, stored=False, entry=False, keeps_expiry=False, retain=False,
-                 clears_ttl=False, qos=1, annotations=(), deaths=()):
-        self.durable = durable
-        self.priority = priority
-        self.ttl_ms = ttl_ms
-        self.expiry_s = expiry_s
-        self.has_timestamp = timestamp_ms is not None
-        if timestamp_ms is not None:
-            seconds = abs(timestamp_ms) // 1000
-            self.timestamp_s = <uint64_t>((seconds if timestamp_ms >= 0 else -seconds) & 0xFFFFFFFFFFFFFFFF)
+    def __init__(self, known, dict said, bint redelivered, uint32_t delivery_count, int qos, retain, waited_ms,
+                 bint stream, bint published, bint keeps_expiry, /):
+        """known: Annotations. said: what essentials_of gives. stream: the message is an entry of a stream. published: it
+        becomes one. The others: as for Container.deliver."""
+        cdef object value = known.durable
+        cdef object extra = known.extra
+        cdef list annotations = [(key, extra[key]) for key in sorted(extra, reverse=True)] if extra else []
+        cdef list deaths = [(d.queue, d.reason, d.count, d.first_time_ms, d.last_time_ms, d.exchange, d.routing_keys, d.ttl_ms)
+                            for d in known.deaths]
+        self.durable = -1 if value is None else value
+        value = known.priority
+        self.priority = -1 if value is None else value
+        value = known.ttl_ms
+        self.ttl_ms = -1 if value is None else value
+        self.clears_ttl = value is not None and self.ttl_ms == -1
+        value = said.get("expiry_s")
+        self.expiry_s = -1 if value is None else max(0, value - -(-waited_ms // 1000)) if waited_ms else value
+        value = known.timestamp_ms
+        self.has_timestamp = value is not None
+        if value is not None:
+            seconds = abs(value) // 1000
+            self.timestamp_s = <uint64_t>((seconds if value >= 0 else -seconds) & 0xFFFFFFFFFFFFFFFF)
         self.delivery_count = delivery_count
-        self.first_acquirer = first_acquirer
+        self.first_acquirer = not redelivered and delivery_count == 0 and not deaths
         self.redelivered = redelivered
-        self.stored = stored
-        self.entry = entry
+        self.stored = not stream and not published
+        self.entry = stream
         self.keeps_expiry = keeps_expiry
-        self.retain = retain
-        self.clears_ttl = clears_ttl
+        self.retain = said.get("retain") if retain is None else retain
         self.qos = qos
-        self.write(list(annotations), list(deaths))
+        # in RabbitMQ's order
+        value = known.received_ms
+        if value is not None and not stream:            # a stream entry has it in its own annotations
+            annotations.append(("x-opt-rabbitmq-received-time", (b"timestamp", value)))
+        annotations.append(("x-exchange", known.exchange))
+        annotations.append(("x-routing-key", known.routing_keys[0]))
+        self.write(annotations, deaths)
 
     cdef int write(self, list annotations, list deaths) except -1:
         """The annotations and deaths as entries of AMQP 1.0 annotations and of AMQP 0.9.1 headers."""
@@ -90,6 +106,10 @@ cdef class Delivery:
 
 
 cdef bytes utf8_of(object text):
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p = ascii_octets(<PyObject*>text, &size)
+    if p != NULL:
+        return octets_of(p, <uint32_t>size)
     return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
 
 
@@ -733,6 +753,20 @@ cdef void convert_keep_flags(Converter* x, const MqttPacketView* m) noexcept nog
 
 
 # ------------------------------------------------------------------------------------------------ what a broker learns
+
+cdef extern from "Python.h":
+    int PyObject_GenericSetAttr(object o, object name, object value) except -1
+
+
+def frozen(cls, tuple names not None, *values):
+    """An instance of a frozen dataclass with slots, whose own constructor takes several times as long. One value for each
+    name."""
+    cdef Py_ssize_t i
+    made = cls.__new__(cls)
+    for i in range(len(names)):
+        PyObject_GenericSetAttr(made, names[i], values[i])
+    return made
+
 
 def essentials_of(ConvertRules rules not None, int source, data, bint routed):
     """What a broker derives from a message when it arrives: a dict with those of durable, priority, ttl_ms, timestamp_ms,

@@ -215,7 +215,9 @@ def test_a_jumbogram() -> None:
     assert len(fields["payload"]) == 70000
 
 
-@pytest.mark.parametrize("before", [b"\x05\2\x09\x09\1\0", b"\x1e\4\x09\x09\x09\x09", b"\0\x1e\3\x09\x09\x09", b"\0" * 6])
+@pytest.mark.parametrize(
+    "before", [b"\x05\2\x09\x09\1\0", b"\x1e\4\x09\x09\x09\x09", b"\0\x1e\3\x09\x09\x09", b"\0" * 6]
+)
 def test_the_length_of_a_jumbogram_behind_other_options(before: bytes) -> None:
     """RFC 8200, 4.2: a router alert, options of no name, Pad1 and PadN stand before it; each says how long it is."""
     body = tcp(b"x" * 70000)

@@ -415,7 +415,7 @@ def test_flows_that_stay_are_found_when_others_are_removed() -> None:
     trace = StreamTrace(max_flows=500)
     began = 0
     for turn in range(20):
-        for number in range(100):
+        for _ in range(100):
             trace.segment_in((1, 1000 + began), SERVER, SYN, 9, ts_ns=began, frame_no=began + 1)
             began += 1
         for number in range(max(0, began - 500), began):

@@ -327,7 +327,8 @@ VALUES: dict[str, list[Callable[[Any], Any]]] = {
     "amqp10": [
         amqp10.List, amqp10.Map, lambda v: amqp10.List([v]), lambda v: amqp10.Map({"k": v}), amqp10.encode_value,
         lambda v: amqp10.Array("string", [v, v]), lambda v: amqp10.Array("symbol", v), lambda v: amqp10.Array("list", [v]),
-        lambda v: amqp10.Array("string", [v, 5]), lambda v: amqp10.Array.repeat(None, 5), lambda v: amqp10.Array.repeat(v, 5), lambda v: amqp10.Described(amqp10.ULong(5), v), amqp10.Data, amqp10.AmqpValue,
+        lambda v: amqp10.Array("string", [v, 5]), lambda v: amqp10.Array.repeat(None, 5),
+        lambda v: amqp10.Array.repeat(v, 5), lambda v: amqp10.Described(amqp10.ULong(5), v), amqp10.Data, amqp10.AmqpValue,
         lambda v: amqp10.Open(container_id="c", offered_capabilities=[amqp10.Symbol(w) for w in v]),
         lambda v: amqp10.Open(container_id="c", offered_capabilities=[*v, None]), lambda v: amqp10.AmqpSequence([v]),
         lambda v: amqp10.Open(container_id="c", properties={amqp10.Symbol("k"): v}),

@@ -221,7 +221,13 @@ def test_a_property_of_another_name_has_no_column(name: str) -> None:
     )
     (row,) = talk((CLIENT, rocketmq.RemotingCommand(code=310, header=header, body=b"x").encode()))
     assert row["headers"] == [(name, "7")]
-    columns = (row["message_id"], row["correlation_id"], row["reply_to"], row["ttl_ms"], row["rocketmq"]["producer_group"])
+    columns = (
+        row["message_id"],
+        row["correlation_id"],
+        row["reply_to"],
+        row["ttl_ms"],
+        row["rocketmq"]["producer_group"],
+    )
     assert columns == (None, None, None, None, "PG")
     assert (row["rocketmq"]["tags"], row["rocketmq"]["keys"]) == (None, None)
 

@@ -197,18 +197,18 @@ def test_the_real_reader_refuses(text: str, path: str) -> None:
 
 
 LONG_HEADER = (
-    "{\"code\" : 1.5e3 , 'flag':\"7\",remark:\"x\\u00e9\\x41\\n\",//c\n\"opaque\":+5,/* c */\"version\":-12,\"x\":[1,{\"b\":null }],"
-    "\"language\":\"GO\",\"extFields\":{\"a\":1.5E-3,\"b\":true,c:NaN,\"d\":undefined,\"e\":{\"f\":[]}}}"
+    '{"code" : 1.5e3 , \'flag\':"7",remark:"x\\u00e9\\x41\\n",//c\n"opaque":+5,/* c */"version":-12,"x":[1,{"b":null }],'
+    '"language":"GO","extFields":{"a":1.5E-3,"b":true,c:NaN,"d":undefined,"e":{"f":[]}}}'
 )
 
 
 @pytest.mark.parametrize("size", range(len(LONG_HEADER) + 1))
 def test_a_header_ends_where_its_length_says(size: int) -> None:
-    """Section 1: the body follows. A header that breaks off is the same fault whether or not the rest of it follows as the body."""
+    """Section 1: the body follows. A header that breaks off is the same fault whether or not its rest follows as the body."""
     heads = [LONG_HEADER[:size].encode(), b" " + LONG_HEADER[:size].encode()]
     for head in heads:
         said = []
-        for body in (b"", LONG_HEADER[size:].encode(), b"e5}", b"}", b"0" * 20, b"\"", b"*/}", b"0041\"}"):
+        for body in (b"", LONG_HEADER[size:].encode(), b"e5}", b"}", b"0" * 20, b'"', b"*/}", b'0041"}'):
             try:
                 command = rocketmq.decode(json_frame(head, body))
                 assert command.body == body if body else not command.body
@@ -257,7 +257,9 @@ def test_escapes_of_every_kind_of_character() -> None:
 def test_any_json_reader_reads_what_is_written(serialize_type: Any) -> None:
     """fastjson writes what JavaScript cannot hold (control characters, U+2028, U+2029) as \\uXXXX."""
     text = "".join(map(chr, [*range(0x100), 0x2027, 0x2028, 0x2029, 0x202A, 0xFFFF, 0x10000]))
-    octets = rocketmq.RemotingCommand(code=1, remark=text, ext_fields={"a": text}, serialize_type=serialize_type).encode()
+    octets = rocketmq.RemotingCommand(
+        code=1, remark=text, ext_fields={"a": text}, serialize_type=serialize_type
+    ).encode()
     assert rocketmq.decode(octets).remark == text
     if serialize_type == "JSON":
         header = json.loads(octets[8:])

@@ -237,6 +237,7 @@ cdef void amqp091_put_header(MessageTable t, int64_t row, const Amqp091FrameView
             s = amqp091_shortstr_at(p)
             if amqp091_milliseconds(&s, &number):
                 put_i64(t.cols + T_TTL_MS, row, number)
-        elif i == AMQP091_PROPERTY_HEADERS and delivered and t.cols[<int>T_ATTEMPTS].on and amqp091_find_entry(p, "x-delivery-count", 16, &e) and \
+        elif i == AMQP091_PROPERTY_HEADERS and delivered and t.cols[<int>T_ATTEMPTS].on and \
+                amqp091_find_entry(p, "x-delivery-count", 16, &e) and \
                 amqp091_entry_number(&e, &number) and 0 <= number < 0x7FFFFFFF:
             put_i32(t.cols + T_ATTEMPTS, row, <int32_t>number + 1)

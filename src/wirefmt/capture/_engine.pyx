@@ -10,8 +10,8 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 from wirefmt._core cimport (
-    CARRIER_DEFLATE, CARRIER_TLS, Col, ColumnSet, HASH_KEY, Input, MAX_MESSAGE, MORE, MessageContext, MessageTable, NO,
-    NO_TEXT, Protocol, ProtocolState, ROW_GAP, ROW_MALFORMED, ROW_PARTIAL, SERVERS, TEXT_PAD, T_BYTE_OFFSET, T_CAPTURE,
+    CARRIER_DEFLATE, CARRIER_TLS, Col, ColumnSet, HASH_KEY, Input, MORE, MessageContext, MessageTable, NO, NO_TEXT,
+    Protocol, ProtocolState, ROW_GAP, ROW_MALFORMED, ROW_PARTIAL, SERVERS, TEXT_PAD, T_BYTE_OFFSET, T_CAPTURE,
     T_FRAME_NO, T_PROTOCOL, Text, YES, begin_call, close_state, fault_text, open_state, protocol_row, put_bool,
     put_i16, put_i32, put_i64, put_octets, put_octets2, put_text, seal, set_bit, take_input,
 )

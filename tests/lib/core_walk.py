@@ -287,10 +287,9 @@ def restorers() -> dict[str, Callable[..., Any]]:
 
 
 def functions() -> list[Callable[..., Any]]:
-    """Those of the core, but for those that replace what the rest needs."""
+    """Those of the core."""
     kind = type(NAMES["mqtt._codec.matches"])
-    found = dict.fromkeys(f for f in NAMES.values() if type(f) is kind)
-    return [f for f in found if f is not NAMES["convert._engine.set_convert_face"]]
+    return list(dict.fromkeys(f for f in NAMES.values() if type(f) is kind))
 
 
 def walk_pickles() -> None:

@@ -62,8 +62,8 @@ def used_by(module: str) -> set[str]:
 ALLOWED = {
     "wirefmt._core": SHARED,
     **{row.codec: SHARED | {f"wirefmt.{row.name}"} for row in PROTOCOLS},
-    "wirefmt.capture._engine": SHARED | {"wirefmt.protocols"},
-    "wirefmt.convert._engine": SHARED | {"wirefmt.mqtt", "wirefmt.amqp091", "wirefmt.amqp10"},
+    "wirefmt.capture._engine": SHARED | {"wirefmt.capture", "wirefmt.protocols"},
+    "wirefmt.convert._engine": SHARED | {"wirefmt.convert", "wirefmt.mqtt", "wirefmt.amqp091", "wirefmt.amqp10"},
 }
 
 

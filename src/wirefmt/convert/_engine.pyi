@@ -1,6 +1,6 @@
 """The typed face of the conversions, in the order of its rooms."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeVar, final
 
 from typing_extensions import Buffer
@@ -74,13 +74,6 @@ class Conversion:
 def restore_conversion(
     protocol: Protocol, octets: bytes, body: bytes | None, losses: tuple[Loss, ...]
 ) -> Conversion: ...
-def set_convert_face(
-    *,
-    wire: type[Wire],
-    loss: type[Loss],
-    wire_of: Callable[[object, str | None], Wire],
-    rules_of: Callable[[str], ConvertRules],
-) -> None: ...
 def convert(
     message: object,
     *,

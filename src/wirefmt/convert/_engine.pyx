@@ -64,6 +64,8 @@ from wirefmt.mqtt._codec cimport (
     mqtt_parse, mqtt_properties,
 )
 
+from wirefmt.convert.conversion import Loss
+from wirefmt.convert.messages import Wire, wire_of
 from wirefmt.errors import EncodeError
 
 # GENERATED from vocabulary.py
@@ -88,5 +90,5 @@ include "batch.pxi"
 # objects are made by constructors only; classes and functions are of the package, but for these
 seal(globals(), "wirefmt.convert", (
     ConvertColumn, ConvertRules, ConvertRun, Delivery, check_lossless, convert_rows, convert_wire, essentials_of,
-    join_content, protocol_number, set_convert_face, split_content, unconverted,
+    join_content, protocol_number, split_content, unconverted,
 ))

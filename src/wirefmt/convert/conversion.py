@@ -1,13 +1,9 @@
-"""Conversions of single messages, and what they lose."""
+"""What conversions lose. The engine makes these values; this module uses nothing of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
-
-from . import _engine
-from .dialects import compiled
-from .messages import Wire, wire_of
 
 What = Literal["taken", "dropped", "narrowed", "moved"]
 Topics = Literal["translated", "sparkplug", "unchanged"]
@@ -40,6 +36,3 @@ class Loss:
         key = "" if self.key is None else f"[{self.key}]"
         rule = f" ({self.rule})" if self.rule else ""
         return f"{self.field or 'value'}{key} {self.what}: {self.reason}{rule}"
-
-
-_engine.set_convert_face(wire=Wire, loss=Loss, wire_of=wire_of, rules_of=compiled)

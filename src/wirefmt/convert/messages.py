@@ -1,4 +1,7 @@
-"""Input and output of conversions: messages of the protocols, or their bytes."""
+"""Input and output of conversions: messages of the protocols, or their bytes.
+
+The engine imports this module, so functions that need the engine import it when they are called.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from .. import amqp091, amqp10, mqtt
-from . import _engine
 
 Protocol = Literal["amqp10", "amqp091", "mqtt5"]
 
@@ -30,13 +32,17 @@ class Wire:
     @staticmethod
     def from_frames(octets: bytes) -> Wire:
         """Read an AMQP 0.9.1 content header frame and body frames, with or without their method frame. Raises DecodeError."""
-        return Wire("amqp091", *_engine.split_content(octets))
+        from ._engine import split_content
+
+        return Wire("amqp091", *split_content(octets))
 
     def frames(self, channel: int = 1) -> bytes:
         """Content header and body of AMQP 0.9.1 as frames; the bytes of other protocols unchanged."""
         if self.protocol != "amqp091":
             return self.octets
-        return _engine.join_content(self.octets, self.body or b"", channel=channel)
+        from ._engine import join_content
+
+        return join_content(self.octets, self.body or b"", channel=channel)
 
     def message(self) -> object:
         """The message as an object of its protocol."""
@@ -67,9 +73,10 @@ def wire_of(message: object, protocol: str | None = None) -> Wire:
         return Wire("amqp091", octets, bytes(body))
     if protocol is None:
         raise TypeError(f"{type(message).__name__} needs the name of its protocol")
-    _engine.protocol_number(protocol)
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"protocol {protocol!r} is not one of {', '.join(PROTOCOLS)}")
     octets = bytes(message)  # type: ignore[call-overload]
-    return Wire(protocol, octets, b"" if protocol == "amqp091" else None)  # type: ignore[arg-type]
+    return Wire(protocol, octets, b"" if protocol == "amqp091" else None)
 
 
 def _publish_of_5(packet: mqtt.Publish) -> mqtt.Publish:

@@ -240,7 +240,7 @@ cdef class Conversion:
     @property
     def wire(self):
         """The result as an input of convert()."""
-        return CONVERT_WIRE(self.protocol, self.octets, self.body)
+        return Wire(self.protocol, self.octets, self.body)
 
     @property
     def message(self):
@@ -270,7 +270,7 @@ cdef class Conversion:
             note = <const ConvertNote*>begin_of(self.notes) + i
             key = convert_octets_of(&note.key, buffers)
             octets = convert_octets_of(&note.octets, buffers)
-            out.append(CONVERT_LOSS(
+            out.append(Loss(
                 self.ids[note.number] if note.number else "",
                 CONVERT_FIELD_NAMES[self.source][note.field],
                 None if key.at == NULL else PyUnicode_DecodeUTF8(<const char*>key.at, key.size, "backslashreplace"),
@@ -298,14 +298,16 @@ def restore_conversion(str protocol not None, bytes octets not None, bytes body,
 
 cdef tuple CONVERT_WHATS = ("taken", "dropped", "narrowed", "moved")
 
-# what wirefmt.convert calls a message on the wire and a loss, and how it finds them and a dialect's rules
-cdef object CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF
+cdef dict CONVERT_DIALECTS = {}         # name: its compiled rules
 
 
-def set_convert_face(*, wire, loss, wire_of, rules_of):
-    """Called once, by wirefmt.convert."""
-    global CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF
-    CONVERT_WIRE, CONVERT_LOSS, CONVERT_WIRE_OF, CONVERT_RULES_OF = wire, loss, wire_of, rules_of
+cdef ConvertRules convert_rules_of(object dialect):
+    """The rules of a dialect. They are rows of Python modules: loaded and compiled when they are first asked for."""
+    rules = CONVERT_DIALECTS.get(dialect)
+    if rules is None:
+        from wirefmt.convert.dialects import compiled
+        rules = CONVERT_DIALECTS[dialect] = compiled(dialect)
+    return rules
 
 
 cdef bytes told_octets(int type, Span s, int source):
@@ -1026,12 +1028,12 @@ def convert(message, *, to, source=None, dialect="documented", routing_key="", m
         ConversionError: the message is refused; `rule` says by which rule.
         ValueError: unknown protocol, dialect or `topics`.
     """
-    cdef ConvertRules rules = CONVERT_RULES_OF(dialect)
+    cdef ConvertRules rules = convert_rules_of(dialect)
     cdef int target = protocol_number(to)
     cdef int translation = convert_topics_of(topics)
     cdef int number
     cdef Conversion out
-    wire = message if type(message) is CONVERT_WIRE else CONVERT_WIRE_OF(message, source)
+    wire = message if type(message) is Wire else wire_of(message, source)
     number = protocol_number(wire.protocol)
     if number == target and rules.same_is_identity:
         return unconverted(wire)
@@ -1046,7 +1048,7 @@ def convert(message, *, to, source=None, dialect="documented", routing_key="", m
 def convert_wire(wire, *, to, dialect, bytes topic, mqtt_exchange, uint16_t packet_identifier, bint explain,
                  Delivery delivery=None, topics=CONVERT_TRANSLATED, bint percent_encoding=True):
     """Convert the message of a Container; with a `delivery`, add what a broker adds."""
-    return convert_octets(CONVERT_RULES_OF(dialect), protocol_number(wire.protocol), wire.octets, wire.body,
+    return convert_octets(convert_rules_of(dialect), protocol_number(wire.protocol), wire.octets, wire.body,
                           protocol_number(to), convert_exchange_of(mqtt_exchange), topic, packet_identifier, explain, delivery,
                           convert_topics_of(topics), percent_encoding)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import sys
 import numpy
 import pytest
 
-from wirefmt import _core, mqtt
+from wirefmt import _core, mqtt, nsq
 from wirefmt.mqtt.columns import BATCH as MQTT_BATCH
 from wirefmt.spec.table import COLUMNS
 
@@ -133,6 +134,33 @@ def test_numpy_views() -> None:
         batch["mqtt"]
     with pytest.raises(KeyError, match="no column 'topic'"):
         batch["topic"]
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 100])
+def test_nbytes_are_those_of_the_columnar_format(count: int) -> None:
+    """Of a column with a value: a bit a row for nulls, if there are any; values, or offsets and octets. (Arrow columnar format,
+    "Buffer Listing for Each Layout".)"""
+    octets = b"NOP\n" + nsq.Publish(topic="topic", body=b"body").encode() * count
+    rows = count + 1
+    kinds = 4 * (rows + 1) + len("NOP") + len("PUB") * count
+    texts = 2 * ((rows + 7) // 8 + 4 * (rows + 1)) + len("topic" + "body") * count
+    assert nsq.decode_batch(octets, side="client").nbytes == rows * 8 + rows * 4 + kinds + texts
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs mallopt of glibc")
+def test_memory_that_is_not_empty_makes_no_row_valid() -> None:
+    """malloc fills what it gives out (mallopt(3): M_PERTURB is -6): nulls are nulls however often a column has grown."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        pytest.skip("needs mallopt of glibc")
+    one = nsq.Publish(topic="t", body=b"b").encode()
+    octets = b"".join(one if n % 7 == 0 else b"NOP\n" for n in range(70_000))
+    mallopt(-6, 0x55)
+    try:
+        batch = nsq.decode_batch(octets, side="client")
+    finally:
+        mallopt(-6, 0)
+    assert list(batch.validity("topic")) == [n % 7 == 0 for n in range(70_000)]
 
 
 def test_what_is_handed_out_keeps_the_batch_alive() -> None:

@@ -67,4 +67,4 @@ include "detail.pxi"
 include "probe.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
-seal(globals(), "wirefmt.amqp091", (BaseDecoder, BatchColumns))
+seal(globals(), "wirefmt.amqp091", (BaseDecoder, BatchColumns, RowEncoder))

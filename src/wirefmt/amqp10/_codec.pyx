@@ -73,4 +73,4 @@ include "detail.pxi"
 include "probe.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
-seal(globals(), "wirefmt.amqp10", (BaseSequence, BatchColumns, Decimal, Integer))
+seal(globals(), "wirefmt.amqp10", (BaseSequence, BatchColumns, Decimal, Integer, RowEncoder))

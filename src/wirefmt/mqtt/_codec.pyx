@@ -61,4 +61,4 @@ include "detail.pxi"
 include "probe.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
-seal(globals(), "wirefmt.mqtt", (Acknowledgement, BatchColumns, Codes, Reason))
+seal(globals(), "wirefmt.mqtt", (Acknowledgement, BatchColumns, Codes, Reason, RowEncoder))

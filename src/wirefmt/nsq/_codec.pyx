@@ -54,4 +54,4 @@ include "detail.pxi"
 include "probe.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
-seal(globals(), "wirefmt.nsq", (Answer, BatchColumns, Members, Message, Publication))
+seal(globals(), "wirefmt.nsq", (Answer, BatchColumns, Members, Message, Publication, RowEncoder))

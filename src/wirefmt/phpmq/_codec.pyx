@@ -42,4 +42,4 @@ include "detail.pxi"
 include "probe.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
-seal(globals(), "wirefmt.phpmq", (Answer, BatchColumns, Carrier, Queued))
+seal(globals(), "wirefmt.phpmq", (Answer, BatchColumns, Carrier, Queued, RowEncoder))

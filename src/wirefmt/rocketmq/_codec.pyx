@@ -67,4 +67,4 @@ include "rows.pxi"
 include "probe.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
-seal(globals(), "wirefmt.rocketmq", (BatchColumns, HeaderForm))
+seal(globals(), "wirefmt.rocketmq", (BatchColumns, HeaderForm, RowEncoder))

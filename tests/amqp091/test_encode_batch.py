@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lib.amqp091_strategies import methods, streams
@@ -76,11 +76,13 @@ def test_tables_among_arguments(vector: Vector) -> None:
     again(octets, decode("strict"), encode("strict"))
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(streams())
 def test_any_stream(made: tuple[list[Any], bytes]) -> None:
     again(made[1], decode("lax"), encode("lax"), other_forms=False)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(st.lists(methods(), max_size=4))
 def test_any_methods(made: list[Any]) -> None:
     octets = b"".join(m.encode() for m in made)

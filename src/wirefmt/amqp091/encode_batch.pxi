@@ -11,11 +11,19 @@ cdef enum:
 
 
 cdef Text[AMQP091_KINDS] AMQP091_KIND_NAME      # methods by their row
-for amqp091_row in range(1, AMQP091_METHOD_COUNT):
-    AMQP091_KIND_NAME[<int>amqp091_row] = AMQP091_KIND_TEXT[<int>amqp091_row]
-AMQP091_KIND_NAME[0] = NO_TEXT
-AMQP091_KIND_NAME[<int>AMQP091_KIND_HEARTBEAT] = AMQP091_HEARTBEAT_TEXT
-AMQP091_KIND_NAME[<int>AMQP091_KIND_PROTOCOL_HEADER] = AMQP091_PROTOCOL_HEADER_TEXT
+
+
+cdef int fill_amqp091_kind_names() except -1:
+    cdef int i
+    AMQP091_KIND_NAME[0] = NO_TEXT
+    for i in range(1, AMQP091_METHOD_COUNT):
+        AMQP091_KIND_NAME[i] = AMQP091_KIND_TEXT[i]
+    AMQP091_KIND_NAME[<int>AMQP091_KIND_HEARTBEAT] = AMQP091_HEARTBEAT_TEXT
+    AMQP091_KIND_NAME[<int>AMQP091_KIND_PROTOCOL_HEADER] = AMQP091_PROTOCOL_HEADER_TEXT
+    return 0
+
+
+fill_amqp091_kind_names()
 
 
 cdef object AMQP091_READ_JSON = None            # set at the first table

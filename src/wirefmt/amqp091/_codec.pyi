@@ -3,7 +3,7 @@
 import sys
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from datetime import datetime
-from typing import Any, Final, Literal, Self, SupportsIndex, TypeAlias, final
+from typing import Any, Final, Literal, Self, TypeAlias, final
 
 from typing_extensions import Buffer, disjoint_base
 

@@ -180,7 +180,7 @@ def test_no_local_and_dollar_topics() -> None:
 
 def test_codes_of_unsubscribe_and_limits() -> None:
     async def test() -> None:
-        policy = BrokerOptions(subscriptions=2, authorise=lambda client, deed, topic: topic != "secret")
+        policy = BrokerOptions(subscriptions=2, authorise=lambda client, deed, topic: 0x87 * (topic == "secret"))
         async with brokered(policy) as (_, url), Client(url, "a") as a:
             assert await a.subscribe("1", "secret", "2", "3", "1", qos=1) == (1, 0x87, 1, 0x97, 1)
             assert await a.unsubscribe("1", "none", "2") == (0, 0x11, 0)
@@ -359,7 +359,7 @@ def test_connect_is_decided_by_the_host() -> None:
 
 def test_what_the_broker_announces() -> None:
     async def test() -> None:
-        policy = BrokerOptions(maximum_qos=1, server_keep_alive=7)
+        policy = BrokerOptions(maximum_qos=1, maximum_keep_alive=7)
         limits = mqtt.ConnectionOptions(receive_maximum=3, topic_alias_maximum=4, packet_size=5000)
         async with brokered(policy, options=limits) as (_, url), Client(url, "") as a:
             n = a.negotiated

@@ -47,9 +47,9 @@ TAKEN_OVER: Final = 0x8E
 OLD_CODES: Final = {0x81: 5, 0x84: 1, 0x85: 2, 0x86: 4, 0x87: 5, 0x8A: 5}
 
 
-def default_authorise(client: str, deed: str, topic: str) -> bool:
+def default_authorise(client: str, deed: str, topic: str) -> int:
     """Everything but publishing where topics are the server's, or where shared filters look like topics."""
-    return deed == "subscribe" or not topic.startswith(("$SYS/", "$share/"))
+    return NOT_AUTHORIZED if deed != "subscribe" and topic.startswith(("$SYS/", "$share/")) else SUCCESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,12 @@ class BrokerOptions:
         sessions: sessions of clients, connected or not. A further CONNECT is refused with 0x97.
         subscriptions: of one client. Further ones are refused with 0x97.
         session_expiry: seconds; sessions live no longer without a connection. In 5.0 CONNACK says so.
-        server_keep_alive: seconds, in place of the client's Keep Alive (5.0); None: the client's.
+        maximum_keep_alive: seconds, in place of a longer Keep Alive of a client, or of none (5.0); None: the client's.
         maximum_qos: the highest QoS that is granted and (5.0) accepted.
         authenticate: called with CONNECT and the peer; returns a reason code of CONNACK, 0 to accept. It may be a coroutine
             function.
-        authorise: called with the Client Identifier, "publish", "subscribe" or "will", and the topic or filter.
+        authorise: called with the Client Identifier, "publish", "subscribe" or "will", and the topic or filter; returns 0, or
+            the reason code to refuse with, as 0x87.
     """
 
     overlap: Literal["merged", "each"] = "merged"
@@ -83,10 +84,10 @@ class BrokerOptions:
     sessions: int = 100_000
     subscriptions: int = 10_000
     session_expiry: int = NEVER
-    server_keep_alive: int | None = None
+    maximum_keep_alive: int | None = None
     maximum_qos: Literal[0, 1, 2] = 2
     authenticate: Callable[[mqtt.Connect, Peer], int | Awaitable[int]] | None = None
-    authorise: Callable[[str, str, str], bool] = default_authorise
+    authorise: Callable[[str, str, str], int] = default_authorise
 
 
 class Message:
@@ -270,8 +271,8 @@ class Broker:
         identifier = connect.client_identifier
         if not code and find(connect.properties, "authentication_method") is not None:
             code = BAD_METHOD
-        if not code and will is not None and not self.options.authorise(identifier, "will", will.topic):
-            code = NOT_AUTHORIZED
+        if not code and will is not None:
+            code = self.options.authorise(identifier, "will", will.topic)
         if not code and identifier not in self.subscribers and len(self.subscribers) >= self.options.sessions:
             code = QUOTA_EXCEEDED
         if code:
@@ -286,8 +287,9 @@ class Broker:
         if five:
             if asked > self.options.session_expiry:
                 properties.append(("session_expiry_interval", self.options.session_expiry))
-            if self.options.server_keep_alive is not None:
-                properties.append(("server_keep_alive", self.options.server_keep_alive))
+            longest = self.options.maximum_keep_alive
+            if longest is not None and not 0 < connect.keep_alive <= longest:
+                properties.append(("server_keep_alive", longest))
             if self.options.maximum_qos < 2:
                 properties.append(("maximum_qos", self.options.maximum_qos))
         old = self.subscribers.get(identifier)
@@ -343,7 +345,7 @@ class Broker:
 
     def _publish_will(self, subscriber: Subscriber) -> None:
         will, subscriber.will = subscriber.will, None
-        if will is not None and self.options.authorise(subscriber.identifier, "will", will.topic):
+        if will is not None and not self.options.authorise(subscriber.identifier, "will", will.topic):
             if will.expires is not None:  # its time begins now (3.1.3.2.4)
                 will.expires += asyncio.get_running_loop().time()
             self._accept(will)
@@ -385,8 +387,9 @@ class Broker:
         client = self._by_peer[peer].identifier
         message = self._message(event, event.topic_name, client)
         released = message.qos == 2 and peer.connection.options.qos2_event == "release"
-        if not self.options.authorise(client, "publish", message.topic):
-            code = NOT_AUTHORIZED
+        code = self.options.authorise(client, "publish", message.topic)
+        if code:
+            pass
         elif released:
             code = self._refusal(message)
         else:
@@ -563,8 +566,9 @@ class Broker:
             topic_filter = asked.topic_filter
             shared = mqtt.parse_shared(topic_filter, event.version)
             before = subscriber.subscriptions.get(topic_filter)
-            if not self.options.authorise(subscriber.identifier, "subscribe", shared[1] if shared else topic_filter):
-                codes.append(NOT_AUTHORIZED)
+            code = self.options.authorise(subscriber.identifier, "subscribe", shared[1] if shared else topic_filter)
+            if code:
+                codes.append(code)
                 continue
             if before is None and len(subscriber.subscriptions) >= self.options.subscriptions:
                 codes.append(QUOTA_EXCEEDED)

@@ -89,6 +89,6 @@ include "batch.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
 seal(globals(), "wirefmt.convert", (
-    ConvertColumn, ConvertRules, ConvertRun, Delivery, check_lossless, convert_rows, convert_wire, essentials_of,
+    ConvertColumn, ConvertRules, ConvertRun, Delivery, check_lossless, convert_rows, convert_wire, essentials_of, frozen,
     join_content, protocol_number, split_content, unconverted,
 ))

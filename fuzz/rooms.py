@@ -22,7 +22,9 @@ BY_HAND = "_core/table.pxi"
 
 
 SAYS_SO = re.compile(r"MemoryError|\bno_memory\b|\bfailed\b|\bOUT_OF_MEMORY\b|_NO_MEMORY\b")
-ALLOCATES = re.compile(r"\b(malloc|calloc|realloc|resize_octets|extend_octets|octets_room|PyBytes_FromStringAndSize|PyMem_\w+)\(")
+ALLOCATES = re.compile(
+    r"\b(malloc|calloc|realloc|resize_octets|extend_octets|octets_room|PyBytes_FromStringAndSize|PyMem_\w+)\("
+)
 
 
 def without_memory(source: list[str]) -> set[int]:
@@ -39,7 +41,9 @@ def without_memory(source: list[str]) -> set[int]:
             continue
         suite = -1
         asks = text.startswith(("if ", "elif ")) and text.endswith(":")
-        allocated = "== NULL" in text and any(ALLOCATES.search(before) for before in source[max(0, number - 3) : number - 1])
+        allocated = "== NULL" in text and any(
+            ALLOCATES.search(before) for before in source[max(0, number - 3) : number - 1]
+        )
         if asks and not SAYS_SO.search(text.partition(" not ")[2]) and (SAYS_SO.search(text) or allocated):
             suite = indent
         elif SAYS_SO.search(text) and not asks:

@@ -258,6 +258,25 @@ def batches(protocol: str, n: int) -> None:
             pa.record_batch(batch), pa.RecordBatchReader.from_stream(batch).read_all()
 
 
+def encodings(protocol: str, n: int) -> None:
+    """Rows encoded, in one go and where a row in the middle cannot be."""
+    if pa is None:
+        pytest.skip("needs pyarrow (pip install pyarrow)")
+    module, messages, options = PROTOCOLS[protocol]
+    if protocol in ("mqtt", "nsq"):
+        sides = {"side": "client"}
+    else:
+        sides = {}
+    columns = pa.record_batch(module.decode_batch(b"".join(messages(n)), **options))
+    parts = [columns.slice(at, 1) for at in range(len(columns))] + [columns, pa.concat_batches([columns] * 40)]
+    for rows in parts:
+        for more in ({}, sides, {"strictness": "lax"}):
+            try:
+                module.encode_batch(rows, **more)
+            except REFUSED:
+                continue
+
+
 #: More octets than a writer has on the stack.
 LARGE = 3000
 KEPT: dict[str, list[tuple[type, dict[str, Any]]]] = {}
@@ -384,7 +403,7 @@ def captures(protocol: str, n: int) -> None:
     unfinished.feed(data[: len(data) // 2])
 
 
-@pytest.mark.parametrize("way", [objects, streams, batches, captures, constructors], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("way", [objects, streams, batches, captures, encodings, constructors], ids=lambda way: way.__name__)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_nothing_is_left(protocol: str, way: Callable[[str, int], None]) -> None:
     octets, blocks, references = grown(lambda n: way(protocol, n))

@@ -403,7 +403,9 @@ def captures(protocol: str, n: int) -> None:
     unfinished.feed(data[: len(data) // 2])
 
 
-@pytest.mark.parametrize("way", [objects, streams, batches, captures, encodings, constructors], ids=lambda way: way.__name__)
+@pytest.mark.parametrize(
+    "way", [objects, streams, batches, captures, encodings, constructors], ids=lambda way: way.__name__
+)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_nothing_is_left(protocol: str, way: Callable[[str, int], None]) -> None:
     octets, blocks, references = grown(lambda n: way(protocol, n))
@@ -467,7 +469,9 @@ def many_flows(n: int) -> None:
     fed(pcap(syns, first=n))
 
 
-@pytest.mark.parametrize(("action", "rounds"), [(captures_in_disorder, 20), (many_flows, 4)], ids=lambda a: str(a)[:30])
+@pytest.mark.parametrize(
+    ("action", "rounds"), [(captures_in_disorder, 20), (many_flows, 4)], ids=["captures-20", "many-flows-4"]
+)
 def test_nothing_is_left_of_captures_in_disorder(action: Callable[[int], None], rounds: int) -> None:
     octets, blocks, references = grown(action, rounds, rounds)
     assert (octets < 8, blocks < 0.5, references < 0.5) == (True, True, True), (octets, blocks, references)

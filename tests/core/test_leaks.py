@@ -354,3 +354,44 @@ def test_captures(name: str) -> None:
     assert leaks(read) == {}
     assert leaks(lambda: read(strictness="strict", raw=True, expose_credentials=True, batch_rows=3)) == {}
     assert leaks(scan) == {}
+
+
+def test_encode_batch_leaks_nothing() -> None:
+    """Columns that are written, refused in a row, refused as a whole, and with JSON among them."""
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+    text_map = pa.map_(pa.string(), pa.string())
+    packets = mqtt.decode_batch(mqtt.Publish(topic_name="a", payload=b"x" * 50).encode() * 200, version=5)
+    table = pa.table({"packet_type": [3] * 100, "topic_name": ["a"] * 99 + ["#"], "payload": [b""] * 100})
+    declare = pa.table(
+        {
+            "kind": ["queue.declare"],
+            "channel": [1],
+            "queue": ["q"],
+            "arguments": pa.array([[("arguments", '{"a":{"b":[1,2.5,"x"]}}')]], text_map),
+        }
+    )
+    attach = pa.table(
+        {
+            "kind": ["attach"],
+            "channel": [1],
+            "fields": pa.array(
+                [[("name", "n"), ("handle", "1"), ("role", "true"), ("source", '{"descriptor":40,"value":["q"]}')]],
+                text_map,
+            ),
+        }
+    )
+
+    def refused(columns: Any) -> None:
+        with pytest.raises(ValueError, match=r"row 99|no column|null"):
+            mqtt.encode_batch(columns, version=5)
+
+    calls: list[Callable[[], object]] = [
+        lambda: mqtt.encode_batch(packets, version=5),
+        lambda: mqtt.encode_batch(table.slice(0, 99), version=5),
+        lambda: refused(table),
+        lambda: refused(table.rename_columns(["packet_type", "topic", "payload"])),
+        lambda: amqp091.encode_batch(declare),
+        lambda: amqp10.encode_batch(attach),
+    ]
+    for call in calls:
+        assert leaks(call) == {}

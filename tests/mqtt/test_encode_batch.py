@@ -232,6 +232,16 @@ def test_lists_must_be_of_one_length() -> None:
         encode(columns)
 
 
+@pytest.mark.parametrize("level", [0, 1, 2, 6, 127, 128, 255])
+@pytest.mark.parametrize("version", [None, 5])
+@pytest.mark.parametrize("strictness", ["strict", "lax"])
+def test_a_level_that_no_version_has(level: int, version: int | None, strictness: str) -> None:
+    fields = pa.array([{"protocol_level": level}])
+    columns = pa.table({"packet_type": pa.array([1]), "client_identifier": ["c"], "mqtt": fields})
+    with pytest.raises(EncodeError, match=r"column 'mqtt\.protocol_level', row 0: "):
+        mqtt.encode_batch(columns, version=version, strictness=strictness)
+
+
 def test_without_a_version() -> None:
     with pytest.raises(EncodeError, match="row 0: the version is not known"):
         mqtt.encode_batch(pa.table(publish()))

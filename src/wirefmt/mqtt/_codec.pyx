@@ -23,10 +23,11 @@ from wirefmt._core cimport (
     input_head, is_held, is_hex, is_secret_name, is_strict, keyed_place, length_of, line_ascii, line_begin, line_binary,
     line_digits, line_field, line_flag, line_name, line_number, line_prose, line_string, line_text, line_words,
     new_octets, new_writer, octets_of, open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32, put_i64,
-    put_i8, put_line, put_map, put_octets, put_secret, put_span, put_struct, put_text, raise_fault, refuse, refuse_size,
-    refuse_text, seal, secret_fields, set_factories, share, shared_slot, shared_text, shown_octets, source_flag,
-    source_has, source_needed_number, source_needed_span, source_number, source_octets, source_range, source_span,
-    span_of, store_hex, take_block, take_input, text_octets, text_of, text_or_hex, utf8_behind, whole_number,
+    put_i8, put_line, put_map, put_octets, put_secret, put_span, put_struct, put_text, raise_fault, refuse,
+    refuse_range, refuse_size, refuse_text, seal, secret_fields, set_factories, share, shared_slot, shared_text,
+    shown_octets, source_flag, source_has, source_needed_number, source_needed_span, source_number, source_octets,
+    source_range, source_span, span_of, store_hex, take_block, take_input, text_octets, text_of, text_or_hex,
+    utf8_behind, whole_number,
 )
 from wirefmt._core.be cimport load_u16, load_u32, store_u16
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left, read_span, read_u16, read_u8

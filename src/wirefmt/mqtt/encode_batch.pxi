@@ -143,6 +143,8 @@ cdef class RowEncoder(BatchEncoder):
                 return -1
             if level == 0:
                 return refuse(x, REFUSED_NULL, mqtt.children + M_PROTOCOL_LEVEL)
+            if not 3 <= level & 0x7F <= 5:
+                return refuse_range(x, mqtt.children + M_PROTOCOL_LEVEL, level, 3, 5)
             if not self.options.only_version:
                 self.options.version = <uint8_t>(level & 0x7F)
         if self.options.version == 0:

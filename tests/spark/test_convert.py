@@ -54,10 +54,10 @@ def test_the_whole_table_and_sql(spark):
     frame.createOrReplaceTempView("messages")
     said = spark.sql(
         "SELECT protocol, count(converted) AS messages, count(converted.raw) AS raw, count(converted.error) AS errors "
-        "FROM messages WHERE octets IS NOT NULL GROUP BY protocol ORDER BY protocol"
+        "FROM messages WHERE raw IS NOT NULL GROUP BY protocol ORDER BY protocol"
     ).collect()
     assert [row.protocol for row in said] == ["amqp091", "amqp10", "mqtt"]
-    assert all(row.messages == row.octets + row.errors for row in said)
+    assert all(row.messages == row.raw + row.errors for row in said)
     assert [(row.octets, row.errors) for row in said[:2]] == [(21, 0), (136, 0)]
 
 
@@ -84,7 +84,7 @@ def test_converted_wherever_captures_are_read(spark, tmp_path):
     assert rows(shuffled.toArrow()) == found
     pyspark_wirefmt.decode_to_parquet(spark, SAMPLES, tmp_path / "out", **how)
     assert rows(spark.read.parquet(str(tmp_path / "out")).toArrow()) == found
-    declared = "converted struct<octets:binary,losses:{}>".format(
+    declared = "converted struct<raw:binary,losses:{}>".format(
         spark_type(CONVERTED.type).simpleString().partition("losses:")[2].removesuffix(">")
     )
     one = spark.read.format("wirefmt").schema(declared).option("convertTo", "amqp10").load(SAMPLES)
@@ -93,7 +93,7 @@ def test_converted_wherever_captures_are_read(spark, tmp_path):
 
 @pytest.fixture
 def table(spark):
-    """A table of the catalog, read without octets."""
+    """A table of the catalog, read without raw."""
     spark.sql(f"CREATE TABLE without_octets USING wirefmt OPTIONS (path '{SAMPLES}')")
     yield spark.table("without_octets")
     spark.sql("DROP TABLE without_octets")
@@ -116,7 +116,7 @@ def test_octets_are_there_or_it_is_an_error(spark, table, tmp_path):
         assert "raw" not in frame.columns, name
         with pytest.raises(ValueError, match=r'raw is missing \(\.option\("raw", "true"\)'):
             convert_messages(frame, "amqp10")
-    with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN.*`octets`"):
+    with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN.*`raw`"):
         without["source"].select("raw")
 
     needed = ["protocol", "version", "destination", "routing_key", "raw"]
@@ -142,7 +142,7 @@ def test_options(spark):
 def test_what_is_not_converted_does_not_end_the_job(spark):
     made = spark.createDataFrame(
         [("mqtt", "5.0", None, None, bytearray(b"\x30\xff")), ("mqtt", "5.0", None, None, None)],
-        "protocol string, version string, destination string, routing_key string, octets binary",
+        "protocol string, version string, destination string, routing_key string, raw binary",
     )
     first, second = (row.converted for row in convert_messages(made, "amqp10").collect())
     assert (first.octets, first.rule, bool(first.error)) == (None, "mqtt5:undecodable", True)
@@ -151,7 +151,7 @@ def test_what_is_not_converted_does_not_end_the_job(spark):
 
 def test_wrong_usage(spark):
     frame = load(spark)
-    with pytest.raises(ValueError, match="octets is missing"):
+    with pytest.raises(ValueError, match="raw is missing"):
         convert_messages(frame.drop("raw"), "amqp10")
     with pytest.raises(ValueError, match="already"):
         convert_messages(convert_messages(frame, "amqp10"), "amqp10")

@@ -161,7 +161,7 @@ def test_credentials_are_redacted(spark, folder):
 @pytest.mark.parametrize("protocol", OBJECTS)
 def test_no_row_shows_a_secret(spark, tmp_path, protocol):
     (tmp_path / "c.pcap").write_bytes(planted_capture(protocol))
-    hidden = load(spark, tmp_path, octets="true").collect()
+    hidden = load(spark, tmp_path, raw="true").collect()
     assert len(hidden) > 3
     assert not shows(str(hidden))
     assert shows(str(load(spark, tmp_path, expose_credentials="true").collect()))

@@ -58,7 +58,7 @@ def test_the_whole_table_and_sql(spark):
     ).collect()
     assert [row.protocol for row in said] == ["amqp091", "amqp10", "mqtt"]
     assert all(row.messages == row.raw + row.errors for row in said)
-    assert [(row.octets, row.errors) for row in said[:2]] == [(21, 0), (136, 0)]
+    assert [(row.raw, row.errors) for row in said[:2]] == [(21, 0), (136, 0)]
 
 
 @pytest.mark.parametrize("to", convert.PROTOCOLS)
@@ -94,9 +94,9 @@ def test_converted_wherever_captures_are_read(spark, tmp_path):
 @pytest.fixture
 def table(spark):
     """A table of the catalog, read without raw."""
-    spark.sql(f"CREATE TABLE without_octets USING wirefmt OPTIONS (path '{SAMPLES}')")
-    yield spark.table("without_octets")
-    spark.sql("DROP TABLE without_octets")
+    spark.sql(f"CREATE TABLE without_raw USING wirefmt OPTIONS (path '{SAMPLES}')")
+    yield spark.table("without_raw")
+    spark.sql("DROP TABLE without_raw")
 
 
 def test_octets_are_there_or_it_is_an_error(spark, table, tmp_path):
@@ -145,7 +145,7 @@ def test_what_is_not_converted_does_not_end_the_job(spark):
         "protocol string, version string, destination string, routing_key string, raw binary",
     )
     first, second = (row.converted for row in convert_messages(made, "amqp10").collect())
-    assert (first.octets, first.rule, bool(first.error)) == (None, "mqtt5:undecodable", True)
+    assert (first.raw, first.rule, bool(first.error)) == (None, "mqtt5:undecodable", True)
     assert second is None
 
 

@@ -263,10 +263,7 @@ def encodings(protocol: str, n: int) -> None:
     if pa is None:
         pytest.skip("needs pyarrow (pip install pyarrow)")
     module, messages, options = PROTOCOLS[protocol]
-    if protocol in ("mqtt", "nsq"):
-        sides = {"side": "client"}
-    else:
-        sides = {}
+    sides = {"side": "client"} if protocol in ("mqtt", "nsq") else {}
     columns = pa.record_batch(module.decode_batch(b"".join(messages(n)), **options))
     parts = [columns.slice(at, 1) for at in range(len(columns))] + [columns, pa.concat_batches([columns] * 40)]
     for rows in parts:

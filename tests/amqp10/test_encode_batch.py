@@ -132,6 +132,19 @@ def test_a_message() -> None:
     assert made == size.to_bytes(4) + bytes.fromhex("02 00 0001") + performative + sections
 
 
+@pytest.mark.parametrize(
+    ("size", "transfers", "fits"), [(1, 65536, True), (1, 65537, False), (70_000, 65537, True), (60_000, 65537, False)]
+)
+def test_transfers_are_bounded_by_the_message(size: int, transfers: int, fits: bool) -> None:
+    """docs/columns.md: 65,536 transfers, or as many as the message has bytes."""
+    columns = transfer(body=bytes(size), transfers=transfers)
+    if fits:
+        assert len(amqp10.Decoder().feed(amqp10.encode_batch(columns))) == transfers
+    else:
+        with pytest.raises(EncodeError, match="column 'transfers', row 0: 65537, not 1 to"):
+            amqp10.encode_batch(columns)
+
+
 @pytest.mark.parametrize("transfers", [1, 2, 3, 7])
 def test_a_message_in_several_transfers(transfers: int) -> None:
     body = bytes(range(256)) * 5

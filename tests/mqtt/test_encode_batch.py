@@ -249,6 +249,16 @@ def test_without_a_version() -> None:
         mqtt.encode_batch(pa.table(publish()), version=2)
 
 
+@pytest.mark.parametrize(("user_name", "password", "flags"), [(None, b"p", 0x42), ("u", None, 0x82), ("u", b"p", 0xC2)])
+def test_a_password_needs_no_user_name(user_name: str | None, password: bytes | None, flags: int) -> None:
+    """3.1.2.8 and 3.1.2.9 of MQTT 5.0: either may be there without the other. The flags are octet 8 of a CONNECT of 5.0 here."""
+    packet = mqtt.Connect(client_identifier="c", clean_start=True, user_name=user_name, password=password)
+    columns = mqtt.decode_batch(packet.encode(), expose_credentials=True)
+    octets = mqtt.encode_batch(columns)
+    assert octets[9] == flags
+    assert octets == packet.encode()
+
+
 def test_a_hidden_password_is_no_password() -> None:
     packet = mqtt.Connect(client_identifier="c", clean_start=True, user_name="u", password=b"p")
     with pytest.raises(EncodeError, match="expose_credentials"):

@@ -321,7 +321,7 @@ def test_columns_are_a_choice_and_an_order() -> None:
     data = pcap(
         [*tcp.open(), *tcp.send(CLIENT, connect("c", 5) + publish("t", b"x", 5, b"\x26" + string("k") + string("v")))]
     )
-    whole = table(data)
+    whole = table(data, raw=True, detail=True)  # a column that is named is filled
     for names in (
         ["payload", "ts"],
         ["mqtt"],

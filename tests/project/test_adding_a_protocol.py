@@ -69,7 +69,7 @@ def run(tree: Path, *command: str, environment: dict[str, str] | None = None) ->
 
 
 #: A client without a library and RabbitMQ 3.10.8's STOMP plugin; packets of the loopback interface (tests/data/README.md).
-CONVERSATION = ROOT / "tests" / "data" / "stomp-rabbitmq.pcap.gz"
+CONVERSATION = ROOT / "tests" / "data" / "stomp" / "rabbitmq.pcap.gz"
 
 ROWS = """
 import json, sys

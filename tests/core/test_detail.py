@@ -623,8 +623,10 @@ def test_any_octets_make_a_good_line(texts: list[bytes], data: bytes) -> None:
 
 
 CAPTURES = sorted(
-    path for path in [*(ROOT / "samples").glob("*.pcap*"), *DATA.rglob("*.pcap.gz")]
-)  # fmt: skip
+    path
+    for path in [*(ROOT / "samples").glob("*.pcap*"), *DATA.rglob("*.pcap.gz")]
+    if path.parent.name != "stomp"  # of a protocol that the tutorial adds
+)
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.name)

@@ -57,7 +57,7 @@ mutants: $(DONE)/test  ## faults planted in what is compiled, and which of them 
 	@$(BIN)/python tools/mutants/run.py $(MUTANTS)
 
 simulate: $(DONE)/test  ## an MQTT client and server under cuts and kills, for SIMULATE_STEPS (default 10 million) from SIMULATE_SEED
-	@SIMULATE_STEPS=$${SIMULATE_STEPS:-10000000} $(BIN)/python -m pytest -q -x tests/connection/test_mqtt_simulation.py
+	@SIMULATE_STEPS=$${SIMULATE_STEPS:-10000000} $(BIN)/python -m pytest -q -x -n auto tests/connection/test_mqtt_simulation.py
 
 bench: $(DONE)/test  ## benchmarks; ratios within one run, printed and in bench/results/
 	@mkdir -p bench/results

@@ -31,7 +31,7 @@ def test_examples_run(block: str, tmp_path: Path) -> None:
             pytest.skip("needs openssl (apt install openssl)")
         certificate(tmp_path)
     told = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "always", "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (told.returncode, told.stderr) == (0, "")
 

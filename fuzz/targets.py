@@ -18,6 +18,7 @@ import targets_captures
 import targets_connections
 import targets_convert
 import targets_encode_batch
+import targets_hidden
 import targets_more
 import targets_nsq
 import targets_objects
@@ -237,6 +238,7 @@ TARGETS: dict[str, Target] = {
     **{name: Target(*pair) for name, pair in targets_connections.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_convert.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_encode_batch.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_hidden.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_objects.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_more.TARGETS.items()},
 }

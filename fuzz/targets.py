@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import targets_amqp091
 import targets_amqp10
+import targets_arrow
 import targets_captures
 import targets_connections
 import targets_convert
@@ -238,6 +239,7 @@ TARGETS: dict[str, Target] = {
     **{name: Target(*pair) for name, pair in targets_connections.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_convert.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_encode_batch.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_arrow.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_hidden.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_objects.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_more.TARGETS.items()},

@@ -14,6 +14,7 @@ from common import pyarrow, rows, same
 
 from lib.wire import connack, connect, socket_frame
 from wirefmt import mqtt, nsq, rocketmq
+from wirefmt.capture import Options
 from wirefmt.capture._engine import CaptureDecoder, PacketScanner, find_record
 from wirefmt.spec.table import COLUMNS
 
@@ -81,6 +82,16 @@ def same_rows(a: Any, b: Any, what: str, but: tuple[str, ...] = ()) -> None:
         for name in a.column_names:
             same(a[name].to_pylist(), b[name].to_pylist(), f"{what}: {name}")
         same(a.num_rows, b.num_rows, what)
+
+
+LIMITS = (
+    {}, {"max_flows": 2}, {"max_buffered": 5000}, {"max_message": 300}, {"max_pending": 1},
+    {"max_flows": 1, "max_buffered": 2000}, {"max_message": 64, "max_pending": 2},
+)  # fmt: skip
+
+
+def known_limits(choice: int) -> dict[str, int]:
+    return {name: n for name, n in LIMITS[choice % len(LIMITS)].items() if name in Options.LIMITS}
 
 
 def options_of(octet: int) -> dict[str, Any]:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from common import rows, same
+from targets_hidden import LETTERS, amqp10_values, table
 
+from lib.convert_cases import CASES
 from wirefmt import amqp091, amqp10, convert, mqtt
 from wirefmt.convert._engine import convert_rows
 from wirefmt.convert.dialects import compiled
-from wirefmt.errors import ConversionError, DecodeError
+from wirefmt.errors import ConversionError, DecodeError, EncodeError
 
 DIALECTS = tuple(convert.DIALECTS)
 READ = {
@@ -33,13 +35,21 @@ def attempt(message: Any, **options: Any) -> convert.Conversion | str:
         return str(refused)
 
 
+#: How topics and addresses are translated, and a routing key for it.
+ADDRESSES: tuple[dict[str, Any], ...] = (
+    {"routing_key": "k.a"}, {"routing_key": "spBv1___0.g.*", "topics": "sparkplug"}, {"routing_key": "k/a", "topics": "unchanged"},
+    {"routing_key": "k.a", "percent_encoding": False}, {"routing_key": "spAv1___.g", "topics": "sparkplug"},
+)  # fmt: skip
+
+
 def conversion(data: bytes) -> None:
     """The first octet picks protocols and dialect; AMQP 0.9.1 has its properties behind two octets of their length."""
     if len(data) < 3:
         return
     source = convert.PROTOCOLS[data[0] % 3]
     to = convert.PROTOCOLS[data[0] // 3 % 3]
-    options = {"to": to, "dialect": DIALECTS[data[0] // 9 % len(DIALECTS)], "routing_key": "k.a"}
+    options: dict[str, Any] = {"to": to, "dialect": DIALECTS[data[0] // 9 % len(DIALECTS)]}
+    options |= ADDRESSES[data[0] // 27 % len(ADDRESSES)]
     message: Any = data[1:]
     if source == "amqp091":
         size = int.from_bytes(data[1:3], "big")
@@ -109,6 +119,70 @@ def seeds() -> Iterator[bytes]:
                 yield first + len(properties).to_bytes(2, "big") + properties + body[:64]
         elif len(row["input_hex"]) < 8192:
             yield first + bytes.fromhex(row["input_hex"])
+
+
+    yield from case_seeds()
+    yield from value_seeds()
+
+
+def placed(source: str, to: str, dialect: int, address: int, octets: bytes) -> bytes:
+    protocols = convert.PROTOCOLS
+    return bytes([protocols.index(source) + 3 * protocols.index(to) + 9 * dialect + 27 * address]) + octets
+
+
+def written(message: Any) -> bytes:
+    """As conversion() reads it."""
+    if isinstance(message, tuple):
+        properties, body = message[0].encode(), bytes(message[1])
+        return len(properties).to_bytes(2, "big") + properties + body
+    return bytes(message.encode())
+
+
+def case_seeds() -> Iterator[bytes]:
+    """The messages of tests/lib/convert_cases.py."""
+    for number, dialect in enumerate(DIALECTS):
+        for way, cases in CASES[dialect].items():
+            source, to = way.split(">")
+            for case in cases.values():
+                for message in (case.take, case.miss):
+                    if message is not None:
+                        yield placed(source, to, number, 0, written(message))
+
+
+def value_seeds() -> Iterator[bytes]:
+    """Each kind of value as a header, property, annotation, body; topics that Sparkplug knows; keys that come again."""
+    for number in range(len(DIALECTS)):
+        for value in amqp10_values():
+            mapped = map_of(b"\xa3\3x-k" + value)
+            body = b"\0\x53\x77" + value
+            for octets in (b"\0\x53\x72" + mapped + body, b"\0\x53\x74" + mapped + b"\0\x53\x75\xa0\1b", body):
+                for to in ("amqp091", "mqtt5"):
+                    yield placed("amqp10", to, number, 0, octets)
+        for value in LETTERS:
+            headers = table((b"k", value), (b"x-k", value), (b"\xc3\xa9", value), (b"\xff", value))
+            for to in ("amqp10", "mqtt5"):
+                yield placed("amqp091", to, number, 0, (len(headers) + 2).to_bytes(2, "big") + b"\x20\0" + headers + b"b")
+        many = [(b"k%d" % (i % 70), b"t\1") for i in range(90)]
+        for entries in (many, many[:80] + [(b"in", b"F" + table(*many))], [(b"x-in", b"F" + table(*many, (b"", b"V")))]):
+            headers = table(*entries)
+            yield placed("amqp091", "amqp10", number, 0, (len(headers) + 2).to_bytes(2, "big") + b"\x20\0" + headers)
+        for address in range(len(ADDRESSES)):
+            for topic in ("spBv1.0/g/+", "spAv1.0/g", "spBv.0/g", "spBv1.0", "spBv1.0.x", "sp", "a/b.c*", "a%20b/é", "$q/+"):
+                try:
+                    message = mqtt.Publish(topic_name="t", payload=b"p", properties=[("response_topic", topic)]).encode()
+                except EncodeError:
+                    continue
+                yield placed("mqtt5", "amqp10", number, address, message)
+                yield placed("mqtt5", "amqp091", number, address, message)
+            for name in ("/exchanges/amq.topic/spBv1___0.g.*", "/exchange/amq.topic/spAv1___0.g", "/queues/a%20b", "/queues/%zz",
+                         "/exchanges/amq.topic/a%2Fb", "/exchanges/amq.topic/spBv1___x", "/queue/q", "/topic/t.a"):  # fmt: skip
+                message = amqp10.Message(properties=amqp10.Properties(reply_to=name, to=name), body=b"b").encode()
+                for to in ("amqp091", "mqtt5"):
+                    yield placed("amqp10", to, number, address, message)
+
+
+def map_of(entries: bytes, count: int = 2) -> bytes:
+    return b"\xd1" + (len(entries) + 4).to_bytes(4, "big") + count.to_bytes(4, "big") + entries
 
 
 # ------------------------------------------------------------------------------------------------ columns

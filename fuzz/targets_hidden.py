@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from captures import capture_of, conversation
 from common import pyarrow, rows, same, sometimes
-from targets_captures import OPENINGS, PORTS, decoded
+from targets_captures import OPENINGS, PORTS, decoded, known_limits
 
 from lib import secret_plants
 from lib.wire import connect, packet, string
@@ -122,7 +122,10 @@ def hidden(data: bytes) -> None:
     said = [(0, opening), *turns] if opening and turns and turns[0][1][:4] != opening[:4] else turns
     octets = capture_of(conversation(PORTS[protocol], said, 1448 if sometimes(data, 2) else 100))
     decode_as = f"tcp.port=={PORTS[protocol]},{protocol}"
-    tables = [decoded(octets, len(octets), decode_as=decode_as, expose_credentials=shown) for shown in (True, False)]
+    limits = known_limits(data[0] // len(NAMES))
+    # what is guessed at without being told, in every second input that has no limits
+    told = {} if not limits and sometimes(data[1:], 2) else {"decode_as": decode_as}
+    tables = [decoded(octets, len(octets), expose_credentials=shown, limits=limits, **told) for shown in (True, False)]
     same(tables[0] is None, tables[1] is None, "rows")
     if tables[0] is not None:
         check_hidden(*(t.drop_columns(["ts", "ts_first"]).to_pylist() for t in tables), "capture")
@@ -169,6 +172,8 @@ LETTERS = (
     long(b"A", b"I\0\0\0\1V" + long(b"x", b"\x80") + long(b"S", b"a\"b\x1f")), b"F" + table((b"in", b"t\1"), (b"x", long(b"x", b"ab"))),
     long(b"A", b"F" + table((b"password", long(b"S", b"p"))) + b"t\0"), b"F" + table((b"token", b"I\0\0\0\7"), (b"a\"\x02", b"V")),
     long(b"S", b"z" * 600), long(b"x", b"z" * 600), long(b"A", b""), b"F" + table(),
+    *(b"d" + struct.pack(">d", number) for number in (0.1, 1e22, 1e23, 5e-324, 1e-7, 1.7976931348623157e308, -0.0, float("inf"))),
+    *(b"f" + struct.pack(">f", number) for number in (0.1, 1e22, 1e-40, -2.5, 1e-7, float("-inf"))),
 )  # fmt: skip
 
 
@@ -194,6 +199,17 @@ def amqp091_turns() -> Iterator[Turns]:
 
 
 # ------------------------------------------------------------------------------------------------ seeds of AMQP 1.0
+
+
+INFINITE = float("inf")
+#: Numbers whose shortest text is of each form, is hard to find, or is none.
+FLOATS = (
+    0.0, -0.0, 1.5, -2.25, 0.1, 1e22, 1e23, 1e300, 1e-7, 1e-5, 123456789.125, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308,
+    9007199254740993.0, 123456789012345680.0, 9.5367431640625e-07, 2.0**-1074 * 3, 8.41e21, 9.999999e22, 4.35, 1e16, 12345678e9,
+    6.123233995736766e-17, 9e-5, 0.001, INFINITE, -INFINITE, float("nan"), 1e37, 1.1754943508222875e-38, 16777216.0, 2.0**100,
+)  # fmt: skip
+#: First octets of decimals: small and large coefficients, both signs, infinities, no number.
+DECIMALS = (b"\x22", b"\x25", b"\x31", b"\xa2", b"\x6c", b"\xec", b"\x78", b"\xf8", b"\x7c", b"\x00", b"\x5f", b"\x30", b"\x32\x80", b"\x60")
 
 
 def amqp10_values() -> Iterator[bytes]:
@@ -230,6 +246,15 @@ def amqp10_values() -> Iterator[bytes]:
         inner = b"\xd1" + struct.pack(">II", len(body) + 4, 2 * len(chosen)) + body
         yield b"\xd0" + struct.pack(">II", len(inner) + 5, 2) + inner + b"\x40"
         yield b"\0\xa3\1d" + inner
+    for number in FLOATS:
+        yield b"\x82" + struct.pack(">d", number)
+        yield b"\x72" + struct.pack(">f", number if abs(number) < 1e38 or number != number or number == INFINITE else 0)
+    for bits in DECIMALS:
+        for code, size in ((b"\x74", 4), (b"\x84", 8), (b"\x94", 16)):
+            yield code + (bits * 16)[:1] + bytes(size - 2) + b"\x07"
+            yield code + (bits * 16)[:size]
+    for letter in "a\"éß漢\uffff😀":
+        yield b"\x73" + struct.pack(">I", ord(letter))
     yield b"\xb1" + struct.pack(">I", 700) + b"\"" * 700
     yield b"\xa0\xff" + bytes(range(255))
     yield b"\xa1\xf0" + b"\xc3\xa9" * 120
@@ -255,6 +280,37 @@ def amqp10_turns() -> Iterator[Turns]:
         opened = b"\0\x53\x10\xd0" + struct.pack(">II", len(listed) + 4, 10) + listed
         said += struct.pack(">IBBH", len(opened) + 8, 2, 0, 0) + opened
         yield [(0, opening + said), (1, opening + said)]
+
+
+def piece(octets: bytes, channel: int = 0, **fields: Any) -> bytes:
+    return amqp10.Transfer(channel=channel, handle=0, payload=octets, **fields).encode()
+
+
+def amqp10_pieces() -> Iterator[Turns]:
+    """Deliveries in several transfers that end well, are aborted, are cut off by another, by the end of link, session, connection."""
+    first = [piece(b"\0\x53\x75\xb0\0\0\2\0" + b"a" * 200, c, delivery_id=c, delivery_tag=b"t", more=True) for c in range(3)]
+    middle = [piece(b"b" * 150, c, more=True) for c in range(3)]
+    last = [piece(b"c" * 162, c, more=False) for c in range(3)]
+    aborted = [piece(b"", c, aborted=True) for c in range(3)]
+    detach = amqp10.Detach(handle=0, closed=True).encode()
+    end, close = amqp10.End().encode(), amqp10.Close().encode()
+    opening = OPENINGS["amqp10"] + amqp10.Open(container_id="c").encode()
+    again = piece(b"\0\x53\x75\xa0\1x", delivery_id=9, delivery_tag=b"u", more=True)
+    strange = piece(b"\0\x53\x75\xa0\1x", delivery_id=9, delivery_tag=b"u" * 40, more=True)
+    ill = piece(b"\0\x53\x70\xc0\2\1\x55\0\x53\x75\xa0\1x", delivery_id=9, delivery_tag=b"u")
+    null = piece(b"\0\x53\x75\x40", delivery_id=9, delivery_tag=b"u")
+    for said in (
+        [*first, *middle, *last], [first[0], middle[0], aborted[0]], [*first, *reversed(last)], [first[0], detach],
+        [first[0], first[1], end], [*first, middle[1], close], [first[0], again, last[0]], [*first, *middle], [last[0]],
+        [first[0], strange, last[0]], [ill, null], [first[0], ill, last[0]], [middle[0], last[0]], [first[0][:-150]],
+        [*first, *first, *middle, *last, *aborted], [first[0], piece(b"c", delivery_id=0, more=False)],
+        [piece(b"", delivery_id=1, delivery_tag=b"t"), piece(b"", delivery_id=2, delivery_tag=b"t", more=True), last[0]],
+        [first[0], piece(b"c" * 162, delivery_id=7, more=False)], [first[0], *middle[:1] * 9, last[0]],
+        [piece(b"\0\xa3\x10amqp:data:binary\xa0\1x", delivery_id=1, delivery_tag=b"t")],
+        [piece(b"\0\x80\0\0\0\0\0\0\0\x75\xa0\1x", delivery_id=1, delivery_tag=b"t", more=True), last[0]],
+    ):  # fmt: skip
+        joined = b"".join(said)
+        yield [(0, opening + joined), (1, opening + joined)]
 
 
 # ------------------------------------------------------------------------------------------------ seeds of the others
@@ -287,6 +343,19 @@ def rocketmq_turns() -> Iterator[Turns]:
                 yield [(0, command.encode()), (1, answer.encode())]
 
 
+def prefaced() -> Iterator[Turns]:
+    """Behind a preface of the PROXY protocol, good and bad."""
+    request = rocketmq.RemotingCommand(code=105, opaque=1, ext_fields={"topic": "t"}).encode()
+    sign = b"\r\n\r\n\0\r\nQUIT\n"
+    for preface in (
+        b"PROXY TCP4 10.0.0.9 10.0.0.1 40000 10911\r\n", b"PROXY UNKNOWN\r\n", b"PROXY TCP4 x\n", b"PROXY " + b"x" * 300, b"PROXY \n",
+        sign + b"\x21\x11\0\x0c" + bytes(12), sign + b"\x20\0\0\0", sign + b"\x11\0\0\0", sign + b"\x21", sign[:5],
+        sign + b"\x21\x11\xff\xff",
+    ):  # fmt: skip
+        yield [(0, preface + request * 2)]
+        yield [(0, preface), (0, request * 2), (1, rocketmq.RemotingCommand(code=0, flag=1, opaque=1).encode())]
+
+
 def mqtt_turns() -> Iterator[Turns]:
     for name in (b"password", b"x-Auth-Token", b"plain", b"\xc3\xa9"):
         properties = b"\x26" + string(name) + string(b"value")
@@ -316,6 +385,11 @@ def seeds() -> Iterator[bytes]:
     ):  # fmt: skip
         for turns in made():
             yield seed(protocol, turns)
+    for turns in amqp10_pieces():
+        for choice in (0, 1, 2, 3):
+            octets = seed("amqp10", turns)
+            yield bytes([octets[0] + 6 * choice]) + octets[1:]
+    yield from (seed("rocketmq", turns) for turns in prefaced())
 
 
 TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {"hidden": (hidden, seeds)}

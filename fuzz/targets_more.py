@@ -12,28 +12,19 @@ from typing import Any
 
 from captures import conversation, packets_of
 from common import rows, same
-from targets_captures import PORTS, decoded, same_rows, streams, tiny_captures
+from targets_captures import PORTS, decoded, known_limits, same_rows, streams, tiny_captures
 from targets_objects import ERRORS, Source, value
 
 from lib import core_walk
 from lib.wire import ACK, FIN, SYN, Tcp, pcap, publish
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
-from wirefmt.capture import CaptureDecoder, Options
+from wirefmt.capture import CaptureDecoder
 from wirefmt.capture._engine import PcapReader
 from wirefmt.errors import DecodeError, LimitExceeded
 
 # ------------------------------------------------------------------------------------------------ disorder and limits
 
 RST = 4
-LIMITS = (
-    {}, {"max_flows": 2}, {"max_buffered": 5000}, {"max_message": 300}, {"max_pending": 1},
-    {"max_flows": 1, "max_buffered": 2000}, {"max_message": 64, "max_pending": 2},
-)  # fmt: skip
-
-
-def known_limits(choice: int) -> dict[str, int]:
-    return {name: n for name, n in LIMITS[choice % len(LIMITS)].items() if name in Options.LIMITS}
-
 
 def disorder(frames: list[bytes], r: random.Random, others: list[bytes]) -> list[bytes]:
     """Lost, doubled, late, overlapping, cut, reset, and of other connections."""
@@ -320,7 +311,8 @@ def texts(data: bytes) -> None:
         pass
     try:
         command = rocketmq.RemotingCommand(code=10, opaque=1, ext_fields={"topic": text, "a": "b"}, body=data[1:])
-        signed = rocketmq.sign(command, "key", text or "secret", (data[0] & 8 and "token") or None)
+        token = "token" if data[0] & 8 else None
+        signed = rocketmq.sign(command, access_key="key", secret_key=text or "secret", security_token=token)
         same(rocketmq.signature(signed, text or "secret"), signed.ext_fields["Signature"], "signature")
         same(rocketmq.decode(signed.encode()), signed, "signed")
         repr(rocketmq.send_v1(rocketmq.send_v2(signed.header))) if signed.header is not None else None

@@ -24,7 +24,7 @@ import targets_more
 import targets_nsq
 import targets_objects
 import targets_rocketmq
-from common import Case, check_columns, check_rebuilt, feed, pyarrow, same, sometimes
+from common import Case, check_columns, check_counted, check_rebuilt, feed, pyarrow, same, sometimes
 
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError, EncodeError
@@ -122,6 +122,7 @@ def mqtt_stream(data: bytes) -> None:
     whole, parts = (feed(mqtt.Decoder, octets, pieces, **options) for pieces in ([], cuts))
     same(parts[0][: len(whole[0])], whole[0], "messages of a stream in parts")
     same(parts[1], whole[1], "error of a stream in parts")
+    check_counted(mqtt.Decoder, octets, whole[0], **options)
 
 
 def mqtt_stream_seeds() -> Iterator[bytes]:
@@ -131,6 +132,8 @@ def mqtt_stream_seeds() -> Iterator[bytes]:
         packets[key] = packets.get(key, b"") + seed[1:]
         if len(packets[key]) > 400:
             yield bytes([key, len(packets[key]) % 32]) + packets.pop(key)
+    large = mqtt.Publish(topic_name="a", payload=bytes(70000), version=4).encode()
+    yield b"\x01\x1f" + large + mqtt.Pingreq(version=4).encode() * 3
 
 
 # ------------------------------------------------------------------------------------------------ batches

@@ -9,7 +9,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import cramjam
-from captures import capture_of, conversation, layered, packets_of, pcapng, sample_captures, written
+from captures import (
+    capture_of,
+    conversation,
+    layered,
+    odd_files,
+    odd_packet_captures,
+    odd_snappy,
+    packets_of,
+    pcapng,
+    sample_captures,
+    written,
+)
 from common import pyarrow, rows, same
 
 from lib.wire import connack, connect, socket_frame
@@ -186,6 +197,11 @@ def segment_seeds() -> Iterator[bytes]:
 
 def capture_seeds() -> Iterator[bytes]:
     yield from tiny_captures()
+    for octets in odd_packet_captures():
+        yield b"\x40" + octets
+        yield b"\0" + octets
+    for number, octets in enumerate((*odd_files(), *odd_snappy())):
+        yield bytes([0x40 | number % 4]) + octets
     for octets in sample_captures():
         yield b"\x40" + octets
     for choice in range(64):

@@ -156,7 +156,9 @@ def content(message: Any) -> None:
         same((made, hash(made), made.body_sizes), (message, hash(message), message.body_sizes), "copied")
         same(made.encode(), message.encode(), "octets of a copy")
     for frame_max in (0, 9, 4096):
-        (again,), error = feed(amqp091.Assembler, message.encode(frame_max=frame_max), [], frame_max=0, strictness="lax")
+        (again,), error = feed(
+            amqp091.Assembler, message.encode(frame_max=frame_max), [], frame_max=0, strictness="lax"
+        )
         same((again, error), (message, ""), f"in frames of {frame_max}")
         made = amqp091.BasicMessage(message.method, message.properties, body, frame_max=frame_max)
         same((made, made.body_sizes), (message, again.body_sizes), "built in frames")

@@ -140,8 +140,7 @@ def damaged(table: Any, choice: int, r: random.Random) -> Any:
         case 4:
             return r.choice(others)
         case 5:
-            rows = pyarrow.array([None, *batch.to_pylist()[:1]], pyarrow.struct(batch.schema))
-            return rows
+            return pyarrow.array([None, *batch.to_pylist()[:1]], pyarrow.struct(batch.schema))
         case 6:
             held = Held(batch.__arrow_c_array__())
             pyarrow.RecordBatch._import_from_c_capsule(*held.capsules)

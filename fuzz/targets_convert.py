@@ -37,9 +37,12 @@ def attempt(message: Any, **options: Any) -> convert.Conversion | str:
 
 #: How topics and addresses are translated, and a routing key for it.
 ADDRESSES: tuple[dict[str, Any], ...] = (
-    {"routing_key": "k.a"}, {"routing_key": "spBv1___0.g.*", "topics": "sparkplug"}, {"routing_key": "k/a", "topics": "unchanged"},
-    {"routing_key": "k.a", "percent_encoding": False}, {"routing_key": "spAv1___.g", "topics": "sparkplug"},
-)  # fmt: skip
+    {"routing_key": "k.a"},
+    {"routing_key": "spBv1___0.g.*", "topics": "sparkplug"},
+    {"routing_key": "k/a", "topics": "unchanged"},
+    {"routing_key": "k.a", "percent_encoding": False},
+    {"routing_key": "spAv1___.g", "topics": "sparkplug"},
+)
 
 
 def conversion(data: bytes) -> None:
@@ -120,7 +123,6 @@ def seeds() -> Iterator[bytes]:
         elif len(row["input_hex"]) < 8192:
             yield first + bytes.fromhex(row["input_hex"])
 
-
     yield from case_seeds()
     yield from value_seeds()
 
@@ -161,15 +163,33 @@ def value_seeds() -> Iterator[bytes]:
         for value in LETTERS:
             headers = table((b"k", value), (b"x-k", value), (b"\xc3\xa9", value), (b"\xff", value))
             for to in ("amqp10", "mqtt5"):
-                yield placed("amqp091", to, number, 0, (len(headers) + 2).to_bytes(2, "big") + b"\x20\0" + headers + b"b")
+                yield placed(
+                    "amqp091", to, number, 0, (len(headers) + 2).to_bytes(2, "big") + b"\x20\0" + headers + b"b"
+                )
         many = [(b"k%d" % (i % 70), b"t\1") for i in range(90)]
-        for entries in (many, many[:80] + [(b"in", b"F" + table(*many))], [(b"x-in", b"F" + table(*many, (b"", b"V")))]):
+        for entries in (
+            many,
+            [*many[:80], (b"in", b"F" + table(*many))],
+            [(b"x-in", b"F" + table(*many, (b"", b"V")))],
+        ):
             headers = table(*entries)
             yield placed("amqp091", "amqp10", number, 0, (len(headers) + 2).to_bytes(2, "big") + b"\x20\0" + headers)
         for address in range(len(ADDRESSES)):
-            for topic in ("spBv1.0/g/+", "spAv1.0/g", "spBv.0/g", "spBv1.0", "spBv1.0.x", "sp", "a/b.c*", "a%20b/é", "$q/+"):
+            for topic in (
+                "spBv1.0/g/+",
+                "spAv1.0/g",
+                "spBv.0/g",
+                "spBv1.0",
+                "spBv1.0.x",
+                "sp",
+                "a/b.c*",
+                "a%20b/é",
+                "$q/+",
+            ):
                 try:
-                    message = mqtt.Publish(topic_name="t", payload=b"p", properties=[("response_topic", topic)]).encode()
+                    message = mqtt.Publish(
+                        topic_name="t", payload=b"p", properties=[("response_topic", topic)]
+                    ).encode()
                 except EncodeError:
                     continue
                 yield placed("mqtt5", "amqp10", number, address, message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -61,7 +62,20 @@ TEXTS = (
     '[["a",1],[{"b":2},3]]', "[" * 80 + "]" * 80, "0a0b", "ff", "0" * 300, "accepted", "a\nb", "\r", "+", "#", "a:b",
 )  # fmt: skip
 #: Names that entries of maps have.
-ENTRIES = ("x", "more", "aborted", "delivery_tag", "settled", "arguments", "queue", "topic", "properties", "b", "", "é" * 200)
+ENTRIES = (
+    "x",
+    "more",
+    "aborted",
+    "delivery_tag",
+    "settled",
+    "arguments",
+    "queue",
+    "topic",
+    "properties",
+    "b",
+    "",
+    "é" * 200,
+)
 
 
 def changed(value: Any, r: random.Random) -> Any:
@@ -82,7 +96,7 @@ def changed(value: Any, r: random.Random) -> Any:
         return r.choice(("", value[1:], value + "+", value * 2, "\0", "é" * r.randrange(300), "a b"))
     if isinstance(value, list):
         if value and r.random() < 0.3:
-            return value + [(r.choice(ENTRIES), r.choice(TEXTS))] if isinstance(value[0], tuple) else value[1:]
+            return [*value, (r.choice(ENTRIES), r.choice(TEXTS))] if isinstance(value[0], tuple) else value[1:]
         return [changed(item, r) for item in value] + value[: r.randrange(3)]
     if isinstance(value, tuple):
         return tuple(changed(item, r) if i else item for i, item in enumerate(value))
@@ -111,6 +125,17 @@ def loses(module: Any, octets: bytes, strictness: str) -> bool:
     if module is amqp10:
         return strictness == "lax"
     return module is nsq and octets.decode("utf-8", "replace").encode() != octets
+
+
+def digits_of(table: list[dict[str, Any]]) -> Any:
+    """Numbers without exponents where digits are enough: in JSON a float of AMQP 1.0 comes back as a double, whose text has an
+    exponent from another size on."""
+
+    def plainly(found: re.Match[str]) -> str:
+        number = float(found[0])
+        return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+
+    return re.sub(r"-?\d+(?:\.\d+)?e[+-]?\d+", plainly, repr(table))
 
 
 def is_unnumbered(rows: list[dict[str, Any]]) -> bool:
@@ -142,7 +167,10 @@ def encode_batch(data: bytes) -> None:
         else:
             same(again.rest, 0, "all is decoded")
             if not loses(module, octets, strictness):
-                same(plain(again), good.drop_columns(["offset", "size"]).to_pylist(), "columns")
+                back, were = plain(again), good.drop_columns(["offset", "size"]).to_pylist()
+                if back != were and module is amqp10:
+                    back, were = digits_of(back), digits_of(were)
+                same(back, were, "columns")
         r = random.Random(data)
         before = good.drop_columns(["error"]).to_pylist()[:20]
         listed = [changed(row, r) or {} for row in before] if r.random() < 0.3 else one_changed(before, r)

@@ -17,7 +17,7 @@ from targets_captures import OPENINGS, PORTS, decoded, known_limits
 
 from lib import secret_plants
 from lib.wire import connect, packet, string
-from wirefmt import amqp10, amqp091, mqtt, nsq, phpmq, rocketmq
+from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.spec.secrets import SHOWN
 
 NAMES = ("mqtt", "amqp091", "amqp10", "nsq", "phpmq", "rocketmq")
@@ -165,21 +165,50 @@ PUBLISH = method091((60, 40), b"\0\0" + short(b"x") + short(b"k") + b"\0")
 
 #: A value for each letter, a small number where it is one.
 LETTERS = (
-    b"t\1", b"t\0", b"b\3", b"b\xff", b"B\3", b"s\0\3", b"u\0\3", b"I\0\0\0\3", b"i\0\0\0\3", b"l" + bytes(7) + b"\3",
-    b"L" + bytes(7) + b"\3", b"l" + b"\x7f" * 8, b"f\x40\x49\x0f\xdb", b"d" + struct.pack(">d", 2.5),
-    b"d" + struct.pack(">d", float("nan")), b"D\2\0\0\1\3", b"T" + bytes(7) + b"\3", b"V", long(b"S", b"text"),
-    long(b"S", b"\"quoted\" \\ \n\x01 \xc3\xa9"), long(b"S", b"\xff\xfe no text"), long(b"x", b"\0\1\xfe\xff"), long(b"x", b""),
-    long(b"A", b"I\0\0\0\1V" + long(b"x", b"\x80") + long(b"S", b"a\"b\x1f")), b"F" + table((b"in", b"t\1"), (b"x", long(b"x", b"ab"))),
-    long(b"A", b"F" + table((b"password", long(b"S", b"p"))) + b"t\0"), b"F" + table((b"token", b"I\0\0\0\7"), (b"a\"\x02", b"V")),
-    long(b"S", b"z" * 600), long(b"x", b"z" * 600), long(b"A", b""), b"F" + table(),
-    *(b"d" + struct.pack(">d", number) for number in (0.1, 1e22, 1e23, 5e-324, 1e-7, 1.7976931348623157e308, -0.0, float("inf"))),
+    b"t\1",
+    b"t\0",
+    b"b\3",
+    b"b\xff",
+    b"B\3",
+    b"s\0\3",
+    b"u\0\3",
+    b"I\0\0\0\3",
+    b"i\0\0\0\3",
+    b"l" + bytes(7) + b"\3",
+    b"L" + bytes(7) + b"\3",
+    b"l" + b"\x7f" * 8,
+    b"f\x40\x49\x0f\xdb",
+    b"d" + struct.pack(">d", 2.5),
+    b"d" + struct.pack(">d", float("nan")),
+    b"D\2\0\0\1\3",
+    b"T" + bytes(7) + b"\3",
+    b"V",
+    long(b"S", b"text"),
+    long(b"S", b'"quoted" \\ \n\x01 \xc3\xa9'),
+    long(b"S", b"\xff\xfe no text"),
+    long(b"x", b"\0\1\xfe\xff"),
+    long(b"x", b""),
+    long(b"A", b"I\0\0\0\1V" + long(b"x", b"\x80") + long(b"S", b'a"b\x1f')),
+    b"F" + table((b"in", b"t\1"), (b"x", long(b"x", b"ab"))),
+    long(b"A", b"F" + table((b"password", long(b"S", b"p"))) + b"t\0"),
+    b"F" + table((b"token", b"I\0\0\0\7"), (b'a"\x02', b"V")),
+    long(b"S", b"z" * 600),
+    long(b"x", b"z" * 600),
+    long(b"A", b""),
+    b"F" + table(),
+    *(
+        b"d" + struct.pack(">d", number)
+        for number in (0.1, 1e22, 1e23, 5e-324, 1e-7, 1.7976931348623157e308, -0.0, float("inf"))
+    ),
     *(b"f" + struct.pack(">f", number) for number in (0.1, 1e22, 1e-40, -2.5, 1e-7, float("-inf"))),
-)  # fmt: skip
+)
 
 
 def amqp091_turns() -> Iterator[Turns]:
     for value in LETTERS:
-        start_ok = table((b"product", long(b"S", b"p")), (b"connection_name", value), (b"secret", value), (b"in", value))
+        start_ok = table(
+            (b"product", long(b"S", b"p")), (b"connection_name", value), (b"secret", value), (b"in", value)
+        )
         arguments = start_ok + short(b"PLAIN") + long(b"", b"\0u\0p") + short(b"en_US")
         headers = table((b"x-delivery-count", value), (b"password", value), (b"a", value), (b"\xff", value))
         yield [
@@ -193,7 +222,8 @@ def amqp091_turns() -> Iterator[Turns]:
         yield [(0, PUBLISH + content091(b"", flags=0x0100, more=short(expiration)))]
     names = (b"first", b"second \xc3\xa9", b"\xff", b"")
     starts = [
-        method091((10, 11), table((b"connection_name", long(b"S", n))) + short(b"E") + bytes(4) + short(b""), 0) for n in names
+        method091((10, 11), table((b"connection_name", long(b"S", n))) + short(b"E") + bytes(4) + short(b""), 0)
+        for n in names
     ]
     yield [(0, OPENINGS["amqp091"] + b"".join(starts))]
 
@@ -204,12 +234,57 @@ def amqp091_turns() -> Iterator[Turns]:
 INFINITE = float("inf")
 #: Numbers whose shortest text is of each form, is hard to find, or is none.
 FLOATS = (
-    0.0, -0.0, 1.5, -2.25, 0.1, 1e22, 1e23, 1e300, 1e-7, 1e-5, 123456789.125, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308,
-    9007199254740993.0, 123456789012345680.0, 9.5367431640625e-07, 2.0**-1074 * 3, 8.41e21, 9.999999e22, 4.35, 1e16, 12345678e9,
-    6.123233995736766e-17, 9e-5, 0.001, INFINITE, -INFINITE, float("nan"), 1e37, 1.1754943508222875e-38, 16777216.0, 2.0**100,
-)  # fmt: skip
+    0.0,
+    -0.0,
+    1.5,
+    -2.25,
+    0.1,
+    1e22,
+    1e23,
+    1e300,
+    1e-7,
+    1e-5,
+    123456789.125,
+    5e-324,
+    2.2250738585072014e-308,
+    1.7976931348623157e308,
+    9007199254740993.0,
+    123456789012345680.0,
+    9.5367431640625e-07,
+    2.0**-1074 * 3,
+    8.41e21,
+    9.999999e22,
+    4.35,
+    1e16,
+    12345678e9,
+    6.123233995736766e-17,
+    9e-5,
+    0.001,
+    INFINITE,
+    -INFINITE,
+    float("nan"),
+    1e37,
+    1.1754943508222875e-38,
+    16777216.0,
+    2.0**100,
+)
 #: First octets of decimals: small and large coefficients, both signs, infinities, no number.
-DECIMALS = (b"\x22", b"\x25", b"\x31", b"\xa2", b"\x6c", b"\xec", b"\x78", b"\xf8", b"\x7c", b"\x00", b"\x5f", b"\x30", b"\x32\x80", b"\x60")
+DECIMALS = (
+    b"\x22",
+    b"\x25",
+    b"\x31",
+    b"\xa2",
+    b"\x6c",
+    b"\xec",
+    b"\x78",
+    b"\xf8",
+    b"\x7c",
+    b"\x00",
+    b"\x5f",
+    b"\x30",
+    b"\x32\x80",
+    b"\x60",
+)
 
 
 def amqp10_values() -> Iterator[bytes]:
@@ -227,7 +302,7 @@ def amqp10_values() -> Iterator[bytes]:
         b"\xa1\x08password" + b"\xa1\1p",
         b"\xa3\5token" + b"\x54\1",
         b"\xa0\2\0\xff" + b"\x40",
-        b"\xa1\4a\"\\\n" + b"\xa1\5\x01\"\\\xc3\xa9",
+        b'\xa1\4a"\\\n' + b'\xa1\5\x01"\\\xc3\xa9',
         b"\x41" + b"\x82" + struct.pack(">d", 1.5),
         b"\x98" + bytes(16) + b"\x94" + bytes(16),
         b"\x73\0\0\0\x41" + b"\x73\0\0\0\xe9",
@@ -253,15 +328,17 @@ def amqp10_values() -> Iterator[bytes]:
         for code, size in ((b"\x74", 4), (b"\x84", 8), (b"\x94", 16)):
             yield code + (bits * 16)[:1] + bytes(size - 2) + b"\x07"
             yield code + (bits * 16)[:size]
-    for letter in "a\"éß漢\uffff😀":
+    for letter in 'a"éß漢\uffff😀':
         yield b"\x73" + struct.pack(">I", ord(letter))
-    yield b"\xb1" + struct.pack(">I", 700) + b"\"" * 700
+    yield b"\xb1" + struct.pack(">I", 700) + b'"' * 700
     yield b"\xa0\xff" + bytes(range(255))
     yield b"\xa1\xf0" + b"\xc3\xa9" * 120
 
 
 def transfer(octets: bytes, number: int) -> bytes:
-    return amqp10.Transfer(handle=0, delivery_id=number, delivery_tag=b"t", message_format=0, settled=True, payload=octets).encode()
+    return amqp10.Transfer(
+        handle=0, delivery_id=number, delivery_tag=b"t", message_format=0, settled=True, payload=octets
+    ).encode()
 
 
 def amqp10_turns() -> Iterator[Turns]:
@@ -287,8 +364,11 @@ def piece(octets: bytes, channel: int = 0, **fields: Any) -> bytes:
 
 
 def amqp10_pieces() -> Iterator[Turns]:
-    """Deliveries in several transfers that end well, are aborted, are cut off by another, by the end of link, session, connection."""
-    first = [piece(b"\0\x53\x75\xb0\0\0\2\0" + b"a" * 200, c, delivery_id=c, delivery_tag=b"t", more=True) for c in range(3)]
+    """Deliveries in several transfers that end well, are aborted, are cut off by another, or by the end of their link, session
+    or connection."""
+    first = [
+        piece(b"\0\x53\x75\xb0\0\0\2\0" + b"a" * 200, c, delivery_id=c, delivery_tag=b"t", more=True) for c in range(3)
+    ]
     middle = [piece(b"b" * 150, c, more=True) for c in range(3)]
     last = [piece(b"c" * 162, c, more=False) for c in range(3)]
     aborted = [piece(b"", c, aborted=True) for c in range(3)]
@@ -300,15 +380,32 @@ def amqp10_pieces() -> Iterator[Turns]:
     ill = piece(b"\0\x53\x70\xc0\2\1\x55\0\x53\x75\xa0\1x", delivery_id=9, delivery_tag=b"u")
     null = piece(b"\0\x53\x75\x40", delivery_id=9, delivery_tag=b"u")
     for said in (
-        [*first, *middle, *last], [first[0], middle[0], aborted[0]], [*first, *reversed(last)], [first[0], detach],
-        [first[0], first[1], end], [*first, middle[1], close], [first[0], again, last[0]], [*first, *middle], [last[0]],
-        [first[0], strange, last[0]], [ill, null], [first[0], ill, last[0]], [middle[0], last[0]], [first[0][:-150]],
-        [*first, *first, *middle, *last, *aborted], [first[0], piece(b"c", delivery_id=0, more=False)],
-        [piece(b"", delivery_id=1, delivery_tag=b"t"), piece(b"", delivery_id=2, delivery_tag=b"t", more=True), last[0]],
-        [first[0], piece(b"c" * 162, delivery_id=7, more=False)], [first[0], *middle[:1] * 9, last[0]],
+        [*first, *middle, *last],
+        [first[0], middle[0], aborted[0]],
+        [*first, *reversed(last)],
+        [first[0], detach],
+        [first[0], first[1], end],
+        [*first, middle[1], close],
+        [first[0], again, last[0]],
+        [*first, *middle],
+        [last[0]],
+        [first[0], strange, last[0]],
+        [ill, null],
+        [first[0], ill, last[0]],
+        [middle[0], last[0]],
+        [first[0][:-150]],
+        [*first, *first, *middle, *last, *aborted],
+        [first[0], piece(b"c", delivery_id=0, more=False)],
+        [
+            piece(b"", delivery_id=1, delivery_tag=b"t"),
+            piece(b"", delivery_id=2, delivery_tag=b"t", more=True),
+            last[0],
+        ],
+        [first[0], piece(b"c" * 162, delivery_id=7, more=False)],
+        [first[0], *middle[:1] * 9, last[0]],
         [piece(b"\0\xa3\x10amqp:data:binary\xa0\1x", delivery_id=1, delivery_tag=b"t")],
         [piece(b"\0\x80\0\0\0\0\0\0\0\x75\xa0\1x", delivery_id=1, delivery_tag=b"t", more=True), last[0]],
-    ):  # fmt: skip
+    ):
         joined = b"".join(said)
         yield [(0, opening + joined), (1, opening + joined)]
 
@@ -318,9 +415,16 @@ def amqp10_pieces() -> Iterator[Turns]:
 
 def nsq_turns() -> Iterator[Turns]:
     strings = (
-        b"\\u00e9\\u07ff\\u6f22\\ud83d\\ude00\\n\\\"\\/", b"\xc3\xa9\\t\xe6\xbc\xa2\\\\\xf0\x9f\x98\x80", b"\xff\\n\xc3", b"a" * 3000 + b"\\n",
-        b"\\u0000\\ud800x", b"\xc3\xa9" * 3000, b"\\u00e9" * 1200, b"\xf0\x9f\x98\x80\\n" * 700, b"",
-    )  # fmt: skip
+        b'\\u00e9\\u07ff\\u6f22\\ud83d\\ude00\\n\\"\\/',
+        b"\xc3\xa9\\t\xe6\xbc\xa2\\\\\xf0\x9f\x98\x80",
+        b"\xff\\n\xc3",
+        b"a" * 3000 + b"\\n",
+        b"\\u0000\\ud800x",
+        b"\xc3\xa9" * 3000,
+        b"\\u00e9" * 1200,
+        b"\xf0\x9f\x98\x80\\n" * 700,
+        b"",
+    )
     for text in strings:
         members = b'"client_id":"%s","hostname":"%s","user_agent":"%s","password":"%s"' % ((text,) * 4)
         body = b'{"feature_negotiation":true,' + members + b"}"
@@ -335,23 +439,36 @@ def rocketmq_turns() -> Iterator[Turns]:
     fields = {f"name{i}": f"{i}" * (i % 30) for i in range(80)}
     for code in (10, 310, 320, 11, 34, 39, 105):
         for form in ("JSON", "ROCKETMQ"):
-            for more in ({"topic": "t", "properties": "password\1p\2KEYS\1k\2"}, {"secretKey": "\u00e9", "n\u00e9": "v", "b": "T"}):
+            for more in (
+                {"topic": "t", "properties": "password\1p\2KEYS\1k\2"},
+                {"secretKey": "\u00e9", "n\u00e9": "v", "b": "T"},
+            ):
                 command = rocketmq.RemotingCommand(
                     code=code, opaque=code, ext_fields=fields | more, body=b'{"password":"p"}', serialize_type=form
                 )
-                answer = rocketmq.RemotingCommand(code=0, flag=1, opaque=code, ext_fields=more, serialize_type=form, remark="r\u00e9")
+                answer = rocketmq.RemotingCommand(
+                    code=0, flag=1, opaque=code, ext_fields=more, serialize_type=form, remark="r\u00e9"
+                )
                 yield [(0, command.encode()), (1, answer.encode())]
 
 
 def prefaced() -> Iterator[Turns]:
-    """Behind a preface of the PROXY protocol, good and bad."""
+    """Requests after a preface of the PROXY protocol, good and bad."""
     request = rocketmq.RemotingCommand(code=105, opaque=1, ext_fields={"topic": "t"}).encode()
     sign = b"\r\n\r\n\0\r\nQUIT\n"
     for preface in (
-        b"PROXY TCP4 10.0.0.9 10.0.0.1 40000 10911\r\n", b"PROXY UNKNOWN\r\n", b"PROXY TCP4 x\n", b"PROXY " + b"x" * 300, b"PROXY \n",
-        sign + b"\x21\x11\0\x0c" + bytes(12), sign + b"\x20\0\0\0", sign + b"\x11\0\0\0", sign + b"\x21", sign[:5],
+        b"PROXY TCP4 10.0.0.9 10.0.0.1 40000 10911\r\n",
+        b"PROXY UNKNOWN\r\n",
+        b"PROXY TCP4 x\n",
+        b"PROXY " + b"x" * 300,
+        b"PROXY \n",
+        sign + b"\x21\x11\0\x0c" + bytes(12),
+        sign + b"\x20\0\0\0",
+        sign + b"\x11\0\0\0",
+        sign + b"\x21",
+        sign[:5],
         sign + b"\x21\x11\xff\xff",
-    ):  # fmt: skip
+    ):
         yield [(0, preface + request * 2)]
         yield [(0, preface), (0, request * 2), (1, rocketmq.RemotingCommand(code=0, flag=1, opaque=1).encode())]
 
@@ -381,8 +498,12 @@ def seeds() -> Iterator[bytes]:
             if number % EVERY[protocol] == 0:
                 yield seed(protocol, turns)
     for protocol, made in (
-        ("mqtt", mqtt_turns), ("amqp091", amqp091_turns), ("amqp10", amqp10_turns), ("nsq", nsq_turns), ("rocketmq", rocketmq_turns),
-    ):  # fmt: skip
+        ("mqtt", mqtt_turns),
+        ("amqp091", amqp091_turns),
+        ("amqp10", amqp10_turns),
+        ("nsq", nsq_turns),
+        ("rocketmq", rocketmq_turns),
+    ):
         for turns in made():
             yield seed(protocol, turns)
     for turns in amqp10_pieces():

@@ -177,6 +177,13 @@ def arrow(data: bytes) -> None:
     same(again, octets, f"in layout {data[2]}")
     if module is mqtt:
         options |= {"version": None}
+    if len(good) < len(table):
+        try:
+            module.encode_batch(table, **options)
+        except EncodeError as error:
+            same("row " in str(error), True, f"no row is named: {error}")
+        else:
+            raise AssertionError("a row with an error has been written")
     r = random.Random(data)
     for choice in (data[1], data[2]):
         wrong = damaged(good, choice, r)
@@ -196,6 +203,13 @@ def seeds() -> Iterator[bytes]:
     for number, data in enumerate(batch_seeds()):
         if number % 7 == 0:
             yield data[:1] + bytes((number // 7 % 256, number // 3 % 256)) + data[2:] * (1 + number % 3)
+        if number % 49 == 0:  # a row with an error after them
+            yield (
+                data[:1]
+                + bytes((number // 7 % 256, number // 3 % 256))
+                + data[2:]
+                + b"\xff\x7f\xff\xff\xff\xff\xff\xff"
+            )
 
 
 TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {"arrow_source": (arrow, seeds)}

@@ -41,9 +41,10 @@ BATCH_MOST, BATCH_RATIO = 24 << 20, 128
 # ------------------------------------------------------------------------------------------------ rows
 
 
-def decoded(octets: bytes, step: int, **options: Any) -> Any:
-    """All rows of a capture file fed in chunks of `step` octets, with every column; a table of Arrow's if there is one."""
-    names = NAMES if pyarrow is not None else PLAIN
+def decoded(octets: bytes, step: int, *, names: list[str] | None = None, **options: Any) -> Any:
+    """All rows of a capture file fed in chunks of `step` octets, with every column but `raw` or with those that are named; a
+    table of Arrow's if there is one."""
+    names = names or (NAMES if pyarrow is not None else PLAIN)
     decoder = CaptureDecoder(columns=names, batch_rows=16, batch_bytes=BATCH_BYTES, detail=True, **options)
     batches: list[Any] = []
 

@@ -229,6 +229,7 @@ def column(data: bytes) -> None:
         compiled(dialect), convert.PROTOCOLS.index(to), kinds, offsets, b"".join(parts), keys, b"k" * len(parts)
     )
     columns = (made["raw"], made["rule"], made["error"])
+    check_refused(dialect, kinds, offsets, b"".join(parts), keys)
     for kind, part, octets, rule, error in zip(kinds, parts, *columns, strict=True):
         if kind == 255:
             same((octets, rule, error), (None, None, None), "no message")
@@ -236,6 +237,43 @@ def column(data: bytes) -> None:
         same((octets is None), (error is not None), "octets or an error")
         if kind < 3 and convert.PROTOCOLS[kind] != to:
             same((octets, rule), alone(convert.PROTOCOLS[kind], part, to, dialect), "one by one")
+
+
+def check_refused(dialect: str, kinds: bytearray, offsets: Any, data: bytes, keys: Any) -> None:
+    """Columns that do not match."""
+    if not data:
+        return
+    rules, key_data = compiled(dialect), b"k" * len(kinds)
+    for wrong in (
+        (rules, 7, kinds, offsets, data, keys, key_data),
+        (rules, 0, kinds[1:], offsets, data, keys, key_data),
+        (rules, 0, kinds, offsets + 1, data, keys, key_data),
+        (rules, 0, kinds, -offsets[::-1], data, keys, key_data),
+        (rules, 0, kinds, offsets, data, keys[1:], key_data),
+    ):
+        try:
+            convert_rows(*wrong)
+        except ValueError:
+            continue
+        raise AssertionError("columns that do not match are converted")
+
+
+def content_frames() -> Iterator[bytes]:
+    """Contents of AMQP 0.9.1 in frames, whole and not."""
+    properties = amqp091.BasicProperties(content_type="a/b", headers={"k": "v", "x": b"\xff"})
+    publish = amqp091.BasicPublish(channel=1, exchange="e", routing_key="k")
+    for body in (b"", b"abc", b"a" * 20):
+        for frame_max in (0, 9, 12):
+            message = amqp091.BasicMessage(publish, properties, body, frame_max=frame_max)
+            octets, first = message.encode(), len(publish.encode())
+            yield octets
+            yield octets[first:]
+            yield octets[first:-3]
+            yield octets[:first]
+            yield octets + octets[first:]
+            yield octets[:first] + amqp091.Heartbeat().encode() + octets[first:]
+            yield octets[:-1] + b"\0"
+            yield octets[first:] + b"\x08\0\0\0\0\0\0\xce"
 
 
 def alone(source: convert.Protocol, part: bytes, to: convert.Protocol, dialect: str) -> tuple[bytes | None, str | None]:
@@ -251,6 +289,24 @@ def alone(source: convert.Protocol, part: bytes, to: convert.Protocol, dialect: 
 
 def column_seeds() -> Iterator[bytes]:
     """Three messages of the vectors, and one of MQTT 3.1.1."""
+    octets: bytes
+    for number, octets in enumerate(content_frames()):
+        for kind in (1, 3) if number % 4 == 0 else (1,):
+            yield bytes([number % 9]) + (bytes([kind]) + len(octets).to_bytes(2, "big") + octets) * 2
+    for number, octets in enumerate(
+        (
+            b"",
+            b"\x30\0",
+            b"\x30\4\0\1ab",
+            b"\x3b\7\0\1a\0\1xy",
+            b"\x40\2\0\1",
+            b"\x30\x80\x80\x80\x80\1",
+            b"\x33\5\0\1#\0\2",
+        )
+    ):
+        for first in range(9):
+            yield bytes([first]) + bytes([(2, 3)[number % 2]]) + len(octets).to_bytes(2, "big") + octets
+            yield bytes([first]) + b"\3" + len(octets).to_bytes(2, "big") + octets
     held = []
     for number, row in enumerate(rows("conversions")):
         if row["path"] != "convert" or number % 7:

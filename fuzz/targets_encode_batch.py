@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
 import targets_hidden
@@ -25,7 +26,7 @@ PROTOCOLS: tuple[tuple[Any, dict[str, Any], dict[str, Any]], ...] = (
     (phpmq, {}, {}),
 )
 #: A server of NSQ that takes as much as one can.
-SERVER = nsq.ServerOptions(**{name: 2**48 - 1 for name in vars(nsq.ServerOptions()) if name.startswith("max_")})
+SERVER = nsq.ServerOptions(**{f.name: 2**48 - 1 for f in fields(nsq.ServerOptions) if f.name.startswith("max_")})
 NAMES = ("mqtt", "mqtt", "mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -253,3 +254,235 @@ def conversation(port: int, said: list[tuple[int, bytes]], size: int = 1448) -> 
 
 def capture_of(frames: list[bytes]) -> bytes:
     return pcap(frames)
+
+
+# ------------------------------------------------------------------------------------------------ odd packets and files
+
+
+def segment(payload: bytes = b"\xc0\0", words: int = 5) -> bytes:
+    """TCP to a port of MQTT's."""
+    return struct.pack(">HHIIBBHHH", 40000, 1883, 1, 1, words << 4, 0x18, 65535, 0, 0) + payload
+
+
+def ip4_of(
+    body: bytes, protocol: int, *, total: int | None = None, words: int = 5, fragment: int = 0, number: int = 9
+) -> bytes:
+    size = 20 + len(body) if total is None else total
+    head = struct.pack(">BBHHHBBHII", 0x40 | words, 0, size, number, fragment, 64, protocol, 0, 0x0A000002, 0x0A000001)
+    return head + body
+
+
+def ip6_of(body: bytes, kind: int, size: int | None = None) -> bytes:
+    ends = bytes(15) + b"\1" + bytes(15) + b"\2"
+    return struct.pack(">IHBB", 6 << 28, len(body) if size is None else size, kind, 64) + ends + body
+
+
+def gre(flags: int, kind: int, rest: bytes) -> bytes:
+    return ip4_of(struct.pack(">HH", flags, kind) + rest, 47)
+
+
+def tunnel_udp(port: int, body: bytes) -> bytes:
+    return ip4_of(struct.pack(">HHHH", 50000, port, 8 + len(body), 0) + body, 17)
+
+
+def attribute(order: str, kind: int, value: bytes) -> bytes:
+    return padded(struct.pack(order + "HH", 4 + len(value), kind) + value)
+
+
+def odd_packets() -> Iterator[tuple[int, bytes]]:
+    """Link type and octets of packets in every layer that is known, whole and cut in the midst of each."""
+    ip = ip4_of(segment(), 6)
+    frame = bytes(12) + b"\x08\0" + ip
+    jumbo = b"\x06\0\0\1\2\0\xc2\4" + struct.pack(">I", 32 + len(segment())) + b"\0\0\0\0"
+    hops = bytes((6, 0, 1, 4, 0, 0, 0, 0))
+    whole: list[tuple[int, bytes]] = [
+        (51, b"\x11\0\0\1" + struct.pack(">H", len(ip) + 2) + b"\0\x21" + ip),
+        (9, b"\x21" + ip),
+        (50, b"\xff\3\2\x81" + b"\0\1\1\x40" + ip),
+        (9, b"\xff\3\xc0\x21\1\1\0\4"),
+        (239, b"\2\0\0\0" + attribute("<", 1, b"abc") + attribute("<", 9, ip)),
+        (239, b"\2\0\0\0" + attribute(">", 1, b"abc") + attribute(">", 9, ip)),
+        (239, b"\2\0\0\0\1\0\1\0" + ip),
+        (239, b"\2\0\0\0" + attribute("<", 1, b"a")),
+        (147, frame),
+        (0, b"\x07\0\0\0" + ip),
+        (108, b"\0\0\0\2" + ip),
+        (101, b"\x50" + ip[1:]),
+        (101, b""),
+        (12, ip),
+        (1, bytes(12) + struct.pack(">H", 8 + len(ip)) + b"\xaa\xaa\3\0\0\0\x08\0" + ip),
+        (1, bytes(12) + b"\x08\6" + bytes(28)),
+        (1, bytes(12) + b"\x88\x47\0\0\1\1" + b"\0\x20\0\0" + frame),
+        (1, bytes(12) + b"\x88\x47\0\0\1\1" + b"\0\2\0\0" + frame),
+        (1, bytes(12) + b"\x88\x47\0\0\1\1" + b"\x10\0\0\0" + frame),
+        (1, bytes(12) + b"\x88\x47" + b"\0\0\0\1" * 40 + ip),
+        (1, bytes(12) + b"\x81\0\0\1" * 40 + b"\x08\0" + ip),
+        (1, bytes(12) + b"\x88\x48\0\0\0\1\0\0\1\1" + ip),
+        (1, bytes(12) + b"\x86\xdd" + ip6_of(segment(), 6)),
+        (101, ip4_of(segment(), 6, total=0)),
+        (101, ip4_of(segment(), 6, words=4)),
+        (101, ip4_of(segment(), 6, total=10)),
+        (101, ip4_of(segment(), 6, words=15)),
+        (101, ip4_of(segment(), 1)),
+        (101, ip4_of(segment(), 132)),
+        (101, ip4_of(segment(words=3), 6)),
+        (101, ip4_of(segment(words=15), 6)),
+        (101, ip6_of(segment(), 6, 0)),
+        (101, ip6_of(jumbo + segment(), 0, 0)),
+        (101, ip6_of(b"\6\0\1\0\0\0\0\xc2" + segment(), 0, 0)),
+        (101, ip6_of(b"\6\0\0\0\0\0\0\0" + segment(), 0, 0)),
+        (101, ip6_of(b"\6\0\xc2\2\0\0\0\0" + segment(), 0, 0)),
+        (101, ip6_of(b"", 0, 0)),
+        (101, ip6_of(hops + segment(), 60)),
+        (101, ip6_of(b"\6\3" + bytes(6) + segment(), 43, 20)),
+        (101, ip6_of(bytes((51, 1, *bytes(10))) + segment(), 51)),
+        (101, ip6_of(b"\6\1" + bytes(10) + segment(), 51)),
+        (101, ip6_of(b"\0\0\1\4\0\0\0\0" * 40 + segment(), 0)),
+        (101, ip6_of(b"\x3a\0\0\0\0\0\0\1" + segment(), 44)),
+        (101, ip6_of(b"\6\0\0\1\0\0\0\7" + segment()[:16], 44)),
+        (101, ip6_of(b"\6\0\0\x10\0\0\0\7" + segment()[16:], 44)),
+        (101, ip6_of(segment(), 58)),
+        (101, ip4_of(segment()[:13], 6, fragment=0x2000)),
+        (101, ip4_of(b"", 6, fragment=0x2000)),
+        (101, ip4_of(segment(), 6, fragment=0x1FFF)),
+        (101, ip4_of(segment()[:16], 6, fragment=0x2000, number=3)),
+        (101, ip4_of(ip4_of(segment(), 6, fragment=0x2000)[:32], 4, fragment=0x2000, number=4)),
+        (101, gre(0, 0x0800, ip)),
+        (101, gre(0x8000, 0x6558, bytes(4) + frame)),
+        (101, gre(0x3001, 0x880B, struct.pack(">HHI", len(ip) + 1, 7, 1) + b"\x21" + ip)),
+        (101, gre(0x3081, 0x880B, struct.pack(">HHII", len(ip) + 1, 7, 1, 1) + b"\x21" + ip)),
+        (101, gre(0x1000, 0x88BE, bytes(12) + frame)),
+        (101, gre(0, 0x88BE, frame)),
+        (101, gre(0x1000, 0x22EB, bytes(4 + 12) + frame)),
+        (101, gre(0x1000, 0x22EB, bytes(4 + 11) + b"\1" + bytes(8) + frame)),
+        (101, gre(0x4000, 0x0800, bytes(4) + ip)),
+        (101, gre(2, 0x0800, ip)),
+        (101, ip4_of(ip4_of(ip4_of(ip4_of(ip, 4), 4), 4), 4)),
+        (101, nested(ip, 40)),
+        (101, ip4_of(ip6_of(segment(), 6), 41)),
+        (101, tunnel_udp(4789, b"\x08\0\0\0\0\0\7\0" + frame)),
+        (101, tunnel_udp(4789, bytes(8) + frame)),
+        (101, tunnel_udp(4790, b"\x0c\0\0\1\0\0\7\0" + ip)),
+        (101, tunnel_udp(4790, b"\x0c\0\0\3\0\0\7\0" + frame)),
+        (101, tunnel_udp(4790, b"\x0c\0\0\x09\0\0\7\0" + ip)),
+        (101, tunnel_udp(8472, b"\x08\0\0\0\0\0\7\0" + frame)),
+        (101, tunnel_udp(6081, b"\1\0\x65\x58\0\0\7\0" + bytes(4) + frame)),
+        (101, tunnel_udp(6081, b"\x40\0\x65\x58\0\0\7\0" + frame)),
+        (101, tunnel_udp(53, bytes(20))),
+        (101, tunnel_udp(6081, b"\0\0\x08\0\0\0\7\0" + ip)),
+        (101, tunnel_udp(6081, b"\x3f\0\x65\x58\0\0\7\0" + frame)),
+        (101, tunnel_udp(4789, b"\x08\0")),
+    ]
+    yield from whole
+
+
+def nested(octets: bytes, times: int) -> bytes:
+    for _ in range(times):
+        octets = ip4_of(octets, 4)
+    return octets
+
+
+def odd_packet_captures() -> Iterator[bytes]:
+    """A capture for each link type with all its odd packets, each one also cut behind every few octets, as the wire had them."""
+    by_link: dict[int, list[Packet]] = {}
+    for number, (link, octets) in enumerate(odd_packets()):
+        found = by_link.setdefault(link, [])
+        for size in (len(octets), *range(0, len(octets), 3)):
+            found.append(Packet((1_700_000_000 + number) * 10**9, link, len(octets), octets[:size]))
+        if octets[40:]:  # nothing is said to be missing
+            found.append(Packet((1_700_000_000 + number) * 10**9, link, 40, octets[:40]))
+    for found in by_link.values():
+        for at in range(0, len(found), 120):
+            yield written(found[at : at + 120])
+
+
+def odd_files() -> Iterator[bytes]:
+    """Files of pcapng with blocks that are rare or wrong, and of formats that are recognised and not read."""
+    frame = bytes(12) + b"\x08\0" + ip4_of(segment(), 6)
+    for order in "<>":
+        head = block(order, 0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
+
+        def described(options: bytes, snap: int = 0, order: str = order) -> bytes:
+            return block(order, 1, struct.pack(order + "HHI", 1, 0, snap) + options + bytes(4))
+
+        def packet(stamp: int, number: int = 0, order: str = order) -> bytes:
+            sizes = struct.pack(order + "IIIII", number, stamp >> 32, stamp & 0xFFFFFFFF, len(frame), len(frame))
+            return block(order, 6, sizes + frame)
+
+        for code in (0, 6, 9, 10, 12, 28, 29, 0x80, 0x8A, 0xA0, 0xA8, 0xC0, 0xE4, 0xFF):
+            yield (
+                head + described(option(order, 9, bytes([code]))) + packet(1 << 60) + packet((1 << 64) - 1) + packet(7)
+            )
+        for seconds in (5, -5, 1 << 62, -(1 << 62)):
+            shifted = described(option(order, 14, struct.pack(order + "q", seconds)))
+            yield head + shifted + packet(1_700_000_000_000_000) + packet((1 << 63) - 1)
+        simple = block(order, 3, struct.pack(order + "I", len(frame)) + frame)
+        yield head + described(b"") + simple * 3 + described(b"", 20) + simple
+        yield (
+            head
+            + described(b"", 20)
+            + simple
+            + block(order, 3, b"")
+            + block(order, 3, struct.pack(order + "I", 900) + frame)
+        )
+        yield head + simple + described(b"") + packet(1, 5) + packet(2)
+        cut, unpadded = described(struct.pack(order + "HH", 9, 900)), described(struct.pack(order + "HH", 2, 2) + b"ab")
+        yield head + block(order, 1, b"\1\0") + cut * 9 + packet(3, 8) + unpadded
+        yield head + described(b"") + block(order, 6, b"short") + packet(1)
+        foreign = block(order, 0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 7, 0, -1))
+        yield foreign + described(b"") + packet(1) + head + described(b"") + packet(2)
+        other = "<>"[order == "<"]
+        turned = block(other, 0x0A0D0D0A, struct.pack(other + "IHHq", 0x1A2B3C4D, 1, 0, -1))
+        yield head + packet(1)[:-4] + b"\0\0\0\1" + packet(2) + turned + head
+        yield head + struct.pack(order + "II", 6, 13) + b"x" * 40 + head + described(b"") + packet(1) + packet(2)
+        large = struct.pack(order + "II", 0xBAD, 20 << 20) + bytes(600)
+        yield head + described(b"") + packet(1) + large
+        yield head + described(b"") + struct.pack(order + "II", 6, 20 << 20) + bytes(600) + packet(1) + packet(2)
+        yield head + described(b"") + packet(1) + bytes(5)
+        yield head[:12] + b"abcd" + head[16:] + described(b"")
+    record = struct.pack("<II", 0, 1_700_000_000) + struct.pack(">BBHHH", 2, 4, 36, 0, 20) + bytes(20)
+    yield record
+    yield record * 3
+    yield record + record[:4] + b"\0\0\0\1" + record[8:]
+    yield record + record[:30]
+    for magic in ("a1b2c3d4", "d4c3b2a1"):
+        yield bytes.fromhex(magic) + (b"\0\3" if magic[0] == "a" else b"\3\0") + bytes(18)
+    plain = struct.pack("<IIII", 1, 2, len(frame), len(frame)) + frame
+    start = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    longer = struct.pack("<IIIIQ", 1, 2, len(frame), len(frame), 0) + frame
+    yield start + longer * 4
+    yield start + plain + bytes(40) + plain * 3
+    yield start + plain + struct.pack("<IIII", 1, 2, 900 << 20, 5) + plain * 3
+    yield start + plain + struct.pack("<IIII", 1, 2_000_000, 50, 5) + plain * 3
+
+
+def odd_snappy() -> Iterator[bytes]:
+    """Streams of NSQ's in snappy's framing: padding, chunks that may be skipped, and what ends the stream."""
+    from wirefmt import nsq
+
+    members = {"max_rdy_count": 2500, "tls_v1": False, "deflate": False, "snappy": True}
+    identify = b"  V2" + nsq.Identify(client_id="c", feature_negotiation=True, snappy=True).encode()
+    answer = nsq.Response(members=members).encode()
+    begun = b"\xff\6\0\0sNaPpY"
+    whole = bytes(cramjam.snappy.compress(nsq.Response(b"OK").encode()))[10:]
+    nop = bytes(cramjam.snappy.compress(b"NOP\n"))[10:]
+    for chunks in (
+        begun + whole,
+        begun + b"\xfe\5\0\0abcde" + whole,
+        begun + b"\x80\xff\xff\0" + bytes(70000) + whole,
+        whole,
+        b"\xff\6\0\0SnApPy" + whole,
+        begun + b"\2\1\0\0x",
+        begun + b"\0\xff\xff\xff",
+        b"\xff\5\0\0sNaPp",
+        begun + whole + begun + whole,
+        begun + b"\xfd\0\0\0" * 40 + whole,
+        begun + whole[:5] + b"\0" + whole[6:],
+    ):
+        yield capture_of(conversation(4150, [(0, identify), (1, answer), (1, chunks), (0, begun + nop)]))
+    for chunk in (b"\3\0more", b"\7"):
+        packed = zlib.compressobj(6, zlib.DEFLATED, -15)
+        octets = packed.compress(nsq.Response(b"OK").encode()) + packed.flush() + chunk
+        said = nsq.Response(members=members | {"snappy": False, "deflate": True}).encode()
+        identify = b"  V2" + nsq.Identify(client_id="c", feature_negotiation=True, deflate=True).encode()
+        yield capture_of(conversation(4150, [(0, identify), (1, said), (1, octets)]))

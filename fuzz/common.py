@@ -47,6 +47,33 @@ def feed(decoder: Callable[..., Any], octets: bytes, cuts: list[int], **options:
     return found, ""
 
 
+def check_counted(decoder: Callable[..., Any], octets: bytes, whole: list[Any], **options: Any) -> None:
+    """Messages come one at a time as they come at once, and what is left unread can be handed over."""
+    one, two = decoder(**options), decoder(**options)
+    found: list[Any] = []
+    try:
+        found += one.feed(octets[: len(octets) // 2], 1)
+        found += one.feed(octets[len(octets) // 2 :], 1)
+        while one.unread:
+            found += one.feed(b"", 1)
+    except DecodeError as error:
+        same(found + list(error.messages), whole, "one at a time")
+        return
+    same(found, whole, "one at a time")
+    same(one.offset + one.pending, len(octets), "octets taken")
+    first = two.feed(octets, 1)
+    if two.unread:
+        try:
+            two.close()
+        except ValueError:
+            pass
+        else:
+            raise AssertionError("closed while octets are unread")
+    at, rest = two.offset, two.rest()
+    same((rest, two.rest(), two.unread, two.pending), (octets[at:], b"", 0, 0), "handed over")
+    same(first + two.feed(rest), whole, "after handing over")
+
+
 def rebuilt(message: Any, **more: Any) -> Any:
     """A message made of the fields of another: nothing of its octets is kept."""
     return type(message)(**{name: getattr(message, name) for name in type(message).__match_args__}, **more)

@@ -14,15 +14,17 @@ from typing import Any, NamedTuple
 
 import targets_amqp091
 import targets_amqp10
+import targets_arrow
 import targets_captures
 import targets_connections
 import targets_convert
 import targets_encode_batch
+import targets_hidden
 import targets_more
 import targets_nsq
 import targets_objects
 import targets_rocketmq
-from common import Case, check_columns, check_rebuilt, feed, pyarrow, same, sometimes
+from common import Case, check_columns, check_counted, check_rebuilt, feed, pyarrow, same, sometimes
 
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError, EncodeError
@@ -120,6 +122,7 @@ def mqtt_stream(data: bytes) -> None:
     whole, parts = (feed(mqtt.Decoder, octets, pieces, **options) for pieces in ([], cuts))
     same(parts[0][: len(whole[0])], whole[0], "messages of a stream in parts")
     same(parts[1], whole[1], "error of a stream in parts")
+    check_counted(mqtt.Decoder, octets, whole[0], **options)
 
 
 def mqtt_stream_seeds() -> Iterator[bytes]:
@@ -129,6 +132,8 @@ def mqtt_stream_seeds() -> Iterator[bytes]:
         packets[key] = packets.get(key, b"") + seed[1:]
         if len(packets[key]) > 400:
             yield bytes([key, len(packets[key]) % 32]) + packets.pop(key)
+    large = mqtt.Publish(topic_name="a", payload=bytes(70000), version=4).encode()
+    yield b"\x01\x1f" + large + mqtt.Pingreq(version=4).encode() * 3
 
 
 # ------------------------------------------------------------------------------------------------ batches
@@ -237,6 +242,8 @@ TARGETS: dict[str, Target] = {
     **{name: Target(*pair) for name, pair in targets_connections.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_convert.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_encode_batch.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_arrow.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_hidden.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_objects.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_more.TARGETS.items()},
 }

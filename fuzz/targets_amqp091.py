@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from common import Case, check_columns, check_rebuilt, feed, pyarrow, rows, same
+from common import Case, check_columns, check_counted, check_rebuilt, feed, pyarrow, rows, same
 
 from wirefmt import amqp091
 from wirefmt.errors import DecodeError, EncodeError
@@ -133,11 +135,48 @@ def stream(data: bytes) -> None:
         all_at_once, parts = feed(kind, octets, [], **options), feed(kind, octets, cuts, **options)
         same(parts[0][: len(all_at_once[0])], all_at_once[0], "messages of a stream in parts")
         same(parts[1], all_at_once[1], "error of a stream in parts")
+    check_counted(amqp091.Decoder, octets, feed(amqp091.Decoder, octets, [], **options)[0], **options)
     for message in parts[0]:
         again, _ = feed(amqp091.Assembler, message.encode(), [], frame_max=0)
         if options.get("strictness") != "lax":
             same(again, [message], "a message, encoded and decoded")
             check_rebuilt(message, lambda octets: feed(amqp091.Assembler, octets, [], frame_max=0)[0][0])
+        if isinstance(message, amqp091.BasicMessage):
+            content(message)
+
+
+def content(message: Any) -> None:
+    """A method with its content: equal when it is copied, cut into other frames, or holds its own octets only."""
+    body = message.body_bytes()
+    repr(message)
+    same((bytes(message.body), bytes(memoryview(message)), sum(message.body_sizes)), (body, body, len(body)), "body")
+    same((message.header.body_size, message.header.channel), (len(body), message.channel), "header")
+    same(message.header.properties, message.properties, "properties of the header")
+    for made in (message.detach(), pickle.loads(pickle.dumps(message)), copy.deepcopy(message)):
+        same((made, hash(made), made.body_sizes), (message, hash(message), message.body_sizes), "copied")
+        same(made.encode(), message.encode(), "octets of a copy")
+    for frame_max in (0, 9, 4096):
+        (again,), error = feed(
+            amqp091.Assembler, message.encode(frame_max=frame_max), [], frame_max=0, strictness="lax"
+        )
+        same((again, error), (message, ""), f"in frames of {frame_max}")
+        made = amqp091.BasicMessage(message.method, message.properties, body, frame_max=frame_max)
+        same((made, made.body_sizes), (message, again.body_sizes), "built in frames")
+        same(made.header, again.header, "its header")
+    assembler = amqp091.Assembler(strictness="lax")
+    assembler.frame_max = 9
+    same(assembler.frame_max, 9, "frame_max")
+    for refused in (lambda: amqp091.BasicMessage(amqp091.BasicAck(channel=1)), lambda: message.encode(frame_max=8)):
+        try:
+            refused()
+        except EncodeError:
+            continue
+        raise AssertionError("not refused")
+    try:
+        type(message).__reduce__(message)[0](message.method, message.header, body + b"x", message.body_sizes)
+    except ValueError:
+        return
+    raise AssertionError("a body that is not of its header")
 
 
 def table(data: bytes) -> None:

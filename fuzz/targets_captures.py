@@ -9,11 +9,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import cramjam
-from captures import capture_of, conversation, layered, packets_of, pcapng, sample_captures, written
+from captures import (
+    capture_of,
+    conversation,
+    layered,
+    odd_files,
+    odd_packet_captures,
+    odd_snappy,
+    packets_of,
+    pcapng,
+    sample_captures,
+    written,
+)
 from common import pyarrow, rows, same
 
 from lib.wire import connack, connect, socket_frame
 from wirefmt import mqtt, nsq, rocketmq
+from wirefmt.capture import Options
 from wirefmt.capture._engine import CaptureDecoder, PacketScanner, find_record
 from wirefmt.spec.table import COLUMNS
 
@@ -29,9 +41,10 @@ BATCH_MOST, BATCH_RATIO = 24 << 20, 128
 # ------------------------------------------------------------------------------------------------ rows
 
 
-def decoded(octets: bytes, step: int, **options: Any) -> Any:
-    """All rows of a capture file fed in chunks of `step` octets, with every column; a table of Arrow's if there is one."""
-    names = NAMES if pyarrow is not None else PLAIN
+def decoded(octets: bytes, step: int, *, names: list[str] | None = None, **options: Any) -> Any:
+    """All rows of a capture file fed in chunks of `step` octets, with every column but `raw` or with those that are named; a
+    table of Arrow's if there is one."""
+    names = names or (NAMES if pyarrow is not None else PLAIN)
     decoder = CaptureDecoder(columns=names, batch_rows=16, batch_bytes=BATCH_BYTES, detail=True, **options)
     batches: list[Any] = []
 
@@ -81,6 +94,16 @@ def same_rows(a: Any, b: Any, what: str, but: tuple[str, ...] = ()) -> None:
         for name in a.column_names:
             same(a[name].to_pylist(), b[name].to_pylist(), f"{what}: {name}")
         same(a.num_rows, b.num_rows, what)
+
+
+LIMITS = (
+    {}, {"max_flows": 2}, {"max_buffered": 5000}, {"max_message": 300}, {"max_pending": 1},
+    {"max_flows": 1, "max_buffered": 2000}, {"max_message": 64, "max_pending": 2},
+)  # fmt: skip
+
+
+def known_limits(choice: int) -> dict[str, int]:
+    return {name: n for name, n in LIMITS[choice % len(LIMITS)].items() if name in Options.LIMITS}
 
 
 def options_of(octet: int) -> dict[str, Any]:
@@ -175,6 +198,11 @@ def segment_seeds() -> Iterator[bytes]:
 
 def capture_seeds() -> Iterator[bytes]:
     yield from tiny_captures()
+    for octets in odd_packet_captures():
+        yield b"\x40" + octets
+        yield b"\0" + octets
+    for number, octets in enumerate((*odd_files(), *odd_snappy())):
+        yield bytes([0x40 | number % 4]) + octets
     for octets in sample_captures():
         yield b"\x40" + octets
     for choice in range(64):

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from common import rows, same
+from targets_hidden import LETTERS, amqp10_values, table
 
+from lib.convert_cases import CASES
 from wirefmt import amqp091, amqp10, convert, mqtt
 from wirefmt.convert._engine import convert_rows
 from wirefmt.convert.dialects import compiled
-from wirefmt.errors import ConversionError, DecodeError
+from wirefmt.errors import ConversionError, DecodeError, EncodeError
 
 DIALECTS = tuple(convert.DIALECTS)
 READ = {
@@ -33,13 +35,24 @@ def attempt(message: Any, **options: Any) -> convert.Conversion | str:
         return str(refused)
 
 
+#: How topics and addresses are translated, and a routing key for it.
+ADDRESSES: tuple[dict[str, Any], ...] = (
+    {"routing_key": "k.a"},
+    {"routing_key": "spBv1___0.g.*", "topics": "sparkplug"},
+    {"routing_key": "k/a", "topics": "unchanged"},
+    {"routing_key": "k.a", "percent_encoding": False},
+    {"routing_key": "spAv1___.g", "topics": "sparkplug"},
+)
+
+
 def conversion(data: bytes) -> None:
     """The first octet picks protocols and dialect; AMQP 0.9.1 has its properties behind two octets of their length."""
     if len(data) < 3:
         return
     source = convert.PROTOCOLS[data[0] % 3]
     to = convert.PROTOCOLS[data[0] // 3 % 3]
-    options = {"to": to, "dialect": DIALECTS[data[0] // 9 % len(DIALECTS)], "routing_key": "k.a"}
+    options: dict[str, Any] = {"to": to, "dialect": DIALECTS[data[0] // 9 % len(DIALECTS)]}
+    options |= ADDRESSES[data[0] // 27 % len(ADDRESSES)]
     message: Any = data[1:]
     if source == "amqp091":
         size = int.from_bytes(data[1:3], "big")
@@ -110,6 +123,87 @@ def seeds() -> Iterator[bytes]:
         elif len(row["input_hex"]) < 8192:
             yield first + bytes.fromhex(row["input_hex"])
 
+    yield from case_seeds()
+    yield from value_seeds()
+
+
+def placed(source: str, to: str, dialect: int, address: int, octets: bytes) -> bytes:
+    protocols = convert.PROTOCOLS
+    return bytes([protocols.index(source) + 3 * protocols.index(to) + 9 * dialect + 27 * address]) + octets
+
+
+def written(message: Any) -> bytes:
+    """As conversion() reads it."""
+    if isinstance(message, tuple):
+        properties, body = message[0].encode(), bytes(message[1])
+        return len(properties).to_bytes(2, "big") + properties + body
+    return bytes(message.encode())
+
+
+def case_seeds() -> Iterator[bytes]:
+    """The messages of tests/lib/convert_cases.py."""
+    for number, dialect in enumerate(DIALECTS):
+        for way, cases in CASES[dialect].items():
+            source, to = way.split(">")
+            for case in cases.values():
+                for message in (case.take, case.miss):
+                    if message is not None:
+                        yield placed(source, to, number, 0, written(message))
+
+
+def value_seeds() -> Iterator[bytes]:
+    """Each kind of value as a header, property, annotation, body; topics that Sparkplug knows; keys that come again."""
+    for number in range(len(DIALECTS)):
+        for value in amqp10_values():
+            mapped = map_of(b"\xa3\3x-k" + value)
+            body = b"\0\x53\x77" + value
+            for octets in (b"\0\x53\x72" + mapped + body, b"\0\x53\x74" + mapped + b"\0\x53\x75\xa0\1b", body):
+                for to in ("amqp091", "mqtt5"):
+                    yield placed("amqp10", to, number, 0, octets)
+        for value in LETTERS:
+            headers = table((b"k", value), (b"x-k", value), (b"\xc3\xa9", value), (b"\xff", value))
+            for to in ("amqp10", "mqtt5"):
+                yield placed(
+                    "amqp091", to, number, 0, (len(headers) + 2).to_bytes(2, "big") + b"\x20\0" + headers + b"b"
+                )
+        many = [(b"k%d" % (i % 70), b"t\1") for i in range(90)]
+        for entries in (
+            many,
+            [*many[:80], (b"in", b"F" + table(*many))],
+            [(b"x-in", b"F" + table(*many, (b"", b"V")))],
+        ):
+            headers = table(*entries)
+            yield placed("amqp091", "amqp10", number, 0, (len(headers) + 2).to_bytes(2, "big") + b"\x20\0" + headers)
+        for address in range(len(ADDRESSES)):
+            for topic in (
+                "spBv1.0/g/+",
+                "spAv1.0/g",
+                "spBv.0/g",
+                "spBv1.0",
+                "spBv1.0.x",
+                "sp",
+                "a/b.c*",
+                "a%20b/é",
+                "$q/+",
+            ):
+                try:
+                    message = mqtt.Publish(
+                        topic_name="t", payload=b"p", properties=[("response_topic", topic)]
+                    ).encode()
+                except EncodeError:
+                    continue
+                yield placed("mqtt5", "amqp10", number, address, message)
+                yield placed("mqtt5", "amqp091", number, address, message)
+            for name in ("/exchanges/amq.topic/spBv1___0.g.*", "/exchange/amq.topic/spAv1___0.g", "/queues/a%20b", "/queues/%zz",
+                         "/exchanges/amq.topic/a%2Fb", "/exchanges/amq.topic/spBv1___x", "/queue/q", "/topic/t.a"):  # fmt: skip
+                message = amqp10.Message(properties=amqp10.Properties(reply_to=name, to=name), body=b"b").encode()
+                for to in ("amqp091", "mqtt5"):
+                    yield placed("amqp10", to, number, address, message)
+
+
+def map_of(entries: bytes, count: int = 2) -> bytes:
+    return b"\xd1" + (len(entries) + 4).to_bytes(4, "big") + count.to_bytes(4, "big") + entries
+
 
 # ------------------------------------------------------------------------------------------------ columns
 
@@ -135,6 +229,7 @@ def column(data: bytes) -> None:
         compiled(dialect), convert.PROTOCOLS.index(to), kinds, offsets, b"".join(parts), keys, b"k" * len(parts)
     )
     columns = (made["raw"], made["rule"], made["error"])
+    check_refused(dialect, kinds, offsets, b"".join(parts), keys)
     for kind, part, octets, rule, error in zip(kinds, parts, *columns, strict=True):
         if kind == 255:
             same((octets, rule, error), (None, None, None), "no message")
@@ -142,6 +237,43 @@ def column(data: bytes) -> None:
         same((octets is None), (error is not None), "octets or an error")
         if kind < 3 and convert.PROTOCOLS[kind] != to:
             same((octets, rule), alone(convert.PROTOCOLS[kind], part, to, dialect), "one by one")
+
+
+def check_refused(dialect: str, kinds: bytearray, offsets: Any, data: bytes, keys: Any) -> None:
+    """Columns that do not match."""
+    if not data:
+        return
+    rules, key_data = compiled(dialect), b"k" * len(kinds)
+    for wrong in (
+        (rules, 7, kinds, offsets, data, keys, key_data),
+        (rules, 0, kinds[1:], offsets, data, keys, key_data),
+        (rules, 0, kinds, offsets + 1, data, keys, key_data),
+        (rules, 0, kinds, -offsets[::-1], data, keys, key_data),
+        (rules, 0, kinds, offsets, data, keys[1:], key_data),
+    ):
+        try:
+            convert_rows(*wrong)
+        except ValueError:
+            continue
+        raise AssertionError("columns that do not match are converted")
+
+
+def content_frames() -> Iterator[bytes]:
+    """Contents of AMQP 0.9.1 in frames, whole and not."""
+    properties = amqp091.BasicProperties(content_type="a/b", headers={"k": "v", "x": b"\xff"})
+    publish = amqp091.BasicPublish(channel=1, exchange="e", routing_key="k")
+    for body in (b"", b"abc", b"a" * 20):
+        for frame_max in (0, 9, 12):
+            message = amqp091.BasicMessage(publish, properties, body, frame_max=frame_max)
+            octets, first = message.encode(), len(publish.encode())
+            yield octets
+            yield octets[first:]
+            yield octets[first:-3]
+            yield octets[:first]
+            yield octets + octets[first:]
+            yield octets[:first] + amqp091.Heartbeat().encode() + octets[first:]
+            yield octets[:-1] + b"\0"
+            yield octets[first:] + b"\x08\0\0\0\0\0\0\xce"
 
 
 def alone(source: convert.Protocol, part: bytes, to: convert.Protocol, dialect: str) -> tuple[bytes | None, str | None]:
@@ -157,6 +289,24 @@ def alone(source: convert.Protocol, part: bytes, to: convert.Protocol, dialect: 
 
 def column_seeds() -> Iterator[bytes]:
     """Three messages of the vectors, and one of MQTT 3.1.1."""
+    octets: bytes
+    for number, octets in enumerate(content_frames()):
+        for kind in (1, 3) if number % 4 == 0 else (1,):
+            yield bytes([number % 9]) + (bytes([kind]) + len(octets).to_bytes(2, "big") + octets) * 2
+    for number, octets in enumerate(
+        (
+            b"",
+            b"\x30\0",
+            b"\x30\4\0\1ab",
+            b"\x3b\7\0\1a\0\1xy",
+            b"\x40\2\0\1",
+            b"\x30\x80\x80\x80\x80\1",
+            b"\x33\5\0\1#\0\2",
+        )
+    ):
+        for first in range(9):
+            yield bytes([first]) + bytes([(2, 3)[number % 2]]) + len(octets).to_bytes(2, "big") + octets
+            yield bytes([first]) + b"\3" + len(octets).to_bytes(2, "big") + octets
     held = []
     for number, row in enumerate(rows("conversions")):
         if row["path"] != "convert" or number % 7:

@@ -12,27 +12,19 @@ from typing import Any
 
 from captures import conversation, packets_of
 from common import rows, same
-from targets_captures import PORTS, decoded, same_rows, streams, tiny_captures
+from targets_captures import PORTS, decoded, known_limits, same_rows, streams, tiny_captures
 from targets_objects import ERRORS, Source, value
 
 from lib import core_walk
 from lib.wire import ACK, FIN, SYN, Tcp, pcap, publish
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
-from wirefmt.capture import CaptureDecoder, Options
-from wirefmt.capture._engine import PcapReader
+from wirefmt.capture import CaptureDecoder
+from wirefmt.capture._engine import PcapReader, StreamTrace
 from wirefmt.errors import DecodeError, LimitExceeded
 
 # ------------------------------------------------------------------------------------------------ disorder and limits
 
 RST = 4
-LIMITS = (
-    {}, {"max_flows": 2}, {"max_buffered": 5000}, {"max_message": 300}, {"max_pending": 1},
-    {"max_flows": 1, "max_buffered": 2000}, {"max_message": 64, "max_pending": 2},
-)  # fmt: skip
-
-
-def known_limits(choice: int) -> dict[str, int]:
-    return {name: n for name, n in LIMITS[choice % len(LIMITS)].items() if name in Options.LIMITS}
 
 
 def disorder(frames: list[bytes], r: random.Random, others: list[bytes]) -> list[bytes]:
@@ -140,6 +132,60 @@ def twisted(data: bytes) -> None:
 def twisted_seeds() -> Iterator[bytes]:
     for number in range(160):
         yield bytes((number, number * 7 % 256, number % 13)) + b"\x30\4\0\1ab" * (number % 3)
+
+
+def reassembly(data: bytes) -> None:
+    """The reassembly alone: segments in any order and more than once are the octets that were sent; what is lost is a gap."""
+    if len(data) < 4:
+        return
+    r = random.Random(data)
+    trace = StreamTrace(max_flows=(1 << 18, 5)[data[0] & 1], idle_seconds=(10800, 2)[data[0] >> 1 & 1])
+    lossy, known = data[0] & 4, data[0] & 8
+    for number in range((1, 3, 2000)[data[1] % 3]):
+        ends = ((1, 1000 + number), (2, 1883))
+        seq = [r.choice((5, 0xFFFFFFF0, 1 << 31)) for _ in ends]
+        if known:
+            trace.segment_in(*ends, SYN, seq[0], frame_no=1)
+            trace.segment_in(*ends[::-1], SYN | ACK, seq[1], seq[0] + 1, frame_no=2)
+        if data[1] % 3 == 2 and number:
+            continue  # a table of many flows
+        text = (data[2:], data[:1:-1])
+        pieces = []
+        for side in range(2):
+            at = 0
+            while at < len(text[side]):
+                size = r.randint(1, 20)
+                pieces.append((side, at, text[side][at : at + size]))
+                at += size
+        last = {side: max((p for p in pieces if p[0] == side), default=None) for side in range(2)}
+        pieces += r.sample(pieces, len(pieces) // 3)
+        if known:
+            r.shuffle(pieces)
+        if lossy:
+            del pieces[:: r.randint(2, 5)]
+        for frame_no, (side, at, octets) in enumerate(pieces, 3):
+            flags = ACK | (FIN if (side, at, octets) == last[side] and data[0] & 16 else 0)
+            cut = len(octets) + (lossy and r.randrange(2) * 3)
+            trace.segment_in(
+                *ends[:: 1 - 2 * side], flags | 8 * r.randrange(2), seq[side] + 1 + at, seq[1 - side] + 1, octets,
+                size=cut, ts_ns=frame_no * 10**9 * (data[3] % 4), frame_no=frame_no, capture=frame_no * (data[0] >> 5 & 1),
+            )  # fmt: skip
+        if data[0] & 64:
+            trace.segment_in(*ends, RST, seq[0] + 1)
+    trace.finish()
+    repr(trace.events), repr(trace.stats)
+    same(trace.stats["buffered"], 0, "octets held at the end")
+    if known and not lossy and not data[0] & 0x62 and data[1] % 3 == 0 and data[3] % 4 == 0:
+        for side, end in enumerate(("client", "server")):
+            got = b"".join(event[2] for event in trace.events if event[:2] == ("octets", end))
+            same(got, (data[2:], data[:1:-1])[side], f"octets of the {end}")
+
+
+def reassembly_seeds() -> Iterator[bytes]:
+    r = random.Random(13)
+    for choice in range(128):
+        for more in range(2):
+            yield bytes((choice, choice % 3 * more, r.randrange(256), choice % 7 * more)) + r.randbytes(40 + choice * 2)
 
 
 # ------------------------------------------------------------------------------------------------ formats of files
@@ -320,7 +366,8 @@ def texts(data: bytes) -> None:
         pass
     try:
         command = rocketmq.RemotingCommand(code=10, opaque=1, ext_fields={"topic": text, "a": "b"}, body=data[1:])
-        signed = rocketmq.sign(command, "key", text or "secret", (data[0] & 8 and "token") or None)
+        token = "token" if data[0] & 8 else None
+        signed = rocketmq.sign(command, access_key="key", secret_key=text or "secret", security_token=token)
         same(rocketmq.signature(signed, text or "secret"), signed.ext_fields["Signature"], "signature")
         same(rocketmq.decode(signed.encode()), signed, "signed")
         repr(rocketmq.send_v1(rocketmq.send_v2(signed.header))) if signed.header is not None else None
@@ -406,6 +453,7 @@ def walk_seeds() -> Iterator[bytes]:
 TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {
     "tcp": (tcp, tcp_seeds),
     "twisted": (twisted, twisted_seeds),
+    "reassembly": (reassembly, reassembly_seeds),
     "file_format": (file_format, format_seeds),
     "values": (values, value_seeds),
     "rocketmq_texts": (texts, text_seeds),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from common import Case, check_columns, check_rebuilt, feed, pyarrow, rows, same
+from common import Case, check_columns, check_counted, check_rebuilt, feed, pyarrow, rows, same
 
 from wirefmt import nsq, phpmq
-from wirefmt.errors import DecodeError
+from wirefmt.errors import DecodeError, EncodeError
 from wirefmt.framing import Limits
 
+TTL = 5  # number of a packet of PHPMQ's
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -108,8 +111,39 @@ def nsq_message(data: bytes) -> None:
 
 
 def phpmq_message(data: bytes) -> None:
-    if data:
-        one(phpmq, data[1:], **phpmq_options(data[0]))
+    if not data:
+        return
+    one(phpmq, data[1:], **phpmq_options(data[0]))
+    message = read(phpmq, data[1:], strictness="lax")
+    if not isinstance(message, DecodeError):
+        profiles(message)
+
+
+def profiles(message: Any) -> None:
+    """In each form that the library and the programs write: the same kind, and no other contents than before."""
+    same(phpmq.encode(message), message.encode(), "as it is")
+    for profile in ("present", "early"):
+        try:
+            made = phpmq.decode(phpmq.encode(message, profile=profile))
+        except EncodeError as error:
+            same(bool(str(error)), True, "says why")
+            continue
+        except DecodeError:  # LAX took contents that STRICT does not take in any form
+            same(isinstance(read(phpmq, message.encode()), DecodeError), True, f"{message!r} in the {profile} form")
+            continue
+        same((made.kind, made.message_type), (message.kind, message.message_type), "kind")
+        same(set(made.packets) - set(message.packets) <= {(TTL, b"0")}, True, "packets")
+    for build in (
+        lambda: phpmq.Message(message_type=message.message_type, packets=message.packets),
+        lambda: phpmq.Message(message_type=90 + message.message_type % 900, packets=message.packets),
+    ):
+        try:
+            made = build()
+        except EncodeError:
+            continue
+        again = phpmq.decode(made.encode(), strictness="lax")
+        same((again, hash(again), repr(again)), (made, hash(made), repr(made)), "of an unknown type")
+        same((made.detach(), pickle.loads(pickle.dumps(made)), copy.copy(made)), (made, made, made), "copied")
 
 
 def stream(protocol: Any, data: bytes, options: dict[str, Any]) -> None:
@@ -119,6 +153,7 @@ def stream(protocol: Any, data: bytes, options: dict[str, Any]) -> None:
     cuts = list(range(step, len(octets), step))
     whole, parts = feed(protocol.Decoder, octets, [], **options), feed(protocol.Decoder, octets, cuts, **options)
     same(parts, whole, "a stream in parts")
+    check_counted(protocol.Decoder, octets, whole[0], **options)
 
 
 def nsq_stream(data: bytes) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from common import Case, check_columns, feed, rows, same
+from common import Case, check_columns, check_counted, feed, rows, same
 
 from lib.columns import is_plain_command
 from wirefmt import rocketmq
@@ -22,6 +23,13 @@ def octets_of(*kinds: str) -> Iterator[bytes]:
 
 def frame_seeds() -> Iterator[bytes]:
     yield from octets_of("request", "response", "captured-frame", "frame-accepted", "malformed-frame")
+    for form in ("JSON", "ROCKETMQ"):
+        for body in (b"", b'{"password":"p"}', b"x"):
+            for fields in (EXTRA, EXTRA | {"topic": "t", "queueId": "1", "unitMode": "true"}, {"a": "\u00e9\n"}):
+                command = rocketmq.RemotingCommand(
+                    code=10, opaque=3, ext_fields=fields, body=body, remark="r", serialize_type=form
+                )
+                yield command.encode()
     for text in (
         b"[" * 5000,
         b'{"a":' * 500,
@@ -58,6 +66,10 @@ def command(data: bytes) -> None:
             with contextlib.suppress(ValueError):
                 attempt(found.decode_header, request=request, strictness=strictness)
         attempt(found.decode_body, request=request)
+    same(rocketmq.frame_size(data), len(data), "frame_size")
+    same((found.detach(), pickle.loads(pickle.dumps(found))), (found, found), "copied")
+    if found.header is not None:
+        typed(found)
     fields = found.ext_fields
     known = None if fields is None else {k: v for k, v in fields.items() if k is not None}
     try:
@@ -81,6 +93,31 @@ def command(data: bytes) -> None:
         check_columns("rocketmq", rocketmq, case, found, {"expose_credentials": True})
 
 
+def typed(found: Any) -> None:
+    """A command of its typed header says what one of a mapping of the same fields says."""
+    header = found.header
+    values = header.ext_fields()
+    for form in ("JSON", "ROCKETMQ"):
+        options = {"code": found.code, "opaque": found.opaque or 0, "serialize_type": form, "body": found.body_bytes()}
+        try:
+            given = rocketmq.RemotingCommand(header=header, **options)
+            more = rocketmq.RemotingCommand(header=header, ext_fields={"more": "m", **EXTRA}, **options)
+            mapped = rocketmq.RemotingCommand(ext_fields=values, **options)
+        except EncodeError:
+            continue
+        same(given, mapped, f"a typed header as {form}")
+        same((hash(given), given.ext_fields), (hash(mapped), mapped.ext_fields), "fields")
+        for made in (given, more):
+            again = rocketmq.decode(made.encode())
+            same((again, again.header), (made, made.header), f"written as {form}")
+        for name, value in EXTRA.items():
+            same(more.ext_fields[name], value, "a field beside the typed ones")
+
+
+#: More fields than a command has room for at first.
+EXTRA = {f"name{i}": str(i) for i in range(40)}
+
+
 def stream(data: bytes) -> None:
     """A Decoder gives the same for any cutting; a batch has the rows of the commands."""
 
@@ -88,6 +125,7 @@ def stream(data: bytes) -> None:
         parts = feed(rocketmq.Decoder, data, list(range(7, len(data), 7)), limits=limits)
         whole = feed(rocketmq.Decoder, data, [], limits=limits)
         same(parts, whole, "a stream in parts")
+        check_counted(rocketmq.Decoder, data, whole[0], limits=limits)
     batch = rocketmq.decode_batch(data, expose_credentials=True)
     found = list(zip(batch["offset"].tolist(), batch["code"].tolist(), batch["error"].tolist(), strict=True))
     good = [code for _, code, error in found if error is None]

@@ -689,9 +689,17 @@ def nsq_batch_row(message: Any) -> Row:
 
 def phpmq_struct(message: Any) -> Row:
     fields = {"message_type": message.message_type, "packet_count": len(message.packets)}
-    fields |= {"message_count": getattr(message, "message_count", None), "ttl": getattr(message, "ttl", None)}
+    fields |= {"message_count": phpmq_number(message, 4, "message_count"), "ttl": phpmq_number(message, 5, "ttl")}
     fields["line_broken"] = any(octet in message.encode()[:20] for octet in b"\r\n")
     return fields
+
+
+def phpmq_number(message: Any, kind: int, name: str) -> Any:
+    """A field, or the number in its packet where the type of the message is unknown."""
+    content = packet(message, kind)
+    if content is None or hasattr(message, name) or not content.removeprefix(b"-").isdigit():
+        return getattr(message, name, None)
+    return int(content)
 
 
 def phpmq_row(message: Any, direction: int) -> Row:

@@ -1,0 +1,219 @@
+"""Target of the Arrow arrays that encode_batch is given: the same rows in another layout are the same octets; arrays that are
+not as they should be are refused, or are frames.
+
+The first two octets are those of encode_batch, the third one says how the columns are laid out or damaged.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+from common import pyarrow, same
+from targets_encode_batch import PROTOCOLS
+from targets_encode_batch import seeds as batch_seeds
+
+from wirefmt import mqtt
+from wirefmt._core import stream_capsule
+from wirefmt.errors import EncodeError
+
+# ------------------------------------------------------------------------------------------------ layouts
+
+
+def retyped(kind: Any, choice: int) -> Any:
+    """The same type in another layout: large offsets, views, other integers, within other types too."""
+    t = pyarrow.types
+    if t.is_string(kind):
+        return (pyarrow.large_string(), pyarrow.string_view())[choice & 1]
+    if t.is_binary(kind):
+        return (pyarrow.large_binary(), pyarrow.binary_view())[choice & 1]
+    if t.is_integer(kind):
+        return pyarrow.int64() if choice & 2 else kind
+    if t.is_list(kind):
+        made = retyped(kind.value_type, choice)
+        return pyarrow.large_list(made) if choice & 1 else pyarrow.list_(made)
+    if t.is_map(kind):
+        return pyarrow.map_(retyped(kind.key_type, choice), retyped(kind.item_type, choice))
+    if t.is_struct(kind):
+        return pyarrow.struct([field.with_type(retyped(field.type, choice)) for field in kind])
+    return kind
+
+
+def relaid(table: Any, choice: int) -> Any:
+    """Rows in other types, in pieces, behind rows that do not count."""
+    schema = pyarrow.schema([field.with_type(retyped(field.type, choice)) for field in table.schema])
+    listed = table.to_pylist()
+    made = pyarrow.Table.from_pylist(listed[:1] + listed, schema=schema)[1:] if choice & 4 else pyarrow.Table.from_pylist(
+        listed, schema=schema
+    )  # fmt: skip
+    if choice & 8:
+        made = made.drop_columns([name for name in made.column_names if made[name].null_count == len(made)])
+    if choice & 16:
+        made = pyarrow.concat_tables([made[:1], made[1:]])
+    for number, column in enumerate(made.columns):
+        sizes = {len(item) for item in column.to_pylist() if item is not None} if retype_fixed(column.type) else set()
+        if choice & 32 and len(sizes) == 1:
+            fixed = pyarrow.binary(sizes.pop())
+            made = made.set_column(number, made.column_names[number], pyarrow.array(column.to_pylist(), fixed))
+        elif column.null_count == len(column):
+            made = made.set_column(number, made.column_names[number], pyarrow.nulls(len(column)))
+    return made
+
+
+def retype_fixed(kind: Any) -> bool:
+    t = pyarrow.types
+    return bool(t.is_binary(kind) or t.is_large_binary(kind) or t.is_binary_view(kind))
+
+
+# ------------------------------------------------------------------------------------------------ damage
+
+
+def spoilt(column: Any, r: random.Random) -> Any:
+    """An array whose offsets are out of order, or whose text is none. The last offset stays: Arrow says no other size."""
+    kind = column.type
+    t = pyarrow.types
+    buffers = column.buffers()
+    if column.offset or len(column) < 2 or not (t.is_string(kind) or t.is_binary(kind)):
+        return column
+    if r.random() < 0.5 and buffers[2] is not None:
+        text = bytearray(buffers[2].to_pybytes())
+        for i in range(0, len(text), r.randint(1, 9)):
+            text[i] = r.choice(b"\xff\xc3\x80\xed\0 \n")
+        buffers[2] = pyarrow.py_buffer(bytes(text))
+    else:
+        offsets = bytearray(buffers[1].to_pybytes())
+        struct.pack_into("<i", offsets, 4 * r.randrange(len(column)), r.choice((-1, 1 << 30, 1, -(1 << 31))))
+        buffers[1] = pyarrow.py_buffer(bytes(offsets))
+    try:
+        return pyarrow.Array.from_buffers(kind, len(column), buffers, -1)
+    except pyarrow.ArrowInvalid:  # it looks at the first and last offset itself
+        return column
+
+
+class Held:
+    """Capsules of an array, given twice: the second time it has been moved away."""
+
+    def __init__(self, capsules: Any) -> None:
+        self.capsules = capsules
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+        return self.capsules
+
+
+class HeldStream:
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.capsule
+
+
+def failing(batches: list[Any]) -> Iterator[Any]:
+    yield from batches
+    raise OSError("no more of it")
+
+
+def damaged(module: Any, table: Any, choice: int, r: random.Random) -> Any:
+    """Something that is no table of these columns."""
+    batch = table.combine_chunks().to_batches()[0]
+    names = table.column_names
+    number = r.randrange(len(names))
+    name, column = names[number], batch.column(number)
+    others = (
+        pyarrow.array([1] * len(batch)), pyarrow.array(["x"] * len(batch)), pyarrow.array([b"x"] * len(batch)),
+        pyarrow.array([[1]] * len(batch)), pyarrow.array([1.5] * len(batch)), pyarrow.array([{"a": 1}] * len(batch)),
+        pyarrow.array([{"a": None}] * len(batch)), pyarrow.array([True] * len(batch)),
+        pyarrow.array([[("a", 1)]] * len(batch), pyarrow.map_(pyarrow.string(), pyarrow.int64())),
+        pyarrow.array([-1] * len(batch), pyarrow.int8()), pyarrow.array([2**64 - 1] * len(batch), pyarrow.uint64()),
+        pyarrow.array(["é" * 200] * len(batch), pyarrow.string_view()), pyarrow.array([b""] * len(batch), pyarrow.binary(0)),
+    )  # fmt: skip
+    match choice % 10:
+        case 0:
+            return batch.set_column(number, name, spoilt(column, r))
+        case 1:
+            return batch.set_column(number, name, r.choice(others))
+        case 2:
+            return batch.append_column(r.choice(("no such column", "", name)), r.choice((column, others[0])))
+        case 3 if pyarrow.types.is_string(column.type):
+            return batch.set_column(number, name, column.dictionary_encode())
+        case 4:
+            return r.choice(others)
+        case 5:
+            return pyarrow.array([None, *batch.to_pylist()[:1]], pyarrow.struct(batch.schema))
+        case 6:
+            held = Held(batch.__arrow_c_array__())
+            pyarrow.RecordBatch._import_from_c_capsule(*held.capsules)
+            return held
+        case 7:
+            stream = HeldStream(table.__arrow_c_stream__())
+            if r.random() < 0.5:
+                pyarrow.RecordBatchReader._import_from_c_capsule(stream.capsule)
+            return stream
+        case 8:
+            # of ours: pyarrow's own leaks the text of the error
+            columns = import_module(f"{module.__name__}.columns").BATCH
+            return HeldStream(stream_capsule(columns, failing([module.decode_batch(b"")] * r.randrange(3))))
+        case _:
+            spoilt_all = [spoilt(batch.column(i), r) for i in range(len(names))]
+            return pyarrow.RecordBatch.from_arrays(spoilt_all, names=names)
+
+
+def arrow(data: bytes) -> None:
+    if len(data) < 3 or pyarrow is None:
+        return
+    module, decoding, encoding = PROTOCOLS[data[0] % len(PROTOCOLS)]
+    table = pyarrow.table(module.decode_batch(data[3:], strictness="lax", **decoding))
+    good = table.filter(table.column("error").is_null()).drop_columns(["error"])
+    options = dict(encoding)
+    if len(good) == 0:
+        return
+    try:
+        octets = module.encode_batch(good, **options)
+    except EncodeError as error:
+        octets = str(error)
+    try:
+        again = module.encode_batch(relaid(good, data[2]), **options)
+    except EncodeError as error:
+        again = str(error)
+    same(again, octets, f"in layout {data[2]}")
+    if module is mqtt:
+        options |= {"version": None}
+    if len(good) < len(table):
+        try:
+            module.encode_batch(table, **options)
+        except EncodeError as error:
+            same("row " in str(error), True, f"no row is named: {error}")
+        else:
+            raise AssertionError("a row with an error has been written")
+    r = random.Random(data)
+    for choice in (data[1], data[2]):
+        wrong = damaged(module, good, choice, r)
+        for _ in range(2):  # a capsule that has been taken holds nothing more
+            try:
+                made = module.encode_batch(wrong, **options)
+            except EncodeError as error:
+                same("row " in str(error), True, f"no row is named: {error}")
+            except (ValueError, TypeError) as error:
+                same(bool(str(error)), True, "says why")
+            else:
+                same(isinstance(made, bytes), True, "octets")
+                module.decode_batch(made, strictness="lax", **decoding)
+
+
+def seeds() -> Iterator[bytes]:
+    for number, data in enumerate(batch_seeds()):
+        if number % 7 == 0:
+            yield data[:1] + bytes((number // 7 % 256, number // 3 % 256)) + data[2:] * (1 + number % 3)
+        if number % 49 == 0:  # a row with an error after them
+            yield (
+                data[:1]
+                + bytes((number // 7 % 256, number // 3 % 256))
+                + data[2:]
+                + b"\xff\x7f\xff\xff\xff\xff\xff\xff"
+            )
+
+
+TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {"arrow_source": (arrow, seeds)}

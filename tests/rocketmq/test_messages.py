@@ -196,6 +196,22 @@ def test_the_real_reader_refuses(text: str, path: str) -> None:
     assert 8 <= caught.value.offset <= 8 + len(text)
 
 
+#: Texts of `suspended`, a boolean of RemotingCommand, as fastjson 1.2.83 takes and refuses them.
+BOOLEANS = ("", "1", "0", "y", "Y", "N", "T", "f", "F", "true", "TRUE", "True", "null", "NULL", "false", "FALSE")
+NO_BOOLEANS = ("2", "n", "t", "x", "yes", "no", "tru", "falsey", "nil", "01", " ")
+
+
+@pytest.mark.parametrize("text", BOOLEANS)
+def test_texts_of_a_boolean(text: str) -> None:
+    assert rocketmq.decode(json_frame(f'{{"code":10,"suspended":"{text}"}}')).code == 10
+
+
+@pytest.mark.parametrize("text", NO_BOOLEANS)
+def test_texts_that_are_no_boolean(text: str) -> None:
+    with pytest.raises(DecodeError, match="not JSON that the Java reader accepts"):
+        rocketmq.decode(json_frame(f'{{"code":10,"suspended":"{text}"}}'))
+
+
 LONG_HEADER = (
     '{"code" : 1.5e3 , \'flag\':"7",remark:"x\\u00e9\\x41\\n",//c\n"opaque":+5,/* c */"version":-12,"x":[1,{"b":null }],'
     '"language":"GO","extFields":{"a":1.5E-3,"b":true,c:NaN,"d":undefined,"e":{"f":[]}}}'

@@ -256,8 +256,8 @@ def test_a_password_needs_no_user_name(user_name: str | None, password: bytes | 
     columns = columns_of(mqtt.decode_batch(packet.encode(), expose_credentials=True))
     (row,) = columns.to_pylist()
     row["mqtt"]["connect_flags"] = None  # then the fields say it
-    for given in (columns, pa.RecordBatch.from_pylist([row], columns.schema)):
-        octets = mqtt.encode_batch(given)
+    for batch in (columns, pa.RecordBatch.from_pylist([row], columns.schema)):
+        octets = mqtt.encode_batch(batch)
         assert octets[9] == flags
         assert octets == packet.encode()
 

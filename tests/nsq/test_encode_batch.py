@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -160,3 +161,14 @@ def test_the_two_directions_do_not_mix() -> None:
         nsq.encode_batch(columns(kind="NOP"), side="server")
     with pytest.raises(EncodeError, match="row 1: "):
         nsq.encode_batch(pa.table({"kind": ["NOP", "MAGIC"]}))
+
+
+@pytest.mark.parametrize("code", range(0x20))
+def test_control_characters_of_json(code: int) -> None:
+    """RFC 8259, section 7: U+0000 to U+001F are escaped. Python's reader refuses them otherwise."""
+    text = f"a{chr(code)}b"
+    batch = nsq.decode_batch(nsq.Identify({"hostname": text}).encode(), side="client")
+    octets = nsq.encode_batch(batch)
+    head, _, body = octets.partition(b"\n")
+    assert head == b"IDENTIFY"
+    assert json.loads(body[4:]) == {"hostname": text}

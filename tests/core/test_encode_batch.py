@@ -288,3 +288,16 @@ def test_a_batch_is_encoded_many_times() -> None:
     assert made == [PACKET * 1000] * 50
     assert [len(bytes(m)) for m in made] == [7000] * 50
     assert {hash(m) for m in made} == {hash(PACKET * 1000)}
+
+
+@pytest.mark.parametrize("begin", range(10))
+def test_a_slice_with_one_value_that_is_not_null(begin: int) -> None:
+    """Arrow's validity bitmaps are read from any bit on: a value is found wherever it lies."""
+    columns = columns_of(mqtt.decode_batch(mqtt.Publish(topic_name="t", payload=b"").encode() * 30, version=5))
+    at = columns.schema.get_field_index("content_type")
+    for place in range(begin, 30):
+        types = pa.array(["x" if row == place else None for row in range(30)], pa.string())
+        part = columns.set_column(at, "content_type", types).slice(begin)
+        packets: list[Any] = mqtt.Decoder(version=5).feed(mqtt.encode_batch(part, version=5))
+        said = [dict(p.properties).get("content_type") for p in packets]
+        assert said == ["x" if row == place else None for row in range(begin, 30)]

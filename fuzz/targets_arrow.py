@@ -72,7 +72,8 @@ def retype_fixed(kind: Any) -> bool:
 
 
 def spoilt(column: Any, r: random.Random) -> Any:
-    """An array whose offsets are out of order, or whose text is none. The last offset stays: Arrow says no other size."""
+    """An array whose offsets are out of order, or whose text is not UTF-8. The last offset stays, since
+    no other size is known."""
     kind = column.type
     t = pyarrow.types
     buffers = column.buffers()

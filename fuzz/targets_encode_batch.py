@@ -141,11 +141,6 @@ def digits_of(table: list[dict[str, Any]]) -> Any:
     return re.sub(r"-?\d+(?:\.\d+)?e[+-]?\d+", plainly, repr(table))
 
 
-def is_unnumbered(rows: list[dict[str, Any]]) -> bool:
-    """Deliveries of AMQP 1.0 in several transfers, without a delivery-id: encode_batch does not ask for it, STRICT does."""
-    return any((row.get("transfers") or 0) > 1 and row.get("delivery_id") is None for row in rows)
-
-
 def encode_batch(data: bytes) -> None:
     """STRICT rows come back as they are; LAX rows do or are refused; rows with other values are refused or decode."""
     if len(data) < 2:
@@ -186,7 +181,7 @@ def encode_batch(data: bytes) -> None:
         except EncodeError as error:
             same("row " in str(error), True, f"no row is named: {error}")
             continue
-        if listed and strictness == "strict" and not (module is amqp10 and is_unnumbered(listed)):
+        if listed and strictness == "strict":
             # encode_batch knows no options of a server
             server = {"server": SERVER} if module is nsq else {}
             read = module.decode_batch(made, strictness=strictness, **decoding, **server)

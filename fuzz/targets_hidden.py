@@ -237,7 +237,7 @@ def amqp091_turns() -> Iterator[Turns]:
 
 
 INFINITE = float("inf")
-#: Numbers whose shortest text is of each form, is hard to find, or is none.
+#: Numbers whose shortest text is of each form, is hard to find, or does not exist.
 FLOATS = (
     0.0,
     -0.0,

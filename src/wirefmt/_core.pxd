@@ -14,6 +14,7 @@ from wirefmt._core.be cimport store_u16, store_u32
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS, Octets, add_octets, add_u8
 from wirefmt._core.status cimport Fault
+from wirefmt._core.utf8 cimport UTF8_OK, check_utf8
 from wirefmt._core.utf8 cimport is_utf8
 from wirefmt._core.varint cimport store_varint, varint_size
 from wirefmt._core.words cimport hash_octets, is_ascii, same_octets
@@ -559,7 +560,7 @@ cdef enum:
 cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil
 cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept nogil
 cdef inline uint8_t hex_digit(uint8_t c) noexcept nogil:
-    """The value of a digit as hex_text writes it; 255: it is none."""
+    """The value of a digit as hex_text writes it; 255: not a digit."""
     return c - c"0" if c"0" <= c <= c"9" else c - c"a" + 10 if c"a" <= c <= c"f" else 255
 
 
@@ -581,8 +582,20 @@ cdef inline void store_hex(const Span* text, uint8_t* out) noexcept nogil:
         out[i] = <uint8_t>(hex_digit(text.at[2 * i]) << 4 | hex_digit(text.at[2 * i + 1]))
 
 
+cdef inline Span octets_shown(const Span* text, uint8_t* room) noexcept nogil:
+    """The octets that a column shows as `text`: what is not UTF-8 is shown in hexadecimal. `room`: HEX_OCTETS."""
+    cdef Span octets = text[0]
+    cdef size_t bad = 0
+    if is_hex(text):
+        store_hex(text, room)
+        if check_utf8(room, text.size // 2, &bad) != UTF8_OK:
+            octets.at = room
+            octets.size = text.size // 2
+    return octets
+
+
 cdef inline bint decimal_of(const Span* text, uint64_t* v) noexcept nogil:
-    """A number of 64 bits as snprintf writes it. False: it is none."""
+    """A number of 64 bits as snprintf writes it. False: not such a number."""
     cdef uint64_t n = 0
     cdef uint32_t i
     cdef uint8_t digit
@@ -698,7 +711,14 @@ cdef class FrameBatch(ColumnSet):
     cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil
     cdef void put_unfinished(self, int64_t at) noexcept nogil
     cdef int64_t run(self, const uint8_t* data, int64_t size) noexcept nogil
-    cdef void put_place(self, int64_t at, int64_t size) noexcept nogil
+    cdef inline void put_place(self, int64_t at, int64_t size) noexcept nogil:
+        """Offset and size of the row."""
+        put_i64(self.cols, self.row, at)
+        if self.cols[1].width == 8:
+            put_i64(self.cols + 1, self.row, size)
+        else:
+            put_i32(self.cols + 1, self.row, <int32_t>min(size, <int64_t>0x7FFFFFFF))
+
     cdef void put_fault(self, int64_t at, const Fault* f) noexcept nogil
     cdef void put_error(self, int64_t at, int64_t size, const Fault* f) noexcept nogil
     cdef Batch decode(self, const ProtocolTables* tables, Input octets, int payload)
@@ -853,7 +873,7 @@ cdef inline int source_needed_span(Problem* x, const SourceCol* s, int64_t row, 
 
 cdef inline int source_number(Problem* x, const SourceCol* s, int64_t row, int64_t low, int64_t high,
                               int64_t* v) noexcept nogil:
-    """An integer of `low` to `high`; `v` stays as it is if there is none. -1: refused."""
+    """An integer of `low` to `high`; null leaves `v` unchanged. -1: refused."""
     if not source_has(s, row):
         return 0
     v[0] = source_integer(s, row)

@@ -155,6 +155,19 @@ def test_a_message_in_several_transfers(transfers: int) -> None:
     assert (row["transfers"], row["body"], row["error"]) == (transfers, body, None)
 
 
+@pytest.mark.parametrize("options", [{"transfers": 2}, {"body": bytes(600)}])
+def test_several_transfers_have_a_delivery_id(options: dict[str, Any]) -> None:
+    """2.7.5: the first transfer of a delivery that has several carries delivery-id. LAX writes it without one."""
+    columns = transfer(**options, delivery_id=None)
+    with pytest.raises(EncodeError, match="column 'delivery_id', row 0: null"):
+        amqp10.encode_batch(columns, max_frame_size=512)
+    frames: list[Any] = amqp10.Decoder(strictness="lax").feed(
+        amqp10.encode_batch(columns, max_frame_size=512, strictness="lax")
+    )
+    assert (len(frames), frames[0].delivery_id) == (2, None)
+    assert amqp10.encode_batch(transfer(delivery_id=None), max_frame_size=512)
+
+
 @pytest.mark.parametrize("size", [60, 64, 128, 511, 512, 1000])
 def test_frames_have_a_limit(size: int) -> None:
     body = bytes(range(256)) * 5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -301,3 +303,33 @@ def test_a_slice_with_one_value_that_is_not_null(begin: int) -> None:
         packets: list[Any] = mqtt.Decoder(version=5).feed(mqtt.encode_batch(part, version=5))
         said = [dict(p.properties).get("content_type") for p in packets]
         assert said == ["x" if row == place else None for row in range(begin, 30)]
+
+
+NO_MEMORY = """
+import json
+import pyarrow as pa
+from wirefmt import amqp091, amqp10
+
+
+class Decoder:
+    def __init__(self, **options): pass
+    def decode(self, text): raise MemoryError
+
+
+json.JSONDecoder = Decoder
+rows = pa.record_batch({
+    "amqp10": lambda: amqp10.decode_batch(amqp10.Open(container_id="c", properties={amqp10.Symbol("k"): 1}).encode()),
+    "amqp091": lambda: amqp091.decode_batch(amqp091.QueueDeclare(channel=1, queue="q", arguments={"k": 1}).encode()),
+}[NAME]())
+try:
+    {"amqp10": amqp10, "amqp091": amqp091}[NAME].encode_batch(rows)
+except MemoryError:
+    print("refused")
+"""
+
+
+@pytest.mark.parametrize("name", ["amqp091", "amqp10"])
+def test_want_of_memory_is_no_other_value(name: str) -> None:
+    """A value that cannot be read for want of memory is not written as a string instead."""
+    done = subprocess.run([sys.executable, "-c", f"NAME = {name!r}\n{NO_MEMORY}"], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("refused\n", "")

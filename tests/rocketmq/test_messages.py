@@ -198,7 +198,7 @@ def test_the_real_reader_refuses(text: str, path: str) -> None:
 
 #: Texts of `suspended`, a boolean of RemotingCommand, as fastjson 1.2.83 takes and refuses them.
 BOOLEANS = ("", "1", "0", "y", "Y", "N", "T", "f", "F", "true", "TRUE", "True", "null", "NULL", "false", "FALSE")
-NO_BOOLEANS = ("2", "n", "t", "x", "yes", "no", "falsey", "nil", "01", " ")
+NO_BOOLEANS = ("Null", "2", "n", "t", "x", "yes", "no", "falsey", "nil", "01", " ")
 
 
 @pytest.mark.parametrize("text", BOOLEANS)

@@ -40,14 +40,6 @@ cdef class FrameBatch(ColumnSet):
         self.put_unfinished(at)
         return at
 
-    cdef void put_place(self, int64_t at, int64_t size) noexcept nogil:
-        """Offset and size of the row."""
-        put_i64(self.cols, self.row, at)
-        if self.cols[1].width == 8:
-            put_i64(self.cols + 1, self.row, size)
-        else:
-            put_i32(self.cols + 1, self.row, <int32_t>min(size, <int64_t>0x7FFFFFFF))
-
     cdef void put_fault(self, int64_t at, const Fault* f) noexcept nogil:
         """The row's `error`."""
         cdef char[256] text

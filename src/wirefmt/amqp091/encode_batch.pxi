@@ -53,7 +53,8 @@ cdef object amqp091_json_integer(str text):
 
 
 cdef bint amqp091_write_json(Octets* o, const Span* text) except -1:
-    """A table from a JSON object: names, repeats and order are kept. False: it is none, or holds what no table holds."""
+    """A table from a JSON object: names, repeats and order are kept. False: not an object, or it holds what
+    no table holds."""
     global AMQP091_READ_JSON
     if AMQP091_READ_JSON is None:
         import json
@@ -258,31 +259,25 @@ cdef class RowEncoder(BatchEncoder):
 
     cdef void put_longstr(self, const Span* text) noexcept nogil:
         """A long string of an argument. What is no text is hexadecimal in the column, as the response of PLAIN."""
-        cdef Octets* o = &self.scratch
-        cdef size_t start = o.size, bad = 0
-        cdef uint8_t* p
-        if text.at != NULL and is_hex(text):
-            add_u32(o, text.size // 2)
-            p = extend_octets(o, text.size // 2)
-            if p == NULL:
-                return
-            store_hex(text, p)
-            if check_utf8(p, text.size // 2, &bad) != UTF8_OK:
-                return
-            o.size = start
-        add_u32(o, text.size)
-        add_octets(o, text.at, text.size)
+        cdef uint8_t[HEX_OCTETS] room
+        cdef Span octets = octets_shown(text, room)
+        add_u32(&self.scratch, octets.size)
+        add_octets(&self.scratch, octets.at, octets.size)
 
     cdef int put_table(self, const Amqp091ArgumentRow* a, const Span* text) noexcept nogil:
-        cdef bint good
+        cdef bint good = False
         if text.size == 0 or (text.size == 2 and text.at[0] == c"{" and text.at[1] == c"}"):
             add_u32(&self.scratch, 0)
             return 0
         with gil:
             try:
                 good = amqp091_write_json(&self.scratch, text)
-            except Exception:
+            except MemoryError:
+                self.scratch.failed = True
+            except Exception:           # of json, of what makes values of it
                 good = False
+        if self.scratch.failed:
+            return refuse(&self.problem, REFUSED_MEMORY, NULL)
         return 0 if good else self.refuse_argument(a, "no JSON object that a field table can hold")
 
     # ---- contents

@@ -24,14 +24,14 @@ from wirefmt._core cimport (
     T_OPERATION, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES,
     WRITER_START, YES, ascii_octets, ascii_text, bare_object, begin_call, borrowed_item, close_list, construct_slowly,
     copy_octets, decimal_of, detail_form, factory_of, fault_text, field_path, fill_view, hex_text, hidden, input_head,
-    is_held, is_hex, is_secret_name, is_strict, keyed_place, length_of, line_ascii, line_begin, line_binary,
-    line_digits, line_field, line_flag, line_name, line_number, line_piece, line_signed, line_space, line_string,
-    line_text, line_words, new_octets, octets_of, open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32,
+    is_held, is_secret_name, is_strict, keyed_place, length_of, line_ascii, line_begin, line_binary, line_digits,
+    line_field, line_flag, line_name, line_number, line_piece, line_signed, line_space, line_string, line_text,
+    line_words, new_octets, octets_of, octets_shown, open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32,
     put_i64, put_line, put_map, put_octets, put_secret_entry, put_struct, put_text, raise_fault, refuse, refuse_range,
     refuse_size, refuse_text, seal, secret_fields, set_factories, set_vectorcall, share, shared_slot, shared_text,
     shown_encoded, shown_entry, shown_octets, source_bit, source_has, source_name, source_needed_number,
-    source_needed_span, source_number, source_octets, source_range, source_span, span_of, store_hex, take_block,
-    take_input, text_octets, whole_number, wirefmt_set_attribute,
+    source_needed_span, source_number, source_octets, source_range, source_span, span_of, take_block, take_input,
+    text_octets, whole_number, wirefmt_set_attribute,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
 from wirefmt._core.cursor cimport Span, left

@@ -53,7 +53,7 @@ cdef object amqp10_json_constant(str text):
 
 
 cdef bint amqp10_write_json(Octets* o, const Span* text, const Amqp10FieldRow* row, bint binary_keys) except -1:
-    """A value of the type of a field from JSON. False: it is none."""
+    """A value of the type of a field from JSON. False: the text is not JSON, or not of that type."""
     cdef size_t start = o.size
     global AMQP10_READ_JSON
     if AMQP10_READ_JSON is None:
@@ -163,17 +163,10 @@ cdef int amqp10_encode_json_map(Octets* o, object pairs, bint binary_keys, bint 
 
 cdef void amqp10_add_shown_binary(Octets* o, const uint8_t* p, uint32_t n) noexcept nogil:
     """A binary from its text: what is no text is hexadecimal in columns."""
-    cdef uint8_t[HEX_OCTETS] octets
-    cdef size_t bad = 0
-    cdef Span text
-    text.at = p
-    text.size = n
-    if is_hex(&text):
-        store_hex(&text, octets)
-        if check_utf8(octets, n // 2, &bad) != UTF8_OK:
-            amqp10_add_variable(o, AMQP10_CODE_VBIN8, octets, n // 2)
-            return
-    amqp10_add_variable(o, AMQP10_CODE_VBIN8, p, n)
+    cdef uint8_t[HEX_OCTETS] room
+    cdef Span text = span_of(p, n)
+    cdef Span octets = octets_shown(&text, room)
+    amqp10_add_variable(o, AMQP10_CODE_VBIN8, octets.at, octets.size)
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -351,17 +344,25 @@ cdef class RowEncoder(BatchEncoder):
             amqp10_add_variable(o, AMQP10_CODE_STR8 if type == AMQP10_STRING else AMQP10_CODE_SYM8, text.at, text.size)
             return 0
         if text.size and (text.at[0] == c"{" or text.at[0] == c"["):
-            with gil:
-                try:
-                    good = amqp10_write_json(o, text, row, strcmp(amqp10_field_name[number], "unsettled") == 0)
-                except Exception:
-                    good = False
+            if self.put_json(o, text, row, strcmp(amqp10_field_name[number], "unsettled") == 0, &good):
+                return -1
             if good:
                 return 0
         if type != AMQP10_ANY:
             return self.refuse_field(number, "no JSON that its type can hold")
         amqp10_add_variable(o, AMQP10_CODE_STR8, text.at, text.size)
         return 0
+
+    cdef int put_json(self, Octets* o, const Span* text, const Amqp10FieldRow* row, bint of_tags, bint* good) noexcept nogil:
+        """A value from JSON. good: is it JSON, of the types that `row` allows? -1: refused, for want of memory."""
+        with gil:
+            try:
+                good[0] = amqp10_write_json(o, text, row, of_tags)
+            except MemoryError:
+                o.failed = True
+            except Exception:       # of json, of what makes values of it
+                good[0] = False
+        return refuse(&self.problem, REFUSED_MEMORY, NULL) if o.failed else 0
 
     cdef int refuse_field(self, int number, const char* text) noexcept nogil:
         """The text is no value of the field's type: LAX writes a string. Name the entry of the map as well."""
@@ -407,6 +408,8 @@ cdef class RowEncoder(BatchEncoder):
             o.size = mark
             if self.put_transfer(row, handle, True):
                 return -1
+        if several and self.options.strict and not source_has(c + A10B_DELIVERY_ID, row):
+            return refuse(x, REFUSED_NULL, c + A10B_DELIVERY_ID)        # 2.7.5
         if self.settle():
             return -1
         most = (m.size + <size_t>transfers - 1) // <size_t>transfers
@@ -640,11 +643,8 @@ cdef class RowEncoder(BatchEncoder):
             good = line.size and line.at[0] == c"["
             if good:
                 amqp10_add_descriptor(o, AMQP10_SECTION_AMQP_SEQUENCE)
-                with gil:
-                    try:
-                        good = amqp10_write_json(o, &line, NULL, False)
-                    except Exception:
-                        good = False
+                if self.put_json(o, &line, NULL, False, &good):
+                    return -1
             lines += 1
             if stop == NULL:
                 break

@@ -248,7 +248,7 @@ class Client:
 
     Attributes:
         session: what outlives the connection; with a journal it also outlives the process.
-        journal: the journal, while the client is open; None: there is none.
+        journal: the journal, while the client is open; None without one.
         dropped: QoS 0 messages that came while the inbox was full and a call waited for its answer.
         lost: QoS 1 and 2 messages of which it is not known whether they have arrived and for which no call waits.
         connections: how many connections there have been.

@@ -458,24 +458,14 @@ cdef class RowEncoder(BatchEncoder):
         """A property from its text; False: the text is not that of such a value."""
         cdef Octets* o = &self.area
         cdef int type = mqtt_properties[identifier].type
+        cdef uint8_t[HEX_OCTETS] room
         cdef uint64_t v = 0
-        cdef uint8_t* p
-        cdef size_t bad = 0
-        if type == MQTT_STRING or (type == MQTT_BINARY and not is_hex(text)):
+        cdef Span octets
+        if type == MQTT_STRING or type == MQTT_BINARY:
+            octets = text[0] if type == MQTT_STRING else octets_shown(text, room)
             add_u8(o, <uint8_t>identifier)
-            add_u16(o, <uint16_t>text.size)
-            add_octets(o, text.at, text.size)
-            return True
-        if type == MQTT_BINARY:
-            add_u8(o, <uint8_t>identifier)
-            add_u16(o, <uint16_t>(text.size // 2))
-            p = extend_octets(o, text.size // 2)
-            if p != NULL:
-                store_hex(text, p)
-                if check_utf8(p, text.size // 2, &bad) == UTF8_OK:      # text is shown as it is
-                    o.size -= text.size // 2 + 2
-                    add_u16(o, <uint16_t>text.size)
-                    add_octets(o, text.at, text.size)
+            add_u16(o, <uint16_t>octets.size)
+            add_octets(o, octets.at, octets.size)
             return True
         if not decimal_of(text, &v) or v > <uint64_t>(0xFF if type == MQTT_BYTE else 0xFFFF if type == MQTT_TWO else 0xFFFFFFFF):
             return False

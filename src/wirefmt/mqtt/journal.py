@@ -48,7 +48,7 @@ class Journal:
     async def open(self) -> Session | None:
         """Open the database. Returns the session in it, or None.
 
-        Raises sqlite3.Error, or DecodeError if a record is none.
+        Raises sqlite3.Error, or DecodeError for what is not a record.
         """
         return await self._call(self._open)
 

@@ -267,7 +267,7 @@ class Session:
     @classmethod
     def replay(cls, changes: Iterable[Change], *, journaled: bool = False) -> Session:
         """A session from a journal: all changes since it was made, or what is left of them when only the last record of
-        each table and key is kept. Raises DecodeError if a record is none."""
+        each table and key is kept. Raises DecodeError for what is not a record."""
         tables: dict[str, dict[int, bytes]] = {"session": {}, "outgoing": {}, "incoming": {}}
         for change in changes:
             records = tables.get(change.table)

@@ -921,7 +921,7 @@ cdef bint rocketmq_is_octets(const RocketmqText* value, bint quoted) noexcept no
 
 
 cdef bint rocketmq_is_boolean(const RocketmqText* value, bint quoted) noexcept nogil:
-    """true, false, null, a number, or one of these as text."""
+    """true, false, null, a number, or one of these as text; null as text is in small or in capital letters."""
     cdef uint8_t[5] word
     cdef uint32_t i
     if not quoted:
@@ -935,7 +935,8 @@ cdef bint rocketmq_is_boolean(const RocketmqText* value, bint quoted) noexcept n
     if value.size == 1:
         return value.at[0] == c"1" or value.at[0] == c"0" or word[0] == c"y" or word[0] == c"f" or \
             value.at[0] == c"T" or value.at[0] == c"N"
-    return ((value.size == 4 and (memcmp(word, b"true", 4) == 0 or memcmp(word, b"null", 4) == 0)) or
+    return ((value.size == 4 and (memcmp(word, b"true", 4) == 0 or memcmp(value.at, b"null", 4) == 0 or
+                                memcmp(value.at, b"NULL", 4) == 0)) or
             (value.size == 5 and memcmp(word, b"false", 5) == 0))
 
 

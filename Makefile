@@ -1,7 +1,7 @@
 # wirefmt: `make run` and `make test` are all a new checkout needs (Python 3.11 or later and a C compiler).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint dev wheel sdist fuzz coverage mutants simulate bench clean
+.PHONY: help run test lint dev wheel sdist fuzz coverage mutants explore simulate bench clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -55,6 +55,9 @@ coverage: $(DONE)/test  ## lines of the rooms that the fuzz targets run: all inp
 
 mutants: $(DONE)/test  ## faults planted in what is compiled, and which of them no test notices (MUTANTS="--room nsq" for some)
 	@$(BIN)/python tools/mutants/run.py $(MUTANTS)
+
+explore: $(DONE)/test  ## the property tests with EXPLORE (default 1000) new examples each
+	@EXPLORE=$${EXPLORE:-1000} $(BIN)/python -m pytest -q -n auto $$(grep -rl --include='test_*.py' '^@given' tests)
 
 simulate: $(DONE)/test  ## an MQTT client and server under cuts and kills, for SIMULATE_STEPS (default 10 million) from SIMULATE_SEED
 	@SIMULATE_STEPS=$${SIMULATE_STEPS:-10000000} $(BIN)/python -m pytest -q -x -n auto tests/connection/test_mqtt_simulation.py

@@ -8,10 +8,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from lib import proxy as recording
 from lib import rabbitmq as node
 from lib.needs import not_tried
+
+# The examples of property tests are the same in each run, so that a run is red for what changed. EXPLORE=N looks elsewhere:
+# N new examples for each of these tests, as pytest's --hypothesis-seed says or by chance.
+EXPLORE = int(os.environ.get("EXPLORE", "0"))
+settings.register_profile("repeat", derandomize=True, deadline=None)
+settings.register_profile(
+    "explore", max_examples=EXPLORE or 1, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("explore" if EXPLORE else "repeat")
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from lib.amqp091_strategies import methods, streams
 from lib.amqp091_vectors import Vector, depth_of, frame, load
-from lib.encoded import again
+from lib.encoded import again, rows_of
 from lib.groups import each_vector
 from wirefmt import amqp091
 from wirefmt.errors import EncodeError
@@ -87,6 +88,23 @@ def test_any_stream(made: tuple[list[Any], bytes]) -> None:
 def test_any_methods(made: list[Any]) -> None:
     octets = b"".join(m.encode() for m in made)
     again(octets, decode("strict"), encode("strict"))
+
+
+@pytest.mark.parametrize(
+    "said", ["0.0", "1.50", "100.0", "0.10", "4294967295.0", "0.00000000000000000005", "1e3", "1E-7"]
+)
+def test_numbers_of_tables(said: str) -> None:
+    """A decimal (general 4.2.5.5, D) has a scale; a number that a double would show otherwise is one, if it fits."""
+    made = amqp091.encode_batch(
+        columns(kind="queue.declare", channel=1, queue="q", arguments=[("arguments", f'{{"k":{said}}}')])
+    )
+    (method,) = amqp091.Decoder().feed(made)
+    value = method.arguments["k"]
+    assert isinstance(value, float if "e" in said.lower() else Decimal if said != "4294967295.0" else float), value
+    assert value == (float(said) if isinstance(value, float) else Decimal(said))
+    if isinstance(value, Decimal):
+        again(made, decode("strict"), encode("strict"))
+        assert f'{{"k":{said}}}' in str(rows_of(decode("strict")(made)))
 
 
 def columns(**given: Any) -> Any:

@@ -50,8 +50,8 @@ def floats() -> list[float]:
     return found + [float(np.float32(chance.randrange(10**n) / 100)) for n in range(1, 10) for _ in range(20)]
 
 
-def shown(value: float, shortest: str, most: int) -> str:
-    """The text of columns: the shortest digits, laid out as C's %g does with `most` digits, or with as many as there are."""
+def shown(value: float, shortest: str) -> str:
+    """The text of columns: the shortest digits, laid out as C's %g does with 15 digits, or with as many as there are."""
     if not math.isfinite(value):
         return json.dumps("NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")
     if value == 0:
@@ -59,17 +59,17 @@ def shown(value: float, shortest: str, most: int) -> str:
     number = Decimal(shortest).normalize()
     digits = "".join(map(str, number.as_tuple().digits))
     exponent = number.adjusted()
-    if -4 <= exponent < max(most, len(digits)):
+    if -4 <= exponent < max(15, len(digits)):
         return f"{number:f}"
     return f"{'-' * (value < 0)}{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e{exponent:+03d}"
 
 
 def double_text(value: float) -> str:
-    return shown(value, repr(value), 15)
+    return shown(value, repr(value))
 
 
 def float_text(value: float) -> str:
-    return shown(value, np.format_float_scientific(np.float32(value)), 6)
+    return shown(value, np.format_float_scientific(np.float32(value)))
 
 
 def transfer(code: int, octets: bytes) -> bytes:
@@ -117,6 +117,8 @@ def test_columns(
             assert math.copysign(1, float(said)) == math.copysign(1, value)
             back = float(said) if wanted is double_text else float(np.float32(float(said)))
             assert back == value
+            # encode_batch reads a float within JSON as a binary64: the text must not tell which of the two it was
+            assert wanted is double_text or said == double_text(float(said))
 
 
 def converted(values: list[float]) -> Iterator[str]:

@@ -316,7 +316,7 @@ cdef inline int write_float(uint64_t bits, bint wide, uint8_t* out) noexcept nog
     n = few_digits(bits & <uint64_t>0x7FFFFFFFFFFFFFFF, digits, &point) if wide else 0
     if n == 0:
         n = shortest_digits(&v, digits, &point)
-    if point < -3 or point > max(n, 15 if wide else 6):
+    if point < -3 or point > max(n, 15):
         out[size] = digits[0]
         size += 1
         if n > 1:

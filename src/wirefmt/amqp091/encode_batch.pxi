@@ -31,10 +31,13 @@ cdef object AMQP091_READ_JSON = None            # set at the first table
 
 cdef object amqp091_json_float(str text):
     """A number with a fraction or an exponent, as a value whose text is the same again: decimal where a double is not."""
-    number = float(text)
+    cdef double number = float(text)
+    cdef uint8_t[FLOAT_ROOM] shown
+    cdef uint64_t bits
     if number - number != 0:
         raise ValueError(text)
-    if repr(number) != text and "e" not in text and "E" not in text:
+    memcpy(&bits, &number, 8)
+    if "e" not in text and "E" not in text and text.encode() != (<char*>shown)[:write_float(bits, True, shown)]:
         exact = DECIMAL(text)
         sign, digits, exponent = exact.as_tuple()
         if not sign and int("".join(map(str, digits))) <= 0xFFFFFFFF and exponent >= -255:

@@ -10,6 +10,7 @@ import copy
 import ctypes
 import gc
 import gzip
+import inspect
 import json
 import pickle
 import sys
@@ -28,6 +29,9 @@ CALLS = 32
 PROTOCOLS = {"mqtt": mqtt, "amqp091": amqp091, "amqp10": amqp10, "rocketmq": rocketmq, "nsq": nsq, "phpmq": phpmq}
 #: A leak is at least the smallest chunk of malloc, or one object, or one reference a call.
 SMALLEST_CHUNK = 32
+
+
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class of Python; compiled ones are static
 
 
 class _Mallinfo(ctypes.Structure):
@@ -161,10 +165,12 @@ def look(value: Any, deep: int = 2) -> None:
 
 
 def entry_points(protocol: str) -> Iterator[tuple[str, Callable[[bytes], Any]]]:
-    """Every public function of a protocol, and every constructor from octets, by name."""
+    """Every public function of a protocol and every constructor of a compiled class from octets, by name."""
     module = PROTOCOLS[protocol]
     for name in module.__all__:
         found = getattr(module, name)
+        if inspect.iscoroutinefunction(found) or (isinstance(found, type) and found.__flags__ & HEAP_TYPE):
+            continue  # of Python, and needs a loop or a clock
         if name == "Decoder" or name.endswith("Assembler"):
             for options in ({}, {"strictness": "lax"}, {"side": "server"}, {"version": 5}):
                 yield f"{name} {options}", lambda octets, c=found, o=options: fed(c, o, octets)  # type: ignore[misc]

@@ -28,6 +28,7 @@ from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
 from tables.mqtt_states import mqtt_states_page
 from tables.rocketmq import rocketmq_stub
+from tables.rocketmq_states import rocketmq_states_page
 from tables.secrets import secrets_page, secrets_table
 from tables.table import protocol_columns, table_columns, table_page
 from tables.text import faults
@@ -74,6 +75,7 @@ GENERATED: tuple[Generated, ...] = (
         for p in PROTOCOLS
     ),
     Generated(ROOT / "docs" / "mqtt-connection.md", PACKAGE / "mqtt/states.py", mqtt_states_page),
+    Generated(ROOT / "docs" / "rocketmq-connection.md", PACKAGE / "rocketmq/states.py", rocketmq_states_page),
     Generated(PACKAGE / "amqp091/methods.pxi", PACKAGE / "amqp091/spec.py", amqp091_methods),
     Generated(PACKAGE / "amqp091/_classes.pyi", PACKAGE / "amqp091/spec.py", amqp091_stub),
     Generated(PACKAGE / "amqp10/_classes.pyi", PACKAGE / "amqp10/spec.py", amqp10_stub),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+
+from tables.states import states_page
 
 INTRO = """
 # The states of an MQTT connection
@@ -28,44 +28,4 @@ errors contain. The end of the stream and a timer also end a connection, in any 
 
 
 def mqtt_states_page(states: ModuleType) -> list[str]:
-    lines = INTRO.splitlines()
-    for role in states.Role:
-        lines += ["", f"## The {role.value}", "", "```mermaid", *_diagram(states, role), "```", ""]
-        lines += ["| state | meaning |", "| --- | --- |"]
-        lines += [f"| {state.value} | {states.MEANINGS[role, state]} |" for state in states.State]
-        for title, table in (("What the peer sends", states.RECEIVES), ("What we send", states.SENDS)):
-            lines += ["", f"### {title}", "", *_table(states, role, table)]
-    return lines
-
-
-def _diagram(states: ModuleType, role: Any) -> Iterator[str]:
-    """Transitions to another state, one arrow for each pair of states."""
-    yield "stateDiagram-v2"
-    yield "    [*] --> idle"
-    arrows: dict[tuple[str, str], list[str]] = {}
-    for sign, table in (("+", states.RECEIVES), ("-", states.SENDS)):
-        for (whose, state, kind), after in table.items():
-            if whose is role and isinstance(after, states.State) and after is not state:
-                arrows.setdefault((state.value, after.value), []).append(f"{sign} {kind}")
-    order = [state.value for state in states.State]
-    for (before, after), kinds in sorted(arrows.items(), key=lambda item: [order.index(name) for name in item[0]]):
-        yield f"    {before} --> {after}: {'<br>'.join(kinds)}"
-    yield "    closed --> [*]"
-
-
-def _table(states: ModuleType, role: Any, table: Any) -> Iterator[str]:
-    yield "| state | packets | result |"
-    yield "| --- | --- | --- |"
-    for state in states.State:
-        outcomes: dict[str, list[str]] = {}
-        for kind in states.KINDS:
-            outcome = table[role, state, kind]
-            if isinstance(outcome, states.State):
-                text = "accepted" if outcome is state else f"accepted; then {outcome.value}"
-            elif isinstance(outcome, states.Outcome):
-                text = outcome.value
-            else:
-                text = f"violation: {outcome.rule}"
-            outcomes.setdefault(text, []).append(kind)
-        for text, kinds in outcomes.items():
-            yield f"| {state.value} | {'all' if len(kinds) == len(states.KINDS) else ', '.join(kinds)} | {text} |"
+    return states_page(states, INTRO, "packets")

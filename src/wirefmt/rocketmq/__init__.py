@@ -7,6 +7,11 @@
 'T'
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from wirefmt.rocketmq._codec import (
     AckMessageRequestHeader,
     AddBrokerRequestHeader,
@@ -208,6 +213,28 @@ from wirefmt.rocketmq._codec import restore_item as restore_item  # pickles name
 from wirefmt.rocketmq._codec import restore_message as restore_message  # pickles name it
 from wirefmt.rocketmq.spec import ExtraInfo
 
+if TYPE_CHECKING:
+    from wirefmt.rocketmq.connection import ClientConnection, ServerConnection
+    from wirefmt.rocketmq.events import ConnectionOptions, Credentials, Negotiated, Request, TimedOut, is_signed
+    from wirefmt.rocketmq.states import State
+
+#: Modules of the connections. They are loaded when one of their names is first used.
+_MODULES = {
+    "wirefmt.rocketmq.connection": ("ClientConnection", "ServerConnection"),
+    "wirefmt.rocketmq.events": ("ConnectionOptions", "Credentials", "Negotiated", "Request", "TimedOut", "is_signed"),
+    "wirefmt.rocketmq.states": ("State",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            value = getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "AckMessageRequestHeader",
     "AddBrokerRequestHeader",
@@ -227,9 +254,11 @@ __all__ = [
     "CheckTransactionStateRequestHeader",
     "CheckTransactionStateResponseHeader",
     "CleanControllerBrokerDataRequestHeader",
+    "ClientConnection",
     "CloneGroupOffsetRequestHeader",
     "ClusterInfo",
     "CommandCustomHeader",
+    "ConnectionOptions",
     "ConsumeMessageDirectlyResultRequestHeader",
     "ConsumerData",
     "ConsumerSendMsgBackRequestHeader",
@@ -237,6 +266,7 @@ __all__ = [
     "CreateTopicListRequestHeader",
     "CreateTopicRequestHeader",
     "CreateUserRequestHeader",
+    "Credentials",
     "DataVersion",
     "Decoder",
     "DeleteAclRequestHeader",
@@ -302,6 +332,7 @@ __all__ = [
     "Message",
     "MessageExt",
     "MessageQueue",
+    "Negotiated",
     "NotificationRequestHeader",
     "NotificationResponseHeader",
     "NotifyBrokerRoleChangedRequestHeader",
@@ -341,6 +372,7 @@ __all__ = [
     "RemotingSerializable",
     "RemoveBrokerRequestHeader",
     "ReplyMessageRequestHeader",
+    "Request",
     "ResetMasterFlushOffsetHeader",
     "ResetOffsetRequestHeader",
     "ResumeCheckHalfMessageRequestHeader",
@@ -350,8 +382,11 @@ __all__ = [
     "SendMessageRequestHeader",
     "SendMessageRequestHeaderV2",
     "SendMessageResponseHeader",
+    "ServerConnection",
+    "State",
     "StatisticsMessagesRequestHeader",
     "SubscriptionData",
+    "TimedOut",
     "TopicConfig",
     "TopicConfigSerializeWrapper",
     "TopicList",
@@ -397,6 +432,7 @@ __all__ = [
     "frame_size",
     "hash_code",
     "header_class",
+    "is_signed",
     "send_v1",
     "send_v2",
     "sign",

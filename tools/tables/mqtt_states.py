@@ -28,14 +28,23 @@ error says. Two more things end a connection in any state: the end of the stream
 
 
 def mqtt_states_page(states: ModuleType) -> list[str]:
-    lines = INTRO.splitlines()
+    return states_page(states, INTRO)
+
+
+def states_page(states: ModuleType, intro: str) -> list[str]:
+    """The page of a protocol whose module of states has roles, states, their meanings, and both tables."""
+    lines = intro.splitlines()
     for role in states.Role:
         lines += ["", f"## The {role.value}", "", "```mermaid", *_diagram(states, role), "```", ""]
         lines += ["| state | meaning |", "| --- | --- |"]
-        lines += [f"| {state.value} | {states.MEANINGS[role, state]} |" for state in states.State]
+        lines += [f"| {state.value} | {states.MEANINGS[role, state]} |" for state in _states(states, role)]
         for title, table in (("What comes from the peer", states.RECEIVES), ("What we send", states.SENDS)):
             lines += ["", f"### {title}", "", *_table(states, role, table)]
     return lines
+
+
+def _states(states: ModuleType, role: Any) -> list[Any]:
+    return [state for state in states.State if (role, state) in states.MEANINGS]
 
 
 def _diagram(states: ModuleType, role: Any) -> Iterator[str]:
@@ -54,12 +63,12 @@ def _diagram(states: ModuleType, role: Any) -> Iterator[str]:
 
 
 def _table(states: ModuleType, role: Any, table: Any) -> Iterator[str]:
-    yield "| state | packets | what becomes of them |"
+    yield f"| state | {getattr(states, 'SAID', 'packets')} | what becomes of them |"
     yield "| --- | --- | --- |"
-    for state in states.State:
+    for state in _states(states, role):
         outcomes: dict[str, list[str]] = {}
-        for kind in states.KINDS:
-            outcome = table[role, state, kind]
+        row = {kind: outcome for (whose, where, kind), outcome in table.items() if whose is role and where is state}
+        for kind, outcome in row.items():
             if isinstance(outcome, states.State):
                 text = "taken" if outcome is state else f"taken; then {outcome.value}"
             elif isinstance(outcome, states.Outcome):
@@ -68,4 +77,4 @@ def _table(states: ModuleType, role: Any, table: Any) -> Iterator[str]:
                 text = f"violation: {outcome.rule}"
             outcomes.setdefault(text, []).append(kind)
         for text, kinds in outcomes.items():
-            yield f"| {state.value} | {'all' if len(kinds) == len(states.KINDS) else ', '.join(kinds)} | {text} |"
+            yield f"| {state.value} | {'all' if len(kinds) == len(row) else ', '.join(kinds)} | {text} |"

@@ -27,6 +27,8 @@ from tables.amqp10 import amqp10_stub
 from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
 from tables.mqtt_states import mqtt_states_page
+from tables.nsq_states import nsq_states_page
+from tables.phpmq_states import phpmq_states_page
 from tables.rocketmq import rocketmq_stub
 from tables.rocketmq_states import rocketmq_states_page
 from tables.secrets import secrets_page, secrets_table
@@ -76,6 +78,8 @@ GENERATED: tuple[Generated, ...] = (
     ),
     Generated(ROOT / "docs" / "mqtt-connection.md", PACKAGE / "mqtt/states.py", mqtt_states_page),
     Generated(ROOT / "docs" / "rocketmq-connection.md", PACKAGE / "rocketmq/states.py", rocketmq_states_page),
+    Generated(ROOT / "docs" / "nsq-connection.md", PACKAGE / "nsq/states.py", nsq_states_page),
+    Generated(ROOT / "docs" / "phpmq-connection.md", PACKAGE / "phpmq/states.py", phpmq_states_page),
     Generated(PACKAGE / "amqp091/methods.pxi", PACKAGE / "amqp091/spec.py", amqp091_methods),
     Generated(PACKAGE / "amqp091/_classes.pyi", PACKAGE / "amqp091/spec.py", amqp091_stub),
     Generated(PACKAGE / "amqp10/_classes.pyi", PACKAGE / "amqp10/spec.py", amqp10_stub),

@@ -7,6 +7,11 @@ b'PUB t\\n\\x00\\x00\\x00\\x05hello'
 nsq.Response(data=b'OK')
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from wirefmt.nsq._codec import (
     Auth,
     Close,
@@ -36,12 +41,39 @@ from wirefmt.nsq._codec import (
 from wirefmt.nsq._codec import restore as restore  # pickles name it
 from wirefmt.nsq.spec import ServerOptions
 
+if TYPE_CHECKING:
+    from wirefmt.nsq.connection import ClientConnection, ServerConnection
+    from wirefmt.nsq.events import ConnectionOptions, Delivery, Negotiated, Request, Requeued, TimedOut
+    from wirefmt.nsq.session import Session
+    from wirefmt.nsq.states import State
+
+#: Modules of the connections. They are loaded when one of their names is first used.
+_MODULES = {
+    "wirefmt.nsq.connection": ("ClientConnection", "ServerConnection"),
+    "wirefmt.nsq.events": ("ConnectionOptions", "Delivery", "Negotiated", "Request", "Requeued", "TimedOut"),
+    "wirefmt.nsq.session": ("Session",),
+    "wirefmt.nsq.states": ("State",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            value = getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "Auth",
+    "ClientConnection",
     "Close",
     "Command",
+    "ConnectionOptions",
     "Decoder",
     "DeferredPublish",
+    "Delivery",
     "Error",
     "Finish",
     "Frame",
@@ -49,13 +81,20 @@ __all__ = [
     "Magic",
     "MessageFrame",
     "MultiPublish",
+    "Negotiated",
     "Nop",
     "Publish",
     "Ready",
+    "Request",
     "Requeue",
+    "Requeued",
     "Response",
+    "ServerConnection",
     "ServerOptions",
+    "Session",
+    "State",
     "Sub",
+    "TimedOut",
     "Touch",
     "decode",
     "decode_batch",

@@ -308,7 +308,7 @@ class ClientChannel(Channel):
         self._next_tag = 0  # of confirms
         self._last_delivery = 0
         self._full = False  # a publish was refused
-        self._leaving: dict[str, Consumer] = {}  # cancelled without a reply: deliveries may be under way
+        self._leaving: dict[str, Consumer] = {}  # cancelled without a reply: deliveries may still come
         #: The handle of channel.open.
         self.opened: Call | None = None
         self._closed_with = (SUCCESS, "")
@@ -988,7 +988,8 @@ class ServerChannel(Channel):
         return delivery
 
     def cancel(self, consumer_tag: str) -> None:
-        """End a consumer, as when its queue is deleted. The client is told if it has announced consumer_cancel_notify."""
+        """End a consumer, as when its queue is deleted. A client that has announced consumer_cancel_notify receives
+        basic.cancel."""
         self.connection._check_open()
         if self.consumers.pop(consumer_tag, None) is None:
             raise LocalProtocolError(f"the channel has no consumer {consumer_tag!r}")

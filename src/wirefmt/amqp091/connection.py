@@ -449,8 +449,8 @@ class ServerConnection(Endpoint):
     def refuse(self, event: Any, code: int | None = None, reason: str = "") -> list[Event]:
         """Refuse an event. A soft code closes its channel, another one the connection.
 
-        Credentials are refused with 403, an open and a new secret with 530, unless `code` says otherwise. The client is told
-        if it has announced authentication_failure_close (of credentials). Returns `ChannelClosed` or `Disconnected`.
+        Credentials are refused with 403, an open and a new secret with 530, unless `code` says otherwise. The client receives the
+        code if it has announced authentication_failure_close (of credentials). Returns `ChannelClosed` or `Disconnected`.
         """
         self._check_over()
         events: list[Event] = []

@@ -435,9 +435,10 @@ class Endpoint:
             raise LocalProtocolError(transition.rule, reply=transition.code)
 
     def _begin_heartbeats(self, seconds: int) -> None:
-        """4.2.7: a heartbeat is sent when nothing else is; the peer is lost after two silent intervals."""
+        """4.2.7: the peer is lost after two silent intervals. A heartbeat follows half an interval in which nothing was sent, as
+        RabbitMQ does it."""
         if seconds:
-            self._keepalive = Keepalive(self._deadlines, send_every=seconds / 2, expect_within=2.0 * seconds)
+            self._keepalive = Keepalive(self._deadlines, send_every=float(seconds), expect_within=2.0 * seconds)
 
     # ---- channels
 

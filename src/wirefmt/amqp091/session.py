@@ -60,7 +60,7 @@ class Session:
             self._changes.append(Change("put", "outgoing", publication.number, publication.message.encode()))
 
     def forget(self, publication: Publication) -> None:
-        """The message is confirmed, or shall not be sent again."""
+        """The message is confirmed, or must not be sent again."""
         if self.outgoing.pop(publication.number, None) is not None and self.journaled:
             self._changes.append(Change("delete", "outgoing", publication.number))
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))  # the plain modules of it: nothing compiled
 
 from tables.amqp091 import amqp091_methods, amqp091_stub
+from tables.amqp091_states import amqp091_states_page
 from tables.amqp10 import amqp10_stub
 from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
@@ -80,6 +81,7 @@ GENERATED: tuple[Generated, ...] = (
     Generated(ROOT / "docs" / "rocketmq-connection.md", PACKAGE / "rocketmq/states.py", rocketmq_states_page),
     Generated(ROOT / "docs" / "nsq-connection.md", PACKAGE / "nsq/states.py", nsq_states_page),
     Generated(ROOT / "docs" / "phpmq-connection.md", PACKAGE / "phpmq/states.py", phpmq_states_page),
+    Generated(ROOT / "docs" / "amqp091-connection.md", PACKAGE / "amqp091/states.py", amqp091_states_page),
     Generated(PACKAGE / "amqp091/methods.pxi", PACKAGE / "amqp091/spec.py", amqp091_methods),
     Generated(PACKAGE / "amqp091/_classes.pyi", PACKAGE / "amqp091/spec.py", amqp091_stub),
     Generated(PACKAGE / "amqp10/_classes.pyi", PACKAGE / "amqp10/spec.py", amqp10_stub),

@@ -89,9 +89,6 @@ class Violation:
     code: str = "E_INVALID"
 
 
-#: What the page calls them.
-SAID: Final = "commands or frames"
-
 #: Kinds of what a client sends. The magic is called by its name, the others by their command.
 COMMANDS: Final[tuple[str, ...]] = (
     "magic",

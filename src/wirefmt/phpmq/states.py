@@ -60,9 +60,6 @@ class Violation:
     rule: str
 
 
-#: What the page calls the kinds.
-SAID: Final = "messages"
-
 #: Kinds of what a client sends, and of what a server sends: message types 001, 002, 004, 005, 006, and 003.
 FROM_CLIENT: Final[tuple[str, ...]] = ("publish", "consume", "acknowledge", "re-queue", "dead letter")
 FROM_SERVER: Final[tuple[str, ...]] = ("message",)

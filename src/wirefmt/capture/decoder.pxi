@@ -328,7 +328,7 @@ cdef class CaptureDecoder(Reassembler):
                     at += used
                     if reason == PACKET_TCP:
                         self.seen.packets += 1
-                        self.take_segment(&r, file_index, s.payload < octets.at or s.payload > octets.at + n)
+                        self.take_segment(&r, file_index, not payload_lies_in(s, octets.at, n))
                     elif reason == PACKET_FRAGMENT_HELD:
                         self.take_group()
                         self.count_fragments()
@@ -487,7 +487,7 @@ cdef class CaptureDecoder(Reassembler):
                 s = self.next_place()
                 reason = self.packets.parse(&r, s)
                 if reason == PACKET_TCP:
-                    self.take_segment(&r, self.file_index, s.payload < p or s.payload > p + n)
+                    self.take_segment(&r, self.file_index, not payload_lies_in(s, p, n))
                 elif reason == PACKET_FRAGMENT_HELD:
                     self.take_group()
                     self.count_fragments()

@@ -93,6 +93,30 @@ def truth(node: Any) -> Any:
     return ExprNodes.NotNode(node.pos, operand=ExprNodes.NotNode(node.pos, operand=node))
 
 
+class Constant(ExprNodes.AtomicExprNode):
+    """One of two literals, `changed` while its fault is awake. C chooses, so that the type in C is that of the literal."""
+
+    def __init__(self, operand: Any, changed: Any, number: int) -> None:
+        super().__init__(operand.pos, type=operand.type)
+        literals = [node.get_constant_c_result_code() for node in (changed, operand)]
+        self.code = f"(MUTANT({number}) ? {literals[0]} : {literals[1]})"
+
+    def calculate_constant_result(self) -> None:
+        """Neither is known to Cython."""
+
+    def infer_type(self, env: Any) -> Any:
+        return self.type
+
+    def analyse_types(self, env: Any) -> Any:
+        return self
+
+    def calculate_result_code(self) -> str:
+        return self.code
+
+    def generate_result_code(self, code: Any) -> None:
+        """Nothing before the expression it is part of."""
+
+
 class Planter(TreeVisitor):
     """Plants into the functions of a tree, and lists what it planted."""
 
@@ -230,7 +254,8 @@ class Planter(TreeVisitor):
                 if number is not None:
                     changed = copy.copy(operand)
                     changed.value = str(new)
-                    setattr(node, name, self.either(operand, changed, number))
+                    plant = self.either if operand.type.is_pyobject else Constant
+                    setattr(node, name, plant(operand, changed, number))
                 break
         return node
 

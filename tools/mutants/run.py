@@ -6,10 +6,10 @@
     make mutants MUTANTS="--tests 'nsq/*' 9a7208e8"  with these test files alone, to try out a new test
 
 One process collects the tests, runs them once with no fault awake, and notes which sites each test reaches (mutant.h). Then
-each fault gets a fork of that process, which wakes it and runs the tests that reach its site, the quickest first, until one
-fails. What only runs when the package is imported gets a process of its own. A test that fails, a crash, a hang and running out
-of memory all count as noticed. The fuzz targets are among the
-tests (fuzz/test_targets.py): their seeds and some mutations of them.
+each fault gets a fork of that process, which wakes it and runs the tests of its rooms that reach its site, the quickest first,
+until one fails. What only runs when the package is imported gets a process of its own. A test that fails, a crash, a hang and
+running out of memory all count as noticed. The fuzz targets are among the tests (fuzz/test_targets.py): their seeds and some
+mutations of them.
 
 survivors.txt lists the faults that nothing can notice or that we decided to let be, each with its reason. The exit status
 is 1 if a fault survives that is not in it, if one in it is noticed, or if one in it is not planted any more.
@@ -92,9 +92,11 @@ def group_of(room: str) -> str:
     return next(prefix for prefix in ROOMS if room.startswith(prefix))
 
 
-def files_for(rooms: set[str]) -> list[Path]:
-    """Of the rooms' groups, and the fuzz targets."""
-    patterns = {pattern for room in rooms for pattern in ROOMS[group_of(room)]} | set(ALWAYS)
+def files_for(groups: set[str], only: list[str] | None) -> list[Path]:
+    """The tests of groups of rooms, and the fuzz targets; or those of the patterns `only`."""
+    if only:
+        return sorted({path for pattern in only for path in (ROOT / "tests").glob(pattern)})
+    patterns = {pattern for group in groups for pattern in ROOMS[group]} | set(ALWAYS)
     found = {path for pattern in patterns for path in (ROOT / "tests").glob(pattern) if path.match("test_*.py")}
     kept = sorted(path for path in found if not any(path.match(name) for name in APART))
     return [*kept, ROOT / "fuzz" / "test_targets.py"]
@@ -103,8 +105,12 @@ def files_for(rooms: set[str]) -> list[Path]:
 class Runner:
     """A plugin of pytest: the loop over faults in place of the loop over tests."""
 
-    def __init__(self, sites: list[tuple[int, dict[str, Any]]], listed: dict[str, str]) -> None:
+    def __init__(
+        self, sites: list[tuple[int, dict[str, Any]]], listed: dict[str, str], patterns: list[str] | None
+    ) -> None:
         self.sites = sites
+        groups = {group_of(site["room"]) for _, site in sites}
+        self.files = {group: files_for({group}, patterns) for group in groups}
         self.listed = listed
         self.survivors: list[tuple[dict[str, Any], str]] = []
         self.noticed_though_listed: list[tuple[dict[str, Any], str]] = []
@@ -117,7 +123,12 @@ class Runner:
         began = time.monotonic()
         for count, (number, site) in enumerate(self.sites, 1):
             tests = reach[number]
-            what = self.wake(number, tests) if tests else self.alone(number) if number in self.early else "not reached"
+            if tests:
+                what = self.wake(number, tests)
+            elif number in self.early:
+                what = self.alone(number, self.files[group_of(site["room"])])
+            else:
+                what = "not reached"
             survived = what.startswith(("survived", "not reached"))
             listed = site["identifier"] in self.listed
             if survived and not listed:
@@ -139,6 +150,9 @@ class Runner:
         reach: dict[int, list[tuple[float, int]]] = {number: [] for number in numbers}
         flags = self.reached()
         self.early = {number for number in numbers if any(module[number] for module in flags)}
+        theirs: dict[str, set[int]] = {}  # by group of rooms, the faults that a file of tests is for
+        for number, site in self.sites:
+            theirs.setdefault(group_of(site["room"]), set()).add(number)
         began = time.monotonic()
         for place, item in enumerate(items):
             for module in flags:
@@ -151,7 +165,8 @@ class Runner:
                 print(next(str(r.longrepr) for r in reports if r.failed)[-3000:], flush=True)
                 continue
             if seconds < TEST_S:
-                for number in numbers:
+                meant = [number for group in theirs if item.path in self.files[group] for number in theirs[group]]
+                for number in meant:
                     if any(module[number] for module in flags):
                         reach[number].append((seconds, place))
         for number, site in self.sites:
@@ -179,10 +194,10 @@ class Runner:
         code = os.WEXITSTATUS(status)
         return f"survived {len(said)} of {len(tests)} tests" if code == 0 else f"noticed: {test}"
 
-    def alone(self, number: int) -> str:
+    def alone(self, number: int, files: list[Path]) -> str:
         """What becomes of a fault in what runs when the package is imported: in a process of its own."""
         environment = os.environ | {"WIREFMT_MUTANT": str(number)}
-        files = sorted({item.path for item in self.items}, key=lambda path: (path.parent.name != "core", path))
+        files = sorted(files, key=lambda path: (path.parent.name != "core", path))
         arguments = [
             "-x",
             "-q",
@@ -301,10 +316,8 @@ def main() -> int:
         return 1
     sys.path.remove(str(HERE))  # `run` is the one of fuzz/
     quiet_hypothesis()
-    runner = Runner(sites, explained())
-    files = files_for({site["room"] for _, site in sites})
-    if options.tests:
-        files = sorted({path for pattern in options.tests for path in (ROOT / "tests").glob(pattern)})
+    runner = Runner(sites, explained(), options.tests)
+    files = sorted({path for files in runner.files.values() for path in files})
     arguments = [
         "-q",
         "-p",

@@ -135,11 +135,15 @@ cdef int convert_items_091(Converter* x, Octets* o, uint8_t letter, const Amqp10
     cdef ConvertValue item
     cdef Amqp10ValueView key, value
     cdef size_t opened, before
+    cdef uint8_t* repeated = NULL
+    cdef uint32_t names = 0
     cdef int reason
     if v.type == AMQP10_ARRAY and amqp10_constructors[amqp10_primitive(v.inner)[0]].zero:
         return REASON_NO_ROW                # there may be thousands of millions of elements without octets
     if depth > AMQP091_NESTING_MAX:
         return REASON_DEPTH
+    if v.type == AMQP10_MAP and x.valid:
+        repeated = convert_repeated_names(x, v)
     add_u8(o, letter)
     opened = amqp091_open(o)
     convert_plain(&item)
@@ -150,10 +154,13 @@ cdef int convert_items_091(Converter* x, Octets* o, uint8_t letter, const Amqp10
             key = value
             amqp10_next(&items, &value)
             item.key = convert_key_octets(&key)
-            if AMQP10_UUID <= key.type <= AMQP10_SYMBOL and key.size < 256:
-                amqp091_add_name(o, key.body, <uint8_t>key.size)
-            else:
+            if not convert_is_name(&key):
                 reason = REASON_KEY
+            elif repeated != NULL and repeated[names]:
+                reason = REASON_DUPLICATE
+            else:
+                amqp091_add_name(o, key.body, <uint8_t>key.size)
+            names += reason != REASON_KEY
         convert_of_amqp10(&value, &item)
         if reason == REASON_NONE:
             reason = convert_item(x, o, &item, depth + 1)
@@ -321,6 +328,36 @@ cdef int convert_order_of_keys(const void* a, const void* b) noexcept nogil:
     if left_.size != right.size:
         return -1 if left_.size < right.size else 1
     return -1 if left_ < right else left_ > right
+
+
+cdef inline bint convert_is_name(const Amqp10ValueView* key) noexcept nogil:
+    """Can the key of a map be the name of a field of a table?"""
+    return AMQP10_UUID <= key.type <= AMQP10_SYMBOL and key.size < 256
+
+
+cdef uint8_t* convert_repeated_names(Converter* x, const Amqp10ValueView* map_) noexcept nogil:
+    """Of the keys that can be names, which are the same name as one before: a string and a symbol are two keys of a map (1.6.23)
+    and one name of a table. NULL: there is at most one key."""
+    cdef Amqp10Items items = amqp10_items(map_)
+    cdef Amqp10ValueView key, value
+    cdef Span* names
+    cdef uint8_t* marks
+    cdef uint32_t count = 0
+    if map_.count < 4:
+        return NULL
+    names = <Span*>convert_room(x, map_.count // 2 * sizeof(Span))
+    marks = convert_room(x, map_.count // 2)
+    if names == NULL or marks == NULL:
+        return NULL
+    while amqp10_next(&items, &key):
+        amqp10_next(&items, &value)
+        if convert_is_name(&key):
+            names[count].at = key.body
+            names[count].size = key.size
+            count += 1
+    memset(marks, 0, count)
+    convert_mark_again(x, names, marks, count)
+    return marks
 
 
 cdef uint8_t* convert_repeated(Converter* x, Cursor c) noexcept nogil:

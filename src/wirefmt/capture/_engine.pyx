@@ -35,10 +35,21 @@ include "websocket.pxi"
 include "unpack.pxi"
 # what waits until a full batch has been taken
 include "deferred.pxi"
-# streams -> protocol -> message table
+# the rows of the protocols
+include "protocols.pxi"
+# what is kept of the directions of flows; rows about them
+include "streams.pxi"
+# octets of a direction -> frames -> rows; gaps
+include "frames.pxi"
+# WebSockets, compressed streams and TLS around the frames
+include "carriers.pxi"
+# which protocol a flow is of
+include "recognise.pxi"
+# files -> streams -> message table
 include "decoder.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
 seal(globals(), "wirefmt.capture", (
-    PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler, RecordFeed, StreamTrace, Unpacker, find_record,
+    CarriedStreams, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler, RecordFeed,
+    StreamTrace, Streams, Unpacker, find_record,
 ))

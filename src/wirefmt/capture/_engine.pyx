@@ -37,6 +37,8 @@ include "unpack.pxi"
 include "deferred.pxi"
 # the rows of the protocols
 include "protocols.pxi"
+# where frames begin again after a gap
+include "resync.pxi"
 # what is kept of the directions of flows; rows about them
 include "streams.pxi"
 # octets of a direction -> frames -> rows; gaps
@@ -50,6 +52,6 @@ include "decoder.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
 seal(globals(), "wirefmt.capture", (
-    CarriedStreams, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler, RecordFeed,
+    BoundarySearch, CarriedStreams, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler, RecordFeed,
     StreamTrace, Streams, Unpacker, find_record,
 ))

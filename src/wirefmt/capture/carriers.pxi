@@ -74,7 +74,7 @@ cdef class CarriedStreams(FrameStreams):
                 return
             self.begin_search(side, why)
         side.missing += n
-        side.credit = 0
+        side.search.credit = 0
         side.socket.lost = True
         if why == WHY_NO_FRAME:                         # what is no header is skipped
             side.skipped += side.socket.have
@@ -82,7 +82,7 @@ cdef class CarriedStreams(FrameStreams):
     cdef void resume_socket(self, Flow* f, int end) noexcept nogil:
         """WebSocket frames begin at pending[at]: what is before it is part of the hole, the rest is read."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
-        self.pass_over(side, side.at)
+        self.pass_over(side, side.search.at)
         memset(side.socket, 0, sizeof(WebSocket))
         self.replay(f, end)
 

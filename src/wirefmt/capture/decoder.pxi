@@ -650,7 +650,7 @@ cdef class CaptureDecoder(KnownStreams):
                 self.seen.carrier_octets += <int64_t>fs.sides[end].size
             self.free_pending(&fs.sides[end])
             self.free_origins(&fs.sides[end])
-            self.free_trials(&fs.sides[end])
+            self.free_candidates(&fs.sides[end])
             if fs.sides[end].socket != NULL:
                 self.buffered -= sizeof(WebSocket) + BLOCK_OCTETS
                 free(fs.sides[end].socket)

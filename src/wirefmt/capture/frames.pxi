@@ -127,7 +127,7 @@ cdef class FrameStreams(Streams):
                 return max(size, side.size + 1) - side.size
             if status != OK and status != NEED_DATA:
                 if self.lose_boundary(f, end, &fault, mark):
-                    self.add_origin(side, 0, side.size, &side.first)
+                    self.keep_origin(side, 0, side.size, &side.first)
                 else:
                     self.defer(DEFERRED_PENDING, f, end, NULL, 0, mark)
                 return 0
@@ -203,7 +203,7 @@ cdef class FrameStreams(Streams):
             if side.why < 0:
                 side.why = <int8_t>why
             side.missing += n
-            side.credit = 0
+            side.search.credit = 0
             return
         side.why = <int8_t>why
         if side.size:
@@ -237,18 +237,18 @@ cdef class FrameStreams(Streams):
             return False
         self.put_malformed(f, end, text, mark)
         self.begin_search(side, WHY_NO_FRAME)
-        side.at = 1                                     # not here
+        side.search.at = 1                                     # not here
         return True
 
     cdef void lose_boundary_in_window(self, Flow* f, int end, int origin, const Fault* fault) noexcept nogil:
         """As lose_boundary, but the window stays the window. Nothing is left to flush."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
-        cdef int count = side.origin_count
-        cdef int64_t credit = side.credit
-        cdef Mark mark = side.origins[0].mark
+        cdef int count = side.search.origin_count
+        cdef int64_t credit = side.search.credit
+        cdef Mark mark = side.search.origins[0].mark
         self.lose_boundary(f, end, fault, &mark)
-        side.origin_count = count
-        side.credit = credit
+        side.search.origin_count = count
+        side.search.credit = credit
 
     cdef void search(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """More octets to find a boundary in."""
@@ -258,12 +258,11 @@ cdef class FrameStreams(Streams):
         if side.why < 0 and side.stage == STAGE_FRAMES and side.offset == 0 and other.offset == 0 and other.searching \
                 and self.find_socket(f, end, p, n, mark):
             return
-        if not self.add_origin(side, side.size, n, mark) or not self.append(side, p, n):
+        if not self.keep_origin(side, side.size, n, mark) or not self.append(side, p, n):
             self.pass_over(side, side.size)
             self.lost_octets(f, end, p, n, mark)
             return
-        side.credit = min(side.credit + <int64_t>n * SEARCH_CREDIT, <int64_t>SEARCH_WINDOW * SEARCH_CREDIT)
-        if side.size >= side.wait or side.size - side.at >= SEARCH_WINDOW or side.origin_count >= SEARCH_ORIGINS:
+        if extend_search(&side.search, n, side.size):
             self.look(f, end, False)
 
     cdef void look(self, Flow* f, int end, bint final) noexcept nogil:
@@ -289,8 +288,7 @@ cdef class FrameStreams(Streams):
                     return
                 if not side.searching:
                     return
-        if side.at >= SEARCH_STEP or side.at == side.size or side.origin_count >= SEARCH_ORIGINS:
-            self.pass_over(side, side.at)
+        self.pass_over(side, searched_octets(&side.search, side.size))
 
     cdef void look_again(self, Flow* f, int end, bint final) noexcept nogil:
         """Continue a look, unless what was read since has found the boundary."""
@@ -299,109 +297,15 @@ cdef class FrameStreams(Streams):
             self.look(f, end, final)
 
     cdef bint find(self, Flow* f, int end, bint final) noexcept nogil:
-        """Pass over the window octet by octet until a chain of frames begins. True: it does, at pending[at]."""
-        cdef Side* side = &(<FlowState*>f.state).sides[end]
-        cdef int origin = 0
-        cdef int verdict
-        cdef bint full
-        while side.at < side.size:
-            while origin < side.origin_count and side.origins[origin].at < side.at:
-                origin += 1
-            verdict = self.chain(f, end, origin < side.origin_count and side.origins[origin].at == side.at, final)
-            if verdict == YES:
-                return True
-            full = side.size - side.at >= SEARCH_WINDOW or side.origin_count >= SEARCH_ORIGINS or side.credit < 0
-            if verdict == MORE and not full:
-                return False
-            side.at += 1
-            side.frames = 0
-            side.reach = side.at
-        return False
-
-    cdef int chain(self, Flow* f, int end, bint packet_start, bint final) noexcept nogil:
-        """Do valid frames begin at pending[at]? They do if they end exactly where a packet ended a write: two of them,
-        or one that also begins with a packet's octets; or if CHAIN of them go on for CHAIN_SPAN octets. A payload that holds
-        such frames itself breaks the chain where it ends. `final`: nothing follows, and CHAIN from a packet's first
-        octet must do.
-
-        In a WebSocket whose frame boundary is lost the same holds for its messages, each of which must hold nothing but
-        whole, valid frames: a WebSocket inside a payload ends where the payload ends. Control frames are no evidence.
-        """
+        """Is there a boundary in the window? It is at pending[side.search.at]."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
-        cdef bint socket = side.stage == STAGE_SOCKET and side.socket.lost
-        cdef bint counts = True
-        cdef size_t size = 0
-        cdef int enough = 1 if packet_start else 2
-        cdef int verdict, steps = 0
-        cdef int direction = 0 if end == f.client else 1
-        if side.reach < side.at:
-            side.reach = side.at
-            side.frames = 0
-        while True:
-            if side.frames >= enough and self.ends_write(side, side.reach):
-                return YES
-            if side.frames >= CHAIN and side.reach - side.at >= CHAIN_SPAN:
-                return YES
-            if side.credit < 0 and steps == CHAIN_STEPS:
-                return NO                               # as much was looked at as the octets there are allow
-            steps += 1
-            if side.reach == side.size:
-                side.wait = side.size + 1
-                verdict = MORE
-            else:
-                if socket:
-                    verdict = self.socket_frame(fs.protocol, fs.state, side.pending + side.reach, side.size - side.reach,
-                                                direction == 0, &size, &counts)
-                else:
-                    verdict = fs.protocol.plausible(fs.state, direction, side.pending + side.reach,
-                                                    side.size - side.reach, &size)
-                side.credit -= 16 + <int64_t>min(size, side.size - side.reach)
-                side.wait = side.reach + size
-            if verdict == MORE and size <= SEARCH_WINDOW:
-                if final:
-                    return YES if packet_start and side.frames >= CHAIN else NO
-                return MORE
-            if verdict != YES:
-                return NO
-            side.reach += size
-            side.frames += counts
-
-    cdef int socket_frame(self, const Protocol* protocol, void* state, const uint8_t* p, size_t n, bint masked,
-                          size_t* size, bint* counts) noexcept nogil:
-        """Does a WebSocket message begin here that holds nothing but valid frames of the protocol, or a control frame?
-        A Verdict, as Protocol.plausible. `counts`: it is a message."""
-        cdef int direction = 0 if masked else 1
-        cdef size_t got = 0
-        cdef size_t at = 0
-        cdef size_t step = 0
-        cdef int verdict = YES
-        cdef int part = ws_part(p, n, masked, self.scratch, SEARCH_WINDOW, size, &got)
-        counts[0] = part == WS_MESSAGE
-        if part == WS_NONE or (part == WS_MESSAGE and got == 0):
-            return NO
-        while at < got and verdict == YES:
-            verdict = protocol.plausible(state, direction, self.scratch + at, got - at, &step)
-            if verdict == YES:
-                at += step
-        if part == WS_SHORT:
-            return NO if verdict == NO else MORE
-        return YES if verdict == YES else NO
-
-    cdef bint ends_write(self, Side* side, size_t at) noexcept nogil:
-        """Does a packet that ended a write end at pending[at - 1]?"""
-        cdef int low = 0
-        cdef int high = side.origin_count
-        cdef int middle
-        while low < high:                               # the first origin at or after `at`
-            middle = (low + high) // 2
-            if side.origins[middle].at < at:
-                low = middle + 1
-            else:
-                high = middle
-        if low < side.origin_count and side.origins[low].at != at:
-            return False
-        return low > 0 and (low < side.origin_count or at == side.size) and side.origins[low - 1].ends_write
+        cdef Sought sought
+        sought.protocol = fs.protocol
+        sought.state = fs.state
+        sought.direction = 0 if end == f.client else 1
+        sought.scratch = self.scratch if side.stage == STAGE_SOCKET and side.socket.lost else NULL
+        return find_boundary(&side.search, side.pending, side.size, &sought, final)
 
     cdef bint read_window(self, Flow* f, int end) noexcept nogil:
         """Frames begin at pending[at]: a gap row, then read them. The last one may be cut, and so is pending again. False:
@@ -411,16 +315,16 @@ cdef class FrameStreams(Streams):
         cdef const Protocol* protocol = fs.protocol
         cdef int direction = 0 if end == f.client else 1
         cdef MessageContext m
-        cdef size_t at = side.at
+        cdef size_t at = side.search.at
         cdef size_t size = 0
         cdef int first = 0
         cdef int last = 0
         cdef int status = NEED_DATA
         cdef Fault fault
         if not side.reading:
-            while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
+            while first + 1 < side.search.origin_count and side.search.origins[first + 1].at <= at:
                 first += 1
-            self.put_gap(f, end, <int64_t>at, &side.origins[first].mark)
+            self.put_gap(f, end, <int64_t>at, &side.search.origins[first].mark)
             side.searching = False
             side.reading = True
             while (protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault) == OK
@@ -428,13 +332,13 @@ cdef class FrameStreams(Streams):
                 if protocol.learn != NULL:
                     protocol.learn(fs.state, direction, side.pending + at, size)
                 at += size
-            at = side.at
+            at = side.search.at
         last = first
         while at < side.size:
-            side.at = at
+            side.search.at = at
             if self.is_full():
                 return False
-            while first + 1 < side.origin_count and side.origins[first + 1].at <= at:
+            while first + 1 < side.search.origin_count and side.search.origins[first + 1].at <= at:
                 first += 1
             status = protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault)
             if status == NEED_DATA or (status == OK and size > side.size - at):
@@ -446,16 +350,16 @@ cdef class FrameStreams(Streams):
                 self.shift(side, at)
                 self.lose_boundary_in_window(f, end, first, &fault)
                 return True
-            while last + 1 < side.origin_count and side.origins[last + 1].at < at + size:
+            while last + 1 < side.search.origin_count and side.search.origins[last + 1].at < at + size:
                 last += 1
-            self.context(f, end, &side.origins[first].mark, &side.origins[last].mark, side.offset, <int64_t>size, &m)
+            self.context(f, end, &side.search.origins[first].mark, &side.search.origins[last].mark, side.offset, <int64_t>size, &m)
             if not self.put(f, &m, side.pending + at, size):
                 return False
             side.offset += <int64_t>size
             at += size
         side.reading = False
         if at < side.size:
-            side.first = side.origins[first].mark
+            side.first = side.search.origins[first].mark
         memmove(side.pending, side.pending + at, side.size - at)
         side.size -= at
         side.need = size if status == OK and side.size else 0

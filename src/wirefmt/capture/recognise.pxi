@@ -98,7 +98,7 @@ cdef class KnownStreams(CarriedStreams):
                 self.keep_first(f, end, p, n, mark)
             return
         if kept:
-            if not self.add_origin(side, side.size, n, mark) or not self.append(side, p, n):
+            if not self.keep_origin(side, side.size, n, mark) or not self.append(side, p, n):
                 self.dismiss(f, UNDECODED_UNKNOWN)
                 self.on_ignored(f, 0, <int64_t>n)
                 return
@@ -136,7 +136,7 @@ cdef class KnownStreams(CarriedStreams):
         if side.skipped == 0 and side.missing == 0 and not (side.foreign and fs.sides[1 - end].foreign) \
                 and side.size + n <= <size_t>(FIRST_KEPT if side.foreign else SEARCH_WINDOW) \
                 and (not side.foreign or self.buffered < self.max_buffered // 4) \
-                and self.add_origin(side, side.size, n, mark) and self.append(side, p, n):
+                and self.keep_origin(side, side.size, n, mark) and self.append(side, p, n):
             return
         self.pass_over(side, side.size)
         side.skipped += <int64_t>n
@@ -214,7 +214,7 @@ cdef class KnownStreams(CarriedStreams):
         fs.rows = 0
         for end in range(2):
             fs.sides[end].foreign = False
-            self.free_trials(&fs.sides[end])
+            self.free_candidates(&fs.sides[end])
         self.begin_frames(f)
 
     cdef void begin_frames(self, Flow* f) noexcept nogil:
@@ -232,10 +232,10 @@ cdef class KnownStreams(CarriedStreams):
             missing = side.missing                      # a hole before the protocol was known
             skipped = side.skipped
             if missing or skipped or fs.protocol == NULL or not f.streams[end].anchored:
-                origins = side.origin_count
+                origins = side.search.origin_count
                 self.begin_search(side, side.why if missing else -1 if not f.streams[end].anchored else
                                   WHY_LIMIT if skipped else WHY_NO_FRAME)
-                side.origin_count = origins             # of the octets that are kept: see replay
+                side.search.origin_count = origins             # of the octets that are kept: see replay
                 side.missing = missing
                 side.skipped = skipped
 
@@ -247,12 +247,12 @@ cdef class KnownStreams(CarriedStreams):
         cdef int end
         fs.rows = rows
         for end in range(2):
-            fs.sides[end].trials = <Trial*>calloc(PROTOCOLS, sizeof(Trial))
-            if fs.sides[end].trials == NULL:
+            fs.sides[end].search.candidates = <Candidate*>calloc(PROTOCOLS, sizeof(Candidate))
+            if fs.sides[end].search.candidates == NULL:
                 self.counts.no_memory += 1
                 self.dismiss(f, UNDECODED_UNKNOWN)
                 return
-            self.buffered += PROTOCOLS * sizeof(Trial) + BLOCK_OCTETS
+            self.buffered += candidates_octets()
         self.begin_frames(f)
 
     cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
@@ -260,28 +260,8 @@ cdef class KnownStreams(CarriedStreams):
         both directions have kept is read."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
-        cdef Trial* trial
-        cdef size_t first = side.size
-        cdef size_t at = side.size
-        cdef size_t wait = side.size + SEARCH_WINDOW
-        cdef int found = 0
-        cdef int i
-        for i in range(PROTOCOLS):
-            if not fs.rows >> i & 1:
-                continue
-            trial = &side.trials[i]
-            side.at, side.reach, side.wait, side.frames = trial.at, trial.reach, trial.wait, trial.frames
-            fs.protocol = &protocols[i]
-            if self.find(f, end, final) and (found == 0 or side.at < first):
-                found = i + 1
-                first = side.at
-            trial.at, trial.reach, trial.wait, trial.frames = side.at, side.reach, side.wait, side.frames
-            at = min(at, trial.at)
-            wait = min(wait, trial.wait)
-        fs.protocol = NULL
+        cdef int found = find_any_boundary(&side.search, side.pending, side.size, fs.rows, 0 if end == f.client else 1, final)
         if found == 0:
-            side.at = at
-            side.wait = wait
             return False
         self.set_protocol(f, found)
         if not f.ignored:
@@ -295,8 +275,7 @@ cdef class KnownStreams(CarriedStreams):
     cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
         """Read a direction's window, now that the protocol is known: from its first octet, if the stream begins there."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
-        side.at = side.reach = side.wait = 0
-        side.frames = 0
+        restart_search(&side.search)
         if f.streams[end].anchored and side.offset == 0 and side.missing == 0 and side.skipped == 0:
             if side.size == 0:
                 side.searching = False
@@ -366,19 +345,23 @@ cdef class KnownStreams(CarriedStreams):
         cdef bint counts = False
         cdef bint more = False
         cdef int i, verdict, messages
+        cdef Sought sought
         cdef size_t at, size = 0
         if f.client >= 0 and n > 1 and masked != (end == f.client):
             return NO
+        sought.state = NULL
+        sought.scratch = self.scratch
         for i in range(PROTOCOLS):
             if not (rows if rows else self.wanted) >> i & 1 or protocols[i].subprotocol.size == 0:
                 continue
             if fs.protocol != NULL and fs.protocol != &protocols[i]:
                 continue
+            sought.protocol = &protocols[i]
             at = 0
             messages = 0
             verdict = YES
             while at < n and verdict == YES:
-                verdict = self.socket_frame(&protocols[i], NULL, p + at, n - at, masked, &size, &counts)
+                verdict = socket_message(&sought, p + at, n - at, masked, &size, &counts)
                 if verdict == YES:
                     at += size
                     messages += counts

@@ -8,14 +8,6 @@
 # loop that puts rows, stops when the batch is full and is continued by `resume`. Rows do not depend on where that is.
 
 cdef enum:
-    CHAIN = 3                   # valid frames one after another that make a boundary certain,
-    CHAIN_SPAN = 1 << 16        # if they are more octets than a message could imitate
-    FULL_SEGMENT = 536          # octets: RFC 9293 3.7.1, the segment size every host takes; a smaller one ends a write
-    SEARCH_WINDOW = 1 << 18     # octets a boundary is searched in
-    SEARCH_ORIGINS = 8192       # packets they may come from
-    SEARCH_CREDIT = 64          # octets that may be looked at for each that arrives: the search stays linear
-    CHAIN_STEPS = 16            # frames of a chain that are examined in any case
-    SEARCH_STEP = 1 << 16       # octets skipped before the window is moved up
     PENDING_KEPT = 2048         # octets of room a direction keeps for its next partial frame
 
 cdef enum SideStage:
@@ -24,17 +16,6 @@ cdef enum SideStage:
     STAGE_HTTP                  # the handshake of a WebSocket
     STAGE_SOCKET                # frames of a WebSocket around the protocol's
     STAGE_PACKED                # a compressed stream around the protocol's frames
-
-
-cdef struct Origin:             # which packet the octets of a search window came from
-    size_t at                   # index of its first octet
-    bint ends_write             # messages end where it ends, if they end anywhere
-    Mark mark
-
-
-cdef struct Trial:              # a search, where a window may be of several protocols
-    size_t at, reach, wait
-    int frames
 
 
 cdef enum Undecoded:            # why octets of a connection are in no row
@@ -62,15 +43,7 @@ cdef struct Side:               # one direction of a flow
     Mark first                  # packet of pending[0]
     # searches, and what carries the stream
     int64_t missing, skipped    # octets of the hole that is being crossed
-    size_t at                   # search: pending[:at] holds no boundary
-    size_t reach                # search: `frames` valid frames are at pending[at:reach]
-    int frames
-    size_t wait                 # search: look again when the window has this many octets
-    size_t largest              # octets of the largest packet of this direction in a search
-    int64_t credit
-    Trial* trials               # by row of `protocols`, while the flow's is not known; else NULL
-    Origin* origins
-    int origin_count, origin_room
+    Search search
     WebSocket* socket
     PyObject* unpacker          # an Unpacker, owned
 
@@ -347,81 +320,52 @@ cdef class Streams(Reassembler):
         side.pending = NULL
         side.size = side.room = side.need = 0
 
-    cdef bint add_origin(self, Side* side, size_t at, size_t n, const Mark* mark) noexcept nogil:
-        """pending[at : at + n] came with this packet."""
-        cdef Origin* grown
-        if side.origin_count == side.origin_room:
-            grown = <Origin*>realloc(side.origins, (2 * side.origin_room + 16) * sizeof(Origin))
-            if grown == NULL:
-                self.counts.no_memory += 1
-                return False
-            self.buffered += <int64_t>((side.origin_room + 16) * sizeof(Origin))
-            side.origins = grown
-            side.origin_room = 2 * side.origin_room + 16
-        side.origins[side.origin_count].at = at
-        side.origins[side.origin_count].mark = mark[0]
-        side.origins[side.origin_count].ends_write = mark.push or n < FULL_SEGMENT or n < side.largest
-        side.largest = max(side.largest, n)
-        side.origin_count += 1
+    cdef bint keep_origin(self, Side* side, size_t at, size_t n, const Mark* mark) noexcept nogil:
+        """pending[at : at + n] came with this packet. False: out of memory."""
+        cdef int64_t before = origins_octets(&side.search)
+        if not add_origin(&side.search, at, n, mark):
+            self.counts.no_memory += 1
+            return False
+        self.buffered += origins_octets(&side.search) - before
         return True
 
     cdef void free_origins(self, Side* side) noexcept nogil:
-        self.buffered -= <int64_t>(side.origin_room * sizeof(Origin))
-        free(side.origins)
-        side.origins = NULL
-        side.origin_count = side.origin_room = 0
+        self.buffered -= origins_octets(&side.search)
+        free(side.search.origins)
+        side.search.origins = NULL
+        side.search.origin_count = side.search.origin_room = 0
 
-    cdef void free_trials(self, Side* side) noexcept nogil:
-        if side.trials != NULL:
-            self.buffered -= PROTOCOLS * sizeof(Trial) + BLOCK_OCTETS
-            free(side.trials)
-            side.trials = NULL
+    cdef void free_candidates(self, Side* side) noexcept nogil:
+        if side.search.candidates != NULL:
+            self.buffered -= candidates_octets()
+            free(side.search.candidates)
+            side.search.candidates = NULL
 
     cdef void shift(self, Side* side, size_t n) noexcept nogil:
         """Take n octets off the front of the search window."""
-        cdef int i
-        cdef int first = 0
         if n == 0:
             return
         memmove(side.pending, side.pending + n, side.size - n)
         side.size -= n
-        while first + 1 < side.origin_count and side.origins[first + 1].at <= n:
-            first += 1
-        for i in range(first, side.origin_count):
-            side.origins[i - first] = side.origins[i]
-            side.origins[i - first].at = side.origins[i].at - n if side.origins[i].at > n else 0
-        side.origin_count -= first
-        side.at = side.at - n if side.at > n else 0
-        side.wait = side.wait - n if side.wait > n else 0
-        side.reach = side.reach - n if side.reach > n else 0
-        if side.trials != NULL:
-            for i in range(PROTOCOLS):
-                side.trials[i].at -= min(n, side.trials[i].at)
-                side.trials[i].wait -= min(n, side.trials[i].wait)
-                side.trials[i].reach -= min(n, side.trials[i].reach)
+        shift_search(&side.search, n)
 
     cdef void pass_over(self, Side* side, size_t n) noexcept nogil:
         """pending[:n] holds no boundary: it is part of the hole."""
         side.skipped += <int64_t>n
         self.shift(side, n)
         if side.size == 0:
-            side.origin_count = 0
-            side.at = side.wait = side.reach = 0
-            side.frames = 0
-            if side.trials != NULL:
-                memset(side.trials, 0, PROTOCOLS * sizeof(Trial))
+            empty_search(&side.search)
             self.drop_pending(side)
 
     cdef void begin_search(self, Side* side, int why) noexcept nogil:
         side.searching = True
         side.why = <int8_t>why
         side.missing = side.skipped = 0
-        side.at = side.wait = side.reach = 0
-        side.frames = 0
-        side.credit = 0
+        restart_search(&side.search)
+        side.search.credit = 0
+        side.search.origin_count = 0
         side.need = 0
         side.skip = 0
-        side.origin_count = 0
 
     cdef void replay(self, Flow* f, int end) noexcept nogil:
         """Read what a direction has kept, now that more is known."""
@@ -431,20 +375,19 @@ cdef class Streams(Reassembler):
         """As replay; but its first `head` octets are read."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef uint8_t* pending = side.pending
-        cdef Origin* origins = side.origins
+        cdef Origin* origins = side.search.origins
         cdef size_t size = side.size
-        cdef int count = side.origin_count
+        cdef int count = side.search.origin_count
         cdef size_t at, stop
         cdef int i
         if size == 0:
             return
-        self.buffered -= <int64_t>(side.room + BLOCK_OCTETS + side.origin_room * sizeof(Origin))
+        self.buffered -= <int64_t>side.room + BLOCK_OCTETS + origins_octets(&side.search)
         side.pending = NULL                             # freed below
         side.size = side.room = side.need = 0
-        side.origins = NULL
-        side.origin_count = side.origin_room = 0
-        side.at = side.reach = side.wait = 0
-        side.frames = 0
+        side.search.origins = NULL
+        side.search.origin_count = side.search.origin_room = 0
+        restart_search(&side.search)
         for i in range(count):
             at = max(origins[i].at, head)
             stop = origins[i + 1].at if i + 1 < count else size

@@ -19,8 +19,6 @@ from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
 
-import socket
-
 # pcap and pcapng blocks -> packet records
 include "pcapfile.pxi"
 # link, VLAN, IP, TCP headers, fragments -> segments
@@ -52,6 +50,6 @@ include "decoder.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
 seal(globals(), "wirefmt.capture", (
-    BoundarySearch, CarriedStreams, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler, RecordFeed,
-    StreamTrace, Streams, Unpacker, find_record,
+    BoundarySearch, CarriedStreams, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile, PcapReader,
+    Reassembler, RecordFeed, StreamTrace, Streams, Unpacker, find_record,
 ))

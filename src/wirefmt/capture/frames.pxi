@@ -352,7 +352,8 @@ cdef class FrameStreams(Streams):
                 return True
             while last + 1 < side.search.origin_count and side.search.origins[last + 1].at < at + size:
                 last += 1
-            self.context(f, end, &side.search.origins[first].mark, &side.search.origins[last].mark, side.offset, <int64_t>size, &m)
+            self.context(f, end, &side.search.origins[first].mark, &side.search.origins[last].mark, side.offset,
+                         <int64_t>size, &m)
             if not self.put(f, &m, side.pending + at, size):
                 return False
             side.offset += <int64_t>size

@@ -25,6 +25,8 @@ include "pcapfile.pxi"
 include "packets.pxi"
 # captures -> the packets table; where records begin in the midst of a file
 include "scanner.pxi"
+# flows by their ends
+include "flows.pxi"
 # segments -> octets of each stream direction, in order
 include "reassembly.pxi"
 # WebSocket frames -> their payload
@@ -50,6 +52,6 @@ include "decoder.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
 seal(globals(), "wirefmt.capture", (
-    BoundarySearch, CarriedStreams, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile, PcapReader,
-    Reassembler, RecordFeed, StreamTrace, Streams, Unpacker, find_record,
+    BoundarySearch, CarriedStreams, FlowTable, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
+    PcapReader, Reassembler, RecordFeed, StreamTrace, Streams, Unpacker, find_record,
 ))

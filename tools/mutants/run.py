@@ -48,6 +48,10 @@ ROOMS = {
     "capture/packets": ("capture/test_packets*", "capture/test_hashes*"),
     "capture/pcapfile": ("capture/test_pcapfile*", "capture/test_formats*", "capture/test_split*"),
     "capture/scanner": ("capture/test_split*", "capture/test_hashes*", "capture/test_packets*"),
+    "capture/resync": (
+        "capture/test_boundary_search*", "capture/test_resync*", "capture/test_websocket*", "capture/test_streams*",
+    ),
+    "capture/flows": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
     "capture/reassembly": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
     "capture/websocket": ("capture/test_websocket*", "capture/test_streams*"),
     "capture/": ("capture/*", "nsq/test_captures*", "phpmq/test_captures*", "rocketmq/test_captures*"),

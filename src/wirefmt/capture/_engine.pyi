@@ -81,6 +81,17 @@ class PacketScanner(ColumnSet):
 
 def find_record(prefix: Buffer, window: Buffer, base: int, last: bool, split: int) -> int: ...
 
+# ---- resync
+
+@disjoint_base
+class BoundarySearch:
+    skipped: int
+    def __init__(self, *names: str, direction: int = 0, websocket: bool = False) -> None: ...
+    def packet(self, payload: bytes, *, push: bool = False) -> tuple[int, str] | None: ...
+    def end(self) -> tuple[int, str] | None: ...
+    @property
+    def size(self) -> int: ...
+
 # ---- decoder
 
 @disjoint_base

@@ -79,7 +79,7 @@ cdef inline int mqtt_read_packet(MqttReader* x, const uint8_t* p, size_t n) noex
     cdef int used, status
     x.c = cursor_over(p, n)
     status = mqtt_frame_size(p, n, x.o.max_packet_size, &size, x.f)
-    if status == NEED_DATA or (status == OK and size > n):
+    if status == NEED_DATA or (status == OK and size > n and not x.o.cut):
         return mqtt_fault(x.f, MQTT_CHECK_FIELD_TRUNCATED, MQTT_FIELD_REMAINING_LENGTH, 1 if n else 0,
                           <int64_t>size if status == OK else 2, <int64_t>n, 0)
     if status != OK:

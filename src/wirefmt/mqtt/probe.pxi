@@ -181,29 +181,21 @@ cdef inline void mqtt_put_kind(MessageTable t, int64_t row, uint8_t first) noexc
     put_text(t.cols + T_KIND, row, &MQTT_KIND_TEXT[first >> 4])
 
 
-cdef bint mqtt_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint mqtt_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                         const char* text, size_t text_size) noexcept nogil:
-    """PUBLISH is read as far as it goes: its length is set to what is there, so that the payload is what is left of it."""
+    """A PUBLISH is read as far as it goes."""
     cdef MqttConnection* c = <MqttConnection*>state
     cdef MqttOptions o
     cdef MqttPacketView packet
     cdef Fault f
-    cdef size_t at = 1
-    cdef size_t rest, i
     cdef int64_t row = t.begin_row(m)
-    cdef bint whole = False
+    cdef bint read = False
     if p[0] >> 4 == MQTT_PUBLISH:
-        while at < n and at < 5 and p[at] & 0x80:
-            at += 1
-        if at < n and at < 5:
-            rest = n - at - 1
-            for i in range(1, at + 1):
-                p[i] = <uint8_t>(rest & 0x7F) | (0x80 if i < at else 0)
-                rest >>= 7
-            mqtt_options(&o, 0, m.direction)
-            o.version = c.known if c.known else c.likely if c.likely else 4
-            whole = mqtt_parse(p, n, &o, &packet, &f) == OK
-    if whole:
+        mqtt_options(&o, 0, m.direction)
+        o.cut = 1
+        o.version = c.known if c.known else c.likely if c.likely else 4
+        read = mqtt_parse(p, n, &o, &packet, &f) == OK
+    if read:
         mqtt_put_row(t, row, &packet, &c.flow, m.direction)
         if t.options.detail:
             mqtt_put_detail(t, row, &packet, &c.flow, m.direction)

@@ -33,6 +33,7 @@ cdef struct NsqOptions:             # zero it first
     int8_t side                     # an NsqSide
     uint8_t magic                   # of a client: an NsqMagicState
     uint8_t bounded                 # 1: `server` bounds what is taken
+    uint8_t cut                     # 1: the command or frame may end early, in its body
     uint32_t max_frame_size         # octets; 0: no limit
     uint32_t max_elements           # messages of MPUB, members of JSON; 0: no limit
     int64_t server[NSQ_OPTIONS]     # by NsqServerOption
@@ -191,6 +192,8 @@ cdef int nsq_parse(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnitView*
     cdef NsqWalk walk
     cdef size_t size = 0
     cdef int status = nsq_frame_size(p, n, o, &size, f) if n else NEED_DATA
+    if status == OK and size > n and o.cut and n >= 8:
+        return nsq_parse_whole(p, n, o, out, f)
     if status == OK and size > n and f.kind == NSQ_MPUB:
         memset(&walk, 0, sizeof(walk))
         status = nsq_look(p, n, size, o, &walk, f)
@@ -226,7 +229,7 @@ cdef int nsq_look(const uint8_t* p, size_t n, size_t size, const NsqOptions* o, 
 
 
 cdef inline int nsq_parse_whole(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnitView* out, Fault* f) noexcept nogil:
-    """As nsq_parse, where nsq_frame_size has just said that there are `n` octets, and in `f.kind` of what."""
+    """As nsq_parse, where nsq_frame_size has just said that there are `n` octets, or more (`cut`), and in `f.kind` of what."""
     cdef NsqReader x
     memset(out, 0, sizeof(NsqUnitView))
     x.o = o

@@ -115,9 +115,9 @@ cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint str
     return True
 
 
-cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                        const char* text, size_t text_size) noexcept nogil:
-    """A message is read as far as it goes: its size is set to what is there, so that the body is what is left of it."""
+    """A message is read as far as it goes."""
     cdef NsqConnection* c = <NsqConnection*>state
     cdef NsqOptions o
     cdef NsqUnitView u
@@ -126,16 +126,14 @@ cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, uin
     cdef int kind = NSQ_FRAME
     cdef int64_t row = t.begin_row(m)
     nsq_options(&o, c, 0, m.direction)
+    o.cut = 1
     if m.direction == NSQ_SERVER:
         if n >= 8 + NSQ_MESSAGE_HEADER_SIZE and load_u32(p + 4) == 2:
             kind = NSQ_MESSAGE
-            store_u32(p, <uint32_t>(n - 4))
         elif n >= 8 and load_u32(p + 4) < 3:
             kind = NSQ_RESPONSE + <int>load_u32(p + 4)
     elif nsq_line_size(p, n, &head, &f) == OK:
         kind = nsq_kind_of(p, head)
-        if (kind == NSQ_PUB or kind == NSQ_DPUB) and n - head >= 4:
-            store_u32(p + head, <uint32_t>(n - head - 4))
     else:
         kind = NSQ_COMMAND
     if (kind == NSQ_MESSAGE or kind == NSQ_PUB or kind == NSQ_DPUB) and nsq_parse(p, n, &o, &u, &f) == OK:

@@ -80,7 +80,7 @@ cdef bint phpmq_put(MessageTable t, const MessageContext* m, void* state, bint s
     return True
 
 
-cdef bint phpmq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint phpmq_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                          const char* text, size_t text_size) noexcept nogil:
     """Packets that are whole are read, and of the one that is not the octets that are there."""
     cdef PhpmqOptions o

@@ -214,18 +214,16 @@ cdef bint rocketmq_begins_stored(const Span* body) noexcept nogil:
     return magic == ROCKETMQ_MAGIC_V1 or magic == ROCKETMQ_MAGIC_V2
 
 
-cdef bint rocketmq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint rocketmq_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                             const char* text, size_t text_size) noexcept nogil:
-    """Where the header is there it is read: the frame's length is set to what is there, so the body is what is left."""
+    """If the header is there, it is read, and as much of the body as there is."""
     cdef RocketmqFrameView frame
     cdef RocketmqFields fields
     cdef Fault f
     cdef int64_t row, first = t.rows
-    if n >= 8 and (load_u32(p + 4) & 0xFFFFFF) <= n - 8:
-        store_u32(p, <uint32_t>(n - 4))
-        if rocketmq_parse(p, n, 0, &frame, &fields, &f) == OK:
-            if not rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, &fields, text, text_size):
-                return False
+    if n >= 8 and rocketmq_parse_cut(p, n, 0, &frame, &fields, &f) == OK:
+        if not rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, &fields, text, text_size):
+            return False
     if t.rows == first:
         row = t.begin_row(m)
         put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)

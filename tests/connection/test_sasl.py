@@ -38,7 +38,7 @@ EXAMPLES = [
         "n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
         "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
         "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
-        "v=6rriTRBi23WpR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+        "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
     ),
 ]
 
@@ -76,7 +76,8 @@ def test_scram_escapes_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "final", [b"", b"c=biws,r=abcxyz", b"c=biws,r=abcxyz,p=", b"c=biws,r=abcxyz,p=AAAA", b"c=biws,r=abc,p=AAAA", b"\xff,p="]
+    "final",
+    [b"", b"c=biws,r=abcxyz", b"c=biws,r=abcxyz,p=", b"c=biws,r=abcxyz,p=AAAA", b"c=biws,r=abc,p=AAAA", b"\xff,p="],
 )
 def test_scram_server_refuses_what_is_no_proof(final: bytes) -> None:
     _, server, _ = exchange()
@@ -129,7 +130,9 @@ def test_scram_takes_the_proof_in_a_challenge_too() -> None:
     client.finish(None)
 
 
-@pytest.mark.parametrize("first", [b"", b"n,,", b"p=tls-unique,,n=u,r=a", b"n,,n=u", b"n,,m=1,n=u,r=a", b"n,,n=a=x,r=a", b"\xff,,"])
+@pytest.mark.parametrize(
+    "first", [b"", b"n,,", b"p=tls-unique,,n=u,r=a", b"n,,n=u", b"n,,m=1,n=u,r=a", b"n,,n=a=x,r=a", b"\xff,,"]
+)
 def test_scram_server_refuses_first_messages(first: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         ScramServer("SCRAM-SHA-256", first)

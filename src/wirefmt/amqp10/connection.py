@@ -281,11 +281,13 @@ class Endpoint:
             return []
         if isinstance(event, Attaching):
             events: list[Event] = []
-            self._take_attaching(event)
+            if not self._waits(event):
+                return events
             message = event.message
             answer.setdefault("source", message.source)
             answer.setdefault("target", message.target)
             event.link.session.accept(event, answer, answer.pop("terminus", None), events)
+            event.answered = True
             return events
         raise LocalProtocolError(f"{type(event).__name__} is not answered so")
 
@@ -296,14 +298,17 @@ class Endpoint:
         """
         if not isinstance(event, Attaching):
             raise LocalProtocolError(f"{type(event).__name__} is not answered so")
-        self._take_attaching(event)
-        event.link.session.refuse(event.link, error or Error(condition="amqp:not-found"))
+        if self._waits(event):
+            event.link.session.refuse(event.link, error or Error(condition="amqp:not-found"))
+            event.answered = True
         return []
 
-    def _take_attaching(self, event: Attaching) -> None:
-        self._check_over()
-        if event.link.attaching is not event:
-            raise LocalProtocolError("this attach does not wait for an answer")
+    def _waits(self, event: Attaching) -> bool:
+        """Does the peer still wait for the answer? Raises LocalProtocolError if it has been given."""
+        self.check("attach")
+        if event.answered:
+            raise LocalProtocolError("this attach has been answered")
+        return event.link.attaching is event and event.link.session.mapped
 
     def reject(self, delivery: Incoming, error: Error | None = None) -> None:
         """The message is wrong, and no one can use it (3.4.3)."""
@@ -667,6 +672,8 @@ class Endpoint:
         close = build(Close, error=error)
         self._flush()
         self.put(close.encode())
+        for session in self.sessions.values():
+            session.freeze()
         self._error = error
         opened = self._opened
         assert isinstance(transition, ConnectionState)
@@ -820,6 +827,7 @@ class ClientConnection(Endpoint):
             raise LocalProtocolError("with pipelining there is one mechanism")
         self._open = message
         self._pipelined = pipelined
+        self._note_reading()
         self._deadlines.start("open", self.options.open_timeout)
         if self._mechanisms:
             self.put(_SASL_HEADER)
@@ -832,8 +840,7 @@ class ClientConnection(Endpoint):
         assert self._open is not None
         self.put(_HEADER)
         self.put(self._open.encode())
-        header_came = self._state is ConnectionState.HDR_RCVD
-        self.state = ConnectionState.OPEN_SENT if header_came else ConnectionState.OPEN_PIPE
+        self.state = ConnectionState.OPEN_PIPE
 
     def _put_init(self, mechanism: Mechanism) -> None:
         assert self._open is not None
@@ -875,6 +882,9 @@ class ClientConnection(Endpoint):
                 )
                 self._outbox.clear()
                 self._end("peer", message.code, reason, events, message=message)
+
+    def _has_room(self) -> bool:
+        return self._open is not None and super()._has_room()
 
     def _answer_header(self) -> None:
         pass  # it has been sent

@@ -6,8 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wirefmt.amqp10._codec import Accepted, Attach, Detach, Error, Flow, Message, Modified, Rejected, Released
-from wirefmt.amqp10._codec import Transfer, decode_message
+from wirefmt.amqp10._codec import (
+    Accepted,
+    Attach,
+    Detach,
+    Error,
+    Flow,
+    Message,
+    Modified,
+    Rejected,
+    Released,
+    Transfer,
+    decode_message,
+)
 from wirefmt.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -201,18 +212,20 @@ class SessionEnded:
 
 
 class Attaching:
-    """The peer attaches a link. Answers: `accept(attaching, source, target, ...)`, `refuse(attaching, error)`.
+    """The peer attaches a link. Answers: `accept(attaching, source, target, ...)`, `refuse(attaching, error)`. An answer
+    does nothing if the peer has taken the attach back (`LinkDetached`, `SessionEnded`).
 
     Attributes:
         link: our end of it: a Sender if the peer receives.
         message: the peer's attach.
     """
 
-    __slots__ = ("link", "message")
+    __slots__ = ("answered", "link", "message")
 
     def __init__(self, link: Link, message: Attach) -> None:
         self.link = link
         self.message = message
+        self.answered = False
 
     def __repr__(self) -> str:
         return f"Attaching({self.message!r})"
@@ -297,7 +310,8 @@ class Outgoing:
 
 class Incoming:
     """A delivery of the peer, complete. Unless it is settled it waits for `accept`, `reject`, `release`, `modify` or
-    `settle`; it is answered once.
+    `settle`; it is answered once. An answer does nothing if the sender has settled the delivery (`Settled`), or its link
+    is gone (`LinkDetached`, `SessionEnded`).
 
     Attributes:
         link: the link it came on.

@@ -117,6 +117,10 @@ class Link:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self.state.value}>"
 
+    def freeze(self) -> None:
+        """Nothing more can be sent: the session or the connection is being ended."""
+        self.attached = False
+
     @property
     def state(self) -> LinkState:
         return self._state
@@ -152,6 +156,9 @@ class Link:
         self.check("flow")
         self.echo = True
         self.session.dirty[self] = None
+
+    def take_handle(self, handle: int) -> None:
+        self.handle = handle
 
     def wait(self, attaching: Attaching | None) -> None:
         """The host has to decide about an attach, or has decided."""
@@ -375,7 +382,7 @@ class Sender(Link):
         is larger than the receiver takes. Nothing was sent.
         """
         session = self.session
-        payload = message.encode() if type(message) is Message else bytes(message)  # type: ignore[arg-type]
+        payload = message.encode() if type(message) is Message else bytes(message)
         if not self.send_quota:
             self.check("transfer")
             self.waiting = True
@@ -403,6 +410,7 @@ class Sender(Link):
         delivery.message_format = message_format
         delivery.local = state
         delivery.size = len(payload)
+        heads: bytes | Transfer
         if state is not None or batchable:
             heads = self._described_heads(delivery, batchable=batchable)  # checks the state
         else:
@@ -566,7 +574,7 @@ class Sender(Link):
         return head + b"\x42", head + b"\x41"
 
     def take_handle(self, handle: int) -> None:
-        self.handle = handle
+        super().take_handle(handle)
         if handle == 0:
             self._handle_bytes = b"\x43"
         elif handle < 256:
@@ -799,13 +807,11 @@ class Receiver(Link):
     def renew(self) -> None:
         """Give credit again, if enough of the window is free."""
         want = self.window - len(self.unsettled)
-        if not self.draining and want > self.credit and self.credit <= self._half:
-            if want - self.credit > self.window // 2 or not self.credit:
-                self.credit = want
-                self._promised = max(self._promised, want)
-
-    def take_handle(self, handle: int) -> None:
-        self.handle = handle
+        if self.draining or want <= self.credit or self.credit > self._half:
+            return
+        if want - self.credit > self.window // 2 or not self.credit:
+            self.credit = want
+            self._promised = max(self._promised, want)
 
     def _unsettled_map(self) -> dict[bytes, Any]:
         assert self.terminus is not None
@@ -960,10 +966,12 @@ class Receiver(Link):
     def settle(self, delivery: Incoming, state: State, settled: bool | None = None) -> None:
         """The host's answer to a delivery."""
         session = self.session
-        if delivery.decided or delivery.settled:
-            raise LocalProtocolError("the delivery has been answered or settled")
-        if not self.attached or self.unsettled.get(delivery.delivery_tag) is not delivery or not session.mapped:
-            raise LocalProtocolError("the delivery's link is gone")
+        if delivery.decided or delivery.transfer.settled:
+            raise LocalProtocolError("the delivery has been answered, or wants no answer")
+        if not self.attached or self.unsettled.get(delivery.delivery_tag) is not delivery:
+            session.connection.check("disposition")
+            delivery.decided = True  # the sender has settled it, or its link is gone
+            return
         if settled is None:
             mode = self.rcv_settle_mode
             if mode == SECOND and delivery.transfer.rcv_settle_mode is not None:
@@ -996,7 +1004,6 @@ class Receiver(Link):
         """The sender tells the state of a delivery."""
         if settled:
             self.forget(delivery)
-            delivery.decided = True
             events.append(Settled(delivery, self, delivery.delivery_tag, delivery.state if state is None else state))
 
     def resume(self, message: Attach, events: list[Event]) -> None:

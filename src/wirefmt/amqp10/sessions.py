@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from wirefmt.amqp10._codec import Attach, Begin, Coordinator, Disposition, End, Error, Flow, Source, Target, Transfer
@@ -373,8 +374,14 @@ class Session:
             events.append(SessionBegun(self, "local", message))
             self.flow_due = bool(self.links)  # flows before it had no next-incoming-id
 
+    def freeze(self) -> None:
+        """Nothing more can be sent: the session or the connection is being ended."""
+        self.mapped = False
+        for link in self.links.values():
+            link.freeze()
+
     def _on_end(self, message: End, events: list[Event]) -> None:
-        if self.mapped:
+        if self._state is SessionState.MAPPED:
             self.flush()
             self.connection.put(End(channel=self.channel).encode())
             by: Literal["local", "peer"] = "peer"
@@ -397,6 +404,7 @@ class Session:
         self.error = error
         self.connection.put(build(End, error=error, channel=self.channel).encode())
         self.state = SessionState.END_SENT if error is None else SessionState.DISCARDING
+        self.freeze()
 
     def leave(self, error: Error | None) -> tuple[tuple[Outgoing, ...], tuple[Outgoing, ...], tuple[Incoming, ...]]:
         """All links are gone: what is resumable, lost and returned."""
@@ -521,9 +529,10 @@ class Session:
             full = len(outgoing) >= self.connection.options.unsettled
             for number in (first,) if first == last else outgoing.range(first, last):
                 delivery = outgoing.get(number)
-                if delivery is not None and delivery.link is not None:
-                    if delivery.link.on_disposition(delivery, settled, state, events):
-                        self.settling.append(number)
+                if delivery is None or delivery.link is None:
+                    continue
+                if delivery.link.on_disposition(delivery, settled, state, events):
+                    self.settling.append(number)
             if full:
                 self.reopen(events)
         else:
@@ -672,7 +681,7 @@ class Session:
         ).encode()
 
 
-_HANDLERS = {
+_HANDLERS: dict[str, Callable[[Session, Any, list[Event]], None]] = {
     "attach": Session.on_attach,
     "flow": Session.on_flow,
     "transfer": Session.on_transfer,

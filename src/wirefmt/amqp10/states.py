@@ -216,7 +216,8 @@ def _before_open(state: State, opened: State) -> Table:
 
 
 RECEIVES: Final[Table] = {
-    **_rows(BOTH, C.START, KINDS, {"AMQP header": C.HDR_RCVD}, _HEADER_FIRST),
+    **_rows((CLIENT,), C.START, KINDS, {}, Outcome.UNREAD),
+    **_rows((SERVER,), C.START, KINDS, {"AMQP header": C.HDR_RCVD}, _HEADER_FIRST),
     **_rows(BOTH, C.HDR_SENT, KINDS, {"AMQP header": C.HDR_EXCH}, _HEADER_FIRST),
     **_rows(BOTH, C.HDR_RCVD, KINDS, {}, Outcome.UNREAD),
     **_before_open(C.HDR_EXCH, C.OPEN_RCVD),
@@ -383,7 +384,7 @@ MEANINGS: Final[dict[AnyState, str]] = {
     S.WAITING: "the server's host decides about the credentials; what follows stays unread",
     S.DONE: "outcome 0: protocol headers of AMQP follow",
     S.FAILED: "another outcome: the server closes",
-    C.START: "no header has been sent or has come",
+    C.START: "no header has been sent or has come; a client reads nothing before its `open`",
     C.HDR_SENT: "our header has been sent",
     C.HDR_RCVD: "the peer's header has come; a server answers at once",
     C.HDR_EXCH: "both headers are known",

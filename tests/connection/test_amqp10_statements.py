@@ -402,7 +402,7 @@ def test_2_5_6_the_windows() -> None:
     sender.send(message(), settled=True)
     sender.send(message(), settled=True)
     pair.server.receive(pair.client.data_to_send(), 0.0)
-    sender.send(message(), settled=True)  # under way
+    sender.send(message(), settled=True)  # not seen by the server
     (flow,) = frames(pair.server.data_to_send())
     assert (flow.handle, flow.next_incoming_id, flow.incoming_window) == (None, 3, 10)
     pair.client.receive(flow.encode(), 0.0)
@@ -679,7 +679,7 @@ def test_2_6_7_credit_that_is_taken_back_may_be_negative() -> None:
     with pytest.raises(LocalProtocolError, match="credit"):
         sender.send(message())
     _, events = pair.carry()
-    assert kinds(events) == ["Incoming"] * 3  # what was under way is taken
+    assert kinds(events) == ["Incoming"] * 3  # what was sent before is taken
 
 
 def test_2_6_7_messages_beyond_the_credit() -> None:
@@ -1152,7 +1152,7 @@ def again(
 
 
 def cut(pair: Pair) -> tuple[list[Any], list[Any]]:
-    """The connection breaks; bytes under way are lost."""
+    """The connection breaks; bytes between the two are lost."""
     pair.client.data_to_send()
     pair.server.data_to_send()
     return pair.client.receive_eof(1.0), pair.server.receive_eof(1.0)

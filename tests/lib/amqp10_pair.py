@@ -26,7 +26,7 @@ def frames(data: bytes) -> list[Any]:
 
 
 class Pair:
-    """`client` and `server`, open. `carry` takes bytes to and fro until both are silent.
+    """`client` and `server`, open. `carry` takes bytes both ways until both are silent.
 
     Args:
         client, server: options.

@@ -435,7 +435,7 @@ class DrainRequested:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The sender has answered `drain`: no message is under way, and the credit is 0."""
+    """The sender has answered `drain`: no message is pending, and the credit is 0."""
 
     link: Receiver
 

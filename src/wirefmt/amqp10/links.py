@@ -237,7 +237,7 @@ class Link:
                 self.on_detach(message, events)
 
     def count_dropped(self, message: Transfer) -> None:
-        """A transfer for a link that we have detached: its delivery-id is used up all the same."""
+        """A transfer for a link that we have detached: its delivery-id is used up in any case."""
         if message.delivery_id is not None:
             self.session.last_remote_id = message.delivery_id
 
@@ -468,7 +468,7 @@ class Sender(Link):
         """Answer `drain`: there are no more messages now (2.6.7). The credit is used up.
 
         Args:
-            available: messages that are ready all the same, for the receiver's information.
+            available: messages that are ready in any case, for the receiver's information.
         """
         self.check("flow")
         self.available = available

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))  # the p
 from tables.amqp091 import amqp091_methods, amqp091_stub
 from tables.amqp091_states import amqp091_states_page
 from tables.amqp10 import amqp10_stub
+from tables.amqp10_states import amqp10_states_page
 from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
 from tables.mqtt_states import mqtt_states_page
@@ -82,6 +83,7 @@ GENERATED: tuple[Generated, ...] = (
     Generated(ROOT / "docs" / "nsq-connection.md", PACKAGE / "nsq/states.py", nsq_states_page),
     Generated(ROOT / "docs" / "phpmq-connection.md", PACKAGE / "phpmq/states.py", phpmq_states_page),
     Generated(ROOT / "docs" / "amqp091-connection.md", PACKAGE / "amqp091/states.py", amqp091_states_page),
+    Generated(ROOT / "docs" / "amqp10-connection.md", PACKAGE / "amqp10/states.py", amqp10_states_page),
     Generated(PACKAGE / "amqp091/methods.pxi", PACKAGE / "amqp091/spec.py", amqp091_methods),
     Generated(PACKAGE / "amqp091/_classes.pyi", PACKAGE / "amqp091/spec.py", amqp091_stub),
     Generated(PACKAGE / "amqp10/_classes.pyi", PACKAGE / "amqp10/spec.py", amqp10_stub),

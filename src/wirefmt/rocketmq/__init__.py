@@ -214,12 +214,20 @@ from wirefmt.rocketmq._codec import restore_message as restore_message  # pickle
 from wirefmt.rocketmq.spec import ExtraInfo
 
 if TYPE_CHECKING:
+    from wirefmt.rocketmq.client import Client, Queue, Route, connect
     from wirefmt.rocketmq.connection import ClientConnection, ServerConnection
+    from wirefmt.rocketmq.consumer import PopConsumer, Popped, PullConsumer, PullResult, PushConsumer
     from wirefmt.rocketmq.events import ConnectionOptions, Credentials, Negotiated, Request, TimedOut, is_signed
+    from wirefmt.rocketmq.producer import Producer, SendResult
+    from wirefmt.rocketmq.server import Handler, Peer, Server, serve
     from wirefmt.rocketmq.states import State
 
-#: Modules of the connections. They are loaded when one of their names is first used.
+#: Modules of the connections. They are loaded when one of their names is first used; those of asyncio are the first four.
 _MODULES = {
+    "wirefmt.rocketmq.client": ("Client", "Queue", "Route", "connect"),
+    "wirefmt.rocketmq.consumer": ("PopConsumer", "Popped", "PullConsumer", "PullResult", "PushConsumer"),
+    "wirefmt.rocketmq.producer": ("Producer", "SendResult"),
+    "wirefmt.rocketmq.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.rocketmq.connection": ("ClientConnection", "ServerConnection"),
     "wirefmt.rocketmq.events": ("ConnectionOptions", "Credentials", "Negotiated", "Request", "TimedOut", "is_signed"),
     "wirefmt.rocketmq.states": ("State",),
@@ -254,6 +262,7 @@ __all__ = [
     "CheckTransactionStateRequestHeader",
     "CheckTransactionStateResponseHeader",
     "CleanControllerBrokerDataRequestHeader",
+    "Client",
     "ClientConnection",
     "CloneGroupOffsetRequestHeader",
     "ClusterInfo",
@@ -320,6 +329,7 @@ __all__ = [
     "GetTopicStatsInfoRequestHeader",
     "GetTopicsByClusterRequestHeader",
     "GetUserRequestHeader",
+    "Handler",
     "HeartbeatData",
     "HeartbeatRequestHeader",
     "InitConsumerOffsetRequestHeader",
@@ -339,13 +349,20 @@ __all__ = [
     "NotifyConsumerIdsChangedRequestHeader",
     "NotifyMinBrokerIdChangeRequestHeader",
     "PeekMessageRequestHeader",
+    "Peer",
     "PollingInfoRequestHeader",
     "PollingInfoResponseHeader",
+    "PopConsumer",
     "PopMessageRequestHeader",
     "PopMessageResponseHeader",
+    "Popped",
+    "Producer",
     "ProducerData",
+    "PullConsumer",
     "PullMessageRequestHeader",
     "PullMessageResponseHeader",
+    "PullResult",
+    "PushConsumer",
     "PutKVConfigRequestHeader",
     "QueryConsumeQueueRequestHeader",
     "QueryConsumeTimeSpanRequestHeader",
@@ -359,6 +376,7 @@ __all__ = [
     "QuerySubscriptionByConsumerRequestHeader",
     "QueryTopicConsumeByWhoRequestHeader",
     "QueryTopicsByConsumerRequestHeader",
+    "Queue",
     "QueueData",
     "RecallMessageRequestHeader",
     "RecallMessageResponseHeader",
@@ -376,12 +394,15 @@ __all__ = [
     "ResetMasterFlushOffsetHeader",
     "ResetOffsetRequestHeader",
     "ResumeCheckHalfMessageRequestHeader",
+    "Route",
     "RpcRequestHeader",
     "SearchOffsetRequestHeader",
     "SearchOffsetResponseHeader",
     "SendMessageRequestHeader",
     "SendMessageRequestHeaderV2",
     "SendMessageResponseHeader",
+    "SendResult",
+    "Server",
     "ServerConnection",
     "State",
     "StatisticsMessagesRequestHeader",
@@ -409,6 +430,7 @@ __all__ = [
     "WipeWritePermOfBrokerResponseHeader",
     "body_class",
     "compress",
+    "connect",
     "decode",
     "decode_batch",
     "decode_batch_messages",
@@ -435,6 +457,7 @@ __all__ = [
     "is_signed",
     "send_v1",
     "send_v2",
+    "serve",
     "sign",
     "signature",
     "signed_octets",

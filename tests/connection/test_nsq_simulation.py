@@ -63,7 +63,7 @@ class Wire:
 
 
 class Link:
-    """One connection: both machines, and what is under way between them."""
+    """One connection: both machines, and what is pending between them."""
 
     def __init__(self, world: World, role: str, session: nsq.Session | None) -> None:
         self.world, self.role = world, role
@@ -103,7 +103,7 @@ class Link:
             self.dead[side] = True
 
     def carry(self, side: str) -> None:
-        """The first piece under way from one side reaches the other."""
+        """The first pending piece of one side reaches the other."""
         other = "server" if side == "client" else "client"
         due, piece = self.pipes[side][0]
         if due > self.world.now or (

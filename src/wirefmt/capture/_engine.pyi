@@ -6,7 +6,7 @@ from typing import Any
 from typing_extensions import Buffer, disjoint_base
 
 from wirefmt._core import Batch, ColumnSet
-from wirefmt.capture.options import Options
+from wirefmt.spec.options import Options
 
 # ---- reassembly
 

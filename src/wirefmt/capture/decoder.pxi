@@ -10,7 +10,7 @@
 # loop that puts rows, stops when the batch is full and is continued by `resume`. Rows do not depend on where that is.
 from importlib import import_module
 
-from wirefmt.capture.options import options_of
+from wirefmt.spec.options import options_of
 from wirefmt.protocols import PROTOCOLS as PROTOCOL_ROWS
 from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
 

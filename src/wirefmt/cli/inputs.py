@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import rich_click as click
 
-from wirefmt.protocols import PROTOCOLS
+from wirefmt.spec.options import FLAGS, Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,36 +42,33 @@ def capture_options(command: Command) -> Command:
             ".startswith() .endswith() .contains() .matches(), len(), headers\\['name'].",
             panel="Rows",
         ),
-        click.option(
-            "--flows",
-            type=click.Choice(["in-file", "across-files"]),
-            default="in-file",
-            show_default=True,
-            help="across-files: the files are one rotated capture, in the given order.",
-            panel="Captures",
-        ),
-        click.option(
-            "--tunnels", is_flag=True, help="Decode packets in VXLAN, GENEVE, GRE and other tunnels.", panel="Captures"
-        ),
-        click.option(
-            "--decode-as",
-            multiple=True,
-            metavar="RULE",
-            help="Set the protocol of a port: tcp.port==N,mqtt. May be given several times.",
-            panel="Captures",
-        ),
-        click.option(
-            "--protocol",
-            "protocols",
-            multiple=True,
-            metavar="NAME",
-            help=f"Only this protocol: {', '.join(row.name for row in PROTOCOLS)}. May be given several times.",
-            panel="Captures",
-        ),
+        capture_option("flows", "Captures"),
+        capture_option("tunnels", "Captures"),
+        capture_option("decode_as", "Captures"),
+        capture_option("protocols", "Captures"),
         click.argument("files", nargs=-1, required=True, metavar="FILES..."),
     ):
         command = decorate(command)
     return command
+
+
+def capture_option(name: str, panel: str) -> Callable[[Command], Command]:
+    """The option of the command line for a field of `capture.Options`: its name, help, values and default are decided there."""
+    flag = FLAGS[name]
+    default = getattr(Options, name)
+    kind = get_type_hints(Options)[name]
+    form: dict[str, Any]
+    if kind in (bool, bool | None):
+        form = {"is_flag": True, "flag_value": default is not True, "default": default}
+    elif get_origin(kind) is Literal:
+        form = {"type": click.Choice(get_args(kind)), "default": default, "show_default": True}
+    elif kind == int | None:
+        form = {"type": click.IntRange(min=0), "default": default}
+    else:
+        form = {"multiple": True, "callback": lambda context, option, values: values or default}
+    if flag.metavar:
+        form["metavar"] = flag.metavar
+    return click.option(flag.name, name, help=flag.help, panel=panel, **form)
 
 
 def parse_filter(text: str | None) -> Filter | None:

@@ -42,13 +42,10 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @click.option_panel("Output", help="The output, as in: wirefmt summary a.pcap --json | jq .messages")
 def summary(
     files: tuple[str, ...],
-    protocols: tuple[str, ...],
-    decode_as: tuple[str, ...],
-    tunnels: bool,
-    flows: str,
     filter_text: str | None,
     top: int,
     as_json: bool,
+    **options: Any,
 ) -> int:
     """Count messages by protocol and kind, destinations, failures, and data that was not decoded, over time.
 
@@ -64,12 +61,9 @@ def summary(
     condition = parse_filter(filter_text)
     with open_captures(
         files,
-        protocols=protocols or None,
-        decode_as=decode_as,
-        tunnels=tunnels,
-        flows=flows,
         columns=columns_to_read(_COLUMNS, condition),
         payload=bool(condition and "payload" in condition.columns),
+        **options,
     ) as reader:
         found = Summary()
         for batch in batches(reader, condition, to_terminal=False):

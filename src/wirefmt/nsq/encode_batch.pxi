@@ -1,7 +1,7 @@
 # NSQ: columns in the shape of decode_batch -> commands or frames, one per row: encode_batch.
 #
-# Message frames are written as they are: they break no rule whatever they hold. A PUB of a good name and a body is good as
-# well. nsq_parse reads all else that was written, so that it decides what a command is.
+# Message frames are written without a check: they violate no rule, whatever they contain. A PUB with a valid name and a body is
+# valid, too. nsq_parse reads everything else back, so that it decides what is a valid command.
 
 cdef class RowEncoder(BatchEncoder):
     """The commands or frames of encode_batch while they are written."""
@@ -68,7 +68,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_unit(self, int64_t row) noexcept nogil:
-        """Anything else."""
+        """Any other command or frame."""
         cdef Octets* o = &self.scratch
         cdef int kind = self.kind
         cdef const uint8_t* body = NULL
@@ -103,14 +103,14 @@ cdef class RowEncoder(BatchEncoder):
     # ---- commands
 
     cdef int put_command(self, int64_t row, int kind, const uint8_t** body, int64_t* size) noexcept nogil:
-        """A line, the size of a body, and what of the body is not one column's value; that is `body`."""
+        """Write a line, the size of a body, and the part of the body that is not one column's value; `body` is the rest."""
         cdef const SourceCol* c = self.cols
         cdef const NsqCommandRow* command = &nsq_commands[kind]
         cdef Octets* o = &self.scratch
         cdef Problem* x = &self.problem
         cdef const SourceCol* column
         cdef size_t mark
-        cdef bint over = False                          # LAX: the line ended before a word that is missing
+        cdef bint over = False                          # LAX: the line ended before a missing word
         cdef int i
         add_octets(o, <const uint8_t*>nsq_kind_name[kind], strlen(nsq_kind_name[kind]))
         for i in range(2):
@@ -140,7 +140,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_word(self, int64_t row, int kind, int word, bint* over) noexcept nogil:
-        """A space and a word of the line. LAX leaves out what was left out."""
+        """Write a space and a word of the line. LAX omits missing words."""
         cdef const SourceCol* c = self.cols
         cdef const SourceCol* f = c[<int>NSQ_B_NSQ].children
         cdef const SourceCol* column

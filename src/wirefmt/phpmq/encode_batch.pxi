@@ -1,12 +1,12 @@
-# PHPMQ: columns in the shape of decode_batch -> messages, one per row: encode_batch. A message of a known type that has its
-# packets, and no others, is good for certain; phpmq_parse reads what else was written.
+# PHPMQ: columns in the shape of decode_batch -> messages, one per row: encode_batch. A message of a known type with exactly its
+# packets is valid by construction; phpmq_parse reads other messages back.
 
 cdef class RowEncoder(BatchEncoder):
     """The messages of encode_batch while they are written."""
 
     cdef PhpmqOptions options
     cdef int kind
-    cdef bint broken                # a line break ends the message before: it is written with the next one
+    cdef bint broken                # a line break belongs to the end of the message before: it is written with the next message
 
     cdef int put_rows(self, int64_t rows) noexcept nogil:
         cdef int64_t row
@@ -109,14 +109,14 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef inline bint is_plain(self, int type, int present, bint broken) noexcept nogil:
-        """Whether phpmq_parse finds no fault with a message of these packets. False: it is to be asked."""
+        """Whether a message of these packets is certainly valid. False: phpmq_parse decides."""
         cdef const PhpmqMessageRow* row = &phpmq_messages[type]
         return type != 0 and not broken and not self.broken and not present & ~row.packets and \
             not row.required & ~present and (self.options.side < 0 or row.sender == self.options.side)
 
 
 cdef inline uint8_t* phpmq_store_digits(uint8_t* p, int n, uint64_t v) noexcept nogil:
-    """`n` digits of a number; where they end."""
+    """Write a number with `n` digits; return the position after them."""
     cdef int i = n
     memset(p, c"0", <size_t>n)
     while v and i:

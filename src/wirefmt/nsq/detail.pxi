@@ -2,7 +2,7 @@
 from wirefmt.nsq.detail import KINDS as NSQ_DETAIL_ROWS, ANSWER as NSQ_ANSWER_ROW
 
 
-cdef enum NsqDetail:                # fields that are not members of a JSON object; members are numbered as fields of the nsq struct
+cdef enum NsqDetail:                # fields that are not members of a JSON object; members are fields of the nsq struct
     NSQ_DETAIL_TOPIC = 64
     NSQ_DETAIL_CHANNEL
     NSQ_DETAIL_SIZE

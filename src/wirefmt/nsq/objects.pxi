@@ -287,7 +287,7 @@ cdef class Message:
     cdef uint8_t noted          # LAX accepted a violation
     cdef Span topic_span, body_span
     cdef object cached          # a value made of the octets on first access
-    cdef object timestamp, attempts, message_id     # of a message frame; they are here because a freelist needs objects of one size
+    cdef object timestamp, attempts, message_id     # of a message frame; here because a freelist needs objects of one size
 
     __match_args__ = ()
 

@@ -120,7 +120,7 @@ cdef inline void rocketmq_put_text(Col* c, int64_t row, const RocketmqText* t, R
 
 
 cdef inline void rocketmq_put_field(Col* c, int64_t row, int code, const Span* name, Span* text) noexcept nogil:
-    """Put an entry of extFields into a map. A properties string that contains a secret is hidden; `text` is shown in its place."""
+    """Put an entry of extFields into a map. A properties string with a secret is hidden; `text` is shown in its place."""
     if not c.tally.exposed and rocketmq_secret_field(code, name.at, name.size, text.at, text.size):
         text.at = SECRET_SHOWN_TEXT.at
         text.size = <uint32_t>SECRET_SHOWN_TEXT.size

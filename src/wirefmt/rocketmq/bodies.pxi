@@ -1,7 +1,8 @@
 # The contents of RocketMQ's bodies as Python objects and back: stored messages (7.1), batches (7.2), properties strings,
 # message ids (8), and the texts in which POP describes messages (6).
 #
-# A stored message exists only as its octets, with the fields in the order of the real reader; a constructor writes and reads them.
+# A stored message exists only as its octets, with the fields in the order of the real reader; a constructor writes and reads
+# them.
 import socket
 import zlib
 

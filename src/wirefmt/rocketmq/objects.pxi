@@ -16,7 +16,7 @@ from wirefmt.rocketmq.spec import (
 
 
 cdef extern from *:
-    dict presized_dict "__Pyx_PyDict_NewPresized"(Py_ssize_t size)      # Cython's own function, which works on every Python version
+    dict presized_dict "__Pyx_PyDict_NewPresized"(Py_ssize_t size)      # Cython's own function, for every Python version
     object PyDictProxy_New(object mapping)                              # types.MappingProxyType
 
 

@@ -994,7 +994,7 @@ cdef inline bint rocketmq_is_no_number(const RocketmqText* value) noexcept nogil
 
 cdef int rocketmq_take_int(RocketmqJson* j, const uint8_t* at, bint quoted, const RocketmqText* value,
                            int32_t* out) noexcept nogil:
-    """A number of 32 bits: as a number, as text, with a fraction that is truncated, or as true and false. Null leaves it unchanged."""
+    """A number of 32 bits: as a number, as text, with a fraction (truncated), or as true and false. Null leaves it unchanged."""
     cdef const uint8_t* p = value.at
     cdef const uint8_t* end = p + value.size
     cdef const uint8_t* digits
@@ -1160,8 +1160,8 @@ cdef inline void rocketmq_json_step(RocketmqJson* j) noexcept nogil:
 
 cdef const uint8_t* rocketmq_next_field(const RocketmqFrameView* m, const uint8_t* at, RocketmqText* key,
                                         RocketmqText* value) noexcept nogil:
-    """The entry of extFields at `at` (begin with m.ext.at), which rocketmq_parse has checked. Returns the position of the next one,
-    NULL after the last."""
+    """The entry of extFields at `at` (begin with m.ext.at), which rocketmq_parse has checked. Returns the position of the next
+    one, NULL after the last."""
     cdef const uint8_t* end = m.ext.at + m.ext.size
     cdef RocketmqJson j
     cdef Fault f
@@ -1378,8 +1378,8 @@ cdef int rocketmq_read_batch_item(const uint8_t* base, const uint8_t* p, const u
 
 
 cdef const uint8_t* rocketmq_next_property(const uint8_t* p, const uint8_t* end, Span* name, Span* value) noexcept nogil:
-    """The property at `p` of a properties string: name 0x01 value 0x02. Returns the position of the next one, NULL after the last.
-    An entry without name or value is skipped."""
+    """The property at `p` of a properties string: name 0x01 value 0x02. Returns the position of the next one, NULL after the
+    last. An entry without name or value is skipped."""
     cdef const uint8_t* stop
     cdef const uint8_t* split
     while p < end:
@@ -1473,8 +1473,8 @@ cdef bint rocketmq_secret_messages(const Span* body, bint batch) noexcept nogil:
 
 
 cdef bint rocketmq_secret_body(const RocketmqFrameView* m) noexcept nogil:
-    """Does the body contain a secret: as JSON, as `name=value`, or among the properties of messages? The bodies of messages belong
-    to the application and are not searched."""
+    """Does the body contain a secret: as JSON, as `name=value`, or among the properties of messages? The bodies of messages
+    belong to the application and are not searched."""
     cdef int code = m.code
     if m.body.at == NULL:
         return False

@@ -721,7 +721,7 @@ cdef void convert_add_named(Octets* o, const char* name, const Span* text) noexc
     amqp091_add_value(o, c"S", text.at, text.size)
 
 
-# ------------------------------------------------------------------------------------------------ AMQP 1.0 written anew
+# ------------------------------------------------------------------------------------------------ AMQP 1.0 encoded again
 
 cdef void convert_rewrite(const Converter* x, Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """Encode a value as RabbitMQ does after reading it: in the smallest encoding, but elements of arrays have the
@@ -842,7 +842,7 @@ cdef void convert_rewrite_sections(const Converter* x, Octets* o, Span body) noe
             convert_rewrite_section(x, o, section.code, &s)
 
 
-# ------------------------------------------------------------------------------------------------ AMQP 0.9.1 written anew
+# ------------------------------------------------------------------------------------------------ AMQP 0.9.1 encoded again
 
 cdef void convert_rewrite_entry(Octets* o, const Amqp091Entry* e) noexcept nogil:
     """Encode a value as RabbitMQ does after reading it: L becomes l, and any value other than false is 1."""

@@ -279,16 +279,17 @@ def encode_batch(data, *, side=None, strictness="strict"):
 
     data: columns with the names and types of decode_batch's result (wirefmt.nsq.columns.BATCH): a Batch, a pyarrow Table,
     RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may have
-    any width, strings and lists 64-bit offsets. `kind` is needed, and what the command or frame cannot do without; an
-    absent column is a column of nulls. `offset`, `size`, `nsq.frame_type`, `nsq.message_count` and `nsq.fatal` are not read.
+    any width, strings and lists 64-bit offsets. `kind` is required, and the values that the command or frame must have; a
+    missing column is a column of nulls. `offset`, `size`, `nsq.frame_type`, `nsq.message_count` and `nsq.fatal` are ignored.
     side: "client" or "server", the sender; None: the first row decides. strictness: "lax" writes what decode_batch
     accepts by default; "strict" refuses what no nsqd accepts.
 
-    Raises TypeError for data that are no Arrow columns; ValueError for an invalid option, an unknown column, or a column
-    of another type; EncodeError, which names column and row, for a row that is no valid command or frame, or has an `error`.
+    Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
+    of another type; EncodeError, which names column and row, for a row that does not make a valid command or frame, or has an
+    `error`.
 
-    `decode_batch` of the bytes gives the columns again, except `offset` and `size` where JSON or a line was written in another
-    way, and what the columns do not hold (docs/columns.md).
+    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if JSON or a line was written
+    differently, and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(NSQ_BATCH_COLUMNS)
     encoder.tables = &NSQ_TABLES

@@ -131,16 +131,16 @@ def encode_batch(data, *, side=None, strictness="strict"):
 
     data: columns with the names and types of decode_batch's result (wirefmt.phpmq.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
-    have any width, strings 64-bit offsets. `kind` is needed (`phpmq.message_type` for an unknown type), and the packets
-    of the message; an absent column is a column of nulls. A null `phpmq.ttl` writes the early form. `offset` and `size` are
-    not read. side: "client" or "server", the sender. strictness: "lax" writes what decode_batch accepts by default;
+    have any width, strings 64-bit offsets. `kind` is required (`phpmq.message_type` for an unknown type), and the packets
+    of the message; a missing column is a column of nulls. A null `phpmq.ttl` writes the early form. `offset` and `size` are
+    ignored. side: "client" or "server", the sender. strictness: "lax" writes what decode_batch accepts by default;
     "strict" refuses what the protocol forbids.
 
-    Raises TypeError for data that are no Arrow columns; ValueError for an invalid option, an unknown column, or a column
-    of another type; EncodeError, which names column and row, for a row that is no valid message, or has an `error`.
+    Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
+    of another type; EncodeError, which names column and row, for a row that does not make a valid message, or has an `error`.
 
-    `decode_batch` of the bytes gives the columns again, except `offset` and `size` where lengths or line breaks were written in
-    another way, and what the columns do not hold (docs/columns.md).
+    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if lengths or line breaks were written
+    differently, and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(PHPMQ_BATCH_COLUMNS)
     encoder.tables = &PHPMQ_TABLES

@@ -235,15 +235,15 @@ def encode_batch(data):
 
     data: columns with the names and types of decode_batch's result (wirefmt.rocketmq.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
-    have any width, strings 64-bit offsets. `code` and `serialize_type` are needed, and `opaque` where it is ROCKETMQ; `flag` and
-    `version` are 0 where they are null. `topic` and `properties` repeat fields of `ext_fields` and are compared with them. An
-    absent column is a column of nulls. `offset` and `size` are not read.
+    have any width, strings 64-bit offsets. `code` and `serialize_type` are required, and `opaque` if it is ROCKETMQ; a null
+    `flag` or `version` is 0. `topic` and `properties` repeat fields of `ext_fields` and are compared with them. A
+    missing column is a column of nulls. `offset` and `size` are ignored.
 
-    Raises TypeError for data that are no Arrow columns; ValueError for an unknown column or a column of another type;
-    EncodeError, which names column and row, for a row that is no valid frame, or has an `error`.
+    Raises TypeError for data that is not Arrow columns; ValueError for an unknown column or a column of another type;
+    EncodeError, which names column and row, for a row that does not make a valid frame, or has an `error`.
 
-    `decode_batch` of the bytes gives the columns again, except `offset` and `size` where a header was written in another way,
-    and what the columns do not hold (docs/columns.md).
+    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if a header was written differently,
+    and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(ROCKETMQ_BATCH_COLUMNS)
     encoder.tables = &ROCKETMQ_TABLES

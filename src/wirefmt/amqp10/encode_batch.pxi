@@ -661,7 +661,7 @@ def encode_batch(data, *, strictness="strict", max_frame_size=0):
 
     data: columns with the names and types of decode_batch's result (wirefmt.amqp10.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
-    have any width, strings 64-bit offsets. `kind` is required, `channel` except for a protocol header, and `handle` for a transfer.
+    have any width, strings 64-bit offsets. `kind` is required, `channel` except for a protocol header, `handle` for a transfer.
     A missing column is a column of nulls. `offset` and `size` are ignored. Values of annotations and application properties
     are written as strings, a body of unknown `body_type` as data, a message in as many transfers of similar size as
     `transfers` says. strictness: "lax" writes what decode_batch accepts by default. max_frame_size: the largest frame in bytes;

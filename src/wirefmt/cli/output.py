@@ -194,7 +194,8 @@ def _open(out: str) -> Iterator[IO[bytes]]:
         with fsspec.open(out, "wb") as sink, _compressed(sink, out) as inner:
             yield inner
         return
-    part = f"{out}.part" if os.path.isfile(out) or not os.path.exists(out) else out  # a device or a pipe has no temporary file
+    # a device or a pipe has no temporary file
+    part = f"{out}.part" if os.path.isfile(out) or not os.path.exists(out) else out
     try:
         with open(part, "wb") as sink, _compressed(sink, out) as inner:
             yield inner

@@ -1,18 +1,18 @@
-"""Wake the planted faults of plant.py one at a time, and report those that no test notices.
+"""Activate the planted faults of plant.py one at a time, and report those that no test notices.
 
     make mutants                          all of them
-    make mutants MUTANTS="--room amqp10"  those of rooms whose names begin so; "--room other": of those of no protocol
-    make mutants MUTANTS="3f0a1b2c"       by identifier; --part N --seed S: N of one protocol or of captures, by chance
-    make mutants MUTANTS="--tests 'nsq/*' 9a7208e8"  with these test files alone, to try out a new test
+    make mutants MUTANTS="--room amqp10"  those in rooms whose names begin so; "--room other": those in rooms of no protocol
+    make mutants MUTANTS="3f0a1b2c"       by identifier; --part N --seed S: N at random, in one protocol or in captures
+    make mutants MUTANTS="--tests 'nsq/*' 9a7208e8"  with these test files only, to try a new test
 
-One process collects the tests, runs them once with no fault awake, and notes which sites each test reaches (mutant.h). Then
-each fault gets a fork of that process, which wakes it and runs the tests of its rooms that reach its site, the quickest first,
-until one fails. What only runs when the package is imported gets a process of its own. A test that fails, a crash, a hang and
-running out of memory all count as noticed. The fuzz targets are among the tests (fuzz/test_targets.py): their seeds and some
-mutations of them.
+One process collects the tests, runs them once without a fault, and records which sites each test reaches (mutant.h). Then
+each fault gets a fork of that process, which activates it and runs the tests of its rooms that reach its site, the fastest first,
+until one fails. A fault in code that runs only at import gets a process of its own. A failing test, a crash, a hang and running
+out of memory all count as noticed. The fuzz targets are among the tests (fuzz/test_targets.py): their seeds and some mutations
+of them.
 
-survivors.txt lists the faults that nothing can notice or that we decided to let be, each with its reason. The exit status
-is 1 if a fault survives that is not in it, if one in it is noticed, or if one in it is not planted any more.
+survivors.txt lists the faults that no test can notice or that we decided to accept, each with its reason. The exit status
+is 1 if a fault survives that is not in it, if a fault in it is noticed, or if a fault in it is no longer planted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "mutants"
-#: Rooms by the beginnings of their names, and the tests that are about them. The first that fits counts; "": all others.
+#: Prefixes of rooms' names, and the tests about them. The first match counts; "": all other rooms.
 ROOMS = {
     "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*"),
     "amqp091": ("amqp091/*", "capture/test_amqp*"),
@@ -64,21 +64,21 @@ ALWAYS = (
     "core/test_columns*", "core/test_detail*", "core/test_equality*", "core/test_floats*", "core/test_leaks_of_texts*",
     "core/test_nesting*", "core/test_secrets*", "core/test_text_of_values*",
 )  # fmt: skip
-#: Tests about something else than the core, and those that read every capture.
+#: Tests that are not about the core, and tests that read every capture.
 APART = (
     "mqtt/test_captures.py",
     "convert/test_dialects_page.py",
     "capture/test_recorded.py",
     "capture/test_robustness.py",
 )
-TEST_S = 15  # of processor time: a test that takes longer runs for no fault
-FAULT_S = 20  # of processor time and of tests, for one fault
-HANG_S = 30  # of processor time; WAIT_S of the clock
+TEST_S = 15  # CPU time: a slower test runs for no fault
+FAULT_S = 20  # CPU time and number of tests, for one fault
+HANG_S = 30  # CPU time; WAIT_S is wall time
 WAIT_S = 300
-#: Tests that tell most run first; those of memory take long: they run last, but of what is freed nothing else tells.
+#: Tests that notice most faults run first. Memory tests are slow and run last, but only they notice leaks.
 TELLING = ("test_columns", "test_equality", "test_nesting")
 MEMORY_TESTS = "test_leaks"
-MEMORY_CALL = re.compile(r"free|Py_X?DECREF|PyBuffer_Release")  # others take something out of a list
+MEMORY_CALL = re.compile(r"free|Py_X?DECREF|PyBuffer_Release")  # others remove entries from a list
 MEMORY = 6 << 30
 
 
@@ -107,7 +107,7 @@ def files_for(groups: set[str], only: list[str] | None) -> list[Path]:
 
 
 class Runner:
-    """A plugin of pytest: the loop over faults in place of the loop over tests."""
+    """A plugin of pytest: loops over faults in place of tests."""
 
     def __init__(
         self, sites: list[tuple[int, dict[str, Any]]], listed: dict[str, str], patterns: list[str] | None
@@ -145,12 +145,12 @@ class Runner:
         return True
 
     def reached(self) -> list[Any]:
-        """What mutant.h notes in each module."""
+        """The records of mutant.h in each module."""
         size = max(number for number, _ in self.sites) + 1
         return [(ctypes.c_ubyte * size).in_dll(module, "wirefmt_reached") for module in self.modules]
 
     def baseline(self, items: list[Any], numbers: list[int]) -> dict[int, list[tuple[float, int]]]:
-        """Of each fault the tests that reach its site, as (seconds, place among the items)."""
+        """For each fault the tests that reach its site, as (seconds, index among the items)."""
         reach: dict[int, list[tuple[float, int]]] = {number: [] for number in numbers}
         flags = self.reached()
         self.early = {number for number in numbers if any(module[number] for module in flags)}
@@ -182,7 +182,7 @@ class Runner:
         return reach
 
     def wake(self, number: int, tests: list[tuple[float, int]]) -> str:
-        """What becomes of a fault."""
+        """Run the tests of a fault and return the outcome."""
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -199,7 +199,7 @@ class Runner:
         return f"survived {len(said)} of {len(tests)} tests" if code == 0 else f"noticed: {test}"
 
     def alone(self, number: int, files: list[Path]) -> str:
-        """What becomes of a fault in what runs when the package is imported: in a process of its own."""
+        """The outcome of a fault in code that runs at import: in a process of its own."""
         environment = os.environ | {"WIREFMT_MUTANT": str(number)}
         files = sorted(files, key=lambda path: (path.parent.name != "core", path))
         arguments = [
@@ -247,7 +247,7 @@ class Runner:
 
 
 def order(name: str, seconds: float, place: int) -> tuple[Any, ...]:
-    """Of the tests of a fault."""
+    """The outcome of a fault's tests."""
     return MEMORY_TESTS in name, not any(word in name for word in TELLING), seconds, place
 
 
@@ -283,7 +283,7 @@ def chosen(options: argparse.Namespace, sites: list[dict[str, Any]]) -> list[tup
 
 
 def quiet_hypothesis() -> None:
-    """The same examples every time, and no time lost on making the failing one small."""
+    """The same examples every time, without shrinking a failing one."""
     from hypothesis import HealthCheck, Phase, settings
 
     settings.register_profile(

@@ -30,7 +30,7 @@ from .output import FORMATS, format_of, no_rows, open_writer
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Octets of a converted message that a table shows.
+#: Bytes of a converted message that a table shows.
 _SHOWN = 64
 
 
@@ -39,7 +39,7 @@ _SHOWN = 64
 @click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N messages.", panel="Rows")
 @click.option(
     "--columns", metavar="A,B,C", help="Only these columns, in this order, such as kind,mqtt.flags; docs/message-table.md "
-    "has them all.",
+    "lists them.",
     panel="Columns",
 )  # fmt: skip
 @capture_option("payload", "Columns")

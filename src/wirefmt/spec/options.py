@@ -24,7 +24,7 @@ class Limit(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """How the command line spells an option. The option's type decides its form; a default of True makes a flag that negates."""
+    """The form of an option on the command line. Its type decides the rest; a default of True makes a negating flag."""
 
     name: str
     help: str
@@ -166,7 +166,7 @@ class Options:
         return ports
 
     def all_limits(self) -> dict[str, int]:
-        """`limits`, with the defaults of those not given."""
+        """`limits`, with defaults for the missing ones."""
         values = {name: limit.default for name, limit in self.LIMITS.items()}
         for name, value in (self.limits or {}).items():
             if name not in values:
@@ -179,7 +179,7 @@ class Options:
         return values
 
 
-#: Options that the command line has, by name.
+#: The options of the command line, by name of the field.
 FLAGS: dict[str, Flag] = {f.name: f.metadata["flag"] for f in fields(Options) if "flag" in f.metadata}
 
 

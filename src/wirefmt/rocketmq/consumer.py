@@ -724,7 +724,7 @@ class PushConsumer:
                 work.next = result.next_offset
                 work.open.clear()
                 work.committed = work.next
-                work.stored = -1  # the broker is told, even if this goes back
+                work.stored = -1  # the broker receives it, even if this goes back
                 continue
             work.next = max(work.next, result.next_offset)
             numbered = [(work.came(message), message) for message in result.messages]
@@ -816,7 +816,7 @@ class PushConsumer:
             await self._store_one(work)
 
     async def _store_one(self, work: _Work) -> None:
-        """Tell the broker how far we are. What it is told never goes back, but by a reset."""
+        """Report our offset to the broker. It never goes back, except after a reset."""
         if self._clustering and work.committed > work.stored:
             offset = work.committed
             await self._pull.commit_oneway(work.queue, offset)
@@ -837,7 +837,7 @@ class PushConsumer:
                     work.task.cancel()
                 fresh = _Work(queue, offset)
                 fresh.locked = work.locked
-                fresh.stored = -1  # the broker is told even if nothing comes
+                fresh.stored = -1  # the broker receives it even if nothing comes
                 self._works[queue] = fresh
                 fresh.task = self.client.spawn(self._poll(fresh))
         return None

@@ -50,7 +50,7 @@ class Peer(aio.Peer):
         self.driver.update(self.connection.respond(event, code, header, body, ext_fields=ext_fields, remark=remark))
 
     def forward(self, event: RemotingCommand, response: RemotingCommand) -> None:
-        """Answer a request with a response of somebody else."""
+        """Answer a request with a response that another peer made."""
         self.driver.update(self.connection.forward(event, response))
 
     def refuse(self, event: RemotingCommand) -> None:

@@ -24,6 +24,7 @@ import targets_encode_batch
 import targets_hidden
 import targets_more
 import targets_nsq
+import targets_nsq_connections
 import targets_objects
 import targets_rocketmq
 from common import Case, check_columns, check_counted, check_rebuilt, feed, pyarrow, same, sometimes
@@ -244,6 +245,7 @@ TARGETS: dict[str, Target] = {
     **{name: Target(*pair) for name, pair in targets_connections.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_amqp091_connections.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_amqp10_connections.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_nsq_connections.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_convert.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_encode_batch.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_arrow.TARGETS.items()},

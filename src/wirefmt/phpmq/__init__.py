@@ -28,12 +28,18 @@ from wirefmt.phpmq._codec import (
 from wirefmt.phpmq._codec import restore as restore  # pickles name it
 
 if TYPE_CHECKING:
+    from wirefmt.connection.aio import Backoff
+    from wirefmt.phpmq.client import Client, connect
     from wirefmt.phpmq.connection import ClientConnection, ServerConnection
     from wirefmt.phpmq.events import ConnectionOptions, Delivery, Returned
+    from wirefmt.phpmq.server import Handler, Peer, Server, serve
     from wirefmt.phpmq.states import State
 
 #: Modules of the connections. They are loaded when one of their names is first used.
 _MODULES = {
+    "wirefmt.connection.aio": ("Backoff",),
+    "wirefmt.phpmq.client": ("Client", "connect"),
+    "wirefmt.phpmq.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.phpmq.connection": ("ClientConnection", "ServerConnection"),
     "wirefmt.phpmq.events": ("ConnectionOptions", "Delivery", "Returned"),
     "wirefmt.phpmq.states": ("State",),
@@ -51,22 +57,29 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Acknowledgement",
+    "Backoff",
+    "Client",
     "ClientConnection",
     "ConnectionOptions",
     "ConsumeRequest",
     "DeadLetter",
     "Decoder",
     "Delivery",
+    "Handler",
     "Message",
     "MessageClientToServer",
     "MessageServerToClient",
+    "Peer",
     "ReQueue",
     "Returned",
+    "Server",
     "ServerConnection",
     "State",
+    "connect",
     "decode",
     "decode_batch",
     "encode",
     "encode_batch",
     "frame_size",
+    "serve",
 ]

@@ -1,0 +1,105 @@
+"""A PHPMQ server on asyncio: a `ServerConnection` for each client, and a handler that is the host."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from ssl import SSLContext
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wirefmt.connection import aio
+from wirefmt.phpmq.connection import ServerConnection
+from wirefmt.phpmq.events import ConnectionOptions, Delivery, Event
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Server = aio.Server
+
+
+class Peer(aio.Peer):
+    """One client of a server.
+
+    With a coroutine function as handler, the events of `ServerConnection` are taken by `async for event in peer`; the last
+    one is `Disconnected`.
+
+    Attributes:
+        connection: the connection. After a call of a method that returns events, give these to `driver.update`.
+        server: the server.
+        error: what ended the transport, if it was an error.
+    """
+
+    connection: ServerConnection
+
+    def deliver(self, queue_name: str, content: Buffer, message_id: str, ttl: int = 0, host: Any = None) -> Delivery:
+        """Send a message. One of `Acknowledged`, `Returned` and `Disconnected` has the handle returned.
+
+        Raises LocalProtocolError if the client has no room.
+        """
+        delivery = self.connection.deliver(queue_name, content, message_id, ttl, host)
+        self.driver.update()
+        return delivery
+
+    def close(self) -> None:
+        """End the connection."""
+        self.driver.close()
+
+
+class Handler(Protocol):
+    """The host of all connections of a server, without tasks. Its methods do not wait."""
+
+    def handle(self, peer: Peer, event: Event) -> None:
+        """An event of `ServerConnection`, in order. An exception drops the client."""
+        ...
+
+    def writable(self, peer: Peer) -> None:
+        """The client takes bytes again: `peer.ready` is true."""
+        ...
+
+    def closed(self, peer: Peer) -> None:
+        """The transport is gone; `Disconnected` came before."""
+        ...
+
+
+async def serve(
+    handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
+    host: str | None = "127.0.0.1",
+    port: int = 9100,
+    *,
+    path: str | None = None,
+    ssl: SSLContext | None = None,
+    options: ConnectionOptions | None = None,
+    backlog: int = 100,
+    most: int = 100_000,
+) -> Server:
+    """Serve PHPMQ.
+
+    Args:
+        handler: a coroutine function that is called with the `Peer` of each client and iterates over its events; when it
+            returns, the connection is closed. Or an object with the methods of `Handler`, which serves all clients.
+        host, port: where to listen; loopback by default. None: all interfaces. Port 0: any that is free (`Server.port`).
+        path: of a Unix socket, in place of host and port.
+        ssl: TLS with this context, from the first byte.
+        options: limits, and the profile, of each connection.
+        backlog: connections that the system keeps until they are accepted.
+        most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
+
+    Returns the running server. Leaving `async with` or `close()` ends it.
+    """
+
+    def make(server: Server) -> aio.Driver:
+        return make_driver(server, handler, options)
+
+    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most)
+
+
+def make_driver(
+    server: Server,
+    handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
+    options: ConnectionOptions | None = None,
+) -> aio.Driver:
+    """The driver of a new client, with its connection and its peer."""
+    peer = Peer(handler, server)
+    peer.connection = ServerConnection(asyncio.get_running_loop().time(), options)
+    peer.driver = aio.Driver(peer.connection, peer, buffer=server.buffer)
+    return peer.driver

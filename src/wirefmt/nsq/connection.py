@@ -242,6 +242,7 @@ class ClientConnection(_Connection):
         self._replay: deque[Request] = deque()
         self._window_closed = False
         self._in_flight: InFlight[_Arrival] = InFlight(60.0, 900.0)
+        self._watching = False  # the timer "in flight" runs
         self._moment = Moment(now)
         self._touched: list[bytes] = []  # since the last call that brought the time
         self._compressor: Compression | None = None
@@ -391,6 +392,7 @@ class ClientConnection(_Connection):
 
     def _watch(self) -> None:
         when = self._in_flight.next()
+        self._watching = when is not None
         if when is not None:
             self._deadlines.set("in flight", when)
 
@@ -465,21 +467,23 @@ class ClientConnection(_Connection):
         return request
 
     def _on_message(self, message: nsq.MessageFrame, events: list[Event]) -> None:
-        flight = self._in_flight
         message_id = message.message_id
-        records = flight.by_id
-        if message_id in records:  # the server has taken the earlier delivery to be timed out
-            events.append(TimedOut(records.pop(message_id).message))
-        elif len(records) >= self._most_ready:
-            # The server counts no more than RDY says, so it has taken the oldest to be timed out.
-            if not self._most_ready:
-                raise RemoteProtocolError("a message before RDY")
-            oldest = next(iter(records))
-            events.append(TimedOut(records.pop(oldest).message))
+        records = self._in_flight.by_id
+        if message_id in records or len(records) >= self._most_ready:
+            self._overtake(message_id, events)
         records[message_id] = _Arrival(message, self._moment)
-        if "in flight" not in self._deadlines:
+        if not self._watching:
             self._watch()
         events.append(message)
+
+    def _overtake(self, message_id: bytes, events: list[Event]) -> None:
+        """The server counts no more than RDY says, so it has taken a message of ours to be timed out: the earlier delivery of
+        this one, or the oldest."""
+        if not self._most_ready:
+            raise RemoteProtocolError("a message before RDY")
+        records = self._in_flight.by_id
+        over = message_id if message_id in records else next(iter(records))
+        events.append(TimedOut(records.pop(over).message))
 
     def _on_error(self, message: nsq.Error, events: list[Event]) -> None:
         self.failures += 1
@@ -692,13 +696,13 @@ class ClientConnection(_Connection):
             self._settle(arrival.message, command.encode())
 
     def _settle(self, message: nsq.MessageFrame, data: bytes) -> None:
-        if self._over:
-            self._check_open()
         message_id = message.message_id
-        arrival = self._in_flight.by_id.get(message_id)
+        records = self._in_flight.by_id
+        arrival = records.get(message_id)
         if arrival is None or arrival.message is not message:
+            self._check_open()
             self._check_in_flight(message, message_id)
-        del self._in_flight.by_id[message_id]
+        del records[message_id]
         self._outbox.put(data)
         self._keepalive.sent()
 
@@ -809,6 +813,7 @@ class ServerConnection(_Connection):
         self._waiting: dict[int, _Reply] = {}  # by id of the event
         self._undecided_bytes = 0
         self._in_flight: InFlight[Delivery] = InFlight(60.0, 900.0)
+        self._watching = False  # the timer "in flight" runs
         self._deadlines.start("identify", self.options.identify_timeout)
         self._restrict()
 
@@ -1004,7 +1009,7 @@ class ServerConnection(_Connection):
     def _bring(self, now: float) -> None:
         """The time of messages sent since the last call that brought it."""
         self._in_flight.advance(max(now, self._deadlines.clock))
-        if "in flight" not in self._deadlines:
+        if not self._watching:
             self._watch()
 
     def next_timeout(self) -> float | None:
@@ -1036,6 +1041,7 @@ class ServerConnection(_Connection):
 
     def _watch(self) -> None:
         when = self._in_flight.next()
+        self._watching = when is not None
         if when is not None:
             self._deadlines.set("in flight", when)
 

@@ -144,22 +144,24 @@ class Broker:
             topic = self.topics[name] = Topic(name)
         return topic
 
-    def publish(self, topic: str, body: bytes, defer: int = 0) -> None:
-        """Put a message into every channel of a topic, after `defer` milliseconds."""
+    def publish(self, topic: str, *bodies: bytes, defer: int = 0) -> None:
+        """Put messages into every channel of a topic, after `defer` milliseconds."""
         found = self.topics.get(topic) or self.topic(topic)
-        self._next += 1
-        message_id, timestamp = b"%016x" % self._next, time.time_ns()
+        first, timestamp = self._next + 1, time.time_ns()
+        self._next += len(bodies)
+        copies = max(len(found.channels), 1)
+        self._count(copies * len(bodies), copies * sum(map(len, bodies)))
         if not found.channels:
-            self._count(1, len(body))
-            found.backlog.append((Message(message_id, timestamp, body), defer))
-            return
+            found.backlog += [
+                (Message(b"%016x" % number, timestamp, body), defer) for number, body in enumerate(bodies, first)
+            ]
         for channel in found.channels.values():
-            self._count(1, len(body))
-            message = Message(message_id, timestamp, body)
+            messages = [Message(b"%016x" % number, timestamp, body) for number, body in enumerate(bodies, first)]
             if defer:
-                channel.defer(message, defer)
+                for message in messages:
+                    channel.defer(message, defer)
             else:
-                channel.queue.append(message)
+                channel.queue += messages
                 self._pump_soon(channel)
 
     def close(self) -> None:
@@ -227,18 +229,15 @@ class Broker:
             peer.refuse(event, f"E_{event.name}_FAILED", f"{event.name} failed: the broker is full")
             return
         defer = (event.defer_time or 0) if isinstance(event, nsq.DeferredPublish) else 0
-        for body in bodies:
-            self.publish(name, body, defer)
+        self.publish(name, *bodies, defer=defer)
         peer.acknowledge(event)
 
     def _on_acknowledged(self, peer: Peer, event: Acknowledged) -> None:
-        delivery = event.handle
-        assert isinstance(delivery, Delivery)
         self.messages -= 1
-        self.bytes -= len(delivery.host.body)
+        self.bytes -= len(event.handle.host.body)  # type: ignore[attr-defined]  # it is a Delivery
         self.counts["finished"] += 1
         channel = self._channels[peer]
-        if channel.queue:
+        if channel.queue and channel not in self._pumps:
             self._pump_soon(channel)
 
     def _on_requeued(self, peer: Peer, event: Requeued) -> None:

@@ -17,6 +17,7 @@ from wirefmt.connection.contract import Acknowledged, Connected, StartTls, Windo
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import STEP, Endpoint, Fault, FrameDecoder
 from wirefmt.connection.journal import Change
+from wirefmt.connection.outbox import KEEP_FROM
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.nsq.events import (
@@ -936,21 +937,29 @@ class ServerConnection(_Connection):
             assert isinstance(transition, Violation)
             raise LocalProtocolError(transition.rule)
         flight = self._in_flight
-        if len(flight.by_id) >= self.ready_count:
+        by_id = flight.by_id
+        if len(by_id) >= self.ready_count:
             raise LocalProtocolError(f"the client has no room: RDY {self.ready_count}")
-        if len(message_id) != 16 or message_id in flight.by_id:
+        if len(message_id) != 16 or message_id in by_id:
             raise LocalProtocolError(f"{message_id!r} has not 16 bytes, or is in flight")
-        size = len(body) if isinstance(body, bytes) else memoryview(body).nbytes
-        self._check_pending(size)
+        if type(body) is not bytes:
+            body = bytes(body)
+        size = len(body)
+        outbox = self._outbox
+        if outbox.position - outbox.taken + size > self._pending_bytes:
+            self._check_pending(size)
         try:
             head = _MESSAGE.pack(size + _MESSAGE_REST, 2, timestamp, attempts & 0xFFFF, message_id)
         except struct.error as error:
             raise LocalProtocolError(str(error)) from None
-        outbox = self._outbox
-        outbox.put(head)
-        outbox.put(body if isinstance(body, bytes) else bytes(body))
-        delivery = Delivery(self._number(), message_id, attempts, flight.moment(), host)
-        flight.by_id[message_id] = delivery
+        if size < KEEP_FROM:
+            outbox.put(head + body)
+        else:
+            outbox.put(head)
+            outbox.put(body)
+        number = self._next_number
+        self._next_number = number + 1
+        by_id[message_id] = delivery = Delivery(number, message_id, attempts, flight.moment(), host)
         return delivery
 
     def secured(self, now: float) -> list[Event]:
@@ -1182,13 +1191,12 @@ class ServerConnection(_Connection):
 
     def _on_finish(self, message: nsq.Finish, events: list[Event]) -> None:
         by_id = self._in_flight.by_id
-        full = len(by_id) >= self.ready_count
         delivery = by_id.pop(message.message_id, None)  # type: ignore[arg-type]  # the decoder has looked
         if delivery is None:
             self._not_in_flight(message)
             return
         events.append(Acknowledged(delivery, message))
-        if full:
+        if len(by_id) + 1 == self.ready_count:
             self._note_window(True, events)
 
     def _on_requeue(self, message: nsq.Requeue, events: list[Event]) -> None:

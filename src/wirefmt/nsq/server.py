@@ -65,6 +65,8 @@ class Peer(aio.Peer):
         if type(event) is StartTls:
             assert self.ssl is not None
             self.driver.start_tls(self.ssl)
+        elif self._handler is not None:
+            self._handler.handle(self, event)
         else:
             super().handle(event)
 

@@ -74,7 +74,7 @@ class BrokerOptions:
         waiting: pulls and pops that may wait for messages; above it they are answered at once.
         delay: a factor of the delays of DELAYS. Tests make it small.
         lock: seconds that a queue stays locked.
-        check_after, checks: seconds after which the producer of a half message is asked, and how often.
+        check_after, checks: seconds after which the producer of a half message is asked, and how often before it is rolled back.
         accounts: access key -> secret key. None: requests need no signature.
     """
 
@@ -214,6 +214,7 @@ class Broker:
             105: self._route,
             310: self._send,
             320: self._send,
+            361: self._pull,  # LITE_PULL_MESSAGE
             200050: self._pop,
             200051: self._ack,
             200053: self._change_invisible,
@@ -539,8 +540,9 @@ class Broker:
 
     def _hold(self, message: MessageExt) -> Answer:
         placed = self._placed(message, len(self._halves))
-        self._position += len(placed.encode())
-        self.stored_bytes += len(placed.body or b"")
+        size = len(placed.encode())
+        self._position += size
+        self.stored_bytes += size
         half = self._halves[placed.physical_offset] = Half(placed)
         half.timer = self._later(self.options.check_after, self._check, placed.physical_offset)
         return Answer(header=self._sent(placed, placed.offset_msg_id))
@@ -557,7 +559,7 @@ class Broker:
     def _finish(self, physical: int, half: Half, *, commit: bool) -> None:
         del self._halves[physical]
         self._stop(half.timer)
-        self.stored_bytes -= len(half.message.body or b"")
+        self.stored_bytes -= len(half.message.encode())
         if commit:
             flags = half.message.sys_flag & ~TRANSACTION_BITS | COMMIT
             self._keep(self._placed(half.message, 0, sys_flag=flags))
@@ -565,8 +567,7 @@ class Broker:
     def _check(self, physical: int) -> None:
         """Ask a producer of the group."""
         half = self._halves[physical]
-        half.checks += 1
-        if half.checks > self.options.checks:
+        if half.checks >= self.options.checks:
             self._finish(physical, half, commit=False)
             return
         half.timer = self._later(self.options.check_after, self._check, physical)
@@ -584,7 +585,8 @@ class Broker:
                 member.peer.request(39, header, half.message.encode(), oneway=True)
             except LocalProtocolError:
                 continue
-            return
+            half.checks += 1
+            return  # one of them; without any there is nobody to ask, and that does not count
 
     # ---- messages out
 

@@ -33,12 +33,14 @@ public class Exchange {
     }
 
     public static void main(String[] args) throws Exception {
+        System.setProperty("rocketmq.client.rebalance.waitInterval", "1000");
         String names = args[0], topic = args[1], group = args[2];
         RPCHook hook = args.length > 4 ? new AclClientRPCHook(new SessionCredentials(args[3], args[4])) : null;
 
         TransactionMQProducer producer = new TransactionMQProducer("P" + group, hook);
         producer.setNamesrvAddr(names);
         producer.setInstanceName("producer" + group);
+        producer.setHeartbeatBrokerInterval(1000);   // a broker asks a producer it has heard of
         producer.setTransactionListener(new TransactionListener() {
             public LocalTransactionState executeLocalTransaction(Message message, Object decision) { return (LocalTransactionState) decision; }
             public LocalTransactionState checkLocalTransaction(MessageExt message) {
@@ -62,6 +64,7 @@ public class Exchange {
         push.setNamesrvAddr(names);
         push.setInstanceName("push" + group);
         push.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        push.setPollNameServerInterval(1000);        // its retry topic is there once the broker has heard of it
         push.subscribe(topic, "*");
         push.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt m : messages) {
@@ -77,6 +80,7 @@ public class Exchange {
         orderly.setNamesrvAddr(names);
         orderly.setInstanceName("orderly" + group);
         orderly.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        orderly.setPollNameServerInterval(1000);
         orderly.subscribe(topic, "java || ours");
         orderly.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
             for (MessageExt m : messages) say("orderly " + m.getQueueId() + " " + m.getQueueOffset());

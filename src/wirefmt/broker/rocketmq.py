@@ -277,7 +277,10 @@ class Broker:
 
     def _answer(self, peer: Peer, event: RemotingCommand, answer: Answer) -> None:
         if not event.is_oneway:
-            peer.respond(event, answer.code, answer.header, answer.body, remark=answer.remark)
+            try:
+                peer.respond(event, answer.code, answer.header, answer.body, remark=answer.remark)
+            except LocalProtocolError:
+                pass  # its connection has ended, and `Disconnected` follows
 
     def _gone(self, peer: Peer) -> None:
         for waiting in [w for some in self._waiting.values() for w in some.values() if w.peer is peer]:

@@ -198,11 +198,17 @@ class Endpoint:
         Raises:
             LocalProtocolError: not legal now, a limit is reached, or the command cannot be written. Nothing has changed.
         """
-        state = self._state
-        if state is not State.OPEN:
+        if self._state is not State.OPEN:
             self._check_send("one-way request" if oneway else "request")
         options = self.options
-        opaque = self._next_opaque(oneway)
+        opaque = self._opaque + 1
+        if (
+            opaque > _LAST_OPAQUE
+            or opaque in self._pending
+            or opaque in self._gone
+            or len(self._pending) >= options.pending
+        ):
+            opaque = self._next_opaque(oneway)
         try:
             command = RemotingCommand(
                 code=code,
@@ -265,7 +271,8 @@ class Endpoint:
 
         Raises LocalProtocolError if the request does not wait for an answer, or the response cannot be written.
         """
-        self._check_undecided(event)
+        if id(event) not in self._undecided:
+            self._check_undecided(event)
         options = self.options
         try:
             command = RemotingCommand(
@@ -285,7 +292,7 @@ class Endpoint:
         return self._answer(event, command)
 
     def forward(self, event: RemotingCommand, response: RemotingCommand) -> list[Event]:
-        """Answer a request with a response of somebody else, unchanged but for its opaque."""
+        """Answer a request with a response of another server, unchanged but for its opaque."""
         self._check_undecided(event)
         if not response.flag & RESPONSE:
             raise LocalProtocolError("only a response answers a request")
@@ -430,10 +437,25 @@ class Endpoint:
             except DecodeError as error:
                 messages, fault = error.messages, error
             data = b""
+            undecided = self._undecided
             for message in messages:
-                self._handle(message, events)
-                if self._state is State.CLOSED:
-                    return
+                # in the state open, what every connection does all the time; the rest is in the table
+                if self._state is not State.OPEN:
+                    self._handle(message, events)
+                    if self._state is State.CLOSED:
+                        return
+                    continue
+                flag = message.flag
+                if not flag & RESPONSE:
+                    if not flag & ONEWAY:
+                        undecided[id(message)] = message
+                    events.append(message)
+                elif message.code != GO_AWAY or self.role is Role.SERVER:
+                    self._settle(message, events)
+                else:
+                    self._handle(message, events)
+                    if self.state is State.CLOSED:
+                        return
             if fault is not None:
                 self._end("local", None, str(fault), events, error=fault)  # without an answer (section 1)
                 return
@@ -501,15 +523,6 @@ class Endpoint:
     def _handle(self, message: RemotingCommand, events: list[Event]) -> None:
         flag = message.flag
         state = self._state
-        if state is State.OPEN:
-            if not flag & RESPONSE:
-                if not flag & ONEWAY:
-                    self._undecided[id(message)] = message
-                events.append(message)
-                return
-            if message.code != GO_AWAY or self.role is Role.SERVER:
-                self._settle(message, events)
-                return
         transition = RECEIVES[self.role, state, kind_of(message)]
         if self.negotiated is None:
             self.negotiated = Negotiated(
@@ -610,35 +623,42 @@ class Endpoint:
         self, command: RemotingCommand, code: int, opaque: int, oneway: bool, timeout: float | None, now: float | None
     ) -> Request | None:
         frame = command.encode()
-        waiting = self._outbox.pending
-        if waiting and waiting + len(frame) > self.options.pending_bytes:
+        outbox, options = self._outbox, self.options
+        waiting = outbox.position - outbox.taken
+        if waiting and waiting + len(frame) > options.pending_bytes:
             raise LocalProtocolError(f"{waiting} bytes are queued and not taken")
         if timeout is None:
-            timeout = self.options.timeout
+            timeout = options.timeout
         elif timeout <= 0:
             raise LocalProtocolError("timeout is above 0")
-        self._outbox.put(frame)
+        outbox.put(frame)
         self._opaque = opaque
         if oneway:
             return None
         self._sent = number = self._sent + 1
-        request = Request(number, opaque, code, timeout, None)
-        self._pending[opaque] = request
+        pending = self._pending
         if now is None:
+            pending[opaque] = request = Request(number, opaque, code, timeout, None)
             self._waiting.append(request)
-        else:
+            return request
+        clock = self._deadlines.clock
+        if now != clock or self._waiting:
             self._advance(now)
-            request.deadline = deadline = self._deadlines.clock + timeout
-            heappush(self._begun, (deadline, number, request))
-            if len(self._begun) > 1024 + 2 * len(self._pending):  # finished ones are no more than the others
-                self._begun = [item for item in self._begun if self._pending.get(item[2].opaque) is item[2]]
-                heapify(self._begun)
+            clock = self._deadlines.clock
+        deadline = clock + timeout
+        pending[opaque] = request = Request(number, opaque, code, timeout, deadline)
+        begun = self._begun
+        heappush(begun, (deadline, number, request))
+        if len(begun) > 1024 + 2 * len(pending):  # finished ones are no more than the others
+            self._begun = [item for item in begun if pending.get(item[2].opaque) is item[2]]
+            heapify(self._begun)
         return request
 
     def _answer(self, event: RemotingCommand, response: RemotingCommand) -> list[Event]:
         del self._undecided[id(event)]
-        self._outbox.put(response.encode())
-        if self._outbox.pending > self.options.pending_bytes + ANSWER_ROOM:
+        outbox = self._outbox
+        outbox.put(response.encode())
+        if outbox.position - outbox.taken > self.options.pending_bytes + ANSWER_ROOM:
             events: list[Event] = []
             self._fault(RemoteProtocolError("the peer does not take its responses"), events)
             return events

@@ -88,6 +88,7 @@ class Endpoint:
         self._deadlines = Deadlines(now)
         self._pending: dict[int, Request] = {}  # by opaque
         self._begun: list[tuple[float, int, Request]] = []  # a heap by deadline; finished ones are left in it
+        self._latest = now  # the largest deadline there has been
         self._waiting: list[Request] = []  # their time begins with the next call that brings it
         self._gone: dict[int, None] = {}  # opaques that have timed out or were cancelled, the oldest first
         self._undecided: dict[int, RemotingCommand] = {}  # by identity
@@ -115,9 +116,12 @@ class Endpoint:
 
     def receive(self, data: Buffer, now: float) -> list[Event]:
         """Take bytes from the peer; return the events they complete, in order."""
-        self._check_open()
-        self._advance(now)
-        self._heard_at = self._deadlines.clock
+        if self._state is State.CLOSED:
+            self._check_open()
+        deadlines = self._deadlines
+        if now != deadlines.clock or self._waiting:
+            self._advance(now)
+        self._heard_at = deadlines.clock
         events: list[Event] = []
         self._read(data, events)
         return events
@@ -406,6 +410,7 @@ class Endpoint:
             clock = self._deadlines.clock
             for request in self._waiting:
                 request.deadline = clock + request.timeout
+                self._latest = max(self._latest, request.deadline)
                 heappush(self._begun, (request.deadline, request.number, request))
             self._waiting.clear()
 
@@ -423,7 +428,7 @@ class Endpoint:
 
     def _read(self, data: Buffer, events: list[Event]) -> None:
         """Read as many commands as there is room for."""
-        if self._state in _OPENING and self.role is Role.SERVER:
+        if self._state is not State.OPEN and self._state in _OPENING and self.role is Role.SERVER:
             if not self._preface(data, events):
                 return
             data, self._trailing = self._trailing, b""
@@ -432,8 +437,9 @@ class Endpoint:
         decoder = self._decoder
         while True:
             fault: DecodeError | None = None
+            room = self._room()
             try:
-                messages: Any = decoder.feed(data, max(self._room(), 0))
+                messages: Any = decoder.feed(data, room if room > 0 else 0)
             except DecodeError as error:
                 messages, fault = error.messages, error
             data = b""
@@ -461,9 +467,10 @@ class Endpoint:
                 return
             if not decoder.unread or self._room() <= 0:
                 break
-        if self._outbox.pending > self.options.pending_bytes + ANSWER_ROOM:
+        outbox = self._outbox
+        if outbox.position - outbox.taken > self.options.pending_bytes + ANSWER_ROOM:
             self._fault(RemoteProtocolError("the peer does not take its responses"), events)
-        elif decoder.unread > self.options.unread_bytes and self._room() <= 0:
+        elif decoder.unread and decoder.unread > self.options.unread_bytes and self._room() <= 0:
             self._fault(RemoteProtocolError("more bytes than are kept while the host decides"), events)
         elif self._eof:
             self._finish_eof(events)
@@ -648,7 +655,11 @@ class Endpoint:
         deadline = clock + timeout
         pending[opaque] = request = Request(number, opaque, code, timeout, deadline)
         begun = self._begun
-        heappush(begun, (deadline, number, request))
+        if deadline >= self._latest:
+            self._latest = deadline
+            begun.append((deadline, number, request))  # a heap stays one if what is appended is the largest
+        else:
+            heappush(begun, (deadline, number, request))
         if len(begun) > 1024 + 2 * len(pending):  # finished ones are no more than the others
             self._begun = [item for item in begun if pending.get(item[2].opaque) is item[2]]
             heapify(self._begun)
@@ -662,6 +673,8 @@ class Endpoint:
             events: list[Event] = []
             self._fault(RemoteProtocolError("the peer does not take its responses"), events)
             return events
+        if self._state is State.OPEN and not self._decoder.unread and not self._eof:
+            return []
         return self._answered()
 
     def _answered(self) -> list[Event]:

@@ -94,6 +94,34 @@ class BrokerOptions:
     accounts: Mapping[str, str] | None = field(default=None, repr=False)
 
 
+class SendFields(NamedTuple):
+    """Names of the fields of a message's header. They are read one by one, since this is done for every message."""
+
+    topic: str
+    default_topic_queue_nums: str
+    queue_id: str
+    sys_flag: str
+    born_timestamp: str
+    flag: str
+    properties: str
+    reconsume_times: str
+    batch: str
+
+
+SEND_LONG: Final = SendFields(
+    "topic",
+    "defaultTopicQueueNums",
+    "queueId",
+    "sysFlag",
+    "bornTimestamp",
+    "flag",
+    "properties",
+    "reconsumeTimes",
+    "batch",
+)
+SEND_SHORT: Final = SendFields("b", "d", "e", "f", "g", "h", "i", "j", "m")
+
+
 class Answer(NamedTuple):
     code: int = SUCCESS
     header: Any = None
@@ -270,7 +298,13 @@ class Broker:
         else:
             try:
                 answer = serve(peer, event)
-            except (DecodeError, TypeError, ValueError, AttributeError) as error:  # a field is missing or wrong
+            except (
+                DecodeError,
+                KeyError,
+                TypeError,
+                ValueError,
+                AttributeError,
+            ) as error:  # a field is missing or wrong
                 answer = Answer(SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
         if answer is not None:
             self._answer(peer, event, answer)
@@ -311,7 +345,7 @@ class Broker:
     # ---- name server
 
     def _route(self, peer: Peer, event: RemotingCommand) -> Answer:
-        topic = (event.ext_fields or {})["topic"] if event.ext_fields else ""
+        topic = (event.ext_fields or {}).get("topic", "")
         queues = self.topics.get(topic)
         if queues is None and topic != DEFAULT_TOPIC:
             return Answer(TOPIC_NOT_EXIST, remark=f"No topic route info in name server for the topic: {topic}")
@@ -423,32 +457,34 @@ class Broker:
         return found
 
     def _send(self, peer: Peer, event: RemotingCommand) -> Answer:
-        if event.code == 10:
-            header = event.decode_header(rocketmq.SendMessageRequestHeader)
-        else:
-            header = rocketmq.send_v1(event.decode_header(rocketmq.SendMessageRequestHeaderV2))
+        given = event.ext_fields or {}
+        field = SEND_LONG if event.code == 10 else SEND_SHORT
+        topic, properties = given[field.topic], given.get(field.properties) or ""
         body = event.body_bytes() or b""
-        if not NAME.match(header.topic):
+        if not NAME.match(topic):
             return Answer(SYSTEM_ERROR, remark="the topic has characters that are not of ^[%|a-zA-Z0-9_-]+$")
-        if len(body) > self.options.message_bytes or len(header.properties or "") > 32767:
+        if len(body) > self.options.message_bytes or len(properties) > 32767:
             return Answer(MESSAGE_ILLEGAL, remark="the message is too large")
         if self.stored_bytes + len(body) > self.options.stored_bytes:
             return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
-        queues = self.topic(header.topic, header.default_topic_queue_nums and min(header.default_topic_queue_nums, 16))
+        queue_id, sys_flag = int(given[field.queue_id]), int(given[field.sys_flag])
+        wanted = int(given[field.default_topic_queue_nums])
+        queues = self.topic(topic, max(1, min(wanted, 16)))
         if queues is None:
             return Answer(SYSTEM_BUSY, remark="too many topics")
-        queue_id = header.queue_id if header.queue_id >= 0 else self._position % len(queues)
+        if queue_id < 0:
+            queue_id = self._position % len(queues)
         if queue_id >= len(queues):
             return Answer(SYSTEM_ERROR, remark=f"queueId[{queue_id}] is illegal")
         address = peer.address
         base: dict[str, Any] = {
-            "topic": header.topic,
+            "topic": topic,
             "queue_id": queue_id,
-            "born_timestamp": header.born_timestamp,
+            "born_timestamp": int(given[field.born_timestamp]),
             "born_host": (address[0], address[1]) if address else ("127.0.0.1", 0),
-            "reconsume_times": header.reconsume_times or 0,
+            "reconsume_times": int(given.get(field.reconsume_times) or 0),
         }
-        if header.batch or event.code == 320:
+        if event.code == 320 or given.get(field.batch) == "true":
             stored = [
                 self._store({**base, "body": m.body, "properties": m.properties, "flag": m.flag})
                 for m in rocketmq.decode_batch_messages(body)
@@ -456,17 +492,16 @@ class Broker:
             if not stored:
                 return Answer(MESSAGE_ILLEGAL, remark="a batch without messages")
         else:
-            properties = rocketmq.decode_properties(header.properties or "")
             fields = {
                 **base,
                 "body": body,
-                "properties": header.properties,
-                "flag": header.flag,
-                "sys_flag": header.sys_flag,
+                "properties": properties,
+                "flag": int(given[field.flag]),
+                "sys_flag": sys_flag,
             }
-            if header.sys_flag & TRANSACTION_BITS == PREPARED:
+            if sys_flag & TRANSACTION_BITS == PREPARED:
                 return self._hold(MessageExt(**fields))
-            level = properties.get("DELAY")
+            level = rocketmq.decode_properties(properties).get("DELAY") if "DELAY" in properties else None
             if level is not None and level.isascii() and level.isdigit() and int(level):
                 seconds = DELAYS[min(int(level), len(DELAYS)) - 1] * self.options.delay
                 stored = [self._placed(MessageExt(**fields), 0)]

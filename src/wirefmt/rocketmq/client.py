@@ -187,6 +187,8 @@ class Client:
             await consumer.close()
         for group in list(self._producers):
             await self.leave(producer=group)
+            if (journal := self._producers[group].journal) is not None:
+                await journal.close()
         self._producers.clear()
         for task in list(self._tasks):
             task.cancel()

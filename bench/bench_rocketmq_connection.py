@@ -119,13 +119,11 @@ async def work(address: str, process: int, rounds: int) -> list[float]:
             start = cpu(process)
             await asyncio.gather(*(some(MESSAGES // 100) for _ in range(100)))
             taken = 0
-            for queue in queues:
-                end = await consumer.max_offset(queue)
-                while offsets[queue] < end:
+            while taken < MESSAGES // 100 * 100:  # the real broker shows a message some time after it has stored it
+                for queue in queues:
                     result = await consumer.pull(queue, offsets[queue])
                     offsets[queue] = result.next_offset
                     taken += len(result.messages)
-            assert taken == MESSAGES // 100 * 100, taken
             spent.append(cpu(process) - start)
     return spent
 

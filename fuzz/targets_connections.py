@@ -16,10 +16,12 @@ from lib import rocketmq_driven
 from lib.mqtt_driven import OPTIONS, connection, drive
 from lib.rocketmq_vectors import load
 from wirefmt import mqtt, rocketmq
+from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.mqtt import Broker, BrokerOptions
 from wirefmt.connection.aio import Server
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.mqtt.server import make_driver
+from wirefmt.rocketmq.server import make_driver as rocketmq_driver
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors" / "mqtt_sequences"
 
@@ -166,10 +168,121 @@ def broker_seeds() -> Iterator[bytes]:
         yield k.to_bytes(2) + b"".join(packet.encode() for packet in packets) + packets[-1].encode() * (k % 9)
 
 
+async def rocketmq_clients(data: bytes) -> None:
+    """Two clients of one RocketMQ broker; the bytes go to them in turns. An exception of the broker's is a fault of ours."""
+    random_ = random.Random(data[:2])
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context["exception"]))
+    limits = rocketmq_broker.BrokerOptions(
+        queues=2,
+        topics=4,
+        groups=3,
+        queue_messages=3,
+        stored_bytes=20_000,
+        waiting=2,
+        delay=0.0,
+        check_after=0.0,
+        checks=2,
+    )
+    broker = rocketmq_broker.Broker(limits)
+    server = Server(lambda server: rocketmq_driver(server, broker, rocketmq_driven.OPTIONS), 10)
+    drivers = []
+    for _ in range(2):
+        driver = rocketmq_driver(server, broker, rocketmq_driven.OPTIONS)
+        transport = Transport(random_)
+        transport.driver = driver
+        driver.server = server
+        driver.connection_made(transport)
+        drivers.append(driver)
+    rest = data[2:]
+    while rest:
+        size = random_.choice((1, 10, 100, len(rest)))
+        piece, rest = rest[:size], rest[size:]
+        driver = drivers[random_.random() < 0.2]
+        if not driver.transport.over:
+            driver.get_buffer(-1)[: len(piece)] = piece
+            driver.buffer_updated(len(piece))
+        if random_.random() < 0.5:
+            await asyncio.sleep(0)
+    for driver in drivers:
+        if not driver.transport.over:
+            driver.eof_received()
+            driver.transport.close()
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert not server.drivers, "a driver is left"
+    assert not any(clients for groups in (broker.consumers, broker.producers) for clients in groups.values())
+    assert not broker._waiters, "a pull of nobody waits"
+    assert len(broker.topics) <= limits.topics
+    assert all(len(queue.messages) <= 3 for queues in broker.topics.values() for queue in queues)
+    held = sum(len(m.frame) for queues in broker.topics.values() for q in queues for m in q.messages)
+    assert broker.stored_bytes == held + sum(len(half.message.encode()) for half in broker._halves.values())
+    broker.close()
+    assert not faults, faults
+
+
+def rocketmq_served(data: bytes) -> None:
+    asyncio.run(rocketmq_clients(data))
+
+
+def rocketmq_broker_seeds() -> Iterator[bytes]:
+    """All that the broker serves, in an order that means something."""
+    said: list[rocketmq.RemotingCommand] = []
+
+    def say(code: int, header: Any = None, body: bytes | None = None) -> None:
+        said.append(rocketmq.RemotingCommand(code=code, opaque=len(said), header=header, body=body))
+
+    subscription = rocketmq.SubscriptionData(topic="t", sub_string="*", sub_version=1)
+    group = rocketmq.ConsumerData(group_name="g", subscription_data_set=[subscription])
+    heart = rocketmq.HeartbeatData(
+        client_id="c", producer_data_set=[rocketmq.ProducerData(group_name="p")], consumer_data_set=[group]
+    )
+    say(34, None, heart.encode())
+    for flag, properties in ((0, "TAGS\x01a\x02"), (4, "PGROUP\x01p\x02TRAN_MSG\x01true\x02"), (0, "DELAY\x011\x02")):
+        say(
+            310,
+            rocketmq.SendMessageRequestHeaderV2(a="p", b="t", c="TBW102", d=2, e=0, f=flag, g=1, h=0, i=properties),
+            b"x",
+        )
+    say(105, rocketmq.GetRouteInfoRequestHeader(topic="t"))
+    say(
+        11,
+        rocketmq.PullMessageRequestHeader(
+            consumer_group="g", topic="t", queue_id=0, queue_offset=0, max_msg_nums=3, sys_flag=3, commit_offset=1,
+            suspend_timeout_millis=10, sub_version=1,
+        ),
+    )  # fmt: skip
+    say(36, rocketmq.ConsumerSendMsgBackRequestHeader(offset=0, group="g", delay_level=0))
+    say(
+        200050,
+        rocketmq.PopMessageRequestHeader(
+            consumer_group="g",
+            topic="t",
+            queue_id=-1,
+            max_msg_nums=3,
+            invisible_time=1,
+            poll_time=5,
+            born_time=1,
+            init_mode=0,
+        ),
+    )
+    lock = rocketmq.LockBatchRequestBody(
+        consumer_group="g", client_id="c", mq_set=[rocketmq.MessageQueue(topic="t", broker_name="broker-a", queue_id=0)]
+    )
+    for code in (41, 42):
+        say(code, None, lock.encode())
+    say(30, rocketmq.GetMaxOffsetRequestHeader(topic="t", queue_id=0))
+    say(35, rocketmq.UnregisterClientRequestHeader(client_id="c", producer_group="p", consumer_group="g"))
+    for k in range(20):
+        yield k.to_bytes(2) + b"".join(command.encode() for command in said[: 4 + k])
+    yield from rocketmq_seeds()
+
+
 TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {
     "mqtt_client_connection": (either("client"), sequence_seeds("client.jsonl")),
     "mqtt_server_connection": (either("server"), sequence_seeds("broker.jsonl")),
     "mqtt_broker": (broker, broker_seeds),
     "rocketmq_client_connection": (rocketmq_either("client"), rocketmq_seeds),
+    "rocketmq_broker": (rocketmq_served, rocketmq_broker_seeds),
     "rocketmq_server_connection": (rocketmq_either("server"), rocketmq_seeds),
 }

@@ -24,6 +24,7 @@ from wirefmt.rocketmq import (
 from wirefmt.rocketmq.consumer import allocate, reset_offsets, tags_of
 
 T = "orders"
+WRONG = rocketmq.GetBrokerConfigResponseHeader(version="1")  # of no request that the broker knows
 FAST = {"poll_time": 0.2, "store_interval": 0.02, "pause": 0.01, "lock_interval": 0.1}
 
 
@@ -546,6 +547,35 @@ def test_requests_that_are_wrong_are_answered() -> None:
                 answer = await remote.call(code, None, b"\x00")
                 assert answer.code in (1, 17), code
                 assert answer.remark
+                answer = await remote.call(code, WRONG, b"{}")
+                assert answer.code in (0, 1, 17), code
             assert remote.connections == 1
+
+    run(main())
+
+
+def test_a_fault_right_behind_a_request() -> None:
+    """The request is an event, but its connection is over: that is no fault of the broker's, nor of the client's."""
+
+    async def main() -> None:
+        async with served() as (_, server, address):
+            host, _, port = address.rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(RemotingCommand(code=105, opaque=1, ext_fields={"topic": T}).encode() + b"\xff" * 8)
+            assert await reader.read() == b""
+            writer.close()
+            await writer.wait_closed()
+            await until(lambda: not server.drivers)
+
+        async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.write(RemotingCommand(code=221, opaque=1).encode() + b"\xff" * 8)
+            await reader.read()
+            writer.close()
+
+        faulty = await asyncio.start_server(peer, HOST, 0)
+        async with faulty, rocketmq.connect(f"{HOST}:{faulty.sockets[0].getsockname()[1]}") as client:
+            with pytest.raises(ConnectionLost):
+                await client.route(T)
 
     run(main())

@@ -1,5 +1,5 @@
 """Real peers on loopback: a name server and a broker of RocketMQ with the Java client, in both header forms, recorded
-while they talk; and our own frames, which the real broker answers.
+while they talk; our own frames and our own client, which the real broker answers; and the Java client at our broker.
 
 Needs a JDK, dumpcap that may record, and the artifacts of tests/live/rocketmq/pom.xml in the folder that the variable
 WIREFMT_ROCKETMQ names.
@@ -7,6 +7,7 @@ WIREFMT_ROCKETMQ names.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -18,8 +19,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from lib.loopback import run, until
 from lib.paths import ROOT
 from wirefmt import rocketmq
+from wirefmt.broker.rocketmq import Broker, BrokerOptions
+from wirefmt.errors import Refused
 
 pytestmark = pytest.mark.live
 
@@ -75,16 +79,23 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A class path with the real code and our programs."""
     for program in ("java", "javac"):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program} (apt install openjdk-17-jdk-headless)")
     if not list(Path(JARS or "/nowhere").glob("rocketmq-broker-*.jar")):
         pytest.skip("needs RocketMQ (WIREFMT_ROCKETMQ, see tests/README.md)")
+    folder = tmp_path_factory.mktemp("classes")
+    path = os.pathsep.join((f"{JARS}/*", str(folder)))
+    sources = [str(source) for source in sorted(SOURCES.glob("*.java"))]
+    subprocess.run(["javac", "-nowarn", "-cp", path, "-d", str(folder), *sources], check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def servers(classes: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     folder = tmp_path_factory.mktemp("rocketmq")
-    classes = os.pathsep.join((f"{JARS}/*", str(folder)))
-    sources = [str(SOURCES / name) for name in ("Server.java", "Talk.java")]
-    subprocess.run(["javac", "-nowarn", "-cp", classes, "-d", str(folder), *sources], check=True, capture_output=True)
     names, broker = free_port(), free_port()
     running = []
     try:
@@ -197,3 +208,194 @@ def test_a_real_client(servers: Servers, form: str, tmp_path: Path) -> None:
     given = {r["message_id"]: r["payload"] for r in rows if r["kind"] == "PULL_MESSAGE" and r["code"] == 0}
     assert len(sent.keys() & given.keys()) >= 8
     assert all(given[i] == sent[i] for i in sent.keys() & given.keys())
+
+
+# ---- our client and our broker
+
+
+async def known(client: rocketmq.Client) -> None:
+    """Wait until the broker has registered itself, ten seconds after its start."""
+    while True:
+        try:
+            await client.route("TBW102")
+            return
+        except Refused:
+            await asyncio.sleep(0.2)
+
+
+def test_our_client_and_the_real_broker(servers: Servers) -> None:
+    """All ways to send; push, orderly, broadcasting, pull and pop."""
+    topic = "OurClient"
+    commit: dict[str, Any] = {"unknown": "commit", "rolled": "rollback"}
+
+    async def main() -> None:
+        async with rocketmq.connect(f"{HOST}:{servers.names}") as client:
+            await known(client)
+            producer = client.producer(
+                "OurProducer", check=lambda m: commit.get(bytes(m.body or b"").decode(), "commit")
+            )
+            await producer.send(topic, b"first", tags="t", keys="k", properties={"colour": "blü"})
+            while topic not in client._routes:
+                try:
+                    await client.route(topic)
+                except Refused:
+                    await asyncio.sleep(0.1)
+            await producer.send_oneway(topic, b"oneway")
+            await producer.send(topic, b"big" * 3000)
+            await producer.send_batch(topic, [rocketmq.Message(body=b"b%d" % n) for n in range(3)])
+            for n in range(4):
+                await producer.send(topic, b"o%d" % n, queue=lambda queues: queues[1])
+            for decision in ("commit", "unknown", "rollback"):
+                body = {"commit": b"committed", "unknown": b"unknown", "rollback": b"rolled"}[decision]
+                await producer.send_transaction(topic, body, lambda number, decision=decision: decision)
+            await producer.send(topic, b"retry")
+            await producer.send(topic, b"later", delay_level=1)
+
+            seen: dict[bytes, int] = {}
+            order: list[bytes] = []
+
+            def listen(message: rocketmq.MessageExt) -> bool:
+                body = bytes(message.body or b"")
+                assert message.topic == topic
+                seen[body] = max(seen.get(body, 0), message.reconsume_times)
+                order.append(body)
+                return body != b"retry" or message.reconsume_times > 0
+
+            wanted = {b"first", b"oneway", b"big" * 3000, b"committed", b"unknown", b"retry", b"later"}
+            wanted |= {b"b0", b"b1", b"b2", b"o0", b"o1", b"o2", b"o3"}
+            async with client.push_consumer(
+                "OurPush", {topic: "*"}, listen, begin="first", rebalance_interval=0.5, workers=1
+            ):
+                await until(lambda: set(seen) == wanted and seen[b"retry"] > 0)
+            assert [b for b in order if b in (b"o0", b"o1", b"o2", b"o3")] == [b"o0", b"o1", b"o2", b"o3"]
+
+            pull = client.pull_consumer("OurPush")
+            count = 0
+            for queue in await pull.queues(topic):
+                low, high = await pull.min_offset(queue), await pull.max_offset(queue)
+                assert await pull.offset(queue) == high  # the push consumer has stored it
+                result = await pull.pull(queue, low, 32)
+                assert [m.queue_offset for m in result.messages] == list(range(low, result.next_offset))
+                count += high - low
+                assert (await pull.pull(queue, high)).status == "NO_NEW_MSG"
+                assert (await pull.pull(queue, high + 9)).status == "OFFSET_ILLEGAL"
+                assert await pull.search(queue, 0.0) == low
+
+            pop = client.pop_consumer("OurPop")
+            popped: set[bytes] = set()
+            while len(popped) < len(wanted):
+                for each in await pop.pop(topic, invisible=60.0, wait=1.0):
+                    popped.add(bytes(each.message.body or b""))
+                    if each.message.body == b"first":
+                        each = await pop.change_invisible(each, 60.0)
+                    await pop.ack(each)
+            assert popped == wanted
+
+            places: list[tuple[int, int]] = []
+            ordered = client.push_consumer(
+                "OurOrderly",
+                {topic: "*"},
+                lambda m: places.append((m.queue_id, m.queue_offset)),
+                begin="first",
+                orderly=True,
+            )
+            async with ordered:
+                await until(lambda: len(places) >= count)
+            assert all(
+                offsets == sorted(set(offsets)) for q in range(4) for offsets in [[o for p, o in places if p == q]]
+            )
+
+            tagged: list[Any] = []
+            async with client.push_consumer("OurAll", {topic: "t"}, tagged.append, begin="first", model="broadcasting"):
+                await until(lambda: tagged)
+            assert [m.body for m in tagged] == [b"first"]
+
+    run(main(), PATIENCE * 2)
+
+
+@pytest.mark.parametrize("place", ["the real broker", "our broker"])
+def test_a_real_client_and_ours_exchange_messages(
+    place: str, classes: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """What either sends both consume: by push, in order, and by pull. At our broker all requests are signed."""
+    topic, group = "Exchange", "ExchangeGroup"
+    mine = {b"ours 0", b"ours 1", b"ours 2", b"ours " + b"y" * 6000, b"ours committed", b"ours retry"}
+    theirs = {b"java %d" % n for n in range(5)} | {b"java " + b"x" * 6000, b"java oneway", b"java b0", b"java b1",
+                                                  b"java chosen", b"java later", b"java committed", b"java unknown"}  # fmt: skip
+
+    async def exchange(address: str, keys: list[str]) -> None:
+        credentials = rocketmq.Credentials(*keys) if keys else None
+        lines: list[str] = []
+        async with rocketmq.connect(address, credentials=credentials) as client:
+            await known(client)
+            java = await asyncio.create_subprocess_exec(
+                "java", "-Xmx128m", f"-Duser.home={tmp_path}", "-cp", classes, "Exchange", address, topic, group, *keys,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, limit=1 << 20,
+            )  # fmt: skip
+            assert java.stdout is not None
+            assert java.stdin is not None
+            try:
+
+                async def read(stream: asyncio.StreamReader) -> None:
+                    async for line in stream:
+                        lines.append(line.decode().rstrip("\n"))
+
+                reading = asyncio.create_task(read(java.stdout))
+                await until(lambda: "ready" in lines or reading.done())
+                assert "ready" in lines, lines
+                assert not [line for line in lines if line.startswith("failed ")]
+                assert len([line for line in lines if line.startswith("sent ")]) == 13
+                got: dict[bytes, rocketmq.MessageExt] = {}
+
+                def listen(message: rocketmq.MessageExt) -> None:
+                    got[bytes(message.body or b"")] = message
+
+                producer = client.producer("OurProducer")
+                for body in sorted(mine - {b"ours committed"}):
+                    await producer.send(topic, body, tags="ours")
+                await producer.send_transaction(topic, b"ours committed", lambda number: "commit", tags="ours")
+                async with client.push_consumer("OurExchange", {topic: "*"}, listen, begin="first"):
+                    await until(lambda: set(got) == mine | theirs)
+                assert got[b"java 0"].tags == "java"
+                assert (got[b"java 0"].properties or {})["colour"] == "blü"
+
+                def bodies(way: str) -> set[bytes]:
+                    return {line.split(" ", 3)[3].encode() for line in lines if line.startswith(way + " ")}
+
+                await until(lambda: bodies("push") == bodies("pull") == mine | theirs)
+                await until(lambda: "push 1 ours ours retry" in lines)
+                count = len(mine | theirs)
+                await until(lambda: len({line for line in lines if line.startswith("orderly ")}) >= count)
+                for queue in range(4):
+                    offsets = [int(line.split()[2]) for line in lines if line.startswith(f"orderly {queue} ")]
+                    assert offsets == sorted(set(offsets))
+                assert "checked java unknown" in lines
+                java.stdin.close()
+                await reading
+                assert lines[-1] == "done"
+            finally:
+                if java.returncode is None:
+                    try:
+                        java.kill()
+                    except ProcessLookupError:
+                        pass
+                await java.wait()
+
+    async def main() -> None:
+        if place == "the real broker":
+            await exchange(f"{HOST}:{request.getfixturevalue('servers').names}", [])
+            return
+        broker = Broker(BrokerOptions(delay=0.01, check_after=0.5, accounts={"access": "secret"}))
+        async with await rocketmq.serve(broker, HOST, 0) as server:
+            broker.address = f"{HOST}:{server.port}"
+            await exchange(broker.address, ["access", "secret"])
+            # all groups have stored how far they are
+            for group_ in (group, "O" + group, "OurExchange"):
+                for n, queue in enumerate(broker.topics[topic]):
+                    assert broker.offsets.get((group_, topic, n), 0) == queue.end
+            assert not broker._locks
+        broker.close()
+
+    if place == "the real broker":
+        request.getfixturevalue("servers")
+    run(main(), PATIENCE * 2)

@@ -74,7 +74,7 @@ class BrokerOptions:
         waiting: pulls and pops that may wait for messages; above it they are answered at once.
         delay: a factor of the delays of DELAYS. Tests make it small.
         lock: seconds that a queue stays locked.
-        check_after, checks: seconds after which the producer of a half message is asked, and how often.
+        check_after, checks: seconds after which the producer of a half message is asked, and how often before it is rolled back.
         accounts: access key -> secret key. None: requests need no signature.
     """
 
@@ -92,6 +92,34 @@ class BrokerOptions:
     check_after: float = 6.0
     checks: int = 15
     accounts: Mapping[str, str] | None = field(default=None, repr=False)
+
+
+class SendFields(NamedTuple):
+    """Names of the fields of a message's header. They are read one by one, since this is done for every message."""
+
+    topic: str
+    default_topic_queue_nums: str
+    queue_id: str
+    sys_flag: str
+    born_timestamp: str
+    flag: str
+    properties: str
+    reconsume_times: str
+    batch: str
+
+
+SEND_LONG: Final = SendFields(
+    "topic",
+    "defaultTopicQueueNums",
+    "queueId",
+    "sysFlag",
+    "bornTimestamp",
+    "flag",
+    "properties",
+    "reconsumeTimes",
+    "batch",
+)
+SEND_SHORT: Final = SendFields("b", "d", "e", "f", "g", "h", "i", "j", "m")
 
 
 class Answer(NamedTuple):
@@ -166,6 +194,14 @@ class Half:
         self.timer: asyncio.TimerHandle | None = None
 
 
+_FIELDS: Final = tuple(name for name in MessageExt.__match_args__ if name != "version")
+
+
+def _fields(message: MessageExt) -> dict[str, Any]:
+    """What a message like this one is made of."""
+    return {name: getattr(message, name) for name in _FIELDS}
+
+
 class Broker:
     """A name server and broker in memory.
 
@@ -187,7 +223,8 @@ class Broker:
         self.dropped = 0
         self._position = 0
         self._places: dict[int, tuple[str, int, int]] = {}  # physical offset -> topic, queue id, offset
-        self._waiting: dict[int, Waiting] = {}  # by identity of the event
+        self._waiting: dict[str, dict[int, Waiting]] = {}  # by topic and identity of the event
+        self._waiters = 0
         self._locks: dict[tuple[str, str, int], tuple[str, float]] = {}
         self._halves: dict[int, Half] = {}
         self._last_pop_time = 0
@@ -214,10 +251,21 @@ class Broker:
             105: self._route,
             310: self._send,
             320: self._send,
+            361: self._pull,  # LITE_PULL_MESSAGE
             200050: self._pop,
             200051: self._ack,
             200053: self._change_invisible,
         }
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    @address.setter
+    def address(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._host = (host, int(port))
+        self._address = address
 
     def close(self) -> None:
         """Stop the timers."""
@@ -250,17 +298,26 @@ class Broker:
         else:
             try:
                 answer = serve(peer, event)
-            except (DecodeError, TypeError, ValueError, AttributeError) as error:  # a field is missing or wrong
+            except (
+                DecodeError,
+                KeyError,
+                TypeError,
+                ValueError,
+                AttributeError,
+            ) as error:  # a field is missing or wrong
                 answer = Answer(SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
         if answer is not None:
             self._answer(peer, event, answer)
 
     def _answer(self, peer: Peer, event: RemotingCommand, answer: Answer) -> None:
         if not event.is_oneway:
-            peer.respond(event, answer.code, answer.header, answer.body, remark=answer.remark)
+            try:
+                peer.respond(event, answer.code, answer.header, answer.body, remark=answer.remark)
+            except LocalProtocolError:
+                pass  # its connection has ended, and `Disconnected` follows
 
     def _gone(self, peer: Peer) -> None:
-        for waiting in [w for w in self._waiting.values() if w.peer is peer]:
+        for waiting in [w for some in self._waiting.values() for w in some.values() if w.peer is peer]:
             self._forget(waiting)
         for group, clients in list(self.consumers.items()):
             for client in [c for c, member in clients.items() if member.peer is peer]:
@@ -271,7 +328,7 @@ class Broker:
 
     # ---- time
 
-    def _later(self, seconds: float, call: Callable[..., None], *arguments: Any) -> asyncio.TimerHandle:
+    def _later(self, seconds: float, call: Callable[..., object], *arguments: Any) -> asyncio.TimerHandle:
         def run() -> None:
             self._timers.discard(timer)
             call(*arguments)
@@ -288,7 +345,7 @@ class Broker:
     # ---- name server
 
     def _route(self, peer: Peer, event: RemotingCommand) -> Answer:
-        topic = (event.ext_fields or {})["topic"] if event.ext_fields else ""
+        topic = (event.ext_fields or {}).get("topic", "")
         queues = self.topics.get(topic)
         if queues is None and topic != DEFAULT_TOPIC:
             return Answer(TOPIC_NOT_EXIST, remark=f"No topic route info in name server for the topic: {topic}")
@@ -400,50 +457,57 @@ class Broker:
         return found
 
     def _send(self, peer: Peer, event: RemotingCommand) -> Answer:
-        if event.code == 10:
-            header = event.decode_header(rocketmq.SendMessageRequestHeader)
-        else:
-            header = rocketmq.send_v1(event.decode_header(rocketmq.SendMessageRequestHeaderV2))
+        given = event.ext_fields or {}
+        field = SEND_LONG if event.code == 10 else SEND_SHORT
+        topic, properties = given[field.topic], given.get(field.properties) or ""
         body = event.body_bytes() or b""
-        if not NAME.match(header.topic):
+        if not NAME.match(topic):
             return Answer(SYSTEM_ERROR, remark="the topic has characters that are not of ^[%|a-zA-Z0-9_-]+$")
-        if len(body) > self.options.message_bytes or len(header.properties or "") > 32767:
+        if len(body) > self.options.message_bytes or len(properties) > 32767:
             return Answer(MESSAGE_ILLEGAL, remark="the message is too large")
         if self.stored_bytes + len(body) > self.options.stored_bytes:
             return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
-        queues = self.topic(header.topic, header.default_topic_queue_nums and min(header.default_topic_queue_nums, 16))
+        queue_id, sys_flag = int(given[field.queue_id]), int(given[field.sys_flag])
+        wanted = int(given[field.default_topic_queue_nums])
+        queues = self.topic(topic, max(1, min(wanted, 16)))
         if queues is None:
             return Answer(SYSTEM_BUSY, remark="too many topics")
-        queue_id = header.queue_id if header.queue_id >= 0 else self._position % len(queues)
+        if queue_id < 0:
+            queue_id = self._position % len(queues)
         if queue_id >= len(queues):
             return Answer(SYSTEM_ERROR, remark=f"queueId[{queue_id}] is illegal")
         address = peer.address
         base: dict[str, Any] = {
-            "topic": header.topic,
+            "topic": topic,
             "queue_id": queue_id,
-            "born_timestamp": header.born_timestamp,
+            "born_timestamp": int(given[field.born_timestamp]),
             "born_host": (address[0], address[1]) if address else ("127.0.0.1", 0),
-            "reconsume_times": header.reconsume_times or 0,
+            "reconsume_times": int(given.get(field.reconsume_times) or 0),
         }
-        if header.batch or event.code == 320:
+        if event.code == 320 or given.get(field.batch) == "true":
             stored = [
-                self._keep(MessageExt(**base, body=m.body, properties=m.properties, flag=m.flag))
+                self._store({**base, "body": m.body, "properties": m.properties, "flag": m.flag})
                 for m in rocketmq.decode_batch_messages(body)
             ]
             if not stored:
                 return Answer(MESSAGE_ILLEGAL, remark="a batch without messages")
         else:
-            properties = rocketmq.decode_properties(header.properties or "")
-            message = MessageExt(**base, body=body, properties=properties, flag=header.flag, sys_flag=header.sys_flag)
-            if header.sys_flag & TRANSACTION_BITS == PREPARED:
-                return self._hold(message)
-            level = properties.get("DELAY")
+            fields = {
+                **base,
+                "body": body,
+                "properties": properties,
+                "flag": int(given[field.flag]),
+                "sys_flag": sys_flag,
+            }
+            if sys_flag & TRANSACTION_BITS == PREPARED:
+                return self._hold(MessageExt(**fields))
+            level = rocketmq.decode_properties(properties).get("DELAY") if "DELAY" in properties else None
             if level is not None and level.isascii() and level.isdigit() and int(level):
                 seconds = DELAYS[min(int(level), len(DELAYS)) - 1] * self.options.delay
-                stored = [self._placed(message, 0)]
-                self._later(seconds, self._keep_quietly, message)
+                stored = [self._placed(MessageExt(**fields), 0)]
+                self._later(seconds, self._store, fields)
             else:
-                stored = [self._keep(message)]
+                stored = [self._store(fields)]
         identifiers = ",".join(m.offset_msg_id for m in stored)
         return Answer(header=self._sent(stored[0], identifiers))
 
@@ -455,30 +519,28 @@ class Broker:
             transaction_id=(message.properties or {}).get("UNIQ_KEY"),
         )
 
-    def _placed(self, message: MessageExt, offset: int, **changes: Any) -> MessageExt:
-        """The message with a place in the log."""
-        fields = {n: getattr(message, n) for n in MessageExt.__match_args__ if n != "version"}
-        host, _, port = self.address.rpartition(":")
-        fields |= {
+    def _place(self, offset: int) -> dict[str, Any]:
+        """Where the next message lies in the log."""
+        return {
             "queue_offset": offset,
             "physical_offset": self._position,
             "store_timestamp": int(time.time() * 1000),
-            "store_host": (host, int(port)),
-            **changes,
+            "store_host": self._host,
         }
-        return MessageExt(**fields)
 
-    def _keep_quietly(self, message: MessageExt) -> None:
-        self._keep(message)
+    def _placed(self, message: MessageExt, offset: int) -> MessageExt:
+        """The message with the next place in the log, which is not taken."""
+        return MessageExt(**{**_fields(message), **self._place(offset)})
 
-    def _keep(self, message: MessageExt) -> MessageExt:
+    def _store(self, fields: dict[str, Any]) -> MessageExt:
         """Store a message, and serve those who wait for one."""
-        queue = self.topics[message.topic][message.queue_id]
-        placed = self._placed(message, queue.end)
-        frame = placed.encode()
+        topic, queue_id = fields["topic"], fields["queue_id"]
+        queue = self.topics[topic][queue_id]
+        message = MessageExt(**{**fields, **self._place(queue.end)})
+        frame = message.encode()
+        self._places[self._position] = (topic, queue_id, queue.end)
+        queue.messages.append(Stored(frame, message.tags, self._position, time.time()))
         self._position += len(frame)
-        queue.messages.append(Stored(frame, placed.tags, placed.physical_offset, time.time()))
-        self._places[placed.physical_offset] = (placed.topic, placed.queue_id, placed.queue_offset)
         self.stored_bytes += len(frame)
         if len(queue.messages) > self.options.queue_messages:
             oldest = queue.messages.popleft()
@@ -486,8 +548,9 @@ class Broker:
             self.stored_bytes -= len(oldest.frame)
             self._places.pop(oldest.physical, None)
             self.dropped += 1
-        self._wake(message.topic)
-        return placed
+        if topic in self._waiting:
+            self._wake(topic)
+        return message
 
     def _find(self, physical: int) -> MessageExt | None:
         """A stored message by its physical offset."""
@@ -520,27 +583,27 @@ class Broker:
         properties.setdefault("RETRY_TOPIC", message.topic)
         properties.setdefault("ORIGIN_MESSAGE_ID", message.offset_msg_id)
         properties.pop("DELAY", None)
-        again = self._placed(
-            message,
-            0,
-            topic=topic,
-            queue_id=0,
-            properties=properties,
-            reconsume_times=message.reconsume_times + 1,
-        )
+        again = {
+            **_fields(message),
+            "topic": topic,
+            "queue_id": 0,
+            "properties": properties,
+            "reconsume_times": message.reconsume_times + 1,
+        }
         if dead:
-            self._keep(again)
+            self._store(again)
         else:
             level = header.delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
-            self._later(DELAYS[min(level, len(DELAYS)) - 1] * self.options.delay, self._keep_quietly, again)
+            self._later(DELAYS[min(level, len(DELAYS)) - 1] * self.options.delay, self._store, again)
         return Answer()
 
     # ---- transactions
 
     def _hold(self, message: MessageExt) -> Answer:
         placed = self._placed(message, len(self._halves))
-        self._position += len(placed.encode())
-        self.stored_bytes += len(placed.body or b"")
+        size = len(placed.encode())
+        self._position += size
+        self.stored_bytes += size
         half = self._halves[placed.physical_offset] = Half(placed)
         half.timer = self._later(self.options.check_after, self._check, placed.physical_offset)
         return Answer(header=self._sent(placed, placed.offset_msg_id))
@@ -557,16 +620,15 @@ class Broker:
     def _finish(self, physical: int, half: Half, *, commit: bool) -> None:
         del self._halves[physical]
         self._stop(half.timer)
-        self.stored_bytes -= len(half.message.body or b"")
+        self.stored_bytes -= len(half.message.encode())
         if commit:
             flags = half.message.sys_flag & ~TRANSACTION_BITS | COMMIT
-            self._keep(self._placed(half.message, 0, sys_flag=flags))
+            self._store({**_fields(half.message), "sys_flag": flags})
 
     def _check(self, physical: int) -> None:
         """Ask a producer of the group."""
         half = self._halves[physical]
-        half.checks += 1
-        if half.checks > self.options.checks:
+        if half.checks >= self.options.checks:
             self._finish(physical, half, commit=False)
             return
         half.timer = self._later(self.options.check_after, self._check, physical)
@@ -584,12 +646,13 @@ class Broker:
                 member.peer.request(39, header, half.message.encode(), oneway=True)
             except LocalProtocolError:
                 continue
-            return
+            half.checks += 1
+            return  # one of them; without any there is nobody to ask, and that does not count
 
     # ---- messages out
 
     def _wake(self, topic: str) -> None:
-        for waiting in [w for w in self._waiting.values() if w.topic == topic]:
+        for waiting in list(self._waiting.get(topic, {}).values()):
             answer = waiting.again()
             if answer is not None:
                 self._forget(waiting)
@@ -604,9 +667,11 @@ class Broker:
         again: Callable[[], Answer | None],
         end: Answer,
     ) -> Answer | None:
-        if seconds <= 0 or len(self._waiting) >= self.options.waiting:
+        if seconds <= 0 or self._waiters >= self.options.waiting:
             return end
-        waiting = self._waiting[id(event)] = Waiting(peer, event, topic, again)
+        waiting = Waiting(peer, event, topic, again)
+        self._waiting.setdefault(topic, {})[id(event)] = waiting
+        self._waiters += 1
         waiting.timer = self._later(min(seconds, 60.0), self._over, waiting, end)
         return None
 
@@ -615,7 +680,11 @@ class Broker:
         self._answer(waiting.peer, waiting.event, end)
 
     def _forget(self, waiting: Waiting) -> None:
-        self._waiting.pop(id(waiting.event), None)
+        some = self._waiting.get(waiting.topic, {})
+        if some.pop(id(waiting.event), None) is not None:
+            self._waiters -= 1
+            if not some:
+                del self._waiting[waiting.topic]
         self._stop(waiting.timer)
 
     def _pull(self, peer: Peer, event: RemotingCommand) -> Answer | None:
@@ -768,15 +837,13 @@ class Broker:
             message.queue_offset, now, invisible, 0, "0", self.options.name, message.queue_id, message.queue_offset
         )
         properties = {**(message.properties or {}), "POP_CK": rocketmq.encode_extra_info(info)}
-        fields = {n: getattr(message, n) for n in MessageExt.__match_args__ if n != "version"}
         key = (group, topic, message.queue_id, message.queue_offset, now)
         self._popped[key] = Popped(message, self._later(invisible / 1000, self._revive, key))
-        return MessageExt(**{**fields, "properties": properties})
+        return MessageExt(**{**_fields(message), "properties": properties})
 
     def _revive(self, key: tuple[str, str, int, int, int]) -> None:
         message = self._popped.pop(key).message
-        fields = {n: getattr(message, n) for n in MessageExt.__match_args__ if n != "version"}
-        again = MessageExt(**{**fields, "reconsume_times": message.reconsume_times + 1})
+        again = MessageExt(**{**_fields(message), "reconsume_times": message.reconsume_times + 1})
         self._revived.setdefault((key[0], key[1]), deque()).append(again)
         self._wake(key[1])
 

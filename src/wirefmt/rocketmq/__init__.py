@@ -218,14 +218,16 @@ if TYPE_CHECKING:
     from wirefmt.rocketmq.connection import ClientConnection, ServerConnection
     from wirefmt.rocketmq.consumer import PopConsumer, Popped, PullConsumer, PullResult, PushConsumer
     from wirefmt.rocketmq.events import ConnectionOptions, Credentials, Negotiated, Request, TimedOut, is_signed
+    from wirefmt.rocketmq.journal import Journal
     from wirefmt.rocketmq.producer import Producer, SendResult
     from wirefmt.rocketmq.server import Handler, Peer, Server, serve
     from wirefmt.rocketmq.states import State
 
-#: Modules of the connections. They are loaded when one of their names is first used; those of asyncio are the first four.
+#: Modules of the connections. They are loaded when one of their names is first used; those of asyncio are the first five.
 _MODULES = {
     "wirefmt.rocketmq.client": ("Client", "Queue", "Route", "connect"),
     "wirefmt.rocketmq.consumer": ("PopConsumer", "Popped", "PullConsumer", "PullResult", "PushConsumer"),
+    "wirefmt.rocketmq.journal": ("Journal",),
     "wirefmt.rocketmq.producer": ("Producer", "SendResult"),
     "wirefmt.rocketmq.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.rocketmq.connection": ("ClientConnection", "ServerConnection"),
@@ -333,6 +335,7 @@ __all__ = [
     "HeartbeatData",
     "HeartbeatRequestHeader",
     "InitConsumerOffsetRequestHeader",
+    "Journal",
     "KVTable",
     "ListAclsRequestHeader",
     "ListUsersRequestHeader",

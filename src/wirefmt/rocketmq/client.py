@@ -27,6 +27,7 @@ from wirefmt.rocketmq._codec import (
 )
 from wirefmt.rocketmq.events import ConnectionOptions, Credentials
 from wirefmt.rocketmq.remote import Link, Remote
+from wirefmt.rocketmq.states import State
 
 if TYPE_CHECKING:
     from typing import Self
@@ -186,6 +187,8 @@ class Client:
             await consumer.close()
         for group in list(self._producers):
             await self.leave(producer=group)
+            if (journal := self._producers[group].journal) is not None:
+                await journal.close()
         self._producers.clear()
         for task in list(self._tasks):
             task.cancel()
@@ -352,6 +355,8 @@ class Client:
     # ---- what brokers ask
 
     def _asked(self, link: Link, request: RemotingCommand) -> None:
+        if link.connection.state is State.CLOSED:
+            return  # a fault came right behind the request
         match request.code:
             case 39:  # CHECK_TRANSACTION_STATE
                 self.spawn(self._check_transaction(link, request))

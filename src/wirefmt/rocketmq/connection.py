@@ -88,6 +88,7 @@ class Endpoint:
         self._deadlines = Deadlines(now)
         self._pending: dict[int, Request] = {}  # by opaque
         self._begun: list[tuple[float, int, Request]] = []  # a heap by deadline; finished ones are left in it
+        self._latest = now  # the largest deadline there has been
         self._waiting: list[Request] = []  # their time begins with the next call that brings it
         self._gone: dict[int, None] = {}  # opaques that have timed out or were cancelled, the oldest first
         self._undecided: dict[int, RemotingCommand] = {}  # by identity
@@ -115,9 +116,12 @@ class Endpoint:
 
     def receive(self, data: Buffer, now: float) -> list[Event]:
         """Take bytes from the peer; return the events they complete, in order."""
-        self._check_open()
-        self._advance(now)
-        self._heard_at = self._deadlines.clock
+        if self._state is State.CLOSED:
+            self._check_open()
+        deadlines = self._deadlines
+        if now != deadlines.clock or self._waiting:
+            self._advance(now)
+        self._heard_at = deadlines.clock
         events: list[Event] = []
         self._read(data, events)
         return events
@@ -198,11 +202,17 @@ class Endpoint:
         Raises:
             LocalProtocolError: not legal now, a limit is reached, or the command cannot be written. Nothing has changed.
         """
-        state = self._state
-        if state is not State.OPEN:
+        if self._state is not State.OPEN:
             self._check_send("one-way request" if oneway else "request")
         options = self.options
-        opaque = self._next_opaque(oneway)
+        opaque = self._opaque + 1
+        if (
+            opaque > _LAST_OPAQUE
+            or opaque in self._pending
+            or opaque in self._gone
+            or len(self._pending) >= options.pending
+        ):
+            opaque = self._next_opaque(oneway)
         try:
             command = RemotingCommand(
                 code=code,
@@ -265,7 +275,8 @@ class Endpoint:
 
         Raises LocalProtocolError if the request does not wait for an answer, or the response cannot be written.
         """
-        self._check_undecided(event)
+        if id(event) not in self._undecided:
+            self._check_undecided(event)
         options = self.options
         try:
             command = RemotingCommand(
@@ -285,7 +296,7 @@ class Endpoint:
         return self._answer(event, command)
 
     def forward(self, event: RemotingCommand, response: RemotingCommand) -> list[Event]:
-        """Answer a request with a response of somebody else, unchanged but for its opaque."""
+        """Answer a request with a response of another server, unchanged but for its opaque."""
         self._check_undecided(event)
         if not response.flag & RESPONSE:
             raise LocalProtocolError("only a response answers a request")
@@ -399,6 +410,7 @@ class Endpoint:
             clock = self._deadlines.clock
             for request in self._waiting:
                 request.deadline = clock + request.timeout
+                self._latest = max(self._latest, request.deadline)
                 heappush(self._begun, (request.deadline, request.number, request))
             self._waiting.clear()
 
@@ -416,7 +428,7 @@ class Endpoint:
 
     def _read(self, data: Buffer, events: list[Event]) -> None:
         """Read as many commands as there is room for."""
-        if self._state in _OPENING and self.role is Role.SERVER:
+        if self._state is not State.OPEN and self._state in _OPENING and self.role is Role.SERVER:
             if not self._preface(data, events):
                 return
             data, self._trailing = self._trailing, b""
@@ -425,23 +437,40 @@ class Endpoint:
         decoder = self._decoder
         while True:
             fault: DecodeError | None = None
+            room = self._room()
             try:
-                messages: Any = decoder.feed(data, max(self._room(), 0))
+                messages: Any = decoder.feed(data, room if room > 0 else 0)
             except DecodeError as error:
                 messages, fault = error.messages, error
             data = b""
+            undecided = self._undecided
             for message in messages:
-                self._handle(message, events)
-                if self._state is State.CLOSED:
-                    return
+                # in the state open, what every connection does all the time; the rest is in the table
+                if self._state is not State.OPEN:
+                    self._handle(message, events)
+                    if self._state is State.CLOSED:
+                        return
+                    continue
+                flag = message.flag
+                if not flag & RESPONSE:
+                    if not flag & ONEWAY:
+                        undecided[id(message)] = message
+                    events.append(message)
+                elif message.code != GO_AWAY or self.role is Role.SERVER:
+                    self._settle(message, events)
+                else:
+                    self._handle(message, events)
+                    if self.state is State.CLOSED:
+                        return
             if fault is not None:
                 self._end("local", None, str(fault), events, error=fault)  # without an answer (section 1)
                 return
             if not decoder.unread or self._room() <= 0:
                 break
-        if self._outbox.pending > self.options.pending_bytes + ANSWER_ROOM:
+        outbox = self._outbox
+        if outbox.position - outbox.taken > self.options.pending_bytes + ANSWER_ROOM:
             self._fault(RemoteProtocolError("the peer does not take its responses"), events)
-        elif decoder.unread > self.options.unread_bytes and self._room() <= 0:
+        elif decoder.unread and decoder.unread > self.options.unread_bytes and self._room() <= 0:
             self._fault(RemoteProtocolError("more bytes than are kept while the host decides"), events)
         elif self._eof:
             self._finish_eof(events)
@@ -501,15 +530,6 @@ class Endpoint:
     def _handle(self, message: RemotingCommand, events: list[Event]) -> None:
         flag = message.flag
         state = self._state
-        if state is State.OPEN:
-            if not flag & RESPONSE:
-                if not flag & ONEWAY:
-                    self._undecided[id(message)] = message
-                events.append(message)
-                return
-            if message.code != GO_AWAY or self.role is Role.SERVER:
-                self._settle(message, events)
-                return
         transition = RECEIVES[self.role, state, kind_of(message)]
         if self.negotiated is None:
             self.negotiated = Negotiated(
@@ -610,38 +630,51 @@ class Endpoint:
         self, command: RemotingCommand, code: int, opaque: int, oneway: bool, timeout: float | None, now: float | None
     ) -> Request | None:
         frame = command.encode()
-        waiting = self._outbox.pending
-        if waiting and waiting + len(frame) > self.options.pending_bytes:
+        outbox, options = self._outbox, self.options
+        waiting = outbox.position - outbox.taken
+        if waiting and waiting + len(frame) > options.pending_bytes:
             raise LocalProtocolError(f"{waiting} bytes are queued and not taken")
         if timeout is None:
-            timeout = self.options.timeout
+            timeout = options.timeout
         elif timeout <= 0:
             raise LocalProtocolError("timeout is above 0")
-        self._outbox.put(frame)
+        outbox.put(frame)
         self._opaque = opaque
         if oneway:
             return None
         self._sent = number = self._sent + 1
-        request = Request(number, opaque, code, timeout, None)
-        self._pending[opaque] = request
+        pending = self._pending
         if now is None:
+            pending[opaque] = request = Request(number, opaque, code, timeout, None)
             self._waiting.append(request)
-        else:
+            return request
+        clock = self._deadlines.clock
+        if now != clock or self._waiting:
             self._advance(now)
-            request.deadline = deadline = self._deadlines.clock + timeout
-            heappush(self._begun, (deadline, number, request))
-            if len(self._begun) > 1024 + 2 * len(self._pending):  # finished ones are no more than the others
-                self._begun = [item for item in self._begun if self._pending.get(item[2].opaque) is item[2]]
-                heapify(self._begun)
+            clock = self._deadlines.clock
+        deadline = clock + timeout
+        pending[opaque] = request = Request(number, opaque, code, timeout, deadline)
+        begun = self._begun
+        if deadline >= self._latest:
+            self._latest = deadline
+            begun.append((deadline, number, request))  # a heap stays one if what is appended is the largest
+        else:
+            heappush(begun, (deadline, number, request))
+        if len(begun) > 1024 + 2 * len(pending):  # finished ones are no more than the others
+            self._begun = [item for item in begun if pending.get(item[2].opaque) is item[2]]
+            heapify(self._begun)
         return request
 
     def _answer(self, event: RemotingCommand, response: RemotingCommand) -> list[Event]:
         del self._undecided[id(event)]
-        self._outbox.put(response.encode())
-        if self._outbox.pending > self.options.pending_bytes + ANSWER_ROOM:
+        outbox = self._outbox
+        outbox.put(response.encode())
+        if outbox.position - outbox.taken > self.options.pending_bytes + ANSWER_ROOM:
             events: list[Event] = []
             self._fault(RemoteProtocolError("the peer does not take its responses"), events)
             return events
+        if self._state is State.OPEN and not self._decoder.unread and not self._eof:
+            return []
         return self._answered()
 
     def _answered(self) -> list[Event]:

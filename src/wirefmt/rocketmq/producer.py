@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
@@ -26,6 +27,7 @@ from wirefmt.rocketmq._codec import (
     encode_unique_id,
 )
 from wirefmt.rocketmq.client import DEFAULT_QUEUES, DEFAULT_TOPIC, Client, Queue, check
+from wirefmt.rocketmq.journal import Journal
 from wirefmt.rocketmq.remote import Link
 
 if TYPE_CHECKING:
@@ -80,6 +82,8 @@ class Producer:
         retries: further attempts after one that has failed, each on another broker if there is one. A message may then be
             stored twice.
         compress_from: bytes of a body from which it is compressed.
+        journal: path of a SQLite database. `send` keeps a message there before it is sent, and forgets it when the call ends,
+            whatever its end. What a process has left that died meanwhile is sent by `resend`.
     """
 
     def __init__(
@@ -90,12 +94,14 @@ class Producer:
         check: Callable[[MessageExt], Decision | Awaitable[Decision]] | None = None,
         retries: int = 2,
         compress_from: int = 4097,
+        journal: str | Path | None = None,
     ) -> None:
         self.client = client
         self.group = group
         self._check = check
         self._retries = retries
         self._compress_from = compress_from
+        self.journal = Journal(journal, group) if journal is not None else None
         self._turn = client.random.randrange(1 << 16)
         self._count = client.random.randrange(1 << 16)
         self._hash = client.random.randrange(1 << 31)
@@ -131,7 +137,29 @@ class Producer:
             ConnectionLost, TimeoutError: not known whether it has been stored.
         """
         named = self._properties(tags, keys, properties, delay_level)
-        return await self._send(topic, body, named, flag, queue, timeout, sys_flag=0)
+        if self.journal is None:
+            return await self._send(topic, body, named, flag, queue, timeout, sys_flag=0)
+        number = await self.journal.add(topic, bytes(body), named, flag)
+        try:
+            return await self._send(topic, body, named, flag, queue, timeout, sys_flag=0)
+        finally:
+            await self.journal.remove(number)
+
+    async def resend(self) -> list[SendResult]:
+        """Send what an earlier process has left in the journal, in order, to the queues in turn. Call it before `send`.
+
+        A message that the earlier process had sent without learning of it is stored twice; its property UNIQ_KEY is the same.
+        Raises as `send` does; what has not been sent stays in the journal.
+        """
+        if self.journal is None:
+            raise LocalProtocolError("the producer has no journal")
+        results: list[SendResult] = []
+        for entry in await self.journal.left():
+            results.append(
+                await self._send(entry.topic, entry.body, entry.properties, entry.flag, None, None, sys_flag=0)
+            )
+            await self.journal.remove(entry.number)
+        return results
 
     async def send_oneway(
         self,

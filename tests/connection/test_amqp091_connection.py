@@ -843,6 +843,39 @@ def test_no_delivery_is_acknowledged_twice() -> None:
     ]
 
 
+def test_one_ack_for_many_does_not_include_what_is_given_back() -> None:
+    """Of deliveries 1 to 5, 1 and 3 are acknowledged, then 2 is given back, then 5 and all up to 4 are acknowledged."""
+    for give_back in (lambda channel: channel.nack(2), lambda channel: channel.reject(2)):
+        pair, ours, theirs = consuming()
+        for _ in range(5):
+            theirs.deliver("c", "", "q", b"")
+        pair.run()
+        ours.ack(1)
+        ours.ack(3)
+        give_back(ours)
+        ours.ack(5)
+        ours.ack(4, multiple=True)
+        _, events = pair.run()
+        settled = {d.tag: event.outcome for event in events for d in event.deliveries}
+        assert settled == {1: "ack", 2: "requeue", 3: "ack", 4: "ack", 5: "ack"}
+
+
+def test_one_confirm_for_many_does_not_include_what_is_rejected() -> None:
+    pair = Pair()
+    ours, _ = pair.channel()
+    ours.confirm_select()
+    pair.run()
+    handles = [ours.publish("", "q") for _ in range(3)]
+    _, events = pair.run()
+    pair.server.acknowledge(events[0])
+    pair.server.acknowledge(events[2])
+    pair.server.reject(events[1])
+    confirmed, _ = pair.run()
+    accepted = {handle.tag: event.accepted for event in confirmed for handle in event.handles}
+    assert accepted == {1: True, 2: False, 3: True}
+    assert len(handles) == 3
+
+
 def test_deliveries_without_acknowledgement_take_numbers() -> None:
     """RabbitMQ: they count, and acknowledging one is 406."""
     pair, ours, theirs = consuming(no_ack=True)

@@ -105,6 +105,7 @@ from wirefmt.amqp091._codec import restore_value as restore_value  # pickles nam
 
 if TYPE_CHECKING:
     from wirefmt.amqp091.channels import ClientChannel, ServerChannel
+    from wirefmt.amqp091.client import Channel, Client, Message, connect
     from wirefmt.amqp091.connection import ClientConnection, ServerConnection
     from wirefmt.amqp091.events import (
         Call,
@@ -119,12 +120,19 @@ if TYPE_CHECKING:
         Returned,
         Settled,
     )
+    from wirefmt.amqp091.journal import Journal
     from wirefmt.amqp091.sasl import AmqPlain, Anonymous, External, Mechanism, Plain, RabbitCrDemo, credentials
+    from wirefmt.amqp091.server import Handler, Peer, Server, serve
     from wirefmt.amqp091.session import Change, Session
     from wirefmt.amqp091.states import ChannelState, State
+    from wirefmt.connection.aio import Backoff
 
 #: Modules of the connections. They are loaded when one of their names is first used.
 _MODULES = {
+    "wirefmt.connection.aio": ("Backoff",),
+    "wirefmt.amqp091.client": ("Channel", "Client", "Message", "connect"),
+    "wirefmt.amqp091.journal": ("Journal",),
+    "wirefmt.amqp091.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.amqp091.connection": ("ClientConnection", "ServerConnection"),
     "wirefmt.amqp091.channels": ("ClientChannel", "ServerChannel"),
     "wirefmt.amqp091.events": (
@@ -169,6 +177,7 @@ __all__ = [
     "AmqPlain",
     "Anonymous",
     "Assembler",
+    "Backoff",
     "BasicAck",
     "BasicCancel",
     "BasicCancelOk",
@@ -192,6 +201,7 @@ __all__ = [
     "Body",
     "Call",
     "Change",
+    "Channel",
     "ChannelClose",
     "ChannelCloseOk",
     "ChannelClosed",
@@ -201,6 +211,7 @@ __all__ = [
     "ChannelOpenOk",
     "ChannelOpened",
     "ChannelState",
+    "Client",
     "ClientChannel",
     "ClientConnection",
     "ConfirmSelect",
@@ -238,10 +249,14 @@ __all__ = [
     "FieldTable",
     "FieldValue",
     "Frame",
+    "Handler",
     "Heartbeat",
+    "Journal",
     "Mechanism",
+    "Message",
     "Method",
     "Negotiated",
+    "Peer",
     "Plain",
     "ProtocolHeader",
     "Publication",
@@ -257,6 +272,7 @@ __all__ = [
     "QueueUnbindOk",
     "RabbitCrDemo",
     "Returned",
+    "Server",
     "ServerChannel",
     "ServerConnection",
     "Session",
@@ -269,10 +285,12 @@ __all__ = [
     "TxRollbackOk",
     "TxSelect",
     "TxSelectOk",
+    "connect",
     "credentials",
     "decode",
     "decode_batch",
     "encode",
     "encode_batch",
     "frame_size",
+    "serve",
 ]

@@ -628,7 +628,6 @@ class ClientChannel(Channel):
             self._check("basic.ack")
             if not self._take(delivery_tag):
                 return []
-            self._flush()
             connection._put(ack(self.number, delivery_tag, True))
         return [] if connection._reading else connection._go_on()
 
@@ -636,27 +635,32 @@ class ClientChannel(Channel):
         """Give a delivery back, or with `multiple` all up to it (tag 0: all): to be delivered again, or without `requeue` to
         be dropped or dead-lettered. See `ack`."""
         self._check("basic.nack")
-        if multiple:
-            if not self._take(delivery_tag):
-                return []
-        elif self._tags.open.pop(delivery_tag, self) is self:
-            self._not_waiting(delivery_tag)
+        if not (self._take(delivery_tag) if multiple else self._take_one(delivery_tag)):
+            return []
         self._put(amqp091.BasicNack(channel=self.number, delivery_tag=delivery_tag, multiple=multiple, requeue=requeue))
         return self.connection._go_on()
 
     def reject(self, delivery_tag: int, requeue: bool = True) -> list[Event]:
         """Give one delivery back: basic.reject. See `nack`."""
         self._check("basic.reject")
-        if self._tags.open.pop(delivery_tag, self) is self:
-            self._not_waiting(delivery_tag)
+        self._take_one(delivery_tag)
         self._put(amqp091.BasicReject(channel=self.number, delivery_tag=delivery_tag, requeue=requeue))
         return self.connection._go_on()
 
-    def _take(self, tag: int) -> int:
-        """Take out all deliveries up to a tag; how many they are."""
+    def _take_one(self, tag: int) -> bool:
+        """Take out one delivery. Acks noted before are written first: their `multiple` must not include it."""
+        if tag not in self._tags.open:
+            self._not_waiting(tag)
+        self._flush()
+        del self._tags.open[tag]
+        return True
+
+    def _take(self, tag: int) -> bool:
+        """Take out all deliveries up to a tag, as `_take_one`. False: there are none."""
         if tag and tag not in self._tags.open:
             self._not_waiting(tag)
-        return len(self._tags.up_to(tag or self._last_delivery))
+        self._flush()
+        return bool(self._tags.up_to(tag or self._last_delivery))
 
     def _not_waiting(self, tag: int) -> None:
         raise LocalProtocolError(

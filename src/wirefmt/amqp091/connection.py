@@ -517,6 +517,7 @@ class ServerConnection(Endpoint):
         self._check_open()
         channel = self._channel_of(event)
         tag = channel._confirm(event)
+        channel._flush()  # before the number is taken out: `multiple` must not include it
         channel._confirmed(event, tag)
         channel._put(amqp091.BasicNack(channel=channel.number, delivery_tag=tag, requeue=False))
         return [] if self._reading else self._go_on()

@@ -1078,7 +1078,7 @@ class ServerChannel(Channel):
     def _on_open(self, message: amqp091.ChannelOpen, events: list[Event]) -> None:
         self.state = ChannelState.OPEN
         self._put(amqp091.ChannelOpenOk(channel=self.number))
-        events.append(ChannelOpened(self.number))
+        events.append(ChannelOpened(self.number, self))
 
     def _on_content(self, message: amqp091.BasicMessage, events: list[Event]) -> None:
         method = message.method

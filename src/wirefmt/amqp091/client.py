@@ -1197,6 +1197,7 @@ class Client:
             for consumer in channel._consumers.values():
                 consumer._end(error)
             channel._consumers.clear()
+            channel._error = error
             channel._closed = True
         self._channels.clear()
         self._topology.clear()

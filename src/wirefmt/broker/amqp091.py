@@ -15,6 +15,7 @@ from random import Random, SystemRandom
 from typing import Any, Final, Literal
 
 from wirefmt import amqp091
+from wirefmt.amqp091.channels import ServerChannel
 from wirefmt.amqp091.events import (
     ACCESS_REFUSED,
     LOCKED,
@@ -22,10 +23,12 @@ from wirefmt.amqp091.events import (
     NOT_FOUND,
     PRECONDITION,
     ChannelClosed,
+    ChannelOpened,
     Event,
     Settled,
 )
 from wirefmt.amqp091.server import Peer
+from wirefmt.amqp091.states import ChannelState
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import DecodeError, LocalProtocolError
 
@@ -411,6 +414,7 @@ class Session:
         self.host: VirtualHost | None = None
         self.subscriptions: dict[tuple[int, str], Queue] = {}
         self.transactions: dict[int, list[amqp091.BasicMessage]] = {}
+        self.views: dict[int, ServerChannel] = {}  # as far as events have been handled
 
 
 class Broker:
@@ -453,6 +457,10 @@ class Broker:
         action = self._actions.get(type(event))
         if action is None:
             return
+        if isinstance(event, amqp091.Method | amqp091.BasicMessage) and event.channel:
+            view = self.session(peer).views.get(event.channel)
+            if view is None or view.state is ChannelState.CLOSING:
+                return  # its channel was closed by the answer to an event before it
         try:
             action(self, peer, event)
         except Refusal as refusal:
@@ -508,11 +516,15 @@ class Broker:
     def _channel_closed(self, peer: Peer, event: ChannelClosed) -> None:
         session = self.session(peer)
         session.transactions.pop(event.channel, None)
+        session.views.pop(event.channel, None)
         self._requeue(event.lost)
         for consumer in event.consumers:
             queue = session.subscriptions.pop((event.channel, consumer.tag), None)
             if queue is not None:
                 self._leave(peer, event.channel, consumer.tag, queue)
+
+    def _channel_opened(self, peer: Peer, event: ChannelOpened) -> None:
+        self.session(peer).views[event.channel] = event.view
 
     def _leave(self, peer: Peer, channel: int, tag: str, queue: Queue) -> None:
         """A consumer is gone."""
@@ -592,7 +604,7 @@ class Broker:
         host = self._host(peer)
         name = str(event.queue)
         if event.passive:
-            queue = host.queue(name or peer.channels[event.channel].queue, peer)
+            queue = host.queue(name or self.session(peer).views[event.channel].queue, peer)
         elif name in host.queues:
             queue = host.queue(name, peer)
             arguments = {str(k): v for k, v in event.arguments.items()}
@@ -619,7 +631,7 @@ class Broker:
         peer.reply(event, queue=queue.name, message_count=len(queue.messages), consumer_count=len(queue.subscribers))
 
     def _bind_queue(self, peer: Peer, event: amqp091.QueueBind | amqp091.QueueUnbind) -> None:
-        host, channel = self._host(peer), peer.channels[event.channel]
+        host, channel = self._host(peer), self.session(peer).views[event.channel]
         name, routing_key = channel.named(event.queue), str(event.routing_key)
         if not event.queue and not routing_key:
             routing_key = name
@@ -635,14 +647,14 @@ class Broker:
         peer.reply(event)
 
     def _purge(self, peer: Peer, event: amqp091.QueuePurge) -> None:
-        queue = self._host(peer).queue(peer.channels[event.channel].named(event.queue), peer)
+        queue = self._host(peer).queue(self.session(peer).views[event.channel].named(event.queue), peer)
         count = len(queue.messages)
         queue.messages.clear()
         queue.bytes = 0
         peer.reply(event, message_count=count)
 
     def _delete_queue(self, peer: Peer, event: amqp091.QueueDelete) -> None:
-        host, name = self._host(peer), peer.channels[event.channel].named(event.queue)
+        host, name = self._host(peer), self.session(peer).views[event.channel].named(event.queue)
         count = 0
         if name in host.queues:
             queue = host.queue(name, peer)
@@ -671,26 +683,26 @@ class Broker:
             )
         if properties.expiration is not None and not str(properties.expiration).isdecimal():
             raise Refusal(PRECONDITION, f"invalid expiration '{properties.expiration!s}'")
-        if peer.channels[event.channel].mode == "tx":
+        if self.session(peer).views[event.channel].mode == "tx":
             session.transactions.setdefault(event.channel, []).append(event)
         else:
             self._deliver(peer, event)
 
     def _deliver(self, peer: Peer, event: amqp091.BasicMessage) -> None:
         host, method, properties = self._host(peer), event.method, event.properties
-        channel = peer.channels[event.channel]
+        channel = self.session(peer).views[event.channel]
         exchange = host.exchanges.get(str(method.exchange))
         queues = host.route(exchange, str(method.routing_key), properties.headers or {}) if exchange is not None else []
         if not queues:
             self.unroutable += 1
             if method.mandatory:
-                peer.return_message(event)
+                peer.return_message(event)  # before its confirm
         body = event.body_bytes()
         taken = True
         for queue in queues:
             if queue.rejects and queue.full_for(len(body)):
                 taken = False
-        if channel.mode == "confirm":
+        if peer.connection.waits(event):
             # the order of the wire is that of acknowledge and deliver: a client may have the message before its confirm
             peer.acknowledge(event) if taken else peer.reject(event)
         if not taken:
@@ -708,12 +720,14 @@ class Broker:
         self.session(peer).transactions.pop(event.channel, None)
 
     def _consume(self, peer: Peer, event: amqp091.BasicConsume) -> None:
-        channel = peer.channels[event.channel]
+        channel = self.session(peer).views[event.channel]
         queue = self._host(peer).queue(channel.named(event.queue), peer)
         if any(s.exclusive for s in queue.subscribers) or (event.exclusive and queue.subscribers):
             raise Refusal(ACCESS_REFUSED, f"queue '{queue.name}' in vhost '{queue.host.name}' in exclusive use")
         before = set(channel.consumers)
         peer.reply(event)
+        if channel.state is not ChannelState.OPEN:
+            return  # it has been closed meanwhile
         (tag,) = set(channel.consumers) - before
         priority = event.arguments.get("x-priority", 0)
         subscriber = Subscriber(peer, event.channel, tag, event.exclusive, priority if isinstance(priority, int) else 0)
@@ -727,9 +741,9 @@ class Broker:
             self._leave(peer, event.channel, str(event.consumer_tag), queue)
 
     def _get(self, peer: Peer, event: amqp091.BasicGet) -> None:
-        channel = peer.channels[event.channel]
+        channel = self.session(peer).views[event.channel]
         queue = self._host(peer).queue(channel.named(event.queue), peer)
-        item = queue.take()
+        item = queue.take() if channel.state is ChannelState.OPEN else None
         if item is None:
             peer.reply(event)
             return
@@ -785,6 +799,7 @@ class Broker:
         amqp091.TxCommit: _commit,
         amqp091.TxRollback: _rollback,
         Settled: _settled,
+        ChannelOpened: _channel_opened,
         ChannelClosed: _channel_closed,
         Disconnected: _disconnected,
     }

@@ -1,4 +1,5 @@
-"""Other programs' AMQP 0.9.1 clients, unchanged, against the broker in memory: pika and py-amqp; amqplib where Node has it."""
+"""Other programs' AMQP 0.9.1 clients, unchanged, against the broker in memory: pika and py-amqp; amqplib and amqp091-go
+where they are."""
 
 from __future__ import annotations
 
@@ -253,3 +254,17 @@ def test_amqplib(running: Running, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     expected = '{"found":[' + ",".join(f'"{k}"' for k in range(20)) + '],"code":404}'
     assert done.stdout.strip() == expected
+
+
+# ---- amqp091-go
+
+
+def test_amqp091_go(running: Running) -> None:
+    """Confirms one by one, a return, consume with acks, an error of a channel."""
+    program = os.environ.get("WIREFMT_AMQP091_GO")
+    if not program:
+        pytest.skip("needs amqp091-go (go build -C tests/live/amqp091-go -o PROGRAM; WIREFMT_AMQP091_GO=PROGRAM)")
+    url = f"amqp://guest:guest@{HOST}:{running.port}/"
+    done = subprocess.run([program, url], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["312", "404", "done"]

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from wirefmt.amqp091.connection import ClientConnection, ServerConnection
 
 _Record = TypeVar("_Record")
-_Table = Any
 
 _EMPTY = amqp091.BasicProperties()
 
@@ -477,7 +476,13 @@ class ClientChannel(Channel):
         ):
             method = self._build(amqp091.BasicPublish, exchange=exchange, routing_key=routing_key, mandatory=mandatory)
             self._method = method
-        return self._publish(self._content(method, properties, body), mandatory)
+        try:
+            message = amqp091.BasicMessage(
+                method, _EMPTY if properties is None else properties, body, frame_max=self.connection.frame_max
+            )
+        except (EncodeError, TypeError, ValueError) as error:
+            raise LocalProtocolError(str(error)) from error
+        return self._publish(message, mandatory)
 
     def publish_message(self, message: amqp091.BasicMessage) -> Publication | None:
         """Publish a BasicMessage with basic.publish: see `publish`."""
@@ -509,12 +514,10 @@ class ClientChannel(Channel):
             raise LocalProtocolError("too many publishes wait for their confirms: wait for WindowOpened")
         self._send_content(message)
         self._next_tag = tag = self._next_tag + 1
-        session = connection._session
-        publication = Publication(session.next_number(), self.number, tag, message)
+        publication = connection._session.publish(self.number, tag, message)
         unconfirmed[tag] = publication
         if mandatory:
             self._mandatory[tag] = publication
-        session.add(publication)
         return publication
 
     def resend(self, publication: Publication) -> None:

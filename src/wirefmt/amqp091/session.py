@@ -49,15 +49,14 @@ class Session:
         self._number = 0
         self._changes: list[Change] = []
 
-    def next_number(self) -> int:
-        self._number += 1
-        return self._number
-
-    def add(self, publication: Publication) -> None:
-        """A message has been published."""
-        self.outgoing[publication.number] = publication
+    def publish(self, channel: int, tag: int, message: amqp091.BasicMessage) -> Publication:
+        """A message has been published, with this number of its confirm."""
+        self._number = number = self._number + 1
+        publication = Publication(number, channel, tag, message)
+        self.outgoing[number] = publication
         if self.journaled:
-            self._changes.append(Change("put", "outgoing", publication.number, publication.message.encode()))
+            self._changes.append(Change("put", "outgoing", number, message.encode()))
+        return publication
 
     def forget(self, publication: Publication) -> None:
         """The message is confirmed, or must not be sent again."""

@@ -151,7 +151,7 @@ def test_the_first_of_our_mechanisms_that_the_server_has() -> None:
     client.receive(octets("connection.start", mechanisms=b"PLAIN AMQPLAIN"), 0.0)
     (start_ok,) = frames(client.data_to_send())
     assert start_ok.mechanism == "AMQPLAIN"
-    assert credentials(start_ok) == ("u", b"p")
+    assert credentials(start_ok) == ("u", "p")
     assert start_ok.client_properties["connection_name"] == "n"
     assert dict(start_ok.client_properties["capabilities"].items()) == CLIENT_CAPABILITIES
 
@@ -159,8 +159,8 @@ def test_the_first_of_our_mechanisms_that_the_server_has() -> None:
 def test_plain() -> None:
     """RFC 4616; AMQP 0.9.1 has no authorization identity."""
     assert amqp091.Plain("guest", "guest").start() == b"\0guest\0guest"
-    assert credentials(method("connection.start-ok", response=b"\0u\0p")) == ("u", b"p")
-    with pytest.raises(DecodeError) as raised:
+    assert credentials(method("connection.start-ok", response=b"\0u\0p")) == ("u", "p")
+    with pytest.raises(RemoteProtocolError) as raised:
         credentials(method("connection.start-ok", response=b"up"))
     assert raised.value.reply == 502
 

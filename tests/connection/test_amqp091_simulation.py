@@ -19,6 +19,7 @@ import pytest
 from wirefmt import amqp091
 from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.connection import Acknowledged, Connected, Disconnected, WindowOpened
+from wirefmt.connection.journal import Change
 from wirefmt.errors import LocalProtocolError
 
 STEPS = int(os.environ.get("SIMULATE_STEPS", "21000"))
@@ -97,7 +98,7 @@ class World:
         self.now = 0.0
         self.disturbed = True
         # the client's host
-        self.journal: list[amqp091.Change] = []
+        self.journal: list[Change] = []
         self.published = 0
         self.confirmed: dict[int, bool] = {}  # number of the publication -> accepted
         self.done: set[bytes] = set()  # messages that the client has acknowledged

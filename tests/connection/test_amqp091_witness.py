@@ -76,7 +76,12 @@ class Pair:
         match message:
             case amqp091.ProtocolHeader():
                 client.open(
-                    mechanisms=[amqp091.Plain(), amqp091.AmqPlain(), amqp091.External(), amqp091.RabbitCrDemo()]
+                    mechanisms=[
+                        amqp091.Plain("guest", "guest"),
+                        amqp091.AmqPlain(),
+                        amqp091.External(),
+                        amqp091.RabbitCrDemo(),
+                    ]
                 )
             case amqp091.ChannelOpen():
                 client.open_channel(message.channel)

@@ -120,18 +120,17 @@ if TYPE_CHECKING:
         Returned,
         Settled,
     )
-    from wirefmt.amqp091.journal import Journal
-    from wirefmt.amqp091.sasl import AmqPlain, Anonymous, External, Mechanism, Plain, RabbitCrDemo, credentials
+    from wirefmt.amqp091.sasl import AmqPlain, RabbitCrDemo, credentials
     from wirefmt.amqp091.server import Handler, Peer, Server, serve
-    from wirefmt.amqp091.session import Change, Session
+    from wirefmt.amqp091.session import Session
     from wirefmt.amqp091.states import ChannelState, State
     from wirefmt.connection.aio import Backoff
+    from wirefmt.connection.sasl import Anonymous, External, Mechanism, Plain
 
 #: Modules of the connections. They are loaded when one of their names is first used.
 _MODULES = {
     "wirefmt.connection.aio": ("Backoff",),
     "wirefmt.amqp091.client": ("Channel", "Client", "Message", "connect"),
-    "wirefmt.amqp091.journal": ("Journal",),
     "wirefmt.amqp091.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.amqp091.connection": ("ClientConnection", "ServerConnection"),
     "wirefmt.amqp091.channels": ("ClientChannel", "ServerChannel"),
@@ -148,16 +147,9 @@ _MODULES = {
         "Returned",
         "Settled",
     ),
-    "wirefmt.amqp091.sasl": (
-        "AmqPlain",
-        "Anonymous",
-        "External",
-        "Mechanism",
-        "Plain",
-        "RabbitCrDemo",
-        "credentials",
-    ),
-    "wirefmt.amqp091.session": ("Change", "Session"),
+    "wirefmt.amqp091.sasl": ("AmqPlain", "RabbitCrDemo", "credentials"),
+    "wirefmt.connection.sasl": ("Anonymous", "External", "Mechanism", "Plain"),
+    "wirefmt.amqp091.session": ("Session",),
     "wirefmt.amqp091.states": ("ChannelState", "State"),
 }
 
@@ -200,7 +192,6 @@ __all__ = [
     "BasicReturn",
     "Body",
     "Call",
-    "Change",
     "Channel",
     "ChannelClose",
     "ChannelCloseOk",
@@ -251,7 +242,6 @@ __all__ = [
     "Frame",
     "Handler",
     "Heartbeat",
-    "Journal",
     "Mechanism",
     "Message",
     "Method",

@@ -29,13 +29,13 @@ from wirefmt.amqp091.events import (
     Publication,
     Returned,
 )
-from wirefmt.amqp091.journal import Journal
-from wirefmt.amqp091.sasl import Mechanism, Plain
 from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.states import ChannelState
 from wirefmt.connection import aio
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
+from wirefmt.connection.journal import Store
+from wirefmt.connection.sasl import Mechanism, Plain
 from wirefmt.errors import ConnectionLost, DecodeError, LocalProtocolError, Refused
 
 if TYPE_CHECKING:
@@ -675,7 +675,7 @@ class Client:
         properties: client-properties, for example connection_name.
         ssl: TLS with this context; None: the default one with `amqps`.
         session: messages of an earlier client that are not confirmed.
-        journal: path of a SQLite database that keeps them (`Journal`): they survive the process, and are sent again.
+        journal: path of a SQLite database that keeps them: they survive the process, and are sent again.
         name: whose messages in the journal.
         reconnect: connect again when the connection is lost: exchanges, queues, bindings and consumers are restored, and what
             is not confirmed is sent again, in order. None: the end of the connection ends the client.
@@ -686,7 +686,6 @@ class Client:
 
     Attributes:
         session: messages that are not confirmed.
-        journal: the journal, while the client is open; None without one.
         connections: how many connections there have been.
         lost: messages whose end is not known and for which no call waits.
     """
@@ -734,7 +733,7 @@ class Client:
         self._random = random or SystemRandom()
 
         self.session = session if session is not None else Session()
-        self.journal: Journal | None = None
+        self._store: Store | None = None
         self.connections = 0
         self.lost = 0
         self._link: _Link | None = None  # the connection that is up and restored
@@ -776,8 +775,8 @@ class Client:
         self._error = None
         try:
             if self._journal_path is not None:
-                self.journal = Journal(self._journal_path, self._name)
-                self.session = await self.journal.open() or Session(journaled=True)
+                self._store = Store(self._journal_path, f"amqp091 {self._name}")
+                self.session = Session.replay(await self._store.open(), journaled=True)
             link = await self._connect()
         except BaseException:
             self._ended = True
@@ -809,9 +808,9 @@ class Client:
             await self._close_journal()
 
     async def _close_journal(self) -> None:
-        journal, self.journal = self.journal, None
-        if journal is not None:
-            await journal.close()
+        store, self._store = self._store, None
+        if store is not None:
+            await store.close()
 
     @property
     def connected(self) -> bool:
@@ -1052,7 +1051,7 @@ class Client:
         link = _Link(self)
         loop = asyncio.get_running_loop()
         link.connection = ClientConnection(loop.time(), self.session, self._options)
-        store = self.journal.put if self.journal is not None else None
+        store = self._store.put if self._store is not None else None
         link.driver = aio.Driver(link.connection, link, store=store)
         try:
             link.connection.open(self._virtual_host, self._mechanisms, self._properties)

@@ -26,12 +26,13 @@ from wirefmt.amqp091.events import (
     Negotiated,
     Publication,
 )
-from wirefmt.amqp091.sasl import Mechanism, Plain
-from wirefmt.amqp091.session import Change, Session
+from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.spec import FRAME_MIN, PROTOCOL_HEADER
 from wirefmt.amqp091.states import SENDS, ChannelState, Role, State, Violation
 from wirefmt.connection.contract import Acknowledged, Connected
+from wirefmt.connection.journal import Change
 from wirefmt.connection.outstanding import Identifiers
+from wirefmt.connection.sasl import Mechanism, Plain
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
 _MOST = 65535
@@ -106,7 +107,7 @@ class ClientConnection(Endpoint):
     def open(
         self,
         virtual_host: str = "/",
-        mechanisms: Sequence[Mechanism] = (Plain(),),
+        mechanisms: Sequence[Mechanism] = (Plain("guest", "guest"),),
         properties: Mapping[str, Any] | None = None,
     ) -> None:
         """Send the protocol header and go through the handshake. `Connected` or `Disconnected` follows.
@@ -262,7 +263,7 @@ class ClientConnection(Endpoint):
             return
         self._mechanism = mechanism
         reply = amqp091.ConnectionStartOk(
-            client_properties=self._properties, mechanism=mechanism.name, response=mechanism.start()
+            client_properties=self._properties, mechanism=mechanism.name, response=mechanism.start() or b""
         )
         self._put(reply.encode())
 
@@ -270,7 +271,7 @@ class ClientConnection(Endpoint):
         assert self._mechanism is not None
         try:
             response = self._mechanism.respond(message.challenge)
-        except ValueError as error:
+        except RemoteProtocolError as error:
             raise RemoteProtocolError(
                 f"a challenge for {self._mechanism.name}: {error} (1.4.2.3)", reply=COMMAND_INVALID
             ) from error

@@ -5,28 +5,11 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
 
 from wirefmt import amqp091
 from wirefmt.amqp091.events import Publication
+from wirefmt.connection.journal import Change
 from wirefmt.errors import DecodeError, Malformed
-
-
-class Change(NamedTuple):
-    """One record for a journal. Applied in order, changes make the session again.
-
-    Attributes:
-        op: "put" adds the record with this table and key; "delete" removes it; "clear" removes all of the table.
-        table: "outgoing".
-        key: the publication's number.
-        value: the record; empty for "delete" and "clear".
-    """
-
-    op: Literal["put", "delete", "clear"]
-    table: Literal["outgoing"]
-    key: int
-    value: bytes = b""
-
 
 _SNAPSHOT = b"wirefmt amqp091 session 1\0"
 _ENTRY = struct.Struct(">QQ")  # number, size of the message
@@ -102,10 +85,8 @@ class Session:
         for op, _, key, value in changes:
             if op == "put":
                 session._take(key, value)
-            elif op == "delete":
-                session.outgoing.pop(key, None)
             else:
-                session.outgoing.clear()
+                session.outgoing.pop(key, None)
         return session
 
     def _take(self, number: int, data: bytes) -> None:

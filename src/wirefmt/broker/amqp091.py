@@ -30,7 +30,7 @@ from wirefmt.amqp091.events import (
 from wirefmt.amqp091.server import Peer
 from wirefmt.amqp091.states import ChannelState
 from wirefmt.connection.contract import Disconnected
-from wirefmt.errors import DecodeError, LocalProtocolError
+from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 TYPES: Final = ("direct", "fanout", "topic", "headers")
 
@@ -478,10 +478,10 @@ class Broker:
     def _start(self, peer: Peer, event: amqp091.ConnectionStartOk) -> None:
         try:
             user, password = amqp091.credentials(event)
-        except DecodeError:
+        except RemoteProtocolError:
             peer.refuse(event)
             return
-        if self.options.users.get(user) is None or self.options.users[user].encode() != password:
+        if self.options.users.get(user) != password:
             peer.refuse(
                 event,
                 ACCESS_REFUSED,

@@ -151,7 +151,7 @@ def test_the_first_of_our_mechanisms_that_the_server_has() -> None:
     client.receive(octets("connection.start", mechanisms=b"PLAIN AMQPLAIN"), 0.0)
     (start_ok,) = frames(client.data_to_send())
     assert start_ok.mechanism == "AMQPLAIN"
-    assert credentials(start_ok) == ("u", b"p")
+    assert credentials(start_ok) == ("u", "p")
     assert start_ok.client_properties["connection_name"] == "n"
     assert dict(start_ok.client_properties["capabilities"].items()) == CLIENT_CAPABILITIES
 
@@ -159,8 +159,8 @@ def test_the_first_of_our_mechanisms_that_the_server_has() -> None:
 def test_plain() -> None:
     """RFC 4616; AMQP 0.9.1 has no authorization identity."""
     assert amqp091.Plain("guest", "guest").start() == b"\0guest\0guest"
-    assert credentials(method("connection.start-ok", response=b"\0u\0p")) == ("u", b"p")
-    with pytest.raises(DecodeError) as raised:
+    assert credentials(method("connection.start-ok", response=b"\0u\0p")) == ("u", "p")
+    with pytest.raises(RemoteProtocolError) as raised:
         credentials(method("connection.start-ok", response=b"up"))
     assert raised.value.reply == 502
 
@@ -673,8 +673,24 @@ def test_a_publish_that_closes_the_channel_is_never_confirmed() -> None:
     (told,), _ = pair.run()
     assert told.resumable == handles
     assert list(pair.client.session.outgoing.values()) == list(handles)
-    with pytest.raises(LocalProtocolError):
-        pair.server.acknowledge(events[1])
+    assert pair.server.acknowledge(events[1]) == []  # answers of a channel that is closed are dropped
+    assert not pair.server.waits(events[1])
+    assert not pair.server.data_to_send()
+
+
+def test_answers_to_events_of_a_channel_that_was_closed_behind_them_are_dropped() -> None:
+    server, _ = server_channel()
+    server.receive(octets("confirm.select"), 0.0)
+    server.data_to_send()
+    events = server.receive(publish() + octets("queue.declare") + octets("basic.get") + octets("channel.close"), 0.0)
+    assert isinstance(events[-1], amqp091.ChannelClosed)
+    assert server.undecided == 0
+    server.return_message(events[0])
+    server.acknowledge(events[0])
+    server.reject(events[0])
+    server.reply(events[1])
+    server.refuse(events[2], 404)
+    assert names(server.data_to_send()) == ["channel.close-ok"]
 
 
 def test_the_same_handle_after_sending_again() -> None:
@@ -841,6 +857,39 @@ def test_no_delivery_is_acknowledged_twice() -> None:
         ("discard", [3]),
         ("requeue", [1, 4]),
     ]
+
+
+def test_one_ack_for_many_does_not_include_what_is_given_back() -> None:
+    """Of deliveries 1 to 5, 1 and 3 are acknowledged, then 2 is given back, then 5 and all up to 4 are acknowledged."""
+    for give_back in (lambda channel: channel.nack(2), lambda channel: channel.reject(2)):
+        pair, ours, theirs = consuming()
+        for _ in range(5):
+            theirs.deliver("c", "", "q", b"")
+        pair.run()
+        ours.ack(1)
+        ours.ack(3)
+        give_back(ours)
+        ours.ack(5)
+        ours.ack(4, multiple=True)
+        _, events = pair.run()
+        settled = {d.tag: event.outcome for event in events for d in event.deliveries}
+        assert settled == {1: "ack", 2: "requeue", 3: "ack", 4: "ack", 5: "ack"}
+
+
+def test_one_confirm_for_many_does_not_include_what_is_rejected() -> None:
+    pair = Pair()
+    ours, _ = pair.channel()
+    ours.confirm_select()
+    pair.run()
+    handles = [ours.publish("", "q") for _ in range(3)]
+    _, events = pair.run()
+    pair.server.acknowledge(events[0])
+    pair.server.acknowledge(events[2])
+    pair.server.reject(events[1])
+    confirmed, _ = pair.run()
+    accepted = {handle.tag: event.accepted for event in confirmed for handle in event.handles}
+    assert accepted == {1: True, 2: False, 3: True}
+    assert len(handles) == 3
 
 
 def test_deliveries_without_acknowledgement_take_numbers() -> None:

@@ -361,8 +361,11 @@ def _server_sends(server: Any, channel: Any, state: ChannelState, kind: str, exp
         server.reply(consume)
         server.data_to_send()
     if isinstance(expected, Violation):
-        with pytest.raises(LocalProtocolError):
+        if kind == "basic.return":  # an answer of a channel that is closed is dropped
             call()
+        else:
+            with pytest.raises(LocalProtocolError):
+                call()
         assert not server.data_to_send()
         return
     call()

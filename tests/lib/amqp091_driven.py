@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from wirefmt import amqp091
-from wirefmt.amqp091.channels import NAME_OF, class_of
+from wirefmt.amqp091.channels import class_of
 from wirefmt.amqp091.states import BY_BOTH, BY_CLIENT, BY_SERVER, LIFE, ChannelState, Role, State
 from wirefmt.connection import Disconnected
 from wirefmt.errors import LocalProtocolError
@@ -387,6 +387,3 @@ def drive(role: str, connection_: Any, data: bytearray, random_: random.Random) 
     assert sum(isinstance(event, Disconnected) for event in events) == 1
     connection_.data_to_send()
     assert connection_.should_close
-
-
-KIND_OF = NAME_OF

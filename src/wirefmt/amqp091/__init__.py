@@ -105,6 +105,7 @@ from wirefmt.amqp091._codec import restore_value as restore_value  # pickles nam
 
 if TYPE_CHECKING:
     from wirefmt.amqp091.channels import ClientChannel, ServerChannel
+    from wirefmt.amqp091.client import Channel, Client, Message, connect
     from wirefmt.amqp091.connection import ClientConnection, ServerConnection
     from wirefmt.amqp091.events import (
         Call,
@@ -119,12 +120,18 @@ if TYPE_CHECKING:
         Returned,
         Settled,
     )
-    from wirefmt.amqp091.sasl import AmqPlain, Anonymous, External, Mechanism, Plain, RabbitCrDemo, credentials
-    from wirefmt.amqp091.session import Change, Session
+    from wirefmt.amqp091.sasl import AmqPlain, RabbitCrDemo, credentials
+    from wirefmt.amqp091.server import Handler, Peer, Server, serve
+    from wirefmt.amqp091.session import Session
     from wirefmt.amqp091.states import ChannelState, State
+    from wirefmt.connection.aio import Backoff
+    from wirefmt.connection.sasl import Anonymous, External, Mechanism, Plain
 
 #: Modules of the connections. They are loaded when one of their names is first used.
 _MODULES = {
+    "wirefmt.connection.aio": ("Backoff",),
+    "wirefmt.amqp091.client": ("Channel", "Client", "Message", "connect"),
+    "wirefmt.amqp091.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.amqp091.connection": ("ClientConnection", "ServerConnection"),
     "wirefmt.amqp091.channels": ("ClientChannel", "ServerChannel"),
     "wirefmt.amqp091.events": (
@@ -140,16 +147,9 @@ _MODULES = {
         "Returned",
         "Settled",
     ),
-    "wirefmt.amqp091.sasl": (
-        "AmqPlain",
-        "Anonymous",
-        "External",
-        "Mechanism",
-        "Plain",
-        "RabbitCrDemo",
-        "credentials",
-    ),
-    "wirefmt.amqp091.session": ("Change", "Session"),
+    "wirefmt.amqp091.sasl": ("AmqPlain", "RabbitCrDemo", "credentials"),
+    "wirefmt.connection.sasl": ("Anonymous", "External", "Mechanism", "Plain"),
+    "wirefmt.amqp091.session": ("Session",),
     "wirefmt.amqp091.states": ("ChannelState", "State"),
 }
 
@@ -169,6 +169,7 @@ __all__ = [
     "AmqPlain",
     "Anonymous",
     "Assembler",
+    "Backoff",
     "BasicAck",
     "BasicCancel",
     "BasicCancelOk",
@@ -191,7 +192,7 @@ __all__ = [
     "BasicReturn",
     "Body",
     "Call",
-    "Change",
+    "Channel",
     "ChannelClose",
     "ChannelCloseOk",
     "ChannelClosed",
@@ -201,6 +202,7 @@ __all__ = [
     "ChannelOpenOk",
     "ChannelOpened",
     "ChannelState",
+    "Client",
     "ClientChannel",
     "ClientConnection",
     "ConfirmSelect",
@@ -238,10 +240,13 @@ __all__ = [
     "FieldTable",
     "FieldValue",
     "Frame",
+    "Handler",
     "Heartbeat",
     "Mechanism",
+    "Message",
     "Method",
     "Negotiated",
+    "Peer",
     "Plain",
     "ProtocolHeader",
     "Publication",
@@ -257,6 +262,7 @@ __all__ = [
     "QueueUnbindOk",
     "RabbitCrDemo",
     "Returned",
+    "Server",
     "ServerChannel",
     "ServerConnection",
     "Session",
@@ -269,10 +275,12 @@ __all__ = [
     "TxRollbackOk",
     "TxSelect",
     "TxSelectOk",
+    "connect",
     "credentials",
     "decode",
     "decode_batch",
     "encode",
     "encode_batch",
     "frame_size",
+    "serve",
 ]

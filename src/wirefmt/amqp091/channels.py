@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from wirefmt.amqp091.connection import ClientConnection, ServerConnection
 
 _Record = TypeVar("_Record")
-_Table = Any
 
 _EMPTY = amqp091.BasicProperties()
 
@@ -477,7 +476,13 @@ class ClientChannel(Channel):
         ):
             method = self._build(amqp091.BasicPublish, exchange=exchange, routing_key=routing_key, mandatory=mandatory)
             self._method = method
-        return self._publish(self._content(method, properties, body), mandatory)
+        try:
+            message = amqp091.BasicMessage(
+                method, _EMPTY if properties is None else properties, body, frame_max=self.connection.frame_max
+            )
+        except (EncodeError, TypeError, ValueError) as error:
+            raise LocalProtocolError(str(error)) from error
+        return self._publish(message, mandatory)
 
     def publish_message(self, message: amqp091.BasicMessage) -> Publication | None:
         """Publish a BasicMessage with basic.publish: see `publish`."""
@@ -509,12 +514,10 @@ class ClientChannel(Channel):
             raise LocalProtocolError("too many publishes wait for their confirms: wait for WindowOpened")
         self._send_content(message)
         self._next_tag = tag = self._next_tag + 1
-        session = connection._session
-        publication = Publication(session.next_number(), self.number, tag, message)
+        publication = connection._session.publish(self.number, tag, message)
         unconfirmed[tag] = publication
         if mandatory:
             self._mandatory[tag] = publication
-        session.add(publication)
         return publication
 
     def resend(self, publication: Publication) -> None:
@@ -628,7 +631,6 @@ class ClientChannel(Channel):
             self._check("basic.ack")
             if not self._take(delivery_tag):
                 return []
-            self._flush()
             connection._put(ack(self.number, delivery_tag, True))
         return [] if connection._reading else connection._go_on()
 
@@ -636,27 +638,32 @@ class ClientChannel(Channel):
         """Give a delivery back, or with `multiple` all up to it (tag 0: all): to be delivered again, or without `requeue` to
         be dropped or dead-lettered. See `ack`."""
         self._check("basic.nack")
-        if multiple:
-            if not self._take(delivery_tag):
-                return []
-        elif self._tags.open.pop(delivery_tag, self) is self:
-            self._not_waiting(delivery_tag)
+        if not (self._take(delivery_tag) if multiple else self._take_one(delivery_tag)):
+            return []
         self._put(amqp091.BasicNack(channel=self.number, delivery_tag=delivery_tag, multiple=multiple, requeue=requeue))
         return self.connection._go_on()
 
     def reject(self, delivery_tag: int, requeue: bool = True) -> list[Event]:
         """Give one delivery back: basic.reject. See `nack`."""
         self._check("basic.reject")
-        if self._tags.open.pop(delivery_tag, self) is self:
-            self._not_waiting(delivery_tag)
+        self._take_one(delivery_tag)
         self._put(amqp091.BasicReject(channel=self.number, delivery_tag=delivery_tag, requeue=requeue))
         return self.connection._go_on()
 
-    def _take(self, tag: int) -> int:
-        """Take out all deliveries up to a tag; how many they are."""
+    def _take_one(self, tag: int) -> bool:
+        """Take out one delivery. Acks noted before are written first: their `multiple` must not include it."""
+        if tag not in self._tags.open:
+            self._not_waiting(tag)
+        self._flush()
+        del self._tags.open[tag]
+        return True
+
+    def _take(self, tag: int) -> bool:
+        """Take out all deliveries up to a tag, as `_take_one`. False: there are none."""
         if tag and tag not in self._tags.open:
             self._not_waiting(tag)
-        return len(self._tags.up_to(tag or self._last_delivery))
+        self._flush()
+        return bool(self._tags.up_to(tag or self._last_delivery))
 
     def _not_waiting(self, tag: int) -> None:
         raise LocalProtocolError(
@@ -1074,7 +1081,7 @@ class ServerChannel(Channel):
     def _on_open(self, message: amqp091.ChannelOpen, events: list[Event]) -> None:
         self.state = ChannelState.OPEN
         self._put(amqp091.ChannelOpenOk(channel=self.number))
-        events.append(ChannelOpened(self.number))
+        events.append(ChannelOpened(self.number, self))
 
     def _on_content(self, message: amqp091.BasicMessage, events: list[Event]) -> None:
         method = message.method

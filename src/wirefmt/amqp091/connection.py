@@ -26,12 +26,13 @@ from wirefmt.amqp091.events import (
     Negotiated,
     Publication,
 )
-from wirefmt.amqp091.sasl import Mechanism, Plain
-from wirefmt.amqp091.session import Change, Session
+from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.spec import FRAME_MIN, PROTOCOL_HEADER
 from wirefmt.amqp091.states import SENDS, ChannelState, Role, State, Violation
 from wirefmt.connection.contract import Acknowledged, Connected
+from wirefmt.connection.journal import Change
 from wirefmt.connection.outstanding import Identifiers
+from wirefmt.connection.sasl import Mechanism, Plain
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
 _MOST = 65535
@@ -73,6 +74,7 @@ class ClientConnection(Endpoint):
 
     role = Role.CLIENT
     _channel = ClientChannel
+    _free_state = ChannelState.CLOSED
 
     def __init__(self, now: float, session: Session | None = None, options: ConnectionOptions | None = None) -> None:
         super().__init__(now, options)
@@ -105,7 +107,7 @@ class ClientConnection(Endpoint):
     def open(
         self,
         virtual_host: str = "/",
-        mechanisms: Sequence[Mechanism] = (Plain(),),
+        mechanisms: Sequence[Mechanism] = (Plain("guest", "guest"),),
         properties: Mapping[str, Any] | None = None,
     ) -> None:
         """Send the protocol header and go through the handshake. `Connected` or `Disconnected` follows.
@@ -261,7 +263,7 @@ class ClientConnection(Endpoint):
             return
         self._mechanism = mechanism
         reply = amqp091.ConnectionStartOk(
-            client_properties=self._properties, mechanism=mechanism.name, response=mechanism.start()
+            client_properties=self._properties, mechanism=mechanism.name, response=mechanism.start() or b""
         )
         self._put(reply.encode())
 
@@ -269,7 +271,7 @@ class ClientConnection(Endpoint):
         assert self._mechanism is not None
         try:
             response = self._mechanism.respond(message.challenge)
-        except ValueError as error:
+        except RemoteProtocolError as error:
             raise RemoteProtocolError(
                 f"a challenge for {self._mechanism.name}: {error} (1.4.2.3)", reply=COMMAND_INVALID
             ) from error
@@ -357,6 +359,8 @@ class ServerConnection(Endpoint):
     - `Connected`, `ChannelOpened`, `ChannelClosed`, `Settled`, `amqp091.BasicQos`, `BasicCancel`, `TxRollback`,
       `ChannelFlow`, `ChannelFlowOk`, `Disconnected`: no answer. Methods among them have been answered.
 
+    Events of one call of `receive` may be followed by the end of their channel. Answers to them are dropped then.
+
     On a channel in mode "tx" the host keeps messages until `TxCommit`; settlements come just before that event.
 
     Args:
@@ -368,6 +372,7 @@ class ServerConnection(Endpoint):
 
     role = Role.SERVER
     _channel = ServerChannel
+    _free_state = ChannelState.UNUSED
 
     def __init__(
         self,
@@ -472,6 +477,8 @@ class ServerConnection(Endpoint):
             self._secret = None
             return self._refuse_hard(event, code or NOT_ALLOWED, reason or "the new secret is refused")
         channel = self._channel_of(event)
+        if channel is None:
+            return events
         code = code or ACCESS_REFUSED
         if code not in SOFT:
             return self._refuse_hard(event, code, reason)
@@ -500,13 +507,17 @@ class ServerConnection(Endpoint):
         Returns events of bytes that were waiting. Raises LocalProtocolError if the event does not wait for it.
         """
         self._check_open()
-        self._channel_of(event)._reply(event, fields)
+        channel = self._channel_of(event)
+        if channel is not None:
+            channel._reply(event, fields)
         return [] if self._reading else self._go_on()
 
     def acknowledge(self, event: amqp091.BasicMessage) -> list[Event]:
         """Confirm a message that was published in confirm mode: basic.ack. Confirms of one turn are written together."""
         self._check_open()
         channel = self._channel_of(event)
+        if channel is None:
+            return []
         tag = channel._confirm(event)
         channel._confirmed(event, tag)
         channel._settle(tag)
@@ -516,7 +527,10 @@ class ServerConnection(Endpoint):
         """Tell that a message that was published in confirm mode has not been taken: basic.nack."""
         self._check_open()
         channel = self._channel_of(event)
+        if channel is None:
+            return []
         tag = channel._confirm(event)
+        channel._flush()  # before the number is taken out: `multiple` must not include it
         channel._confirmed(event, tag)
         channel._put(amqp091.BasicNack(channel=channel.number, delivery_tag=tag, requeue=False))
         return [] if self._reading else self._go_on()
@@ -525,6 +539,8 @@ class ServerConnection(Endpoint):
         """Send a message back that cannot be routed: basic.return, before its confirm."""
         self._check_open()
         channel = self._channel_of(event)
+        if channel is None:
+            return
         channel._check("basic.return")
         published = event.method
         if channel.mode == "confirm":
@@ -538,13 +554,20 @@ class ServerConnection(Endpoint):
         )
         channel._send_content(channel._content(method, event.properties, event.body_bytes()))
 
-    def _channel_of(self, event: Any) -> ServerChannel:
+    def waits(self, event: Any) -> bool:
+        """Does this event wait for a reply or a confirm?"""
+        channel = self.channels.get(event.channel)
+        if channel is None:
+            return False
+        confirm = channel._confirms.get(id(event))
+        return channel._requests.get(id(event)) is event or (confirm is not None and confirm[0] is event)
+
+    def _channel_of(self, event: Any) -> ServerChannel | None:
+        """The channel of an event; None: it is closed."""
         if not isinstance(event, amqp091.Method | amqp091.BasicMessage):
             raise LocalProtocolError("this event has no answer")
         channel: ServerChannel | None = self.channels.get(event.channel)
-        if channel is None or channel.state is not ChannelState.OPEN:
-            raise LocalProtocolError(f"channel {event.channel} is not open")
-        return channel
+        return channel if channel is not None and channel.state is ChannelState.OPEN else None
 
     def send(self, message: Any) -> Any:
         """Queue a heartbeat, or ChannelFlow on a channel. Everything else has a method of its own: `reply`, `acknowledge`,
@@ -553,7 +576,10 @@ class ServerConnection(Endpoint):
         if isinstance(message, amqp091.Heartbeat) and SENDS[self.role, self._state, "heartbeat"] is self._state:
             self._put(message.encode())
         elif isinstance(message, amqp091.ChannelFlow):
-            self._channel_of(message).flow(message.active)
+            channel = self._channel_of(message)
+            if channel is None:
+                raise LocalProtocolError(f"channel {message.channel} is not open")
+            channel.flow(message.active)
         else:
             self._check_open()
             raise LocalProtocolError(f"{type(message).__name__} is sent by another method of the connection")

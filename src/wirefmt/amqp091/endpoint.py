@@ -53,6 +53,7 @@ class Endpoint:
 
     role: Role
     _channel: type[Channel]
+    _free_state: ChannelState
     _handlers: dict[type[Any], Callable[[Any, Any, list[Event]], None]]
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
@@ -445,7 +446,7 @@ class Endpoint:
     def _free(self, channel: Channel) -> None:
         """The number may be used again."""
         del self.channels[channel.number]
-        channel.state = ChannelState.CLOSED
+        channel.state = self._free_state
 
     def _closed(self, channel: Channel, events: list[Event]) -> None:
         """close-ok has come for our channel.close."""
@@ -492,7 +493,7 @@ class Endpoint:
             channel.consumers.clear()
             channel._tags = type(channel._tags)()
             channel._forget()
-            channel.state = ChannelState.CLOSED
+            channel.state = self._free_state
         self.channels.clear()
         self._ended = True
         self.state = State.CLOSED

@@ -284,9 +284,15 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class ChannelOpened:
-    """A channel is open. A client has the handle of its channel.open in `Acknowledged` as well."""
+    """The client has opened a channel.
+
+    Attributes:
+        channel: the number of the channel.
+        view: the channel. It stays the same object when the number is used again by another one.
+    """
 
     channel: int
+    view: Any = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,28 +5,11 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
 
 from wirefmt import amqp091
 from wirefmt.amqp091.events import Publication
+from wirefmt.connection.journal import Change
 from wirefmt.errors import DecodeError, Malformed
-
-
-class Change(NamedTuple):
-    """One record for a journal. Applied in order, changes make the session again.
-
-    Attributes:
-        op: "put" adds the record with this table and key; "delete" removes it; "clear" removes all of the table.
-        table: "outgoing".
-        key: the publication's number.
-        value: the record; empty for "delete" and "clear".
-    """
-
-    op: Literal["put", "delete", "clear"]
-    table: Literal["outgoing"]
-    key: int
-    value: bytes = b""
-
 
 _SNAPSHOT = b"wirefmt amqp091 session 1\0"
 _ENTRY = struct.Struct(">QQ")  # number, size of the message
@@ -49,15 +32,14 @@ class Session:
         self._number = 0
         self._changes: list[Change] = []
 
-    def next_number(self) -> int:
-        self._number += 1
-        return self._number
-
-    def add(self, publication: Publication) -> None:
-        """A message has been published."""
-        self.outgoing[publication.number] = publication
+    def publish(self, channel: int, tag: int, message: amqp091.BasicMessage) -> Publication:
+        """A message has been published, with this number of its confirm."""
+        self._number = number = self._number + 1
+        publication = Publication(number, channel, tag, message)
+        self.outgoing[number] = publication
         if self.journaled:
-            self._changes.append(Change("put", "outgoing", publication.number, publication.message.encode()))
+            self._changes.append(Change("put", "outgoing", number, message.encode()))
+        return publication
 
     def forget(self, publication: Publication) -> None:
         """The message is confirmed, or must not be sent again."""
@@ -103,10 +85,8 @@ class Session:
         for op, _, key, value in changes:
             if op == "put":
                 session._take(key, value)
-            elif op == "delete":
-                session.outgoing.pop(key, None)
             else:
-                session.outgoing.clear()
+                session.outgoing.pop(key, None)
         return session
 
     def _take(self, number: int, data: bytes) -> None:

@@ -1,0 +1,146 @@
+"""An AMQP 0.9.1 server on asyncio: a `ServerConnection` for each client, and a handler that is the host.
+
+docs/amqp091-asyncio.md has examples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from ssl import SSLContext
+from typing import Any, Protocol
+
+from wirefmt import amqp091
+from wirefmt.amqp091.channels import ServerChannel
+from wirefmt.amqp091.connection import ServerConnection
+from wirefmt.amqp091.events import FORCED, ConnectionOptions, Event
+from wirefmt.connection import aio
+
+Server = aio.Server
+
+
+class Peer(aio.Peer):
+    """One client of a server.
+
+    With a coroutine function as handler, the events of `ServerConnection` are taken by `async for event in peer`; the last
+    one is `Disconnected`. The methods are those of `ServerConnection` and raise LocalProtocolError as they do. What they
+    queue is written at the end of the loop's iteration.
+
+    Attributes:
+        connection: the connection. After a call of a method that returns events, give these to `driver.update`.
+        server: the server.
+        error: what ended the transport, if it was an error.
+    """
+
+    connection: ServerConnection
+
+    @property
+    def channels(self) -> Mapping[int, ServerChannel]:
+        """Open channels by number. After `ServerChannel.deliver` or `get_ok` call `update`."""
+        return self.connection.channels
+
+    def update(self, events: Sequence[Event] = ()) -> None:
+        """Have written what methods of the connection or of a channel have queued, and handle the events they returned."""
+        self.driver.update(list(events))
+
+    def accept(self, event: Any) -> None:
+        """Accept credentials, an open or a new secret."""
+        self.driver.update(self.connection.accept(event))
+
+    def challenge(self, event: Any, challenge: bytes) -> None:
+        """Ask the client for another response."""
+        self.driver.update(self.connection.challenge(event, challenge))
+
+    def refuse(self, event: Any, code: int | None = None, reason: str = "") -> None:
+        """Refuse an event: a soft code closes its channel, another one the connection."""
+        self.driver.update(self.connection.refuse(event, code, reason))
+
+    def reply(self, event: Any, **fields: Any) -> None:
+        """Answer a request with its reply."""
+        self.driver.update(self.connection.reply(event, **fields))
+
+    def acknowledge(self, event: amqp091.BasicMessage) -> None:
+        """Confirm a message."""
+        self.driver.update(self.connection.acknowledge(event))
+
+    def reject(self, event: amqp091.BasicMessage) -> None:
+        """Tell that a message has not been taken."""
+        self.driver.update(self.connection.reject(event))
+
+    def return_message(self, event: amqp091.BasicMessage, code: int = 312, reason: str = "NO_ROUTE") -> None:
+        """Send a message back that cannot be routed, before its confirm."""
+        self.connection.return_message(event, code, reason)
+        self.driver.update()
+
+    def close(self, code: int = FORCED, reason: str = "the server is shutting down") -> None:
+        """Close the connection."""
+        self.driver.update(self.connection.close(code, reason))
+
+
+class Handler(Protocol):
+    """The host of all connections of a server, without tasks. Its methods do not wait."""
+
+    def handle(self, peer: Peer, event: Event) -> None:
+        """An event of `ServerConnection`, in order. An exception drops the client."""
+        ...
+
+    def writable(self, peer: Peer) -> None:
+        """The client takes bytes again: `peer.ready` is true."""
+        ...
+
+    def closed(self, peer: Peer) -> None:
+        """The transport is gone; `Disconnected` came before."""
+        ...
+
+
+async def serve(
+    handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
+    host: str | None = "127.0.0.1",
+    port: int = 5672,
+    *,
+    path: str | None = None,
+    ssl: SSLContext | None = None,
+    mechanisms: Sequence[str] = ("PLAIN", "AMQPLAIN"),
+    properties: Mapping[str, Any] | None = None,
+    options: ConnectionOptions | None = None,
+    backlog: int = 100,
+    most: int = 100_000,
+) -> Server:
+    """Serve AMQP 0.9.1.
+
+    Args:
+        handler: a coroutine function that is called with the `Peer` of each client and iterates over its events; when it
+            returns, the connection is closed. Or an object with the methods of `Handler`, which serves all clients.
+        host, port: where to listen; loopback by default. None: all interfaces. Port 0: any that is free (`Server.port`).
+        path: of a Unix socket, in place of host and port.
+        ssl: TLS with this context.
+        mechanisms: of SASL, offered in this order.
+        properties: server-properties, for example product and version; capabilities are added.
+        options: limits and times of each connection.
+        backlog: connections that the system keeps until they are accepted.
+        most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
+
+    Returns the running server. Leaving `async with` or `close()` ends it.
+    """
+
+    def make(server: Server) -> aio.Driver:
+        return make_driver(server, handler, options, mechanisms=mechanisms, properties=properties)
+
+    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most)
+
+
+def make_driver(
+    server: Server,
+    handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
+    options: ConnectionOptions | None = None,
+    *,
+    mechanisms: Sequence[str] = ("PLAIN", "AMQPLAIN"),
+    properties: Mapping[str, Any] | None = None,
+) -> aio.Driver:
+    """The driver of a new client, with its connection and its peer."""
+    peer = Peer(handler, server)
+    peer.connection = ServerConnection(
+        asyncio.get_running_loop().time(), options, mechanisms=mechanisms, properties=properties
+    )
+    peer.driver = aio.Driver(peer.connection, peer, buffer=server.buffer)
+    return peer.driver

@@ -1,0 +1,324 @@
+"""The AMQP 0.9.1 broker in memory: exchanges, queues and their arguments, as the specification and RabbitMQ have them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from lib.loopback import HOST, run, until
+from wirefmt import amqp091
+from wirefmt.broker.amqp091 import Broker, BrokerOptions, headers_match, topic_matches
+from wirefmt.errors import Refused
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    policy: BrokerOptions | None = None,
+) -> AsyncIterator[tuple[Broker, amqp091.Client, amqp091.Channel]]:
+    broker = Broker(policy)
+    async with (
+        await amqp091.serve(broker, HOST, 0) as server,
+        amqp091.connect(f"amqp://{HOST}:{server.port}") as client,
+    ):
+        yield broker, client, await client.channel()
+    broker.close()
+
+
+async def bodies(channel: amqp091.Channel, queue: str) -> list[bytes]:
+    found = []
+    while (message := await channel.get(queue, no_ack=True)) is not None:
+        found.append(message.body)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "matches"),
+    [
+        ("*.stock.#", "usd.stock", True),  # the three of 3.1.3.3
+        ("*.stock.#", "eur.stock.db", True),
+        ("*.stock.#", "stock.nasdaq", False),
+        ("#", "", True),
+        ("#", "a.b.c", True),
+        ("", "", True),
+        ("", "a", False),
+        ("*", "a", True),
+        ("*", "", False),
+        ("*", "a.b", False),
+        ("a.*.b", "a..b", True),
+        ("#.b", "b", True),
+        ("#.b", "a.a.b", True),
+        ("#.b", "a.b.c", False),
+        ("a.#.b.#.c", "a.x.b.b.y.c", True),
+        ("a.#.*", "a", False),
+        ("a", "A", False),
+    ],
+)
+def test_topics(pattern: str, key: str, matches: bool) -> None:
+    assert topic_matches(pattern, key) is matches
+
+
+@pytest.mark.parametrize(
+    ("arguments", "headers", "matches"),
+    [
+        ({"x-match": "all", "a": 1, "b": "x"}, {"a": 1, "b": "x", "c": 2}, True),
+        ({"x-match": "all", "a": 1, "b": "x"}, {"a": 1}, False),
+        ({"x-match": "any", "a": 1, "b": "x"}, {"b": "x"}, True),
+        ({"x-match": "any", "a": 1}, {"a": 2}, False),
+        ({"a": 1}, {"a": 1}, True),  # all is usual
+        ({"a": None}, {"a": 5}, True),  # a value of type V: the header must be there
+        ({"x-match": "all", "x-own": 1}, {}, True),
+        ({"x-match": "all-with-x", "x-own": 1}, {}, False),
+        ({}, {"a": 1}, True),
+    ],
+)
+def test_headers(arguments: dict[str, Any], headers: dict[str, Any], matches: bool) -> None:
+    assert headers_match(arguments, headers) is matches
+
+
+def test_exchanges_of_every_type_and_bindings_between_them() -> None:
+    async def test() -> None:
+        async with connected() as (_, _, channel):
+            for name in ("q1", "q2", "q3", "q4"):
+                await channel.declare_queue(name)
+            for kind in ("direct", "fanout", "topic", "headers"):
+                await channel.declare_exchange(kind, kind)
+            await channel.bind_queue("q1", "direct", "k")
+            await channel.bind_queue("q2", "topic", "a.*")
+            await channel.bind_queue("q3", "headers", arguments={"h": 1})
+            await channel.bind_exchange("topic", "fanout")
+            await channel.bind_queue("q4", "fanout")
+            await channel.bind_queue("q4", "fanout", "again")  # a message comes once
+            await channel.publish(b"1", exchange="direct", routing_key="k")
+            await channel.publish(b"2", exchange="direct", routing_key="other")
+            await channel.publish(b"3", exchange="fanout", routing_key="a.b")
+            properties = amqp091.BasicProperties(headers={"h": 1})
+            await channel.publish(b"4", exchange="headers", properties=properties)
+            await channel.publish(b"5", exchange="amq.direct", routing_key="k")
+            assert [await bodies(channel, q) for q in ("q1", "q2", "q3", "q4")] == [[b"1"], [b"3"], [b"4"], [b"3"]]
+            await channel.unbind_exchange("topic", "fanout")
+            await channel.publish(b"6", exchange="fanout", routing_key="a.b")
+            assert await bodies(channel, "q2") == []
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields", "code"),
+    [
+        (amqp091.ExchangeDeclare, {"exchange": "amq.mine"}, 403),
+        (amqp091.ExchangeDeclare, {"exchange": ""}, 403),
+        (amqp091.ExchangeDeclare, {"exchange": "amq.direct", "type": "topic"}, 406),
+        (amqp091.ExchangeDeclare, {"exchange": "e", "type": "strange"}, 406),
+        (amqp091.ExchangeDeclare, {"exchange": "gone", "passive": True}, 404),
+        (amqp091.ExchangeDelete, {"exchange": "amq.direct"}, 403),
+        (amqp091.QueueDeclare, {"queue": "amq.mine"}, 403),
+        (amqp091.QueueDeclare, {"queue": "gone", "passive": True}, 404),
+        (amqp091.QueueDeclare, {"queue": "q", "durable": True}, 406),
+        (amqp091.QueueDeclare, {"queue": "q", "arguments": {"x-max-length": 5}}, 406),
+        (amqp091.QueueDeclare, {"queue": "x", "arguments": {"x-max-length": "five"}}, 406),
+        (amqp091.QueueDeclare, {"queue": "locked"}, 405),
+        (amqp091.QueueBind, {"queue": "q", "exchange": "gone"}, 404),
+        (amqp091.QueueBind, {"queue": "gone", "exchange": "amq.direct"}, 404),
+        (amqp091.QueueBind, {"queue": "q", "exchange": ""}, 403),
+        (amqp091.QueueDelete, {"queue": "q", "if_empty": True}, 406),
+        (amqp091.QueueDelete, {"queue": "locked"}, 405),
+        (amqp091.QueuePurge, {"queue": "gone"}, 404),
+        (amqp091.BasicConsume, {"queue": "gone"}, 404),
+        (amqp091.BasicConsume, {"queue": "locked"}, 405),
+        (amqp091.BasicConsume, {"queue": "consumed", "exclusive": True}, 403),
+        (amqp091.BasicGet, {"queue": "gone"}, 404),
+        (amqp091.BasicGet, {"queue": "locked"}, 405),
+    ],
+)
+def test_codes(cls: Any, fields: dict[str, Any], code: int) -> None:
+    async def test() -> None:
+        async with connected() as (_, client, channel):
+            await channel.declare_queue("q")
+            await channel.publish(b"x", routing_key="q")
+            await channel.declare_queue("consumed")
+            await channel.consume("consumed")
+            url = f"amqp://{HOST}:{client._port}"
+            async with amqp091.connect(url) as other:
+                owner = await other.channel()
+                await owner.declare_queue("locked", exclusive=True)
+                with pytest.raises(Refused) as refused:
+                    await channel.call(cls, **fields)
+                assert refused.value.code == code
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("properties", "code"),
+    [({"user_id": "someone"}, 406), ({"expiration": "soon"}, 406), ({"user_id": "guest", "expiration": "1000"}, None)],
+)
+def test_properties_of_publishes(properties: dict[str, Any], code: int | None) -> None:
+    async def test() -> None:
+        async with connected() as (_, _, channel):
+            publishing = channel.publish(b"", routing_key="q", properties=amqp091.BasicProperties(**properties))
+            if code is None:
+                await publishing
+            else:
+                with pytest.raises(Refused) as refused:
+                    await publishing
+                assert refused.value.code == code
+
+    run(test())
+
+
+def test_what_is_not_there_is_deleted_and_unbound_in_peace() -> None:
+    async def test() -> None:
+        async with connected() as (_, _, channel):
+            assert await channel.delete_queue("gone") == 0
+            await channel.delete_exchange("gone")
+            await channel.unbind_queue("gone", "amq.direct")
+
+    run(test())
+
+
+def test_time_to_live_and_dead_letters() -> None:
+    async def test() -> None:
+        async with connected() as (broker, _, channel):
+            await channel.declare_exchange("dead", "fanout")
+            await channel.declare_queue("graves")
+            await channel.bind_queue("graves", "dead")
+            letters = {"x-dead-letter-exchange": "dead"}
+            await channel.declare_queue("short", arguments={**letters, "x-message-ttl": 1})
+            await channel.declare_queue("two", arguments={**letters, "x-max-length": 2})
+            await channel.declare_queue("plain", arguments={**letters, "x-dead-letter-routing-key": "other"})
+            await channel.publish(b"expired", routing_key="short")
+            graves = broker.hosts["/"].queues["graves"]
+            await until(lambda: len(graves.messages) == 1)
+            for body in (b"1", b"2", b"3"):
+                await channel.publish(body, routing_key="two")
+            assert await bodies(channel, "two") == [b"2", b"3"]
+            await channel.publish(b"rejected", routing_key="plain")
+            message = await channel.get("plain")
+            assert message is not None
+            message.reject()
+            await until(lambda: len(graves.messages) == 3)
+            found = []
+            while (message := await channel.get("graves", no_ack=True)) is not None:
+                headers = message.properties.headers
+                assert headers is not None
+                death = headers["x-death"][0]
+                found.append((message.body, message.routing_key, death["reason"], death["queue"]))
+            assert found == [
+                (b"expired", "short", "expired", "short"),
+                (b"1", "two", "maxlen", "two"),
+                (b"rejected", "other", "rejected", "plain"),
+            ]
+
+    run(test())
+
+
+def test_a_cycle_of_dead_letters_ends() -> None:
+    async def test() -> None:
+        async with connected() as (broker, _, channel):
+            arguments = {"x-dead-letter-exchange": "", "x-message-ttl": 1}
+            await channel.declare_queue("a", arguments={**arguments, "x-dead-letter-routing-key": "b"})
+            await channel.declare_queue("b", arguments={**arguments, "x-dead-letter-routing-key": "a"})
+            await channel.publish(b"x", routing_key="a")
+            queues = broker.hosts["/"].queues
+            await until(lambda: not queues["a"].messages and not queues["b"].messages)
+
+    run(test())
+
+
+def test_priorities_and_places() -> None:
+    async def test() -> None:
+        async with connected() as (_, _, channel):
+            await channel.declare_queue("q", arguments={"x-max-priority": 5})
+            for priority in (0, 3, 9, 3):
+                properties = amqp091.BasicProperties(priority=priority)
+                await channel.publish(b"%d" % priority, routing_key="q", properties=properties)
+            first = await channel.get("q")
+            assert first is not None
+            assert first.body == b"9"
+            first.nack()  # to its old place
+            assert await bodies(channel, "q") == [b"9", b"3", b"3", b"0"]
+
+    run(test())
+
+
+def test_consumers_take_turns_and_higher_priorities_come_first() -> None:
+    async def test() -> None:
+        async with connected() as (_, client, channel):
+            await channel.declare_queue("q")
+            one = await (await client.channel(prefetch=2)).consume("q")
+            two = await (await client.channel(prefetch=2)).consume("q")
+            await channel.publish_many((b"%d" % k, "", "q", None, False) for k in range(4))
+            assert [(await anext(one)).body, (await anext(two)).body] == [b"0", b"1"]
+            first = await (await client.channel(prefetch=1)).consume("q", arguments={"x-priority": 10})
+            await channel.publish_many((b"%d" % k, "", "q", None, False) for k in range(4, 6))
+            assert (await anext(first)).body == b"4"
+
+    run(test())
+
+
+def test_exclusive_and_auto_delete_queues_go() -> None:
+    async def test() -> None:
+        async with connected() as (broker, client, channel):
+            queues = broker.hosts["/"].queues
+            await channel.declare_queue("mine", exclusive=True)
+            await channel.declare_queue("auto", auto_delete=True)
+            consumer = await channel.consume("auto")
+            assert set(queues) == {"mine", "auto"}
+            await consumer.cancel()
+            assert set(queues) == {"mine"}
+            await client.close()
+            await until(lambda: not queues)
+
+    run(test())
+
+
+def test_deliveries_of_a_client_that_is_gone_come_again() -> None:
+    async def test() -> None:
+        async with connected() as (_, client, channel):
+            await channel.declare_queue("q")
+            await channel.publish_many((b"%d" % k, "", "q", None, False) for k in range(5))
+            other = amqp091.connect(f"amqp://{HOST}:{client._port}")
+            await other.open()
+            consumer = await (await other.channel(prefetch=3)).consume("q")
+            (await anext(consumer)).ack()
+            link = other._link
+            assert link is not None
+            await anext(consumer)
+            await channel.declare_queue("q")
+            link.driver.abort()
+            await other.close()
+            consumer = await channel.consume("q")
+            found = [await anext(consumer) for _ in range(4)]
+            assert [message.body for message in found] in ([b"1", b"2", b"3", b"4"], [b"0", b"1", b"2", b"3"])
+            assert found[0].redelivered
+
+    run(test())
+
+
+def test_queues_are_bounded() -> None:
+    async def test() -> None:
+        for overflow in ("reject", "drop"):
+            options = BrokerOptions(queue_messages=3, queues=2, overflow=overflow)  # type: ignore[arg-type]
+            async with connected(options) as (broker, client, channel):
+                await channel.declare_queue("q")
+                results = await asyncio.gather(
+                    *(channel.publish(b"%d" % k, routing_key="q") for k in range(5)), return_exceptions=True
+                )
+                refused = sum(isinstance(result, Refused) for result in results)
+                assert refused == (2 if overflow == "reject" else 0)
+                kept = await bodies(channel, "q")
+                assert kept == ([b"0", b"1", b"2"] if overflow == "reject" else [b"2", b"3", b"4"])
+                await channel.declare_queue("q2")
+                with pytest.raises(Refused):
+                    await channel.declare_queue("q3")
+                plain = await client.channel(confirms=False)
+                for _ in range(5):
+                    await plain.publish(b"x", routing_key="q")
+                await plain.declare_queue("q")
+                assert broker.dropped == (2 if overflow == "reject" else 0)
+
+    run(test())

@@ -213,7 +213,7 @@ class SessionEnded:
 
 class Attaching:
     """The peer attaches a link. Answers: `accept(attaching, source, target, ...)`, `refuse(attaching, error)`. An answer
-    does nothing if the peer has taken the attach back (`LinkDetached`, `SessionEnded`).
+    does nothing if the link is gone (`LinkDetached`, `SessionEnded`, `Disconnected`).
 
     Attributes:
         link: our end of it: a Sender if the peer receives.
@@ -311,7 +311,7 @@ class Outgoing:
 class Incoming:
     """A delivery of the peer, complete. Unless it is settled it waits for `accept`, `reject`, `release`, `modify` or
     `settle`; it is answered once. An answer does nothing if the sender has settled the delivery (`Settled`), or its link
-    is gone (`LinkDetached`, `SessionEnded`).
+    is gone (`LinkDetached`, `SessionEnded`, `Disconnected`): the host may not have seen that yet.
 
     Attributes:
         link: the link it came on.

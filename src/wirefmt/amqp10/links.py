@@ -672,14 +672,15 @@ class Sender(Link):
             state = theirs.get(tag)
             if type(state) in OUTCOMES or type(delivery.state) in OUTCOMES:
                 # The receiver has decided: only the settlement is missing, if it still waits for that.
-                delivery.state = state if type(state) in OUTCOMES else delivery.state
+                if type(delivery.state) not in OUTCOMES:
+                    delivery.state = state
+                    events.append(Acknowledged(delivery, state, CODES.get(type(state), 0)))
+                self.session.connection.note(terminus, tag)
                 if known:
                     self._resuming.append((delivery, -1, True))
                 else:
                     del terminus.outgoing[tag]
-                    self.session.connection.unnote(terminus, tag)
                     delivery.settled = True
-                events.append(Acknowledged(delivery, delivery.state, CODES.get(type(delivery.state), 0)))
             elif known:
                 start = 0
                 if type(state) is Received:
@@ -969,7 +970,6 @@ class Receiver(Link):
         if delivery.decided or delivery.transfer.settled:
             raise LocalProtocolError("the delivery has been answered, or wants no answer")
         if not self.attached or self.unsettled.get(delivery.delivery_tag) is not delivery:
-            session.connection.check("disposition")
             delivery.decided = True  # the sender has settled it, or its link is gone
             return
         if settled is None:

@@ -87,6 +87,7 @@ class ConnectionOptions:
         elements: list entries in one frame.
         idle_timeout: seconds of silence of the peer after which the connection is over; half of it is announced. None:
             the peer may be silent.
+        overrun: messages that a sender may send beyond the credit given. RabbitMQ 3.10 does so.
         undecided: logins, opens and attaches that may wait for the host; attaches beyond it are refused.
         unread_bytes: bytes kept while we do not read.
         pending_bytes: bytes queued for the peer. `send` refuses above it.
@@ -104,6 +105,7 @@ class ConnectionOptions:
     message_size: int = 0
     elements: int = 100_000
     idle_timeout: float | None = 120.0
+    overrun: int = 0
     undecided: int = 1000
     unread_bytes: int = 1 << 20
     pending_bytes: int = 1 << 26

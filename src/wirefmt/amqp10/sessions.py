@@ -377,6 +377,7 @@ class Session:
     def freeze(self) -> None:
         """Nothing more can be sent: the session or the connection is being ended."""
         self.mapped = False
+        self.job = None
         for link in self.links.values():
             link.freeze()
 

@@ -149,7 +149,7 @@ class Watched:
             case amqp10.Flow():
                 assert frame.next_outgoing_id == self.next_id, "a stale flow"
                 if frame.handle is not None and self.links[frame.handle]["key"][1]:
-                    assert not self.links[frame.handle]["over"]
+                    assert "we" not in self.links[frame.handle]["over"], "a flow after detach"
                     self.links[frame.handle]["count"] = frame.delivery_count
             case amqp10.Disposition() if frame.role:
                 for number in range(frame.first, (frame.first if frame.last is None else frame.last) + 1):

@@ -92,6 +92,7 @@ from wirefmt.amqp10._codec import restore_message as restore_message  # pickles 
 from wirefmt.amqp10._codec import restore_value as restore_value  # pickles name it
 
 if TYPE_CHECKING:
+    from wirefmt.amqp10.client import Client, Transaction, connect
     from wirefmt.amqp10.connection import ClientConnection, ServerConnection
     from wirefmt.amqp10.events import (
         Aborted,
@@ -114,12 +115,17 @@ if TYPE_CHECKING:
         Updated,
     )
     from wirefmt.amqp10.links import Link, Receiver, Sender
+    from wirefmt.amqp10.server import Handler, Peer, Server, serve
     from wirefmt.amqp10.sessions import Session
     from wirefmt.amqp10.states import LinkState, SaslState, SessionState, State
     from wirefmt.amqp10.terminus import Terminus
+    from wirefmt.connection.aio import Backoff
 
 #: Modules of the connections. They are loaded when one of their names is first used.
 _MODULES = {
+    "wirefmt.connection.aio": ("Backoff",),
+    "wirefmt.amqp10.client": ("Client", "Transaction", "connect"),
+    "wirefmt.amqp10.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.amqp10.connection": (
         "ClientConnection",
         "ServerConnection",
@@ -177,10 +183,12 @@ __all__ = [
     "Array",
     "Attach",
     "Attaching",
+    "Backoff",
     "Begin",
     "Byte",
     "Change",
     "Char",
+    "Client",
     "ClientConnection",
     "Close",
     "Composite",
@@ -210,6 +218,7 @@ __all__ = [
     "Float",
     "Flow",
     "Flowed",
+    "Handler",
     "Header",
     "Incoming",
     "Int",
@@ -226,6 +235,7 @@ __all__ = [
     "Open",
     "Outgoing",
     "Part",
+    "Peer",
     "Performative",
     "Properties",
     "ProtocolHeader",
@@ -240,6 +250,7 @@ __all__ = [
     "SaslResponse",
     "SaslState",
     "Sender",
+    "Server",
     "ServerConnection",
     "Session",
     "SessionBegun",
@@ -253,6 +264,7 @@ __all__ = [
     "Target",
     "Terminus",
     "Timestamp",
+    "Transaction",
     "TransactionalState",
     "Transfer",
     "TransferAssembler",
@@ -262,6 +274,7 @@ __all__ = [
     "UShort",
     "Updated",
     "Value",
+    "connect",
     "decode",
     "decode_batch",
     "decode_message",
@@ -270,4 +283,5 @@ __all__ = [
     "encode_batch",
     "encode_value",
     "frame_size",
+    "serve",
 ]

@@ -305,7 +305,6 @@ class Endpoint:
 
     def _waits(self, event: Attaching) -> bool:
         """Does the peer still wait for the answer? Raises LocalProtocolError if it has been given."""
-        self.check("attach")
         if event.answered:
             raise LocalProtocolError("this attach has been answered")
         return event.link.attaching is event and event.link.session.mapped

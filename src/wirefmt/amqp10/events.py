@@ -87,6 +87,7 @@ class ConnectionOptions:
         elements: list entries in one frame.
         idle_timeout: seconds of silence of the peer after which the connection is over; half of it is announced. None:
             the peer may be silent.
+        overrun: messages that a sender may send beyond the credit given. RabbitMQ 3.10 does so.
         undecided: logins, opens and attaches that may wait for the host; attaches beyond it are refused.
         unread_bytes: bytes kept while we do not read.
         pending_bytes: bytes queued for the peer. `send` refuses above it.
@@ -104,6 +105,7 @@ class ConnectionOptions:
     message_size: int = 0
     elements: int = 100_000
     idle_timeout: float | None = 120.0
+    overrun: int = 0
     undecided: int = 1000
     unread_bytes: int = 1 << 20
     pending_bytes: int = 1 << 26
@@ -213,7 +215,7 @@ class SessionEnded:
 
 class Attaching:
     """The peer attaches a link. Answers: `accept(attaching, source, target, ...)`, `refuse(attaching, error)`. An answer
-    does nothing if the peer has taken the attach back (`LinkDetached`, `SessionEnded`).
+    does nothing if the link is gone (`LinkDetached`, `SessionEnded`, `Disconnected`).
 
     Attributes:
         link: our end of it: a Sender if the peer receives.
@@ -311,7 +313,7 @@ class Outgoing:
 class Incoming:
     """A delivery of the peer, complete. Unless it is settled it waits for `accept`, `reject`, `release`, `modify` or
     `settle`; it is answered once. An answer does nothing if the sender has settled the delivery (`Settled`), or its link
-    is gone (`LinkDetached`, `SessionEnded`).
+    is gone (`LinkDetached`, `SessionEnded`, `Disconnected`): the host may not have seen that yet.
 
     Attributes:
         link: the link it came on.

@@ -207,6 +207,8 @@ class Link:
         session.connection.put(
             build(Detach, handle=self.handle, closed=closed, error=error, channel=session.channel).encode()
         )
+        if session.job is not None and session.job.link is self:
+            session.job = None
         self.state = LinkState.DISCARDING if error is not None else LinkState.DETACH_SENT
         self.closed, self.error = closed, error
 
@@ -317,6 +319,8 @@ class Link:
 
 class Sender(Link):
     """The end of a link that sends. Made by `session.sender`, or in an `Attaching` event.
+
+    `WindowOpened` comes when `send` can go on; while the parts of a message are sent, when `send_more` can.
 
     `credit` is how many messages the receiver wants now; it can be negative after it has taken credit back.
     """
@@ -446,6 +450,7 @@ class Sender(Link):
         if delivery.payload is not None:
             delivery.payload += octets
         self._continue(delivery, octets, more)
+        self.waiting |= session.job is not None
         if not more and self.terminus is not None and not delivery.settled:
             session.connection.note(self.terminus, delivery.delivery_tag)
 
@@ -600,7 +605,11 @@ class Sender(Link):
             self._resume_some()
         if self._drained and self.session.job is None and not self._resuming:
             self._put_drained()
-        if self.waiting and (quota := self.send_quota):
+        if not self.waiting:
+            return
+        # the next part of a message that has been begun needs no credit
+        part = self.open is not None and self.session.job is None and self.attached
+        if quota := 1 if part else self.send_quota:
             self.waiting = False
             events.append(WindowOpened(quota, self))
 
@@ -672,14 +681,15 @@ class Sender(Link):
             state = theirs.get(tag)
             if type(state) in OUTCOMES or type(delivery.state) in OUTCOMES:
                 # The receiver has decided: only the settlement is missing, if it still waits for that.
-                delivery.state = state if type(state) in OUTCOMES else delivery.state
+                if type(delivery.state) not in OUTCOMES:
+                    delivery.state = state
+                    events.append(Acknowledged(delivery, state, CODES.get(type(state), 0)))
+                self.session.connection.note(terminus, tag)
                 if known:
                     self._resuming.append((delivery, -1, True))
                 else:
                     del terminus.outgoing[tag]
-                    self.session.connection.unnote(terminus, tag)
                     delivery.settled = True
-                events.append(Acknowledged(delivery, delivery.state, CODES.get(type(delivery.state), 0)))
             elif known:
                 start = 0
                 if type(state) is Received:
@@ -693,7 +703,7 @@ class Sender(Link):
         """Send again what the receiver does not have, in order, as credit and window allow."""
         session = self.session
         while self._resuming and self.attached and self.credit > 0 and session.job is None:
-            if session.remote_incoming_window <= 0:
+            if session.remote_incoming_window <= 0 or len(session.outgoing) >= session.connection.options.unsettled:
                 return
             delivery, start, known = self._resuming.popleft()
             assert delivery.payload is not None
@@ -831,7 +841,7 @@ class Receiver(Link):
         if count is not None:
             ahead = (count - self.delivery_count) & MASK
             if ahead < 1 << 31 and ahead:
-                if ahead > self._promised:
+                if ahead > self._promised + self.session.connection.options.overrun:
                     raise self._fault(TRANSFER_LIMIT_EXCEEDED, "delivery-count is beyond the credit given (2.6.7)")
                 self.delivery_count = count
                 self.credit = max(self.credit - ahead, 0)
@@ -840,9 +850,8 @@ class Receiver(Link):
             events.append(Flowed(self, message))
         if message.echo:
             self.session.dirty[self] = None
-        if self.draining and message.drain and (not self.credit or not message.link_credit):
+        if self.draining and message.drain and not self.credit:
             self.draining = False
-            self.credit = self._promised = 0
             events.append(Drained(self))
             if self.window:
                 self.session.dirty[self] = None
@@ -858,7 +867,7 @@ class Receiver(Link):
             if session.last_remote_id is not None and number != (session.last_remote_id + 1) & MASK:
                 raise Fault(INVALID_FIELD, "delivery-id does not follow the one before it (2.6.12)")
             session.last_remote_id = number
-            if self._promised <= 0:
+            if self._promised + session.connection.options.overrun <= 0:
                 raise self._fault(TRANSFER_LIMIT_EXCEEDED, "a message without credit (2.6.7)")
             self._promised -= 1
             if self.credit > 0:
@@ -969,7 +978,6 @@ class Receiver(Link):
         if delivery.decided or delivery.transfer.settled:
             raise LocalProtocolError("the delivery has been answered, or wants no answer")
         if not self.attached or self.unsettled.get(delivery.delivery_tag) is not delivery:
-            session.connection.check("disposition")
             delivery.decided = True  # the sender has settled it, or its link is gone
             return
         if settled is None:

@@ -76,7 +76,7 @@ class Session:
         self.initial_outgoing_id = self.next_outgoing_id = next_outgoing_id
         self.next_delivery_id = next_outgoing_id
         self.next_incoming_id: int | None = None
-        self.incoming_window = connection.options.incoming_window
+        self.incoming_window = min(connection.options.incoming_window, connection.options.unsettled)
         self.remote_incoming_window = 0
         self.remote_outgoing_window = 0
         self.last_remote_id: int | None = None  # the latest delivery-id of the peer
@@ -88,7 +88,7 @@ class Session:
         self.decided: list[tuple[int, State, bool]] = []  # answers of this turn
         self.settling: list[int] = []  # delivery-ids of ours that we have to settle
         self.handle_max = connection.options.links - 1
-        self._half = connection.options.incoming_window // 2
+        self._half = self.incoming_window // 2
         self._channel = channel.to_bytes(2)
         self._remote_links: dict[int, Link] = {}
         self._names: dict[tuple[str, bool], Link] = {}
@@ -377,6 +377,7 @@ class Session:
     def freeze(self) -> None:
         """Nothing more can be sent: the session or the connection is being ended."""
         self.mapped = False
+        self.job = None
         for link in self.links.values():
             link.freeze()
 

@@ -1,0 +1,890 @@
+"""An AMQP 1.0 client on asyncio.
+
+docs/amqp10-asyncio.md has examples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl as tls
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import unquote, urlsplit
+
+from wirefmt.amqp10._codec import (
+    Accepted,
+    AmqpValue,
+    Coordinator,
+    Declare,
+    Declared,
+    Discharge,
+    Error,
+    Message,
+    Source,
+    Target,
+    TransactionalState,
+)
+from wirefmt.amqp10.connection import ClientConnection
+from wirefmt.amqp10.events import (
+    CODES,
+    ConnectionOptions,
+    Drained,
+    DrainRequested,
+    Incoming,
+    LinkAttached,
+    LinkDetached,
+    Negotiated,
+    Outgoing,
+    Part,
+    SessionBegun,
+    SessionEnded,
+    State,
+)
+from wirefmt.amqp10.links import Link
+from wirefmt.amqp10.links import Sender as SenderLink
+from wirefmt.amqp10.sessions import Session
+from wirefmt.connection import aio
+from wirefmt.connection.aio import Backoff
+from wirefmt.connection.carriers import WebSocket
+from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
+from wirefmt.connection.sasl import Anonymous, Mechanism, Plain
+from wirefmt.connection.websocket import ClientHandshake
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from typing_extensions import Buffer
+
+#: URL scheme -> TLS, WebSocket, usual port.
+SCHEMES: Final[dict[str, tuple[bool, bool, int]]] = {
+    "amqp": (False, False, 5672),
+    "amqps": (True, False, 5671),
+    "ws": (False, True, 80),
+    "wss": (True, True, 443),
+}
+
+#: Bytes of a part of a streamed message.
+PART: Final = 1 << 16
+
+#: Messages beyond the credit that are tolerated unless the options say otherwise: RabbitMQ 3.10 sends them.
+OVERRUN: Final = 1000
+
+
+class _Entry:
+    """A message of the host: it waits to be sent, or for its outcome."""
+
+    __slots__ = ("fields", "future", "payload")
+
+    def __init__(self, payload: bytes, fields: dict[str, Any], future: asyncio.Future[Any]) -> None:
+        self.payload = payload
+        self.fields = fields
+        self.future = future
+
+
+class _End:
+    """One end of a link as the host has it. It outlives connections."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.client = client
+        self.name = name
+        self.link: Any = None  # the link of the connection that is up
+        self.error: Exception | None = None  # why it is over
+        self.ready: asyncio.Future[None] | None = None  # its attach is awaited
+        self.closing: asyncio.Future[None] | None = None
+
+    def attach(self, session: Session) -> None:
+        raise NotImplementedError
+
+    def attached(self) -> None:
+        """The peer has answered."""
+        if self.ready is not None and not self.ready.done():
+            self.ready.set_result(None)
+
+    def lost(self, error: Exception, *, final: bool) -> None:
+        """The link is gone; final: and does not come back."""
+        self.link = None
+        if final:
+            self.error = error
+            self.client._ends.pop((self.name, isinstance(self, Sender)), None)
+            if self.ready is not None and not self.ready.done():
+                self.ready.set_exception(error)
+            if self.closing is not None and not self.closing.done():
+                self.closing.set_result(None)
+
+    @property
+    def source(self) -> Any:
+        """The source as attached; None while there is no connection."""
+        return self.link.source if self.link is not None else None
+
+    @property
+    def target(self) -> Any:
+        """The target as attached; None while there is no connection."""
+        return self.link.target if self.link is not None else None
+
+    async def close(self, *, closed: bool = True) -> None:
+        """Detach the link, and wait until the server has answered. closed: False keeps the terminus."""
+        if self.error is not None:
+            return
+        link = self.link
+        self.closing = asyncio.get_running_loop().create_future()
+        if link is not None and link.attached:
+            link.detach(closed=closed)
+            self.client._update()
+            await self.closing
+        else:
+            self.lost(ConnectionLost("the link is closed"), final=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.client.is_open:
+            if kind is None:
+                self.finish()
+            await self.close()
+
+    def finish(self) -> None:
+        """The host is done in good order: what it has in hand counts as accepted."""
+
+    def check(self) -> None:
+        if self.error is not None:
+            raise self.error
+        if self.closing is not None:
+            raise ConnectionLost("the link is closed")
+
+
+class Sender(_End):
+    """A link that sends, made by `Client.sender`."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        target: Any,
+        source: Source | None,
+        settled: bool | None,
+        fields: dict[str, Any],
+    ) -> None:
+        super().__init__(client, name)
+        self._target = target
+        self._source = source
+        self._settled = settled
+        self._fields = fields
+        self._queue: deque[_Entry] = deque()  # not sent
+        self._waiting: dict[Outgoing, _Entry] = {}  # sent, in that order
+        self._streaming: asyncio.Lock = asyncio.Lock()
+        self._room: asyncio.Future[None] | None = None  # a streamed message waits for the window
+        self._broken: set[Outgoing] = set()
+
+    async def send(self, message: Message | Buffer, *, transaction: Transaction | None = None, **fields: Any) -> State:
+        """Send a message, and wait for its outcome (if it is sent settled, until it is sent).
+
+        Args:
+            message: a message, or its encoded bytes.
+            transaction: post it in this transaction.
+            fields: as of `amqp10.Sender.send`: settled, delivery_tag, message_format, batchable.
+
+        Returns the receiver's state: `Accepted`; in a transaction a `TransactionalState`.
+
+        Raises:
+            Refused: the outcome is another: rejected, released or modified; its `message` is the outcome.
+            LocalProtocolError: the message cannot be sent on this link. Nothing was sent.
+            ConnectionLost: the connection or link has ended; it is not known whether the message has arrived.
+        """
+        return await self.post(message, transaction=transaction, **fields)
+
+    def post(
+        self, message: Message | Buffer, *, transaction: Transaction | None = None, **fields: Any
+    ) -> asyncio.Future[State]:
+        """As `send`, without waiting: for batches. The future has the outcome."""
+        self.check()
+        payload = message.encode() if isinstance(message, Message) else bytes(message)
+        if transaction is not None:
+            fields["state"] = transaction.state()
+        if self._settled is not None:
+            fields.setdefault("settled", self._settled)
+        future: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Entry(payload, fields, future))
+        self.pump()
+        return future
+
+    async def stream(self, parts: AsyncIterable[bytes] | Iterable[bytes], **fields: Any) -> State:
+        """Send one message whose encoded bytes come in parts; no more than a part is held.
+
+        Raises as `send`. If `parts` raises, the message is aborted. It is not sent again by a reconnection.
+        """
+        async with self._streaming:
+            self.check()
+            cut = _cut(parts)
+            held = await anext(cut, b"")  # one part is held back, since the last transfer says that it is the last
+            while self._queue or self.link is None or not self.link.send_quota or not self.client._ready:
+                await self._wait_room()
+            link = self.link
+            future: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+            handle = link.send(held, more=True, **fields)
+            held = b""
+            self.client._update()
+            if not handle.settled:
+                self._waiting[handle] = _Entry(b"", fields, future)
+                self._broken.add(handle)
+            try:
+                async for part in cut:
+                    if held:
+                        await self._send_part(link, handle, held)
+                    held = part
+            except BaseException:
+                if link.open is handle and link.attached and link.session.job is None:
+                    link.abort(handle)
+                    self._waiting.pop(handle, None)
+                    self.client._update()
+                raise
+            await self._send_part(link, handle, held, more=False)
+            if handle.settled and handle not in self._waiting and not future.done():
+                return None
+            return await future
+
+    async def _send_part(self, link: SenderLink, handle: Outgoing, part: bytes, *, more: bool = True) -> None:
+        while link.open is handle and (link.session.job is not None or not self.client._ready):
+            await self._wait_room()
+        if link.open is handle:  # else the receiver has settled it
+            link.send_more(handle, part, more=more)
+            self.client._update()
+
+    async def _wait_room(self) -> None:
+        self.check()
+        if self._room is None or self._room.done():
+            self._room = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._room)
+        self.check()
+
+    def pump(self) -> None:
+        """Send what waits, as far as credit, window and transport allow."""
+        link, queue = self.link, self._queue
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        if link is None:
+            return
+        sent = False
+        while queue and link.send_quota and self.client._ready:
+            entry = queue.popleft()
+            if entry.future.done():  # given up
+                continue
+            try:
+                handle = link.send(entry.payload, **entry.fields)
+            except LocalProtocolError as error:
+                entry.future.set_exception(error)
+                continue
+            sent = True
+            if handle.settled:
+                entry.future.set_result(None)
+            else:
+                self._waiting[handle] = entry
+        if link.draining and not queue and link.attached:
+            link.drained()
+            sent = True
+        if sent:
+            self.client._update()
+
+    def attach(self, session: Session) -> None:
+        mode = {None: 2, False: 0, True: 1}[self._settled]
+        self.link = session.sender(self.name, self._target, self._source, **{"snd_settle_mode": mode, **self._fields})
+
+    def attached(self) -> None:
+        super().attached()
+        self.pump()
+
+    def acknowledged(self, event: Acknowledged) -> None:
+        handle = event.handle
+        assert isinstance(handle, Outgoing)
+        entry = self._waiting.pop(handle, None)
+        self._broken.discard(handle)
+        if entry is None or entry.future.done():
+            return
+        outcome = event.message.outcome if isinstance(event.message, TransactionalState) else event.message
+        if event.code:
+            entry.future.set_exception(_refused(outcome, event.code, event.message))
+        else:
+            entry.future.set_result(event.message)
+
+    def lost(self, error: Exception, *, final: bool) -> None:
+        again: list[_Entry] = []
+        for handle, entry in self._waiting.items():
+            if entry.future.done():
+                continue
+            if final or handle in self._broken or entry.fields.get("state") is not None:
+                entry.future.set_exception(error)  # it is not known whether it has arrived
+            else:
+                again.append(entry)
+        self._waiting.clear()
+        self._broken.clear()
+        self._queue.extendleft(reversed(again))
+        super().lost(error, final=final)
+        if final:
+            for entry in self._queue:
+                if not entry.future.done():
+                    entry.future.set_exception(error)
+            self._queue.clear()
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+
+class Receiver(_End):
+    """A link that receives, made by `Client.receiver`: `async for delivery in receiver`.
+
+    With `settle="automatic"` a delivery is accepted when the next one is asked for, or when the block of `async with` of
+    the receiver or the client ends without an exception, unless it has been answered. A receiver
+    with `streamed` gives `Part` objects before each delivery.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        source: Any,
+        target: Any,
+        credit: int,
+        automatic: bool,
+        streamed: bool,
+        fields: dict[str, Any],
+    ) -> None:
+        super().__init__(client, name)
+        self._source = source
+        self._target = target
+        self._credit = credit
+        self._automatic = automatic
+        self._streamed = streamed
+        self._fields = fields
+        self._inbox: deque[Incoming | Part] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._last: Incoming | None = None
+        self._drained: asyncio.Future[None] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except ConnectionLost:
+            if self.closing is not None:
+                raise StopAsyncIteration from None
+            raise
+
+    def finish(self) -> None:
+        last, self._last = self._last, None
+        if last is not None and not last.decided and not last.settled:
+            self.accept(last)
+
+    async def receive(self) -> Any:
+        """The next delivery. Raises what has ended the link."""
+        self.finish()
+        while not self._inbox:
+            self.check()
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        item = self._inbox.popleft()
+        if self._automatic and isinstance(item, Incoming):
+            self._last = item
+        return item
+
+    def accept(self, delivery: Incoming, *, transaction: Transaction | None = None) -> bool:
+        """Accept a delivery. False: its link is gone, and the server delivers it again."""
+        if transaction is not None:
+            return self.settle(delivery, TransactionalState(txn_id=transaction.txn_id, outcome=Accepted()))
+        return self._answer(delivery, lambda c: c.accept(delivery))
+
+    def reject(self, delivery: Incoming, error: Error | None = None) -> bool:
+        """The message is wrong, and no one can use it."""
+        return self._answer(delivery, lambda c: c.reject(delivery, error))
+
+    def release(self, delivery: Incoming) -> bool:
+        """The message was not used, and can go elsewhere."""
+        return self._answer(delivery, lambda c: c.release(delivery))
+
+    def modify(self, delivery: Incoming, **fields: Any) -> bool:
+        """The message was not used, and is changed: `delivery_failed`, `undeliverable_here`, `message_annotations`."""
+        return self._answer(delivery, lambda c: c.modify(delivery, **fields))
+
+    def settle(self, delivery: Incoming, state: State, *, settled: bool | None = None) -> bool:
+        """Answer with any state."""
+        return self._answer(delivery, lambda c: c.settle(delivery, state, settled=settled))
+
+    def _answer(self, delivery: Incoming, call: Any) -> bool:
+        there = delivery.link.attached
+        call(delivery.link.session.connection)
+        self.client._update()
+        return there
+
+    def grant(self, credit: int) -> None:
+        """Want so many messages from now on; for receivers made with credit 0."""
+        self.check()
+        if self.link is None:
+            raise ConnectionLost("there is no connection")
+        self.link.grant(credit)
+        self.client._update()
+
+    async def drain(self) -> None:
+        """Wait until the server has sent what it has for the credit given; then the credit is 0, or the window's again."""
+        self.check()
+        if self.link is None:
+            raise ConnectionLost("there is no connection")
+        if self._drained is None or self._drained.done():
+            self._drained = asyncio.get_running_loop().create_future()
+        self.link.drain()
+        self.client._update()
+        await asyncio.shield(self._drained)
+
+    def attach(self, session: Session) -> None:
+        self.link = session.receiver(
+            self.name, self._source, self._target, window=self._credit, streamed=self._streamed, **self._fields
+        )
+
+    def arrive(self, item: Incoming | Part) -> None:
+        self._inbox.append(item)
+        self._wake()
+
+    def drained(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def lost(self, error: Exception, *, final: bool) -> None:
+        self._last = None
+        if not final:  # they are delivered again
+            self._inbox = deque(item for item in self._inbox if isinstance(item, Incoming) and item.transfer.settled)
+        super().lost(error, final=final)
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_exception(error)
+        self._wake()
+
+
+class Transaction:
+    """A local transaction (part 4): `async with client.transaction() as transaction`. Leaving the block commits it, an
+    exception rolls it back.
+
+    Attributes:
+        txn_id: what the server calls it.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.txn_id = b""
+
+    async def __aenter__(self) -> Self:
+        controller = await self._client._coordinator()
+        declared = await controller.send(Message(body=AmqpValue(Declare())), settled=False)
+        if not isinstance(declared, Declared) or declared.txn_id is None:
+            raise Refused("the coordinator has not declared a transaction", message=declared)
+        self.txn_id = bytes(declared.txn_id)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        controller = await self._client._coordinator()
+        body = AmqpValue(Discharge(txn_id=self.txn_id, fail=kind is not None))
+        await controller.send(Message(body=body), settled=False)
+
+    def state(self) -> TransactionalState:
+        """The state of a message that is posted in it."""
+        return TransactionalState(txn_id=self.txn_id)
+
+
+class _Host:
+    """The host of one connection of a client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.driver: aio.Driver
+        self.connection: ClientConnection
+        loop = asyncio.get_running_loop()
+        self.up: asyncio.Future[Negotiated] = loop.create_future()
+        self.gone: asyncio.Future[None] = loop.create_future()
+        self.event: Disconnected | None = None
+
+    def handle(self, event: Any) -> None:
+        self.client._handle(self, event)
+
+    def writable(self) -> None:
+        self.client._pump()
+
+    def closed(self, error: Exception | None) -> None:
+        if not self.up.done():
+            self.up.set_exception(self.lost())
+            self.up.exception()
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def lost(self) -> Exception:
+        """Why this connection is over, as an exception for the host."""
+        event, error = self.event, self.driver.error
+        if event is not None and event.by == "peer" and event.code is not None:
+            return Refused(f"the server has ended the connection: {event.code} {event.reason}", event.code, event)
+        text = str(error) if error else event.reason if event else "the connection is over"
+        lost = ConnectionLost(text, event)
+        lost.__cause__ = error or (event.error if event is not None else None)
+        return lost
+
+
+class Client:
+    """An AMQP 1.0 client with one session, made by `amqp10.connect`. `async with` opens and closes it; so do its methods `open`
+    and `close`.
+
+    ::
+
+        async with amqp10.connect("amqp://user:secret@broker") as client:
+            sender = await client.sender("/queues/readings")
+            await sender.send(amqp10.Message(body=b"21.5"))           # returns when accepted
+            receiver = await client.receiver("/queues/readings", credit=100)
+            async for delivery in receiver: ...
+
+    Args:
+        url: `amqp://host:5672`, `amqps://` (TLS), `ws://host/path`, `wss://` (WebSocket). User name and password may be in it.
+        container_id: ours; "": a random one.
+        hostname: what is asked for in SASL and open; None: the URL's host.
+        sasl: mechanisms in the order in which they are preferred. None: PLAIN if there are credentials, else ANONYMOUS. An
+            empty sequence: without the SASL layer.
+        ssl: TLS with this context; None: the default one with `amqps` and `wss`.
+        reconnect: connect again when the connection is lost, and attach all links again. Messages without an outcome are
+            sent again, in order. None: the end of the connection ends the client.
+        timeout: seconds that an attempt to connect may take.
+        options: limits and times of each connection.
+        random: for names, back-off and WebSocket; None: the system's.
+        properties: of open.
+
+    Raises ValueError for a URL with another scheme.
+
+    Every coroutine can be cancelled; the client stays usable. A call that is cancelled after its message has been sent takes
+    nothing back.
+
+    Attributes:
+        connections: how many connections there have been.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        container_id: str = "",
+        hostname: str | None = None,
+        sasl: Mechanism | Sequence[Mechanism] | None = None,
+        ssl: tls.SSLContext | None = None,
+        reconnect: Backoff | None = None,
+        timeout: float = 30.0,
+        options: ConnectionOptions | None = None,
+        random: Random | None = None,
+        properties: dict[str, Any] | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in SCHEMES:
+            raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
+        secure, self._websocket, port = SCHEMES[parts.scheme]
+        self._host, self._port = parts.hostname or "localhost", parts.port or port
+        self._authority = parts.netloc.rpartition("@")[2]
+        self._resource = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        if sasl is None:
+            user, password = unquote(parts.username or ""), unquote(parts.password or "")
+            sasl = Plain(user, password) if user else Anonymous()
+        self._sasl = sasl
+        self._ssl = ssl if ssl is not None or not secure else tls.create_default_context()
+        self._random = random or SystemRandom()
+        self._container_id = container_id or f"wirefmt-{self._random.getrandbits(64):016x}"
+        self._hostname = hostname if hostname is not None else self._host
+        self._reconnect = reconnect
+        self._timeout = timeout
+        self._options = options or ConnectionOptions(overrun=OVERRUN)
+        self._properties = properties
+        self.connections = 0
+        self._up: _Host | None = None
+        self._session: Session | None = None
+        self._ends: dict[tuple[str, bool], Sender | Receiver] = {}
+        self._names = 0
+        self._keeper: asyncio.Task[None] | None = None
+        self._closing = False
+        self._error: Exception | None = None
+        self._controller: Sender | None = None
+
+    # ---- opening and closing
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            for end in list(self._ends.values()):
+                end.finish()
+        await self.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._keeper is not None and not self._closing and self._error is None
+
+    async def open(self) -> None:
+        """Connect. Raises OSError, ssl.SSLError, ConnectionLost, Refused or TimeoutError."""
+        if self._keeper is not None:
+            raise LocalProtocolError("the client has been opened")
+        host = await self._connect()
+        self._keeper = asyncio.get_running_loop().create_task(self._keep(host))
+
+    async def close(self) -> None:
+        """End the connection with close, and wait until the transport is gone."""
+        self._closing = True
+        host = self._up
+        if host is not None:
+            host.driver.close()
+            await host.gone
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        self._finish(ConnectionLost("the client is closed"))
+
+    # ---- links
+
+    async def sender(
+        self,
+        target: str | Target | Coordinator | None,
+        *,
+        source: Source | None = None,
+        name: str | None = None,
+        settled: bool | None = None,
+        **fields: Any,
+    ) -> Sender:
+        """Attach a link that sends, and wait for the server.
+
+        Args:
+            target: an address, a Target, or a Coordinator.
+            source: where messages come from, for the server's information.
+            name: the link's; None: one is made.
+            settled: True: no outcome is wanted (at most once). None: each message decides.
+            fields: further fields of attach.
+
+        Raises Refused if the server refuses, LocalProtocolError, ConnectionLost.
+        """
+        end = Sender(self, self._name(name), target, source, settled, fields)
+        await self._attach(end)
+        return end
+
+    async def receiver(
+        self,
+        source: str | Source | None,
+        *,
+        target: Target | None = None,
+        name: str | None = None,
+        credit: int = 100,
+        settle: Literal["automatic", "manual"] = "automatic",
+        streamed: bool = False,
+        **fields: Any,
+    ) -> Receiver:
+        """Attach a link that receives, and wait for the server.
+
+        Args:
+            source: an address, or a Source, which may ask for a dynamic node (`receiver.source` has its address then).
+            target: where messages go, for the server's information.
+            name: the link's; None: one is made.
+            credit: messages that may be unsettled here; renewed. 0: `grant` gives it.
+            settle: "automatic": accepted when the next one is asked for. "manual": by `accept` and its like.
+            streamed: messages come in parts and are not held whole.
+            fields: further fields of attach, as snd_settle_mode=1 for messages without settlement.
+
+        Raises Refused if the server refuses, LocalProtocolError, ConnectionLost.
+        """
+        end = Receiver(self, self._name(name), source, target, credit, settle == "automatic", streamed, fields)
+        await self._attach(end)
+        return end
+
+    def transaction(self) -> Transaction:
+        """A local transaction, if the server has a coordinator."""
+        return Transaction(self)
+
+    async def _coordinator(self) -> Sender:
+        if self._controller is None or self._controller.error is not None:
+            self._controller = await self.sender(Coordinator())
+        return self._controller
+
+    def _name(self, name: str | None) -> str:
+        self._names += 1
+        return name if name is not None else f"{self._container_id}-{self._names}"
+
+    async def _attach(self, end: Sender | Receiver) -> None:
+        if not self.is_open:
+            raise self._error or ConnectionLost("the client is not open")
+        key = end.name, isinstance(end, Sender)
+        if key in self._ends:
+            raise LocalProtocolError(f"the name {end.name!r} is in use (2.6.1)")
+        end.ready = asyncio.get_running_loop().create_future()
+        self._ends[key] = end
+        if self._session is not None:
+            try:
+                end.attach(self._session)
+            except LocalProtocolError:
+                del self._ends[key]
+                raise
+            self._update()
+        try:
+            await end.ready
+        except asyncio.CancelledError:
+            if end.link is not None and end.error is None:
+                end.closing = asyncio.get_running_loop().create_future()
+                end.link.detach()
+                self._update()
+            raise
+
+    # ---- the connection
+
+    async def _connect(self) -> _Host:
+        host = _Host(self)
+        opening = carrier = None
+        if self._websocket:
+            opening = ClientHandshake(self._authority, self._resource, "amqp", self._random.randbytes(16))
+            carrier = WebSocket(lambda: self._random.randbytes(4))
+        now = asyncio.get_running_loop().time()
+        host.connection = ClientConnection(now, self._container_id, sasl=self._sasl, options=self._options)
+        host.connection.open(hostname=self._hostname, properties=self._properties)
+        host.driver = aio.Driver(host.connection, host, opening=opening, carrier=carrier)
+        try:
+            async with asyncio.timeout(self._timeout):
+                await aio.open_transport(host.driver, self._host, self._port, ssl=self._ssl)
+                await host.up
+        except BaseException:
+            host.driver.abort()
+            raise
+        self.connections += 1
+        self._up = host
+        self._session = host.connection.begin()
+        for end in list(self._ends.values()):
+            end.attach(self._session)
+        host.driver.update()
+        return host
+
+    async def _keep(self, host: _Host) -> None:
+        """Wait for the end of a connection, and make the next one."""
+        while True:
+            await host.gone
+            error = host.lost()
+            self._up = self._session = None
+            if self._closing or self._reconnect is None:
+                self._finish(error)
+                return
+            for end in list(self._ends.values()):
+                end.lost(error, final=False)
+            attempt = 0
+            while True:
+                if self._reconnect.attempts is not None and attempt >= self._reconnect.attempts:
+                    self._finish(error)
+                    return
+                await asyncio.sleep(self._reconnect.delay(attempt, self._random))
+                attempt += 1
+                try:
+                    host = await self._connect()
+                    break
+                except (OSError, TimeoutError) as failed:
+                    error = failed
+                except Refused as refused:
+                    self._finish(refused)
+                    return
+
+    def _finish(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = error
+        for end in list(self._ends.values()):
+            end.lost(error, final=True)
+
+    @property
+    def _ready(self) -> bool:
+        return self._up is not None and self._up.driver.ready
+
+    def _update(self) -> None:
+        if self._up is not None:
+            self._up.driver.update()
+
+    def _pump(self) -> None:
+        for end in list(self._ends.values()):
+            if isinstance(end, Sender):
+                end.pump()
+
+    def _end_of(self, link: Link) -> Any:
+        end = self._ends.get((link.name, link.sends))
+        return end if end is not None and end.link is link else None
+
+    def _handle(self, host: _Host, event: Any) -> None:
+        match event:
+            case Connected():
+                if not host.up.done():
+                    host.up.set_result(event.negotiated)
+            case Disconnected():
+                host.event = event
+                if not host.up.done():
+                    host.up.set_exception(host.lost())
+            case Acknowledged():
+                assert isinstance(event.handle, Outgoing)
+                link = event.handle.link
+                if link is not None and (end := self._end_of(link)) is not None:
+                    end.acknowledged(event)
+            case Incoming():
+                if (end := self._end_of(event.link)) is not None:
+                    end.arrive(event)
+            case Part():
+                if (end := self._end_of(event.delivery.link)) is not None:
+                    end.arrive(event)
+            case WindowOpened():
+                if (end := self._end_of(event.view)) is not None:
+                    end.pump()
+            case DrainRequested():
+                if (end := self._end_of(event.link)) is not None:
+                    end.pump()
+            case Drained():
+                if (end := self._end_of(event.link)) is not None:
+                    end.drained()
+            case LinkAttached():
+                if (end := self._end_of(event.link)) is not None:
+                    end.attached()
+            case LinkDetached():
+                if (end := self._end_of(event.link)) is not None:
+                    error = event.error
+                    condition = str(error.condition) if error is not None else "detached"
+                    text = (error.description or "") if error is not None else "the server has detached the link"
+                    gone = end.closing is not None and error is None
+                    end.lost(
+                        ConnectionLost("the link is closed")
+                        if gone
+                        else Refused(f"{condition}: {text}", condition, event),
+                        final=True,
+                    )
+            case SessionEnded():
+                # All links have gone with it; the connection is of no more use.
+                if event.error is not None:
+                    host.driver.update(host.connection.close())
+            case SessionBegun():
+                pass
+
+
+def connect(url: str, **arguments: Any) -> Client:
+    """A client of AMQP 1.0: see `Client` for the arguments. Open it with `async with` or `open`."""
+    return Client(url, **arguments)
+
+
+async def _cut(parts: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncIterator[bytes]:
+    """The same bytes in parts of at most PART."""
+    if isinstance(parts, AsyncIterable):
+        async for part in parts:
+            for at in range(0, len(part), PART):
+                yield part[at : at + PART]
+    else:
+        for part in parts:
+            for at in range(0, len(part), PART):
+                yield part[at : at + PART]
+
+
+def _refused(outcome: Any, code: int, message: Any) -> Refused:
+    error = getattr(outcome, "error", None)
+    why = f": {error.condition} {error.description or ''}" if error is not None else ""
+    assert code in CODES.values()
+    return Refused(f"the message is {type(outcome).__name__.lower()}{why}", code, message)

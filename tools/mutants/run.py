@@ -119,6 +119,11 @@ class Runner:
         self.survivors: list[tuple[dict[str, Any], str]] = []
         self.noticed_though_listed: list[tuple[dict[str, Any], str]] = []
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """After tests/conftest.py, which loads a profile of its own, and before the tests, which take theirs from it."""
+        quiet_hypothesis()
+
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.modules = [ctypes.CDLL(str(path)) for path in (BUILD / "src").rglob("*.so")]
         self.items = session.items
@@ -319,7 +324,6 @@ def main() -> int:
         print("no such fault")
         return 1
     sys.path.remove(str(HERE))  # `run` is the one of fuzz/
-    quiet_hypothesis()
     runner = Runner(sites, explained(), options.tests)
     files = sorted({path for files in runner.files.values() for path in files})
     arguments = [

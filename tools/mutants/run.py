@@ -38,6 +38,8 @@ ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "mutants"
 #: Prefixes of rooms' names, and the tests about them. The first match counts; "": all other rooms.
 ROOMS = {
+    "_core/connection": ("connection/test_tools*", "connection/test_leaks*", "connection/test_mqtt_s*"),
+    "mqtt/connection": ("connection/test_leaks*", "connection/test_mqtt_s*"),
     "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*"),
     "amqp091": ("amqp091/*", "capture/test_amqp*"),
     "amqp10": ("amqp10/*", "capture/test_amqp*"),
@@ -280,7 +282,8 @@ def chosen(options: argparse.Namespace, sites: list[dict[str, Any]]) -> list[tup
         ]  # fmt: skip
     if options.part:
         r = random.Random(options.seed)
-        group = r.choice(list(ROOMS))
+        planted = {group_of(site["room"]) for _, site in numbered}
+        group = r.choice([group for group in ROOMS if group in planted])
         numbered = [(n, site) for n, site in numbered if group_of(site["room"]) == group]
         numbered = sorted(r.sample(numbered, min(options.part, len(numbered))))
         print(f"seed {options.seed}: {len(numbered)} faults of {group or 'other'} rooms", flush=True)

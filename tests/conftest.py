@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from lib import proxy as recording
 from lib import rabbitmq as node
@@ -22,6 +23,10 @@ settings.register_profile(
     "explore", max_examples=EXPLORE or 1, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile("explore" if EXPLORE else "repeat")
+if not EXPLORE:
+    # Hypothesis also draws constants that it finds in the modules that are loaded: each new module, and each choice of test
+    # files, would give other examples. There is no setting for it (tests/project/test_examples.py).
+    vars(providers)["is_local_module_file"] = lambda path: False
 
 
 @pytest.fixture(scope="session")

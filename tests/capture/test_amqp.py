@@ -205,3 +205,33 @@ def test_addresses_beyond_the_limit_are_not_remembered() -> None:
     assert destinations([link(0, half), link(1, half), link(2, "x")], [2]) == [None]
     freed = amqp10.Detach(handle=0, closed=True).encode()
     assert destinations([link(0, half), link(1, half), freed, link(2, half)], [1, 2]) == [half, half]
+
+
+@pytest.mark.parametrize(
+    ("letter", "octets", "attempts"),
+    [
+        ("b", "05", 6), ("b", "ff", None), ("B", "ff", 256), ("s", "0005", 6), ("s", "ffff", None), ("u", "ffff", 65536),
+        ("I", "00000005", 6), ("I", "ffffffff", None), ("i", "00000005", 6), ("i", "ffffffff", None),
+        ("l", "0000000000000005", 6), ("L", "0000000000000005", 6), ("l", "ffffffffffffffff", None), ("t", "01", None),
+        ("S", "0000000135", None),
+    ],
+)  # fmt: skip
+def test_attempts_count_the_deliveries_before(letter: str, octets: str, attempts: int | None) -> None:
+    """A quorum queue tells in x-delivery-count how often it has delivered a message before; the integers of 0.9.1 by their
+    letters (4.2.5.5 and RabbitMQ's errata)."""
+    entry = short("x-delivery-count") + letter.encode() + bytes.fromhex(octets)
+    deliver = bytes.fromhex("003c003c") + short("tag") + (1).to_bytes(8) + b"\0" + short("x") + short("k")
+    content = bytes.fromhex("003c0000") + (1).to_bytes(8) + b"\x20\0" + len(entry).to_bytes(4) + entry
+    tcp = Tcp(port=5672)
+    sent = frame(1, 1, deliver) + frame(2, 1, content) + body(1, b"!")
+    found = rows([*tcp.open(), *tcp.send(0, HEADER_091), *tcp.send(1, sent)])
+    assert [(r["kind"], r["status"], r["attempts"]) for r in found[1:]] == [("basic.deliver", "ok", attempts)]
+
+
+def test_the_beginning_of_a_frame_is_told_without_its_header() -> None:
+    """A connection that ends in a body frame: seven octets before the payload are the frame's (4.2.3)."""
+    tcp = Tcp(port=5672)
+    octets = bytes(range(256)) * 2
+    sent = HEADER_091 + publish(1, "x", "k") + header(1, len(octets)) + body(1, octets)
+    found = rows([*tcp.open(), *tcp.send(0, sent[:-101]), *tcp.close()])
+    assert [(r["kind"], r["status"], r["payload"]) for r in found[1:]] == [("basic.publish", "partial", octets[:-100])]

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from lib.convert_vectors import octets
+from lib.heap import heap
 from lib.paths import ROOT, VECTORS
 from wirefmt import _core, amqp091, amqp10, capture, convert, mqtt, nsq, phpmq, rocketmq
 from wirefmt.capture import _engine as capture_engine
@@ -32,35 +33,6 @@ SMALLEST_CHUNK = 32
 
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class of Python; compiled ones are static
-
-
-class _Mallinfo(ctypes.Structure):
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in (
-            "arena",
-            "ordblks",
-            "smblks",
-            "hblks",
-            "hblkhd",
-            "usmblks",
-            "fsmblks",
-            "uordblks",
-            "fordblks",
-            "keepcost",
-        )
-    ]
-
-
-def heap() -> int:
-    """Bytes in use of the C library's heap; 0 where it does not tell (not glibc, or under a sanitizer)."""
-    try:
-        mallinfo2 = ctypes.CDLL(None).mallinfo2
-    except (AttributeError, OSError):
-        return 0
-    mallinfo2.restype = _Mallinfo
-    info = mallinfo2()
-    return int(info.uordblks) + int(info.hblkhd)
 
 
 clear_type_cache: Callable[[], None] = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache

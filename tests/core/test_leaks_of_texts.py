@@ -6,7 +6,6 @@ classes. A round makes texts that no round made before, so that what is shared b
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import struct
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lib.heap
 from lib.columns import Case, opening
 from lib.examples import REFUSED, examples
 from lib.packets import ethernet, fragments4
@@ -36,32 +36,12 @@ except ImportError:
 ROUNDS = 40
 
 
-class Mallinfo(ctypes.Structure):
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in [
-            "arena",
-            "ordblks",
-            "smblks",
-            "hblks",
-            "hblkhd",
-            "usmblks",
-            "fsmblks",
-            "uordblks",
-            "fordblks",
-            "keepcost",
-        ]
-    ]
-
-
 def heap() -> int:
     """Octets that malloc has given out."""
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "mallinfo2"):
+    octets = lib.heap.heap()
+    if octets == 0:
         pytest.skip("needs glibc 2.33 or later (it has mallinfo2)")
-    library.mallinfo2.restype = Mallinfo
-    info = library.mallinfo2()
-    return int(info.uordblks + info.hblkhd)
+    return octets
 
 
 def collect() -> None:

@@ -180,3 +180,10 @@ def test_nested_json_of_rocketmq() -> None:
     (row,) = pa.record_batch(rocketmq.decode_batch(octets)).to_pylist()
     assert row["error"] is None
     assert 0 < sum(len(v) for _, v in row["ext_fields"]) <= len(octets)
+
+
+@pytest.mark.parametrize("code", [0xD7FF, 0xD800, 0xDFFF, 0xE000])
+def test_a_surrogate_has_no_utf8(code: int) -> None:
+    """RFC 3629, 3: D800 to DFFF are no characters; U+FFFD replaces them (Unicode, 3.9)."""
+    expected = "\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code)
+    assert text_of(b"\x73" + code.to_bytes(4)) == expected

@@ -38,6 +38,8 @@ ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "mutants"
 #: Prefixes of rooms' names, and the tests about them. The first match counts; "": all other rooms.
 ROOMS = {
+    "_core/connection": ("connection/test_tools*", "connection/test_leaks*", "connection/test_mqtt_s*"),
+    "mqtt/connection": ("connection/test_leaks*", "connection/test_mqtt_s*"),
     "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*"),
     "amqp091": ("amqp091/*", "capture/test_amqp*"),
     "amqp10": ("amqp10/*", "capture/test_amqp*"),
@@ -118,6 +120,11 @@ class Runner:
         self.listed = listed
         self.survivors: list[tuple[dict[str, Any], str]] = []
         self.noticed_though_listed: list[tuple[dict[str, Any], str]] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """After tests/conftest.py, which loads a profile of its own, and before the tests, which take theirs from it."""
+        quiet_hypothesis()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.modules = [ctypes.CDLL(str(path)) for path in (BUILD / "src").rglob("*.so")]
@@ -275,7 +282,8 @@ def chosen(options: argparse.Namespace, sites: list[dict[str, Any]]) -> list[tup
         ]  # fmt: skip
     if options.part:
         r = random.Random(options.seed)
-        group = r.choice(list(ROOMS))
+        planted = {group_of(site["room"]) for _, site in numbered}
+        group = r.choice([group for group in ROOMS if group in planted])
         numbered = [(n, site) for n, site in numbered if group_of(site["room"]) == group]
         numbered = sorted(r.sample(numbered, min(options.part, len(numbered))))
         print(f"seed {options.seed}: {len(numbered)} faults of {group or 'other'} rooms", flush=True)
@@ -319,7 +327,6 @@ def main() -> int:
         print("no such fault")
         return 1
     sys.path.remove(str(HERE))  # `run` is the one of fuzz/
-    quiet_hypothesis()
     runner = Runner(sites, explained(), options.tests)
     files = sorted({path for files in runner.files.values() for path in files})
     arguments = [

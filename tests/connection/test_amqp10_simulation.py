@@ -81,6 +81,9 @@ class Watcher:
                 self.sessions[frame.channel].says(frame)
 
     def delivered(self, data: bytes) -> None:
+        for watched in self.sessions.values():
+            for link in watched.links.values():
+                link["limit"] = link.pop("lower", link["limit"])
         for frame in self.reads.feed(data):
             if isinstance(frame, amqp10.Begin):
                 if frame.remote_channel is None:
@@ -176,9 +179,14 @@ class Watched:
                 key = self.remote.get(frame.handle) if frame.handle is not None else None
                 for link in self.links.values():
                     if link["key"] == key and key is not None and key[1] and not link["over"]:
-                        link["limit"] = ((frame.delivery_count or 0) + (frame.link_credit or 0)) & MASK
-                        if (link["limit"] - link["count"]) & MASK >= 1 << 31:
-                            link["limit"] = link["count"]  # credit was taken back
+                        limit = ((frame.delivery_count or 0) + (frame.link_credit or 0)) & MASK
+                        if (limit - link["count"]) & MASK >= 1 << 31:
+                            limit = link["count"]  # credit was taken back
+                        link.pop("lower", None)
+                        if (limit - link["limit"]) & MASK < 1 << 31:
+                            link["limit"] = limit
+                        else:  # what was sent at the frame before this one is not wrong
+                            link["lower"] = limit
 
 
 class Wire:

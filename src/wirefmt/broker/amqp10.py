@@ -66,7 +66,7 @@ class Queue:
 
     Attributes:
         messages: payload and number of failed deliveries.
-        dropped: messages that a consumer has rejected, or that failed for good.
+        dropped: messages that a consumer has rejected, or that failed permanently.
     """
 
     def __init__(self, name: str) -> None:
@@ -235,8 +235,8 @@ class Broker:
             name = f"dynamic-{next(self._numbers)}"
             queue = self._named(name, make=True)
             client.own.append(queue)
-            fields = {"address": f"/queues/{name}", "dynamic": True}
-            return queue, (amqp10.Source(**fields) if link.sends else amqp10.Target(**fields))
+            made = amqp10.Source if link.sends else amqp10.Target
+            return queue, made(address=f"/queues/{name}", dynamic=True)
         if terminus.address is None:
             if link.sends:
                 raise LookupError(INVALID_FIELD, "a source has an address")
@@ -388,7 +388,7 @@ class Broker:
         queue.push(payload, failed, front=True)
         self._serve(queue)
 
-    def _forget(self, client: _Client, link: Link, lost: tuple[Outgoing, ...]) -> None:
+    def _forget(self, client: _Client, link: Link, lost: tuple[Any, ...]) -> None:
         """A link is gone: its messages go back, in order."""
         client.targets.pop(link, None)
         client.coordinators.discard(link)
@@ -398,10 +398,10 @@ class Broker:
         for handle in reversed(lost):
             self._retire(client, handle, amqp10.Released())
 
-    def _forget_all(self, client: _Client, peer: Peer, session: Any, lost: tuple[Outgoing, ...]) -> None:
+    def _forget_all(self, client: _Client, peer: Peer, session: Any, lost: tuple[Any, ...]) -> None:
         for queue in self.queues.values():
-            for link in [k for k, p in queue.consumers.items() if p is peer and session in (None, k.session)]:
-                del queue.consumers[link]
+            for sender in [k for k, p in queue.consumers.items() if p is peer and session in (None, k.session)]:
+                del queue.consumers[sender]
         for link in [k for k in client.targets if session in (None, k.session)]:
             del client.targets[link]
         client.coordinators = {k for k in client.coordinators if session not in (None, k.session)}

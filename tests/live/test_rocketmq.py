@@ -56,7 +56,7 @@ def start(classes: str, folder: Path, *args: str) -> subprocess.Popen[bytes]:
     """Server.java; it ends when its standard input does."""
     folder.mkdir()
     log = folder / "log"
-    command = ["java", "-Xmx300m", "-XX:MaxDirectMemorySize=256m", *OPEN, "-cp", classes, "Server", str(folder), *args]
+    command = ["java", "-Xmx300m", "-XX:MaxDirectMemorySize=512m", *OPEN, "-cp", classes, "Server", str(folder), *args]
     with open(log, "wb") as out:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out)
     end = time.monotonic() + PATIENCE

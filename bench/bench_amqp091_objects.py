@@ -130,8 +130,8 @@ def lazy(reads: list[bytes]) -> None:
 
 
 def with_pika(data: bytes) -> None:
-    """pika's codec reads from the front of what it is given: it gets one delivery at a time, so that cutting the rest of a
-    long stream does not count against it."""
+    """pika's codec reads from the front of its input. It gets one delivery at a time, so that the cost of slicing the rest
+    of a long stream is not counted."""
     decode = pika.frame.decode_frame
     for part in PARTS:
         used, frame = decode(part)

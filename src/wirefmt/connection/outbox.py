@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-#: Buffers of at least so many bytes are kept by reference; smaller ones are copied together.
+#: Buffers of at least this many bytes are kept by reference; smaller ones are copied together.
 KEEP_FROM = 2048
 
 
 class Outbox:
-    """Bytes for the peer. `pending` counts what has not been taken.
+    """Bytes for the peer. `pending` counts bytes that have not been taken.
 
-    `position` counts all bytes ever queued and `taken` all bytes ever taken, so a message has been handed to the
-    transport once `taken` has reached the `position` noted after it was queued.
+    `position` counts all bytes ever queued and `taken` all bytes ever taken, so the transport has a message
+    once `taken` has reached the `position` noted after it was queued.
     """
 
     __slots__ = ("_buffers", "_tail", "position", "taken")
@@ -31,7 +31,7 @@ class Outbox:
         return self.position - self.taken
 
     def put(self, data: bytes | memoryview) -> None:
-        """Queue bytes. A memoryview is of single bytes and of an object that no longer changes."""
+        """Queue bytes. A memoryview must be of single bytes and of an object that is not changed any more."""
         size = len(data)
         if size < KEEP_FROM:
             self._tail += data
@@ -43,7 +43,7 @@ class Outbox:
         self.position += size
 
     def take(self) -> bytes:
-        """Everything queued, joined."""
+        """All queued bytes, joined."""
         if not self._buffers:
             if not self._tail:
                 return b""
@@ -55,7 +55,7 @@ class Outbox:
         return data
 
     def take_buffers(self) -> list[Buffer]:
-        """Everything queued, large buffers as they were given."""
+        """All queued bytes, with large buffers by reference."""
         buffers = self._buffers
         if self._tail:
             buffers.append(self._tail)
@@ -65,7 +65,7 @@ class Outbox:
         return buffers
 
     def clear(self) -> None:
-        """Drop what is queued. It does not count as taken."""
+        """Drop all queued bytes. They do not count as taken."""
         self.position = self.taken
         self._buffers = []
         self._tail = bytearray()

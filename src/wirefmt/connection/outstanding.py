@@ -1,4 +1,4 @@
-"""Messages whose answer is awaited: identifiers, order, and settling one, all up to one, or a range."""
+"""Messages that wait for an answer: identifiers, order, and settling one, all up to one, or a range."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Record = TypeVar("_Record")
 class Identifiers:
     """Numbers of a small range, each used by one message at a time.
 
-    They are assigned in ascending order, so a number that was freed is not used again at once. Those in use are skipped.
+    They are assigned in ascending order, so a freed number is not reused at once. Numbers in use are skipped.
     """
 
     __slots__ = ("_last", "_next", "_used")
@@ -36,17 +36,17 @@ class Identifiers:
 
     @property
     def next(self) -> int:
-        """Where counting goes on. It may be set to any number of the range."""
+        """Where counting continues. It may be set to any number of the range."""
         return self._next
 
     @next.setter
     def next(self, value: int) -> None:
         if not 1 <= value <= self._last:
-            raise ValueError(f"the next identifier is a number of 1 to {self._last}, not {value}")
+            raise ValueError(f"the next identifier must be 1 to {self._last}, not {value}")
         self._next = value
 
     def peek(self) -> int | None:
-        """The number that `take` will give; None: all are in use."""
+        """The number that `take` will return; None: all are in use."""
         if len(self._used) >= self._last:
             return None
         identifier = self._next
@@ -55,7 +55,7 @@ class Identifiers:
         return identifier
 
     def take(self) -> int | None:
-        """A free number, in use from now on; None: all are in use."""
+        """Take a free number into use; None: all are in use."""
         identifier = self.peek()
         if identifier is not None:
             self._used.add(identifier)
@@ -63,7 +63,7 @@ class Identifiers:
         return identifier
 
     def reserve(self, identifier: int) -> None:
-        """Put a number into use that was chosen earlier."""
+        """Take a number into use that was chosen earlier."""
         self._used.add(identifier)
 
     def release(self, identifier: int) -> None:
@@ -79,13 +79,13 @@ def serial_add(value: int, count: int, bits: int = 32) -> int:
 
 
 def serial_distance(start: int, end: int, bits: int = 32) -> int:
-    """How far `end` lies after `start`; negative: before. Two numbers half the range apart count as after."""
+    """How far `end` is after `start`; negative: before. Two numbers half the range apart count as after."""
     distance = (end - start) & ((1 << bits) - 1)
     return distance - (1 << bits) if distance > 1 << (bits - 1) else distance
 
 
 def serial_less(first: int, second: int, bits: int = 32) -> bool:
-    """RFC 1982, 3.2: does `first` come before `second`? False both ways if they lie half the range apart."""
+    """RFC 1982, 3.2: is `first` before `second`? False both ways if they are half the range apart."""
     return 0 < (second - first) & ((1 << bits) - 1) < 1 << (bits - 1)
 
 
@@ -107,8 +107,8 @@ def numbers_between(numbers: Collection[_Key], first: _Key, last: _Key, bits: in
 class Outstanding(Generic[_Key, _Record]):
     """Records by number, in the order in which they were added.
 
-    Numbers are added counting up, with `bits`-bit serial arithmetic where they wrap (AMQP 1.0's delivery-id); tags that
-    never wrap (AMQP 0.9.1's delivery-tag) need no `bits`. Settling costs time for what is settled only.
+    Numbers are added in ascending order, with `bits`-bit serial arithmetic if they wrap (AMQP 1.0's delivery-id); tags that
+    never wrap (AMQP 0.9.1's delivery-tag) need no `bits`. The cost of settling depends only on what is settled.
     """
 
     __slots__ = ("_bits", "_records")
@@ -144,11 +144,11 @@ class Outstanding(Generic[_Key, _Record]):
         self._records[number] = record
 
     def settle(self, number: _Key) -> _Record | None:
-        """Take out one record; None: no such number is outstanding."""
+        """Remove and return one record; None: the number is not outstanding."""
         return self._records.pop(number, None)
 
     def settle_up_to(self, number: _Key) -> list[_Record]:
-        """Take out all records up to and including `number`, in order."""
+        """Remove and return all records up to and including `number`, in order."""
         settled: list[_Record] = []
         while self._records:
             oldest = next(iter(self._records))
@@ -166,7 +166,7 @@ class Outstanding(Generic[_Key, _Record]):
         return [self._records.pop(n) for n in self.range(first, last)]
 
     def clear(self) -> list[_Record]:
-        """Take out all records, in order."""
+        """Remove and return all records, in order."""
         records = list(self._records.values())
         self._records.clear()
         return records

@@ -6,7 +6,7 @@ from __future__ import annotations
 class Window:
     """A limit and how much of it is used. Receive Maximum, prefetch and link credit are windows.
 
-    `limit` may be changed at any time, also to less than what is used.
+    `limit` may be changed at any time, also to less than the used part.
     """
 
     __slots__ = ("limit", "used")
@@ -17,7 +17,7 @@ class Window:
 
     @property
     def available(self) -> int:
-        """What may still be taken; never negative."""
+        """What is available; never negative."""
         return max(self.limit - self.used, 0)
 
     def take(self, count: int = 1) -> bool:
@@ -28,7 +28,7 @@ class Window:
         return True
 
     def give(self, count: int = 1) -> bool:
-        """Free `count`, at most what is used. True if the window was closed and is open now."""
+        """Free `count`, or all that is used if that is less. True if the window was closed and is open now."""
         closed = self.used >= self.limit
         self.used = max(self.used - count, 0)
         return closed and self.used < self.limit

@@ -1,4 +1,4 @@
-"""What lies between the transport and the protocol: nothing, deflate, snappy, or WebSocket frames.
+"""Layers between the transport and the protocol: none, deflate, snappy, or WebSocket frames.
 
 A carrier turns bytes of the transport into bytes of the protocol (`receive`) and back (`send`). It does no I/O.
 `receive` raises DecodeError for bytes that are not in its format; the carrier is then finished. Earlier bytes of the protocol

@@ -162,7 +162,7 @@ class Outstanding(Generic[_Key, _Record]):
         return numbers_between(self._records, first, last, self._bits)
 
     def settle_range(self, first: _Key, last: _Key) -> list[_Record]:
-        """Take out the records from `first` to `last`, both included, in order. Numbers not outstanding are skipped."""
+        """Remove and return the records from `first` to `last`, both included, in order. Numbers not outstanding are skipped."""
         return [self._records.pop(n) for n in self.range(first, last)]
 
     def clear(self) -> list[_Record]:

@@ -1,11 +1,11 @@
-"""How near to a copy of the octets is decoding AMQP 0.9.1 deliveries to Arrow columns?
+"""How close to a copy of the octets is decoding AMQP 0.9.1 deliveries to Arrow columns?
 
     python bench/bench_amqp091_batch.py
 
 A stream of deliveries (basic.deliver, a content header with five properties and two headers, a body of 1 KiB) goes
-through `amqp091.decode_batch`, bodies copied into the column, and, in turn, through one memcpy of the same buffer into a
-fresh one (as the columns are fresh memory) and into memory that was written before. Before anything is timed the columns
-are held against the Assembler's messages.
+through `amqp091.decode_batch`, with bodies copied into the column, and, alternately, through one memcpy of the same buffer into
+fresh memory (like that of the columns) and into memory that was written before. Before timing, the columns
+are compared with the Assembler's messages.
 """
 
 from __future__ import annotations

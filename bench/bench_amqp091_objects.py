@@ -1,12 +1,12 @@
-"""How fast do octets become AMQP 0.9.1 deliveries with every field read once, and messages octets?
+"""How fast do octets become AMQP 0.9.1 deliveries with every field read once, and messages become octets?
 
     python bench/bench_amqp091_objects.py
 
 Peers: pika's and pamqp's own frame codecs. All read the same stream of deliveries (basic.deliver, a content header
-with five properties and two headers, a body of 256 octets) and hand over every argument, property, header and the body.
-Ours comes in reads of 64 KiB, as from a socket. `lazy` is our Assembler with no field read. Encoding makes the three
+with five properties and two headers, a body of 256 octets) and return every argument, property, header and the body.
+Ours reads 64 KiB at a time, as from a socket. `lazy` is our Assembler without reading a field. Encoding makes the three
 frames of a basic.publish of the same content.
-Before anything is timed the readers are held against each other.
+Before timing, the readers are compared with each other.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def ours(reads: list[bytes]) -> None:
 
 
 def ours_frames(reads: list[bytes]) -> None:
-    """The frames themselves, told apart by their class."""
+    """The frames themselves, distinguished by their class."""
     decoder = amqp091.Decoder()
     for read in reads:
         for frame in decoder.feed(read):
@@ -130,8 +130,8 @@ def lazy(reads: list[bytes]) -> None:
 
 
 def with_pika(data: bytes) -> None:
-    """pika's codec reads from the front of what it is given: it gets one delivery at a time, so that cutting the rest of a
-    long stream does not count against it."""
+    """pika's codec reads from the front of its input. It gets one delivery at a time, so that the cost of slicing the rest
+    of a long stream is not counted."""
     decode = pika.frame.decode_frame
     for part in PARTS:
         used, frame = decode(part)
@@ -254,7 +254,7 @@ class Cut:
 
 
 def cuts(data: bytes) -> list[Cut]:
-    """Where each delivery lies."""
+    """The position of each delivery."""
     out, at = [], 0
     for message in amqp091.Assembler().feed(data):
         out.append(Cut(at, len(message.encode())))

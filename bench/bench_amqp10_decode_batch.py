@@ -1,10 +1,10 @@
-"""How near to a copy of the octets is decoding AMQP 1.0 transfers to Arrow columns?
+"""How close to a copy of the octets is decoding AMQP 1.0 transfers to Arrow columns?
 
     python bench/bench_amqp10_decode_batch.py
 
-A stream of transfers with messages of 1 KiB of data goes through `amqp10.decode_batch`, bodies copied into the column,
-and, in turn, through one memcpy of the same buffer into a fresh one (as the columns are fresh memory) and into memory
-that was written before. Before anything is timed the columns are held against the objects.
+A stream of transfers with messages of 1 KiB of data goes through `amqp10.decode_batch`, with bodies copied into the column,
+and, alternately, through one memcpy of the same buffer into fresh memory (like that of the columns) and into memory
+that was written before. Before timing, the columns are compared with the objects.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How fast does an AMQP 1.0 message become objects, every field read once, and objects a message?
+"""How fast does an AMQP 1.0 message become objects with every field read once, and objects a message?
 
     python bench/bench_amqp10_objects.py
 
 One message: header, properties, ten application properties of several types, one data section of 256 octets. Peers:
 python-qpid-proton (`Message.decode`, `Message.encode`) and the decoder of Azure's pyamqp (in azure-servicebus). `lazy` is
-our decoder with nothing read. Before anything is timed the peers' fields are held against ours.
+our decoder without reading a field. Before timing, the peers' fields are compared with ours.
 """
 
 from __future__ import annotations

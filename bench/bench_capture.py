@@ -1,15 +1,15 @@
-"""How fast does a capture become the message table in Arrow, TCP reassembly and MQTT decoding on?
+"""How fast does a capture become the message table in Arrow, with TCP reassembly and MQTT decoding?
 
     python bench/bench_capture.py
 
 Beside it, in one run: a copy of the file's octets (memcpy into fresh memory, and into memory written before),
-`tshark -T fields`, and dpkt with the fastest MQTT codecs there are, mqtt5 (Rust) and zmqtt (Python), told only to join
-segments that come in order. The capture is 200 clients that publish with QoS 1 and are acknowledged, MQTT 5, messages
-crossing segments, or one message per packet; a seeded generator makes it. tshark and dpkt read its first tenth: they are
-slow, and in step with the octets.
+`tshark -T fields`, and dpkt with the fastest MQTT codecs, mqtt5 (Rust) and zmqtt (Python), which only join
+segments that come in order. The capture is 200 clients that publish with QoS 1 and are acknowledged, MQTT 5, with messages
+that cross segments, or one message per packet; a seeded generator makes it. tshark and dpkt read its first tenth: they are
+slow, and their time is proportional to the size.
 
-Then, in processor time, a capture of five protocols on few connections and on many, with all columns, five and one; beside
-walking the headers alone, and the larger half of two that could be decoded at the same time.
+Then, in CPU time, a capture of five protocols on few connections and on many, with all columns, five and one; beside
+walking the headers alone, and the larger of two halves that could be decoded at the same time.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def python_codec(data: bytes) -> tuple[list[object], int]:
 
 
 def with_dpkt(path: Path, codec: Callable[[bytes], tuple[list[object], int]]) -> int:
-    """Every packet, every message; what does not come in order would be lost."""
+    """Every packet, every message; out-of-order data would be lost."""
     pending: dict[tuple[bytes, int, bytes, int], bytes] = defaultdict(bytes)
     rows: list[tuple[float, object]] = []
     with path.open("rb") as file:
@@ -94,7 +94,7 @@ def with_dpkt(path: Path, codec: Callable[[bytes], tuple[list[object], int]]) ->
 
 
 def messages() -> dict[int, tuple[bytes, bytes, list[tuple[bytes, bytes]]]]:
-    """By port: what a client and a server begin with, and pairs of a message and its answer."""
+    """By port: the first bytes of client and server, and pairs of a message and its answer."""
     chance = random.Random(7)
     found: dict[int, tuple[bytes, bytes, list[tuple[bytes, bytes]]]] = {
         1883: (inputs.connect("c", 5), inputs.mqtt_packet(0x20, b"\0\0\0"), []),
@@ -144,7 +144,7 @@ def messages() -> dict[int, tuple[bytes, bytes, list[tuple[bytes, bytes]]]]:
 
 
 def mixed(octets: int, connections: int) -> Iterator[bytes]:
-    """Packets of five protocols; each turn is of a connection at random: up to four messages, then their answers."""
+    """Packets of five protocols; each turn is on a random connection: up to four messages, then their answers."""
     chance = random.Random(1)
     kinds = list(messages().items())
     clients = []

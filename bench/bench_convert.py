@@ -1,9 +1,9 @@
-"""How long a conversion takes, octets in, octets out, beside pamqp's reading of one content header with five properties.
+"""How long does a conversion take, octets in, octets out, beside pamqp reading one content header with five properties?
 
     python bench/bench_convert.py
 
-RabbitMQ's own code took 2.3 to 5.6 us a message (random messages of the vectors, by direction) on a machine where pamqp
-took 6.6 us to read such a header: the ratio is what carries over. Needs pamqp.
+RabbitMQ's own code took 2.3 to 5.6 us per message (random messages of the vectors, by direction) on a machine where pamqp
+took 6.6 us to read such a header: compare ratios. Needs pamqp.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def messages(source: str, target: str) -> list[Wire]:
 
 
 def best(work: Callable[[], None], count: int) -> float:
-    """Microseconds a message: the median of the better half of the rounds."""
+    """Microseconds per message: the median of the better half of the rounds."""
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()

@@ -2,8 +2,8 @@
 
     python bench/bench_convert_table.py
 
-The messages are the random ones of the conversion vectors, each many times; the capture is the one of bench_capture.py. Peers:
-a loop of `convert` over the same octets in Python, and pamqp's reading of one content header of five properties a message.
+The messages are random ones from the conversion vectors, each many times; the capture is that of bench_capture.py. Peers:
+a Python loop of `convert` over the same octets, and pamqp reading one content header of five properties per message.
 """
 
 from __future__ import annotations

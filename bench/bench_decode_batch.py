@@ -1,10 +1,10 @@
-"""How near to a copy of the octets is decoding them to Arrow columns?
+"""How close to a copy of the octets is decoding them to Arrow columns?
 
     python bench/bench_decode_batch.py
 
-A stream of MQTT 5 PUBLISH packets with payloads of 128 octets goes through `mqtt.decode_batch`, payloads copied into
-the column, and, in turn, through one memcpy of the same buffer into a fresh one (as the columns are fresh memory) and
-into memory that was written before. Before anything is timed the columns are held against the packet objects.
+A stream of MQTT 5 PUBLISH packets with payloads of 128 octets goes through `mqtt.decode_batch`, with payloads copied into
+the column, and, alternately, through one memcpy of the same buffer into fresh memory (like that of the columns) and
+into memory that was written before. Before timing, the columns are compared with the packet objects.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What does it cost to make the octets of a message from Python values: a constructor with keywords, then encode()?
+"""What does it cost to encode a message from Python values: a constructor with keywords, then encode()?
 
     python bench/bench_encode.py [mqtt | publish_091 | transfer_10 | rocketmq | nsq | phpmq ...]
 
 Peers, in the same run: mqtt5 (Rust), pika and pamqp for AMQP 0.9.1, python-qpid-proton for AMQP 1.0, pynsq. No package
-writes RocketMQ's frames or PHPMQ's: orjson writes the JSON of the same header and nothing around it, and `%` of bytes puts
-a PHPMQ frame together.
+writes RocketMQ's frames or PHPMQ's: orjson writes only the JSON of the same header, and `%` of bytes makes
+a PHPMQ frame.
 
-CPU time, best of nine rounds that take turns. Before anything is timed, the octets of all are compared: they are equal, or
+CPU time, best of nine alternating rounds. Before timing, the octets of all are compared: they are equal, or
 decode to the same values.
 """
 
@@ -39,7 +39,7 @@ Encoder = Callable[[list[Any]], Iterator[bytes]]  # of prepared values
 
 
 def octets_of(encoders: dict[str, Encoder], values: list[Any], same: tuple[str, ...] = ()) -> dict[str, list[bytes]]:
-    """What each encoder makes of the first values; those named in `same` write what ours writes."""
+    """The result of each encoder for the first values; those named in `same` write the same octets as ours."""
     made = {name: list(encode(values[:50])) for name, encode in encoders.items()}
     ours = next(iter(made.values()))
     for name in same:

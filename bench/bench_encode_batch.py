@@ -38,7 +38,7 @@ REPEATS = 20  # of the messages: the output is a few megabytes
 
 
 def values_of(value: Any) -> Iterator[bytes]:
-    """Strings and binaries of a row, wherever they stand."""
+    """Strings and binaries of a row, at any depth."""
     if isinstance(value, str):
         yield value.encode()
     elif isinstance(value, bytes):
@@ -52,7 +52,7 @@ def values_of(value: Any) -> Iterator[bytes]:
 
 
 def pieces_of(frame: bytes, row: dict[str, Any]) -> list[bytes]:
-    """A frame cut at the values of its columns."""
+    """A frame split at the values of its columns."""
     cuts = {0, len(frame)}
     taken: list[tuple[int, int]] = []
     for value in sorted(set(values_of(row)), key=len, reverse=True):

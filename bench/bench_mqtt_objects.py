@@ -1,10 +1,10 @@
-"""How fast do octets become MQTT 5 PUBLISH objects, every field read once?
+"""How fast do octets become MQTT 5 PUBLISH objects with every field read once?
 
     python bench/bench_mqtt_objects.py
 
 Peers: `mqtt5` (Rust), `zmqtt` and paho-mqtt's own parser (Python). All read the same stream of packets of 256 octets
-and hand over topic, payload, QoS, DUP, RETAIN, packet identifier and properties. `lazy` is our decoder with no field
-read.
+and return topic, payload, QoS, DUP, RETAIN, packet identifier and properties. `lazy` is our decoder without reading a
+field.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZE = 256
 
 
 def stream(properties: tuple[tuple[str, object], ...]) -> bytes:
-    """COUNT PUBLISH packets of SIZE octets each, topics and identifiers varying."""
+    """COUNT PUBLISH packets of SIZE octets each, with varying topics and identifiers."""
 
     def packet(i: int, payload_size: int) -> bytes:
         return mqtt.Publish(
@@ -56,7 +56,7 @@ def lazy(data: bytes) -> None:
 
 
 def rust(data: bytes) -> None:
-    """mqtt5 has an attribute for each property; they are its properties, so they are read."""
+    """mqtt5 has one attribute per property; all are read."""
     read, view, at = mqtt5.read, memoryview(data), 0
     while at < len(data):
         p, used = read(view[at:])
@@ -67,7 +67,7 @@ def rust(data: bytes) -> None:
 
 
 def rust_six(data: bytes) -> None:
-    """The same, but its eight property attributes left alone: the most favourable reading for mqtt5."""
+    """The same without its eight property attributes: the most favourable measurement for mqtt5."""
     read, view, at = mqtt5.read, memoryview(data), 0
     while at < len(data):
         p, used = read(view[at:])
@@ -83,7 +83,7 @@ def zmqtt(data: bytes) -> None:
 
 
 def paho(data: bytes) -> None:
-    """paho's framing is tied to a socket: its parser of one packet is measured, framed by hand the way it does."""
+    """paho's framing is tied to a socket: its parser of one packet is measured, with the same framing by hand."""
     at = 0
     while at < len(data):
         header = data[at]

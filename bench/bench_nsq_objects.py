@@ -3,10 +3,10 @@
     python bench/bench_nsq_objects.py
 
 Peers: the decoders of pynsq and ansq, which make all fields at once. All read the same stream of message frames; pynsq's
-is framed by hand the way its connection does it. Everybody's four fields are read, the body as bytes; `not read` is our
-decoder alone. `struct.iter_unpack` shows what CPython itself takes to make the four values of a frame and to loop over
-them: it checks nothing and knows that all frames have one size. Columns are measured beside one memcpy of the same
-buffer. Before anything is timed, what the contestants say is compared.
+is framed by hand as its connection does it. All read the four fields, the body as bytes; `not read` is our
+decoder alone. `struct.iter_unpack` shows the cost in CPython of making the four values of a frame and looping over
+them: it checks nothing and requires frames of one size. Columns are measured beside one memcpy of the same
+buffer. Before timing, all results are compared.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def pynsq(data: bytes) -> list[Any]:
 
 
 def ansq(data: bytes) -> list[Any]:
-    """Fed a message at a time, which suits it best: it copies what is left of its buffer for each."""
+    """Fed one message at a time, which suits it best: it copies the rest of its buffer for each."""
     reader = Reader()
     out = []
     at = 0

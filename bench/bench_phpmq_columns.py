@@ -1,10 +1,10 @@
-"""How near to a copy of the octets is decoding PHPMQ messages to Arrow columns?
+"""How close to a copy of the octets is decoding PHPMQ messages to Arrow columns?
 
     python bench/bench_phpmq_columns.py
 
-Messages of a server with 1,024 octets of content go through `phpmq.decode_batch`, contents copied into the column, and,
-in turn, through one memcpy of the same buffer. No other decoder in Python is known; a plain one beside it says what
-Python makes of the same octets.
+Messages of a server with 1,024 octets of content go through `phpmq.decode_batch`, with contents copied into the column, and,
+alternately, through one memcpy of the same buffer. No other decoder in Python is known; a plain one beside it shows the
+cost in Python.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def stream(count: int) -> bytes:
 
 
 def plain(data: bytes) -> list[list[tuple[int, bytes]]]:
-    """What one would write in Python."""
+    """A straightforward decoder in Python."""
     out = []
     at = 0
     while at < len(data):

@@ -2,10 +2,10 @@
 
     python bench/bench_rocketmq.py
 
-Objects: frames of SEND_MESSAGE_V2 as a real client writes them, with JSON headers and with binary ones, decoded to
-RemotingCommand (`decode`, and a `Decoder` over a stream), with and without asking for all fields of the header; beside
+Objects: frames of SEND_MESSAGE_V2 as a real client writes them, with JSON and with binary headers, decoded to
+RemotingCommand (`decode`, and a `Decoder` over a stream), with and without reading all fields of the header; beside
 orjson parsing the same JSON headers. Columns: a stream of such frames with bodies of 1 KiB through `decode_batch`, and,
-in turn, one memcpy of the same buffer. Before anything is timed, results are compared.
+alternately, one memcpy of the same buffer. Before timing, results are compared.
 """
 
 from __future__ import annotations

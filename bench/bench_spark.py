@@ -3,9 +3,9 @@
     PYTHONPATH=src:spark python bench/bench_spark.py [--mib 1024] [--captures 8] [--rounds 3]
 
 CPU seconds are those of the whole process tree (the driver's JVM, Python workers, this process), read from /proc, so
-that a machine busy with other work does not blur them much. Starting the session is reported on its own: it costs the
-same for any capture. `--captures 1` is the case of one large capture: its flows are dealt out to the tasks, each of
-which walks the whole file, and the largest share decides.
+that other load on the machine does not blur them much. Starting the session is reported separately: it costs the
+same for any capture. `--captures 1` is the case of one large capture: its flows are distributed to the tasks, each of
+which walks the whole file, and the largest share determines the time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FLOWS = 64
 
 
 def generate(path: Path, mib: int, seed: int = 1) -> int:
-    """A pcap of 64 MQTT connections, a PUBLISH of 128 random letters a packet. Returns the messages in it."""
+    """A pcap of 64 MQTT connections, with a PUBLISH of 128 random letters per packet. Returns the number of messages."""
     publish = 2 + len(TOPIC) + PAYLOAD
     body = b"\x30" + bytes([0x80 | publish & 0x7F, publish >> 7]) + len(TOPIC).to_bytes(2, "big")
     size = len(body) + len(TOPIC) + PAYLOAD
@@ -97,7 +97,7 @@ def plain(captures: list[Path], out: Path) -> int:
 
 
 def cpu_seconds(root: int | None = None) -> float:
-    """User and system time of a process and all below it, dead children included."""
+    """User and system time of a process and its descendants, including dead children."""
     children: dict[int, list[int]] = {}
     used: dict[int, float] = {}
     tick = os.sysconf("SC_CLK_TCK")

@@ -1,10 +1,10 @@
-"""How fast is a topic matched: against one filter, and against many?
+"""How fast is a topic matched against one filter, and against many?
 
     python bench/bench_topics.py
 
-Peers: paho-mqtt's `topic_matches_sub`, and its `MQTTMatcher` (a trie of dicts) holding the same filters. The filters
-are of a plant: 20 % with `+`, 10 % with `#`; a name matches up to a few of them. paho's matcher keeps one value a
-filter, so ours holds one too.
+Peers: paho-mqtt's `topic_matches_sub`, and its `MQTTMatcher` (a trie of dicts) with the same filters. The filters
+are those of a plant: 20 % with `+`, 10 % with `#`; a name matches at most a few of them. paho's matcher keeps one value per
+filter, so ours does, too.
 """
 
 from __future__ import annotations

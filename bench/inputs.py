@@ -32,7 +32,7 @@ def connect(client: str, version: int) -> bytes:
 
 
 class Connection:
-    """One TCP connection: segments as IPv4 packets, sequence numbers kept."""
+    """One TCP connection: segments as IPv4 packets, with sequence numbers."""
 
     def __init__(self, number: int, chance: random.Random, port: int = 1883) -> None:
         self.ends = (0x0A000000 + number // 60000 + 2, 1024 + number % 60000), (0x0A000001, port)
@@ -90,7 +90,7 @@ def capture(
 
 
 def write_pcap(path: Path, packets: Iterator[bytes], *, start: int = 1_700_000_000) -> int:
-    """Write packets 20 microseconds apart; the octets written."""
+    """Write packets 20 microseconds apart; return the octets written."""
     with path.open("wb") as out:
         out.write(PCAP_HEADER)
         for i, packet in enumerate(packets):

@@ -2,7 +2,7 @@
 
     python bench/peak_memory.py
 
-Each runs in a process of its own; flows come and go, so that open flows do not grow with the file either.
+Each runs in a process of its own; flows begin and end, so the number of open flows does not grow with the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def sessions(count: int) -> Iterator[bytes]:
-    """`count` rounds of 200 clients one after another, as long-running captures have them."""
+    """`count` rounds of 200 clients one after another, as in long captures."""
     for seed in range(count):
         yield from inputs.capture(MESSAGES, payload=400, version=5, seed=seed)
 

@@ -1,6 +1,6 @@
-"""Ratios measured in one run: our code and its peers take turns, the best of the rounds counts.
+"""Ratios measured in one run: our code and its peers alternate, and the best round of each counts.
 
-Taking turns makes a noisy machine slow all alike. A figure here is a ratio; the times beside it are for the reader.
+Alternating makes a noisy machine slow all of them alike. A figure here is a ratio; the times beside it are for the reader.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def compare(
     at_least: float = 0.05,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Seconds a unit for each contestant (best of `rounds`), printed as ratios to the first and kept as JSON.
+    """Seconds per unit for each contestant (best of `rounds`), printed as ratios to the first and kept as JSON.
 
-    `units` is what one call handles; each round of a contestant lasts `at_least` seconds of `clock`.
+    `units` is the number that one call handles; each round of a contestant lasts `at_least` seconds of `clock`.
     """
     loops: dict[str, int] = {}
     for name, run in contestants.items():

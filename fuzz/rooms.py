@@ -1,8 +1,8 @@
-"""Lines of the rooms that a run has reached, out of gcov's counters. See coverage.sh.
+"""Lines of the rooms that a run has reached, from gcov's counters. See coverage.sh.
 
-Left out is what runs only when memory has run out, by this rule: a line that says so (MemoryError, `failed`, `no_memory`), and
-the suite of an `if` that asks for it: whose condition does so, or holds a pointer against NULL that one of the two lines before
-has got from an allocation.
+Lines that run only when memory has run out are excluded. The rule: a line that names it (MemoryError, `failed`,
+`no_memory`), and the suite of an `if` that tests for it: its condition names it, or compares a pointer with NULL that one of
+the two lines before it got from an allocation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 LEAST = 90.0  # per cent of lines; rooms below are marked
 #: Written by tools/gen_tables.py.
 GENERATED = ("table.pxi", "columns.pxi", "methods.pxi")
-#: Ends with the name of a generated file, and is written by hand.
+#: Has the ending of a generated file's name, but is written by hand.
 BY_HAND = "_core/table.pxi"
 
 
@@ -30,7 +30,7 @@ ALLOCATES = re.compile(
 def without_memory(source: list[str]) -> set[int]:
     """Numbers of the lines that run only when memory has run out."""
     found: set[int] = set()
-    suite = -1  # how far the `if` is indented whose suite this is
+    suite = -1  # indentation of the `if` whose suite this is
     for number, line in enumerate(source, 1):
         text = line.partition("#")[0].strip()
         if not text:
@@ -52,7 +52,7 @@ def without_memory(source: list[str]) -> set[int]:
 
 
 def counts(tree: Path) -> dict[str, dict[int, int]]:
-    """Room -> line -> how often it was run. Lines of headers are in several modules: they are added up."""
+    """Room -> line -> how often it ran. Lines of headers are in several modules: their counts are added."""
     objects = sorted(path.name for path in tree.glob("*.o"))
     subprocess.run(["gcov", "--json-format", *objects], cwd=tree, check=True, stdout=subprocess.DEVNULL)
     found: dict[str, dict[int, int]] = {}

@@ -43,11 +43,11 @@ from targets import TARGETS, Target
 CORPUS = Path(__file__).parent / "corpus"
 LONGEST = 1 << 17  # octets of one input
 LONGEST_KEPT = 1 << 14
-HANG_S = 60  # no input takes this long, under sanitizers on a busy machine either
-#: Octets that one input may take at once: what decoders keep ready, one message as large as they let be, and so many for
-#: each of its own. Captures hold 16 MiB of one message, batches and their columns.
+HANG_S = 60  # no input takes longer, even under sanitizers on a busy machine
+#: Memory that one input may use: what decoders keep ready, one message of the largest allowed size, and a multiple of the
+#: input's own size. Captures keep 16 MiB of one message, batches and their columns.
 MEMORY, MEMORY_RATIO = 96 << 20, 4000
-TURNS = 4  # of an input that is looked at for leaks
+TURNS = 4  # runs of an input that is checked for leaks
 LEAK_EVERY = 500  # inputs
 
 
@@ -93,7 +93,7 @@ def step(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
 
 
 def number(d: bytearray, r: random.Random, seeds: list[bytes]) -> None:
-    """Two or four octets become a number near an edge, in either byte order."""
+    """Replace two or four octets by a number near a boundary, in either byte order."""
     size = r.choice((2, 4))
     if len(d) >= size:
         edge = r.choice(
@@ -152,7 +152,7 @@ clear_type_cache: Callable[[], None] = getattr(sys, "_clear_internal_caches", No
 
 
 class Coverage:
-    """coverage.c where it is loaded; else every input counts as nothing new."""
+    """coverage.c if it is loaded; otherwise no input counts as new."""
 
     def __init__(self) -> None:
         self.library = ctypes.CDLL(None)
@@ -167,30 +167,30 @@ class Coverage:
             self.library.coverage_begin()
 
     def held(self) -> int:
-        """Octets given out and not freed."""
+        """Memory that is allocated and not freed."""
         return int(self.library.coverage_held())
 
     def most(self) -> int:
-        """... at most since begin()."""
+        """... the largest amount since begin()."""
         return int(self.library.coverage_most())
 
     def grows(self, run: Callable[[bytes], None], data: bytes) -> int:
-        """Octets by which every turn leaves more behind."""
+        """Memory that every run leaves behind."""
         if not self.on:
             return 0
-        return self.least(run, data, TURNS) and self.least(run, data, 4 * TURNS)  # lists of free objects fill
+        return self.least(run, data, TURNS) and self.least(run, data, 4 * TURNS)  # free lists fill
 
     def least(self, run: Callable[[bytes], None], data: bytes, turns: int) -> int:
-        held = array("q", bytes(8 * turns))  # its numbers are no objects
+        held = array("q", bytes(8 * turns))  # its numbers are not objects
         for turn in range(turns):
             run(data)
             gc.collect()
-            clear_type_cache()  # it holds names of attributes that are looked up, by their addresses: new ones every turn
+            clear_type_cache()  # it keys attribute names by address, which are new in every run
             held[turn] = self.held()
         return max(0, min(b - a for a, b in itertools.pairwise(held[1:])))
 
     def lost(self) -> bool:
-        """Does LeakSanitizer find memory that nothing points to? It says what."""
+        """Does LeakSanitizer find unreachable memory? It prints what it finds."""
         check = getattr(self.library, "__lsan_do_recoverable_leak_check", None)
         gc.collect()
         return bool(check()) if self.on and check is not None else False
@@ -203,14 +203,14 @@ class Coverage:
 
 
 class Inputs:
-    """Seeds, what earlier runs have found, and what this one finds."""
+    """Seeds, inputs found by earlier runs, and inputs found by this one."""
 
     def __init__(self, name: str, target: Target, r: random.Random) -> None:
         self.folder = CORPUS / name
         self.folder.mkdir(parents=True, exist_ok=True)
         found = [p.read_bytes() for p in sorted(self.folder.iterdir()) if p.name.startswith("found-")]
         self.all = [s for s in [*target.seeds(), *found] if len(s) <= LONGEST] or [b"\0"]
-        self.first = list(dict.fromkeys(self.all))  # each is run once as it is
+        self.first = list(dict.fromkeys(self.all))  # each runs once unchanged
         r.shuffle(self.first)
         self.fresh: list[bytes] = []
 
@@ -235,16 +235,16 @@ def report(name: str, data: bytes) -> None:
     path = CORPUS / name / f"crash-{digest(data)}"
     path.write_bytes(data)
     print(f"{name}: FAILED on {len(data)} octets, kept as {path}", file=sys.stderr)
-    if len(data) <= LONGEST_KEPT:  # a machine of CI is gone with its files
+    if len(data) <= LONGEST_KEPT:  # the files of a CI machine are lost
         print(f"{name}: base64 {base64.b64encode(data).decode()}", file=sys.stderr)
 
 
 class TooMuch(AssertionError):
-    """Memory beyond its bound, or left behind."""
+    """Memory above its limit, or left behind."""
 
 
 def once(run: Callable[[bytes], None], data: bytes, coverage: Coverage, turns: bool) -> bool:
-    """Run an input; whether it is worth keeping. Whatever this raises is a finding."""
+    """Run an input; return whether to keep it. Any exception is a finding."""
     before = coverage.held() if coverage.on else 0
     coverage.begin()
     run(data)
@@ -273,7 +273,7 @@ def loop(name: str, target: Target, seconds: float, seed: int) -> bool:
             faulthandler.dump_traceback_later(HANG_S, exit=True)
             try:
                 fresh = once(target.run, data, coverage, count % LEAK_EVERY == 0)
-            except BaseException:  # whatever it is, it is the finding; also what is not an Exception
+            except BaseException:  # any exception is a finding, also one that is not an Exception
                 report(name, data)
                 traceback.print_exc()
                 return False
@@ -294,7 +294,7 @@ def loop(name: str, target: Target, seconds: float, seed: int) -> bool:
 
 
 def all_once(name: str, target: Target) -> bool:
-    """Run every input there is. Whether nothing was found."""
+    """Run every existing input. Returns whether nothing was found."""
     good = True
     first = Inputs(name, target, random.Random(0)).first
     for data in first:
@@ -333,7 +333,7 @@ def main() -> int:
         coverage.library.coverage_count_memory()
     results = [loop(name, TARGETS[name], options.seconds / len(names), seed) for name in names]
     status = 0 if all(results) else 1
-    if coverage.on:  # each target has been looked at for leaks: what the interpreter leaves at its end is not ours
+    if coverage.on:  # each target was checked for leaks: memory that the interpreter leaves at its end is not ours
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

@@ -1,8 +1,8 @@
-"""One fuzz target for each decoder. A target takes any octets; whatever it raises is a bug of ours.
+"""One fuzz target for each decoder. A target takes any octets; any exception is a bug of ours.
 
-The first octet of an input chooses options, the rest is for the decoder. Besides "a message or a DecodeError, never
-anything else" a target checks what must hold for any octets: that LAX takes what STRICT takes, that a Decoder gives the
-same for any cutting of a stream, that a batch has the rows of the messages.
+The first octet of an input chooses options, the rest is the decoder's input. Besides "a message or a DecodeError, never
+anything else" a target checks properties of all inputs: LAX accepts what STRICT accepts, a Decoder's result does not
+depend on how a stream is split, and a batch has the rows of the messages.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def mqtt_seeds() -> Iterator[bytes]:
 
 
 def decode_or_error(octets: bytes, **options: Any) -> Any:
-    """A message, or the error; errors are compared by what they say."""
+    """A message, or the error; errors are compared by their text."""
     try:
         return mqtt.decode(octets, **options)
     except DecodeError as error:
@@ -87,7 +87,7 @@ def mqtt_packet(data: bytes) -> None:
         getattr(lax, field)
     if not isinstance(strict, DecodeError):
         made = check_rebuilt(strict, lambda again: mqtt.decode(again, **options))
-        if options["version"] == 5:  # before, there are several ways to write a length, and bits that mean nothing
+        if options["version"] == 5:  # earlier versions have several encodings of a length, and unused bits
             same(made.encode(), octets, "octets rebuilt from fields")
         columns(octets, strict, options)
     try:
@@ -98,7 +98,7 @@ def mqtt_packet(data: bytes) -> None:
 
 
 def columns(octets: bytes, message: Any, options: dict[str, Any]) -> None:
-    """Of a packet on a connection of its version. What a Topic Alias means is not said by a packet alone."""
+    """For a packet on a connection of its version. A packet alone does not define its Topic Alias."""
     properties = dict(getattr(message, "properties", ()))
     if message.version != options["version"] or (properties.get("topic_alias") and not message.topic_name):
         return
@@ -143,13 +143,13 @@ def mqtt_stream_seeds() -> Iterator[bytes]:
 
 
 def check_batch(batch: Any) -> None:
-    """Arrow finds offsets, lengths and UTF-8 in order."""
+    """Arrow accepts offsets, lengths and UTF-8."""
     if pyarrow is not None:
         pyarrow.record_batch(batch).validate(full=True)
 
 
 def mqtt_batch(data: bytes) -> None:
-    """Rows are the packets one by one: what frame_size cuts off and decode reads, or an error in its place."""
+    """Rows are the packets one by one: frame_size finds the end and decode reads it, or there is an error row."""
     if not data:
         return
     options, octets = mqtt_options(data[0]), data[1:]
@@ -195,7 +195,7 @@ def naive_match(filter: str, topic: str, version: int) -> bool:
 
 
 def topics(data: bytes) -> None:
-    """Lines: the first is a topic, the others are filters; all go into one index, and every second one out again."""
+    """Lines: the first is a topic, the others are filters; all are added to one index, and every second one is removed."""
     if not data:
         return
     version = 3 + data[0] % 3

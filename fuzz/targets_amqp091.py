@@ -14,7 +14,7 @@ from wirefmt.errors import DecodeError, EncodeError
 
 
 def whole(row: dict[str, Any]) -> bytes:
-    """A vector as frames: parts of frames get a frame around them."""
+    """A vector as frames: parts of frames are put into a frame."""
     octets = bytes.fromhex(row["hex"])
     if row["kind"] in ("frame", "sequence"):
         return octets
@@ -66,7 +66,7 @@ def decode_or_error(octets: bytes, **options: Any) -> Any:
 
 
 def touch(message: Any) -> None:
-    """Every field, as a reader would see it."""
+    """Every field, as a reader sees it."""
     repr(message), hash(message)
     for name in type(message).__match_args__:
         getattr(message, name)
@@ -107,7 +107,7 @@ def frame(data: bytes) -> None:
 
 
 def columns(octets: bytes, frame: Any, known: str | None) -> None:
-    """Of a frame that is a message of its own, or of a content header: with a method before it, with a body behind it."""
+    """For a frame that is a message by itself, or a content header, with a method before and a body after it."""
     if isinstance(frame, amqp091.ContentHeader):
         if frame.body_size > 3:
             return
@@ -146,7 +146,7 @@ def stream(data: bytes) -> None:
 
 
 def content(message: Any) -> None:
-    """A method with its content: equal when it is copied, cut into other frames, or holds its own octets only."""
+    """A method with its content equals its copy, the same content in other frames, and its detached form."""
     body = message.body_bytes()
     repr(message)
     same((bytes(message.body), bytes(memoryview(message)), sum(message.body_sizes)), (body, body, len(body)), "body")
@@ -198,7 +198,7 @@ def table(data: bytes) -> None:
 
 
 def batch(data: bytes) -> None:
-    """Rows are what an Assembler gives, as long as nothing is wrong."""
+    """Rows equal an Assembler's messages, up to the first error."""
     if not data:
         return
     options, octets = options_of(data[0]), data[1:]

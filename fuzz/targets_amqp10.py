@@ -1,4 +1,4 @@
-"""Fuzz targets of AMQP 1.0: values, frames, messages, streams with transfers to be joined, batches."""
+"""Fuzz targets of AMQP 1.0: values, frames, messages, streams with deliveries in several transfers, batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def octets_of(*kinds: str) -> Iterator[bytes]:
 
 
 def bombs() -> Iterator[bytes]:
-    """Values that cost much: nesting of every kind, arrays of elements that take no octets, sizes and counts that lie."""
+    """Expensive values: nesting of every kind, arrays of elements without octets, wrong sizes and counts."""
     for depth in (60, 64, 65, 200, 5000):
         yield b"\xd0\0\0\x10\0\0\0\0\1" * depth + b"\x40"
         yield b"\0" * depth + b"\x40" * (depth + 1)
@@ -75,7 +75,7 @@ def stream_seeds() -> Iterator[bytes]:
 
 
 def either(decode: Callable[..., Any], octets: bytes, octet: int) -> list[Any]:
-    """What STRICT and LAX make of octets. LAX takes what STRICT takes, and means the same."""
+    """The results of STRICT and LAX. LAX accepts what STRICT accepts, with the same result."""
     out = []
     for strictness in ("strict", "lax"):
         try:
@@ -90,7 +90,7 @@ def either(decode: Callable[..., Any], octets: bytes, octet: int) -> list[Any]:
 
 
 def check(value: Any, octets: bytes) -> None:
-    """What holds for everything that was decoded."""
+    """Properties of everything that was decoded."""
     if isinstance(value, amqp10.Value) and value.encode() != octets and octets[0]:
         raise AssertionError("a value is not written as it was read")
     repr(value)
@@ -102,7 +102,7 @@ def check(value: Any, octets: bytes) -> None:
 
 
 def walk(value: Any) -> None:
-    """Touch whatever lies in a value; the many elements that take no octets one at a time, and not all."""
+    """Access everything in a value; elements without octets one at a time, and not all."""
     if isinstance(value, amqp10.Array) and value.constructor < 0x50:
         len(value), [value[i] for i in range(min(len(value), 3))]
     elif isinstance(value, amqp10.List | amqp10.Array):
@@ -132,7 +132,7 @@ def amqp10_value(data: bytes) -> None:
         try:
             fresh = amqp10.encode_value(list(value) if isinstance(value, amqp10.List) else value)
         except EncodeError:
-            continue  # what only LAX reads cannot be written
+            continue  # values that only LAX accepts cannot be written
         if value == value:
             same(amqp10.decode_value(fresh, strictness="lax", limits=LIMITS[2]), value, "written again")
 
@@ -157,7 +157,7 @@ def amqp10_frame(data: bytes) -> None:
 
 
 def columns(octets: bytes) -> None:
-    """A frame that STRICT reads, rebuilt from its fields; and its columns, if it is a message of its own."""
+    """A frame that STRICT accepts, rebuilt from its fields; and its columns, if it is a message by itself."""
     try:
         frame = amqp10.decode(octets)
     except DecodeError:
@@ -205,7 +205,7 @@ def amqp10_message(data: bytes) -> None:
 
 
 def feed(octets: bytes, step: int, octet: int) -> tuple[list[Any], str]:
-    """Frames, and the fault that ended them, cut every `step` octets."""
+    """Frames, and the fault that ended them, fed `step` octets at a time."""
     decoder = amqp10.Decoder(strictness=("strict", "lax")[octet & 1], limits=LIMITS[octet % 3])
     frames: list[Any] = []
     try:
@@ -218,7 +218,7 @@ def feed(octets: bytes, step: int, octet: int) -> tuple[list[Any], str]:
 
 
 def amqp10_stream(data: bytes) -> None:
-    """The same frames however a stream is cut, and deliveries joined as a batch joins them."""
+    """The same frames however a stream is split, and deliveries joined as in a batch."""
     if len(data) < 3:
         return
     octet, step, octets = data[0], data[1] % 40 + 1, data[2:]

@@ -1,7 +1,7 @@
-"""Target of the Arrow arrays that encode_batch is given: the same rows in another layout are the same octets; arrays that are
-not as they should be are refused, or are frames.
+"""Target of Arrow arrays as input of encode_batch: the same rows in another layout make the same octets; invalid arrays
+are refused or make frames.
 
-The first two octets are those of encode_batch, the third one says how the columns are laid out or damaged.
+The first two octets are those of encode_batch, the third one chooses the layout or damage of the columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wirefmt.errors import EncodeError
 
 
 def retyped(kind: Any, choice: int) -> Any:
-    """The same type in another layout: large offsets, views, other integers, within other types too."""
+    """The same type in another layout: large offsets, views, other integers, also within other types."""
     t = pyarrow.types
     if t.is_string(kind):
         return (pyarrow.large_string(), pyarrow.string_view())[choice & 1]
@@ -43,7 +43,7 @@ def retyped(kind: Any, choice: int) -> Any:
 
 
 def relaid(table: Any, choice: int) -> Any:
-    """Rows in other types, in pieces, behind rows that do not count."""
+    """Rows in other types, in chunks, after rows outside the slice."""
     schema = pyarrow.schema([field.with_type(retyped(field.type, choice)) for field in table.schema])
     listed = table.to_pylist()
     made = pyarrow.Table.from_pylist(listed[:1] + listed, schema=schema)[1:] if choice & 4 else pyarrow.Table.from_pylist(
@@ -72,7 +72,7 @@ def retype_fixed(kind: Any) -> bool:
 
 
 def spoilt(column: Any, r: random.Random) -> Any:
-    """An array whose offsets are out of order, or whose text is not UTF-8. The last offset stays, since
+    """An array whose offsets are out of order, or whose text is not UTF-8. The last offset stays, because
     no other size is known."""
     kind = column.type
     t = pyarrow.types
@@ -90,12 +90,12 @@ def spoilt(column: Any, r: random.Random) -> Any:
         buffers[1] = pyarrow.py_buffer(bytes(offsets))
     try:
         return pyarrow.Array.from_buffers(kind, len(column), buffers, -1)
-    except pyarrow.ArrowInvalid:  # it looks at the first and last offset itself
+    except pyarrow.ArrowInvalid:  # it checks the first and last offset itself
         return column
 
 
 class Held:
-    """Capsules of an array, given twice: the second time it has been moved away."""
+    """Capsules of an array, passed twice: the second time the array has been moved."""
 
     def __init__(self, capsules: Any) -> None:
         self.capsules = capsules
@@ -118,7 +118,7 @@ def failing(batches: list[Any]) -> Iterator[Any]:
 
 
 def damaged(module: Any, table: Any, choice: int, r: random.Random) -> Any:
-    """Something that is no table of these columns."""
+    """Something that is not a table of these columns."""
     batch = table.combine_chunks().to_batches()[0]
     names = table.column_names
     number = r.randrange(len(names))
@@ -154,7 +154,7 @@ def damaged(module: Any, table: Any, choice: int, r: random.Random) -> Any:
                 pyarrow.RecordBatchReader._import_from_c_capsule(stream.capsule)
             return stream
         case 8:
-            # of ours: pyarrow's own leaks the text of the error
+            # our error: pyarrow's own leaks its text
             columns = import_module(f"{module.__name__}.columns").BATCH
             return HeldStream(stream_capsule(columns, failing([module.decode_batch(b"")] * r.randrange(3))))
         case _:
@@ -192,7 +192,7 @@ def arrow(data: bytes) -> None:
     r = random.Random(data)
     for choice in (data[1], data[2]):
         wrong = damaged(module, good, choice, r)
-        for _ in range(2):  # a capsule that has been taken holds nothing more
+        for _ in range(2):  # a consumed capsule is empty
             try:
                 made = module.encode_batch(wrong, **options)
             except EncodeError as error:

@@ -34,7 +34,7 @@ NAMES = [c.name for c in COLUMNS if c.name != "raw"]
 PLAIN = ["ts_ns", "frame_no", "byte_offset", "flow_id", "direction", "kind", "payload", "wire_size", "status", "error"]
 DETAIL_OCTETS = 200
 BATCH_BYTES = 1 << 20
-#: Octets of a batch: what was asked for, and its last rows, in which a compressed message may have become large.
+#: Size of a batch: the requested size, plus its last rows, which may contain a large decompressed message.
 BATCH_MOST, BATCH_RATIO = 24 << 20, 128
 
 
@@ -42,7 +42,7 @@ BATCH_MOST, BATCH_RATIO = 24 << 20, 128
 
 
 def decoded(octets: bytes, step: int, *, names: list[str] | None = None, **options: Any) -> Any:
-    """All rows of a capture file fed in chunks of `step` octets, with every column but `raw` or with those that are named; a
+    """All rows of a capture file fed in chunks of `step` octets, with every column but `raw` or with the named columns; a
     table of Arrow's if there is one."""
     names = names or (NAMES if pyarrow is not None else PLAIN)
     decoder = CaptureDecoder(columns=names, batch_rows=16, batch_bytes=BATCH_BYTES, detail=True, **options)
@@ -81,7 +81,7 @@ def decoded(octets: bytes, step: int, *, names: list[str] | None = None, **optio
 
 
 def same_rows(a: Any, b: Any, what: str, but: tuple[str, ...] = ()) -> None:
-    """Tables that say the same in all columns but some."""
+    """Tables that are equal in all columns except some."""
     if pyarrow is None:
         if not but:
             same(a, b, what)
@@ -145,7 +145,7 @@ PACKET_COLUMNS = ["frame_no", "ts_ns", "flow_hash", "pair_hash", "seq", "payload
 
 
 def packets(data: bytes) -> None:
-    """A capture file: its packets, the same for any chunks; their segments are taken by the second stage."""
+    """A capture file: its packets, the same for any chunks; the second stage reads their segments."""
     if not data:
         return
     octets, options = data[1:], {"tunnels": bool(data[0] & 0x40)}
@@ -156,7 +156,7 @@ def packets(data: bytes) -> None:
 
 
 def split(octets: bytes, at: int) -> None:
-    """Where records begin in the midst of a file: somewhere in it, or nowhere in what is seen."""
+    """Find record boundaries inside a file: a valid position, or none in the available part."""
     prefix = octets[: 24 if octets[:4] != b"\x1c\0\1\xac" else 28]
     at = 24 + at % max(1, len(octets))
     for last in (True, False):
@@ -176,7 +176,7 @@ def split(octets: bytes, at: int) -> None:
 
 
 def segments(data: bytes) -> None:
-    """Octets of the packets table's `segment` column, or what claims to be: rows, or a ValueError."""
+    """Octets of the packets table's `segment` column, valid or not: rows, or a ValueError."""
     decoder = CaptureDecoder(batch_rows=16, flows="across-files")
     decoder.begin_file("fuzz", 0)
     at = 0
@@ -233,7 +233,7 @@ OPENINGS = {"amqp091": b"AMQP\0\0\x09\1", "amqp10": b"AMQP\0\1\0\0", "nsq": b"  
 
 
 def streams(r: random.Random, number: int) -> tuple[str, list[tuple[int, bytes]]]:
-    """What is said on a connection: of one protocol, frames of its vectors in any order."""
+    """A conversation on a connection: frames of one protocol's vectors in any order."""
     protocol = ("mqtt", "mqtt", *KINDS)[number % 7]
     if protocol == "mqtt":
         version = 3 + number % 3
@@ -262,7 +262,7 @@ FRAMES = {protocol: frames_of(protocol) for protocol in KINDS}
 
 
 def tiny_captures() -> Iterator[bytes]:
-    """Captures of one connection each, its segments swapped, doubled or lost by chance."""
+    """Captures of one connection each, with segments swapped, repeated or lost at random."""
     r = random.Random(4)
     for number in range(210):
         protocol, said = streams(r, number)
@@ -286,7 +286,7 @@ PLACE = (*WHEN, "frame_no", "byte_offset", "wire_size")
 
 
 def layers(data: bytes) -> None:
-    """A connection is the same in any layers and tunnels. The first octets: link, two layers, which octet to spoil."""
+    """A connection has the same rows in any layers and tunnels. The first octets: link, two layers, the octet to change."""
     if len(data) < 6:
         return
     frames = conversation(1883, [(0, connect("c", 4)), (1, connack(4)), (0, data[5:])], 1 + 10 * data[3])[:80]
@@ -295,7 +295,7 @@ def layers(data: bytes) -> None:
         return
     octets = written(found)
     whole = decoded(octets, len(octets), tunnels=True)
-    if not data[0] & 0x80:  # else fragments are frames of their own
+    if not data[0] & 0x80:  # otherwise fragments are frames by themselves
         plain = capture_of(frames)
         same_rows(whole, decoded(plain, len(plain)), "in layers", (*FLOW, "frame_no"))
     spoilt = bytearray(octets)
@@ -311,7 +311,7 @@ def layer_seeds() -> Iterator[bytes]:
 
 
 def pcapng_file(data: bytes) -> None:
-    """Packets are the same in pcapng as in pcap, whatever blocks are between them."""
+    """Packets are the same in pcapng as in pcap, with any blocks between them."""
     if len(data) < 2:
         return
     found = packets_of(data[2:])[:100]
@@ -381,7 +381,7 @@ def websocket_seeds() -> Iterator[bytes]:
 
 
 class Deflate:
-    """Raw deflate, flushed behind each write, as nsqd does."""
+    """Raw deflate, flushed after each write, as nsqd does."""
 
     def __init__(self) -> None:
         self.stream = zlib.compressobj(6, zlib.DEFLATED, -15)
@@ -391,7 +391,7 @@ class Deflate:
 
 
 class Snappy:
-    """The framing format, its stream identifier first."""
+    """The framing format, beginning with its stream identifier."""
 
     def __init__(self) -> None:
         self.begun = False
@@ -403,7 +403,7 @@ class Snappy:
 
 
 def nsq_session(data: bytes) -> None:
-    """A session that IDENTIFY has compressed has the rows of one that is not. Then one octet of it is spoilt."""
+    """A compressed session has the rows of an uncompressed one. Then one octet of it is changed."""
     if len(data) < 5:
         return
     mode = ("deflate", "snappy")[data[0] & 1]
@@ -452,7 +452,7 @@ PACKERS: tuple[tuple[int, Callable[[bytes], bytes]], ...] = (
 
 
 def rocketmq_inflate(data: bytes) -> None:
-    """Compressed bodies of sent and of stored messages are the payload; spoilt ones are shown as they are."""
+    """Compressed bodies of sent and of stored messages are decompressed; damaged ones are shown unchanged."""
     if len(data) < 4:
         return
     flag, pack = PACKERS[data[0] % len(PACKERS)]

@@ -1,6 +1,6 @@
-"""Targets of connections: any bytes for a client, a server and the broker, with any cuts and decisions. See targets.py.
+"""Targets of connections: any bytes for a client, a server and the broker, with any splits and decisions. See targets.py.
 
-The first octets seed what is random: cuts and decisions of the host.
+The first octets seed the random numbers: splits and decisions of the host.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def rocketmq_seeds() -> Iterator[bytes]:
 
 
 class Transport(asyncio.Transport):
-    """Takes what is written, and is full now and then."""
+    """Accepts writes, and is full from time to time."""
 
     def __init__(self, random_: random.Random) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Transport(asyncio.Transport):
 
 
 async def clients(data: bytes) -> None:
-    """Two clients of one broker; the bytes go to them in turns. An exception of the broker's is a fault of ours."""
+    """Two clients of one broker; they get the bytes in turns. An exception of the broker is a bug of ours."""
     random_ = random.Random(data[:2])
     faults: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context["exception"]))

@@ -1,4 +1,4 @@
-"""Conversions between AMQP 1.0, AMQP 0.9.1 and MQTT 5.0: refused, or a message that the other protocol can read."""
+"""Conversions between AMQP 1.0, AMQP 0.9.1 and MQTT 5.0: refused, or a message that the other protocol accepts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READ = {
 }
 
 
-#: A PUBLISH with a User Property that is no UTF-8, so that the core reads a copy of it.
+#: A PUBLISH with a User Property that is not UTF-8, so that the core reads a copy of it.
 ILL_FORMED = bytes.fromhex("300d00017408260001ff0002fefe70")
 
 
@@ -46,7 +46,7 @@ ADDRESSES: tuple[dict[str, Any], ...] = (
 
 
 def conversion(data: bytes) -> None:
-    """The first octet picks protocols and dialect; AMQP 0.9.1 has its properties behind two octets of their length."""
+    """The first octet chooses protocols and dialect; AMQP 0.9.1 has its properties after two octets of length."""
     if len(data) < 3:
         return
     source = convert.PROTOCOLS[data[0] % 3]
@@ -66,14 +66,14 @@ def conversion(data: bytes) -> None:
     given = convert.Wire(source, message, None) if source != "amqp091" else convert.Wire(source, *message)
     read_losses(given, made)
     read_losses(given, told)
-    # the server passes octets on that are no text in the protocol they go to
+    # the server passes on octets that are not text in the target's protocol
     if source != to and options["dialect"] == "documented" and fault(given, "strict") == "":
         same(fault(made.wire, "strict"), "", f"{to} is not valid: {made.octets.hex()}")
     deliver(given, to, options["dialect"])
 
 
 def read_losses(given: convert.Wire, made: convert.Conversion) -> None:
-    """After other conversions have used the memory of this one: losses tell of octets of the source."""
+    """After other conversions have reused the memory of this one: losses show octets of the source."""
     convert.convert(ILL_FORMED, source="mqtt5", to="amqp10", dialect="rabbitmq-4.3")
     for loss in made.losses:
         inside = loss.value in given.octets or loss.value in (given.body or b"")
@@ -100,11 +100,11 @@ def deliver(given: convert.Wire, to: convert.Protocol, dialect: str) -> None:
 
 
 def fault(wire: convert.Wire, strictness: str) -> str:
-    """Why it cannot be read; empty: it can."""
+    """Why it cannot be decoded; empty: it can."""
     try:
         READ[wire.protocol](wire, strictness)
     except DecodeError as error:
-        # what nests deeper than we read came from as deep
+        # a value nested more deeply than we read comes from an equally deep one
         return "" if type(error).__name__ == "LimitExceeded" else str(error)
     return ""
 
@@ -152,7 +152,7 @@ def case_seeds() -> Iterator[bytes]:
 
 
 def value_seeds() -> Iterator[bytes]:
-    """Each kind of value as a header, property, annotation, body; topics that Sparkplug knows; keys that come again."""
+    """Each kind of value as a header, property, annotation, body; topics for Sparkplug; repeated keys."""
     for number in range(len(DIALECTS)):
         for value in amqp10_values():
             mapped = map_of(b"\xa3\3x-k" + value)
@@ -208,12 +208,12 @@ def map_of(entries: bytes, count: int = 2) -> bytes:
 # ------------------------------------------------------------------------------------------------ columns
 
 
-KINDS = (0, 1, 2, 3, 255)  # of convert_rows: the protocols, PUBLISH of MQTT 3.1.1, no message
+KINDS = (0, 1, 2, 3, 255)  # for convert_rows: the protocols, PUBLISH of MQTT 3.1.1, not a message
 
 
 def column(data: bytes) -> None:
-    """The first octet picks target and dialect; rows are an octet for their kind, two for their size, and their octets. A
-    column is as its messages one by one; AMQP 0.9.1 is in frames."""
+    """The first octet chooses target and dialect; a row is an octet for its kind, two for its size, and its octets. A
+    column gives the same results as its messages one by one; AMQP 0.9.1 is in frames."""
     if not data:
         return
     to, dialect = convert.PROTOCOLS[data[0] % 3], DIALECTS[data[0] // 3 % len(DIALECTS)]
@@ -259,7 +259,7 @@ def check_refused(dialect: str, kinds: bytearray, offsets: Any, data: bytes, key
 
 
 def content_frames() -> Iterator[bytes]:
-    """Contents of AMQP 0.9.1 in frames, whole and not."""
+    """Contents of AMQP 0.9.1 in frames, complete and incomplete."""
     properties = amqp091.BasicProperties(content_type="a/b", headers={"k": "v", "x": b"\xff"})
     publish = amqp091.BasicPublish(channel=1, exchange="e", routing_key="k")
     for body in (b"", b"abc", b"a" * 20):

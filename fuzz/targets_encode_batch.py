@@ -1,4 +1,4 @@
-"""Target of encode_batch: columns that were decoded come back; columns of anything are refused or are frames that decode."""
+"""Target of encode_batch: decoded columns are reproduced; arbitrary columns are refused or make frames that decode."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from common import pyarrow, rows, same
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.errors import EncodeError
 
-#: Options of decode_batch and of encode_batch, by protocol. Secrets are shown: what is hidden does not come back.
+#: Options of decode_batch and of encode_batch, by protocol. Secrets are shown, because hidden ones are not reproduced.
 PROTOCOLS: tuple[tuple[Any, dict[str, Any], dict[str, Any]], ...] = (
     (mqtt, {"version": 3, "expose_credentials": True}, {"version": 3}),
     (mqtt, {"version": 4, "expose_credentials": True}, {"version": 4}),
@@ -25,13 +25,13 @@ PROTOCOLS: tuple[tuple[Any, dict[str, Any], dict[str, Any]], ...] = (
     (nsq, {"expose_credentials": True}, {}),
     (phpmq, {}, {}),
 )
-#: A server of NSQ that takes as much as one can.
+#: A server of NSQ with the largest limits.
 SERVER = nsq.ServerOptions(**{f.name: 2**48 - 1 for f in fields(nsq.ServerOptions) if f.name.startswith("max_")})
 NAMES = ("mqtt", "mqtt", "mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq")
 
 
 def seeds() -> Iterator[bytes]:
-    """Every vector, the second octet for other changes of its columns; AMQP 0.9.1 also as a message, NSQ without its magic."""
+    """Every vector, with a second octet for changes of its columns; AMQP 0.9.1 also as a message, NSQ without its magic."""
     for number, name in enumerate(NAMES):
         for row in rows(name):
             if not row.get("hex") or row.get("version") not in (None, PROTOCOLS[number][1].get("version")):
@@ -57,14 +57,14 @@ def plain(batch: Any) -> list[dict[str, Any]]:
     return table
 
 
-#: Texts that a column may hold in the place of others.
+#: Texts that replace others in a column.
 TEXTS = (
     "[", "{}", '{"a":1}', "-1", "-0", "0", "7", "256", "65536", "4294967296", "18446744073709551616", "1.5", "true", "false",
     '{"a":1.10,"b":1.5,"c":-0,"d":1e400}', '{"a":1.10,"b":2.5E-3,"c":-0,"d":18446744073709551615,"e":99999999999999999999}',
     '{"a":NaN}', '{"a":Infinity}', "[1.5,null,true,-7,-0.0]", '[{"a":[{}]}]', '{"descriptor":1,"value":[2]}', "[1]\n[2]", "\n",
     '[["a",1],[{"b":2},3]]', "[" * 80 + "]" * 80, "0a0b", "ff", "0" * 300, "accepted", "a\nb", "\r", "+", "#", "a:b",
 )  # fmt: skip
-#: Names that entries of maps have.
+#: Names of entries in maps.
 ENTRIES = (
     "x",
     "more",
@@ -82,7 +82,7 @@ ENTRIES = (
 
 
 def changed(value: Any, r: random.Random) -> Any:
-    """Another value of the same type, often one that no frame has."""
+    """Another value of the same type, often an invalid one."""
     if r.random() < 0.1 and not isinstance(value, tuple):  # an entry of a map is never null
         return None
     if isinstance(value, bool):
@@ -109,7 +109,7 @@ def changed(value: Any, r: random.Random) -> Any:
 
 
 def one_changed(listed: list[dict[str, Any]], r: random.Random) -> list[dict[str, Any]]:
-    """One cell of one row, and in a struct one field."""
+    """One cell of one row; in a struct one field."""
     if listed:
         row = r.choice(listed)
         while row:
@@ -123,15 +123,15 @@ def one_changed(listed: list[dict[str, Any]], r: random.Random) -> list[dict[str
 
 
 def loses(module: Any, octets: bytes, strictness: str) -> bool:
-    """Do columns say less than the octets? Where LAX takes a value of another type for AMQP 1.0, its text may be another; a
-    response of NSQ that is no UTF-8 has a column in hexadecimal, and is written as that text."""
+    """Do columns contain less than the octets? If LAX accepts a value of another type for AMQP 1.0, its text may differ; a
+    response of NSQ that is not UTF-8 has a column in hexadecimal, and is written as that text."""
     if module is amqp10:
         return strictness == "lax"
     return module is nsq and octets.decode("utf-8", "replace").encode() != octets
 
 
 def digits_of(table: list[dict[str, Any]]) -> Any:
-    """Numbers without exponents where digits are enough: in JSON a float of AMQP 1.0 comes back as a double, whose text has an
+    """Numbers without exponents if digits suffice: in JSON a float of AMQP 1.0 is read back as a double, whose text has an
     exponent from another size on."""
 
     def plainly(found: re.Match[str]) -> str:
@@ -142,7 +142,7 @@ def digits_of(table: list[dict[str, Any]]) -> Any:
 
 
 def encode_batch(data: bytes) -> None:
-    """STRICT rows come back as they are; LAX rows do or are refused; rows with other values are refused or decode."""
+    """STRICT rows are reproduced; LAX rows are reproduced or refused; rows with other values are refused or decode."""
     if len(data) < 2:
         return
     module, decoding, encoding = PROTOCOLS[data[0] % len(PROTOCOLS)]
@@ -161,7 +161,7 @@ def encode_batch(data: bytes) -> None:
         try:
             again = decode(module.encode_batch(good, **options), strictness)
         except EncodeError:
-            pass  # columns do not hold everything
+            pass  # columns do not contain everything
         else:
             same(again.rest, 0, "all is decoded")
             if not loses(module, octets, strictness):
@@ -182,7 +182,7 @@ def encode_batch(data: bytes) -> None:
             same("row " in str(error), True, f"no row is named: {error}")
             continue
         if listed and strictness == "strict":
-            # encode_batch knows no options of a server
+            # encode_batch has no options of a server
             server = {"server": SERVER} if module is nsq else {}
             read = module.decode_batch(made, strictness=strictness, **decoding, **server)
             same(

@@ -1,7 +1,7 @@
-"""Target of columns: a batch read without Arrow is what Arrow reads, and secrets alone differ where they are hidden.
+"""Target of columns: a batch read without Arrow equals what Arrow reads, and only secrets differ when they are hidden.
 
-The first octet picks the protocol. Behind it are the turns of a connection: an octet whose lowest bit is the side, two octets of
-size, and so many octets.
+The first octet chooses the protocol. The turns of a connection follow: an octet whose lowest bit is the side, two octets of
+size, and as many octets.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def seed(protocol: str, turns: Turns) -> bytes:
 
 
 def check_read_back(batch: Any) -> None:
-    """Columns, validity and sizes are those that Arrow has, in an array and in a stream."""
+    """Columns, validity and sizes equal Arrow's, in an array and in a stream."""
     table = pyarrow.record_batch(batch)
     table.validate(full=True)
     same((len(batch), batch.num_rows, batch.names), (table.num_rows, table.num_rows, table.schema.names), "shape")
@@ -86,7 +86,7 @@ def check_read_back(batch: Any) -> None:
 
 
 def check_hidden(shown: Any, hidden: Any, path: str) -> None:
-    """A cell is the same, or says that something of it is hidden."""
+    """A cell is the same, or part of it is hidden."""
     if shown == hidden:
         return
     if isinstance(shown, dict) and isinstance(hidden, dict):

@@ -1,5 +1,5 @@
-"""Fuzz targets of what the others hardly reach: disorder and limits of captures, other formats of files, values of Python's,
-texts of RocketMQ, objects in every way that Python has."""
+"""Fuzz targets of rarely reached code: disorder and limits of captures, other formats of files, Python values,
+texts of RocketMQ, objects in every way that Python allows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RST = 4
 
 
 def disorder(frames: list[bytes], r: random.Random, others: list[bytes]) -> list[bytes]:
-    """Lost, doubled, late, overlapping, cut, reset, and of other connections."""
+    """Lost, repeated, late, overlapping, truncated, reset, and from other connections."""
     out = list(frames)
     for _ in range(r.choice((0, 1, 2, 4, 8, 20))):
         if len(out) < 2:
@@ -44,7 +44,7 @@ def disorder(frames: list[bytes], r: random.Random, others: list[bytes]) -> list
             out[i], out[j] = out[j], out[i]
         elif kind == 3:
             out.insert(j, out.pop(i))
-        elif kind in (4, 5) and len(frame) > 58:  # the same octets again, in other pieces, or others in their place
+        elif kind in (4, 5) and len(frame) > 58:  # the same octets or others, in other pieces
             cut = r.randrange(1, len(frame) - 54)
             (seq,) = struct.unpack_from(">I", frame, 38)
             struct.pack_into(">I", frame, 38, seq + cut & 0xFFFFFFFF)
@@ -56,7 +56,7 @@ def disorder(frames: list[bytes], r: random.Random, others: list[bytes]) -> list
         elif kind == 6:  # flags of its own
             frame[47] = r.choice((RST, RST | ACK, SYN, SYN | ACK, FIN, FIN | ACK, SYN | FIN, 0))
             out.insert(j, bytes(frame))
-        elif kind == 7:  # cut by the snapshot
+        elif kind == 7:  # truncated by the snapshot length
             out[i] = bytes(frame[: r.randrange(14, len(frame) + 1)])
         elif kind == 8:  # far away
             struct.pack_into(">I", frame, 38, r.getrandbits(32))
@@ -72,7 +72,7 @@ def disorder(frames: list[bytes], r: random.Random, others: list[bytes]) -> list
 
 
 def tcp(data: bytes) -> None:
-    """Connections in disorder, with small limits: rows for any chunks, and never more than what was sent."""
+    """Connections in disorder, with small limits: the same rows for any chunks, and never more than was sent."""
     if len(data) < 8:
         return
     r = random.Random(data[2:])
@@ -104,13 +104,13 @@ def tcp_seeds() -> Iterator[bytes]:
 
 
 def late_beginnings() -> Iterator[bytes]:
-    """The first segment of a connection last: what the other side says waits to be known."""
+    """The first segment of a connection comes last: the other side's data must wait."""
     for number in range(20):
         yield bytes((0x40, 0x80 | number)) + bytes(6) + publish("a", bytes(number * 9))
 
 
 def twisted(data: bytes) -> None:
-    """A connection whose directions are read apart: one side whole before the other, or its beginning last."""
+    """A connection whose directions are captured separately: one side whole before the other, or its beginning last."""
     if len(data) < 4:
         return
     protocol, said = streams(random.Random(data[:3]), data[0])
@@ -135,7 +135,7 @@ def twisted_seeds() -> Iterator[bytes]:
 
 
 def reassembly(data: bytes) -> None:
-    """The reassembly alone: segments in any order and more than once are the octets that were sent; what is lost is a gap."""
+    """The reassembly alone: segments in any order and repeated give the octets that were sent; lost data is a gap."""
     if len(data) < 4:
         return
     r = random.Random(data)
@@ -192,7 +192,7 @@ def reassembly_seeds() -> Iterator[bytes]:
 
 
 def reformed(packets: list[Any], choice: int) -> bytes:
-    """As pcap in its other forms: either byte order, Kuznetzov's and IXIA's records, sizes in the wrong order."""
+    """Other forms of pcap: either byte order, Kuznetzov's and IXIA's records, sizes in the wrong order."""
     order = "<>"[choice & 1]
     magic, ticks, more = (
         (0xA1B2C3D4, 10**6, 0),
@@ -266,7 +266,7 @@ def format_seeds() -> Iterator[bytes]:
 
 
 def values(data: bytes) -> None:
-    """A value in every place that takes one: it is refused, or read back."""
+    """A value for every parameter: it is refused, or read back."""
     s = Source(data)
     one = value(s)
     kinds = ("uint", "string", "symbol", "list", "map", "array", "binary", "long", "boolean", "double", "ubyte", "uuid")
@@ -306,7 +306,7 @@ def values(data: bytes) -> None:
         if read is not None:
             try:
                 found = read(octets)
-            except LimitExceeded:  # limits are the reader's own; a writer is not told them
+            except LimitExceeded:  # limits apply to readers; a writer does not know them
                 continue
             repr(found)
             again = pickle.loads(pickle.dumps(found))
@@ -375,7 +375,7 @@ def texts(data: bytes) -> None:
         repr(error)
 
 
-#: Of JSON as the real reader takes it, and as it does not.
+#: JSON that the real reader accepts, and JSON that it refuses.
 HEADERS = (
     '{"code":1,\'flag\':2,remark:"x",//c\n"opaque":+5,/* c */"version":0x10}', '{"code":1.5e3,"opaque":-0,"flag":"7"}',
     '{"code":null,"extFields":{"a":1,"b":true,"c":null,d:"\\u00e9\\ud83d\\ude00\\n\\t\\/\\x41","e":-1.5E-3,"f":[1],"g":{}}}',
@@ -409,7 +409,7 @@ SAMPLES: list[Any] = []
 
 
 def walk(data: bytes) -> None:
-    """An object in every way, its pickle changed, a class made in every way, a function with anything: see core_walk.py."""
+    """An object in every way, a changed pickle of it, a class made in every way, a function with any arguments (core_walk.py)."""
     if len(data) < 3:
         return
     if not SAMPLES:

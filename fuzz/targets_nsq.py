@@ -18,7 +18,7 @@ TTL = 5  # number of a packet of PHPMQ's
 ROOT = Path(__file__).resolve().parent.parent
 
 
-#: Bodies of IDENTIFY and of its answer, good and bad.
+#: Bodies of IDENTIFY and of its answer, valid and invalid.
 JSON = (
     '{"client_id":"a\\u00e9\\ud83d\\ude00\\n\\"\\\\","hostname":"h\\/\\b\\f\\r\\t","DEFLATE":true,"\\u212aey":1}',
     '{"msg_timeout":-1,"sample_rate":1e2,"deflate_level":1.5E-3,"heartbeat_interval":99999999999999999999}',
@@ -120,7 +120,7 @@ def phpmq_message(data: bytes) -> None:
 
 
 def profiles(message: Any) -> None:
-    """In each form that the library and the programs write: the same kind, and no other contents than before."""
+    """In each form that the library and the programs write: the same kind, with no new contents."""
     same(phpmq.encode(message), message.encode(), "as it is")
     for profile in ("present", "early"):
         try:
@@ -128,7 +128,7 @@ def profiles(message: Any) -> None:
         except EncodeError as error:
             same(bool(str(error)), True, "says why")
             continue
-        except DecodeError:  # LAX took contents that STRICT does not take in any form
+        except DecodeError:  # LAX accepted contents that STRICT refuses in every form
             same(isinstance(read(phpmq, message.encode()), DecodeError), True, f"{message!r} in the {profile} form")
             continue
         same((made.kind, made.message_type), (message.kind, message.message_type), "kind")

@@ -1,7 +1,7 @@
-"""A fuzz target of what callers build: constructors and functions with values near good ones.
+"""A fuzz target of callers' objects: constructors and functions with nearly valid values.
 
-A class of a public module is chosen, then the fields of one of its objects that the vectors have, then some of these become
-something else. What is refused is refused with one of ERRORS; what is built is written, read back, equal, copied, pickled.
+It chooses a class of a public module, then the fields of one of its objects from the vectors, and changes some of these.
+Refusals must be one of ERRORS; objects that are built are written, read back, equal, copied, pickled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EDGES = (0, 1, 2, 5, 63, 64, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 2**
 
 
 class Source:
-    """Choices out of an input; zeros behind its end."""
+    """Choices from an input; zeros after its end."""
 
     def __init__(self, octets: bytes) -> None:
         self.octets = octets
@@ -89,7 +89,7 @@ def value(s: Source, depth: int = 0) -> Any:
         return None
 
 
-#: Classes of values that others hold.
+#: Classes of values that are contained in others.
 WRAPS = [
     amqp10.Int, amqp10.UInt, amqp10.ULong, amqp10.UByte, amqp10.Byte, amqp10.Short, amqp10.UShort, amqp10.Timestamp,
     amqp10.Symbol, amqp10.Char, amqp10.Float, amqp10.Decimal32, amqp10.Decimal64, amqp10.Decimal128, amqp10.List,
@@ -131,7 +131,7 @@ def fields_of(message: Any) -> dict[str, Any]:
     return found
 
 
-#: Classes that others derive from, and that nobody builds.
+#: Base classes, which nobody builds.
 BASES = ("RemotingSerializable", "CommandCustomHeader")
 
 
@@ -176,7 +176,7 @@ FUNCTIONS = [
 
 
 def decoded(protocol: str, made: Any) -> Any:
-    """What its octets are read as; None where it is not a message."""
+    """The message that its octets decode to; None if it is not a message."""
     written = made.encode()
     if isinstance(made, amqp10.Message):
         return amqp10.decode_message(written, strictness="lax")
@@ -199,7 +199,7 @@ def decoded(protocol: str, made: Any) -> Any:
 
 
 def ask(made: Any) -> None:
-    """All that an object can be asked."""
+    """Everything that an object offers."""
     repr(made)
     for name in dir(type(made)):
         if name.startswith("_"):
@@ -250,7 +250,7 @@ def objects(data: bytes) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    """Each class a few times: as an example is, and with a field changed."""
+    """Each class several times: unchanged, and with a field changed."""
     for number in range(len(CLASSES)):
         place = number.to_bytes(2, "big") if len(CLASSES) > 256 else bytes([number])
         for example in range(3):

@@ -44,7 +44,7 @@ def frame_seeds() -> Iterator[bytes]:
 
 
 def attempt(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """A result, or None and the error is as errors are."""
+    """A result, or None and a valid error."""
     try:
         return run(*args, **options)
     except DecodeError as error:
@@ -55,7 +55,7 @@ def attempt(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 def command(data: bytes) -> None:
-    """One frame: everything it can be asked for; its octets give an equal one; its values make one that says the same."""
+    """One frame: access everything; its octets give an equal one; its values make an equivalent one."""
     found = attempt(rocketmq.decode, data)
     if found is None:
         return
@@ -82,7 +82,7 @@ def command(data: bytes) -> None:
     if found.serialize_type == "JSON":
         same(built.ext_fields, None if known is None else {k: v for k, v in known.items() if v is not None}, "fields")
     same((built.flag, built.version), (found.flag, found.version), "header")
-    if found.language is not None:  # one that nobody knows cannot be written
+    if found.language is not None:  # an unknown one cannot be written
         same(built.language, found.language, "language")
     same((built.code, built.opaque, built.remark), (found.code, found.opaque, found.remark), "header")
     same(built.body_bytes(), found.body_bytes(), "body")
@@ -94,7 +94,7 @@ def command(data: bytes) -> None:
 
 
 def typed(found: Any) -> None:
-    """A command of its typed header says what one of a mapping of the same fields says."""
+    """A command of its typed header equals one of a mapping of the same fields."""
     header = found.header
     values = header.ext_fields()
     for form in ("JSON", "ROCKETMQ"):
@@ -114,12 +114,12 @@ def typed(found: Any) -> None:
             same(more.ext_fields[name], value, "a field beside the typed ones")
 
 
-#: More fields than a command has room for at first.
+#: More fields than the initial capacity of a command.
 EXTRA = {f"name{i}": str(i) for i in range(40)}
 
 
 def stream(data: bytes) -> None:
-    """A Decoder gives the same for any cutting; a batch has the rows of the commands."""
+    """A Decoder's result does not depend on the split; a batch has the rows of the commands."""
 
     for limits in (Limits(frame_size=300, elements=8), Limits()):
         parts = feed(rocketmq.Decoder, data, list(range(7, len(data), 7)), limits=limits)

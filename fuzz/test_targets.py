@@ -1,4 +1,4 @@
-"""The fuzz targets as tests, for tools/mutants: seeds and some mutations of them, the same every time."""
+"""The fuzz targets as tests, for tools/mutants: seeds and some mutations of them, always the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from run import LONGEST, mutate
 from targets import TARGETS
 
-SECONDS = 1  # of processor time at most, for a target
+SECONDS = 1  # CPU time limit of a target
 SEEDS, MUTATIONS = 150, 150
 
 

@@ -55,6 +55,15 @@ WORDS: tuple[Word, ...] = (
     Word(r"\bunless told\b", "write: by default"),
     Word(r"\bnobody's\b", "write: no ... has it"),
     Word(r"\bfor people\b", "write: readable, for display, explanatory"),
+    Word(r"\btyped face\b", "write: type stub"),
+    Word(r"\bboth stand on\b", "write: both use"),
+    Word(r"\bfor certain\b", "write: certainly, by construction"),
+    Word(r"\bin small letters\b", "write: in lower case"),
+    Word(r"\bwhom\b", "write who it is, in a sentence of its own"),
+    Word(r"\bwhat it is given\b", "write: its arguments, its input"),
+    Word(r"\b(is|are|was|were) at work\b", "write: runs, is running"),
+    Word(r"\b(is|are) as new\b", "write: equals a new one"),
+    Word(r"\b(is|are) the business of\b", "write: concerns, belongs to"),
 )
 #: For lines in lower case.
 EVERY = re.compile("|".join(f"(?:{word.pattern})" for word in WORDS))

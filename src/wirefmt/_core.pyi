@@ -1,4 +1,4 @@
-"""The typed face of the kernel, in the order of its rooms."""
+"""Type stub of the kernel, in the order of its rooms."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol, TypeAlias

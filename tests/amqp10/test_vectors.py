@@ -304,7 +304,7 @@ def test_invalid_octets_are_refused_for_the_reason_given() -> None:
 # ---- LAX reads what implementations write
 
 
-#: What LAX reads of what STRICT refuses, and of whom it is known (shared facts on AMQP, 2.1 to 2.4).
+#: What LAX accepts and STRICT refuses, and the implementations that do so (shared facts on AMQP, 2.1 to 2.4).
 LENIENT = {
     "boolean-octet-not-0-1": "proton, rhea read any octet as a boolean",
     "map-duplicate-keys": "all",

@@ -140,7 +140,7 @@ def one_by_one(row: dict[str, Any], to: str, dialect: str) -> dict[str, Any] | N
     if wire.protocol == to:
         return none | {"raw": row["raw"] if row["protocol"] != "mqtt" else wire.octets}
     if to == "mqtt5" and not key:
-        return none | {"rule": "mqtt5:no-topic", "error": "there is no routing key, which would be the topic"}
+        return none | {"rule": "mqtt5:no-topic", "error": "no routing key to become the topic"}
     try:
         result = convert.convert(wire, to=to, dialect=dialect, routing_key=key)  # type: ignore[arg-type]
     except ConversionError as refused:

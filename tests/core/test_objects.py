@@ -1,4 +1,4 @@
-"""Objects of the core come from their constructors, refuse a second call while one is at work, and are never the cause
+"""Objects of the core come from their constructors, refuse a second call while another runs, and are never the cause
 of a crash: each walk of lib/core_walk.py runs in a process of its own."""
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def collecting(call: Callable[[], None]) -> Iterator[None]:
 @pytest.mark.parametrize("name", WORKERS)
 def test_a_call_during_a_call_is_refused(name: str) -> None:
     """The collector may run any code where an object is made, here other calls of the same object: they raise while a
-    call is at work, and its result is the one it has alone."""
+    call runs, and its result is the one it has alone."""
     make, work, others = WORKERS[name]
     plain = work(make())
     thing = make()
@@ -356,7 +356,7 @@ def test_a_reader_that_threads_share_gives_batches_or_raises() -> None:
                 rows.append(next(reader).num_rows)
             except StopIteration:
                 return
-            except (ValueError, RuntimeError):  # it is at work in another thread
+            except (ValueError, RuntimeError):  # another thread uses it
                 pass
 
     with capture.read(str(SAMPLE), batch_rows=20) as reader:

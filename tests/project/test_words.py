@@ -45,6 +45,15 @@ FOUND = (
     "16 MiB unless told otherwise",
     "The root is nobody's child.",
     "A text for people.",
+    "The typed face of the codec.",
+    "Objects and columns both stand on this.",
+    "A message that is good for certain.",
+    "The name in small letters.",
+    "Users whom that time matters to.",
+    "It checks what it is given.",
+    "While another call is at work.",
+    "Freed; it is as new then.",
+    "An empty topic is the business of the parser.",
 )
 #: Sentences that come near the phrases.
 PLAIN = """

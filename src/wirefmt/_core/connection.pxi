@@ -114,7 +114,7 @@ cdef class Identifiers:
     @next.setter
     def next(self, value):
         if not 1 <= value <= self.last:
-            raise ValueError(f"the next identifier is a number of 1 to {self.last}, not {value}")
+            raise ValueError(f"the next identifier must be 1 to {self.last}, not {value}")
         self.following = value
 
     def peek(self):

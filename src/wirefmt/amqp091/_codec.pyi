@@ -1,4 +1,4 @@
-"""The typed face of the codec of AMQP 0.9.1, in the order of its rooms."""
+"""Type stub of the codec of AMQP 0.9.1, in the order of its rooms."""
 
 import sys
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView

@@ -1,4 +1,4 @@
-"""What the column `detail` says of each kind of message of AMQP 1.0. What a row means: src/wirefmt/_core/detail.pxi."""
+"""The contents of the column `detail` for each kind of message of AMQP 1.0. src/wirefmt/_core/detail.pxi describes the rows."""
 
 from __future__ import annotations
 

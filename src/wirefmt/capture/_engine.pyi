@@ -1,4 +1,4 @@
-"""The typed face of the captures, in the order of its rooms."""
+"""Type stub of the captures, in the order of its rooms."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,8 +1,8 @@
-"""What lies between the transport and the protocol: nothing, deflate, snappy, or WebSocket frames.
+"""Layers between the transport and the protocol: none, deflate, snappy, or WebSocket frames.
 
 A carrier turns bytes of the transport into bytes of the protocol (`receive`) and back (`send`). It does no I/O.
-`receive` raises DecodeError for bytes that are not of its format; the carrier is finished then. Bytes of the protocol that came
-before are in the error's `messages`.
+`receive` raises DecodeError for bytes that are not in its format; the carrier is then finished. Earlier bytes of the protocol
+are in the error's `messages`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from wirefmt.errors import DecodeError, LimitExceeded, Malformed
 
-#: Bytes that one call of `receive` may produce, unless the caller says otherwise. Compressed data can grow a thousandfold.
+#: Bytes that one call of `receive` may produce by default. Compressed data can grow a thousandfold.
 LIMIT = 1 << 26
 
 #: Bytes that one call of `read` gives at most.
@@ -22,11 +22,11 @@ PIECE = 1 << 16
 
 class Carrier(Protocol):
     def receive(self, data: bytes) -> bytes:
-        """Bytes of the protocol in `data`, as far as they are complete."""
+        """Return the bytes of the protocol in `data`, as far as they are complete."""
         ...
 
     def send(self, data: bytes) -> bytes:
-        """Bytes for the transport that carry all of `data`."""
+        """Return bytes for the transport that contain all of `data`."""
         ...
 
 
@@ -48,7 +48,7 @@ class Compression(Carrier, Protocol):
 
 
 class Plain:
-    """No carrier: the protocol's bytes as they are."""
+    """No carrier: the protocol's bytes, unchanged."""
 
     def receive(self, data: bytes) -> bytes:
         return data
@@ -204,15 +204,15 @@ class Snappy(_Pieces):
 
 
 class WebSocket:
-    """Binary WebSocket messages (RFC 6455, 5), after the opening handshake. Frames and protocol messages need not line up.
+    """Binary WebSocket messages (RFC 6455, 5), after the opening handshake. Frames and protocol messages need not coincide.
 
-    Answers to pings and to a close go to `replies`: bytes for the transport, to be sent before anything else. `closed` turns
-    True with the peer's close frame; what follows it is dropped.
+    Answers to pings and to a close are in `replies`: bytes for the transport, to be sent before anything else. `closed` becomes
+    True with the peer's close frame; bytes after it are dropped.
 
     Args:
-        mask: makes the 4 bytes of a mask for each frame: the client's side, whose frames are masked (5.3). None: the
-            server's side, whose frames are not.
-        limit: bytes that one frame may have.
+        mask: makes the 4 bytes of a mask for each frame. The client's side has it, because its frames are masked (5.3). None: the
+            server's side, whose frames are not masked.
+        limit: the largest frame, in bytes.
     """
 
     BINARY, CLOSE, PING, PONG = 0x2, 0x8, 0x9, 0xA
@@ -221,7 +221,7 @@ class WebSocket:
         self._mask = mask
         self._limit = limit
         self._kept = bytearray()
-        self._needed = 2  # bytes from the start of _kept that say more
+        self._needed = 2  # bytes from the start of _kept needed to continue
         self._in_message = False
         self.replies = bytearray()
         self.closed = False
@@ -261,7 +261,7 @@ class WebSocket:
         return self._write(self.CLOSE, code.to_bytes(2))
 
     def _frame(self, data: bytes, at: int) -> tuple[int, bytes, int] | None:
-        """First byte and payload of the frame at `at`, and where the next one begins; None: it is not complete."""
+        """First byte and payload of the frame at `at`, and the position of the next one; None: it is incomplete."""
         if not self._has(data, at, 2):
             return None
         first, second = data[at], data[at + 1]
@@ -283,7 +283,7 @@ class WebSocket:
         return first, _masked(payload, data[at : at + 4]) if masked else payload, at + masked + size
 
     def _has(self, data: bytes, at: int, size: int) -> bool:
-        """Are so many bytes there? Notes how many would be, so that a large frame in small pieces is looked at once."""
+        """Are this many bytes available? Stores the number, so that a large frame in small pieces is parsed once."""
         self._needed = at + size
         return len(data) >= self._needed
 
@@ -292,14 +292,20 @@ class WebSocket:
         if first & 0x70:
             raise Malformed("reserved bits are set, no extension is in use", protocol="websocket", spec="RFC 6455, 5.2")
         if bool(second & 0x80) is (self._mask is not None):
-            raise Malformed("a client masks its frames, a server does not", protocol="websocket", spec="RFC 6455, 5.1")
+            raise Malformed(
+                "a client must mask its frames, a server must not", protocol="websocket", spec="RFC 6455, 5.1"
+            )
         if opcode in (self.CLOSE, self.PING, self.PONG):
             if not final or size > 125:
-                raise Malformed("a control frame is whole and short", protocol="websocket", spec="RFC 6455, 5.5")
-        elif opcode not in (0x0, self.BINARY):  # text has no place in these protocols [MQTT-6.0.0-1]
-            raise Malformed(f"opcode {opcode}, where binary data is wanted", protocol="websocket", spec="RFC 6455, 5.6")
+                raise Malformed(
+                    "a control frame must be unfragmented and at most 125 bytes",
+                    protocol="websocket",
+                    spec="RFC 6455, 5.5",
+                )
+        elif opcode not in (0x0, self.BINARY):  # these protocols do not use text [MQTT-6.0.0-1]
+            raise Malformed(f"opcode {opcode} instead of binary data", protocol="websocket", spec="RFC 6455, 5.6")
         elif (opcode == 0) is not self._in_message:
-            raise Malformed("a fragment out of place", protocol="websocket", spec="RFC 6455, 5.4")
+            raise Malformed("an unexpected fragment", protocol="websocket", spec="RFC 6455, 5.4")
 
     def _write(self, opcode: int, payload: bytes) -> bytes:
         size = len(payload)
@@ -317,7 +323,7 @@ class WebSocket:
 
 
 def _masked(payload: bytes, mask: bytes) -> bytes:
-    """RFC 6455, 5.3: each byte XOR the mask's; the same call masks and unmasks."""
+    """RFC 6455, 5.3: each byte XOR the mask's byte; the same call masks and unmasks."""
     size = len(payload)
     repeated = (mask * (size // 4 + 1))[:size]
     return (int.from_bytes(payload) ^ int.from_bytes(repeated)).to_bytes(size)

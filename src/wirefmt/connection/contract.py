@@ -1,4 +1,4 @@
-"""The contract that all connections keep, and the events that are not messages."""
+"""The contract of all connections, and the events that are not messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Handle(Protocol):
     """What `send` returns for a message that the peer acknowledges.
 
-    A handle is one object from the first transmission to the end. Packet identifiers and tags are used again; handles
+    A handle is the same object from the first transmission to the end. Packet identifiers and tags are reused; handles
     are not. Compare them with `is`.
     """
 
@@ -28,9 +28,9 @@ class Connected:
     """The handshake is complete.
 
     Attributes:
-        negotiated: what both sides have agreed on; each protocol has a class for it.
+        negotiated: the agreed values; each protocol has a class for them.
         message: the message that completed the handshake: the peer's, or our own answer to the peer.
-        resumed: True if the state of an earlier connection goes on.
+        resumed: True if the state of an earlier connection continues.
         lost: handles of an earlier connection that the peer has forgotten. They are not sent again.
     """
 
@@ -47,7 +47,7 @@ class Acknowledged:
     Attributes:
         handle: what `send` returned.
         message: the peer's answer.
-        code: the answer's code, or 0. A message may be refused: see the protocol's codes.
+        code: the answer's code, or 0. The peer may refuse a message: see the protocol's codes.
     """
 
     handle: Handle
@@ -57,9 +57,9 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class WindowOpened:
-    """A window that was closed is open again: `send` accepts messages it refused before.
+    """A closed window is open again: `send` accepts messages that it refused before.
 
-    Attributes:
+    available: messages (or bytes, if the protocol counts bytes) that may be sent now.
         available: messages (or bytes, where the protocol counts bytes) that may be sent now.
         view: the channel or link with the window; None: the window is the connection's.
     """
@@ -70,7 +70,7 @@ class WindowOpened:
 
 @dataclass(frozen=True, slots=True)
 class StartTls:
-    """The bytes that follow belong to TLS. `connection.trailing_data` holds those that have come already."""
+    """The bytes that follow belong to TLS. `connection.trailing_data` has those that were already received."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +104,18 @@ class Connection(Protocol):
 
     `now` is a time in seconds from any clock that never goes back, the same clock in every call.
 
-    `receive`, `receive_eof`, `handle_timeout` and `resume` do not raise for what a peer does: a fault ends in a
-    `Disconnected` event with the error, after the events that came before the fault. The answer that the specification
-    asks for is queued. After `Disconnected` these calls, `send` and all answers raise LocalProtocolError; what is queued
+    `receive`, `receive_eof`, `handle_timeout` and `resume` never raise because of the peer: a fault ends in a
+    `Disconnected` event with the error, after the events from before the fault. The connection queues the reply that the
+    specification requires. After `Disconnected` these calls, `send` and all answers raise LocalProtocolError; queued bytes
     can still be taken.
     """
 
     def receive(self, data: Buffer, now: float) -> list[Any]:
-        """Take bytes from the peer; return the events they complete, in order."""
+        """Accept bytes from the peer; return the events that they complete, in order."""
         ...
 
     def receive_eof(self, now: float) -> list[Any]:
-        """Take the end of the peer's stream."""
+        """Accept the end of the peer's stream."""
         ...
 
     def send(self, message: Any) -> Any:
@@ -126,52 +126,52 @@ class Connection(Protocol):
         ...
 
     def data_to_send(self) -> bytes:
-        """Take everything queued, as one bytes object."""
+        """Return all queued bytes, as one bytes object."""
         ...
 
     def buffers_to_send(self) -> Sequence[Buffer]:
-        """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
+        """Return all queued bytes, as a list of buffers in order. Large payloads are not copied."""
         ...
 
     def next_timeout(self) -> float | None:
-        """When to call `handle_timeout` at the latest; None: no timer runs. Ask again after every other call."""
+        """The latest time for `handle_timeout`; None: no timer runs. Call it again after every other call."""
         ...
 
     def handle_timeout(self, now: float) -> list[Any]:
-        """Do what is due. Harmless if nothing is."""
+        """Run the timers that are due. Harmless if none is."""
         ...
 
     def pause(self) -> None:
-        """Stop after the message being decoded. Bytes that follow are kept and not read."""
+        """Stop after the message being decoded. Bytes that follow are buffered."""
         ...
 
     def resume(self, now: float) -> list[Any]:
-        """Go on after `pause`; return the events of the bytes kept."""
+        """Continue after `pause`; return the events of the buffered bytes."""
         ...
 
     @property
     def trailing_data(self) -> bytes:
-        """Bytes received and not read, while paused or after the end."""
+        """Received bytes that were not read, while paused or after the end."""
         ...
 
     @property
     def wants_read(self) -> bool:
-        """False: stop reading from the transport. Bytes received anyway are kept, up to a limit."""
+        """False: stop reading from the transport. Bytes received in spite of this are buffered, up to a limit."""
         ...
 
     @property
     def should_close(self) -> bool:
         """True once the connection is over and its last bytes have been taken: shut down the sending side, read and drop
-        what still comes, then close. A socket closed with bytes unread resets the connection, which may cost the peer
+        further bytes, then close. Closing a socket with unread bytes resets the connection, and the peer may lose
         our last message."""
         ...
 
     @property
     def undecided(self) -> int:
-        """Events that wait for an answer of the host."""
+        """The number of events that wait for an answer of the host."""
         ...
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes queued and not taken."""
+        """The number of queued bytes."""
         ...

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class Deadlines:
-    """Named timers. `clock` is the latest time that a call has brought.
+    """Named timers. `clock` is the latest time that was passed in.
 
-    Calls that bring no time (`send`, an answer) use `start`. The timer begins when the next call brings the time: until
-    then `next` answers with the latest time known, so the driver calls `handle_timeout` at once.
+    Calls without a time (`send`, an answer) use `start`. Such a timer begins with the next call that has a time; until
+    then `next` returns the latest known time, so the driver calls `handle_timeout` at once.
     """
 
     __slots__ = ("_at", "_in", "clock")
@@ -15,13 +15,13 @@ class Deadlines:
     def __init__(self, now: float) -> None:
         self.clock = now
         self._at: dict[str, float] = {}
-        self._in: dict[str, float] = {}  # seconds, for timers that have no beginning yet
+        self._in: dict[str, float] = {}  # seconds, for timers that have not begun
 
     def __contains__(self, name: str) -> bool:
         return name in self._at or name in self._in
 
     def advance(self, now: float) -> None:
-        """Bring the time. A clock that goes back is taken to stand still."""
+        """Set the clock. A clock that goes back is treated as standing still."""
         if now > self.clock:
             self.clock = now
         if self._in:
@@ -30,7 +30,7 @@ class Deadlines:
             self._in.clear()
 
     def start(self, name: str, seconds: float) -> None:
-        """Set the timer to `seconds` after the time that the next call brings."""
+        """Set the timer to `seconds` after the next time that is passed in."""
         self._at.pop(name, None)
         self._in[name] = seconds
 
@@ -56,7 +56,7 @@ class Deadlines:
         return min(self._at.values()) if self._at else None
 
     def due(self, now: float) -> list[str]:
-        """Bring the time; stop and name the timers that are due, the earliest first."""
+        """Set the clock; stop the timers that are due and return their names, the earliest first."""
         self.advance(now)
         names = sorted((name for name, when in self._at.items() if when <= self.clock), key=lambda n: self._at[n])
         for name in names:
@@ -67,12 +67,12 @@ class Deadlines:
 class Keepalive:
     """Keep-alive of a connection, with two timers among its Deadlines: "keepalive-send" and "keepalive-expect".
 
-    Neither `sent` nor `received` touches a timer, since they are called for every message. The timers look back when
-    they are due.
+    Neither `sent` nor `received` touches a timer, since they are called for every message. The timers check the past period
+    when they are due.
 
     Args:
-        send_every: the largest time in seconds without a message of ours; None: no duty to send.
-        expect_within: the largest time in seconds without bytes of the peer; None: no expectation.
+        send_every: the longest time in seconds without a message of ours; None: no limit.
+        expect_within: the longest time in seconds without bytes of the peer; None: no limit.
     """
 
     SEND = "keepalive-send"
@@ -89,7 +89,7 @@ class Keepalive:
         self.send_every = send_every
         self.expect_within = expect_within
         if send_every is not None:
-            # Messages are sent at times we do not know. Looking twice in each period bounds the gap by the period.
+            # The times of messages are unknown. Checking twice in each period bounds the gap by the period.
             deadlines.start(self.SEND, send_every / 2)
         if expect_within is not None:
             deadlines.start(self.EXPECT, expect_within)
@@ -99,21 +99,21 @@ class Keepalive:
         self._sent = True
 
     def received(self) -> None:
-        """Bytes have come, at the time of the Deadlines' clock."""
+        """Bytes were received, at the time of the Deadlines' clock."""
         self._received_at = self._deadlines.clock
 
     def suspend(self) -> None:
-        """Expect nothing while we do not read."""
+        """Stop the expectation while we do not read."""
         self._deadlines.cancel(self.EXPECT)
 
     def expect_again(self) -> None:
-        """We read again: the peer has its whole time from now on."""
+        """Reading continues: the peer has its full period from now on."""
         if self.expect_within is not None:
             self._received_at = self._deadlines.clock
             self._deadlines.start(self.EXPECT, self.expect_within)
 
     def must_send(self) -> bool:
-        """The send timer is due: True if something has to be sent now. Sets the timer again."""
+        """The send timer is due: True if something must be sent now. Sets the timer again."""
         assert self.send_every is not None
         idle = not self._sent
         self._sent = False
@@ -121,7 +121,7 @@ class Keepalive:
         return idle
 
     def is_lost(self) -> bool:
-        """The expect timer is due: True if the peer has been silent too long, else the timer is set again."""
+        """The expect timer is due: True if the peer was silent too long; otherwise sets the timer again."""
         assert self.expect_within is not None
         limit = self._received_at + self.expect_within
         if limit <= self._deadlines.clock:

@@ -6,5 +6,5 @@ from wirefmt._core import Outbox
 
 __all__ = ["KEEP_FROM", "Outbox"]
 
-#: Buffers of at least so many bytes are kept by reference; smaller ones are copied together.
+#: Buffers of at least this many bytes are kept by reference; smaller ones are copied together.
 KEEP_FROM: Final = 2048

@@ -1,4 +1,4 @@
-"""Messages whose answer is awaited: identifiers, order, and settling one, all up to one, or a range."""
+"""Messages that wait for an answer: identifiers, order, and settling one, all up to one, or a range."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def serial_add(value: int, count: int, bits: int = 32) -> int:
 
 
 def serial_distance(start: int, end: int, bits: int = 32) -> int:
-    """How far `end` lies after `start`; negative: before. Two numbers half the range apart count as after."""
+    """How far `end` is after `start`; negative: before. Two numbers half the range apart count as after."""
     distance = (end - start) & ((1 << bits) - 1)
     return distance - (1 << bits) if distance > 1 << (bits - 1) else distance
 
 
 def serial_less(first: int, second: int, bits: int = 32) -> bool:
-    """RFC 1982, 3.2: does `first` come before `second`? False both ways if they lie half the range apart."""
+    """RFC 1982, 3.2: is `first` before `second`? False both ways if they are half the range apart."""
     return 0 < (second - first) & ((1 << bits) - 1) < 1 << (bits - 1)
 
 
@@ -49,8 +49,8 @@ def numbers_between(numbers: Collection[_Key], first: _Key, last: _Key, bits: in
 class Outstanding(Generic[_Key, _Record]):
     """Records by number, in the order in which they were added.
 
-    Numbers are added counting up, with `bits`-bit serial arithmetic where they wrap (AMQP 1.0's delivery-id); tags that
-    never wrap (AMQP 0.9.1's delivery-tag) need no `bits`. Settling costs time for what is settled only.
+    Numbers are added in ascending order, with `bits`-bit serial arithmetic if they wrap (AMQP 1.0's delivery-id); tags that
+    never wrap (AMQP 0.9.1's delivery-tag) need no `bits`. The cost of settling depends only on what is settled.
     """
 
     __slots__ = ("_bits", "_records")
@@ -86,11 +86,11 @@ class Outstanding(Generic[_Key, _Record]):
         self._records[number] = record
 
     def settle(self, number: _Key) -> _Record | None:
-        """Take out one record; None: no such number is outstanding."""
+        """Remove and return one record; None: the number is not outstanding."""
         return self._records.pop(number, None)
 
     def settle_up_to(self, number: _Key) -> list[_Record]:
-        """Take out all records up to and including `number`, in order."""
+        """Remove and return all records up to and including `number`, in order."""
         settled: list[_Record] = []
         while self._records:
             oldest = next(iter(self._records))
@@ -104,11 +104,11 @@ class Outstanding(Generic[_Key, _Record]):
         return numbers_between(self._records, first, last, self._bits)
 
     def settle_range(self, first: _Key, last: _Key) -> list[_Record]:
-        """Take out the records from `first` to `last`, both included, in order. Numbers not outstanding are skipped."""
+        """Remove and return the records from `first` to `last`, both included, in order. Numbers not outstanding are skipped."""
         return [self._records.pop(n) for n in self.range(first, last)]
 
     def clear(self) -> list[_Record]:
-        """Take out all records, in order."""
+        """Remove and return all records, in order."""
         records = list(self._records.values())
         self._records.clear()
         return records

@@ -1,7 +1,7 @@
 """The opening handshake of WebSocket (RFC 6455, 4), both sides, without input or output.
 
-`receive` takes bytes until `done` is true, and returns those that follow the handshake. It raises DecodeError if the peer
-breaks a rule; a server's answer to it is queued.
+`receive` accepts bytes until `done` is true, and returns the bytes after the handshake. It raises DecodeError if the peer
+violates a rule; a server's answer to it is queued.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from wirefmt.errors import LimitExceeded, Malformed
 
-#: Bytes that the head of a request or an answer may have.
+#: Limit on the bytes of the head of a request or an answer.
 HEAD_LIMIT: Final = 8192
 
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -25,7 +25,7 @@ def accept_of(key: str) -> str:
 
 
 class _Handshake:
-    _begins: bytes  # what the peer says first
+    _begins: bytes  # the first word of the peer
 
     def __init__(self) -> None:
         self.done = False
@@ -34,18 +34,18 @@ class _Handshake:
         self._out = b""
 
     def data_to_send(self) -> bytes:
-        """Take the bytes for the peer."""
+        """Return the bytes for the peer."""
         data, self._out = self._out, b""
         return data
 
     def receive(self, data: bytes) -> bytes:
         self._kept += data
         if self._kept[: len(self._begins)] != self._begins[: len(self._kept)]:
-            raise self._wrong(f"no HTTP: {self._kept[:20]!r}", "4")
+            raise self._wrong(f"not HTTP: {self._kept[:20]!r}", "4")
         end = self._kept.find(b"\r\n\r\n", 0, HEAD_LIMIT)
         if end < 0:
             if len(self._kept) >= HEAD_LIMIT:
-                raise self._fault(LimitExceeded("a longer head than the limit", protocol="websocket", have=HEAD_LIMIT))
+                raise self._fault(LimitExceeded("the head exceeds the limit", protocol="websocket", have=HEAD_LIMIT))
             return b""
         head, rest = self._kept[:end], self._kept[end + 4 :]
         self._kept = b""
@@ -54,7 +54,7 @@ class _Handshake:
         for line in lines[1:]:
             name, colon, value = line.partition(":")
             if not colon or not name or name != name.strip():
-                raise self._fault(Malformed(f"a field of the head: {line[:80]!r}", protocol="websocket"))
+                raise self._fault(Malformed(f"invalid header field: {line[:80]!r}", protocol="websocket"))
             name, value = name.lower(), value.strip()
             fields[name] = f"{fields[name]}, {value}" if name in fields else value
         self._read(lines[0], fields)
@@ -75,11 +75,11 @@ class ClientHandshake(_Handshake):
     """The client's side.
 
     Args:
-        host: the Host field, with the port if it is not the usual one.
+        host: the Host field, with the port if it is not the default.
         path: the resource, with its query.
-        subprotocol: the one that the server has to choose: "mqtt" [MQTT-6.0.0-3].
+        subprotocol: the one that the server must choose: "mqtt" [MQTT-6.0.0-3].
         key: 16 random bytes.
-        headers: further fields of the request, as Authorization.
+        headers: further fields of the request, such as Authorization.
     """
 
     _begins = b"HTTP/1."
@@ -107,13 +107,13 @@ class ClientHandshake(_Handshake):
     def _read(self, first: str, fields: Mapping[str, str]) -> None:
         words = first.split(" ", 2)
         if len(words) < 2 or words[1] != "101":
-            raise self._wrong(f"the server answers {first[:80]!r}", "4.1")
+            raise self._wrong(f"the server answered {first[:80]!r}", "4.1")
         if fields.get("upgrade", "").lower() != "websocket" or "upgrade" not in _tokens(fields.get("connection", "")):
-            raise self._wrong("the answer is no upgrade to WebSocket", "4.1")
+            raise self._wrong("the answer is not an upgrade to WebSocket", "4.1")
         if fields.get("sec-websocket-accept") != accept_of(self._key):
-            raise self._wrong("Sec-WebSocket-Accept does not fit the key", "4.1")
+            raise self._wrong("Sec-WebSocket-Accept does not match the key", "4.1")
         if fields.get("sec-websocket-extensions"):
-            raise self._wrong("an extension that was not asked for", "4.1")
+            raise self._wrong("an extension that was not requested", "4.1")
         self.subprotocol = fields.get("sec-websocket-protocol")
         if self.subprotocol != self._asked:
             raise self._wrong(f"the subprotocol is {self.subprotocol!r}, not {self._asked!r}", "4.1")
@@ -123,7 +123,7 @@ class ServerHandshake(_Handshake):
     """The server's side.
 
     Args:
-        subprotocols: those that the server speaks; a client that offers none of them is refused.
+        subprotocols: the supported ones; a client that offers none of them is refused.
     """
 
     _begins = b"GET "
@@ -138,20 +138,20 @@ class ServerHandshake(_Handshake):
         if http != "HTTP/1.1":
             raise self._wrong(f"the request is {first[:80]!r}", "4.2.1")
         if fields.get("upgrade", "").lower() != "websocket" or "upgrade" not in _tokens(fields.get("connection", "")):
-            raise self._wrong("the request is no upgrade to WebSocket", "4.2.1")
+            raise self._wrong("the request is not an upgrade to WebSocket", "4.2.1")
         key = fields.get("sec-websocket-key", "")
         try:
             size = len(base64.b64decode(key, validate=True))
         except ValueError:
             size = 0
         if size != 16 or "host" not in fields:
-            raise self._wrong("no Host, or Sec-WebSocket-Key is not of 16 bytes", "4.2.1")
+            raise self._wrong("no Host, or a Sec-WebSocket-Key that is not 16 bytes", "4.2.1")
         if fields.get("sec-websocket-version") != "13":
-            raise self._wrong("the version is not 13", "4.2.1")
+            raise self._wrong("the WebSocket version is not 13", "4.2.1")
         offered = [name.strip() for name in fields.get("sec-websocket-protocol", "").split(",")]
         self.subprotocol = next((name for name in offered if name in self._spoken), None)
         if self.subprotocol is None:
-            raise self._wrong("none of the subprotocols is spoken here", "4.2.2")
+            raise self._wrong("no supported subprotocol is offered", "4.2.2")
         lines = [
             "HTTP/1.1 101 Switching Protocols",
             "Upgrade: websocket",

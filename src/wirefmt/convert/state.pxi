@@ -130,8 +130,8 @@ CONVERT_REFUSALS = (
     ("too-large", "the result would be larger than its protocol allows"),
     ("pair", "no rules for this pair of protocols"),
     ("amqp10:array-constructor", "an array whose elements are in a short encoding"),
-    ("mqtt5:topic", "the routing key is no topic: there would be wildcards in it, or it is no text"),
-    ("mqtt5:no-topic", "there is no routing key, which would be the topic"),
+    ("mqtt5:topic", "the routing key is not a valid topic: it would contain wildcards, or it is not text"),
+    ("mqtt5:no-topic", "no routing key to become the topic"),
 )
 
 

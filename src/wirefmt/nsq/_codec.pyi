@@ -1,4 +1,4 @@
-"""The typed face of the codec of NSQ, in the order of its rooms."""
+"""Type stub of the codec of NSQ, in the order of its rooms."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeAlias, final

@@ -1,4 +1,4 @@
-"""The typed face of the codec of RocketMQ, in the order of its rooms."""
+"""Type stub of the codec of RocketMQ, in the order of its rooms."""
 
 import sys
 from collections.abc import Iterable, Mapping

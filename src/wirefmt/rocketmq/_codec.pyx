@@ -1,6 +1,6 @@
 # cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
-"""The compiled codec of RocketMQ's remoting protocol. Its rooms, each using only what stands above it."""
+"""The compiled codec of RocketMQ's remoting protocol. Its rooms; each uses only rooms above it."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_CheckExact, PyDict_GetItemWithError
@@ -63,8 +63,8 @@ include "encode_batch.pxi"
 include "detail.pxi"
 # RocketmqFrameView -> rows of the message table; requests that wait for their response
 include "rows.pxi"
-# what captures ask of it
+# what captures call
 include "probe.pxi"
 
-# objects are made by constructors only; classes and functions are of the package, but for these
+# only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.rocketmq", (BatchColumns, HeaderForm, RowEncoder))

@@ -1227,6 +1227,45 @@ cdef void* open_state(const Protocol* protocol) noexcept nogil
 cdef void close_state(const Protocol* protocol, void* state) noexcept nogil
 
 
+# ---- connection
+
+cdef enum:
+    KEEP_FROM = 2048            # octets: buffers of so many are queued by reference, smaller ones are copied together
+    OUTBOX_KEPT = 1 << 16       # octets of memory that an outbox keeps when it is emptied
+
+
+cdef class Outbox:
+    cdef readonly int64_t position, taken
+    cdef list buffers
+    cdef uint8_t* at            # small buffers that follow the last of `buffers`
+    cdef size_t size, room
+    cdef int put_block(self, bytes block) except -1
+    cdef bytes take_tail(self)
+    cdef int close_tail(self) except -1
+    cdef int enlarge(self, size_t n) except -1
+
+    cdef inline uint8_t* grow(self, size_t n) except NULL:
+        """`n` octets more, fewer than KEEP_FROM; where to write them."""
+        if n > self.room - self.size:
+            self.enlarge(n)
+        self.size += n
+        self.position += <int64_t>n
+        return self.at + self.size - n
+
+
+cdef class Identifiers:
+    cdef uint32_t last, following
+    cdef set used
+    cpdef object take(self)
+    cpdef release(self, identifier)
+
+
+cdef class Window:
+    cdef public int64_t limit, used
+    cpdef bint take(self, int64_t count=?) except -1
+    cpdef bint give(self, int64_t count=?) except -1
+
+
 # ---- seal
 
 cdef int seal(dict space, str package=*, tuple inner=*, tuple bases=*) except -1

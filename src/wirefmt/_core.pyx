@@ -47,6 +47,8 @@ include "_core/table.pxi"
 include "_core/detail.pxi"
 # what a capture asks of a protocol
 include "_core/protocol.pxi"
+# what connections do for every message
+include "_core/connection.pxi"
 # of every module: objects are made by constructors only
 include "_core/seal.pxi"
 

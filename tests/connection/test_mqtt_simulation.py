@@ -25,7 +25,7 @@ from wirefmt.mqtt.connection import ClientConnection, ServerConnection
 from wirefmt.mqtt.events import ConnectionOptions, Released, Request
 from wirefmt.mqtt.receiving import Receiving
 from wirefmt.mqtt.sending import Sending
-from wirefmt.mqtt.session import NEVER, Change, Delivery, Session
+from wirefmt.mqtt.session import NEVER, Change, Session
 from wirefmt.mqtt.states import State
 
 STEPS = int(os.environ.get("SIMULATE_STEPS", "21000"))
@@ -511,7 +511,7 @@ def test_simulation(number: int) -> None:
 
 def publish_after_pubrec(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sends PUBLISH again where PUBREL is due: QoS 2 goes out twice."""
-    monkeypatch.setattr(Delivery, "drop_content", lambda self: None)
+    monkeypatch.setattr(Session, "receive_pubrec", lambda self, delivery: None)
 
 
 def held_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -531,7 +531,7 @@ def no_dup(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def window_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sends more than Receive Maximum when a session is resumed."""
-    monkeypatch.setattr(Window, "available", property(lambda self: 100))
+    monkeypatch.setattr("wirefmt.mqtt.sending.Window", lambda limit: Window(100))
 
 
 def acknowledged_early(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -542,11 +542,18 @@ def acknowledged_early(monkeypatch: pytest.MonkeyPatch) -> None:
 def identifiers_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts identifiers 1 to 4, whether they are in use or not."""
 
-    def take(self: Identifiers) -> int:
-        self._next = self._next % 4 + 1
-        return self._next
+    class Reused(Identifiers):
+        def take(self) -> int:
+            self.next = self.next % 4 + 1
+            return self.next
 
-    monkeypatch.setattr(Identifiers, "take", take)
+    init = Session.__init__
+
+    def careless(self: Session, *args: Any, **options: Any) -> None:
+        init(self, *args, **options)
+        self.identifiers = Reused()
+
+    monkeypatch.setattr(Session, "__init__", careless)
 
 
 def pubrec_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ SOME_CODECS = {
     "bodies",
     "json",
     "topics",
+    "connection",
 }
 
 

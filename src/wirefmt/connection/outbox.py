@@ -1,71 +1,10 @@
-"""One queue of bytes for the peer, in order."""
+"""One queue of bytes for the peer, in order. It is compiled: `wirefmt._core`, room `connection`."""
 
-from __future__ import annotations
+from typing import Final
 
-from typing import TYPE_CHECKING
+from wirefmt._core import Outbox
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+__all__ = ["KEEP_FROM", "Outbox"]
 
 #: Buffers of at least so many bytes are kept by reference; smaller ones are copied together.
-KEEP_FROM = 2048
-
-
-class Outbox:
-    """Bytes for the peer. `pending` counts what has not been taken.
-
-    `position` counts all bytes ever queued and `taken` all bytes ever taken, so a message has been handed to the
-    transport once `taken` has reached the `position` noted after it was queued.
-    """
-
-    __slots__ = ("_buffers", "_tail", "position", "taken")
-
-    def __init__(self) -> None:
-        self.position = 0
-        self.taken = 0
-        self._buffers: list[Buffer] = []
-        self._tail = bytearray()  # small buffers that follow the last of _buffers
-
-    @property
-    def pending(self) -> int:
-        return self.position - self.taken
-
-    def put(self, data: bytes | memoryview) -> None:
-        """Queue bytes. A memoryview is of single bytes and of an object that no longer changes."""
-        size = len(data)
-        if size < KEEP_FROM:
-            self._tail += data
-        else:
-            if self._tail:
-                self._buffers.append(self._tail)
-                self._tail = bytearray()
-            self._buffers.append(data)
-        self.position += size
-
-    def take(self) -> bytes:
-        """Everything queued, joined."""
-        if not self._buffers:
-            if not self._tail:
-                return b""
-            data = bytes(self._tail)
-            self._tail.clear()
-        else:
-            data = b"".join(self.take_buffers())
-        self.taken = self.position
-        return data
-
-    def take_buffers(self) -> list[Buffer]:
-        """Everything queued, large buffers as they were given."""
-        buffers = self._buffers
-        if self._tail:
-            buffers.append(self._tail)
-        self._buffers = []
-        self._tail = bytearray()
-        self.taken = self.position
-        return buffers
-
-    def clear(self) -> None:
-        """Drop what is queued. It does not count as taken."""
-        self.position = self.taken
-        self._buffers = []
-        self._tail = bytearray()
+KEEP_FROM: Final = 2048

@@ -5,70 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
+from wirefmt._core import Identifiers
+
+__all__ = ["Identifiers", "Outstanding", "serial_add", "serial_distance", "serial_less"]
+
 _Key = TypeVar("_Key", bound=int)
 _Record = TypeVar("_Record")
-
-
-class Identifiers:
-    """Numbers of a small range, each used by one message at a time.
-
-    They are assigned in ascending order, so a number that was freed is not used again at once. Those in use are skipped.
-    """
-
-    __slots__ = ("_last", "_next", "_used")
-
-    def __init__(self, last: int = 65535) -> None:
-        self._last = last
-        self._next = 1
-        self._used: set[int] = set()
-
-    def __contains__(self, identifier: int) -> bool:
-        return identifier in self._used
-
-    def __len__(self) -> int:
-        """How many are in use."""
-        return len(self._used)
-
-    @property
-    def free(self) -> int:
-        """How many are not in use."""
-        return self._last - len(self._used)
-
-    @property
-    def next(self) -> int:
-        """Where counting goes on. It may be set to any number of the range."""
-        return self._next
-
-    @next.setter
-    def next(self, value: int) -> None:
-        if not 1 <= value <= self._last:
-            raise ValueError(f"the next identifier is a number of 1 to {self._last}, not {value}")
-        self._next = value
-
-    def peek(self) -> int | None:
-        """The number that `take` will give; None: all are in use."""
-        if len(self._used) >= self._last:
-            return None
-        identifier = self._next
-        while identifier in self._used:
-            identifier = identifier + 1 if identifier < self._last else 1
-        return identifier
-
-    def take(self) -> int | None:
-        """A free number, in use from now on; None: all are in use."""
-        identifier = self.peek()
-        if identifier is not None:
-            self._used.add(identifier)
-            self._next = identifier + 1 if identifier < self._last else 1
-        return identifier
-
-    def reserve(self, identifier: int) -> None:
-        """Put a number into use that was chosen earlier."""
-        self._used.add(identifier)
-
-    def release(self, identifier: int) -> None:
-        """Free a number, if it is in use."""
-        self._used.discard(identifier)
 
 
 def serial_add(value: int, count: int, bits: int = 32) -> int:

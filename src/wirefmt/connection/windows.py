@@ -1,34 +1,5 @@
-"""Windows: how many messages may be in flight."""
+"""Windows: how many messages may be in flight. Compiled: `wirefmt._core`, room `connection`."""
 
-from __future__ import annotations
+from wirefmt._core import Window
 
-
-class Window:
-    """A limit and how much of it is used. Receive Maximum, prefetch and link credit are windows.
-
-    `limit` may be changed at any time, also to less than what is used.
-    """
-
-    __slots__ = ("limit", "used")
-
-    def __init__(self, limit: int, used: int = 0) -> None:
-        self.limit = limit
-        self.used = used
-
-    @property
-    def available(self) -> int:
-        """What may still be taken; never negative."""
-        return max(self.limit - self.used, 0)
-
-    def take(self, count: int = 1) -> bool:
-        """Use `count`. False, and nothing changes, if less is available."""
-        if self.used + count > self.limit:
-            return False
-        self.used += count
-        return True
-
-    def give(self, count: int = 1) -> bool:
-        """Free `count`, at most what is used. True if the window was closed and is open now."""
-        closed = self.used >= self.limit
-        self.used = max(self.used - count, 0)
-        return closed and self.used < self.limit
+__all__ = ["Window"]

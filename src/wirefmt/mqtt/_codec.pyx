@@ -13,12 +13,13 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, Col, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine,
-    Factory, FrameBatch, FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, LINE_VALUE, MORE,
-    MessageContext, MessageTable, NO, NOTES_SHOWN, Problem, Protocol, ProtocolTables, PyObject_GC_UnTrack,
+    Factory, FrameBatch, FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Identifiers, Input, KEEP_FROM,
+    LINE_VALUE, MORE,
+    MessageContext, MessageTable, NO, NOTES_SHOWN, Outbox, Problem, Protocol, ProtocolTables, PyObject_GC_UnTrack,
     REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS,
     SHARED_OCTETS, STRICT_MODE, SharedSlot, SourceCol, TEXT_PAD, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CONTENT_TYPE,
     T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_OPERATION, T_PROTOCOL, T_QOS, T_REDELIVERED, T_REPLY_TO,
-    T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, WRITER_START, Writer, YES, ascii_octets, bare_object,
+    T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, WRITER_START, Window, Writer, YES, ascii_octets, bare_object,
     borrowed_item, check_size16, close_list, copy_octets, decimal_of, detail_form, fault_text, field_path, fill_view,
     hidden, input_head, is_held, is_secret_name, is_strict, keyed_place, length_of, line_ascii, line_begin,
     line_binary, line_digits, line_field, line_flag, line_name, line_number, line_prose, line_string, line_text,
@@ -60,6 +61,10 @@ include "encode_batch.pxi"
 include "detail.pxi"
 # what captures ask of it
 include "probe.pxi"
+# what a connection does for every message
+include "connection.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
-seal(globals(), "wirefmt.mqtt", (Acknowledgement, BatchColumns, Codes, Reason, RowEncoder))
+seal(globals(), "wirefmt.mqtt", (
+    Acknowledgement, ArrivalView, Arrivals, BatchColumns, Codes, Flows, Reason, RowEncoder, SessionFlows,
+))

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, Connected
 from wirefmt.connection.deadlines import Keepalive
-from wirefmt.connection.windows import Window
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
-from wirefmt.mqtt.aliases import OutgoingAliases
 from wirefmt.mqtt.endpoint import (
     REASONS,
     SENDS_IN,
@@ -78,6 +76,7 @@ class ClientConnection(Sending, Receiving):
     """
 
     role = Role.CLIENT
+    _session: Session
 
     def __init__(self, now: float, session: Session | None = None, options: ConnectionOptions | None = None) -> None:
         super().__init__(now, options)
@@ -86,7 +85,7 @@ class ClientConnection(Sending, Receiving):
         if session.held:
             raise LocalProtocolError("the session belongs to another connection")
         session.held = True
-        self._session: Session = session
+        self._session = session
         self._requests: dict[int, Request] = {}  # by packet identifier
         self._host_pings = 0
         self._ping_unanswered = False
@@ -296,8 +295,8 @@ class ClientConnection(Sending, Receiving):
         session.expiry_interval = expiry
         session.established = True
         session.note_meta()
-        self._quota = Window(self.negotiated.receive_maximum)
-        self._aliases_out = OutgoingAliases(self.negotiated.topic_alias_maximum)
+        self._limit(self.negotiated)
+        self._restricted_out = self.negotiated.maximum_qos < 2 or not self.negotiated.retain_available
         keep_alive = self.negotiated.keep_alive
         if keep_alive:
             margin = min(keep_alive / 10, 5.0)
@@ -486,8 +485,7 @@ class ServerConnection(Sending, Receiving):
         self._released_bytes = sum(map(len, session.incoming.values()))
         self._waiting = self._authentication = None
         self.state = State.CONNECTED
-        self._quota = Window(negotiated.receive_maximum)
-        self._aliases_out = OutgoingAliases(negotiated.topic_alias_maximum)
+        self._limit(negotiated)
         self._restricted |= negotiated.maximum_qos < 2 or not negotiated.retain_available
         if negotiated.keep_alive:
             # [MQTT-3.1.2-22]: one and a half times

@@ -6,15 +6,15 @@ Sections are those of MQTT 5.0. `v3` means 3.1 and 3.1.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wirefmt import mqtt
-from wirefmt.connection.contract import Disconnected
+from wirefmt.connection.contract import Acknowledged, Disconnected
 from wirefmt.connection.deadlines import Deadlines, Keepalive
-from wirefmt.connection.outbox import Outbox
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
+from wirefmt.mqtt._codec import Flows
 from wirefmt.mqtt.events import (
     CONTINUE_AUTHENTICATION,
     IDENTIFIER_NOT_VALID,
@@ -114,10 +114,11 @@ def numbered(message: Asked, packet_identifier: int) -> bytes:
     return packet[: at + 1] + packet_identifier.to_bytes(2) + packet[at + 3 :]
 
 
-class Endpoint:
+class Endpoint(Flows):
     """Reading, writing, timers, faults and the end. `Receiving` and `Sending` add messages in each direction."""
 
     role: Role
+    _session: Session | None
     _handlers: dict[type[mqtt.Packet], Callable[[Any, Any, list[Event]], None]]
     _senders: dict[type[mqtt.Packet], Callable[[Any, Any], Any]]
 
@@ -137,20 +138,18 @@ class Endpoint:
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
         self.options = options or ConnectionOptions()
+        self._configure(self.options, Acknowledged)
         self.state = State.IDLE
-        self.version: int | None = None
         self.negotiated: Negotiated | None = None
         self.connect: mqtt.Connect | None = None
         #: Acknowledgements that named nothing outstanding. They are ignored.
         self.strays = 0
-        self._session: Session | None = None
         self._decoder: mqtt.Decoder = self._make_decoder(None)
-        self._outbox = Outbox()
+        self._said = 0  # position in the outbox when the keep-alive timer was last due
         self._deadlines = Deadlines(now)
         self._keepalive = Keepalive(self._deadlines)
         self._authentication: mqtt.Auth | None = None  # waits for the host
         self._paused = False
-        self._reading = True
         self._eof = False
         self._trailing = b""
         self._problem_information = True
@@ -294,6 +293,9 @@ class Endpoint:
                     if self._keepalive.is_lost():
                         self._expire(KEEP_ALIVE_TIMEOUT, "nothing has come within one and a half Keep Alive", events)
                 case Keepalive.SEND:
+                    if self._outbox.position != self._said:
+                        self._said = self._outbox.position
+                        self._keepalive.sent()
                     if self._keepalive.must_send():
                         self._ping()
                 case "authentication":
@@ -316,9 +318,9 @@ class Endpoint:
             room = self._room()
             fault: DecodeError | None = None
             try:
-                messages: Iterable[Any] = decoder.feed(data, room)
+                messages: list[Any] = decoder.feed(data, room)
             except DecodeError as error:
-                messages, fault = error.messages, error
+                messages, fault = list(error.messages), error
             data = b""
             try:
                 self._handle(messages, events)
@@ -347,10 +349,17 @@ class Endpoint:
         else:
             self._note_reading()
 
-    def _handle(self, messages: Iterable[mqtt.Packet], events: list[Event]) -> None:
+    def _handle(self, messages: list[mqtt.Packet], events: list[Event]) -> None:
         tolerant = bool(self.options.tolerate)
         steady = self._steady
-        for message in messages:
+        at, count = 0, len(messages)
+        while True:
+            if self._up:
+                at = self._run(messages, at, events)
+            if at == count:
+                return
+            message = messages[at]
+            at += 1
             if tolerant and message.notes:
                 self._check_notes(message)
             handler = steady.get(type(message))
@@ -438,7 +447,6 @@ class Endpoint:
 
     def _put(self, packet: bytes | memoryview) -> None:
         self._outbox.put(packet)
-        self._keepalive.sent()
 
     def _acknowledgement(
         self,
@@ -536,6 +544,7 @@ class Endpoint:
                 if delivery.mark is not None and delivery.mark <= self._outbox.position:
                     delivery.transmitted = True
                 delivery.mark = None
+                delivery.charged = False
             # [MQTT-3.1.2-23]: a session lives on while its expiry interval is above zero. One that this connection has
             # not reached stays as it was.
             if session.expiry_interval or not self._up:

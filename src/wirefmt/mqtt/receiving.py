@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
@@ -23,29 +21,12 @@ from wirefmt.mqtt.events import (
 )
 
 
-class _Arrival:
-    """A QoS 1 or 2 message of the peer whose PUBACK or PUBREC has not been queued. `answer`: the packet, once decided."""
-
-    __slots__ = ("answer", "code", "identifier", "message", "qos")
-
-    def __init__(self, message: mqtt.Publish, identifier: int, qos: int, answer: bytes | None = None) -> None:
-        self.message = message
-        self.identifier = identifier
-        self.qos = qos
-        self.code = 0
-        self.answer = answer
-
-
 class Receiving(Endpoint):
     """An endpoint that receives messages."""
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
         super().__init__(now, options)
         self._aliases_in: dict[int, str] = {}
-        self._arrivals: dict[int, _Arrival] = {}  # by packet identifier
-        self._order: dict[int, deque[_Arrival]] = {1: deque(), 2: deque()}  # by QoS, in the order of arrival
-        self._unfinished: set[int] = set()  # identifiers of the peer that count for the Receive Maximum we announced
-        self._undecided_publishes = 0
         #: By packet identifier: content (its hash) and number of QoS 2 messages, if they are limited.
         self._copies: dict[int, tuple[int, int]] = {}
         self._released_bytes = 0
@@ -53,7 +34,7 @@ class Receiving(Endpoint):
 
     @property
     def undecided(self) -> int:
-        return super().undecided + self._undecided_publishes
+        return super().undecided + self._arrivals.undecided
 
     def _unanswered(self) -> int:
         return len(self._arrivals)
@@ -61,49 +42,29 @@ class Receiving(Endpoint):
     def _forget(self) -> None:
         super()._forget()
         self._arrivals.clear()
-        self._order = {1: deque(), 2: deque()}
         self._aliases_in.clear()  # [MQTT-3.3.2-7]
-        self._undecided_publishes = 0
 
-    def acknowledge(
-        self, message: mqtt.Publish, reason_code: int = SUCCESS, properties: Properties = ()
-    ) -> list[Event]:
-        """Answer a `Publish` event of QoS 1 or 2 once the host owns the message, or refuse it with a code of 0x80 or more.
-
-        PUBACKs leave in the order of their PUBLISHes and so do PUBRECs, whatever the order of the answers [MQTT-4.6.0-2,
-        MQTT-4.6.0-3]. Versions before 5.0 have no codes: the peer takes every acknowledgement as a success (3.1.1,
-        3.3.5-2), so a host that refuses just drops the message.
-
-        Returns events that had to wait for this answer.
-
-        Raises LocalProtocolError if the message does not wait for an answer, or the answer cannot be written.
-        """
+    def _acknowledge(self, message: mqtt.Publish, reason_code: int, properties: Properties) -> list[Event]:
+        """`acknowledge`, with all that an answer may have."""
         if not self._up:
             self._check_connected()
-        arrival = self._arrivals.get(message.packet_identifier or 0) if isinstance(message, mqtt.Publish) else None
-        if arrival is None or arrival.message is not message or arrival.answer is not None:
+        identifier = (message.packet_identifier or 0) if isinstance(message, mqtt.Publish) else 0
+        arrival = self._arrivals.get(identifier)
+        if arrival is None or arrival.message is not message or arrival.decided:
             raise LocalProtocolError("this message does not wait for an acknowledgement")
-        self._decide(arrival, reason_code, properties)
+        self._answer(message, reason_code, properties)
         return self._go_on()
 
-    def _decide(self, arrival: _Arrival, code: int, properties: Properties) -> None:
-        identifier, qos = arrival.identifier, arrival.qos
-        answer = self._acknowledgement(mqtt.Puback if qos == 1 else mqtt.Pubrec, identifier, code, properties)
-        arrival.answer, arrival.code = answer, code if self.version == 5 else SUCCESS
-        self._undecided_publishes -= 1
-        if qos == 2 and arrival.code < 0x80:
-            assert self._session is not None
-            packet = arrival.message.encode() if self.options.qos2_event == "release" and code < 0x80 else b""
-            self._released_bytes += len(packet)
-            self._session.hold(identifier, packet)
-        order = self._order[qos]
-        while order and (due := order[0].answer) is not None:
-            first = order.popleft()
-            del self._arrivals[first.identifier]
-            if qos == 1 or first.code >= 0x80:
-                self._unfinished.discard(first.identifier)
-                self._copies.pop(first.identifier, None)
-            self._put(due)
+    def _answer(self, message: mqtt.Publish, code: int, properties: Properties) -> None:
+        kind = mqtt.Puback if message.qos == 1 else mqtt.Pubrec
+        answer = self._acknowledgement(kind, message.packet_identifier or 0, code, properties)
+        kept = message.qos == 2 and self.options.qos2_event == "release" and code < 0x80
+        packet = message.encode() if kept else b""
+        self._released_bytes += len(packet)
+        self._decide(message, answer, code if self.version == 5 else SUCCESS, packet)
+
+    def _forget_copies(self, identifier: int) -> None:
+        self._copies.pop(identifier, None)
 
     def _on_publish(self, message: mqtt.Publish, events: list[Event]) -> None:
         if message.properties:
@@ -127,28 +88,24 @@ class Receiving(Endpoint):
         if identifier in self._session.incoming:
             if qos == 1:
                 raise wrong_kind("PUBLISH of QoS 1", identifier)
-            again = identifier in self._unfinished
+            again = identifier in self._releasing
             self._count(identifier)
             answer = self._acknowledgement(mqtt.Pubrec, identifier)  # [MQTT-4.3.3-10]
-            if again or not self._order[2]:
+            if again or not self._arrivals.waits(2):
+                self._releasing.add(identifier)
                 self._put(answer)
             else:  # held from an earlier connection: PUBREC waits for those of earlier messages [MQTT-4.6.0-3]
-                arrival = _Arrival(message, identifier, qos, answer)
-                self._arrivals[identifier] = arrival
-                self._order[2].append(arrival)
+                self._arrivals.add(message, answer)
             return
         self._count(identifier)
-        arrival = _Arrival(message, identifier, qos)
-        self._arrivals[identifier] = arrival
-        self._order[qos].append(arrival)
-        self._undecided_publishes += 1
+        self._arrivals.add(message)
         events.append(message)
         if qos == 2 and self.options.qos2_event == "release":
             size = len(message.encode())
             if self._released_bytes + size > self.options.released_bytes:
                 raise RemoteProtocolError("too many bytes wait for PUBREL", reply=QUOTA_EXCEEDED)
         if self.options.automatic:
-            self._decide(arrival, SUCCESS, ())
+            self._answer(message, SUCCESS, ())
 
     def _count_copy(self, message: mqtt.Publish, identifier: int) -> None:
         content = hash((message.topic_name, message.payload_bytes()))
@@ -160,13 +117,11 @@ class Receiving(Endpoint):
 
     def _count(self, identifier: int) -> None:
         """Receive Maximum: QoS 1 and 2 messages of the peer that are not finished on this connection (3.3.4)."""
-        if identifier not in self._unfinished:
-            if self.version == 5 and len(self._unfinished) >= self.options.receive_maximum:
-                raise RemoteProtocolError(
-                    f"more than {self.options.receive_maximum} messages are unfinished [MQTT-3.3.4-7, MQTT-3.3.4-9]",
-                    reply=RECEIVE_MAXIMUM_EXCEEDED,
-                )
-            self._unfinished.add(identifier)
+        if identifier not in self._releasing and not self._has_room():
+            raise RemoteProtocolError(
+                f"more than {self.options.receive_maximum} messages are unfinished [MQTT-3.3.4-7, MQTT-3.3.4-9]",
+                reply=RECEIVE_MAXIMUM_EXCEEDED,
+            )
 
     def _check_publish(self, message: mqtt.Publish) -> None:
         """What this connection does not allow in a PUBLISH of the peer."""
@@ -208,7 +163,7 @@ class Receiving(Endpoint):
             packet = self._session.release(identifier)
             if self._copies:
                 self._copies.pop(identifier, None)
-            self._unfinished.discard(identifier)
+            self._releasing.discard(identifier)
             if self.options.qos2_event == "release" and packet:
                 self._released_bytes -= len(packet)
                 events.append(Released(_decode_publish(packet)))

@@ -21,6 +21,7 @@ from wirefmt.mqtt.events import (
     ConnectionOptions,
     Dropped,
     Event,
+    Negotiated,
     Properties,
     Request,
     find,
@@ -37,9 +38,6 @@ class Sending(Endpoint):
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
         super().__init__(now, options)
-        self._quota = Window(65535)
-        self._window_closed = False
-        self._charged: set[int] = set()  # packet identifiers that have taken from the quota
         self._replay: deque[Delivery] = deque()  # of a resumed session, not yet sent again
         self._aliases_out = OutgoingAliases(0)
 
@@ -47,10 +45,17 @@ class Sending(Endpoint):
         super()._forget()
         self._replay.clear()
 
-    def publish(
-        self, topic_name: str, payload: Buffer = b"", *, qos: int = 0, retain: bool = False, properties: Properties = ()
+    def _limit(self, negotiated: Negotiated) -> None:
+        """Keep to what the peer has announced."""
+        self._largest = negotiated.maximum_packet_size
+        self._quota = Window(negotiated.receive_maximum)
+        self._aliases_out = OutgoingAliases(negotiated.topic_alias_maximum)
+        self._aliased = negotiated.topic_alias_maximum > 0
+
+    def _publish(
+        self, topic_name: str, payload: Buffer, qos: int, retain: bool, properties: Properties
     ) -> Delivery | None:
-        """Make and send a PUBLISH: see `send`."""
+        """`publish`, with all that a message may have."""
         self._check_connected()
         message = self._build(
             mqtt.Publish,
@@ -144,21 +149,12 @@ class Sending(Endpoint):
             return packet, packet, None
         return packet, wire, (topic, alias.number)
 
-    def _charge(self, delivery: Delivery) -> None:
-        """A PUBLISH of QoS 1 or 2 costs one of the send quota [MQTT-4.9.0-2]."""
-        self._quota.take()
-        self._charged.add(delivery.packet_identifier)
-        if not self._quota.available:
-            self._window_closed = True
-
     def _finish(self, delivery: Delivery, message: mqtt.Packet, code: int, events: list[Event]) -> None:
         """A delivery is acknowledged: its identifier and its place in the window are free."""
         assert self._session is not None
         self._session.finish(delivery)
         events.append(Acknowledged(delivery, message, code))
-        if delivery.packet_identifier in self._charged:
-            self._charged.remove(delivery.packet_identifier)
-            self._quota.give()
+        self._uncharge(delivery)
         self._send_again(events)
         self._note_window(events)
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from wirefmt import mqtt
-from wirefmt.connection.outbox import KEEP_FROM
-from wirefmt.connection.outstanding import Identifiers
 from wirefmt.errors import DecodeError, LocalProtocolError, Malformed
+from wirefmt.mqtt._codec import Delivery, SessionFlows, split_packet
+
+__all__ = ["NEVER", "Change", "Delivery", "Session", "split_packet"]
 
 #: Session Expiry Interval of a session that never expires (3.1.2.11.2).
 NEVER = 0xFFFF_FFFF
@@ -32,85 +33,13 @@ class Change(NamedTuple):
     value: bytes = b""
 
 
-class Delivery:
-    """The handle of a PUBLISH of QoS 1 or 2 that we have sent and that is not finished.
-
-    Attributes:
-        number: counts up with each message of the session. It gives the order of sending and of sending again.
-        packet_identifier: the identifier on the wire; used again once the delivery is finished.
-        qos: 1 or 2.
-        version: the protocol version of the packet kept.
-        received: QoS 2: True once PUBREC has come; PUBREL is what is sent again then.
-        transmitted: True once its bytes have been handed to the transport, so it is sent again with DUP 1.
-    """
-
-    __slots__ = ("_head", "_tail", "mark", "number", "packet_identifier", "qos", "received", "transmitted", "version")
-
-    def __init__(
-        self, number: int, packet_identifier: int, version: int, head: bytes, tail: bytes | memoryview
-    ) -> None:
-        self.number = number
-        self.packet_identifier = packet_identifier
-        self.version = version
-        self.qos = head[0] >> 1 & 3
-        self.received = False
-        self.transmitted = False
-        self.mark: int | None = None  # position in the outbox of the connection that sends it
-        self._head = head
-        self._tail = tail
-
-    def __repr__(self) -> str:
-        return f"<Delivery {self.number}: packet identifier {self.packet_identifier}, QoS {self.qos}>"
-
-    @property
-    def packet(self) -> bytes:
-        """The PUBLISH packet with its identifier and full topic, DUP 0; empty once PUBREC has come."""
-        return b"".join((self._head, self._tail))
-
-    @property
-    def message(self) -> mqtt.Publish | None:
-        """The PUBLISH; None once PUBREC has come, since the content is not needed any more."""
-        if self.received:
-            return None
-        message = mqtt.decode(self.packet, version=self.version)
-        assert isinstance(message, mqtt.Publish)
-        return message
-
-    @property
-    def size(self) -> int:
-        """Bytes of the packet."""
-        return len(self._head) + len(self._tail)
-
-    @property
-    def buffers(self) -> tuple[bytes, bytes | memoryview]:
-        """The packet in two parts; a large payload is in the second one and has not been copied."""
-        return self._head, self._tail
-
-    def drop_content(self) -> None:
-        """PUBREC has come: only the identifier is needed."""
-        self.received = True
-        self._head = self._tail = b""
-
-
-def split_packet(packet: bytes, packet_identifier: int) -> tuple[bytes, bytes | memoryview]:
-    """A PUBLISH of QoS 1 or 2 with DUP 0 and another packet identifier, in two parts: a large one is not copied."""
-    at = 1
-    while packet[at] & 0x80:
-        at += 1
-    at += 3 + int.from_bytes(packet[at + 1 : at + 3])  # behind the Topic Name
-    head = bytes((packet[0] & 0xF7,)) + packet[1:at] + packet_identifier.to_bytes(2)
-    if len(packet) < KEEP_FROM:
-        return head + packet[at + 2 :], b""
-    return head, memoryview(packet)[at + 2 :]
-
-
 _SNAPSHOT = b"wirefmt mqtt session 1\0"
 _META = struct.Struct(">BIHQ")  # established, Session Expiry Interval, next packet identifier, next number
 _OUTGOING = struct.Struct(">BBBH")  # received, version, QoS, packet identifier; the packet follows
 _ENTRY = struct.Struct(">QI")  # key, size of the value
 
 
-class Session:
+class Session(SessionFlows):
     """What client and server remember between connections, as far as the protocol decides it (4.1).
 
     Subscriptions, queued messages, retained messages and wills are the host's. A session belongs to one connection at a
@@ -136,53 +65,14 @@ class Session:
         self.client_identifier = client_identifier
         self.expiry_interval = expiry_interval
         self.established = established
-        self.identifiers = Identifiers()
-        self.outgoing: dict[int, Delivery] = {}  # by packet identifier, in the order of sending
-        self.incoming: dict[int, bytes] = {}  # QoS 2 received and not released: packet identifier -> packet or b""
         self.held = False  # a connection has it
-        self._number = 1
-        self._changes: list[Change] | None = [] if journaled else None
+        self._changes = [] if journaled else None
         self.note_meta()
 
     def __repr__(self) -> str:
         return f"<Session {self.client_identifier!r}: {len(self.outgoing)} outgoing, {len(self.incoming)} incoming>"
 
     # ---- what a connection does
-
-    def next_number(self) -> int:
-        """A number for a new handle."""
-        number = self._number
-        self._number += 1
-        return number
-
-    def add(self, packet: bytes, version: int) -> Delivery:
-        """Take an identifier for a PUBLISH and remember it until it is finished."""
-        identifier = self.identifiers.take()
-        assert identifier is not None  # the caller has looked
-        delivery = Delivery(self.next_number(), identifier, version, *split_packet(packet, identifier))
-        self.outgoing[identifier] = delivery
-        if self._changes is not None:
-            self._changes.append(Change("put", "outgoing", delivery.number, _outgoing_value(delivery)))
-        return delivery
-
-    def receive_pubrec(self, delivery: Delivery) -> None:
-        """QoS 2: the peer has the message; its content is dropped."""
-        delivery.drop_content()
-        if self._changes is not None:
-            self._changes.append(Change("put", "outgoing", delivery.number, _outgoing_value(delivery)))
-
-    def finish(self, delivery: Delivery) -> None:
-        """The last acknowledgement has come, or the message is dropped. Its identifier is free."""
-        del self.outgoing[delivery.packet_identifier]
-        self.identifiers.release(delivery.packet_identifier)
-        if self._changes is not None:
-            self._changes.append(Change("delete", "outgoing", delivery.number))
-
-    def hold(self, packet_identifier: int, packet: bytes = b"") -> None:
-        """QoS 2: we own the message and wait for PUBREL."""
-        self.incoming[packet_identifier] = packet
-        if self._changes is not None:
-            self._changes.append(Change("put", "incoming", packet_identifier, packet))
 
     def release(self, packet_identifier: int) -> bytes:
         """QoS 2: PUBREL has come. Returns what `hold` was given."""
@@ -203,6 +93,21 @@ class Session:
         self.established = False
         self.note_meta()
         return lost
+
+    # What is compiled notes its changes by these, if the session is journaled.
+
+    def _note_outgoing(self, delivery: Delivery) -> None:
+        self._note(Change("put", "outgoing", delivery.number, _outgoing_value(delivery)))
+
+    def _note_finished(self, delivery: Delivery) -> None:
+        self._note(Change("delete", "outgoing", delivery.number))
+
+    def _note_held(self, packet_identifier: int, packet: bytes) -> None:
+        self._note(Change("put", "incoming", packet_identifier, packet))
+
+    def _note(self, change: Change) -> None:
+        assert self._changes is not None
+        self._changes.append(change)
 
     def note_meta(self) -> None:
         """Put the session's own record among the changes."""
@@ -226,7 +131,8 @@ class Session:
         """Records since the last call. Empty if the session is not journaled."""
         if not self._changes:
             return []
-        changes, self._changes = self._changes, []
+        changes: list[Change] = self._changes
+        self._changes = []
         return changes
 
     def snapshot(self) -> bytes:

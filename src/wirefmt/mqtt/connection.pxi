@@ -1,0 +1,630 @@
+# What a connection does for every message: the state of its QoS flows, and the steady part of what changes it.
+#
+# The classes here hold the state. The classes of wirefmt/mqtt/{session,endpoint,receiving,sending,connection}.py are derived
+# from them, and do all that is rare: a method here that meets something unusual changes nothing and leaves it to them.
+# Sections are those of MQTT 5.0.
+from cpython.dict cimport PyDict_DelItem
+from cpython.object cimport PyTypeObject
+from cpython.ref cimport Py_DECREF, Py_XDECREF
+
+
+cdef extern from "Python.h":
+    int set_slot "PyObject_GenericSetAttr"(object of, object name, object value) except -1
+    object allocate "PyType_GenericAlloc"(PyTypeObject* cls, Py_ssize_t items)
+
+
+cdef enum:
+    PUBACK_FIRST = 0x40         # first octets of acknowledgements
+    PUBREC_FIRST = 0x50
+    ARRIVALS_ROOM = 16          # arrivals that there is room for at first
+    ARRIVALS_KEPT = 64          # ... and that there is still room for once all have been answered
+
+
+cdef str HANDLE = intern("handle"), MESSAGE = intern("message"), CODE = intern("code")
+cdef object SUCCESS_CODE = 0                # small integers are one object
+
+
+cdef inline bint is_empty(object properties):
+    return PyTuple_CheckExact(properties) and PyTuple_GET_SIZE(properties) == 0
+
+
+# ------------------------------------------------------------------------------------------------ messages we have sent
+
+@cython.freelist(256)
+@cython.no_gc
+cdef class Delivery:
+    """The handle of a PUBLISH of QoS 1 or 2 that we have sent and that is not finished.
+
+    Attributes:
+        number: counts up with each message of the session. It gives the order of sending and of sending again.
+        packet_identifier: the identifier on the wire; used again once the delivery is finished.
+        qos: 1 or 2.
+        version: the protocol version of the packet kept.
+        received: QoS 2: True once PUBREC has come; PUBREL is what is sent again then.
+        transmitted: True once its bytes have been handed to the transport, so it is sent again with DUP 1.
+        mark: the position in the outbox of the connection that sends it; None: it has not been sent on this connection.
+        charged: True while it takes one of that connection's send quota.
+    """
+    cdef readonly int64_t number
+    cdef int64_t position       # see mark; -1: none
+    cdef readonly uint16_t packet_identifier
+    cdef readonly uint8_t version, qos
+    cdef public bint received, transmitted, charged
+    cdef bytes head
+    cdef object tail            # bytes, or a memoryview of bytes: nothing that can be part of a cycle
+
+    def __init__(self, number, packet_identifier, version, bytes head not None, tail):
+        self.number = number
+        self.packet_identifier = packet_identifier
+        self.version = version
+        self.position = -1
+        self.qos = (<const uint8_t*>PyBytes_AS_STRING(head))[0] >> 1 & 3
+        self.head = head
+        self.tail = tail
+
+    def __repr__(self):
+        return f"<Delivery {self.number}: packet identifier {self.packet_identifier}, QoS {self.qos}>"
+
+    @property
+    def mark(self):
+        return None if self.position < 0 else self.position
+
+    @mark.setter
+    def mark(self, value):
+        self.position = -1 if value is None else value
+
+    @property
+    def packet(self):
+        """The PUBLISH packet with its identifier and full topic, DUP 0; empty once PUBREC has come."""
+        return b"".join((self.head, self.tail))
+
+    @property
+    def message(self):
+        """The PUBLISH; None once PUBREC has come, since the content is not needed any more."""
+        return None if self.received else decode(self.packet, version=self.version)
+
+    @property
+    def size(self):
+        """Bytes of the packet."""
+        return len(self.head) + len(self.tail)
+
+    @property
+    def buffers(self):
+        """The packet in two parts; a large payload is in the second one and has not been copied."""
+        return self.head, self.tail
+
+    def drop_content(self):
+        """PUBREC has come: only the identifier is needed."""
+        self.received = True
+        self.head = b""
+        self.tail = b""
+
+
+def split_packet(bytes packet not None, packet_identifier):
+    """A PUBLISH of QoS 1 or 2 with DUP 0 and another packet identifier, in two parts: a large one is not copied."""
+    cdef const uint8_t* from_ = <const uint8_t*>PyBytes_AS_STRING(packet)
+    cdef size_t size = <size_t>PyBytes_GET_SIZE(packet), at = 1
+    cdef uint8_t* p
+    cdef bytes head
+    while from_[at] & 0x80:
+        at += 1
+    at += 3 + load_u16(from_ + at + 1)                  # behind the Topic Name
+    head = new_octets(size if size < KEEP_FROM else at + 2)
+    p = <uint8_t*>PyBytes_AS_STRING(head)
+    memcpy(p, from_, <size_t>PyBytes_GET_SIZE(head))
+    p[0] &= 0xF7
+    store_u16(p + at, packet_identifier)
+    if size < KEEP_FROM:
+        return head, b""
+    return head, PyMemoryView_FromObject(packet)[at + 2:]
+
+
+cdef class SessionFlows:
+    """The unfinished messages of a session, in both directions (4.1). `Session` is derived from it.
+
+    Attributes:
+        identifiers: packet identifiers of ours.
+        outgoing: deliveries by packet identifier, in the order of sending.
+        incoming: QoS 2 messages received and not released: packet identifier -> packet, or b"".
+    """
+    cdef public Identifiers identifiers
+    cdef readonly dict outgoing, incoming
+    cdef public int64_t _number             # of the next handle
+    cdef public list _changes               # for a journal; None: there is none
+
+    def __init__(self, *_, **__):
+        self.identifiers = Identifiers()
+        self.outgoing = {}
+        self.incoming = {}
+        self._number = 1
+
+    def next_number(self):
+        """A number for a new handle."""
+        self._number += 1
+        return self._number - 1
+
+    def add(self, bytes packet not None, version):
+        """Take an identifier for a PUBLISH and remember it until it is finished. One has to be free."""
+        identifier = self.identifiers.take()
+        head, tail = split_packet(packet, identifier)
+        return self.remember(identifier, version, head, tail)
+
+    cdef Delivery remember(self, object identifier, int version, bytes head, object tail):
+        cdef Delivery delivery = Delivery.__new__(Delivery)
+        delivery.number = self._number
+        delivery.packet_identifier = identifier
+        delivery.version = <uint8_t>version
+        delivery.position = -1
+        delivery.qos = (<const uint8_t*>PyBytes_AS_STRING(head))[0] >> 1 & 3
+        delivery.head = head
+        delivery.tail = tail
+        self._number += 1
+        self.outgoing[identifier] = delivery
+        if self._changes is not None:
+            self._note_outgoing(delivery)
+        return delivery
+
+    def receive_pubrec(self, Delivery delivery not None):
+        """QoS 2: the peer has the message; its content is dropped."""
+        delivery.drop_content()
+        if self._changes is not None:
+            self._note_outgoing(delivery)
+
+    def finish(self, Delivery delivery not None):
+        """The last acknowledgement has come, or the message is dropped. Its identifier is free."""
+        self.forget(delivery, delivery.packet_identifier)
+
+    cdef int forget(self, Delivery delivery, object identifier) except -1:
+        PyDict_DelItem(self.outgoing, identifier)
+        self.identifiers.release(identifier)
+        if self._changes is not None:
+            self._note_finished(delivery)
+        return 0
+
+    cpdef hold(self, packet_identifier, packet=b""):
+        """QoS 2: we own the message and wait for PUBREL."""
+        self.incoming[packet_identifier] = packet
+        if self._changes is not None:
+            self._note_held(packet_identifier, packet)
+
+
+# ------------------------------------------------------------------------------------------------ messages that have come
+
+cdef struct Arrival:
+    PyObject* message           # both owned; neither can be part of a cycle
+    PyObject* answer            # bytes; NULL: not decided, or the short PUBACK or PUBREC
+    uint16_t identifier
+    uint8_t qos, code, decided
+    int32_t next                # of the same QoS, in the order of arrival, or the next free one; -1: none
+    int32_t chain               # with the same bucket
+
+
+cdef class Arrivals:
+    """QoS 1 and 2 messages of the peer whose PUBACK or PUBREC has not been queued, by packet identifier, and for each QoS in the
+    order of arrival. `undecided` counts those that the host has not answered."""
+    cdef Arrival* arrivals
+    cdef int32_t* buckets       # by the low bits of the identifier
+    cdef int32_t room           # a power of two: of both
+    cdef int32_t count, free
+    cdef int32_t first[3]       # by QoS
+    cdef int32_t last[3]
+    cdef readonly int32_t undecided
+
+    def __init__(self):
+        self.first[1] = self.first[2] = -1
+
+    def __dealloc__(self):
+        self.drop()
+
+    def __len__(self):
+        return self.count
+
+    def __contains__(self, identifier):
+        return self.find(identifier) >= 0
+
+    def __getitem__(self, identifier):
+        found = self.get(identifier)
+        if found is None:
+            raise KeyError(identifier)
+        return found
+
+    cpdef ArrivalView get(self, identifier):
+        """None: the identifier is not there."""
+        cdef int32_t i = self.find(identifier)
+        cdef ArrivalView view
+        if i < 0:
+            return None
+        view = ArrivalView.__new__(ArrivalView)
+        view.message = <Publish>self.arrivals[i].message
+        view.qos = self.arrivals[i].qos
+        view.decided = self.arrivals[i].decided
+        return view
+
+    def waits(self, int qos):
+        """Has one of this QoS not been answered on the wire?"""
+        return 1 <= qos <= 2 and self.first[qos] >= 0
+
+    def add(self, Publish message not None, answer=None):
+        """A message with a new identifier. answer: the bytes that it is answered with once it is its turn; None: the host
+        decides."""
+        cdef int32_t i = self.put(message)
+        if answer is not None:
+            self.decide(i, <bytes?>answer, 0)
+
+    def clear(self):
+        self.drop()
+        self.first[1] = self.first[2] = -1
+
+    cdef inline int32_t find(self, uint16_t identifier) noexcept:
+        cdef int32_t i
+        if self.count == 0:
+            return -1
+        i = self.buckets[identifier & (self.room - 1)]
+        while i >= 0 and self.arrivals[i].identifier != identifier:
+            i = self.arrivals[i].chain
+        return i
+
+    cdef int32_t put(self, Publish message) except -1:
+        cdef Arrival* a
+        cdef int32_t* bucket
+        cdef int32_t i
+        cdef int qos = message.first_octet >> 1 & 3
+        if self.count == self.room:
+            self.enlarge()
+        i = self.free
+        a = &self.arrivals[i]
+        self.free = a.next
+        Py_INCREF(message)
+        a.message = <PyObject*>message
+        a.answer = NULL
+        a.identifier = message.packet_identifier_
+        a.qos = <uint8_t>qos
+        a.code = a.decided = 0
+        a.next = -1
+        bucket = &self.buckets[a.identifier & (self.room - 1)]
+        a.chain = bucket[0]
+        bucket[0] = i
+        if self.first[qos] < 0:
+            self.first[qos] = i
+        else:
+            self.arrivals[self.last[qos]].next = i
+        self.last[qos] = i
+        self.count += 1
+        self.undecided += 1
+        return i
+
+    cdef void decide(self, int32_t i, bytes answer, uint8_t code) noexcept:
+        """answer: None: the short one."""
+        cdef Arrival* a = &self.arrivals[i]
+        a.decided = 1
+        a.code = code
+        if answer is not None:
+            Py_INCREF(answer)
+            a.answer = <PyObject*>answer
+        self.undecided -= 1
+
+    cdef void take(self, int32_t i) noexcept:
+        """Forget the first one of its QoS. The caller has what it owns."""
+        cdef Arrival* a = &self.arrivals[i]
+        cdef int32_t* at = &self.buckets[a.identifier & (self.room - 1)]
+        while at[0] != i:
+            at = &self.arrivals[at[0]].chain
+        at[0] = a.chain
+        self.first[a.qos] = a.next
+        a.next = self.free
+        self.free = i
+        self.count -= 1
+
+    cdef int enlarge(self) except -1:
+        cdef int32_t i, j, room = self.room * 2 if self.room else ARRIVALS_ROOM
+        cdef Arrival* arrivals
+        cdef int32_t* buckets = <int32_t*>malloc(<size_t>room * sizeof(int32_t))
+        if buckets == NULL:
+            raise MemoryError
+        arrivals = <Arrival*>realloc(self.arrivals, <size_t>room * sizeof(Arrival))
+        if arrivals == NULL:
+            free(buckets)
+            raise MemoryError
+        for i in range(room):
+            buckets[i] = -1
+        for i in range(self.room):              # all are in use, since there was no room
+            j = arrivals[i].identifier & (room - 1)
+            arrivals[i].chain = buckets[j]
+            buckets[j] = i
+        for i in range(self.room, room):
+            arrivals[i].next = i + 1 if i + 1 < room else -1
+        free(self.buckets)
+        self.arrivals = arrivals
+        self.buckets = buckets
+        self.free = self.room
+        self.room = room
+        return 0
+
+    cdef void shrink(self) noexcept:
+        """Give memory back that a burst needed."""
+        if self.count == 0 and self.room > ARRIVALS_KEPT:
+            self.drop()
+
+    cdef void drop(self) noexcept:
+        cdef int32_t i, qos
+        for qos in range(1, 3):
+            i = self.first[qos] if self.count else -1
+            while i >= 0:
+                Py_DECREF(<object>self.arrivals[i].message)
+                Py_XDECREF(self.arrivals[i].answer)
+                i = self.arrivals[i].next
+        free(self.arrivals)
+        free(self.buckets)
+        self.arrivals = NULL
+        self.buckets = NULL
+        self.room = self.count = self.undecided = 0
+
+
+@cython.final
+cdef class ArrivalView:
+    """One of Arrivals, as it was when it was asked for."""
+    cdef readonly Publish message
+    cdef readonly int qos
+    cdef readonly bint decided
+
+
+# ------------------------------------------------------------------------------------------------ a connection
+
+cdef class Flows:
+    """The QoS flows of one connection. `Endpoint` is derived from it.
+
+    The methods here do what they do for messages as they mostly are. Where a limit, a window or an option is in the way, or
+    something comes that is no plain message, they have changed nothing and the methods of the derived classes see to it:
+    `_publish`, `_acknowledge` and the handlers of packets.
+    """
+    cdef readonly Outbox _outbox
+    cdef readonly Arrivals _arrivals
+    cdef public set _releasing              # QoS 2 of the peer: PUBREC is queued on this connection, PUBREL has not come
+    cdef public Window _quota               # for what we send
+    cdef public object _replay              # deliveries of a resumed session, not sent again so far
+    cdef SessionFlows session_
+    cdef object acknowledged                # the class of the event
+    cdef int version_                       # 0: not known
+    cdef int64_t most_pending, receive_maximum
+    cdef public int64_t _largest            # octets of a packet that the peer takes
+    cdef bint automatic, released, counted
+    cdef public bint _up                    # the handshake is complete, and the connection is not over
+    cdef public bint _reading
+    cdef public bint _window_closed         # a message was refused, or the last place was taken
+    cdef public bint _restricted            # PUBLISH of the peer: more is to be looked at
+    cdef public bint _restricted_out        # PUBLISH of ours: the same
+    cdef public bint _aliased               # we may set topic aliases
+
+    def __init__(self, *_, **__):
+        self._outbox = Outbox()
+        self._arrivals = Arrivals()
+        self._releasing = set()
+        self._quota = Window(65535)
+        self._replay = ()
+        self._reading = True
+
+    def _configure(self, options, acknowledged):
+        """options: ConnectionOptions; acknowledged: the class of the event that names a finished delivery."""
+        self.most_pending = options.pending_bytes
+        self.receive_maximum = options.receive_maximum
+        self.automatic = options.automatic
+        self.released = options.qos2_event == "release"
+        self.counted = options.copies != 0
+        self.acknowledged = acknowledged
+
+    @property
+    def version(self):
+        return self.version_ if self.version_ else None
+
+    @version.setter
+    def version(self, value):
+        self.version_ = 0 if value is None else value
+
+    @property
+    def _session(self):
+        return self.session_
+
+    @_session.setter
+    def _session(self, SessionFlows session):
+        self.session_ = session
+
+    # ---- out
+
+    def publish(self, topic_name, payload=b"", *, qos=0, retain=False, properties=()):
+        """Make and send a PUBLISH: see `send`."""
+        cdef Py_ssize_t size = 0
+        cdef const uint8_t* topic
+        if PyBytes_CheckExact(payload) and PyLong_CheckExact(qos) and is_empty(properties) and \
+                (retain is False or retain is True):
+            topic = ascii_octets(<PyObject*>topic_name, &size)
+            if topic != NULL and 0 <= qos <= 2:
+                handle = self.send_plain(topic, <size_t>size, <const uint8_t*>PyBytes_AS_STRING(payload),
+                                         <size_t>PyBytes_GET_SIZE(payload), qos, retain is True, True)
+                if handle is not NotImplemented:
+                    return handle
+        return self._publish(topic_name, payload, qos, retain, properties)
+
+    cdef object send_plain(self, const uint8_t* topic, size_t topic_size, const uint8_t* payload, size_t payload_size,
+                           int qos, bint retain, bint look):
+        """Send a PUBLISH without properties. The Delivery, None for QoS 0; NotImplemented: it is not as simple, and nothing has
+        changed. look: the topic has not been checked."""
+        cdef Outbox outbox = self._outbox
+        cdef SessionFlows session = self.session_
+        cdef size_t remaining = 2 + topic_size + (2 if qos else 0) + (self.version_ == 5) + payload_size
+        cdef size_t size = 1 + <size_t>varint_size(<uint32_t>min(remaining, VARINT_MAX)) + remaining
+        cdef int first = MQTT_PUBLISH << 4 | qos << 1 | retain
+        cdef bytes packet
+        cdef uint8_t* p
+        cdef Delivery delivery
+        if not self._up or self._restricted_out or self._aliased or topic_size > 0xFFFF or \
+                size >= KEEP_FROM or <int64_t>size > self._largest:
+            return NotImplemented
+        if outbox.position != outbox.taken and outbox.position - outbox.taken + <int64_t>size > self.most_pending:
+            return NotImplemented
+        if look and not mqtt_is_plain_publish(first, topic, topic_size, 1):
+            return NotImplemented
+        if qos == 0:
+            self.write_publish(outbox.grow(size), first, remaining, topic, topic_size, 0, payload, payload_size)
+            return None
+        if self._replay or self._quota.used >= self._quota.limit:
+            return NotImplemented
+        identifier = session.identifiers.take()
+        if identifier is None:
+            return NotImplemented
+        packet = new_octets(size)
+        p = <uint8_t*>PyBytes_AS_STRING(packet)
+        self.write_publish(p, first, remaining, topic, topic_size, identifier, payload, payload_size)
+        delivery = session.remember(identifier, self.version_, packet, b"")
+        self._charge(delivery)
+        memcpy(outbox.grow(size), p, size)
+        delivery.position = outbox.position
+        return delivery
+
+    cdef void write_publish(self, uint8_t* p, int first, size_t remaining, const uint8_t* topic, size_t topic_size,
+                            uint16_t identifier, const uint8_t* payload, size_t payload_size) noexcept:
+        p[0] = <uint8_t>first
+        p += 1 + store_varint(p + 1, <uint32_t>remaining)
+        store_u16(p, <uint16_t>topic_size)
+        memcpy(p + 2, topic, topic_size)
+        p += 2 + topic_size
+        if first & 6:
+            store_u16(p, identifier)
+            p += 2
+        if self.version_ == 5:
+            p[0] = 0                        # Property Length
+            p += 1
+        memcpy(p, payload, payload_size)
+
+    cpdef _charge(self, Delivery delivery):
+        """A PUBLISH of QoS 1 or 2 costs one of the send quota [MQTT-4.9.0-2]."""
+        self._quota.used += 1
+        delivery.charged = True
+        if self._quota.used >= self._quota.limit:
+            self._window_closed = True
+
+    # ---- in
+
+    def _run(self, list messages not None, Py_ssize_t at, list events not None):
+        """Handle messages from number `at` on while they are as they mostly are. Returns the number of the first other one."""
+        cdef Py_ssize_t count = len(messages)
+        while 0 <= at < count:
+            message = messages[at]
+            if type(message) is Publish:
+                if not self.take_publish(<Publish>message, events):
+                    break
+            elif type(message) is not Puback or not self.take_puback(<Puback>message, events):
+                break
+            at += 1
+        return at
+
+    cdef bint take_publish(self, Publish message, list events) except -1:
+        cdef int qos = message.first_octet >> 1 & 3
+        if message.property_count or message.noted or self._restricted:
+            return False
+        if qos:
+            if self._arrivals.find(message.packet_identifier_) >= 0 or not self._has_room() or \
+                    (qos == 2 and (self.released or self.counted or self.automatic)):
+                return False
+            if self.session_.incoming and message.packet_identifier_ in self.session_.incoming:
+                return False
+            if not self.automatic:
+                self._arrivals.put(message)
+            elif self._arrivals.first[1] < 0:           # it is its turn at once
+                self.put_short(PUBACK_FIRST, message.packet_identifier_)
+            else:
+                return False
+        events.append(message)
+        return True
+
+    cpdef bint _has_room(self) except -1:
+        """Receive Maximum: QoS 1 and 2 messages of the peer that are not finished on this connection (3.3.4)."""
+        return self.version_ != 5 or self._arrivals.count + len(self._releasing) < self.receive_maximum
+
+    cdef bint take_puback(self, Puback message, list events) except -1:
+        cdef SessionFlows session = self.session_
+        cdef Delivery delivery
+        cdef PyObject* found
+        identifier = message.packet_identifier_
+        found = PyDict_GetItemWithError(session.outgoing, identifier)
+        if found == NULL or message.noted or self._replay:
+            return False
+        delivery = <Delivery>found
+        if delivery.qos != 1:
+            return False
+        session.forget(delivery, identifier)
+        event = allocate(<PyTypeObject*>self.acknowledged, 0)
+        set_slot(event, HANDLE, delivery)
+        set_slot(event, MESSAGE, message)
+        set_slot(event, CODE, message.reason_code_)
+        events.append(event)
+        self._uncharge(delivery)
+        if self._window_closed:
+            self._note_window(events)
+        return True
+
+    cpdef _uncharge(self, Delivery delivery):
+        """The delivery is finished on this connection."""
+        if delivery.charged:
+            delivery.charged = False
+            self._quota.give()
+
+    def acknowledge(self, message, reason_code=0, properties=()):
+        """Answer a `Publish` event of QoS 1 or 2 once the host owns the message, or refuse it with a code of 0x80 or more.
+
+        PUBACKs leave in the order of their PUBLISHes and so do PUBRECs, whatever the order of the answers [MQTT-4.6.0-2,
+        MQTT-4.6.0-3]. Versions before 5.0 have no codes: the peer takes every acknowledgement as a success (3.1.1,
+        3.3.5-2), so a host that refuses just drops the message.
+
+        Returns events that had to wait for this answer.
+
+        Raises LocalProtocolError if the message does not wait for an answer, or the answer cannot be written.
+        """
+        cdef int32_t i
+        if self._up and reason_code is SUCCESS_CODE and is_empty(properties) and type(message) is Publish:
+            i = self._arrivals.find((<Publish>message).packet_identifier_)
+            if i >= 0 and self._arrivals.arrivals[i].message == <PyObject*>message and \
+                    not self._arrivals.arrivals[i].decided and not (self.released and self._arrivals.arrivals[i].qos == 2):
+                self.decide(i, None, 0, b"")
+                return [] if self._reading else self._go_on()
+        return self._acknowledge(message, reason_code, properties)
+
+    def _decide(self, Publish message not None, bytes answer not None, code, packet=b""):
+        """The answer to a message that waits. code: its code; packet: what the session keeps of QoS 2."""
+        self.decide(self._arrivals.find(message.packet_identifier_), answer, code, packet)
+
+    cdef int decide(self, int32_t i, bytes answer, uint8_t code, object packet) except -1:
+        cdef int qos = self._arrivals.arrivals[i].qos
+        self._arrivals.decide(i, answer, code)
+        if qos == 2 and code < 0x80:
+            self.session_.hold(self._arrivals.arrivals[i].identifier, packet)
+        return self.put_due(qos)
+
+    cdef int put_due(self, int qos) except -1:
+        """Queue the answers whose turn it is."""
+        cdef Arrivals arrivals = self._arrivals
+        cdef Arrival* a
+        cdef int32_t i = arrivals.first[qos]
+        while i >= 0 and arrivals.arrivals[i].decided:
+            a = &arrivals.arrivals[i]
+            if a.answer == NULL:
+                self.put_short(PUBACK_FIRST if qos == 1 else PUBREC_FIRST, a.identifier)
+            else:
+                self._outbox.put(<object>a.answer)
+            if qos == 2 and a.code < 0x80:
+                self._releasing.add(a.identifier)
+            elif self.counted:
+                self._forget_copies(a.identifier)
+            arrivals.take(i)
+            Py_XDECREF(a.answer)
+            Py_DECREF(<object>a.message)
+            i = arrivals.first[qos]
+        arrivals.shrink()
+        return 0
+
+    cdef int put_short(self, int first, uint16_t identifier) except -1:
+        """An acknowledgement without a code: 0 (3.4.2.1)."""
+        cdef uint8_t* p = self._outbox.grow(4)
+        p[0] = <uint8_t>first
+        p[1] = 2
+        store_u16(p + 2, identifier)
+        return 0

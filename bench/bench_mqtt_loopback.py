@@ -6,7 +6,7 @@
 
 CPU seconds (user and system) of the broker's process. Ten publishers and ten subscribers, each pair with a topic of its own,
 MQTT 3.1.1, payloads of 64 bytes. One generator makes the load for all brokers: raw sockets, packets encoded beforehand, at most
-WINDOW messages of a pair under way, so that no broker has to drop one.
+WINDOW messages of a pair pending, so that no broker has to drop one.
 """
 
 from __future__ import annotations

@@ -433,7 +433,10 @@ def split_packet(packet: bytes, packet_identifier: int) -> tuple[bytes, bytes | 
 
 @disjoint_base
 class SessionFlows:
-    identifiers: Identifiers
+    @property
+    def identifiers(self) -> Identifiers: ...
+    @identifiers.setter
+    def identifiers(self, value: Identifiers) -> None: ...
     outgoing: Final[dict[int, Delivery]]
     incoming: Final[dict[int, bytes]]
     _number: int
@@ -469,7 +472,10 @@ class Flows:
     _outbox: Final[Outbox]
     _arrivals: Final[Arrivals]
     _releasing: set[int]
-    _quota: Window
+    @property
+    def _quota(self) -> Window: ...
+    @_quota.setter
+    def _quota(self, value: Window) -> None: ...
     _replay: Any
     _largest: int
     _up: bool
@@ -492,13 +498,13 @@ class Flows:
         *,
         qos: int = 0,
         retain: bool = False,
-        properties: Iterable[tuple[str, Any]] = (),
+        properties: Iterable[tuple[str, Any]] = ...,
     ) -> Delivery | None: ...
     def _charge(self, delivery: Delivery) -> None: ...
     def _uncharge(self, delivery: Delivery) -> None: ...
     def _run(self, messages: list[Packet], at: int, events: list[Any]) -> int: ...
     def _has_room(self) -> bool: ...
     def acknowledge(
-        self, message: Publish, reason_code: int = 0, properties: Iterable[tuple[str, Any]] = ()
+        self, message: Publish, reason_code: int = 0, properties: Iterable[tuple[str, Any]] = ...
     ) -> list[Any]: ...
     def _decide(self, message: Publish, answer: bytes, code: int, packet: bytes = b"") -> None: ...

@@ -67,4 +67,5 @@ include "connection.pxi"
 # objects are made by constructors only; classes and functions are of the package, but for these
 seal(globals(), "wirefmt.mqtt", (
     Acknowledgement, ArrivalView, Arrivals, BatchColumns, Codes, Flows, Reason, RowEncoder, SessionFlows,
+    split_packet,
 ))

@@ -467,6 +467,15 @@ cdef class Flows:
                     return handle
         return self._publish(topic_name, payload, qos, retain, properties)
 
+    def forward(self, Publish message not None, qos):
+        """Send a message that another connection has received, with this QoS, without RETAIN, and without an object for what goes
+        out. Returns what `publish` does; NotImplemented if it has to be sent by `publish` (properties, a closed window, a
+        limit): nothing has changed then."""
+        if message.property_count or message.topic.size == 0 or not 0 <= qos <= 2:
+            return NotImplemented
+        return self.send_plain(message.topic.at, message.topic.size, message.payload_span.at, message.payload_span.size,
+                               qos, False, message.noted)
+
     cdef object send_plain(self, const uint8_t* topic, size_t topic_size, const uint8_t* payload, size_t payload_size,
                            int qos, bint retain, bint look):
         """Send a PUBLISH without properties. The Delivery, None for QoS 0; NotImplemented: it is not as simple, and nothing has
@@ -615,7 +624,8 @@ cdef class Flows:
         if self._up and self.session_ is not None and reason_code is SUCCESS_CODE and is_empty(properties) and type(message) is Publish:
             i = self._arrivals.find((<Publish>message).packet_identifier_)
             if i >= 0 and self._arrivals.arrivals[i].message == <PyObject*>message and \
-                    not self._arrivals.arrivals[i].decided and not (self.released and self._arrivals.arrivals[i].qos == 2):
+                    not self._arrivals.arrivals[i].decided and \
+                    not (self.released and self._arrivals.arrivals[i].qos == 2):
                 self.decide(i, None, 0, b"")
                 return [] if self._reading else self._go_on()
         return self._acknowledge(message, reason_code, properties)

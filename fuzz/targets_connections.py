@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lib.mqtt_driven import OPTIONS, connection, drive
+from lib.mqtt_driven import OPTIONS, compare_cuts, compare_paths, connection, drive
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import Broker, BrokerOptions
 from wirefmt.connection.aio import Server
@@ -146,8 +146,15 @@ def broker_seeds() -> Iterator[bytes]:
         yield k.to_bytes(2) + b"".join(packet.encode() for packet in packets) + packets[-1].encode() * (k % 9)
 
 
+def paths(data: bytes) -> None:
+    """The compiled part of a connection against its readable part, and cuts of the same octets; the octets are the seed."""
+    compare_paths(data)
+    compare_cuts(data)
+
+
 TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {
     "mqtt_client_connection": (either("client"), sequence_seeds("client.jsonl")),
     "mqtt_server_connection": (either("server"), sequence_seeds("broker.jsonl")),
     "mqtt_broker": (broker, broker_seeds),
+    "mqtt_connection_paths": (paths, lambda: (k.to_bytes(2) for k in range(100))),
 }

@@ -38,6 +38,7 @@ ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "mutants"
 #: Rooms by the beginnings of their names, and the tests that are about them. The first that fits counts; "": all others.
 ROOMS = {
+    "mqtt/connection": ("connection/test_mqtt_compiled*", "connection/test_mqtt_session*", "connection/test_mqtt_contract*"),
     "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*"),
     "amqp091": ("amqp091/*", "capture/test_amqp*"),
     "amqp10": ("amqp10/*", "capture/test_amqp*"),

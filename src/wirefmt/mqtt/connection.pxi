@@ -621,7 +621,8 @@ cdef class Flows:
         Raises LocalProtocolError if the message does not wait for an answer, or the answer cannot be written.
         """
         cdef int32_t i
-        if self._up and self.session_ is not None and reason_code is SUCCESS_CODE and is_empty(properties) and type(message) is Publish:
+        if self._up and self.session_ is not None and type(message) is Publish and \
+                reason_code is SUCCESS_CODE and is_empty(properties):
             i = self._arrivals.find((<Publish>message).packet_identifier_)
             if i >= 0 and self._arrivals.arrivals[i].message == <PyObject*>message and \
                     not self._arrivals.arrivals[i].decided and \

@@ -1,4 +1,4 @@
-"""Octets to MQTT packets and back, whole and as they come from a socket.
+"""Bytes to MQTT packets and back, whole and as they come from a socket.
 
 python examples/codec.py
 """
@@ -18,7 +18,7 @@ octets = packet.encode()
 print(len(octets), "octets:", octets.hex(" "))
 assert mqtt.decode(octets, version=5) == packet
 
-# a stream: feed what arrives, take the packets that are complete
+# a stream: feed the bytes that arrive, take the complete packets
 decoder = mqtt.Decoder(version=5)
 stream = mqtt.Pingreq().encode() + octets + mqtt.Disconnect(version=5).encode()
 for i in range(0, len(stream), 20):
@@ -30,7 +30,7 @@ for i in range(0, len(stream), 20):
                 print(type(other).__name__)
 decoder.close()
 
-# an error says what, where, and what to answer
+# an error says what is wrong, where, and what to answer
 try:
     mqtt.decode(bytes.fromhex("36 02 00 00"), version=5)
 except DecodeError as fault:

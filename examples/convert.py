@@ -1,4 +1,4 @@
-"""What would become of a capture's messages in another protocol? RabbitMQ's rules, and what they lose.
+"""What do the messages of a capture look like in another protocol? RabbitMQ's rules, and what they lose.
 
 python examples/convert.py [CAPTURE [PROTOCOL]]
 """

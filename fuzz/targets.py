@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import targets_amqp091
+import targets_amqp091_connections
 import targets_amqp10
+import targets_amqp10_connections
 import targets_arrow
 import targets_captures
 import targets_connections
@@ -240,6 +242,8 @@ TARGETS: dict[str, Target] = {
     **{name: Target(*pair) for name, pair in targets_amqp10.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_nsq.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_connections.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_amqp091_connections.TARGETS.items()},
+    **{name: Target(*pair) for name, pair in targets_amqp10_connections.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_convert.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_encode_batch.TARGETS.items()},
     **{name: Target(*pair) for name, pair in targets_arrow.TARGETS.items()},

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from lib import rocketmq_driven
 from lib.mqtt_driven import OPTIONS, compare_cuts, compare_paths, connection, drive
-from wirefmt import mqtt
+from lib.rocketmq_vectors import load
+from wirefmt import mqtt, rocketmq
 from wirefmt.broker.mqtt import Broker, BrokerOptions
 from wirefmt.connection.aio import Server
 from wirefmt.connection.carriers import WebSocket
@@ -38,6 +40,24 @@ def either(role: str) -> Callable[[bytes], None]:
         drive(role, connection_, bytearray(b"".join(opening) + data[2:]), random_)
 
     return run
+
+
+def rocketmq_either(role: str) -> Callable[[bytes], None]:
+    def run(data: bytes) -> None:
+        random_ = random.Random(data[:2])
+        rocketmq_driven.drive(rocketmq_driven.connection(role, random_), bytearray(data[2:]), random_)
+
+    return run
+
+
+def rocketmq_seeds() -> Iterator[bytes]:
+    """Frames of the real code, and responses to the first requests of ours."""
+    frames = [vector.octets for vector in load() if vector.kind in ("request", "response", "captured-frame")]
+    for k in range(0, len(frames), 5):
+        yield k.to_bytes(2) + b"".join(frames[k : k + 5])
+    answers = b"".join(rocketmq.RemotingCommand(code=0, flag=1, opaque=opaque).encode() for opaque in range(1, 6))
+    for k, preface in enumerate((b"", b"\x16\x03\x01", b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n")):
+        yield k.to_bytes(2) + preface + answers + frames[0]
 
 
 class Transport(asyncio.Transport):
@@ -157,4 +177,6 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]
     "mqtt_server_connection": (either("server"), sequence_seeds("broker.jsonl")),
     "mqtt_broker": (broker, broker_seeds),
     "mqtt_connection_paths": (paths, lambda: (k.to_bytes(2) for k in range(100))),
+    "rocketmq_client_connection": (rocketmq_either("client"), rocketmq_seeds),
+    "rocketmq_server_connection": (rocketmq_either("server"), rocketmq_seeds),
 }

@@ -15,7 +15,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("bench", "changes", "docs", "examples", "fuzz", "samples", "spark", "src", "tests", "tools")
 SUFFIXES = (".md", ".py", ".pyi", ".pyx", ".pxd", ".pxi")
-#: Data, what builds leave, and this list with its test.
+#: Data, build output, and this list with its test.
 SKIPPED = re.compile(r"^tests/(data|vectors)/|(^|/)[.]|egg-info/|/build/|/(check|test)_words\.py$")
 ALLOWED = "words: ok"
 
@@ -56,7 +56,7 @@ WORDS: tuple[Word, ...] = (
     Word(r"\bnobody's\b", "write: no ... has it"),
     Word(r"\bfor people\b", "write: readable, for display, explanatory"),
 )
-#: For lines in small letters.
+#: For lines in lower case.
 EVERY = re.compile("|".join(f"(?:{word.pattern})" for word in WORDS))
 
 

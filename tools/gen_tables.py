@@ -1,9 +1,9 @@
-"""Make the core's C tables, and the pages about the message table and the conversions' dialects, from tables in Python.
+"""Generate the core's C tables, and the pages about the message table and the conversions' dialects, from tables in Python.
 
-    python tools/gen_tables.py            write what is stale
-    python tools/gen_tables.py --check    write nothing; exit 1 and name what is stale
+    python tools/gen_tables.py            write outdated files
+    python tools/gen_tables.py --check    write nothing; exit with 1 and name outdated files
 
-One generated file is one entry of GENERATED; what is in it, a module of tables/ says. The files are committed, so
+Each generated file has an entry in GENERATED; a module of tables/ makes its contents. The files are committed, so
 that a build needs no generator.
 """
 
@@ -20,14 +20,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))  # the plain modules of it: nothing compiled
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))  # its plain modules, not the compiled ones
 
 from tables.amqp091 import amqp091_methods, amqp091_stub
+from tables.amqp091_states import amqp091_states_page
 from tables.amqp10 import amqp10_stub
+from tables.amqp10_states import amqp10_states_page
 from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
 from tables.mqtt_states import mqtt_states_page
+from tables.nsq_states import nsq_states_page
+from tables.phpmq_states import phpmq_states_page
 from tables.rocketmq import rocketmq_stub
+from tables.rocketmq_states import rocketmq_states_page
 from tables.secrets import secrets_page, secrets_table
 from tables.table import protocol_columns, table_columns, table_page
 from tables.text import faults
@@ -51,7 +56,7 @@ def load(path: Path) -> ModuleType:
 
 
 def codec_table(name: str) -> Callable[[ModuleType], Iterable[str]]:
-    """What NAME/table.pxi has: tables/NAME.py says it; without one it has checks and fields."""
+    """The contents of NAME/table.pxi, from tables/NAME.py if it exists; otherwise checks and fields."""
     if (Path(__file__).parent / "tables" / f"{name}.py").exists():
         found: Callable[[ModuleType], Iterable[str]] = getattr(
             importlib.import_module(f"tables.{name}"), f"{name}_table"
@@ -62,7 +67,7 @@ def codec_table(name: str) -> Callable[[ModuleType], Iterable[str]]:
 
 class Generated(NamedTuple):
     output: Path
-    source: Path  # the module with the tables, loaded on its own: the generator needs no built core
+    source: Path  # the module with the tables, loaded alone: the generator needs no built core
     text: Callable[[ModuleType], Iterable[str]]  # the lines of the output, without the header
     load: Callable[[Path], ModuleType] = load
 
@@ -74,6 +79,11 @@ GENERATED: tuple[Generated, ...] = (
         for p in PROTOCOLS
     ),
     Generated(ROOT / "docs" / "mqtt-connection.md", PACKAGE / "mqtt/states.py", mqtt_states_page),
+    Generated(ROOT / "docs" / "rocketmq-connection.md", PACKAGE / "rocketmq/states.py", rocketmq_states_page),
+    Generated(ROOT / "docs" / "nsq-connection.md", PACKAGE / "nsq/states.py", nsq_states_page),
+    Generated(ROOT / "docs" / "phpmq-connection.md", PACKAGE / "phpmq/states.py", phpmq_states_page),
+    Generated(ROOT / "docs" / "amqp091-connection.md", PACKAGE / "amqp091/states.py", amqp091_states_page),
+    Generated(ROOT / "docs" / "amqp10-connection.md", PACKAGE / "amqp10/states.py", amqp10_states_page),
     Generated(PACKAGE / "amqp091/methods.pxi", PACKAGE / "amqp091/spec.py", amqp091_methods),
     Generated(PACKAGE / "amqp091/_classes.pyi", PACKAGE / "amqp091/spec.py", amqp091_stub),
     Generated(PACKAGE / "amqp10/_classes.pyi", PACKAGE / "amqp10/spec.py", amqp10_stub),

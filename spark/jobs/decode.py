@@ -1,9 +1,9 @@
 """Packet captures to a Parquet message table.
 
     spark-submit spark/jobs/decode.py INPUT... --out DIR
-    python spark/jobs/decode.py INPUT... --out DIR          on this machine alone; installs a Java if there is none
+    python spark/jobs/decode.py INPUT... --out DIR          on this machine only; installs Java if there is none
 
-INPUT is a capture, glob, directory or URL. Prints a summary; shows progress where stderr is a terminal.
+INPUT is a capture, glob, directory or URL. Prints a summary; shows progress if stderr is a terminal.
 """
 
 from __future__ import annotations
@@ -51,12 +51,14 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("input", nargs="+", help="captures, globs, directories or URLs")
     p.add_argument("--out", required=True, help="folder for the Parquet files")
     p.add_argument("--overwrite", action="store_true", help="empty the folder first")
-    p.add_argument("-o", "--option", action="append", default=[], metavar="NAME=VALUE", help="as of the data source")
+    p.add_argument(
+        "-o", "--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the data source"
+    )
     return p
 
 
 def session() -> SparkSession:
-    """The session spark-submit has prepared, or one on this machine."""
+    """The session that spark-submit has prepared, or one on this machine."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         from pyspark.sql import SparkSession
 
@@ -68,7 +70,7 @@ def session() -> SparkSession:
 
 @contextmanager
 def progress(spark: SparkSession) -> Iterator[None]:
-    """Tasks done, on a terminal and with rich installed; else nothing."""
+    """Progress of tasks, on a terminal if rich is installed; otherwise nothing."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -107,7 +109,7 @@ KINDS = 20  # that are shown
 
 
 def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) -> None:
-    """What the Parquet files hold, read back from them."""
+    """A summary of the Parquet files, read back from them."""
     from pyspark.sql import functions as f
 
     captures = len({name for m in manifest for name in m.captures})
@@ -119,7 +121,7 @@ def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) 
         "ts", "protocol", "version", "kind", "destination", "payload_size", "status", "error"
     )
     table.cache()
-    # a row without a kind is no message: a hole, or a capture that could not be read on
+    # a row without a kind is not a message: a gap, or an error of a capture file
     messages = table.where("kind is not null")
     count, first, last = messages.agg(f.count("*"), f.min("ts"), f.max("ts")).first() or (0, None, None)
     print(f"{captures:,} captures, {count:,} messages, decoded in {seconds:.1f} s")
@@ -135,7 +137,7 @@ def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) 
     show(title, ("protocol", "kind", "messages", "payload bytes", "version"), rows[:KINDS])
     named = messages.where("destination is not null").groupBy("destination").agg(f.count("*").alias("n"), payload)
     show("Top destinations", ("destination", "messages", "payload bytes"), _top(named, 10, "destination"))
-    # alike but for its numbers is one kind of fault
+    # faults that differ only in numbers are one kind
     faults = table.where("status <> 'ok'").withColumn("error", f.regexp_replace("error", "[0-9]+", "N"))
     faults = faults.groupBy("status", "error").agg(f.count("*").alias("n"))
     show("Not decoded in full", ("status", "error", "rows"), _top(faults, 10, "status", "error"))
@@ -143,7 +145,7 @@ def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) 
 
 
 def by_kind(kinds: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows of the messages by kind, with the versions of the protocol that had it."""
+    """Rows of messages by kind, with the protocol versions in which it occurred."""
     rows: dict[tuple[str, str], dict[str, int]] = {}
     payload: dict[tuple[str, str], int] = {}
     for protocol, kind, version, count, octets in kinds:
@@ -160,7 +162,7 @@ def _top(frame: Any, count: int, *names: str) -> list[tuple[Any, ...]]:
 
 
 def show(title: str, header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    """A table on stdout: by rich where it is installed, else in plain columns."""
+    """A table on stdout: by rich if installed, otherwise in plain columns."""
     if not rows:
         return
     cells = [tuple("" if v is None else f"{v:,}" if isinstance(v, int) else str(v) for v in row) for row in rows]
@@ -185,7 +187,7 @@ def show(title: str, header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> No
 
 
 def printable(text: str) -> str:
-    """What was on the wire must not steer the terminal."""
+    """Text from the wire must not control the terminal."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 

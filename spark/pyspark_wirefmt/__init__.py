@@ -1,17 +1,17 @@
 """wirefmt on Apache Spark.
 
-`spark.read.format("wirefmt")` works wherever this package can be imported: Spark 4 finds `DefaultSource` by the
+`spark.read.format("wirefmt")` works if this package can be imported: Spark 4 finds `DefaultSource` by the
 package's name. Everything else is a function::
 
     read(spark, paths, **options)                    DataFrame by packet shuffle; also on Spark 3.5
     decode_to_parquet(spark, paths, out, **options)  tasks write Parquet themselves; the cheapest way
     convert_messages(df, to)                         messages of the table in another protocol
-    local_session(**conf)                            a quiet session on this machine, Java found or installed
+    local_session(**conf)                            a quiet session on this machine; finds or installs Java
     ship(spark)                                      sends the installed package to executors that lack it
     check(spark)                                     do the executors have this version?
     message_schema(), packet_schema(), ddl()         the tables' columns as Spark types
 
-Names load when first used: Spark imports every `pyspark_*` package of the driver at its first look-up.
+Names load on first use, because Spark imports every `pyspark_*` package of the driver at its first look-up.
 """
 
 from __future__ import annotations

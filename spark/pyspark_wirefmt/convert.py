@@ -1,4 +1,4 @@
-"""Conversions of the message table's messages, in the executors' Python: no shuffle, no row leaves its place."""
+"""Conversions of the message table's messages, in the executors' Python, without a shuffle."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def convert_messages(
     topics: Topics = "translated",
     percent_encoding: bool = True,
 ) -> DataFrame:
-    """Rows of the message table with one more column, `converted`: the message in another protocol.
+    """Append a column `converted` to rows of the message table: the message in another protocol.
 
     Args:
-        df: rows with at least the columns protocol, version, destination, routing_key and raw; others stay as they are.
-            `raw` is there where captures are read with the option raw=true, or with columns that name it.
+        df: rows with at least the columns protocol, version, destination, routing_key and raw; other columns stay unchanged.
+            Read captures with the option raw=true, or with columns that name it, to get `raw`.
         to: "amqp10", "amqp091" or "mqtt5".
         dialect, mqtt_exchange, topics, percent_encoding: as for `wirefmt.convert.convert`.
 
-    `converted` is a struct: raw, losses, rule, error. It is null where a row is no message of the three protocols; a
-    message that is not converted has an error, and the job goes on. Needs Spark 4.1; the option `convert_to` of the data
-    source and of `read` converts while captures are read, which costs less and works on Spark 3.5 too.
+    `converted` is a struct: raw, losses, rule, error. It is null if a row is not a message of the three protocols. A
+    refused message has an error, and the job continues. Needs Spark 4.1; the option `convert_to` of the data
+    source and of `read` converts while captures are read, which costs less and also works on Spark 3.5.
 
     Raises:
-        ValueError: a column is missing, or no such protocol, dialect or `topics`.
+        ValueError: a column is missing, or the protocol, dialect or `topics` is unknown.
     """
     missing = [name for name in NEEDED if name not in df.columns]
     if missing:
@@ -52,7 +52,7 @@ def convert_messages(
     for value, known in ((to, PROTOCOLS), (dialect, DIALECTS)):
         if value not in known:
             raise ValueError(f"{value!r} is not one of {', '.join(known)}")
-    topic_of("", topics)  # is there such a translation?
+    topic_of("", topics)  # raises ValueError for an unknown translation
     how: dict[str, Any] = {
         "to": to, "dialect": dialect, "mqtt_exchange": mqtt_exchange, "topics": topics,
         "percent_encoding": percent_encoding,
@@ -64,8 +64,8 @@ def convert_messages(
         for columns in batches:
             yield convert_table(pa.record_batch(list(columns), names=list(NEEDED)), **how).column(CONVERTED.name)
 
-    # only the columns needed go to Python and only the new one comes back: mapInArrow would move every column twice
+    # only the needed columns go to Python and only the new one comes back; mapInArrow would move every column twice
     convert_in_arrow.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
-    # pyspark's stubs know no call without a function type, which the annotations give
+    # pyspark's stubs do not allow a call without a function type, which the annotations give
     converted = arrow_udf(convert_in_arrow, spark_type(CONVERTED.type))  # type: ignore[call-overload]
     return df.withColumn(CONVERTED.name, converted(*NEEDED))

@@ -1,6 +1,6 @@
 """Options: those of `wirefmt.capture.Options`, and Spark's own; from strings (data source) or Python values (functions).
 
-Names are `capture.read`'s keywords. Case and underscores do not count: payload_max, payloadMax and PAYLOADMAX are one.
+The names are `capture.read`'s keywords. Case and underscores are ignored: payload_max, payloadMax and PAYLOADMAX are equal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _flag(value: Any) -> bool:
 
 
 def _octets(value: Any) -> int:
-    """A number of octets; k, m, g are powers of 1024."""
+    """A number of bytes; k, m, g are powers of 1024."""
     if isinstance(value, int):
         return value
     text = str(value).strip().lower().removesuffix("b")
@@ -52,7 +52,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def _rules(value: Any) -> tuple[str, ...]:
-    # a decode_as rule contains a comma, so several rules are parted by semicolons
+    # a decode_as rule contains a comma, so semicolons separate several rules
     return tuple(r.strip() for r in value.split(";") if r.strip()) if isinstance(value, str) else tuple(value)
 
 
@@ -84,7 +84,7 @@ def _option(parse: Callable[[Any], Any], default: Any) -> Any:
     return field(default=default, metadata={"parse": parse})
 
 
-#: How a value of each type of `capture.Options` is read from text.
+#: The parser for each type in `capture.Options`.
 _PARSERS: dict[Any, Callable[[Any], Any]] = {
     bool: _flag,
     bool | None: _flag,
@@ -104,7 +104,7 @@ def _parser(name: str) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(capture.Options):
-    """Every option with its default: those of captures, which `capture.Options` checks, and those of Spark alone."""
+    """Every option with its default: those of captures, which `capture.Options` checks, and those that only Spark has."""
 
     convert_to: str | None = _option(_one_of(*PROTOCOLS), None)
     dialect: str = _option(_one_of(*DIALECTS), "documented")
@@ -126,12 +126,12 @@ class Options(capture.Options):
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
-        """Options from what the user gave, all checked, so that a wrong one fails here and not in the tasks.
+        """Options from user input, all checked, so that an invalid one fails here and not in the tasks.
 
         Raises:
-            ValueError: an unknown option, or an invalid value; the message suggests what may be meant.
+            ValueError: an unknown option, or an invalid value; the message suggests corrections.
         """
-        known = {_plain(f.name): f for f in fields(cls) if f.name != "slice"}  # shards are the tasks'
+        known = {_plain(f.name): f for f in fields(cls) if f.name != "slice"}  # the tasks set shards
         values: dict[str, Any] = {}
         for name, value in given.items():
             option = known.get(_plain(name))
@@ -148,13 +148,13 @@ class Options(capture.Options):
         return chosen
 
     def filling(self, columns: Iterable[str]) -> Options:
-        """These options, with the columns filled that are null unless asked for, where `columns` names them."""
+        """These options, with the on-request columns filled that `columns` names."""
         named = set(columns)
         filled: dict[str, Any] = {c.name: getattr(self, c.name) or c.name in named for c in ON_REQUEST}
         return replace(self, **filled)
 
     def reading(self, columns: Sequence[str], **changes: Any) -> capture.Options:
-        """The options of captures alone, for these columns of the message table."""
+        """Only the options of captures, for these columns of the message table."""
         values = {f.name: getattr(self, f.name) for f in fields(capture.Options)}
         return capture.Options(**values | {"columns": columns} | changes)
 
@@ -170,7 +170,7 @@ _CATALOG = frozenset({"owner", "location", "provider", "comment", "external", "i
 
 
 def take_paths(given: Mapping[str, Any]) -> tuple[list[str], bool, dict[str, Any]]:
-    """Parts a data source's options: paths, whether they came from the catalog (CREATE TABLE), and the others."""
+    """Split a data source's options: paths, whether they came from the catalog (CREATE TABLE), and the others."""
     paths: list[str] = []
     others: dict[str, Any] = {}
     for name, value in given.items():

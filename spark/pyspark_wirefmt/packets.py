@@ -1,7 +1,7 @@
-"""The packets table: pieces of captures, and the scanning of them in a task.
+"""The packets table: pieces of captures, and how a task scans them.
 
-A large uncompressed capture is cut into byte ranges (`wirefmt.capture.split`), which each task resynchronises for
-itself; the driver only reads file sizes and headers. Frame numbers continue from range to range, so they require
+A large uncompressed capture is split into byte ranges (`wirefmt.capture.split`), and each task resynchronises on its
+own; the driver only reads file sizes and headers. Frame numbers continue from range to range, which requires
 counting the frames before a range.
 """
 
@@ -40,7 +40,7 @@ class RangeTask(NamedTuple):
 
 
 def pieces(captures: list[CaptureFile], options: Options) -> list[Piece]:
-    """What captures are cut into, in order."""
+    """The pieces of captures, in order."""
     split_size = plan.share(captures, options) or options.split_size
     found: list[Piece] = []
     for index, capture in enumerate(captures):
@@ -57,7 +57,7 @@ def pieces(captures: list[CaptureFile], options: Options) -> list[Piece]:
 
 
 def bundles(found: list[Piece], size: int = BUNDLE_SIZE) -> list[RangeTask]:
-    """Small captures that are neighbours share a task; a byte range has its own."""
+    """Group neighbouring small captures into one task each; a byte range has its own task."""
     costs = [p.size + OPEN_COST if p.range is None else size for p in found]
     return [RangeTask(tuple(group)) for group in plan.bundles(found, costs, size)]
 
@@ -102,7 +102,7 @@ def _scan(task: RangeTask, options: Options, columns: list[str]) -> Iterator[Any
 
 
 def count(piece: Piece, options: Options) -> dict[str, int]:
-    """Frames of a piece, IP fragments among them, and where its first record begins and its last one ends."""
+    """Frames of a piece, IP fragments among them, and the bounds of its records."""
     from wirefmt.capture import split
 
     if piece.range is not None:
@@ -115,7 +115,7 @@ def count(piece: Piece, options: Options) -> dict[str, int]:
 
 
 def chunks(piece: Piece) -> Iterator[Any]:
-    """The octets of a piece, from its first record on."""
+    """The bytes of a piece, from its first record on."""
     from wirefmt.capture import split
 
     if piece.range is None:
@@ -125,7 +125,7 @@ def chunks(piece: Piece) -> Iterator[Any]:
 
 
 def _resolved(piece: Piece) -> Piece:
-    """With the true ends of its range, where records begin."""
+    """The piece with the true bounds of its range, which are record boundaries."""
     from wirefmt.capture import split
 
     return piece if piece.range is None else piece._replace(range=split.resolve(piece.name, piece.range))

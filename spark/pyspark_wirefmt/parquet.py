@@ -1,8 +1,8 @@
-"""Captures to Parquet by tasks that write their files themselves: rows never pass through the JVM.
+"""Captures to Parquet by tasks that write the files themselves: rows never pass through the JVM.
 
-Safe to retry and to speculate: a task writes under a name of its own attempt and renames at the end, to a name that
-depends on the task alone, and every attempt of a task writes the same rows. `_SUCCESS` is written last, with the
-manifest in it.
+Retries and speculation are safe: a task writes under a name of its own attempt and renames at the end, to a name that
+depends only on the task, and every attempt of a task writes the same rows. `_SUCCESS` is written last and contains the
+manifest.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ def decode_to_parquet(
     Args:
         paths: captures, as for `spark.read.format("wirefmt").load`.
         out: a folder; a local path (on a cluster: one that all machines share) or an fsspec URL.
-        mode: where `out` holds files already: "error", "overwrite" (delete them first) or "append".
+        mode: if `out` already has files: "error", "overwrite" (delete them first) or "append".
         compression: of the Parquet files: "snappy", "zstd", "none" ...
-        options: as of the data source. `partitions` is the number of tasks for a capture; unless given, as many as the
-            cluster has cores.
+        options: as for the data source. `partitions` is the number of tasks for a capture; by default the
+            number of cores of the cluster.
 
     Returns:
-        the manifest, a row for each file: file, rows, octets, errors (rows whose status is not "ok"), captures, slice.
+        the manifest, one row per file: file, rows, octets, errors (rows whose status is not "ok"), captures, slice.
         A task without rows leaves no file, and its row says rows=0, file=None.
 
     Raises:
-        ValueError: an option that is not known or cannot have its value.
+        ValueError: an unknown option, or an invalid value.
         FileExistsError: `out` is not empty and mode is "error".
-        FileNotFoundError: a path leads to nothing.
+        FileNotFoundError: a path does not exist.
     """
     if mode not in ("error", "overwrite", "append"):
         raise ValueError("mode must be error, overwrite or append")
@@ -81,7 +81,7 @@ def decode_to_parquet(
 def _writer(
     planned: list[plan.Task], options: Options, columns: list[str], url: str, job: str, compression: str
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The function of one Spark task: its partition of the range holds the number of its `plan.Task`."""
+    """The function of one Spark task: its partition of the range has the number of its `plan.Task`."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -150,7 +150,7 @@ def _manifest_schema() -> pa.Schema:
 
 
 class _Folder:
-    """The output folder, through pyarrow's filesystems; what they do not know, through fsspec."""
+    """The output folder, through pyarrow's filesystems, or through fsspec for others."""
 
     def __init__(self, url: str) -> None:
         from pyarrow import fs
@@ -177,7 +177,7 @@ class _Folder:
         try:
             self.fs.move(source, target)
         except FileExistsError:
-            # another attempt of this task was first; stores that do not replace say so, and its file is as good
+            # another attempt of this task was first; stores that do not replace files raise, and the other file is equivalent
             self.delete(source)
 
     def prepare(self, mode: str) -> None:
@@ -193,7 +193,7 @@ class _Folder:
         self.fs.create_dir(self.path(_TEMPORARY), recursive=True)
 
     def discard(self, job: str) -> None:
-        """Removes what a failed job has left."""
+        """Remove the files that a failed job has left."""
         from pyarrow import fs
 
         self.fs.delete_dir(self.path(_TEMPORARY))

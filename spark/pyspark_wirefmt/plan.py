@@ -1,7 +1,7 @@
-"""Which task reads what, and the tasks' own reading. Knows captures and Arrow; Spark only as a caller.
+"""Which task reads what, and how a task reads. Uses captures and Arrow; knows Spark only as a caller.
 
-A capture's flows are dealt out to tasks by their hash (`slice=(i, n)`): each task walks the headers of the whole
-capture and decodes its own flows, so rows are what one process gives and nothing is shuffled. Many small captures share
+The flows of a capture are assigned to tasks by their hash (`slice=(i, n)`): each task walks the headers of the whole
+capture and decodes its own flows, so rows are the same as in one process and nothing is shuffled. Many small captures share
 a task.
 """
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-#: Captures smaller than this share a task, up to as many octets together.
+#: Captures smaller than this share a task, up to as many bytes together.
 BUNDLE_SIZE = 32 << 20
-#: Opening a capture costs as much as reading this many octets.
+#: Opening a capture costs as much as reading this many bytes.
 OPEN_COST = 1 << 18
 
 
@@ -39,7 +39,7 @@ class Task(NamedTuple):
 
 
 class Following(NamedTuple):
-    """Decode slice `part` of `parts` of rotated captures; keep the rows that come after the first `context` of them."""
+    """Decode slice `part` of `parts` of rotated captures; keep the rows after the first `context` captures."""
 
     names: tuple[str, ...]
     context: int
@@ -48,7 +48,7 @@ class Following(NamedTuple):
 
 
 def tasks(captures: list[CaptureFile], options: Options) -> list[Task]:
-    """The tasks that decode `captures`, in order. No capture: no task.
+    """The tasks that decode `captures`, in order. No captures: no tasks.
 
     With `options.partitions` about that many tasks. Otherwise small captures share a task, and a capture larger than
     `split_size` is split into at most `max_slices` slices.
@@ -65,27 +65,27 @@ def tasks(captures: list[CaptureFile], options: Options) -> list[Task]:
 
 
 def _slices(group: list[CaptureFile], options: Options, size: int) -> int:
-    """How many slices of the flows these captures are dealt out to."""
+    """The number of slices for the flows of these captures."""
     if options.partitions:
         return min(options.partitions, max(1, round(sum(map(cost, group)) / size)))
     return min(options.max_slices, max(1, math.ceil(sum(c.size for c in group) / options.split_size)))
 
 
 def cost(capture: CaptureFile) -> int:
-    """What reading a capture costs, in bytes: its size and the opening."""
+    """The cost of reading a capture, in bytes: its size plus the cost of opening it."""
     return capture.size + OPEN_COST
 
 
 def share(captures: list[CaptureFile], options: Options) -> int:
-    """The cost of one of `options.partitions` tasks; 0 if no number of tasks is asked for."""
+    """The cost of one of `options.partitions` tasks; 0 if no number of tasks is given."""
     return math.ceil(sum(map(cost, captures)) / options.partitions) if options.partitions else 0
 
 
 def bundles(items: Iterable[Item], costs: Iterable[int], size: int) -> Iterator[list[Item]]:
-    """Neighbours in groups of about `size`; an item that costs `size` or more stands alone.
+    """Group neighbours to about `size`; an item that costs `size` or more is a group of its own.
 
-    The costs are laid end to end and cut into cells of `size`; items whose middle is in one cell are a group. So there
-    are at most as many groups as cells, and one group for each item that stands alone.
+    The costs are laid end to end and divided into cells of `size`; items whose middle is in one cell are a group. So there
+    are at most as many groups as cells, plus one for each large item.
     """
     group: list[Item] = []
     before, cell = 0, 0
@@ -106,14 +106,14 @@ def bundles(items: Iterable[Item], costs: Iterable[int], size: int) -> Iterator[
 
 
 def following(context: list[CaptureFile], captures: list[CaptureFile], options: Options) -> list[Following]:
-    """Tasks for rotated captures that follow others. No capture: no task."""
+    """Tasks for rotated captures that follow others. No captures: no tasks."""
     names = tuple(c.name for c in (*context, *captures))
     sliced = tasks([*context, *captures], options) if captures else []
     return [Following(names, len(context), task.part, task.parts) for task in sliced]
 
 
 def decode(task: Task, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The message rows of a task. Raises CaptureError where a capture cannot be opened."""
+    """The message rows of a task. Raises CaptureError if a capture cannot be opened."""
     from wirefmt import capture
 
     how = decoder_options(options, columns, slice=(task.part, task.parts))
@@ -122,8 +122,8 @@ def decode(task: Task, options: Options, columns: list[str]) -> Iterator[pa.Reco
 
 
 def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The rows that these captures add to those before them. The last capture is not the end: what is unfinished there
-    is left for those to come, which read this one again as their context."""
+    """The rows that these captures add to the rows of those before them. The last capture is not the end: the next captures
+    read it again as their context, and complete what is incomplete there."""
     from wirefmt.capture import CaptureDecoder, decode_source, sources
 
     decoder = CaptureDecoder(decoder_options(options, columns, slice=(task.part, task.parts)))
@@ -141,7 +141,7 @@ def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa
 
 
 def decoder_options(options: Options, columns: list[str], **changes: Any) -> capture.Options:
-    """Options of the decoder that gives `messages` what it needs for these columns."""
+    """Options of a decoder whose rows suffice for these columns."""
     if CONVERTED.name not in columns:
         return options.reading(columns, **changes)
     needed = dict.fromkeys([*(name for name in columns if name != CONVERTED.name), *NEEDED])
@@ -149,7 +149,7 @@ def decoder_options(options: Options, columns: list[str], **changes: Any) -> cap
 
 
 def messages(batches: Iterable[Any], options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of the message table as Arrow record batches of exactly these columns, converted where one is `converted`."""
+    """Batches of the message table as Arrow record batches of exactly these columns, including `converted` if named."""
     if CONVERTED.name not in columns:
         yield from as_arrow(batches, columns)
         return
@@ -160,7 +160,7 @@ def messages(batches: Iterable[Any], options: Options, columns: list[str]) -> It
 
 
 def chunks(name: str) -> Iterator[memoryview]:
-    """The octets of a capture, decompressed. A chunk is valid until the next one is asked for."""
+    """The bytes of a capture, decompressed. A chunk is valid until the next one is requested."""
     from wirefmt.capture import sources
 
     (source,) = sources.find(name)
@@ -169,7 +169,7 @@ def chunks(name: str) -> Iterator[memoryview]:
 
 
 def as_arrow(batches: Iterable[Any], columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of the core as Arrow record batches, sharing their buffers; columns in exactly the order given."""
+    """Batches of the core as Arrow record batches that share their buffers; columns in exactly the given order."""
     import pyarrow as pa
 
     for batch in batches:

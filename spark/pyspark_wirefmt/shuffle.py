@@ -1,9 +1,9 @@
-"""Captures to messages by a shuffle of packets, for very large and for rotated captures. Works on Spark 3.5 too.
+"""Captures to messages by a shuffle of packets, for very large and for rotated captures. Also works on Spark 3.5.
 
     byte ranges -> packets -> repartition by flow -> sort -> mapInArrow(decoder)
 
-Rows are those of one process. What needs no shuffle is not shuffled: with flows="in-file" a capture that one task reads
-as a whole is decoded there.
+Rows are the same as in one process. With flows="in-file" a capture that one task reads as a whole is decoded there,
+without a shuffle.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ def read(
     """The message table of captures.
 
     Args:
-        paths: captures, as for `spark.read.format("wirefmt").load`. With flows="across-files" they are one capture,
-            rotated, in this order.
-        options: as of the data source. `partitions` is the number of partitions that decode after the shuffle; unless
-            given, as many as the cluster has cores. Captures that are not shuffled are decoded by no more tasks than that.
+        paths: captures, as for `spark.read.format("wirefmt").load`. With flows="across-files" they are one rotated
+            capture, in this order.
+        options: as for the data source. `partitions` is the number of partitions that decode after the shuffle; by
+            default the number of cores of the cluster. Captures that are not shuffled are decoded by at most as many tasks.
 
-    A small job runs at once where a capture is split or flows cross files: it counts the frames of each byte range, so
-    that frame numbers are right, and looks for IP fragments, which have no ports: with them whole address pairs are
+    If a capture is split or flows cross files, a small job runs at once. It counts the frames of each byte range, so
+    that frame numbers are right, and searches for IP fragments, which have no ports: with fragments, address pairs are
     shuffled instead of flows.
 
     Raises:
-        ValueError: an option that is not known or cannot have its value.
-        FileNotFoundError: a path leads to nothing.
+        ValueError: an unknown option, or an invalid value.
+        FileNotFoundError: a path does not exist.
     """
     chosen = Options.parse(options)
     if chosen.table != "messages":
@@ -58,7 +58,7 @@ def read(
     schema = source_schema(chosen)
     captures = files.expand(files.parse_paths(paths), recursive=chosen.recursive)
     parts = chosen.partitions or parallelism(spark)
-    # `partitions` says how wide to shuffle here, not how finely to cut
+    # here `partitions` is the width of the shuffle, not the number of ranges
     found = packets.pieces(captures, replace(chosen, partitions=None))
     if chosen.flows == "in-file" or len(captures) < 2:
         whole = [captures[p.file_index] for p in found if p.range is None]
@@ -79,7 +79,7 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def _direct(spark: SparkSession, captures: list[files.CaptureFile], options: Options, schema: Any) -> DataFrame:
-    """Each capture decoded by one task as a whole, in no more tasks than `partitions`."""
+    """Decode each capture as a whole in one task, in at most `partitions` tasks."""
     planned = plan.tasks(captures, replace(options, partitions=None))
     if options.partitions and len(planned) > options.partitions:
         planned = plan.tasks(captures, options)
@@ -147,7 +147,7 @@ def _decoder(hashed: str, names: list[str], options: Options, columns: list[str]
 
 
 def _warn_of_equal_hashes(count: int) -> None:
-    """Flows of equal hash are in one partition, however many they are. They do not occur by chance."""
+    """Warn about flows of equal hash, which share a partition. They do not occur by chance."""
     if count:
         warnings.warn(
             f"{count} connections have the flow hash of another one: their addresses were chosen so, and one task decodes "
@@ -171,7 +171,7 @@ def _ended(decoder: CaptureDecoder) -> Iterator[Any]:
 
 
 class Run(NamedTuple):
-    """Rows begin to end of a batch, which are fed as one; the flow keys (file index, hash) of its first and last row."""
+    """Rows begin to end of a batch, which are fed together; the flow keys (file index, hash) of its first and last row."""
 
     begin: int
     end: int
@@ -200,14 +200,14 @@ def _runs(batch: pa.RecordBatch, hashed: str, in_file: bool) -> Iterator[Run]:
 
 
 def _changes(values: Any) -> list[int]:
-    """Rows that differ from the one before."""
+    """Rows that differ from the previous row."""
     import numpy as np
 
     return [int(row) + 1 for row in np.flatnonzero(values[1:] != values[:-1])]
 
 
 def octets(column: pa.Array, begin: int, end: int) -> memoryview:
-    """The values of some rows of a binary column, one after another: a view of bytes, which the core reads in place."""
+    """The values of some rows of a binary column, concatenated: a view of bytes, which the core reads in place."""
     import numpy as np
 
     _, ends, values = column.buffers()
@@ -220,7 +220,7 @@ def octets(column: pa.Array, begin: int, end: int) -> memoryview:
 def _count(spark: SparkSession, found: list[Piece], options: Options) -> tuple[list[Piece], bool]:
     """Pieces with their first frame numbers, and whether IP fragments occur.
 
-    A capture whose ranges do not tile (it is damaged near a cut) becomes one piece again.
+    A capture whose ranges are not adjacent (it is damaged near a boundary) becomes one piece again.
     """
     tasks = packets.bundles(found)
     numbers = {piece: i for i, piece in enumerate(found)}
@@ -240,7 +240,7 @@ def _count(spark: SparkSession, found: list[Piece], options: Options) -> tuple[l
         tiles = all(counted[i].end == counted[j].begin for (i, _), (j, _) in pairwise(mine))
         if not tiles:
             settled.append(mine[0][1]._replace(range=None, size=sum(p.size for _, p in mine), first_frame=1))
-            fragments = True  # not known: the counts are not to be trusted
+            fragments = True  # unknown: the counts are not reliable
             continue
         first = 1
         for i, piece in mine:
@@ -253,7 +253,7 @@ def _count(spark: SparkSession, found: list[Piece], options: Options) -> tuple[l
 
 
 def _each(spark: SparkSession, count: int, function: ArrowFunction, schema: Any) -> DataFrame:
-    """A frame of `count` partitions, each of which hands its own number to the function."""
+    """A frame of `count` partitions, each of which passes its number to the function."""
     return spark.range(0, count, 1, max(1, count)).mapInArrow(function, schema)
 
 

@@ -1,6 +1,6 @@
 """`spark.read.format("wirefmt")`: captures as a DataFrame.
 
-Spark gives a Python data source no column pruning: a projection is the schema the user declares by `.schema(...)` or
+Spark has no column pruning for a Python data source: a projection is the schema that the user declares by `.schema(...)` or
 the option `columns`; `select(...)` alone decodes and moves every column.
 """
 
@@ -56,7 +56,7 @@ class DefaultSource(DataSource):
         return CaptureStream(self.paths, *self._projection(schema))
 
     def _projection(self, schema: StructType) -> tuple[Options, list[str]]:
-        """The options and columns of a read. A schema that the user declared asks for its columns; ours does not."""
+        """The options and columns of a read. A schema declared by the user requests its columns; the default one does not."""
         columns = projection(self.options, schema)
         return (self.options if columns == self.schema().names else self.options.filling(columns)), columns
 
@@ -69,7 +69,7 @@ class DefaultSource(DataSource):
 
 
 class CaptureReader(DataSourceReader):
-    """Plans on the driver; pickled into every task, so it holds no file list."""
+    """Plans on the driver; pickled into every task, so it has no file list."""
 
     def __init__(self, paths: list[str], options: Options, columns: list[str]) -> None:
         self.paths = paths
@@ -86,7 +86,7 @@ class CaptureReader(DataSourceReader):
 class FilteringReader(CaptureReader):
     """option("pushdown", "true"): filters run here, before rows go to the JVM.
 
-    A class of its own, because Spark refuses every read of a reader with `pushFilters` while
+    A separate class, because Spark refuses every read of a reader with `pushFilters` while
     `spark.sql.python.filterPushdown.enabled` is false, which is its default.
     """
 

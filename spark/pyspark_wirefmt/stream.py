@@ -1,12 +1,12 @@
-"""`spark.readStream.format("wirefmt")`: a directory into which captures are rotated.
+"""`spark.readStream.format("wirefmt")`: a directory that receives rotated captures.
 
 A file is read when it has not been written for `settle` seconds; later writes are ignored. Files are read
 in the order of (modification time, name), and an offset is the last file read, so it is small. A
 file that appears later with an older modification time than the last file read is ignored.
 
-flows="in-file" decodes each file on its own. With flows="across-files" the files are one capture, rotated, and a
-micro-batch reads up to `context_files` files before its own again, to know what flows are in the middle of; it keeps no
-state, so a replay gives the same rows. What is open at the end of the newest file waits for the next one.
+flows="in-file" decodes each file independently. With flows="across-files" the files are one rotated capture, and a
+micro-batch reads up to `context_files` files before its own again, to restore the state of flows. It stores no
+state, so a replay gives the same rows. Incomplete messages at the end of the newest file wait for the next file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 try:  # Spark 4.2 and later: limits on a micro-batch
     from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
-except ImportError:  # pragma: no cover - Spark 4.0 and 4.1 take all there is in one micro-batch
+except ImportError:  # pragma: no cover - Spark 4.0 and 4.1 take everything in one micro-batch
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
         pass
@@ -78,10 +78,10 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return run(partition.value, self.options, self.columns)
 
     def commit(self, end: Offset) -> None:
-        """Nothing is kept for what is done."""
+        """Nothing is stored for finished batches."""
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """No resources are open."""
 
     def _ready(self) -> list[files.CaptureFile]:
         now = time.time()

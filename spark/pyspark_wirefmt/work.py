@@ -1,4 +1,4 @@
-"""What the tasks of the data source and of the stream do: the plan as Spark's partitions, and a partition's rows."""
+"""The tasks of the data source and of the stream: the plan as Spark's partitions, and a partition's rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Work(InputPartition):
-    """What one Spark task does: a `plan.Task`, `plan.Following` or `packets.RangeTask`; None: nothing at all."""
+    """The work of one Spark task: a `plan.Task`, `plan.Following` or `packets.RangeTask`; None: no work."""
 
     def __init__(self, task: Any) -> None:
         super().__init__(task)
@@ -37,7 +37,7 @@ def run(task: Any, options: Options, columns: list[str]) -> Iterator[pa.RecordBa
 
 
 def works(captures: list[files.CaptureFile], options: Options) -> list[InputPartition]:
-    """Never empty: Spark makes a partition of its own kind out of an empty list."""
+    """Never empty: Spark replaces an empty list by a partition of its own."""
     if options.table == "packets":
         from . import packets
 

@@ -1208,9 +1208,8 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     # message of several frames has `ts_first_ns` and `byte_offset` of the first, the rest of the last, and the sum of
     # the sizes; what a protocol keeps for it is bounded
     bint (*put)(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil
-    # a row for a frame of which only the first `n` octets are there (they may be overwritten); `text` says why. NULL: a row
-    # without fields
-    bint (*put_part)(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+    # a row for a frame of which only the first `n` octets are there; `text` says why. NULL: a row without fields
+    bint (*put_part)(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                      const char* text, size_t text_size) noexcept nogil
     # a hole, or the end: `partial` rows for what this direction has begun; NULL: every frame is a message
     bint (*flush)(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil

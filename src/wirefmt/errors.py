@@ -36,7 +36,7 @@ class DecodeError(WireError, ValueError):
         have: bytes (or elements) available.
         limited_by: the field that set the limit.
         spec: statement id or section of the violated specification.
-        reply: what a receiver answers by the specification: MQTT's reason code, AMQP 0.9.1's reply code, AMQP 1.0's
+        reply: the answer that the specification requires: MQTT's reason code, AMQP 0.9.1's reply code, AMQP 1.0's
             error condition, NSQ's error code; None: it only closes the connection.
         messages: messages that the same call of a Decoder's feed() completed before the error.
     """
@@ -123,10 +123,10 @@ class RemoteProtocolError(ProtocolError):
 
 
 class ConnectionLost(WireError, ConnectionError):
-    """A connection has ended, or could not be made. What a caller has waited for may have happened or not.
+    """A connection has ended, or could not be made. The requested action may or may not have happened.
 
     Attributes:
-        event: the `Disconnected` event of the connection; None: there was none.
+        event: the `Disconnected` event of the connection; None: there was no connection.
     """
 
     def __init__(self, reason: str, event: object = None) -> None:

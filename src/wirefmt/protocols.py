@@ -1,6 +1,6 @@
-"""The protocols, a row each. What lists protocols reads these rows: captures, the command line, the generator, tests.
+"""The protocols, one row each. Everything that lists protocols reads these rows: captures, command line, generator, tests.
 
-A row says where a protocol's parts are; none is imported before it is asked for.
+A row names the parts of a protocol; a part is imported on first use.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 class Protocol(NamedTuple):
     name: str  # in the column `protocol`; the package is wirefmt.NAME
     title: str
-    ports: tuple[int, ...]  # of TCP, for captures. TLS on them is seen by its first bytes
-    versions: tuple[str, ...]  # of the specification
+    ports: tuple[int, ...]  # TCP ports, for captures. TLS on them is recognised by its first bytes
+    versions: tuple[str, ...]  # versions of the specification
 
     @property
     def codec(self) -> str:
-        """The compiled module. Its PROTOCOL is what captures ask of the protocol."""
+        """The compiled module. Its PROTOCOL has the functions that captures call."""
         return f"wirefmt.{self.name}._codec"
 
     def spec(self) -> ModuleType:
@@ -30,7 +30,7 @@ class Protocol(NamedTuple):
         return import_module(f"wirefmt.{self.name}.columns")
 
 
-#: Where protocols share a port and bytes could be of several, captures ask the earlier row first.
+#: If protocols share a port and the bytes fit several, captures ask the earlier row first.
 PROTOCOLS: Final[tuple[Protocol, ...]] = (
     Protocol("mqtt", "MQTT", (1883, 8883), ("3.1", "3.1.1", "5.0")),
     Protocol("amqp091", "AMQP 0.9.1", (5672, 5671), ("0-9-1",)),
@@ -49,7 +49,7 @@ class Skippable(NamedTuple):
 
 
 def skippable() -> tuple[Skippable, ...]:
-    """Every check that LAX may skip. Who made it necessary, where known: the protocols' pages in docs/."""
+    """Every check that LAX may skip. The protocols' pages in docs/ give the reasons, if known."""
     return tuple(
         Skippable(row.name, check.name, check.text, check.specs(row.versions))
         for row in PROTOCOLS

@@ -24,6 +24,7 @@ import sys
 import termios
 import time
 from collections import Counter
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ from wirefmt.cli.text import cell, octets_for_csv, octets_for_json, printable
 from wirefmt.spec.table import COLUMNS
 
 SAMPLES = ROOT / "samples"
+read = capture.read
 V5 = SAMPLES / "mosquitto-paho-v5.pcap"
 COMMAND = [sys.executable, "-m", "wirefmt.cli"]
 
@@ -808,6 +810,47 @@ def test_help_is_quick_and_complete(wirefmt):
     )
     told = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert told.stderr.strip() == "[]"
+
+
+def options_shown(command: str) -> dict[str, Any]:
+    from wirefmt.cli.app import wirefmt as group
+
+    found = group.commands[command]
+    return {option.name: option for option in found.params if option.name in {f.name for f in fields(capture.Options)}}
+
+
+def test_every_command_has_the_options_of_captures_as_capture_defines_them():
+    flags = {f.name: f.metadata["flag"] for f in fields(capture.Options) if "flag" in f.metadata}
+    # --columns also takes fields of structs, so it is an option of the command
+    assert set(options_shown("decode")) == set(flags) | {"columns"}
+    assert set(options_shown("summary")) == {"protocols", "decode_as", "flows", "tunnels"}
+    for command in ("decode", "summary"):
+        for name, option in options_shown(command).items():
+            if name in flags:
+                assert (option.opts, option.help) == ([flags[name].name], flags[name].help)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        ([], {}),
+        (["--no-payload"], {"payload": False}),
+        (["--payload-max", "3"], {"payload_max": 3}),
+        (["--expose-credentials"], {"expose_credentials": True}),
+        (["--raw", "--detail"], {"raw": True, "detail": True}),
+        (["--tunnels", "--flows", "across-files"], {"tunnels": True, "flows": "across-files"}),
+        (["--protocol", "mqtt", "--protocol", "nsq"], {"protocols": ("mqtt", "nsq")}),
+        (["--decode-as", "tcp.port==1,nsq"], {"decode_as": ("tcp.port==1,nsq",)}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_of_captures_reach_the_reader(arguments, given, monkeypatch, capfd):
+    """Options that are not given have the defaults of `capture.Options`."""
+    seen = []
+    monkeypatch.setattr(capture, "read", lambda source, **options: seen.append(options) or read(source, **options))
+    assert run(["decode", *arguments, str(V5), "-n", "0", "--format", "jsonl"]) == 0
+    (options,) = seen
+    assert capture.Options(**options) == capture.Options(**given)
 
 
 def test_without_the_extra_the_message_names_it():

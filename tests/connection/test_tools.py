@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from wirefmt.connection.carriers import Deflate, Plain, WebSocket
+from wirefmt.connection.carriers import PIECE, Deflate, Plain, Snappy, WebSocket
 from wirefmt.connection.deadlines import Deadlines, Keepalive
 from wirefmt.connection.outbox import KEEP_FROM, Outbox
 from wirefmt.connection.outstanding import Identifiers, Outstanding, serial_add, serial_distance, serial_less
@@ -315,6 +315,54 @@ def test_deflate_both_ways_and_against_zlib() -> None:
         cut = len(carried) // 2
         assert there.receive(carried[:cut]) + there.receive(carried[cut:]) == data
     assert zlib.decompressobj(wbits=-15).decompress(Deflate(level=9).send(b"x" * 999)) == b"x" * 999
+
+
+def test_compressed_bytes_are_read_in_pieces() -> None:
+    carrier = Deflate()
+    carrier.feed(Deflate().send(bytes(300_000)))
+    sizes = []
+    while piece := carrier.read():
+        sizes.append(len(piece))
+        assert piece == bytes(len(piece))
+    assert sum(sizes) == 300_000
+    assert max(sizes) <= PIECE
+    assert carrier.unread == 0
+
+
+def test_snappy_both_ways_in_any_pieces() -> None:
+    cramjam = pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
+    here, there = Snappy(), Snappy()
+    random_ = random.Random(1)
+    said, sent = b"", b""
+    for size in (1, 10, 65_536, 65_537, 200_000):
+        body = random_.randbytes(size // 2) + bytes(size - size // 2)
+        said += body
+        sent += here.send(body)
+    assert sent.count(Snappy.IDENTIFIER) == 1
+    assert bytes(cramjam.snappy.decompress(sent)) == said
+    sent = sent[:10] + b"\xfe\x03\x00\x00pad" + sent[10:]  # padding may come anywhere
+    came = b""
+    while sent:
+        size = random_.choice((1, 3, 1000, 100_000))
+        came += there.receive(sent[:size])
+        sent = sent[size:]
+    assert came == said
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\x05\x00\x00abcde",  # no identifier
+        Snappy.IDENTIFIER + b"\x02\x01\x00\x00x",  # a chunk that may not be skipped
+        Snappy.IDENTIFIER + b"\x01\x05\x00\x00abcdx",  # a wrong checksum
+        Snappy.IDENTIFIER + b"\x01\xff\xff\xff",  # larger than a chunk may be
+        b"\xff\x06\x00\x00sNaPpX",
+    ],
+)
+def test_snappy_refuses_what_is_none(data: bytes) -> None:
+    pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
+    with pytest.raises(Malformed):
+        Snappy().receive(data)
 
 
 def test_deflate_refuses_what_is_none_and_what_grows_too_much() -> None:

@@ -85,6 +85,39 @@ def test_a_dropped_duplicate_of_another_place() -> None:
     assert told(got) == [("application properties", "x-k", "dropped", "a second value of one key", b"\0")]
 
 
+@pytest.mark.parametrize("depth", [0, 1, 40])
+def test_a_dropped_duplicate_within_a_value(depth: int) -> None:
+    """A table of AMQP 0.9.1 has no name twice (4.2.5.5), a map of AMQP 1.0 no key (1.6.23), where a string and a symbol are two
+    keys. A value within another has no field."""
+    values: list[tuple[str, bool | None]] = [("k", None), ("l", False), ("k", True), ("k", None)]
+    table: Any = amqp091.FieldValue("F", values)
+    for _ in range(depth):
+        table = amqp091.FieldValue("A", [table])
+    got = convert((amqp091.BasicProperties(headers={"x-a": table}), b"p"), to="amqp10")
+    dropped = ("", "k", "dropped", "a second value of one key")
+    assert told(got) == [(*dropped, b"\1"), (*dropped, b"")]
+    found = dict(got.message.message_annotations.pairs)[amqp10.Symbol("x-a")]
+    for _ in range(depth):
+        (found,) = found
+    assert found.pairs == (("k", None), ("l", False))
+
+    mapped: Any = amqp10.Map([(1, True), ("k", None), ("l", False), (amqp10.Symbol("k"), True), (b"k", None)])
+    for _ in range(depth):
+        mapped = amqp10.List([mapped])
+    message = amqp10.Message(message_annotations={"x-a": mapped}, body=b"p")
+    got = convert(message, to="amqp091")
+    assert told(got) == [
+        ("", "\1", "dropped", "not a valid key in the target", b"\1"),
+        (*dropped, b"\1"),
+        (*dropped, b""),
+    ]
+    found = got.message[0].headers["x-a"]
+    for _ in range(depth):
+        (found,) = found
+    assert found.pairs == (("k", None), ("l", False))
+    assert convert(message, to="amqp091", dialect="rabbitmq-4.3").message[0].headers != got.message[0].headers
+
+
 def test_many_duplicates() -> None:
     """More than are compared with each other, and more than the memory of a conversion holds."""
     table = b"".join(b"\x03%03dB" % (n % 40) + bytes([n]) for n in range(120))

@@ -46,6 +46,12 @@ VALUES = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner, max_size=3).map(amqp10.List),
         st.dictionaries(TEXT | SYMBOLS | st.integers(0, 9), inner, max_size=3).map(amqp10.Map),
+        # keys that are one name in a table of AMQP 0.9.1
+        st.lists(
+            st.tuples(st.sampled_from(["k", amqp10.Symbol("k"), b"k", 1]), inner),
+            max_size=4,
+            unique_by=lambda pair: (type(pair[0]), pair[0]),
+        ).map(amqp10.Map),
         st.lists(TEXT, max_size=3).map(lambda items: amqp10.Array("string", items)),
         st.lists(st.integers(0, 2**32 - 1), max_size=3).map(lambda items: amqp10.Array("uint", items)),
     ),

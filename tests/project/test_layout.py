@@ -155,7 +155,7 @@ FLOORS = {
     "strictness": set[str](),
     "protocols": set[str](),
     "secrets": {"_core"},
-    "spec": {"protocols"},
+    "spec": {"protocols", "errors"},
     "connection": {"_core", "errors"},
     **dict.fromkeys(NAMED, BELOW | {"connection"}),
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},

@@ -39,18 +39,18 @@ from setuptools import Extension
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "mutants"
-#: One site of so many is planted.
+#: One site in this many is planted.
 SHARE = {"comparison": 40, "condition": 40, "bits": 8, "number": 16, "free": 2}
-#: Rooms that are written by tools/gen_tables.py.
+#: Rooms that tools/gen_tables.py writes.
 GENERATED = re.compile(r"(?<!_core/)table\.pxi$|(columns|methods|_table)\.pxi$")
-#: What stands before the name of a room in the path of its file.
+#: The part of a room's path before its name.
 PACKAGE = "src/wirefmt/"
-#: Asked for here: the first question to sysconfig is not safe among threads.
+#: Called here, because the first call of sysconfig is not thread-safe.
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 INCLUDE = sysconfig.get_path("include")
 FREES = re.compile(r"free|free_\w+|\w+_(clear|drop\w*|free)|PyBuffer_Release|Py_X?DECREF")
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
-#: Nodes with a scope of their own: not to be copied.
+#: Nodes with their own scope, which must not be copied.
 SCOPES = (ExprNodes.LambdaNode, ExprNodes.ScopedExprNode, ExprNodes.YieldExprNode)
 
 
@@ -60,12 +60,12 @@ class Site(NamedTuple):
     function: str
     line: int
     kind: str
-    change: str  # in words
+    change: str  # as text
     text: str  # of its line
 
 
 def clone(node: Any) -> Any:
-    """A tree as it was parsed, anew."""
+    """A fresh copy of a tree as it was parsed."""
     if isinstance(node, list):
         return [clone(item) for item in node]
     if not isinstance(node, Nodes.Node):
@@ -89,18 +89,42 @@ def is_truth(node: Any) -> bool:
 
 
 def truth(node: Any) -> Any:
-    """`not not node`: of C's type, so that both sides of a choice have the same, whatever they compare."""
+    """`not not node`: with C's type, so that both branches of a choice have the same type."""
     return ExprNodes.NotNode(node.pos, operand=ExprNodes.NotNode(node.pos, operand=node))
 
 
+class Constant(ExprNodes.AtomicExprNode):
+    """One of two literals, `changed` while its fault is awake. C chooses, so that the type in C is that of the literal."""
+
+    def __init__(self, operand: Any, changed: Any, number: int) -> None:
+        super().__init__(operand.pos, type=operand.type)
+        literals = [node.get_constant_c_result_code() for node in (changed, operand)]
+        self.code = f"(MUTANT({number}) ? {literals[0]} : {literals[1]})"
+
+    def calculate_constant_result(self) -> None:
+        """Neither is known to Cython."""
+
+    def infer_type(self, env: Any) -> Any:
+        return self.type
+
+    def analyse_types(self, env: Any) -> Any:
+        return self
+
+    def calculate_result_code(self) -> str:
+        return self.code
+
+    def generate_result_code(self, code: Any) -> None:
+        """Nothing before the expression it is part of."""
+
+
 class Planter(TreeVisitor):
-    """Plants into the functions of a tree, and lists what it planted."""
+    """Plants faults into the functions of a tree, and lists them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sites: list[Site] = []
         self.seen: dict[str, int] = {}
-        self.numbers: dict[tuple[Any, ...], int | None] = {}  # by place
+        self.numbers: dict[tuple[Any, ...], int | None] = {}  # by position
         self.all: dict[str, int] = dict.fromkeys(SHARE, 0)
         self.lines: dict[str, list[str]] = {}
         self.names: list[str] = []
@@ -115,7 +139,7 @@ class Planter(TreeVisitor):
         self.visit_children(node)
 
     def visit_children(self, node: Any) -> None:
-        """Children first; then each may be replaced."""
+        """Process children first; then replace some of them."""
         for name in node.child_attrs or ():
             child = getattr(node, name, None)
             if isinstance(child, list):
@@ -136,7 +160,7 @@ class Planter(TreeVisitor):
         self.named(node.class_name, self.visit_children, node)
 
     def visit_PyClassDefNode(self, node: Any) -> None:
-        """A class of Python's: what it does is Python's."""
+        """A Python class: its code is not C."""
 
     def visit_CFuncDefNode(self, node: Any) -> None:
         declarator = node.declarator
@@ -152,7 +176,7 @@ class Planter(TreeVisitor):
         node.body = self.replaced(node.body)
 
     def visit_CVarDefNode(self, node: Any) -> None:
-        """Sizes of arrays are constants."""
+        """Skip sizes of arrays, which are constants."""
 
     def visit_CEnumDefNode(self, node: Any) -> None:
         pass
@@ -171,14 +195,14 @@ class Planter(TreeVisitor):
             return node
 
     def number_of(self, node: Any, kind: str, change: str) -> int | None:
-        """The number of a new site; None: it is not among those chosen."""
+        """The number of a new site; None: it is not selected."""
         source, line, _ = node.pos
         path = str(source.filename)
         if GENERATED.search(path) or PACKAGE not in path:
             return None
         room = path.rpartition(PACKAGE)[2]
         place = (room, node.pos[1:], kind, change)
-        if place in self.numbers:  # of a header, which several modules include
+        if place in self.numbers:  # in a header, which several modules include
             return self.numbers[place]
         if path not in self.lines:
             self.lines[path] = Path(path).read_text(encoding="utf-8").splitlines()
@@ -230,7 +254,8 @@ class Planter(TreeVisitor):
                 if number is not None:
                     changed = copy.copy(operand)
                     changed.value = str(new)
-                    setattr(node, name, self.either(operand, changed, number))
+                    plant = self.either if operand.type.is_pyobject else Constant
+                    setattr(node, name, plant(operand, changed, number))
                 break
         return node
 
@@ -266,7 +291,7 @@ DECLARATION = '\ncdef extern from "mutant.h" nogil:\n    bint MUTANT(int number)
 
 
 def copy_sources() -> Path:
-    """The package by links; of what is compiled, the roots with MUTANT declared at their ends, so that lines keep."""
+    """The package as symbolic links; the pages that are compiled declare MUTANT at their ends, so that lines stay the same."""
     source, tree = ROOT / "src" / "wirefmt", BUILD / "src" / "wirefmt"
     tree.mkdir(parents=True, exist_ok=True)
     for path in sorted(source.rglob("*")):
@@ -283,7 +308,7 @@ def copy_sources() -> Path:
 
 
 def compile_page(page: Path, sites: int) -> None:
-    """C code to a module beside its page."""
+    """Translate a module to C beside its page."""
     (made,) = (BUILD / "c").rglob(str(page.relative_to(BUILD).with_suffix(".c")))
     out = page.with_name(page.stem + SUFFIX)
     command = ["gcc", "-std=gnu11", "-fno-strict-aliasing", "-O0", "-g0", "-w", "-fPIC", "-shared", "-DWIREFMT_DEBUG=1"]

@@ -1,18 +1,18 @@
-"""Wake the planted faults of plant.py one at a time, and report those that no test notices.
+"""Activate the planted faults of plant.py one at a time, and report those that no test notices.
 
     make mutants                          all of them
-    make mutants MUTANTS="--room amqp10"  those of rooms whose names begin so; "--room other": of those of no protocol
-    make mutants MUTANTS="3f0a1b2c"       by identifier; --part N --seed S: N of one protocol or of captures, by chance
-    make mutants MUTANTS="--tests 'nsq/*' 9a7208e8"  with these test files alone, to try out a new test
+    make mutants MUTANTS="--room amqp10"  those in rooms whose names begin so; "--room other": those in rooms of no protocol
+    make mutants MUTANTS="3f0a1b2c"       by identifier; --part N --seed S: N at random, in one protocol or in captures
+    make mutants MUTANTS="--tests 'nsq/*' 9a7208e8"  with these test files only, to try a new test
 
-One process collects the tests, runs them once with no fault awake, and notes which sites each test reaches (mutant.h). Then
-each fault gets a fork of that process, which wakes it and runs the tests that reach its site, the quickest first, until one
-fails. What only runs when the package is imported gets a process of its own. A test that fails, a crash, a hang and running out
-of memory all count as noticed. The fuzz targets are among the
-tests (fuzz/test_targets.py): their seeds and some mutations of them.
+One process collects the tests, runs them once without a fault, and records which sites each test reaches (mutant.h). Then
+each fault gets a fork of that process, which activates it and runs the tests of its rooms that reach its site, the fastest first,
+until one fails. A fault in code that runs only at import gets a process of its own. A failing test, a crash, a hang and running
+out of memory all count as noticed. The fuzz targets are among the tests (fuzz/test_targets.py): their seeds and some mutations
+of them.
 
-survivors.txt lists the faults that nothing can notice or that we decided to let be, each with its reason. The exit status
-is 1 if a fault survives that is not in it, if one in it is noticed, or if one in it is not planted any more.
+survivors.txt lists the faults that no test can notice or that we decided to accept, each with its reason. The exit status
+is 1 if a fault survives that is not in it, if a fault in it is noticed, or if a fault in it is no longer planted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "mutants"
-#: Rooms by the beginnings of their names, and the tests that are about them. The first that fits counts; "": all others.
+#: Prefixes of rooms' names, and the tests about them. The first match counts; "": all other rooms.
 ROOMS = {
     "mqtt/connection": ("connection/test_mqtt_compiled*", "connection/test_mqtt_session*", "connection/test_mqtt_contract*"),
     "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*"),
@@ -49,6 +49,10 @@ ROOMS = {
     "capture/packets": ("capture/test_packets*", "capture/test_hashes*"),
     "capture/pcapfile": ("capture/test_pcapfile*", "capture/test_formats*", "capture/test_split*"),
     "capture/scanner": ("capture/test_split*", "capture/test_hashes*", "capture/test_packets*"),
+    "capture/resync": (
+        "capture/test_boundary_search*", "capture/test_resync*", "capture/test_websocket*", "capture/test_streams*",
+    ),
+    "capture/flows": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
     "capture/reassembly": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
     "capture/websocket": ("capture/test_websocket*", "capture/test_streams*"),
     "capture/": ("capture/*", "nsq/test_captures*", "phpmq/test_captures*", "rocketmq/test_captures*"),
@@ -61,21 +65,21 @@ ALWAYS = (
     "core/test_columns*", "core/test_detail*", "core/test_equality*", "core/test_floats*", "core/test_leaks_of_texts*",
     "core/test_nesting*", "core/test_secrets*", "core/test_text_of_values*",
 )  # fmt: skip
-#: Tests about something else than the core, and those that read every capture.
+#: Tests that are not about the core, and tests that read every capture.
 APART = (
     "mqtt/test_captures.py",
     "convert/test_dialects_page.py",
     "capture/test_recorded.py",
     "capture/test_robustness.py",
 )
-TEST_S = 15  # of processor time: a test that takes longer runs for no fault
-FAULT_S = 20  # of processor time and of tests, for one fault
-HANG_S = 30  # of processor time; WAIT_S of the clock
+TEST_S = 15  # CPU time: a slower test runs for no fault
+FAULT_S = 20  # CPU time and number of tests, for one fault
+HANG_S = 30  # CPU time; WAIT_S is wall time
 WAIT_S = 300
-#: Tests that tell most run first; those of memory take long: they run last, but of what is freed nothing else tells.
+#: Tests that notice most faults run first. Memory tests are slow and run last, but only they notice leaks.
 TELLING = ("test_columns", "test_equality", "test_nesting")
 MEMORY_TESTS = "test_leaks"
-MEMORY_CALL = re.compile(r"free|Py_X?DECREF|PyBuffer_Release")  # others take something out of a list
+MEMORY_CALL = re.compile(r"free|Py_X?DECREF|PyBuffer_Release")  # others remove entries from a list
 MEMORY = 6 << 30
 
 
@@ -93,19 +97,25 @@ def group_of(room: str) -> str:
     return next(prefix for prefix in ROOMS if room.startswith(prefix))
 
 
-def files_for(rooms: set[str]) -> list[Path]:
-    """Of the rooms' groups, and the fuzz targets."""
-    patterns = {pattern for room in rooms for pattern in ROOMS[group_of(room)]} | set(ALWAYS)
+def files_for(groups: set[str], only: list[str] | None) -> list[Path]:
+    """The tests of groups of rooms, and the fuzz targets; or those of the patterns `only`."""
+    if only:
+        return sorted({path for pattern in only for path in (ROOT / "tests").glob(pattern)})
+    patterns = {pattern for group in groups for pattern in ROOMS[group]} | set(ALWAYS)
     found = {path for pattern in patterns for path in (ROOT / "tests").glob(pattern) if path.match("test_*.py")}
     kept = sorted(path for path in found if not any(path.match(name) for name in APART))
     return [*kept, ROOT / "fuzz" / "test_targets.py"]
 
 
 class Runner:
-    """A plugin of pytest: the loop over faults in place of the loop over tests."""
+    """A plugin of pytest: loops over faults in place of tests."""
 
-    def __init__(self, sites: list[tuple[int, dict[str, Any]]], listed: dict[str, str]) -> None:
+    def __init__(
+        self, sites: list[tuple[int, dict[str, Any]]], listed: dict[str, str], patterns: list[str] | None
+    ) -> None:
         self.sites = sites
+        groups = {group_of(site["room"]) for _, site in sites}
+        self.files = {group: files_for({group}, patterns) for group in groups}
         self.listed = listed
         self.survivors: list[tuple[dict[str, Any], str]] = []
         self.noticed_though_listed: list[tuple[dict[str, Any], str]] = []
@@ -118,7 +128,12 @@ class Runner:
         began = time.monotonic()
         for count, (number, site) in enumerate(self.sites, 1):
             tests = reach[number]
-            what = self.wake(number, tests) if tests else self.alone(number) if number in self.early else "not reached"
+            if tests:
+                what = self.wake(number, tests)
+            elif number in self.early:
+                what = self.alone(number, self.files[group_of(site["room"])])
+            else:
+                what = "not reached"
             survived = what.startswith(("survived", "not reached"))
             listed = site["identifier"] in self.listed
             if survived and not listed:
@@ -131,15 +146,18 @@ class Runner:
         return True
 
     def reached(self) -> list[Any]:
-        """What mutant.h notes in each module."""
+        """The records of mutant.h in each module."""
         size = max(number for number, _ in self.sites) + 1
         return [(ctypes.c_ubyte * size).in_dll(module, "wirefmt_reached") for module in self.modules]
 
     def baseline(self, items: list[Any], numbers: list[int]) -> dict[int, list[tuple[float, int]]]:
-        """Of each fault the tests that reach its site, as (seconds, place among the items)."""
+        """For each fault the tests that reach its site, as (seconds, index among the items)."""
         reach: dict[int, list[tuple[float, int]]] = {number: [] for number in numbers}
         flags = self.reached()
         self.early = {number for number in numbers if any(module[number] for module in flags)}
+        theirs: dict[str, set[int]] = {}  # by group of rooms, the faults that a file of tests is for
+        for number, site in self.sites:
+            theirs.setdefault(group_of(site["room"]), set()).add(number)
         began = time.monotonic()
         for place, item in enumerate(items):
             for module in flags:
@@ -152,7 +170,8 @@ class Runner:
                 print(next(str(r.longrepr) for r in reports if r.failed)[-3000:], flush=True)
                 continue
             if seconds < TEST_S:
-                for number in numbers:
+                meant = [number for group in theirs if item.path in self.files[group] for number in theirs[group]]
+                for number in meant:
                     if any(module[number] for module in flags):
                         reach[number].append((seconds, place))
         for number, site in self.sites:
@@ -164,7 +183,7 @@ class Runner:
         return reach
 
     def wake(self, number: int, tests: list[tuple[float, int]]) -> str:
-        """What becomes of a fault."""
+        """Run the tests of a fault and return the outcome."""
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -180,10 +199,10 @@ class Runner:
         code = os.WEXITSTATUS(status)
         return f"survived {len(said)} of {len(tests)} tests" if code == 0 else f"noticed: {test}"
 
-    def alone(self, number: int) -> str:
-        """What becomes of a fault in what runs when the package is imported: in a process of its own."""
+    def alone(self, number: int, files: list[Path]) -> str:
+        """The outcome of a fault in code that runs at import: in a process of its own."""
         environment = os.environ | {"WIREFMT_MUTANT": str(number)}
-        files = sorted({item.path for item in self.items}, key=lambda path: (path.parent.name != "core", path))
+        files = sorted(files, key=lambda path: (path.parent.name != "core", path))
         arguments = [
             "-x",
             "-q",
@@ -229,7 +248,7 @@ class Runner:
 
 
 def order(name: str, seconds: float, place: int) -> tuple[Any, ...]:
-    """Of the tests of a fault."""
+    """The outcome of a fault's tests."""
     return MEMORY_TESTS in name, not any(word in name for word in TELLING), seconds, place
 
 
@@ -265,7 +284,7 @@ def chosen(options: argparse.Namespace, sites: list[dict[str, Any]]) -> list[tup
 
 
 def quiet_hypothesis() -> None:
-    """The same examples every time, and no time lost on making the failing one small."""
+    """The same examples every time, without shrinking a failing one."""
     from hypothesis import HealthCheck, Phase, settings
 
     settings.register_profile(
@@ -302,10 +321,8 @@ def main() -> int:
         return 1
     sys.path.remove(str(HERE))  # `run` is the one of fuzz/
     quiet_hypothesis()
-    runner = Runner(sites, explained())
-    files = files_for({site["room"] for _, site in sites})
-    if options.tests:
-        files = sorted({path for pattern in options.tests for path in (ROOT / "tests").glob(pattern)})
+    runner = Runner(sites, explained(), options.tests)
+    files = sorted({path for files in runner.files.values() for path in files})
     arguments = [
         "-q",
         "-p",

@@ -1,1 +1,1 @@
-"""What gen_tables.py makes, a module for each source in wirefmt/spec, and the C text helpers they share."""
+"""The generators of gen_tables.py, one module per source in wirefmt/spec, and the C text helpers they share."""

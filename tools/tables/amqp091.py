@@ -8,7 +8,7 @@ from tables.text import c_array, c_row, enum, faults, quoted
 
 
 def slots_of(arguments: tuple) -> list[tuple[int, int]]:
-    """Where each argument is: which of the method's slots, and for a bit which bit of that octet (4.2.5.2)."""
+    """The place of each argument: its slot of the method, and for a bit its position in that octet (4.2.5.2)."""
     out: list[tuple[int, int]] = []
     slot, bit, before = -1, 0, ""
     for a in arguments:
@@ -42,7 +42,7 @@ def amqp091_table(spec: ModuleType) -> list[str]:
     letters = {ord(t.letter): t for t in spec.FIELD_TYPES}
 
     lines = enum("Amqp091FrameType", ((f"AMQP091_FRAME_{n.upper()}", i) for i, n in spec.FRAME_TYPES.items()))
-    lines += ['    AMQP091_PROTOCOL_HEADER = 0x41      # "A": no frame type']
+    lines += ['    AMQP091_PROTOCOL_HEADER = 0x41      # "A": not a frame type']
     lines += enum("Amqp091DataType", ((f"AMQP091_{name.upper()}", i) for name, i in types.items()))
     lines += enum("Amqp091ClassId", ((f"AMQP091_CLASS_{c.name.upper()}", c.id) for c in spec.CLASSES))
     lines += enum("Amqp091MethodRowNumber", ((method_label(c.name, m.name), rows[c.id, m.id]) for c, m in methods))
@@ -151,7 +151,7 @@ def amqp091_table(spec: ModuleType) -> list[str]:
 
 
 def amqp091_methods(spec: ModuleType) -> list[str]:
-    """amqp091/methods.pxi: a class for each method, with its signature. What they do is in objects.pxi."""
+    """amqp091/methods.pxi: one class per method, with its signature. objects.pxi has their behaviour."""
     sent_by = {"client": "sent by a client", "server": "sent by a server", "both": "sent by both"}
     lines: list[str] = []
     ends: list[str] = ["", ""]
@@ -180,7 +180,7 @@ def amqp091_methods(spec: ModuleType) -> list[str]:
 
 
 def wrapped(opening: str, items: list[str], closing: str, single: bool = False) -> list[str]:
-    """A list of items in lines of 120 characters at most."""
+    """A list of items in lines of at most 120 characters."""
     text = ", ".join(items) + ("," if single else "")
     if len(opening + text + closing) <= 120:
         return [opening + text + closing]
@@ -196,7 +196,7 @@ def wrapped(opening: str, items: list[str], closing: str, single: bool = False) 
 
 # ------------------------------------------------------------------------------------------------ amqp091/_classes.pyi
 
-#: Type of an argument or property -> that of the attribute, and what a constructor takes.
+#: Type of an argument or property -> the type of the attribute, and of the constructor's argument.
 PYTHON_TYPES = {
     "bit": ("bool", "bool"),
     "octet": ("int", "int"),
@@ -211,12 +211,12 @@ PYTHON_TYPES = {
 
 
 def stub_default(default: object) -> str:
-    """As methods.pxi has it: of a table, no pairs."""
+    """As in methods.pxi: for a table, not pairs."""
     return "()" if default == {} else quoted(default) if isinstance(default, str) else repr(default).replace("'", '"')
 
 
 def stub_class(name: str, base: str, names: list[str], fields: list[tuple[str, str]], given: list[str]) -> list[str]:
-    """names: what patterns match. fields: attributes and their types. given: arguments, with types and defaults."""
+    """names: for pattern matching. fields: attributes and their types. given: arguments, with types and defaults."""
     matched = f"({', '.join(map(quoted, names))}{',' if len(names) == 1 else ''})"
     lines = ["", "@final", f"class {name}{base}:", f"    __match_args__ = {matched}"]
     lines += [f"    {field}: Final[{kind}]" for field, kind in fields]

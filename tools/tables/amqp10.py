@@ -131,7 +131,7 @@ def amqp10_table(spec: ModuleType) -> list[str]:
 
 # ------------------------------------------------------------------------------------------------ amqp10/_classes.pyi
 
-#: Type of a field -> that of the attribute, and what a constructor takes; neither is said of what has more than one type.
+#: Type of a field -> the type of the attribute, and of the constructor's argument; absent for fields of several types.
 PYTHON_TYPES = {
     "boolean": ("bool", "bool"),
     **dict.fromkeys(("ubyte", "ushort", "uint", "ulong"), ("int", "int")),
@@ -143,7 +143,7 @@ PYTHON_TYPES = {
 }
 SYMBOLS = ("Symbol | Array", "_Symbols")
 
-#: A transfer has a payload, too.
+#: A transfer also has a payload.
 PAYLOAD = [
     "    @property",
     "    def payload(self) -> memoryview: ...",
@@ -156,7 +156,7 @@ PAYLOAD = [
 
 
 def stub_types(field: object) -> tuple[str, str]:
-    """Of the attribute, and of the argument. Every field may be absent."""
+    """The types of the attribute and of the argument. Every field may be absent."""
     if field.requires == "error":
         return "Any", "Error | None"
     if field.multiple and field.type == "symbol":

@@ -6,7 +6,7 @@ from types import ModuleType
 
 from tables.text import c_array, c_row, enum, faults, quoted
 
-#: Kinds that are no command of the table: an unknown command, the magic; frames begin at FRAMES.
+#: Kinds that are not commands of the table: an unknown command, the magic; frames begin at FRAMES.
 FRAMES = 16
 
 
@@ -21,7 +21,7 @@ def nsq_table(spec: ModuleType) -> list[str]:
     names += [""] * (FRAMES - len(names)) + ["frame", *spec.FRAME_TYPES.values()]
 
     def bound(value: int | str) -> int:
-        """A number as it is, an option of the server as its row from -1 downwards."""
+        """A number unchanged, an option of the server as its row from -1 downwards."""
         return value if isinstance(value, int) else -1 - options[value]
 
     lines = enum(

@@ -30,7 +30,7 @@ def phpmq_table(spec: ModuleType) -> list[str]:
                 c_row(
                     senders[m.sender],
                     mask(m.packets),
-                    # TTL came later: where the first form of a message has none, it may be absent
+                    # TTL came later: if the early form of a message has none, it may be absent
                     mask(n for n in m.packets if n != ttl or not m.early),
                     mask(m.early),
                 )

@@ -58,7 +58,7 @@ def python_name(name: str) -> str:
 
 
 def python_type(type_name: str) -> str:
-    """Of a member of a JSON body."""
+    """The type of a member of a JSON body."""
     if type_name.startswith("["):
         return f"tuple[{python_type(type_name[1:-1])}, ...]"
     if type_name.startswith("{"):
@@ -68,14 +68,14 @@ def python_type(type_name: str) -> str:
 
 
 def given_type(type_name: str) -> str:
-    """What a constructor takes for it."""
+    """The type of the constructor's argument."""
     return python_type(type_name).replace("tuple[", "Iterable[").replace(", ...]", "]")
 
 
 def stub_class(
     name: str, base: str, own: list[tuple[str, str, str]], inherited: list[tuple[str, str, str]]
 ) -> list[str]:
-    """Fields are (attribute, its type, that of the argument)."""
+    """Fields are (attribute, its type, type of the argument)."""
     every = own + inherited
     lines = ["", f"class {name}({base}):"]
     if not every:

@@ -28,7 +28,7 @@ def table_columns(spec: ModuleType) -> list[str]:
 
 
 def protocol_columns(protocol: str) -> Callable[[ModuleType], list[str]]:
-    """Numbers of a protocol's column of the message table, of that column's fields, and of the columns of decode_batch."""
+    """Numbers of a protocol's column of the message table, of its fields, and of the columns of decode_batch."""
 
     def lines(columns: ModuleType) -> list[str]:
         at = len(SHARED) + [row.name for row in PROTOCOLS].index(protocol)

@@ -15,7 +15,7 @@ def quoted(text: str) -> str:
 
 
 def c_array(declaration: str, rows: Iterable[str]) -> list[str]:
-    # a table need not be used by every build
+    # not every build uses every table
     return [
         f"    static const __attribute__((unused)) {declaration} = {{",
         *(f"        {row}," for row in rows),
@@ -41,13 +41,13 @@ def field_label(prefix: str, path: str, frame: str = "FRAME") -> str:
 
 
 def faults(prefix: str, spec: ModuleType) -> list[str]:
-    """What faults.pxi asks of a protocol whose rules are the same in all versions.
+    """Tables of a protocol whose rules are the same in all versions, for faults.pxi.
 
     `spec.CHECKS` has rows with name, status, lax, text, spec and reply (an int, one of `spec.REPLIES` if it is a str,
-    or None); `spec.FIELDS` has paths, the first of them "". Gives, for prefix `nsq`: the enums NsqCheck
+    or None); `spec.FIELDS` has paths, the first of them "". Returns, for prefix `nsq`: the enums NsqCheck
     (NSQ_CHECK_...) and NsqField (NSQ_FIELD_...); besides
     `nsq_checks[]` (reply, status, lax), `nsq_check_text[]`, `nsq_check_name[]`, `nsq_check_spec[]`,
-    `nsq_field_path[]`, `nsq_replies[]` and NSQ_CHECK_COUNT. Row 0 is no check.
+    `nsq_field_path[]`, `nsq_replies[]` and NSQ_CHECK_COUNT. Row 0 is unused.
     """
     upper, title = prefix.upper(), prefix.capitalize()
     replies = list(getattr(spec, "REPLIES", ()))

@@ -6,6 +6,11 @@
 7
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from wirefmt.amqp091._codec import (
     AccessRequest,
     AccessRequestOk,
@@ -98,9 +103,71 @@ from wirefmt.amqp091._codec import restore_content as restore_content  # pickles
 from wirefmt.amqp091._codec import restore_properties as restore_properties  # pickles name it
 from wirefmt.amqp091._codec import restore_value as restore_value  # pickles name it
 
+if TYPE_CHECKING:
+    from wirefmt.amqp091.channels import ClientChannel, ServerChannel
+    from wirefmt.amqp091.connection import ClientConnection, ServerConnection
+    from wirefmt.amqp091.events import (
+        Call,
+        ChannelClosed,
+        ChannelOpened,
+        Confirmed,
+        ConnectionOptions,
+        Consumer,
+        Delivery,
+        Negotiated,
+        Publication,
+        Returned,
+        Settled,
+    )
+    from wirefmt.amqp091.sasl import AmqPlain, Anonymous, External, Mechanism, Plain, RabbitCrDemo, credentials
+    from wirefmt.amqp091.session import Change, Session
+    from wirefmt.amqp091.states import ChannelState, State
+
+#: Modules of the connections. They are loaded when one of their names is first used.
+_MODULES = {
+    "wirefmt.amqp091.connection": ("ClientConnection", "ServerConnection"),
+    "wirefmt.amqp091.channels": ("ClientChannel", "ServerChannel"),
+    "wirefmt.amqp091.events": (
+        "Call",
+        "ChannelClosed",
+        "ChannelOpened",
+        "Confirmed",
+        "ConnectionOptions",
+        "Consumer",
+        "Delivery",
+        "Negotiated",
+        "Publication",
+        "Returned",
+        "Settled",
+    ),
+    "wirefmt.amqp091.sasl": (
+        "AmqPlain",
+        "Anonymous",
+        "External",
+        "Mechanism",
+        "Plain",
+        "RabbitCrDemo",
+        "credentials",
+    ),
+    "wirefmt.amqp091.session": ("Change", "Session"),
+    "wirefmt.amqp091.states": ("ChannelState", "State"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            value = getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "AccessRequest",
     "AccessRequestOk",
+    "AmqPlain",
+    "Anonymous",
     "Assembler",
     "BasicAck",
     "BasicCancel",
@@ -123,19 +190,28 @@ __all__ = [
     "BasicReject",
     "BasicReturn",
     "Body",
+    "Call",
+    "Change",
     "ChannelClose",
     "ChannelCloseOk",
+    "ChannelClosed",
     "ChannelFlow",
     "ChannelFlowOk",
     "ChannelOpen",
     "ChannelOpenOk",
+    "ChannelOpened",
+    "ChannelState",
+    "ClientChannel",
+    "ClientConnection",
     "ConfirmSelect",
     "ConfirmSelectOk",
+    "Confirmed",
     "ConnectionBlocked",
     "ConnectionClose",
     "ConnectionCloseOk",
     "ConnectionOpen",
     "ConnectionOpenOk",
+    "ConnectionOptions",
     "ConnectionSecure",
     "ConnectionSecureOk",
     "ConnectionStart",
@@ -145,8 +221,10 @@ __all__ = [
     "ConnectionUnblocked",
     "ConnectionUpdateSecret",
     "ConnectionUpdateSecretOk",
+    "Consumer",
     "ContentHeader",
     "Decoder",
+    "Delivery",
     "ExchangeBind",
     "ExchangeBindOk",
     "ExchangeDeclare",
@@ -155,13 +233,18 @@ __all__ = [
     "ExchangeDeleteOk",
     "ExchangeUnbind",
     "ExchangeUnbindOk",
+    "External",
     "FieldArray",
     "FieldTable",
     "FieldValue",
     "Frame",
     "Heartbeat",
+    "Mechanism",
     "Method",
+    "Negotiated",
+    "Plain",
     "ProtocolHeader",
+    "Publication",
     "QueueBind",
     "QueueBindOk",
     "QueueDeclare",
@@ -172,6 +255,13 @@ __all__ = [
     "QueuePurgeOk",
     "QueueUnbind",
     "QueueUnbindOk",
+    "RabbitCrDemo",
+    "Returned",
+    "ServerChannel",
+    "ServerConnection",
+    "Session",
+    "Settled",
+    "State",
     "Timestamp",
     "TxCommit",
     "TxCommitOk",
@@ -179,6 +269,7 @@ __all__ = [
     "TxRollbackOk",
     "TxSelect",
     "TxSelectOk",
+    "credentials",
     "decode",
     "decode_batch",
     "encode",

@@ -393,17 +393,17 @@ def encode_batch(data, *, side=None, strictness="strict", frame_max=AMQP091_FRAM
 
     data: columns with the names and types of decode_batch's result (wirefmt.amqp091.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
-    have any width, strings 64-bit offsets. `kind` is needed, and `channel` except in class connection. Arguments with a
-    column of their own are needed, except `redelivered`; those of the map `arguments` are false, zero or empty where it has no
-    entry. A method with content needs `body`. An absent column is a column of nulls. `offset` and `size` are not read. Values
+    have any width, strings 64-bit offsets. `kind` is required, and `channel` except in class connection. Arguments with their
+    own column are required, except `redelivered`; an argument that is missing in the map `arguments` is false, zero or
+    empty. A method with content requires `body`. A missing column is a column of nulls. `offset` and `size` are ignored. Values
     of `headers` are written as long strings. side, strictness, channel_max: as in decode(); "lax" writes what decode_batch
-    accepts by default. frame_max: bytes of a body frame at most, and of any other; 0: no limit.
+    accepts by default. frame_max: the largest size of a frame in bytes; 0: no limit.
 
-    Raises TypeError for data that are no Arrow columns; ValueError for an invalid option, an unknown column, or a column
-    of another type; EncodeError, which names column and row, for a row that is no valid method, or has an `error`.
+    Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
+    of another type; EncodeError, which names column and row, for a row that does not make a valid method, or has an `error`.
 
-    `decode_batch` of the bytes gives the columns again, except `offset` and `size` where tables or bodies were written in another
-    way, and what the columns do not hold (docs/columns.md).
+    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if tables or bodies were written
+    differently, and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(AMQP091_BATCH_COLUMNS)
     encoder.tables = &AMQP091_TABLES

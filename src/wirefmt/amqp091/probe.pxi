@@ -492,7 +492,7 @@ cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Con
         amqp091_put_content(t, c, d, k, NULL, ROW_MALFORMED, NULL, 0)
 
 
-cdef bint amqp091_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint amqp091_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                            const char* text, size_t text_size) noexcept nogil:
     """The beginning of a frame. It ends the pending content of its channel, if any."""
     cdef Amqp091Connection* c = <Amqp091Connection*>state

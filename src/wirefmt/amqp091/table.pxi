@@ -6,7 +6,7 @@ cdef enum Amqp091FrameType:
     AMQP091_FRAME_HEADER = 2
     AMQP091_FRAME_BODY = 3
     AMQP091_FRAME_HEARTBEAT = 8
-    AMQP091_PROTOCOL_HEADER = 0x41      # "A": no frame type
+    AMQP091_PROTOCOL_HEADER = 0x41      # "A": not a frame type
 
 
 cdef enum Amqp091DataType:

@@ -7,6 +7,11 @@
 'north'
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from wirefmt.amqp10._codec import (
     Accepted,
     AmqpSequence,
@@ -86,17 +91,100 @@ from wirefmt.amqp10._codec import restore_frame as restore_frame  # pickles name
 from wirefmt.amqp10._codec import restore_message as restore_message  # pickles name it
 from wirefmt.amqp10._codec import restore_value as restore_value  # pickles name it
 
+if TYPE_CHECKING:
+    from wirefmt.amqp10.connection import ClientConnection, ServerConnection
+    from wirefmt.amqp10.events import (
+        Aborted,
+        Attaching,
+        Change,
+        ConnectionOptions,
+        Drained,
+        DrainRequested,
+        Flowed,
+        Incoming,
+        LinkAttached,
+        LinkDetached,
+        Login,
+        Negotiated,
+        Outgoing,
+        Part,
+        SessionBegun,
+        SessionEnded,
+        Settled,
+        Updated,
+    )
+    from wirefmt.amqp10.links import Link, Receiver, Sender
+    from wirefmt.amqp10.sessions import Session
+    from wirefmt.amqp10.states import LinkState, SaslState, SessionState, State
+    from wirefmt.amqp10.terminus import Terminus
+
+#: Modules of the connections. They are loaded when one of their names is first used.
+_MODULES = {
+    "wirefmt.amqp10.connection": (
+        "ClientConnection",
+        "ServerConnection",
+    ),
+    "wirefmt.amqp10.events": (
+        "Aborted",
+        "Attaching",
+        "Change",
+        "ConnectionOptions",
+        "DrainRequested",
+        "Drained",
+        "Flowed",
+        "Incoming",
+        "LinkAttached",
+        "LinkDetached",
+        "Login",
+        "Negotiated",
+        "Outgoing",
+        "Part",
+        "SessionBegun",
+        "SessionEnded",
+        "Settled",
+        "Updated",
+    ),
+    "wirefmt.amqp10.links": (
+        "Link",
+        "Receiver",
+        "Sender",
+    ),
+    "wirefmt.amqp10.sessions": ("Session",),
+    "wirefmt.amqp10.states": (
+        "LinkState",
+        "SaslState",
+        "SessionState",
+        "State",
+    ),
+    "wirefmt.amqp10.terminus": ("Terminus",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            value = getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
+    "Aborted",
     "Accepted",
     "AmqpSequence",
     "AmqpValue",
     "Array",
     "Attach",
+    "Attaching",
     "Begin",
     "Byte",
+    "Change",
     "Char",
+    "ClientConnection",
     "Close",
     "Composite",
+    "ConnectionOptions",
     "Coordinator",
     "Data",
     "Decimal32",
@@ -114,22 +202,35 @@ __all__ = [
     "Detach",
     "Discharge",
     "Disposition",
+    "DrainRequested",
+    "Drained",
     "EmptyFrame",
     "End",
     "Error",
     "Float",
     "Flow",
+    "Flowed",
     "Header",
+    "Incoming",
     "Int",
+    "Link",
+    "LinkAttached",
+    "LinkDetached",
+    "LinkState",
     "List",
+    "Login",
     "Map",
     "Message",
     "Modified",
+    "Negotiated",
     "Open",
+    "Outgoing",
+    "Part",
     "Performative",
     "Properties",
     "ProtocolHeader",
     "Received",
+    "Receiver",
     "Rejected",
     "Released",
     "SaslChallenge",
@@ -137,10 +238,20 @@ __all__ = [
     "SaslMechanisms",
     "SaslOutcome",
     "SaslResponse",
+    "SaslState",
+    "Sender",
+    "ServerConnection",
+    "Session",
+    "SessionBegun",
+    "SessionEnded",
+    "SessionState",
+    "Settled",
     "Short",
     "Source",
+    "State",
     "Symbol",
     "Target",
+    "Terminus",
     "Timestamp",
     "TransactionalState",
     "Transfer",
@@ -149,6 +260,7 @@ __all__ = [
     "UInt",
     "ULong",
     "UShort",
+    "Updated",
     "Value",
     "decode",
     "decode_batch",

@@ -22,6 +22,7 @@ cdef struct Amqp10Note:         # LAX: a check that was skipped
 
 cdef struct Amqp10Options:      # zero it first; zero means the usual in every field but strict
     uint8_t strict              # 1 STRICT, 0 LAX
+    uint8_t cut                 # 1: the frame may end early, in its payload
     uint32_t max_frame_size     # octets; 0: no limit
     uint32_t max_elements       # of all lists, maps and arrays of one frame or message; 0: no limit
     Amqp10Note* notes           # where LAX lists what it skipped; NULL: only the first is kept

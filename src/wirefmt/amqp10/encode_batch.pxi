@@ -657,21 +657,21 @@ cdef class RowEncoder(BatchEncoder):
 
 
 def encode_batch(data, *, strictness="strict", max_frame_size=0):
-    """Encode columns to frames, in one bytes object: a frame for each row, or the transfers of a delivery.
+    """Encode columns to frames, in one bytes object: one frame per row, or the transfers of a delivery.
 
     data: columns with the names and types of decode_batch's result (wirefmt.amqp10.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
-    have any width, strings 64-bit offsets. `kind` is needed, `channel` but for a protocol header, and `handle` of a transfer.
-    An absent column is a column of nulls. `offset` and `size` are not read. Values of annotations and application properties
-    are written as strings, a body of unknown `body_type` as data, a message in as many transfers of about one size as
-    `transfers` says. strictness: "lax" writes what decode_batch accepts by default. max_frame_size: bytes of a frame at
-    most; a message that does not fit takes more transfers; 0: no limit.
+    have any width, strings 64-bit offsets. `kind` is required, `channel` except for a protocol header, `handle` for a transfer.
+    A missing column is a column of nulls. `offset` and `size` are ignored. Values of annotations and application properties
+    are written as strings, a body of unknown `body_type` as data, a message in as many transfers of similar size as
+    `transfers` says. strictness: "lax" writes what decode_batch accepts by default. max_frame_size: the largest frame in bytes;
+    a message that does not fit takes more transfers; 0: no limit.
 
-    Raises TypeError for data that are no Arrow columns; ValueError for an invalid option, an unknown column, or a column
-    of another type; EncodeError, which names column and row, for a row that is no valid frame, or has an `error`.
+    Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
+    of another type; EncodeError, which names column and row, for a row that does not make a valid frame, or has an `error`.
 
-    `decode_batch` of the bytes gives the columns again, except `offset` and `size` where values were written in another way,
-    and what the columns do not hold (docs/columns.md).
+    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if values were written differently,
+    and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(AMQP10_BATCH_COLUMNS)
     encoder.tables = &AMQP10_TABLES

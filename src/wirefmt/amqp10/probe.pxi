@@ -658,9 +658,9 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
     return True
 
 
-cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                           const char* text, size_t text_size) noexcept nogil:
-    """A transfer is read as far as it goes: its size is set to what is there, so that the payload is what is left of it."""
+    """A transfer is read as far as it goes."""
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Unfinisheds* d = &c.unfinished[m.direction]
     cdef Amqp10Unfinished* k
@@ -669,13 +669,9 @@ cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
     cdef Fault fault
     cdef uint64_t handle = 0
     cdef int64_t row
-    cdef bint whole = False
-    memset(&f, 0, sizeof(f))
-    if n >= 8 and p[0] != c"A":
-        store_u32(p, <uint32_t>n)
-        amqp10_options(&o, False)
-        whole = amqp10_parse(p, n, &o, &f, &fault) == OK and f.performative.shape == AMQP10_TRANSFER
-    if not whole:
+    amqp10_options(&o, False)
+    o.cut = 1
+    if amqp10_parse(p, n, &o, &f, &fault) != OK or f.performative.shape != AMQP10_TRANSFER:
         row = t.begin_row(m)
         amqp10_put_kind(t, row, &f, m.direction)
         t.put_status(row, ROW_PARTIAL, text, <int64_t>text_size)

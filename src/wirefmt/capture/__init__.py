@@ -1,7 +1,7 @@
 """Packet captures to the message table: `read` streams batches, `Options` says how, `files` finds capture files."""
 
 from wirefmt.capture._engine import CaptureDecoder, PacketScanner
-from wirefmt.capture.options import Options
 from wirefmt.capture.reader import Reader, Schema, decode_source, read
+from wirefmt.spec.options import Options
 
 __all__ = ["CaptureDecoder", "Options", "PacketScanner", "Reader", "Schema", "decode_source", "read"]

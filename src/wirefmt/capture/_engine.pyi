@@ -6,7 +6,7 @@ from typing import Any
 from typing_extensions import Buffer, disjoint_base
 
 from wirefmt._core import Batch, ColumnSet
-from wirefmt.capture.options import Options
+from wirefmt.spec.options import Options
 
 # ---- reassembly
 
@@ -80,6 +80,17 @@ class PacketScanner(ColumnSet):
     def stats(self) -> dict[str, int]: ...
 
 def find_record(prefix: Buffer, window: Buffer, base: int, last: bool, split: int) -> int: ...
+
+# ---- resync
+
+@disjoint_base
+class BoundarySearch:
+    skipped: int
+    def __init__(self, *names: str, direction: int = 0, websocket: bool = False) -> None: ...
+    def packet(self, payload: bytes, *, push: bool = False) -> tuple[int, str] | None: ...
+    def end(self) -> tuple[int, str] | None: ...
+    @property
+    def size(self) -> int: ...
 
 # ---- decoder
 

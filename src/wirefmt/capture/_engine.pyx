@@ -19,14 +19,14 @@ from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
 
-import socket
-
 # pcap and pcapng blocks -> packet records
 include "pcapfile.pxi"
 # link, VLAN, IP, TCP headers, fragments -> segments
 include "packets.pxi"
 # captures -> the packets table; where records begin in the midst of a file
 include "scanner.pxi"
+# flows by their ends
+include "flows.pxi"
 # segments -> octets of each stream direction, in order
 include "reassembly.pxi"
 # WebSocket frames -> their payload
@@ -35,10 +35,23 @@ include "websocket.pxi"
 include "unpack.pxi"
 # what waits until a full batch has been taken
 include "deferred.pxi"
-# streams -> protocol -> message table
+# the rows of the protocols
+include "protocols.pxi"
+# where frames begin again after a gap
+include "resync.pxi"
+# what is kept of the directions of flows; rows about them
+include "streams.pxi"
+# octets of a direction -> frames -> rows; gaps
+include "frames.pxi"
+# WebSockets, compressed streams and TLS around the frames
+include "carriers.pxi"
+# which protocol a flow is of
+include "recognise.pxi"
+# files -> streams -> message table
 include "decoder.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
 seal(globals(), "wirefmt.capture", (
-    PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler, RecordFeed, StreamTrace, Unpacker, find_record,
+    BoundarySearch, CarriedStreams, FlowTable, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
+    PcapReader, Reassembler, RecordFeed, StreamTrace, Streams, Unpacker, find_record,
 ))

@@ -70,6 +70,11 @@ cdef struct Segment:
     const uint8_t* payload      # in the record, or in the parser (reassembled fragments): valid until the next parse
 
 
+cdef inline bint payload_lies_in(const Segment* s, const uint8_t* p, size_t n) noexcept nogil:
+    """Is the payload among the octets p[:n]? An address before p is, without a sign, far behind it."""
+    return <size_t>s.payload - <size_t>p <= n
+
+
 cdef inline int write_address(int ip_version, const uint8_t* address, char* out) noexcept nogil:
     """An address as text, in ADDRESS_ROOM octets; octets written, without the NUL."""
     cdef int n = 0, i, octet

@@ -10,10 +10,10 @@ from typing import Any, ParamSpec, Protocol, cast, overload
 
 from wirefmt._core import Batch, schema_capsule, stream_capsule
 from wirefmt.capture._engine import CaptureDecoder
-from wirefmt.capture.options import Options, options_of
 from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source, find
 from wirefmt.errors import CaptureError
 from wirefmt.spec.columns import Column
+from wirefmt.spec.options import Options, options_of
 from wirefmt.spec.table import COLUMNS
 
 P = ParamSpec("P")

@@ -2,9 +2,9 @@
 
     app       the group, its errors and exit codes        inputs   captures named on the command line
     filter    the language of --filter                     messages single messages named there
-    text      cells and JSON values as text                output   where rows go, one writer a format
+    text      cells and JSON values as text                output   the destinations of rows, one writer per format
 
-Nothing heavy is imported before a command runs: `wirefmt --help` needs neither the core nor pyarrow.
+Nothing heavy is imported before a command runs: `wirefmt --help` imports neither the core nor pyarrow.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 import signal
 import sys
 
-#: Modules of the extra, by the name that an ImportError gives.
+#: Modules of the extra, by the name in an ImportError.
 _EXTRA = {"click", "rich", "rich_click", "pyarrow", "fsspec", "backports"}
 
 
 def main() -> None:
     """The console script; docs/cli.md lists the exit codes."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that unfinished files are removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that incomplete files are removed
     try:
         from .app import run
 

@@ -19,20 +19,20 @@ click.rich_click.STYLE_COMMANDS_PANEL_BORDER = "dim"
 click.rich_click.MAX_WIDTH = 110
 
 EXIT_CODES = (
-    "[b]Exit codes[/b]  0 done; 1 a capture could not be read to its end (what could be read is there), a message could "
+    "[b]Exit codes[/b]  0 done; 1 a capture could not be read to its end (the readable part is in the output), a message could "
     "not be converted, or the output could not be written; 2 wrong usage"
 )
 
 
 class _Group(click.RichGroup):
     def invoke(self, ctx: click.Context) -> Any:
-        # here and not around `main`, which would end with 1
+        # here, not around `main`, which would exit with 1
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
             return code
         except BrokenPipeError:
-            # the reader (head, less) has seen enough; the interpreter's own last flush must not complain either
+            # the reader (head, less) has exited; the interpreter's final flush must not report it either
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
 

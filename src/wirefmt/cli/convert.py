@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TARGETS = ("amqp10", "amqp091", "mqtt5")
 FORMATS = ("hex", "base64", "raw", "jsonl", "text")
 
-#: Octets of a value that --explain shows.
+#: Bytes of a value that --explain shows.
 _SHOWN = 60
 
 
@@ -194,7 +194,7 @@ def _convert(given: Input, to: str, key: str | None, **options: Any) -> Conversi
 
 
 def _topic_key(wire: Any, options: dict[str, Any]) -> str | bytes:
-    """Of an MQTT message the topic says how it was published: what is written anew keeps it."""
+    """The routing key of an MQTT message, which its topic contains."""
     from wirefmt import convert as engine
     from wirefmt import mqtt
     from wirefmt.errors import DecodeError
@@ -329,6 +329,6 @@ def _value(loss: Loss, exposed: bool) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-_FLAGS = {"Dup": (3, 1), "QoS": (1, 3), "Retain": (0, 1)}  # the first octet of a packet
+_FLAGS = {"Dup": (3, 1), "QoS": (1, 3), "Retain": (0, 1)}  # the first byte of a packet
 _SIGNED = ("byte", "short", "int", "long", "timestamp")
 _NUMBERS = (*_SIGNED, "ubyte", "ushort", "uint", "ulong", "octet", "bits", "bool")

@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 from click.core import ParameterSource
 
+from wirefmt.spec.options import FLAGS
+
 from .convert import TARGETS, conversion_options
-from .inputs import PANELS, batches, capture_options, columns_to_read, is_live, open_captures, parse_filter, verdict
+from .inputs import (
+    PANELS,
+    batches,
+    capture_option,
+    capture_options,
+    columns_to_read,
+    is_live,
+    open_captures,
+    parse_filter,
+    verdict,
+)
 from .lines import COLUMNS as LINE_COLUMNS
 from .lines import LinesWriter
 from .output import FORMATS, format_of, no_rows, open_writer
@@ -18,7 +30,7 @@ from .output import FORMATS, format_of, no_rows, open_writer
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Octets of a converted message that a table shows.
+#: Bytes of a converted message that a table shows.
 _SHOWN = 64
 
 
@@ -27,31 +39,14 @@ _SHOWN = 64
 @click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N messages.", panel="Rows")
 @click.option(
     "--columns", metavar="A,B,C", help="Only these columns, in this order, such as kind,mqtt.flags; docs/message-table.md "
-    "has them all.",
+    "lists them.",
     panel="Columns",
 )  # fmt: skip
-@click.option("--no-payload", is_flag=True, help="Omit payloads; payload_size is kept.", panel="Columns")
-@click.option(
-    "--payload-max",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Keep only the first N bytes of a payload.",
-    panel="Columns",
-)
-@click.option(
-    "--expose-credentials",
-    is_flag=True,
-    help="Show passwords, tokens and other secrets (hidden by default).",
-    panel="Columns",
-)
-@click.option(
-    "--raw", is_flag=True, panel="Columns",
-    help="Fill the column raw (naming it does the same): the encoded message, the input of wirefmt convert.",
-)  # fmt: skip
-@click.option(
-    "--detail", is_flag=True, panel="Columns",
-    help="Fill the column detail (naming it does the same): a one-line summary, as in the default table.",
-)  # fmt: skip
+@capture_option("payload", "Columns")
+@capture_option("payload_max", "Columns")
+@capture_option("expose_credentials", "Columns")
+@capture_option("raw", "Columns")
+@capture_option("detail", "Columns")
 @click.option(
     "--as", "to", type=click.Choice(TARGETS), panel="Conversion",
     help="Convert messages of AMQP 1.0, AMQP 0.9.1 and MQTT: adds the column converted with raw, losses, rule, error.",
@@ -75,22 +70,15 @@ _SHOWN = 64
 @click.option_panel("Output", help="The output, as in: -o messages.parquet, or --format jsonl | jq .destination")
 def decode(
     files: tuple[str, ...],
-    protocols: tuple[str, ...],
-    decode_as: tuple[str, ...],
-    tunnels: bool,
-    flows: str,
     filter_text: str | None,
     limit: int | None,
     columns: str | None,
-    no_payload: bool,
-    payload_max: int | None,
-    expose_credentials: bool,
-    raw: bool,
-    detail: bool,
+    raw: bool | None,
+    detail: bool | None,
     to: str | None,
     out: str | None,
     fmt: str | None,
-    **conversion: Any,
+    **options: Any,
 ) -> int:
     """Decode captures to the message table.
 
@@ -109,21 +97,16 @@ def decode(
     condition = parse_filter(filter_text)
     shown = _shown(columns, fmt, to)
     used = {*(shown or ()), *(condition.columns if condition else ())}
+    reading = {name: options.pop(name) for name in FLAGS if name in options}
     if to is None:
-        _refuse_without_as(conversion)
+        _refuse_without_as(options)
     with open_captures(
         files,
         out=out,
-        protocols=protocols or None,
-        decode_as=decode_as,
-        tunnels=tunnels,
-        flows=flows,
         columns=columns_to_read(_needed(shown, to), condition),
         raw=raw or to is not None or "raw" in used,
         detail=detail or "detail" in used,
-        payload=not no_payload,
-        payload_max=payload_max,
-        expose_credentials=expose_credentials,
+        **reading,
     ) as reader:
         import pyarrow as pa
 
@@ -145,7 +128,7 @@ def decode(
                 part = batch.slice(0, None if limit is None else limit - rows)
                 rows += part.num_rows
                 if to is not None:
-                    part = convert_table(part, to=to, **conversion)  # type: ignore[arg-type]
+                    part = convert_table(part, to=to, **options)  # type: ignore[arg-type]
                     if for_people:
                         part = _for_people(part)
                 writer.write(part if shown is None else select(part, shown))

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 #: The columns that `failures` reads.
 COLUMNS = ("protocol", "version", "kind", "direction", "code", "mqtt", "amqp091", "amqp10", "nsq", "rocketmq")
-#: Response codes of RocketMQ that say only that nothing is there yet: PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY,
+#: Response codes of RocketMQ that only mean that there is nothing yet: PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY,
 #: POLLING_TIMEOUT.
 _NOTHING_YET = (19, 20, 210)
-_MQTT_FAILURE = 0x80  # 5.0, 2.4; before, SUBACK's one failure
+_MQTT_FAILURE = 0x80  # 5.0, 2.4; before 5.0 the only failure of SUBACK
 _REPLY_SUCCESS = 200  # AMQP 0.9.1
 
 
@@ -22,7 +22,7 @@ class Failure(NamedTuple):
     protocol: str
     kind: str
     code: int | str | None  # reason code, reply code, error condition, E_ code, response code
-    text: str  # the code's name, or what the message says
+    text: str  # the code's name, or the text of the message
 
 
 def failures(table: pa.Table) -> Iterator[tuple[Failure, int]]:
@@ -47,7 +47,7 @@ def _mqtt(table: pa.Table) -> Iterator[tuple[Failure, int]]:
 
 
 def _mqtt_lists(table: pa.Table) -> Iterator[tuple[Failure, int]]:
-    """SUBACK and UNSUBACK have a code for each filter."""
+    """SUBACK and UNSUBACK have one code per filter."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -65,7 +65,7 @@ def _amqp091(table: pa.Table) -> Iterator[tuple[Failure, int]]:
     import pyarrow.compute as pc
 
     kind = pc.field("kind")
-    # basic.cancel of a server: the consumer's queue is gone
+    # basic.cancel from a server: the consumer's queue is gone
     refused = kind.isin(["basic.nack", "basic.reject"]) | ((kind == "basic.cancel") & (pc.field("direction") == 1))
     failed = refused | (pc.field("code") > _REPLY_SUCCESS) | (kind == "connection.blocked")
     keys = ["kind", "code", "amqp091.reply_text"]

@@ -5,9 +5,9 @@
     port == 1883 and ip.startswith('10.')
     ts >= '2026-01-31T12:00' and len(payload) > 1000
 
-Nothing is evaluated as Python: the text is parsed by `ast`, and every kind of node that may stand in a filter has a
-row or a method here; any other is an error that points at it. As in SQL, comparing null gives null, `not` null is
-null, and a row is kept only where the whole is true; `error is not None` asks for null itself.
+Nothing is evaluated as Python: the text is parsed by `ast`, and each allowed kind of node has a
+row or a method here; any other node is an error at its position. As in SQL, comparing null gives null, `not` null is
+null, and a row is kept only if the whole expression is true; `error is not None` tests for null.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from wirefmt.spec.table import COLUMNS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Operators of other languages, and the words for them here.
+#: Operators of other languages, and their equivalents here.
 _FOREIGN = {"&&": "and", "||": "or", "=~": ".matches('...')", "!": "not"}
 #: Constants as other languages and SQL write them.
 _CONSTANTS = {"true": "True", "false": "False", "null": "None", "none": "None"}
 
-#: Python's operator and the Arrow function that is meant by it.
+#: Python's operator and the equivalent Arrow function.
 _COMPARE: dict[type[ast.AST], str] = {
     ast.Eq: "equal", ast.NotEq: "not_equal", ast.Lt: "less", ast.LtE: "less_equal",
     ast.Gt: "greater", ast.GtE: "greater_equal",
@@ -67,7 +67,7 @@ class Filter:
     """A parsed filter. Raises FilterError for an invalid filter or an unknown column."""
 
     def __init__(self, text: str) -> None:
-        self.text = " ".join(text.split("\n")).strip()  # one line, so that a column says where
+        self.text = " ".join(text.split("\n")).strip()  # one line, so that the column alone gives the position
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about style in Python
@@ -79,7 +79,7 @@ class Filter:
         _check_depth(self._tree)
         octets = self.text.encode()
         for node in ast.walk(self._tree):
-            if isinstance(node, ast.expr):  # Python counts octets, people characters
+            if isinstance(node, ast.expr):  # Python counts bytes, users count characters
                 node.col_offset = len(octets[: node.col_offset].decode())
         self.columns = self._names()
         self._tree = _Either().visit(self._tree)
@@ -99,7 +99,7 @@ class Filter:
         return list(names)
 
     def _meant(self, node: ast.Name) -> str:
-        """A suggestion for an unknown name: a text without quotes, where a value is expected, or another column."""
+        """A suggestion for an unknown name: a text without quotes, if a value is expected, or another column."""
         values: set[ast.AST] = set()
         for place in ast.walk(self._tree):
             if isinstance(place, ast.Compare):
@@ -116,7 +116,7 @@ class Filter:
     def compile(self, schema: pa.Schema) -> Any:
         """The filter as a `pyarrow.compute.Expression` over record batches of `schema`.
 
-        Raises FilterError where types do not fit together.
+        Raises FilterError if types do not match.
         """
         import pyarrow as pa
 
@@ -134,7 +134,7 @@ EITHER = {"port": ("src_port", "dst_port"), "ip": ("src_ip", "dst_ip")}
 
 
 class _Either(ast.NodeTransformer):
-    """A test of `port` or `ip` becomes a test of each end: true if it is true for either end, `!=` and `not in` for both."""
+    """Make a test of `port` or `ip` test both ends: true if it is true for either end, `!=` and `not in` for both."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         negative = any(isinstance(op, ast.NotEq | ast.NotIn) for op in node.ops)
@@ -226,7 +226,7 @@ class _Compiler:
                 raise FilterError("`in` needs a column on its left", left.col_offset)
             values = [self.literal(self.constant(v), item, v.col_offset).as_py() for v in right.elts]
             found = item.value.isin(self.pa.array(values, _plain(self.pa, item.type)))
-            # Arrow says that null is not in a list; here null stays null, so that `not in` leaves it out as well
+            # Arrow returns False for null in a list; here null stays null, so that `not in` omits the row as well
             return self.pc.if_else(item.value.is_valid(), found, self.pc.scalar(self.pa.scalar(None, self.pa.bool_())))
         whole = self.term(right)
         if _family(self.pa, whole.type) == "list":
@@ -248,7 +248,7 @@ class _Compiler:
         joined = self.pc.binary_join(whole.value.cast(self.pa.list_(kind)), self.pa.scalar(mark, kind))
         ends = self.pc.scalar(self.pa.scalar(mark, kind))
         around = self.pc.binary_join_element_wise(ends, joined, ends, self.pc.scalar(self.pa.scalar(mark[:0], kind)))
-        # an empty list joins to an empty text, which holds no element
+        # an empty list joins to an empty text, which contains no element
         return (self.pc.list_value_length(whole.value) > 0) & self.pc.match_substring(around, text)
 
     def method(self, node: ast.Call) -> Any:
@@ -325,7 +325,7 @@ class _Compiler:
         for side, part in ((left, node.left), (right, node.right)):
             if _family(self.pa, side.type) != "number":
                 raise FilterError("only numbers can be added", part.col_offset)
-        # in 64 bits, since Arrow adds int8 to int8 as int8
+        # in 64 bits, because Arrow adds int8 to int8 as int8
         a, b = (self.pc.scalar(t.value) if t.literal else t.value.cast(self.pa.int64()) for t in (left, right))
         return Term(getattr(self.pc, _ARITHMETIC[type(node.op)])(a, b), self.pa.int64(), False)
 
@@ -373,7 +373,7 @@ def _family(pa: Any, kind: pa.DataType | None) -> str:
 
 
 def _plain(pa: Any, kind: pa.DataType) -> pa.DataType:
-    # a number that does not fit the column is not in it; it must not be an error
+    # a number that does not fit the column's type is not in it; it must not be an error
     return pa.int64() if pa.types.is_integer(kind) else kind
 
 

@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import rich_click as click
 
-from wirefmt.protocols import PROTOCOLS
+from wirefmt.spec.options import FLAGS, Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,36 +42,33 @@ def capture_options(command: Command) -> Command:
             ".startswith() .endswith() .contains() .matches(), len(), headers\\['name'].",
             panel="Rows",
         ),
-        click.option(
-            "--flows",
-            type=click.Choice(["in-file", "across-files"]),
-            default="in-file",
-            show_default=True,
-            help="across-files: the files are one rotated capture, in the given order.",
-            panel="Captures",
-        ),
-        click.option(
-            "--tunnels", is_flag=True, help="Decode packets in VXLAN, GENEVE, GRE and other tunnels.", panel="Captures"
-        ),
-        click.option(
-            "--decode-as",
-            multiple=True,
-            metavar="RULE",
-            help="Set the protocol of a port: tcp.port==N,mqtt. May be given several times.",
-            panel="Captures",
-        ),
-        click.option(
-            "--protocol",
-            "protocols",
-            multiple=True,
-            metavar="NAME",
-            help=f"Only this protocol: {', '.join(row.name for row in PROTOCOLS)}. May be given several times.",
-            panel="Captures",
-        ),
+        capture_option("flows", "Captures"),
+        capture_option("tunnels", "Captures"),
+        capture_option("decode_as", "Captures"),
+        capture_option("protocols", "Captures"),
         click.argument("files", nargs=-1, required=True, metavar="FILES..."),
     ):
         command = decorate(command)
     return command
+
+
+def capture_option(name: str, panel: str) -> Callable[[Command], Command]:
+    """The option of the command line for a field of `capture.Options`: its name, help, values and default are decided there."""
+    flag = FLAGS[name]
+    default = getattr(Options, name)
+    kind = get_type_hints(Options)[name]
+    form: dict[str, Any]
+    if kind in (bool, bool | None):
+        form = {"is_flag": True, "flag_value": default is not True, "default": default}
+    elif get_origin(kind) is Literal:
+        form = {"type": click.Choice(get_args(kind)), "default": default, "show_default": True}
+    elif kind == int | None:
+        form = {"type": click.IntRange(min=0), "default": default}
+    else:
+        form = {"multiple": True, "callback": lambda context, option, values: values or default}
+    if flag.metavar:
+        form["metavar"] = flag.metavar
+    return click.option(flag.name, name, help=flag.help, panel=panel, **form)
 
 
 def parse_filter(text: str | None) -> Filter | None:
@@ -95,7 +92,7 @@ def columns_to_read(shown: list[str] | None, condition: Filter | None) -> list[s
 
 @contextmanager
 def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: Any) -> Iterator[Reader]:
-    """A reader of all files. UsageError: the reader refuses an option, or `out` is one of the files."""
+    """A reader of all files. UsageError: an option is invalid, or `out` is one of the files."""
     from wirefmt import capture
 
     if "-" in files and sys.stdin.isatty():
@@ -103,7 +100,7 @@ def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: 
     if out is not None and os.path.exists(out) and _is_among(out, files):
         raise click.UsageError(f"-o {out} is one of the captures")
     try:
-        # one file is given as it is: that it is no capture is an error then, and not a row
+        # a single file is passed by itself: then it is an error, not a row, if it is not a capture
         reader = capture.read(files[0] if len(files) == 1 else list(files), **options)
     except ValueError as fault:
         raise click.UsageError(str(fault)) from None
@@ -118,7 +115,7 @@ def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: 
 
 @contextmanager
 def _stopped_by_ctrl_c(reader: Reader) -> Iterator[None]:
-    """The first Ctrl-C ends reading; what was read is written as at the end of the captures. A second one
+    """The first Ctrl-C ends reading; the rows so far are written as at the end of the captures. A second one
     aborts."""
 
     def stop(*_: object) -> None:
@@ -143,7 +140,7 @@ def batches(reader: Reader, condition: Filter | None, *, to_terminal: bool) -> I
         to_terminal: rows go to the terminal, so no progress bar does.
 
     Raises:
-        UsageError: at once, where the filter does not fit the columns' types.
+        UsageError: at once, if the filter does not match the columns' types.
     """
     import pyarrow as pa
 
@@ -190,20 +187,20 @@ def _is_pipe(stream: Any) -> bool:
 def verdict(reader: Reader) -> int:
     """The exit code: 130 after Ctrl-C; 1 and a line on stderr if a capture could not be read to its end."""
     if reader.stopped:
-        click.echo("wirefmt: stopped; the messages read until then are there", err=True)
+        click.echo("wirefmt: stopped; the output has the messages read so far", err=True)
         return 130
     faults = reader.stats["capture_faults"]
     if not faults:
         return 0
     click.echo(
-        f"wirefmt: {faults:,} fault{'s' if faults > 1 else ''} in the capture files; what could be read is there "
+        f"wirefmt: {faults:,} fault{'s' if faults > 1 else ''} in the capture files; the output has the readable part "
         "(--filter 'kind is None' shows the faults)",
         err=True,
     )
     return 1
 
 
-#: Seconds of reading before a progress bar is worth showing.
+#: Seconds of reading before a progress bar appears.
 _BAR_AFTER = 1.0
 
 

@@ -6,8 +6,8 @@
     12:00:01.205 10.0.0.7:51044  2 <- channel.close 404 "NOT_FOUND - no queue 'paid' in vhost '/'" method=queue.declare
 
 On a terminal a line is cut to the width; in a file or pipe it is whole. The columns `server` and `ch` (an AMQP channel) are
-left out until a row needs them: a header follows then. The kind is never cut. A text that explains a failure is not cut
-either: it goes on below its line, and so does what was wrong with the row itself (column `error`).
+omitted until a row needs them; then a new header is printed. The kind is never cut. A text that explains a failure is not cut
+either: it continues below its line, and so does the error of the row itself (column `error`).
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The columns of the message table that a line is made of.
+#: The columns of the message table that make a line.
 COLUMNS = (
     "ts", "direction", "src_ip", "src_port", "dst_ip", "dst_port", "kind", "client_id", "channel", "payload", "status",
     "error", "detail",
 )  # fmt: skip
-#: Rows that are looked at for the widths.
+#: Rows that determine the widths.
 SAMPLE = 500
-#: A terminal of fewer characters gets shorter times, clients and servers.
+#: A terminal narrower than this gets shorter times, clients and servers.
 WIDE = 110
-#: A terminal of fewer characters is not one for tables.
+#: A terminal narrower than this is too narrow for tables.
 NARROWEST = 20
-#: Characters of a payload or converted message that are shown, and the fewest that are worth showing.
+#: The most characters of a payload or converted message, and the fewest worth printing.
 SHOWN, LEAST = 60, 8
-#: Widths that a live capture begins with.
+#: Initial widths for a live capture.
 _LIVE = {"client": 15, "kind": 13}
 _INDENT = "    "
 _ARROWS: dict[object, str] = {0: "->", 1: "<-"}
 _BOLD, _DIM, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[0m"
-#: A text in a detail that is no value of a field: a reply text, a reason, a description.
+#: Explanatory text in a detail: a reply text, a reason, a description.
 _TEXT = re.compile(r'(?:^| )"')
 
 
@@ -47,12 +47,12 @@ class Line(NamedTuple):
     date: str
     time: str
     client: str
-    server: tuple[str, str]  # address, port; empty where no connection is known
+    server: tuple[str, str]  # address, port; empty if no connection is known
     channel: str
     arrow: str
     kind: str
     detail: str
-    tail: str  # the payload, or what the message was converted to, with a mark before it
+    tail: str  # the payload, or the converted message, after a mark
     error: str | None
 
 
@@ -67,11 +67,11 @@ class LinesWriter:
         self._wide = self._room >= WIDE
         self._held: list[Line] | None = []
         self._date = ""
-        self._server = ("", "")  # the first
-        self._one_host = True  # all servers have its address
+        self._server = ("", "")  # the first server
+        self._one_host = True  # all servers have the same address
         self._has_server = self._wide
         self._has_channel = False
-        # widths so far, and how far they may grow; a kind that is longer takes more room
+        # the present widths, and their maxima; a longer kind takes more space
         self._widths = {"client": len("client"), "server": len("server"), "channel": 2, "kind": len("kind")}
         self._bounds = (
             dict.fromkeys(self._widths, SHOWN) | {"kind": 24}
@@ -131,7 +131,7 @@ class LinesWriter:
         return missing
 
     def _shown(self, server: tuple[str, str]) -> str:
-        """The text of the column: on a narrow terminal only the port, while all servers have one address."""
+        """The text of the column: on a narrow terminal only the port, as long as all servers have one address."""
         address, port = server
         if self._wide or not self._one_host:
             return _address(address, port)
@@ -158,7 +158,7 @@ class LinesWriter:
 
     def _columns(self, line: Line, server: str) -> str:
         """The columns before the detail, followed by a blank."""
-        # a terminal's lines are short: milliseconds are enough there
+        # lines of a terminal are short: milliseconds are enough
         time = 15 if self._wide else 12
         cells = [line.time[:time].ljust(time), _pad(line.client, self._widths["client"], self._terminal)]
         if self._has_server:
@@ -256,7 +256,7 @@ def _address(host: str, port: str) -> str:
 
 
 def _pad(text: str, width: int, cut: bool) -> str:
-    """The beginning of a text that is too long for the terminal; of an address its end, which has the port."""
+    """The beginning of a text that is too long for the terminal; for an address its end, which has the port."""
     from rich.cells import cell_len
 
     if cell_len(text) > width and cut:

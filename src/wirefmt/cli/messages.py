@@ -16,7 +16,7 @@ import rich_click as click
 if TYPE_CHECKING:
     from wirefmt.convert import Wire
 
-#: What --from and JSON lines may say, and what it is to wirefmt.convert. PUBLISH of MQTT 3 is one of 5.0 without properties.
+#: The names for --from and JSON lines, and their sources in wirefmt.convert. PUBLISH of MQTT 3 is one of 5.0 without properties.
 SOURCES = {
     "amqp10": "amqp10",
     "amqp091": "amqp091",
@@ -145,7 +145,7 @@ def _octets(name: str, form: str) -> bytes:
     if name == "-":
         if sys.stdin.isatty():
             raise click.UsageError(
-                "a message as argument, or on standard input: xxd -p packet.bin | wirefmt convert ..."
+                "give a message as argument or on standard input: xxd -p packet.bin | wirefmt convert ..."
             )
         data = sys.stdin.buffer.read()
     elif form == "raw" or os.path.exists(name):
@@ -162,7 +162,7 @@ def _octets(name: str, form: str) -> bytes:
     except (ValueError, binascii.Error) as fault:
         known = {"hex": "hexadecimal digits", "base64": "base64"}[form]
         raise click.UsageError(
-            f"{_shown(name)} is neither {known} nor a file of it ({fault}); --input says what is given: {'|'.join(INPUTS)}"
+            f"{_shown(name)} is neither {known} nor a file of it ({fault}); --input sets the form: {'|'.join(INPUTS)}"
         ) from None
 
 

@@ -15,19 +15,19 @@ from .table import TableWriter
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Rows a Parquet row group gathers, and octets at which it is written sooner.
+#: Rows of a Parquet row group, and the size in bytes at which it is written earlier.
 ROW_GROUP_ROWS, ROW_GROUP_OCTETS = 1 << 17, 64 << 20
 
 
 class Writer(Protocol):
     def write(self, batch: pa.RecordBatch) -> None: ...
-    def flush(self) -> None: ...  # what is written so far may be read; a format without rows to see does nothing
+    def flush(self) -> None: ...  # makes the rows so far readable; a format without readable rows does nothing
     def close(self) -> None: ...
 
 
 class Format(NamedTuple):
     suffixes: tuple[str, ...]
-    binary: bool  # nothing for a terminal
+    binary: bool  # not for a terminal
     writer: Callable[[IO[bytes], pa.Schema], Writer]
 
 
@@ -72,7 +72,7 @@ class ParquetWriter:
         self._writer.close()
 
     def __del__(self) -> None:
-        # pyarrow's writer closes itself when it is dropped; where an error or a signal ended this one, its file is closed
+        # pyarrow's writer closes itself when it is garbage-collected; after an error or a signal, its file is closed
         if hasattr(self, "_writer"):
             self._writer.is_open = False
 
@@ -194,7 +194,8 @@ def _open(out: str) -> Iterator[IO[bytes]]:
         with fsspec.open(out, "wb") as sink, _compressed(sink, out) as inner:
             yield inner
         return
-    part = f"{out}.part" if os.path.isfile(out) or not os.path.exists(out) else out  # a device or a pipe has no part
+    # a device or a pipe has no temporary file
+    part = f"{out}.part" if os.path.isfile(out) or not os.path.exists(out) else out
     try:
         with open(part, "wb") as sink, _compressed(sink, out) as inner:
             yield inner

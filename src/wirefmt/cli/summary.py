@@ -26,7 +26,7 @@ _NOT_DECODED = {
     "not_recognised": "protocol not recognised",
     "tls": "encrypted (TLS)",
 }
-#: Distinct keys a count may hold; beyond them the rarer half is let go and the counts are said to be approximate.
+#: Distinct keys of a count; beyond that the rarer half is dropped, and the counts are reported as approximate.
 DISTINCT = 1 << 16
 BINS = 60
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -42,13 +42,10 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @click.option_panel("Output", help="The output, as in: wirefmt summary a.pcap --json | jq .messages")
 def summary(
     files: tuple[str, ...],
-    protocols: tuple[str, ...],
-    decode_as: tuple[str, ...],
-    tunnels: bool,
-    flows: str,
     filter_text: str | None,
     top: int,
     as_json: bool,
+    **options: Any,
 ) -> int:
     """Count messages by protocol and kind, destinations, failures, and data that was not decoded, over time.
 
@@ -64,12 +61,9 @@ def summary(
     condition = parse_filter(filter_text)
     with open_captures(
         files,
-        protocols=protocols or None,
-        decode_as=decode_as,
-        tunnels=tunnels,
-        flows=flows,
         columns=columns_to_read(_COLUMNS, condition),
         payload=bool(condition and "payload" in condition.columns),
+        **options,
     ) as reader:
         found = Summary()
         for batch in batches(reader, condition, to_terminal=False):
@@ -123,7 +117,7 @@ class Histogram:
         assert self.begin is not None
         width, begin = self.width * 2, min(self.begin, second)
         begin -= begin % width
-        if self.begin + BINS * self.width > begin + BINS * width:  # a time long before: wider still first
+        if self.begin + BINS * self.width > begin + BINS * width:  # long before the present range: widen first
             begin = self.begin - self.begin % width
         bins = [0] * BINS
         for i, count in enumerate(self.bins):
@@ -155,14 +149,14 @@ class Summary:
         import pyarrow.compute as pc
 
         table = pa.Table.from_batches([batch])
-        # a row without a kind is no message: a hole, or a capture that could not be read on
+        # a row without a kind is not a message: a gap, or an error of a capture file
         messages = table.filter(pc.field("kind").is_valid())
         _tally(self.kinds, messages, ["protocol", "version", "kind"])
         _tally(self.destinations, messages.filter(pc.field("destination").is_valid()), ["destination"])
         for failure, count in failures(messages):
             self.failures.add(failure, count, 0)
         faults = table.filter(pc.field("status") != "ok")
-        # alike but for their numbers is one kind of fault
+        # faults that differ only in numbers are one kind
         texts = pc.replace_substring_regex(faults["error"], r"[0-9]+", "N")
         faults = faults.set_column(faults.schema.get_field_index("error"), "error", texts)
         _tally(self.faults, faults, ["status", "error"])

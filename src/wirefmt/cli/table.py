@@ -1,6 +1,6 @@
 """Readable rows of the requested columns: aligned, streamed. lines.py has the default table.
 
-Widths come from the first rows; on a terminal the widest texts give way until a row fits in a line. What was wrong with
+Widths come from the first rows; on a terminal the widest texts are shortened until a row fits in a line. The error of
 a message (column `error`) follows its row or, if there is no room, is printed below it; it has no column.
 """
 
@@ -14,16 +14,16 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Rows that are looked at for the widths.
+#: Rows that determine the widths.
 SAMPLE = 500
-#: Longest cell of a table, in characters; how narrow texts become on a terminal, and all where that is not enough.
+#: Longest cell of a table, in characters; the narrowest width of texts on a terminal, and of all cells if that is not enough.
 WIDEST, NARROW, NARROWEST = 60, 8, 4
 _GAP = "  "
 _HEADERS = {"direction": "dir"}
 _ARROWS = {0: "->", 1: "<-"}
 _BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 
-Row = tuple[list[str], str | None]  # cells, what was wrong
+Row = tuple[list[str], str | None]  # cells, error
 
 
 class TableWriter:

@@ -93,7 +93,7 @@ def cell(value: Any, limit: int) -> str:
     if value is None:
         return "-"
     if isinstance(value, bytes):
-        head = value[: limit * 4]  # a character is at most four octets
+        head = value[: limit * 4]  # a character has at most four bytes
         value = head.decode(errors="backslashreplace" if len(head) == len(value) else "ignore")
     elif not isinstance(value, str):
         value = compact_json(value) if isinstance(value, list | dict | bool) else str(value)
@@ -112,7 +112,7 @@ def console(*, stderr: bool = False) -> Console:
 
     class Ours(Console):
         def on_broken_pipe(self) -> None:
-            raise  # rich would end the process with 1
+            raise  # otherwise rich would end the process with 1
 
     made = Ours(stderr=stderr)
     if not made.is_terminal:

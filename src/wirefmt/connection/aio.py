@@ -112,6 +112,8 @@ class Driver(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._lingering: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
+        self._tls: tuple[SSLContext, str | None] | None = None  # asked for, once what is queued is written
+        self._securing: asyncio.Task[None] | None = None  # the handshake
         #: The server that has accepted the transport.
         self.server: Server | None = None
 
@@ -160,6 +162,16 @@ class Driver(asyncio.BufferedProtocol):
         iteration. Cheaper than `update`."""
         if not self._scheduled and not self._lost:
             self._schedule()
+
+    def start_tls(self, context: SSLContext, server_hostname: str | None = None) -> None:
+        """Go over to TLS: the answer to `StartTls`. What is queued is written first; after the handshake the connection's
+        `secured(now)` is called. A handshake that fails drops the connection.
+
+        Args:
+            server_hostname: the name that the server's certificate has to have; None: this is the server's side.
+        """
+        self._tls = (context, server_hostname)
+        self._schedule()
 
     def abort(self, error: Exception | None = None) -> None:
         """Drop the connection now: nothing more is written."""
@@ -249,6 +261,8 @@ class Driver(asyncio.BufferedProtocol):
         self._schedule()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._lost:
+            return
         if self.error is None and not self._over:
             self.error = exc
         self._lost = True
@@ -279,6 +293,8 @@ class Driver(asyncio.BufferedProtocol):
     def _flush(self) -> None:
         self._scheduled = False
         if self._lost or self._full or self._storing or self.transport is None or self._opening is not None:
+            return
+        if self._securing is not None:
             return
         connection = self.connection
         buffers = list(connection.buffers_to_send())
@@ -323,6 +339,43 @@ class Driver(asyncio.BufferedProtocol):
                 transport.write(b"".join(buffers))
         if self._over and self.connection.should_close:
             self._finish()
+        elif self._tls is not None and not self.connection.pending_bytes:
+            context, name = self._tls
+            self._tls = None
+            self._securing = self._loop.create_task(self._secure(context, name))
+
+    async def _secure(self, context: SSLContext, name: str | None) -> None:
+        """The TLS handshake, in the middle of the stream."""
+        before = self.transport
+        assert before is not None
+        try:
+            secure = await self._loop.start_tls(
+                before,
+                self,
+                context,
+                server_side=name is None,
+                server_hostname=name,
+                ssl_handshake_timeout=30.0,
+                ssl_shutdown_timeout=LINGER,
+            )
+            if secure is None:
+                raise ConnectionError("the stream ended in the TLS handshake")
+        except BaseException as error:
+            before.abort()
+            self._securing = None
+            if not self._lost:
+                self.connection_lost(error if isinstance(error, Exception) else None)
+            if not isinstance(error, Exception):
+                raise
+            return
+        assert isinstance(secure, asyncio.Transport)
+        self.transport = secure
+        self._securing = None
+        self._reading = True
+        if self._immediate or self._over:
+            secure.abort()
+            return
+        self.update(self.connection.secured(self._loop.time()))  # type: ignore[attr-defined]  # connections with StartTls
 
     def _finish(self) -> None:
         """The connection is over and its last bytes are the transport's: end our side, and wait for the peer's."""
@@ -408,6 +461,8 @@ class Driver(asyncio.BufferedProtocol):
         return data
 
     def _set_reading(self) -> None:
+        if self._securing is not None:
+            return
         wanted = self._over or self.connection.wants_read
         if wanted is self._reading or self.transport is None or self._eof:
             return

@@ -1,4 +1,4 @@
-"""What lies between the transport and the protocol: nothing, deflate, or WebSocket frames.
+"""What lies between the transport and the protocol: nothing, deflate, snappy, or WebSocket frames.
 
 A carrier turns bytes of the transport into bytes of the protocol (`receive`) and back (`send`). It does no I/O.
 `receive` raises DecodeError for bytes that are not of its format; the carrier is finished then. Bytes of the protocol that came
@@ -16,6 +16,9 @@ from wirefmt.errors import DecodeError, LimitExceeded, Malformed
 #: Bytes that one call of `receive` may produce, unless the caller says otherwise. Compressed data can grow a thousandfold.
 LIMIT = 1 << 26
 
+#: Bytes that one call of `read` gives at most.
+PIECE = 1 << 16
+
 
 class Carrier(Protocol):
     def receive(self, data: bytes) -> bytes:
@@ -24,6 +27,23 @@ class Carrier(Protocol):
 
     def send(self, data: bytes) -> bytes:
         """Bytes for the transport that carry all of `data`."""
+        ...
+
+
+class Compression(Carrier, Protocol):
+    """A carrier whose bytes can grow: they are also given in pieces, so that a reader can stop between two of them."""
+
+    def feed(self, data: bytes) -> None:
+        """Keep bytes of the transport."""
+        ...
+
+    def read(self) -> bytes:
+        """The next bytes of the protocol, at most PIECE; b"": there are none before more is fed. Raises DecodeError."""
+        ...
+
+    @property
+    def unread(self) -> int:
+        """Bytes of the transport that are kept and from which `read` may get more."""
         ...
 
 
@@ -37,7 +57,34 @@ class Plain:
         return data
 
 
-class Deflate:
+class _Pieces:
+    """What both compressions do with `feed` and `read`."""
+
+    def __init__(self, protocol: str, limit: int) -> None:
+        self._protocol = protocol
+        self._limit = limit
+
+    def receive(self, data: bytes) -> bytes:
+        out = bytearray()
+        try:
+            self.feed(data)
+            while piece := self.read():
+                out += piece
+                if len(out) > self._limit:
+                    raise LimitExceeded("more bytes than the caller's limit", protocol=self._protocol, have=self._limit)
+        except DecodeError as error:
+            error.messages = (bytes(out[: self._limit]),)
+            raise
+        return bytes(out)
+
+    def feed(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def read(self) -> bytes:
+        raise NotImplementedError
+
+
+class Deflate(_Pieces):
     """A raw deflate stream (RFC 1951) in each direction, flushed after each `send`.
 
     Args:
@@ -46,23 +93,114 @@ class Deflate:
     """
 
     def __init__(self, level: int = 6, limit: int = LIMIT) -> None:
+        super().__init__("deflate", limit)
         self._inflate = zlib.decompressobj(wbits=-15)
         self._deflate = zlib.compressobj(level, wbits=-15)
-        self._limit = limit
+        self._kept = b""
 
-    def receive(self, data: bytes) -> bytes:
+    def feed(self, data: bytes) -> None:
+        self._kept += data
+
+    def read(self) -> bytes:
+        if not self._kept and not self._more:
+            return b""
         try:
-            out = self._inflate.decompress(data, self._limit)
+            out = self._inflate.decompress(self._kept, PIECE)
         except zlib.error as error:
             raise Malformed(f"not a deflate stream: {error}", protocol="deflate") from None
-        if self._inflate.unconsumed_tail:
-            raise LimitExceeded("more bytes than the caller's limit", protocol="deflate", have=self._limit)
+        self._kept = self._inflate.unconsumed_tail
+        self._more = len(out) == PIECE  # zlib may hold bytes although it has taken all of its input
         if self._inflate.unused_data:
             raise Malformed("bytes after the end of the deflate stream", protocol="deflate")
         return out
 
+    @property
+    def unread(self) -> int:
+        return len(self._kept) or int(self._more)
+
     def send(self, data: bytes) -> bytes:
         return self._deflate.compress(data) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
+
+    _more = False
+
+
+class Snappy(_Pieces):
+    """Snappy's framing format in each direction: a stream identifier, then chunks with a checksum.
+
+    Args:
+        limit: bytes that one call of `receive` may produce.
+
+    Raises ImportError without cramjam (`wirefmt[snappy]`).
+    """
+
+    IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
+    #: Bytes of a chunk that has 65536 bytes in it, with its checksum.
+    CHUNK_MAX = 76490 + 4
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        super().__init__("snappy", limit)
+        from cramjam import snappy
+
+        self._library = snappy
+        self._kept = bytearray()
+        self._skip = 0  # bytes of a chunk that has nothing for us
+        self._begun = False
+        self._said = False
+        self._wanted = 4  # bytes of _kept from which there is something to do
+
+    def feed(self, data: bytes) -> None:
+        self._kept += data
+
+    def read(self) -> bytes:
+        kept = self._kept
+        while True:
+            if self._skip:
+                size = min(self._skip, len(kept))
+                del kept[:size]
+                self._skip -= size
+            self._wanted = 4
+            if len(kept) < 4:
+                return b""
+            kind, size = kept[0], int.from_bytes(kept[1:4], "little")
+            if 0x80 <= kind < 0xFF:  # padding, and chunks that may be skipped
+                self._skip = 4 + size
+                continue
+            if kind != 0xFF and kind > 1:
+                raise Malformed(f"chunk type {kind}", protocol="snappy")
+            if size > self.CHUNK_MAX or (kind == 0xFF and size != 6):
+                raise Malformed(f"a chunk of {size} bytes", protocol="snappy")
+            self._wanted = 4 + size
+            if len(kept) < 4 + size:
+                return b""
+            self._wanted = 4  # another chunk may follow
+            chunk = bytes(kept[: 4 + size])
+            del kept[: 4 + size]
+            if kind == 0xFF:
+                if chunk != self.IDENTIFIER:
+                    raise Malformed("not the stream identifier", protocol="snappy")
+                self._begun = True
+            elif not self._begun:
+                raise Malformed("no stream identifier", protocol="snappy")
+            else:
+                try:
+                    out = bytes(self._library.decompress(self.IDENTIFIER + chunk))
+                except Exception as error:  # cramjam's own, which has no better name
+                    raise Malformed(f"not a chunk: {error}", protocol="snappy") from None
+                if out:
+                    return out
+
+    @property
+    def unread(self) -> int:
+        return len(self._kept) if len(self._kept) >= self._wanted else 0
+
+    def send(self, data: bytes) -> bytes:
+        if not data:
+            return b""
+        out = bytes(self._library.compress(data))
+        if self._said:
+            return out[len(self.IDENTIFIER) :]
+        self._said = True
+        return out
 
 
 class WebSocket:

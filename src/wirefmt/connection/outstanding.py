@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 from wirefmt._core import Identifiers
 
@@ -29,6 +29,21 @@ def serial_distance(start: int, end: int, bits: int = 32) -> int:
 def serial_less(first: int, second: int, bits: int = 32) -> bool:
     """RFC 1982, 3.2: does `first` come before `second`? False both ways if they lie half the range apart."""
     return 0 < (second - first) & ((1 << bits) - 1) < 1 << (bits - 1)
+
+
+def numbers_between(numbers: Collection[_Key], first: _Key, last: _Key, bits: int = 32) -> list[_Key]:
+    """Those of `numbers` from `first` to `last`, both included, in order; none if `last` comes before `first`.
+
+    A peer chooses both ends: a range larger than the collection costs no more than the collection.
+    """
+    span = serial_distance(first, last, bits)
+    if span < 0:
+        return []
+    if span >= len(numbers):
+        return [n for n in numbers if 0 <= serial_distance(first, n, bits) <= span]
+    mask = (1 << bits) - 1
+    within: Iterable[Any] = ((first + i) & mask for i in range(span + 1))
+    return [n for n in within if n in numbers]
 
 
 class Outstanding(Generic[_Key, _Record]):
@@ -84,20 +99,13 @@ class Outstanding(Generic[_Key, _Record]):
             settled.append(self._records.pop(oldest))
         return settled
 
-    def settle_range(self, first: _Key, last: _Key) -> list[_Record]:
-        """Take out the records from `first` to `last`, both included, in order. Numbers not outstanding are skipped.
+    def range(self, first: _Key, last: _Key) -> list[_Key]:
+        """The numbers of the records from `first` to `last`, both included, in order."""
+        return numbers_between(self._records, first, last, self._bits)
 
-        A peer chooses both ends: a range larger than what is outstanding costs no more than what is outstanding.
-        """
-        span = serial_distance(first, last, self._bits)
-        if span < 0:
-            return []
-        if span >= len(self._records):
-            numbers = [n for n in self._records if 0 <= serial_distance(first, n, self._bits) <= span]
-        else:
-            mask = (1 << self._bits) - 1
-            numbers = [n for n in ((first + i) & mask for i in range(span + 1)) if n in self._records]
-        return [self._records.pop(n) for n in numbers]
+    def settle_range(self, first: _Key, last: _Key) -> list[_Record]:
+        """Take out the records from `first` to `last`, both included, in order. Numbers not outstanding are skipped."""
+        return [self._records.pop(n) for n in self.range(first, last)]
 
     def clear(self) -> list[_Record]:
         """Take out all records, in order."""

@@ -1,4 +1,4 @@
-"""The typed face of the conversions, in the order of its rooms."""
+"""Type stub of the conversions, in the order of its rooms."""
 
 from collections.abc import Iterable
 from typing import Any, TypeVar, final

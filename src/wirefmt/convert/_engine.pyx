@@ -1,6 +1,6 @@
 # cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
-"""Conversions between MQTT 5.0, AMQP 0.9.1 and AMQP 1.0, compiled: the only module where protocols meet."""
+"""Conversions between MQTT 5.0, AMQP 0.9.1 and AMQP 1.0, compiled: the only module in which protocols meet."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
@@ -70,7 +70,7 @@ from wirefmt.errors import EncodeError
 
 # GENERATED from vocabulary.py
 include "table.pxi"
-# rows of rules, compiled
+# compiled rows of rules
 include "rules.pxi"
 # state of a running conversion, conditions
 include "state.pxi"
@@ -87,7 +87,7 @@ include "objects.pxi"
 # columns in, columns out
 include "batch.pxi"
 
-# objects are made by constructors only; classes and functions are of the package, but for these
+# only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.convert", (
     ConvertColumn, ConvertRules, ConvertRun, Delivery, check_lossless, convert_rows, convert_wire, essentials_of, frozen,
     join_content, protocol_number, split_content, unconverted,

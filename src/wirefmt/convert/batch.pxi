@@ -1,11 +1,11 @@
-# Conversions of many messages: a column of octets in, a Batch of columns out. And the one form in which a message of
-# AMQP 0.9.1 is a single string of octets: its content header and its body, as frames.
+# Conversions of many messages: a column of octets in, a Batch of columns out. Also the form of an AMQP 0.9.1 message as
+# one string of octets: its content header and its body, as frames.
 from wirefmt.spec.columns import CONVERTED_FIELDS
 
 
 cdef enum ConvertRowSource:         # of one row: a ConvertProtocol, or
-    CONVERT_ROW_MQTT3 = 3           # a PUBLISH of MQTT 3.1 or 3.1.1: as one of 5.0 without properties
-    CONVERT_ROW_NONE = 255          # no message
+    CONVERT_ROW_MQTT3 = 3           # a PUBLISH of MQTT 3.1 or 3.1.1, read as one of 5.0 without properties,
+    CONVERT_ROW_NONE = 255          # or not a message
 
 
 cdef enum ConvertedColumn:          # in the order of CONVERTED_FIELDS
@@ -22,8 +22,8 @@ cdef tuple CONVERT_WHAT_TEXT = (" taken: ", " dropped: ", " narrowed: ", " moved
 
 cdef int convert_split_content(const uint8_t* p, size_t n, Span* properties, Span* body, Octets* joined,
                                Fault* f) noexcept nogil:
-    """A method's frame or none, a content header and all of its body: views into them, or into `joined` where there is more
-    than one body. A Status."""
+    """Parse an optional method frame, a content header and all of its body: spans of the frames, or of `joined` if there is
+    more than one body frame. A Status."""
     cdef Amqp091Options o
     cdef Amqp091FrameView m
     cdef Amqp091Channel channel
@@ -34,7 +34,7 @@ cdef int convert_split_content(const uint8_t* p, size_t n, Span* properties, Spa
     channel.stage = AMQP091_AWAITS_HEADER
     channel.class_id = AMQP091_CLASS_BASIC
     o.side = -1
-    o.frame_max = 0xFFFFFFFFU               # that of the connection they came from is not known
+    o.frame_max = 0xFFFFFFFFU               # the connection's limit is unknown
     properties.at = NULL
     body.at = <const uint8_t*>b""
     body.size = 0
@@ -187,7 +187,7 @@ cdef class ConvertRun:
         return 0
 
     cdef int put_losses(self, const Converter* x, int64_t row) except -1:
-        """The text of a Loss, as wirefmt.convert gives it."""
+        """The text of a Loss, as in wirefmt.convert."""
         cdef const ConvertNote* note
         cdef Col* losses = self.out.cols + CV_LOSSES
         cdef int64_t at = open_list(losses, row)
@@ -232,7 +232,7 @@ cdef class ConvertRun:
 
 
 cdef bint convert_packet_of_3(const uint8_t* p, size_t n, Octets* o) noexcept nogil:
-    """A PUBLISH of 3.1 or 3.1.1 as one of 5.0: no properties, so one octet more. False: it is none, or too large."""
+    """A PUBLISH of 3.1 or 3.1.1 as one of 5.0: an empty property area, one octet more. False: not a PUBLISH, or too large."""
     cdef uint32_t remaining = 0
     cdef uint8_t used[4]
     cdef size_t at, head
@@ -287,9 +287,9 @@ def convert_rows(ConvertRules rules not None, int target, kinds, offsets, data, 
                  bytes exchange=b"amq.topic", topics=CONVERT_TRANSLATED, bint percent_encoding=True):
     """Convert a column of messages to a Batch of the columns CONVERTED_FIELDS.
 
-    Row i is data[offsets[i]:offsets[i + 1]] of the protocol kinds[i] (number in CONVERT_PROTOCOL_NAMES; 3: a PUBLISH of MQTT
-    3.1 or 3.1.1; 255: none, and the row is null); its routing key is keys[key_offsets[i]:key_offsets[i + 1]]. AMQP 0.9.1 is in
-    frames. `error` says why a message was refused.
+    Row i is data[offsets[i]:offsets[i + 1]], a message of the protocol kinds[i] (number in CONVERT_PROTOCOL_NAMES; 3: a PUBLISH
+    of MQTT 3.1 or 3.1.1; 255: none, and the row is null). Its routing key is keys[key_offsets[i]:key_offsets[i + 1]]. AMQP
+    0.9.1 is in frames. `error` says why a message was refused.
 
     kinds (uint8), offsets (int32), data, key_offsets (int32), keys: any contiguous buffers; bytes and views of bytes are read in
     place, any other buffer is copied once. Raises ValueError if columns do not match.

@@ -34,7 +34,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What the broker knows of a message. None: unknown.
+    """A broker's knowledge about a message. None: unknown.
 
     Attributes:
         exchange, routing_keys: how the message was published, or last routed.
@@ -62,7 +62,7 @@ _ANNOTATIONS: Final = tuple(f.name for f in fields(Annotations))
 class Container:
     """Keeps a message as it was published and converts it on request.
 
-    The bytes are kept; nothing is decoded before it is needed. `annotations` are what the broker knows of the message; they
+    The bytes are kept and decoded only on demand. `annotations` are the broker's knowledge about the message; they
     are derived from it once. Containers are immutable: `dead_lettered` and `annotated` return new ones that share the
     bytes.
 
@@ -141,7 +141,7 @@ class Container:
     # ---- conversions
 
     def to(self, protocol: Protocol, *, lossless: bool = False, explain: bool = False) -> Conversion:
-        """The message in a protocol, without what the broker adds; in its own protocol, the same bytes."""
+        """The message in a protocol, without the broker's additions; in its own protocol, the same bytes."""
         key = ("to", protocol, explain)
         if key not in self._cache:
             if protocol == self.protocol:
@@ -229,7 +229,7 @@ class Container:
         now_ms: int | None = None,
         clear_ttl: bool = False,
     ) -> Container:
-        """A copy as it is after dead-lettering: it died in a queue and was published to another exchange.
+        """A copy after dead-lettering: the message died in a queue and was published to another exchange.
 
         One history entry per (queue, reason), latest first. `clear_ttl`: remove the TTL so that it cannot expire again.
         """

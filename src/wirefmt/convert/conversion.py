@@ -1,4 +1,4 @@
-"""What conversions lose. The engine makes these values; this module uses nothing of it."""
+"""What conversions lose. The engine makes these values; this module does not use the engine."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Loss:
         rule: id of the row, for example "amqp10>amqp091 user_id"; empty: no row matched, or the outcome does not depend on a row.
         field: "properties.user_id", "message annotations" ...; empty: a value inside a header, annotation or property.
             "Other Property": an MQTT property that a PUBLISH must not have; the key is its name.
-        key: the key of a header, annotation or property, or of a value inside one; None: it has no key.
+        key: the key of a header, annotation or property, or of a value inside one; None: no key.
         type: the type of the value, as its protocol names it.
         what: dropped, narrowed (a part of it is lost), moved (to another field); with explain=True also taken (converted).
         reason: why, as text.
-        value: its bytes in the source, without length and type. QoS, DUP and RETAIN: the first byte of the packet.
+        value: its bytes in the source, without length and type. For QoS, DUP and RETAIN, the first byte of the packet.
     """
 
     rule: str

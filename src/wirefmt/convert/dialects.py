@@ -41,7 +41,7 @@ class Dialect:
         short_strings: bytes of the longest AMQP 1.0 string or binary whose size is written in one byte.
         all_fields: AMQP 1.0 header and properties are written with all fields, including nulls at the end.
         expiry_delivered: an MQTT consumer receives the Message Expiry Interval of messages from other protocols.
-        same_is_identity: a message converted to its own protocol keeps its bytes; otherwise it is written anew.
+        same_is_identity: a message converted to its own protocol keeps its bytes; otherwise it is encoded again.
     """
 
     name: str
@@ -191,10 +191,10 @@ RABBITMQ_3_13: Final = Dialect("rabbitmq-3.13", _but(RABBITMQ_4_3,
         "any address is unchanged; only the length is tested"),
     *(Change("amqp10>amqp091", body, (
         _row(body, body, "", "*", When.ANY, "payload", "", "binary", How.AMQP_BODY, "type is amqp-1.0"),),
-        "encoded anew, without the footer") for body in ("amqp.value", "amqp.sequence")),
+        "encoded again, without the footer") for body in ("amqp.value", "amqp.sequence")),
     Change("amqp10>amqp091", "data-multiple", (
         _row("data-multiple", "data (multiple)", "", "*", When.ANY, "payload", "", "binary", How.AMQP_BODY, "or no body; type is amqp-1.0"),),
-        "encoded anew, without the footer; also if there is no body"),
+        "encoded again, without the footer; also if there is no body"),
     Change("amqp091>amqp10", "headers-amqp-annotations", (
         _row("headers-amqp-annotations", "properties", "headers[x-amqp-1.0-message-annotations]", "longstr, binary", When.ANY, _MA, "*", "", How.SECTION_TOO),),
         "the footer has no such header"),
@@ -212,7 +212,7 @@ RABBITMQ_3_13: Final = Dialect("rabbitmq-3.13", _but(RABBITMQ_4_3,
         "every scalar is text"),
     *(Change("amqp10>mqtt5", body, (
         _row(body, body, "", "*", When.ANY, "Payload", "", "binary", How.AMQP_BODY, "Content Type is message/vnd.rabbitmq.amqp"),),
-        "encoded anew, without the footer") for body in ("amqp.value", "amqp.sequence")),
+        "encoded again, without the footer") for body in ("amqp.value", "amqp.sequence")),
     without=(
         ("amqp091>amqp10", "reply_to"),
         ("mqtt5>amqp10", "payload-formatted"),

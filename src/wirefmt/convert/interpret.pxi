@@ -1,11 +1,11 @@
-# Conversions between protocols: the interpreter of rules. The only rooms where two protocols meet are the convert rooms.
+# Conversions between protocols: the interpreter of rules. Two protocols meet only in the convert rooms.
 #
-# A reader (read.pxi) walks a message of the source's protocol and offers each field to convert_take. It finds the
-# first row whose condition holds and puts what the row makes of the value into a slot, a list or the body of the Converter.
-# A writer (write.pxi) makes octets of the target's protocol out of these. No reader knows a target, no writer a
+# A reader (read.pxi) walks a message of the source's protocol and passes each field to convert_take. convert_take finds the
+# first row whose condition holds and stores the converted value in a slot, a list or the body of the Converter.
+# A writer (write.pxi) encodes these in the target's protocol. No reader knows a target, no writer a
 # source: six directions are three readers, three writers and tables.
 #
-# Values are views into the message, or into memory that the Converter has until it is closed. No Python object is made.
+# Values are spans of the message, or of memory that the Converter keeps until it is closed. No Python object is made.
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -42,7 +42,7 @@ cdef int convert_take(Converter* x, int field, ConvertValue* v) noexcept nogil:
             return CONVERT_REFUSED
         if done == DONE_NO:
             if x.culprit != NULL or x.reason == REASON_NO_ROW:
-                row = x.culprit                 # the value's type decides, not the field
+                row = x.culprit                 # rows by the value's type, not by the field
             convert_note(x, row, field, v, CONVERT_DROPPED, x.reason)
         elif x.narrowed:
             convert_tell(x, row, v, CONVERT_NARROWED, x.narrowed)
@@ -57,7 +57,7 @@ cdef int convert_take(Converter* x, int field, ConvertValue* v) noexcept nogil:
 
 
 cdef int convert_admit(Converter* x, int field, ConvertValue* v) noexcept nogil:
-    """OK, or CONVERT_REFUSED: a row refuses this value when it is published, and so for a consumer of its own protocol."""
+    """OK, or CONVERT_REFUSED: a row refuses this value on publishing, so also for a consumer of the same protocol."""
     cdef const ConvertRow* row
     cdef uint16_t i = x.publishing.first[field][v.type]
     while i:
@@ -109,7 +109,7 @@ cdef int convert_apply_number(Converter* x, const ConvertRow* row, ConvertValue*
     if how == HOW_MS_TO_S:
         ms = <int64_t>n
         if ms <= -1000:
-            x.narrowed = REASON_WRAPS           # there is no time before 1970
+            x.narrowed = REASON_WRAPS           # AMQP 0.9.1 has no earlier time
         elif ms % 1000:
             x.narrowed = REASON_ROUNDS
         return convert_put(x, row, v, s, <uint64_t>(ms / 1000))
@@ -127,7 +127,7 @@ cdef int convert_apply_number(Converter* x, const ConvertRow* row, ConvertValue*
                 x.narrowed = REASON_ROUNDS
             n /= 1000
         if n > 0xFFFFFFFFU:
-            x.narrowed = REASON_WRAPS           # the writer takes the low bits
+            x.narrowed = REASON_WRAPS           # the writer uses the low bits
     if how == HOW_DECIMAL or how == HOW_S_TO_MS_TEXT:
         s = convert_decimal(x, n)
     return convert_put(x, row, v, s, n)
@@ -159,7 +159,7 @@ cdef int convert_apply_text(Converter* x, const ConvertRow* row, ConvertValue* v
         if not convert_percent_decoded(x, &s):
             return DONE_NO
     elif (how == HOW_QUEUE_ADDRESS or how == HOW_TOPIC_ADDRESS) and not (x.plain_addresses or is_utf8(s.at, s.size, &bad)):
-        return DONE_REFUSED                     # nothing else can be percent-encoded
+        return DONE_REFUSED                     # only UTF-8 can be percent-encoded
     elif how == HOW_QUEUE_ADDRESS:
         s = convert_percent_encoded(x, b"/queues/", 8, NULL, s)
     elif how == HOW_TOPIC_ADDRESS:
@@ -195,7 +195,7 @@ cdef inline uint8_t convert_topic_octet(uint8_t c) noexcept nogil:
 
 
 cdef Span convert_topic(Converter* x, Span s, bint topic) noexcept nogil:
-    """A routing key as `topic`, or a topic as routing key."""
+    """Translate a routing key to a topic if `topic`, otherwise a topic to a routing key."""
     cdef uint8_t* at
     cdef uint8_t* start
     cdef uint32_t i, version = 0
@@ -218,7 +218,7 @@ cdef Span convert_topic(Converter* x, Span s, bint topic) noexcept nogil:
         octet = s.at[i]
         at[0] = convert_topic_octet(octet) if topic else convert_routing_octet(octet)
         if at[0] == octet and (octet == c"/" or octet == c"+" if topic else octet == c"." or octet == c"*"):
-            x.narrowed = REASON_TOPIC           # on the way back it would not be told from those that were translated
+            x.narrowed = REASON_TOPIC           # the reverse conversion could not distinguish it from translated characters
         at += 1
         i += 1
     s.at = start
@@ -227,8 +227,8 @@ cdef Span convert_topic(Converter* x, Span s, bint topic) noexcept nogil:
 
 
 cdef uint32_t convert_sparkplug(const Span* s, bint key) noexcept nogil:
-    """Where the version's dot stands in spAv1.0/ or spBv1.0/, or what RabbitMQ writes for it, in a `key` spAv1___0. ; 0: it
-    begins otherwise."""
+    """Position of the version's dot in spAv1.0/ or spBv1.0/, or in RabbitMQ's form of it, spAv1___0. , if it is a `key`; 0:
+    another beginning."""
     cdef uint32_t i = 4, at, size = 3 if key else 1
     if s.size < 5 or memcmp(s.at, b"sp", 2) != 0 or (s.at[2] != c"A" and s.at[2] != c"B") or s.at[3] != c"v":
         return 0
@@ -279,7 +279,7 @@ cdef Span convert_percent_encoded(Converter* x, const char* before, size_t size,
 
 
 cdef Span convert_old_address(Converter* x, Span topic) noexcept nogil:
-    """/exchange/:exchange/:key, nothing percent-encoded."""
+    """/exchange/:exchange/:key, without percent-encoding."""
     cdef Span key = convert_topic(x, topic, False)
     cdef uint32_t between = x.mqtt_exchange.size
     cdef uint8_t* at = convert_room(x, <size_t>11 + between + key.size)
@@ -296,7 +296,7 @@ cdef Span convert_old_address(Converter* x, Span topic) noexcept nogil:
 
 
 cdef bint convert_percent_decoded(Converter* x, Span* s) noexcept nogil:
-    """Undo %XX; what is no pchar (RFC 3986, 3.3) may not be there."""
+    """Decode %XX; characters other than pchar (RFC 3986, 3.3) are invalid."""
     cdef uint8_t* at
     cdef uint32_t i = 0, n = 0
     cdef int high, low
@@ -357,7 +357,7 @@ cdef int convert_apply_body(Converter* x, const ConvertRow* row, int field, Conv
 
 
 cdef int convert_take_section(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
-    """Octets that are to be one whole section, which replaces ours; refused if they are no AMQP 1.0."""
+    """Octets that should be one whole section, which replaces the present one; refused if they are not valid AMQP 1.0."""
     cdef Amqp10Options o
     cdef Amqp10MessageView m
     cdef Amqp10Section section
@@ -370,7 +370,7 @@ cdef int convert_take_section(Converter* x, const ConvertRow* row, const Convert
     if amqp10_parse_message(at, v.octets.size, &o, &m, &f) != OK:
         return DONE_REFUSED
     if x.valid and m.note_count and m.note != AMQP10_CHECK_BODY_MISSING:
-        return DONE_REFUSED                     # what STRICT refuses; a body comes from elsewhere
+        return DONE_REFUSED                     # faults that only STRICT reports; the body comes from elsewhere
     if v.octets.size == 0 or not amqp10_next_section(&at, at + v.octets.size, &section):
         return DONE_NEXT
     if section.code != code or at != v.octets.at + v.octets.size:
@@ -389,7 +389,7 @@ cdef bint convert_section_allowed(const Converter* x, const Amqp10Section* secti
 
 cdef void convert_set_section(Converter* x, const Amqp10Section* section, const ConvertRow* row,
                               const ConvertValue* v) noexcept nogil:
-    """Put a whole section in the place of ours, or of one that was given before."""
+    """Replace a section, or an earlier replacement of it, by a whole section."""
     cdef int i = section.code - AMQP10_SECTION_FIRST
     cdef Span* s = &x.sections[i]
     if s.at != NULL:
@@ -401,7 +401,7 @@ cdef void convert_set_section(Converter* x, const Amqp10Section* section, const 
 
 
 cdef int convert_take_sections(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
-    """A payload that is AMQP 1.0: its sections replace ours. Refused if it is not."""
+    """A payload that is AMQP 1.0: its sections replace the present ones. Refused if it is not valid."""
     cdef Amqp10Options o
     cdef Amqp10MessageView m
     cdef Amqp10Section section
@@ -427,7 +427,7 @@ cdef int convert_take_sections(Converter* x, const ConvertRow* row, const Conver
         if section.code == 0 or section.code == AMQP10_SECTION_DELIVERY_ANNOTATIONS:
             convert_note(x, row, x.field, &part, CONVERT_DROPPED, REASON_WITHHELD)
         elif section.code == AMQP10_SECTION_FOOTER and x.sections[AMQP10_SECTION_FOOTER - AMQP10_SECTION_FIRST].at != NULL:
-            convert_note(x, row, x.field, &part, CONVERT_DROPPED, REASON_REPLACED)      # by that of a header
+            convert_note(x, row, x.field, &part, CONVERT_DROPPED, REASON_REPLACED)      # by the section of a header
         else:
             convert_set_section(x, &section, row, &part)
     convert_choose_body(x, v.octets.at, end, row, &m)
@@ -437,14 +437,14 @@ cdef int convert_take_sections(Converter* x, const ConvertRow* row, const Conver
 
 cdef void convert_choose_body(Converter* x, const uint8_t* at, const uint8_t* end, const ConvertRow* row,
                               Amqp10MessageView* m) noexcept nogil:
-    """Where the body is: x.body with all that follows, x.rest without. Where RabbitMQ takes bodies of different kinds, an
-    amqp-value replaces what comes before it; what comes after it would stop the server."""
+    """Find the body: x.body with everything after it, x.rest without. If RabbitMQ accepts bodies of different kinds, an
+    amqp-value replaces the sections before it; a section after it would crash the server."""
     cdef const uint8_t* start
     cdef const uint8_t* next_ = at
     cdef const uint8_t* value = NULL
     cdef Amqp10Section section
     cdef ConvertValue part
-    part.type = C91T_BINARY                     # of a payload of AMQP 0.9.1
+    part.type = C91T_BINARY                     # from a payload of AMQP 0.9.1
     convert_plain(&part)
     m.body = 0
     m.body_count = 0
@@ -475,7 +475,7 @@ cdef void convert_choose_body(Converter* x, const uint8_t* at, const uint8_t* en
 
 
 cdef void convert_leave_section(Converter* x, int code, const uint8_t* at) noexcept nogil:
-    """A section of AMQP 1.0 that is replaced by another of the message, or is the business of one connection: note each of
+    """A section of AMQP 1.0 that another section of the message replaces, or that concerns one connection: note each of
     its fields or entries."""
     cdef int reason = REASON_WITHHELD if code == AMQP10_SECTION_DELIVERY_ANNOTATIONS else REASON_REPLACED
     cdef Amqp10Items items
@@ -506,7 +506,7 @@ cdef void convert_leave_section(Converter* x, int code, const uint8_t* at) noexc
 
 
 cdef void convert_mark_encoded(Converter* x) noexcept nogil:
-    """Say that the payload is AMQP 1.0: by the type amqp-1.0, by the content type message/vnd.rabbitmq.amqp."""
+    """Mark the payload as AMQP 1.0: by the type amqp-1.0, by the content type message/vnd.rabbitmq.amqp."""
     cdef Span s
     if x.target == CONVERT_AMQP091:
         s.at = <const uint8_t*>b"amqp-1.0"
@@ -548,7 +548,7 @@ cdef inline int convert_no(Converter* x, int reason) noexcept nogil:
 
 
 cdef int convert_put(Converter* x, const ConvertRow* row, const ConvertValue* v, Span s, uint64_t n) noexcept nogil:
-    """A value into the field that the row names. `s` or `n`, as the row's type has it."""
+    """Put a value into the field that the row names: `s` or `n`, depending on the row's type."""
     cdef int target = row.target
     cdef size_t bad = 0
     if x.failed:
@@ -589,7 +589,7 @@ cdef int convert_put(Converter* x, const ConvertRow* row, const ConvertValue* v,
 
 
 cdef int convert_put_header(Converter* x, const ConvertRow* row, const ConvertValue* v, Span s, uint64_t n) noexcept nogil:
-    """A header of AMQP 0.9.1 whose type the row says."""
+    """Put a header of AMQP 0.9.1 whose type the row gives."""
     cdef uint8_t letter = <uint8_t>CONVERT_LETTERS[row.type]
     cdef size_t begin = x.lists[0].size
     if not convert_add_name(x, row, v):
@@ -603,7 +603,7 @@ cdef int convert_put_header(Converter* x, const ConvertRow* row, const ConvertVa
 
 
 cdef bint convert_add_name(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
-    """The name of a header of AMQP 0.9.1. False: it is none."""
+    """The name of a header of AMQP 0.9.1. False: not a valid name."""
     if row.name != NULL:
         amqp091_add_name(&x.lists[0], <const uint8_t*>row.name, <uint8_t>row.name_size)
         return True
@@ -615,7 +615,7 @@ cdef bint convert_add_name(Converter* x, const ConvertRow* row, const ConvertVal
 
 
 cdef int convert_put_item(Converter* x, const ConvertRow* row, ConvertValue* v) noexcept nogil:
-    """A header, annotation or property, its value by the table of types, or as text."""
+    """Put a header, annotation or property; the table of types converts its value, or it becomes text."""
     cdef int list_ = 1 if x.target == CONVERT_AMQP10 and row.target == C10_APPLICATION_PROPERTIES else 0
     cdef Octets* o = &x.lists[list_]
     cdef size_t before = o.size
@@ -641,7 +641,7 @@ cdef int convert_put_item(Converter* x, const ConvertRow* row, ConvertValue* v) 
 
 
 cdef bint convert_add_key(Converter* x, const ConvertRow* row, int list_, const ConvertValue* v) noexcept nogil:
-    """The key of an annotation (a symbol) or application property of AMQP 1.0. False: it is none, or the broker's."""
+    """The key of an annotation (a symbol) or application property of AMQP 1.0. False: not a valid key, or the broker's."""
     cdef Span key = v.key
     cdef size_t bad = 0
     if row.name != NULL:
@@ -658,7 +658,7 @@ cdef bint convert_add_key(Converter* x, const ConvertRow* row, int list_, const 
 
 
 cdef bint convert_has_key(Converter* x, const Span* key) noexcept nogil:
-    """One of the broker's annotations has this key."""
+    """Does one of the broker's annotations have this key?"""
     cdef Amqp10Items items
     cdef Amqp10ValueView v
     items.at = x.lists[0].at

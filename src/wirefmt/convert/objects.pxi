@@ -1,4 +1,4 @@
-# Conversions as Python calls: octets in, octets out. What a broker adds on delivery is merged in between reader and writer.
+# Conversions as Python calls: octets in, octets out. The broker's additions on delivery are merged between reader and writer.
 from wirefmt.errors import ConversionError
 
 
@@ -25,8 +25,8 @@ cdef class Delivery:
 
     def __init__(self, known, dict said, bint redelivered, uint32_t delivery_count, int qos, retain, waited_ms,
                  bint stream, bint published, bint keeps_expiry, /):
-        """known: Annotations. said: what essentials_of gives. stream: the message is an entry of a stream. published: it
-        becomes one. The others: as for Container.deliver."""
+        """known: Annotations. said: the result of essentials_of. stream: the message is an entry of a stream. published: it
+        becomes one. Other arguments: as in Container.deliver."""
         cdef object value = known.durable
         cdef object extra = known.extra
         cdef list annotations = [(key, extra[key]) for key in sorted(extra, reverse=True)] if extra else []
@@ -79,7 +79,7 @@ cdef class Delivery:
                 else:
                     add_string10(&a, value)
                 if key == "x-exchange" or key == "x-routing-key":
-                    continue                # they are in basic.deliver
+                    continue                # basic.deliver has them
                 self.count091 += 1
                 if isinstance(value, tuple):
                     add_name091(&b, "timestamp_in_ms")
@@ -229,7 +229,7 @@ cdef class Conversion:
     cdef readonly str protocol
     cdef readonly bytes octets, body
     cdef bytes notes
-    cdef bytes given, given_body, derived   # what the notes tell of, by BUFFER_...
+    cdef bytes given, given_body, derived   # what the notes refer to, by BUFFER_...
     cdef tuple ids, losses_
     cdef object message_
     cdef int source
@@ -298,11 +298,11 @@ def restore_conversion(str protocol not None, bytes octets not None, bytes body,
 
 cdef tuple CONVERT_WHATS = ("taken", "dropped", "narrowed", "moved")
 
-cdef dict CONVERT_DIALECTS = {}         # name: its compiled rules
+cdef dict CONVERT_DIALECTS = {}         # name -> compiled rules
 
 
 cdef ConvertRules convert_rules_of(object dialect):
-    """The rules of a dialect. They are rows of Python modules: loaded and compiled when they are first asked for."""
+    """The rules of a dialect: rows of Python modules, loaded and compiled on first use."""
     rules = CONVERT_DIALECTS.get(dialect)
     if rules is None:
         from wirefmt.convert.dialects import compiled
@@ -323,7 +323,7 @@ cdef frozenset CONVERT_COMPOUNDS = frozenset(("list", "map", "array", "described
 
 
 cdef object hidden_octets(int type, Span key, Span s, int source):
-    """The octets of a note, which do not show in a repr if they are secret, or may hold what is."""
+    """The octets of a note, which a repr hides if they are or may contain a secret."""
     cdef bytes octets = told_octets(type, s, source)
     if key.at != NULL and is_secret_name(key.at, key.size):
         return hidden(octets)
@@ -340,7 +340,7 @@ cdef inline bytes bytes_of(object data):
 cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b, int target, bytes exchange, bytes topic,
                                uint16_t packet_identifier, bint tell, Delivery delivery, int topics,
                                bint percent_encoding):
-    """Convert one message. ConversionError: it is refused."""
+    """Convert one message. Raises ConversionError if it is refused."""
     cdef Converter x
     cdef Octets o
     cdef uint8_t[CONVERT_START] start
@@ -407,7 +407,7 @@ cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b,
 
 
 cdef uint8_t convert_topic_refused(const Converter* x, const Span* topic) noexcept nogil:
-    """Why a routing key cannot be the topic of a PUBLISH, where only what is valid goes over; 0: it can."""
+    """Why a routing key cannot be the topic of a PUBLISH, if only valid values are converted; 0: it can."""
     if not x.valid:
         return 0
     if topic.size == 0:
@@ -455,7 +455,7 @@ cdef int raise_refused(ConvertRules rules, Converter* x, int status) except -1:
 # ------------------------------------------------------------------------------------------------ delivery
 
 cdef int convert_prepare(Converter* x, Delivery d) except -1:
-    """Before the message is read: what comes before its own annotations and headers."""
+    """Before the message is read: additions that precede its own annotations and headers."""
     x.stored = d.stored and x.source == CONVERT_AMQP10
     x.entry = d.entry
     if x.target == CONVERT_AMQP10:
@@ -474,7 +474,7 @@ cdef int convert_prepare_entries(Converter* x, bytes entries, uint32_t count) ex
     cdef ConvertValue v
     cdef uint32_t i
     memset(&v, 0, sizeof(v))
-    v.type = CONVERT_ABSENT                     # not of the source
+    v.type = CONVERT_ABSENT                     # not from the source
     for i in range(count):
         convert_keep(x, 0, <size_t>(at - begin_of(entries)), NULL, 0, &v)
         if x.target == CONVERT_AMQP10:
@@ -487,7 +487,7 @@ cdef int convert_prepare_entries(Converter* x, bytes entries, uint32_t count) ex
 
 
 cdef int convert_deliver(Converter* x, Delivery d) except -1:
-    """After it was read: fields that the broker decides."""
+    """After the message was read: fields that the broker decides."""
     if x.target == CONVERT_AMQP10:
         convert_deliver_10(x, d)
     elif x.target == CONVERT_AMQP091:
@@ -498,7 +498,7 @@ cdef int convert_deliver(Converter* x, Delivery d) except -1:
 
 
 cdef void convert_open_sections(Converter* x) noexcept:
-    """A header and annotations that were given as whole sections are taken apart, for the broker's are put between."""
+    """Split a header and annotations that were given as whole sections, because the broker's are inserted."""
     cdef Span* header = &x.sections[0]
     cdef Span* annotations = &x.sections[AMQP10_SECTION_MESSAGE_ANNOTATIONS - AMQP10_SECTION_FIRST]
     cdef Amqp10CompositeView fields
@@ -561,7 +561,7 @@ cdef void convert_deliver_5(Converter* x, Delivery d) noexcept:
 # ------------------------------------------------------------------------------------------------ one protocol
 
 cdef int convert_same(Converter* x, bytes a, bytes b, Delivery d, Octets* o) except -1:
-    """What a broker gives to a consumer of the publisher's protocol."""
+    """A broker's delivery to a consumer of the publisher's protocol."""
     cdef int status
     if x.source == CONVERT_AMQP10:
         status = convert_same_10(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a), d is None)
@@ -577,7 +577,7 @@ cdef int convert_same(Converter* x, bytes a, bytes b, Delivery d, Octets* o) exc
 
 
 cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n, bint anew) noexcept nogil:
-    """Header and annotations are written anew, the bare message and the footer stay as they are. `anew`: so are properties."""
+    """Write header and annotations again; keep the bare message and the footer. `anew`: also write properties again."""
     cdef Amqp10Options options
     cdef Amqp10MessageView m
     cdef Amqp10Section section
@@ -593,7 +593,7 @@ cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n, bint anew) no
     if status != OK:
         return status
     memset(&v, 0, sizeof(v))
-    v.type = CONVERT_ABSENT                     # sections that are not chosen have been noted
+    v.type = CONVERT_ABSENT                     # unselected sections have been noted
     while at < p + n:
         start = at
         amqp10_next_section(&at, p + n, &section)
@@ -616,7 +616,7 @@ cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n, bint anew) no
 
 
 cdef void convert_keep_header(Converter* x, const Amqp10CompositeView* header) noexcept nogil:
-    """The fields of a header as they are."""
+    """The fields of a header, unchanged."""
     cdef Amqp10ValueView field
     cdef ConvertValue v
     cdef int i
@@ -634,7 +634,7 @@ cdef void convert_keep_header(Converter* x, const Amqp10CompositeView* header) n
 
 
 cdef void convert_keep_annotations(Converter* x, const uint8_t* at) noexcept nogil:
-    """Annotations as they are, after the broker's; those whose keys are the broker's go."""
+    """The message's annotations, unchanged, after the broker's; those with keys of the broker are removed."""
     cdef Amqp10Items items
     cdef Amqp10ValueView section, key, value
     cdef ConvertValue v
@@ -657,7 +657,7 @@ cdef void convert_keep_annotations(Converter* x, const uint8_t* at) noexcept nog
 
 
 cdef int convert_same_091(Converter* x, const uint8_t* p, size_t n, Span body) noexcept nogil:
-    """The header BCC goes."""
+    """Remove the header BCC."""
     cdef Amqp091Options o
     cdef Amqp091PropertiesView m
     cdef ConvertValue v
@@ -698,7 +698,7 @@ cdef int convert_same_091(Converter* x, const uint8_t* p, size_t n, Span body) n
 
 
 cdef int convert_same_5(Converter* x, const uint8_t* p, size_t n) noexcept nogil:
-    """DUP, Topic Alias and Subscription Identifiers are of one connection; QoS 2 becomes 1."""
+    """Remove DUP, Topic Alias and Subscription Identifiers, which concern one connection; QoS 2 becomes 1."""
     cdef MqttPacketView m
     cdef ConvertPairs pairs
     cdef ConvertValue v
@@ -761,7 +761,7 @@ cdef extern from "Python.h":
 
 
 def frozen(cls, tuple names not None, *values):
-    """An instance of a frozen dataclass with slots, whose own constructor takes several times as long. One value for each
+    """An instance of a frozen dataclass with slots, made several times as fast as by its constructor. One value per
     name."""
     cdef Py_ssize_t i
     made = cls.__new__(cls)
@@ -771,9 +771,9 @@ def frozen(cls, tuple names not None, *values):
 
 
 def essentials_of(ConvertRules rules not None, int source, data, bint routed):
-    """What a broker derives from a message when it arrives: a dict with those of durable, priority, ttl_ms, timestamp_ms,
-    topic, retain, expiry_s, cc, bcc, exchange, routing_key, received_ms that are known. `routed`: the message is from
-    a stream and has its routing. ConversionError: it is refused."""
+    """The properties that a broker derives from an arriving message: a dict with the known ones of durable, priority, ttl_ms,
+    timestamp_ms, topic, retain, expiry_s, cc, bcc, exchange, routing_key, received_ms. `routed`: the message is from
+    a stream and contains its routing. Raises ConversionError if it is refused."""
     cdef bytes a = bytes_of(data)
     cdef const uint8_t* p = begin_of(a)
     cdef size_t n = <size_t>PyBytes_GET_SIZE(a)
@@ -816,7 +816,7 @@ cdef dict essentials_of_10(const uint8_t* p, size_t n, bint routed):
 
 
 cdef int note_annotation(dict out, const Amqp10ValueView* key, const Amqp10ValueView* v, bint routed) except -1:
-    """Annotations that say how the message was routed."""
+    """Annotations that describe how the message was routed."""
     cdef Amqp10Items items
     cdef Amqp10ValueView item
     cdef Span s
@@ -969,7 +969,7 @@ cdef inline bytes convert_exchange_of(object exchange):
 
 
 cdef int convert_topics_of(object topics) except -1:
-    """Which of CONVERT_TOPICS. ValueError: none."""
+    """The index in CONVERT_TOPICS. ValueError: unknown name."""
     if topics is CONVERT_TRANSLATED:
         return TOPICS_TRANSLATED
     if topics not in CONVERT_TOPICS:
@@ -978,7 +978,7 @@ cdef int convert_topics_of(object topics) except -1:
 
 
 cdef bytes convert_topic_text(object text, bint topic, int topics):
-    """A routing key as `topic`, or a topic as routing key."""
+    """Translate a routing key to a topic if `topic`, otherwise a topic to a routing key."""
     cdef Converter x
     cdef bytes a = utf8_of(text)
     cdef Span s = span_of_bytes(a)
@@ -1019,7 +1019,7 @@ def convert(message, *, to, source=None, dialect="documented", routing_key="", m
         mqtt_exchange: the exchange of MQTT topics in reply-to addresses (RabbitMQ's mqtt.exchange).
         topics: "translated": a routing key has . for / and * for + of a topic; "sparkplug": also keeps the version in
             Sparkplug's namespaces (RabbitMQ's mqtt.sparkplug); "unchanged".
-        percent_encoding: of names in AMQP 1.0 addresses; False: names are unchanged.
+        percent_encoding: percent-encode names in AMQP 1.0 addresses; False: names are unchanged.
         packet_identifier: for a PUBLISH of QoS 1.
         lossless: raise ConversionError if anything would be lost.
         explain: `losses` reports every value.

@@ -1,7 +1,7 @@
-# Readers of conversions: a message of each protocol is checked by its own room and offered field by field to the rules.
+# Readers of conversions: the codec of each protocol checks a message; a reader passes it to the rules field by field.
 #
-# What a field's row makes of the order: correlation_id comes before message_id, annotations before properties, and what
-# becomes a header from elsewhere before headers, because RabbitMQ writes them so.
+# The order of fields matters to the result: correlation_id comes before message_id, annotations before properties, and values
+# that become headers before the headers themselves, because RabbitMQ writes them in this order.
 
 
 cdef enum:
@@ -9,7 +9,7 @@ cdef enum:
 
 
 cdef inline int convert_absent(Converter* x, int field) noexcept nogil:
-    """A field that is not there, for the rows that say what then."""
+    """An absent field, for rows with a default."""
     cdef ConvertValue v
     if x.pair.first[field][CONVERT_ABSENT] == 0:
         return OK
@@ -49,7 +49,7 @@ cdef int convert_read_amqp10(Converter* x, const uint8_t* p, size_t n) noexcept 
 
 
 cdef int convert_check_sections(Converter* x, Amqp10MessageView* m) noexcept nogil:
-    """Order and number of the sections; where the body is; keys of annotations, where the dialect is strict about them."""
+    """Check order and number of the sections; find the body; check keys of annotations if the dialect is strict."""
     cdef const uint8_t* at = m.octets
     cdef const uint8_t* end = m.octets + m.size
     cdef const uint8_t* start
@@ -77,7 +77,7 @@ cdef int convert_check_sections(Converter* x, Amqp10MessageView* m) noexcept nog
                 x.body.size = <uint32_t>(end - start)
             x.rest.size = <uint32_t>(at - x.rest.at)
         elif section.code == AMQP10_SECTION_FOOTER and (m.body != AMQP10_SECTION_DATA or x.source == x.target):
-            continue                            # nobody reads it
+            continue                            # unused
         elif x.annotation_keys and not convert_keys_allowed(&section):
             return convert_refuse(x, REFUSED_ANNOTATION_KEY)
         elif x.short_arrays and not convert_arrays_readable(section.at):
@@ -88,7 +88,7 @@ cdef int convert_check_sections(Converter* x, Amqp10MessageView* m) noexcept nog
 
 
 cdef void convert_choose_sections(Converter* x, Amqp10MessageView* m) noexcept nogil:
-    """Of sections that come again RabbitMQ takes the last; so do we, and note the others."""
+    """Of repeated sections RabbitMQ uses the last; use it, and note the others."""
     cdef const uint8_t* at = m.octets
     cdef const uint8_t* end = m.octets + m.size
     cdef const uint8_t** last
@@ -116,8 +116,8 @@ cdef inline bint convert_may_follow(int code, int before) noexcept nogil:
 
 
 cdef inline bint convert_is_stored(const Converter* x, int i) noexcept nogil:
-    """A queue keeps no header: the broker has noted durable, priority and ttl, and gives them back with the message (but to
-    MQTT durable alone)."""
+    """A queue keeps no header: the broker stored durable, priority and ttl, and returns them with the message (to
+    MQTT only durable)."""
     return x.stored and i <= (0 if x.target == CONVERT_MQTT5 else 2)
 
 
@@ -193,13 +193,13 @@ cdef int convert_take_body(Converter* x, const Amqp10MessageView* m) noexcept no
         amqp10_read(m.at[m.body - AMQP10_SECTION_FIRST], &value)
         convert_of_amqp10(&value, &v)
     else:
-        field = C10_DATA_MULTIPLE               # none is as good as several
+        field = C10_DATA_MULTIPLE               # a message without a body is handled as one with several sections
         memset(&v, 0, sizeof(v))
         v.type = AMQP10_NULL
         v.octets.at = m.octets
     convert_plain(&v)
     status = convert_take(x, field, &v)
-    # not where the payload is the body as it is encoded, with the footer
+    # not if the payload is the encoded body, with the footer
     if status == OK and footer != NULL and (x.payload.at != x.body.at or footer < x.body.at):
         status = convert_take_entries(x, m, AMQP10_SECTION_FOOTER, C10_FOOTER)
     return status
@@ -280,7 +280,7 @@ cdef int convert_take_headers(Converter* x, const uint8_t* at) noexcept nogil:
 cdef struct ConvertPairs:           # User Properties
     Span* keys
     Span* values
-    uint8_t* again                  # the key was there before
+    uint8_t* again                  # the key occurred before
     uint32_t count
 
 
@@ -295,8 +295,8 @@ cdef int convert_read_mqtt5(Converter* x, const uint8_t* p, size_t n, MqttPacket
 
 
 cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPacketView* m) noexcept nogil:
-    """The packet, which must be a PUBLISH. RabbitMQ takes strings that are no UTF-8: so do we where it is followed. The packet
-    is then read from a copy in which those octets are replaced."""
+    """Parse the packet, which must be a PUBLISH. A dialect of RabbitMQ accepts strings that are not UTF-8, as the server does:
+    then the packet is parsed from a copy in which those octets are replaced."""
     cdef MqttOptions o
     cdef uint8_t* copy = NULL
     memset(&o, 0, sizeof(o))
@@ -316,7 +316,7 @@ cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPac
     if m.type != MQTT_PUBLISH:
         fault(&x.fault, UNSUPPORTED, 0, 0, 0, 0, 0, 0)
         return CONVERT_UNDECODABLE
-    if copy != NULL:                            # from here on nothing lies in the copy
+    if copy != NULL:                            # from here on nothing points into the copy
         m.frame = p
         m.properties.at = p + (m.properties.at - copy)
         m.payload.at = p + (m.payload.at - copy)
@@ -325,7 +325,7 @@ cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPac
 
 
 cdef void convert_mask_strings(uint8_t* p, size_t n) noexcept nogil:
-    """Question marks for what is not ASCII in the strings of a PUBLISH, as far as it is one."""
+    """Replace non-ASCII octets in the strings of a PUBLISH by question marks, as far as it can be parsed."""
     cdef uint32_t number = 0
     cdef size_t at = 1, end = n
     cdef int type
@@ -348,7 +348,7 @@ cdef void convert_mask_strings(uint8_t* p, size_t n) noexcept nogil:
 
 
 cdef bint convert_skip_varint(const uint8_t* p, size_t* at, size_t end, uint32_t* number) noexcept nogil:
-    """False: there is none."""
+    """Read it. False: absent."""
     cdef int size = read_varint(p + at[0], end - at[0], number) if at[0] < end else 0
     if size <= 0:
         return False
@@ -357,7 +357,7 @@ cdef bint convert_skip_varint(const uint8_t* p, size_t* at, size_t end, uint32_t
 
 
 cdef size_t convert_mask_sized(uint8_t* p, size_t at, size_t end, bint mask) noexcept nogil:
-    """Where what follows a length and its octets begins; at most `end`."""
+    """The position after a length and its octets; at most `end`."""
     cdef size_t size, i
     if at > end or end - at < 2:
         return end
@@ -445,8 +445,8 @@ cdef void convert_of_mqtt(int identifier, Span s, ConvertValue* v) noexcept nogi
 
 
 cdef bint convert_collect(Converter* x, Cursor* c, uint32_t count, Span* values, ConvertPairs* pairs) noexcept nogil:
-    """Where each property's value is; the User Properties, in order. What cannot be told so is noted: values that come
-    again, and properties of other packets, which LAX accepts. False: no memory."""
+    """Find the value of each property, and the User Properties in order. Values without a place are noted: repeated
+    values, and properties of other packets, which LAX accepts. False: no memory."""
     cdef uint32_t identifier = 0, unused = 0
     cdef Span s
     cdef int type
@@ -481,7 +481,7 @@ cdef bint convert_collect(Converter* x, Cursor* c, uint32_t count, Span* values,
 
 
 cdef int convert_field_of(int identifier) noexcept nogil:
-    """The field that a property of a PUBLISH is; 0: it is of other packets."""
+    """The field of a property of a PUBLISH; 0: a property of other packets."""
     cdef int i
     for i in range(8):
         if convert_publish_properties[i] == identifier:
@@ -509,7 +509,7 @@ cdef inline void convert_take_sized(Cursor* c, Span* s) noexcept nogil:
 
 
 cdef int convert_take_pairs(Converter* x, ConvertPairs* pairs) noexcept nogil:
-    """User Properties; of those with the same key the first alone, where the rows of types say so."""
+    """User Properties; only the first of each key, if the rows of types say so."""
     cdef const ConvertRow* row = &x.rows[x.pair.item[C5T_UTF8_PAIR]]
     cdef ConvertValue v
     cdef int status = OK

@@ -1,13 +1,13 @@
 # Conversion rules as the core runs them: rows of wirefmt/convert/rules, compiled to numbers by wirefmt/convert/dialects.py.
 #
-# A pair of protocols has, for each field of the source and each type of value, a chain of rows. The first row whose
-# condition holds converts the value; no such row: the value is not converted. Values within headers and maps have
-# chains of their own, by type alone.
+# For each pair of protocols, field of the source and type of value there is a chain of rows. The first row whose
+# condition holds converts the value; without such a row the value is not converted. Values within headers and maps have
+# their own chains, by type only.
 
 
 cdef enum:
-    CONVERT_FIELDS_MAX = 32     # fields of a protocol are numbered below this
-    CONVERT_TYPES_MAX = 32      # and types
+    CONVERT_FIELDS_MAX = 32     # above the number of any field of a protocol
+    CONVERT_TYPES_MAX = 32      # above the number of any type
 
 
 cdef struct ConvertRow:
@@ -15,12 +15,12 @@ cdef struct ConvertRow:
     uint8_t when                # a ConvertWhen
     uint8_t how                 # a ConvertHow
     uint8_t target              # field of the target's protocol; 0: none
-    uint8_t type                # type there; 0: as the conversion makes it
-    uint8_t moved               # the value goes to another kind of place: say so
-    uint8_t key_prefix          # `key` is how keys begin
+    uint8_t type                # type there; 0: the conversion decides
+    uint8_t moved               # the value goes to another kind of place: report it
+    uint8_t key_prefix          # `key` is a prefix of keys
     uint16_t key_size, name_size
-    const char* key             # key of a header, annotation or property that the row is for; NULL: any
-    const char* name            # key that it gets; NULL: the one it has
+    const char* key             # key of the header, annotation or property of the row; NULL: any
+    const char* name            # its key in the target; NULL: the same key
     uint16_t number             # row of `ids`
 
 
@@ -32,7 +32,7 @@ cdef struct ConvertPair:
 
 @cython.final
 cdef class ConvertRules:
-    """A dialect, compiled. Immutable: any number of threads may convert by it.
+    """A compiled dialect. Immutable: any number of threads may convert by it.
 
     ConvertRules(rows, ids, valid=False): `rows` are tuples (source, target, field, types, key, when, how, to_field, to_type,
     name, moved, number), all numbers except the keys; field 0 means a row of types. `valid`: values that the target's
@@ -42,13 +42,13 @@ cdef class ConvertRules:
     cdef ConvertPair* pairs
     cdef readonly tuple ids
     cdef readonly bint valid
-    cdef bint same_is_identity      # a message for its own protocol stays octet for octet; else it is written anew
-    cdef bint annotation_keys       # keys of annotations that do not begin with x- are refused
-    cdef bint short_arrays          # arrays whose elements are in a short encoding are refused
-    cdef bint all_fields            # nulls after the last field of a header or properties are written
-    cdef bint sections              # so are messages without a body, or with sections out of order
+    cdef bint same_is_identity      # a message for its own protocol keeps its octets; otherwise it is written again
+    cdef bint annotation_keys       # refuse keys of annotations that do not begin with x-
+    cdef bint short_arrays          # refuse arrays whose elements are in a short encoding
+    cdef bint all_fields            # write nulls after the last field of a header or properties
+    cdef bint sections              # refuse messages without a body, or with sections out of order
     cdef uint8_t short_strings      # octets of the longest string or binary whose size is written in one octet
-    cdef list names                 # keeps the keys
+    cdef list names                 # owns the keys
 
     def __init__(self, rows, ids, *, bint valid=False, bint annotation_keys=False, bint same_is_identity=True,
                  bint short_arrays=False, bint sections=True, bint all_fields=False, uint8_t short_strings=255):
@@ -72,7 +72,7 @@ cdef class ConvertRules:
         self.all_fields = all_fields
         self.short_strings = short_strings
         self.names = []
-        # last first, so that each row only has to know the one after it
+        # last row first, so that each row only needs the one after it
         for source, target, field, type_, key, when, how, to_field, to_type, name, moved, number in reversed(rows):
             if not (0 <= source < CONVERT_PROTOCOLS and 0 <= target < CONVERT_PROTOCOLS and 0 <= field < CONVERT_FIELDS_MAX and
                     0 <= type_ < CONVERT_TYPES_MAX and 0 <= when < WHEN_COUNT and 0 <= how < HOW_COUNT and

@@ -2,11 +2,11 @@
 from libc.string cimport memchr, strchr, strlen
 
 
-cdef enum ConvertWhat:              # what a note says of a value
-    CONVERT_TAKEN = 0               # nothing was lost: only where every row is to be told
+cdef enum ConvertWhat:              # the kinds of notes
+    CONVERT_TAKEN = 0               # not a loss: noted only if every row is to be reported
     CONVERT_DROPPED = 1
-    CONVERT_NARROWED = 2            # a part of it was
-    CONVERT_MOVED = 3               # it is somewhere else, as a header for instance
+    CONVERT_NARROWED = 2            # a part of it was lost
+    CONVERT_MOVED = 3               # it has another kind of place, for instance a header
 
 
 cdef enum ConvertReason:
@@ -40,15 +40,15 @@ CONVERT_REASONS = (
 )
 
 
-cdef enum:                          # buffers: where the octets of a note are
+cdef enum:                          # buffers: the origin of the octets of a note
     BUFFER_NONE = 0                 # there are no octets
     BUFFER_OCTETS = 1               # the message; of AMQP 0.9.1 its properties
     BUFFER_BODY = 2                 # the body of AMQP 0.9.1
-    BUFFER_DERIVED = 3              # neither: a copy, in `derived`
+    BUFFER_DERIVED = 3              # a copy of octets from elsewhere, in `derived`
     BUFFER_COUNT = 4
 
 
-cdef struct ConvertPlace:           # octets that a note tells of. No pointer: notes outlive the memory of a Converter
+cdef struct ConvertPlace:           # the octets of a note. Not a pointer: notes outlive the memory of a Converter
     uint8_t buffer                  # BUFFER_...
     uint32_t offset, size
 
@@ -62,29 +62,29 @@ cdef struct ConvertNote:
     ConvertPlace key, octets
 
 
-cdef struct ConvertOrigin:          # the value of the source that a part of the target was made of
+cdef struct ConvertOrigin:          # the source value of a part of the target
     uint16_t number                 # row; 0: none
     uint8_t field, type             # of the source; type CONVERT_ABSENT: no value, or the broker's
-    uint32_t note                   # the note that tells what became of it, from 1 on; 0: none
+    uint32_t note                   # the note that reports its outcome, from 1 on; 0: none
     Span key, octets
 
 
 cdef struct ConvertSlot:            # a field of the target
-    uint8_t type                    # of the target's types; 0: nothing has gone there
-    uint8_t known                   # x.origins has the value of the source that went there
+    uint8_t type                    # a type of the target; 0: not set
+    uint8_t known                   # x.origins has the source value
     uint64_t number
     Span octets
 
 
-cdef struct ConvertEntry:           # a header, annotation or property of the target's
-    size_t begin                    # where it begins in its list; it ends where the next one begins
+cdef struct ConvertEntry:           # a header, annotation or property of the target
+    size_t begin                    # its beginning in its list; it ends where the next one begins
     ConvertOrigin origin
 
 
 cdef struct ConvertValue:           # a value of the source
     uint8_t type
     uint64_t number                 # whole numbers, as 64 bits of two's complement; bits of floats
-    Span octets                     # strings, binaries, uuids; of others, where they lie
+    Span octets                     # strings, binaries, uuids; for other types, the encoded value
     Span key                        # absent: no header, annotation or property
     Amqp10ValueView amqp10
     Amqp091Entry amqp091
@@ -95,16 +95,16 @@ cdef struct ConvertChunk:
 
 
 cdef enum:
-    CONVERT_SCRATCH = 1024          # octets of derived values before memory must be had
-    CONVERT_FEW_ENTRIES = 12        # entries of a list before memory must be had
+    CONVERT_SCRATCH = 1024          # octets of derived values without an allocation
+    CONVERT_FEW_ENTRIES = 12        # entries of a list without an allocation
 
 
-cdef enum ConvertStatus:            # beside OK: why a message is not converted
-    CONVERT_REFUSED = 100           # `refused` and `number` say by which rule
-    CONVERT_UNDECODABLE = 101       # `fault` says why
+cdef enum ConvertStatus:            # besides OK: why a message is not converted
+    CONVERT_REFUSED = 100           # `refused` and `number` name the rule
+    CONVERT_UNDECODABLE = 101       # `fault` has the reason
 
 
-cdef enum ConvertRefused:           # refusals that no row says
+cdef enum ConvertRefused:           # refusals without a row
     REFUSED_BY_ROW = 0
     REFUSED_BODY_MISSING = 1
     REFUSED_SECTION_ORDER = 2
@@ -136,8 +136,8 @@ CONVERT_REFUSALS = (
 
 
 cdef enum ConvertTopics:            # between MQTT topics and routing keys
-    TOPICS_TRANSLATED = 0           # / is . and + is *
-    TOPICS_SPARKPLUG = 1            # ... and the version of Sparkplug's namespace is kept whole (mqtt.sparkplug)
+    TOPICS_TRANSLATED = 0           # / becomes . and + becomes *
+    TOPICS_SPARKPLUG = 1            # ... and the version of Sparkplug's namespace is kept (mqtt.sparkplug)
     TOPICS_UNCHANGED = 2
 
 
@@ -149,9 +149,9 @@ cdef struct Converter:
     const ConvertPair* pair
     const ConvertPair* publishing   # rows that refuse a message for every consumer
     uint8_t source, target          # a ConvertProtocol
-    uint8_t valid                   # drop what the target's specification does not allow
-    uint8_t tell                    # note every row that was taken, not only losses
-    uint8_t stored                  # AMQP 1.0: as a queue keeps it, without header
+    uint8_t valid                   # drop values that the target's specification does not allow
+    uint8_t tell                    # note every row that was used, not only losses
+    uint8_t stored                  # AMQP 1.0: as a queue keeps it, without the header
     uint8_t entry                   # AMQP 1.0: an entry of a stream, whose sections may be in any order
     uint8_t annotation_keys         # refuse keys of annotations that do not begin with x-
     uint8_t sections_checked        # refuse messages without a body, or with sections out of order
@@ -165,26 +165,26 @@ cdef struct Converter:
     # ---- what readers tell conditions
     uint8_t has_header, jms_topic, formatted, amqp_encoded, sorted, headers
     Span body                       # all body sections, with the footer
-    Span rest                       # body sections alone
+    Span rest                       # body sections only
     # ---- the current value
     uint8_t field                   # of the source
     uint8_t narrowed                # a ConvertReason: a part of it is lost
-    uint8_t reason                  # why it cannot go where its row says
-    ConvertOrigin* latest           # what it has become, so far
+    uint8_t reason                  # why it cannot go to the place that its row names
+    ConvertOrigin* latest           # its converted form so far
     const ConvertRow* culprit       # the row of types that drops it; NULL: the row of its field
     # ---- the target
     ConvertSlot slots[CONVERT_FIELDS_MAX]
     Octets lists[2]                 # headers, annotations or user properties; application properties
     uint32_t counts[2]
-    uint32_t broker                 # annotations of lists[0] that are the broker's: the message's own of the same key go
+    uint32_t broker                 # the broker's annotations in lists[0]; the message's own with the same key are dropped
     uint8_t body_field              # of the target
     Span payload
-    Span sections[9]                # AMQP 1.0: values of whole sections that replace ours
-    Span sections_body              # AMQP 1.0: body sections and footer that replace ours
+    Span sections[9]                # AMQP 1.0: values of whole sections that replace the present ones
+    Span sections_body              # AMQP 1.0: body sections and footer that replace the present ones
     # ---- outcome
     Octets notes                    # ConvertNote, one after another
-    Octets derived                  # octets that notes tell of and the source does not have
-    Octets entries[2]               # ConvertEntry of each entry of `lists`; not for MQTT, where entries stay as they are
+    Octets derived                  # octets of notes that are not in the source
+    Octets entries[2]               # ConvertEntry of each entry of `lists`; not for MQTT, whose entries are never replaced
     Fault fault
     uint8_t refused
     uint16_t number
@@ -197,8 +197,8 @@ cdef struct Converter:
     uint8_t second[512]
     ConvertEntry first_entries[CONVERT_FEW_ENTRIES]
     ConvertEntry second_entries[CONVERT_FEW_ENTRIES]
-    ConvertOrigin origins[CONVERT_FIELDS_MAX]   # of slots, where `known`
-    ConvertOrigin section_origins[9]            # of `sections`, where there are some
+    ConvertOrigin origins[CONVERT_FIELDS_MAX]   # of slots, if `known`
+    ConvertOrigin section_origins[9]            # of `sections`, if there are any
 
 
 cdef void convert_begin(Converter* x, ConvertRules rules, int source, int target) noexcept:
@@ -223,7 +223,7 @@ cdef void convert_begin(Converter* x, ConvertRules rules, int source, int target
 
 
 cdef inline void convert_give(Converter* x, int buffer, const uint8_t* p, size_t n) noexcept nogil:
-    """Say where the source is, before any value of it is noted."""
+    """Set the source buffers, before any value of the source is noted."""
     x.given[buffer].at = p
     x.given[buffer].size = <uint32_t>n
 
@@ -247,7 +247,7 @@ cdef void convert_free_chunks(Converter* x) noexcept nogil:
 
 
 cdef uint8_t* convert_room(Converter* x, size_t size) noexcept nogil:
-    """Memory that lasts as long as the Converter, aligned for pointers. NULL: there is none, and the conversion fails."""
+    """Memory that lives as long as the Converter, aligned for pointers. NULL: memory ran out, and the conversion fails."""
     cdef ConvertChunk* chunk
     cdef uint8_t* at
     cdef size_t astray = <size_t>x.free_at % sizeof(void*)
@@ -273,16 +273,16 @@ cdef uint8_t* convert_room(Converter* x, size_t size) noexcept nogil:
 
 # ------------------------------------------------------------------------------------------------ notes and origins
 
-# Nothing of the source is lost without a note, because each way to lose something notes it itself:
+# Nothing of the source is lost without a note, because the code that drops something notes it:
 #
-# - a value that is offered to rows: convert_take notes whatever becomes of it;
-# - a value within a value: convert_leave_out takes back what was written of it;
+# - a value passed to rows: convert_take notes its outcome;
+# - a nested value: convert_leave_out removes the part already written;
 # - a field of the target that is set again or cleared: convert_fill, convert_set, convert_clear;
-# - an entry of a list that is taken out again: convert_drop_entry, convert_drop_entries;
+# - an entry of a list that is removed: convert_drop_entry, convert_drop_entries;
 # - a whole section that another one replaces: convert_set_section, convert_leave_section.
 
 cdef inline void convert_place(Converter* x, const Span* s, ConvertPlace* place) noexcept nogil:
-    """Where octets are: an offset into the source, or a copy where they are not of the source."""
+    """The reference to octets: an offset into the source, or into a copy if they are not in the source."""
     cdef size_t offset = <size_t>s.at - <size_t>x.given[BUFFER_OCTETS].at
     place.size = s.size
     if offset <= x.given[BUFFER_OCTETS].size and s.size <= x.given[BUFFER_OCTETS].size - offset:
@@ -332,7 +332,7 @@ cdef void convert_note_origin(Converter* x, const ConvertOrigin* origin, int wha
     cdef ConvertNote* note
     if origin.type == CONVERT_ABSENT:
         return
-    if origin.note:                             # a value that was taken, narrowed or moved at first
+    if origin.note:                             # a value that was first converted, narrowed or moved
         note = <ConvertNote*>x.notes.at + (origin.note - 1)
         note.what = <uint8_t>what
         note.reason = <uint8_t>reason
@@ -352,7 +352,7 @@ cdef void convert_note_origin(Converter* x, const ConvertOrigin* origin, int wha
 
 cdef void convert_note(Converter* x, const ConvertRow* row, int field, const ConvertValue* v, int what,
                        int reason) noexcept nogil:
-    """Say what became of a value of the source; `field` 0: a value within another."""
+    """Note the outcome of a value of the source; `field` 0: a nested value."""
     cdef ConvertOrigin origin
     convert_remember(&origin, row, field, v)
     convert_note_origin(x, &origin, what, reason)
@@ -367,7 +367,7 @@ cdef inline void convert_tell(Converter* x, const ConvertRow* row, const Convert
 
 
 cdef void convert_leave_out(Converter* x, Octets* o, size_t before, const ConvertValue* v, int reason) noexcept nogil:
-    """A value within another cannot come over: take back what was written of it."""
+    """A nested value cannot be converted: remove the part already written."""
     o.size = before
     convert_note(x, x.culprit, 0, v, CONVERT_DROPPED, reason)
     x.culprit = NULL
@@ -380,7 +380,7 @@ cdef inline bint convert_equal(const Span* a, const Span* b) noexcept nogil:
 # ---- fields of the target
 
 cdef void convert_displace(Converter* x, int field, int reason) noexcept nogil:
-    """What has gone to a field of the target does not stay there."""
+    """Note that the value of a field of the target is dropped."""
     if x.slots[field].known:
         convert_note_origin(x, &x.origins[field], CONVERT_DROPPED, reason)
         x.slots[field].known = 0
@@ -388,7 +388,7 @@ cdef void convert_displace(Converter* x, int field, int reason) noexcept nogil:
 
 cdef inline void convert_fill(Converter* x, int field, int type, Span s, uint64_t n, const ConvertRow* row,
                               const ConvertValue* v) noexcept nogil:
-    """Put what was made of a value of the source, x.field, into a field of the target."""
+    """Put the converted value of the source, x.field, into a field of the target."""
     cdef ConvertSlot* slot = &x.slots[field]
     if slot.known:
         convert_displace(x, field, REASON_REPLACED)
@@ -401,7 +401,7 @@ cdef inline void convert_fill(Converter* x, int field, int type, Span s, uint64_
 
 
 cdef void convert_set(Converter* x, int field, int type, uint64_t n) noexcept nogil:
-    """Put a number that is not of the source into a field of the target."""
+    """Put a number from elsewhere into a field of the target."""
     cdef ConvertSlot* slot = &x.slots[field]
     if slot.type != type or slot.number != n:
         convert_displace(x, field, REASON_REPLACED)
@@ -410,7 +410,7 @@ cdef void convert_set(Converter* x, int field, int type, uint64_t n) noexcept no
 
 
 cdef void convert_set_text(Converter* x, int field, int type, Span s) noexcept nogil:
-    """The same for octets."""
+    """Put octets from elsewhere into a field of the target."""
     cdef ConvertSlot* slot = &x.slots[field]
     if slot.type != type or not convert_equal(&slot.octets, &s):
         convert_displace(x, field, REASON_REPLACED)
@@ -419,7 +419,7 @@ cdef void convert_set_text(Converter* x, int field, int type, Span s) noexcept n
 
 
 cdef void convert_clear(Converter* x, int field) noexcept nogil:
-    """A field of the target that a broker does not pass on."""
+    """Clear a field of the target that a broker does not pass on."""
     convert_displace(x, field, REASON_WITHHELD)
     x.slots[field].type = 0
 
@@ -428,7 +428,7 @@ cdef void convert_clear(Converter* x, int field) noexcept nogil:
 
 cdef inline void convert_keep(Converter* x, int list_, size_t begin, const ConvertRow* row, int field,
                               const ConvertValue* v) noexcept nogil:
-    """An entry has been written to the end of a list, from `begin` on."""
+    """Record an entry that was written to the end of a list, from `begin` on."""
     cdef ConvertEntry* entry = <ConvertEntry*>extend_octets(&x.entries[list_], sizeof(ConvertEntry))
     if entry == NULL:
         x.failed = True
@@ -444,12 +444,12 @@ cdef inline ConvertEntry* convert_entries(const Converter* x, int list_) noexcep
 
 
 cdef void convert_drop_entry(Converter* x, int list_, uint32_t i, int reason) noexcept nogil:
-    """An entry will not be written."""
+    """Note that an entry is not written."""
     convert_note_origin(x, &convert_entries(x, list_)[i].origin, CONVERT_DROPPED, reason)
 
 
 cdef void convert_drop_entries(Converter* x, int list_, uint32_t first, int reason) noexcept nogil:
-    """Take all entries but the `first` ones out of a list."""
+    """Remove all entries except the first `first` ones from a list."""
     cdef uint32_t i
     if first >= x.counts[list_]:
         return
@@ -467,7 +467,7 @@ cdef inline void convert_plain(ConvertValue* v) noexcept nogil:
 
 
 cdef inline uint64_t convert_ms(Converter* x, uint64_t s) noexcept nogil:
-    """Seconds in milliseconds. Timestamps of AMQP 1.0 are signed: what is larger becomes another time."""
+    """Seconds in milliseconds. Timestamps of AMQP 1.0 are signed: a larger number becomes another time."""
     if s > 0x7FFFFFFFFFFFFFFFULL / 1000:
         x.narrowed = REASON_WRAPS
     return s * 1000
@@ -475,7 +475,7 @@ cdef inline uint64_t convert_ms(Converter* x, uint64_t s) noexcept nogil:
 
 cdef enum ConvertDone:
     DONE_YES = 0
-    DONE_NO = 1                     # the row is for this value, but it cannot be: x.reason says why
+    DONE_NO = 1                     # the row is for this value, but cannot convert it: x.reason says why
     DONE_NEXT = 2                   # the row is not for this value after all
     DONE_REFUSED = 3
 
@@ -544,13 +544,13 @@ cdef inline bint convert_begins(const Span* s, const char* with_, size_t size) n
 
 
 cdef int convert_is_number(const Span* s, bint limited) noexcept nogil:
-    """Digits, perhaps after a plus; `limited`: of ten years in milliseconds at most (RabbitMQ, check_expiration)."""
+    """Digits, with an optional plus; `limited`: at most ten years in milliseconds (RabbitMQ, check_expiration)."""
     cdef uint64_t number = 0
     return convert_number(s, &number) and (not limited or number <= 315360000000ULL)
 
 
 cdef bint convert_number(const Span* s, uint64_t* number) noexcept nogil:
-    """A whole number, modulo nothing: False where 64 bits are too few."""
+    """A whole number. False: it needs more than 64 bits."""
     cdef uint32_t i = 1 if s.size and s.at[0] == c"+" else 0
     cdef bint minus = s.size > 0 and s.at[0] == c"-"
     cdef uint64_t n = 0
@@ -568,7 +568,7 @@ cdef bint convert_number(const Span* s, uint64_t* number) noexcept nogil:
 
 
 cdef bint convert_is_finite(const Converter* x, const ConvertValue* v) noexcept nogil:
-    """Of a float or double: its exponent is not all ones. Others are finite."""
+    """Is a float or double finite (its exponent is not all ones)? Values of other types are."""
     if v.type == (<int>AMQP10_FLOAT if x.source == CONVERT_AMQP10 else <int>C91T_FLOAT):
         return v.number & 0x7F800000 != 0x7F800000
     if v.type == (<int>AMQP10_DOUBLE if x.source == CONVERT_AMQP10 else <int>C91T_DOUBLE):
@@ -577,8 +577,8 @@ cdef bint convert_is_finite(const Converter* x, const ConvertValue* v) noexcept 
 
 
 cdef const uint8_t* convert_key_of_address(const Converter* x, const Span* s, bint old) noexcept nogil:
-    """Where the routing key begins in /exchanges/:exchange/:key (`old`: /exchange/...), if the exchange is MQTT's octet for
-    octet; else NULL."""
+    """Position of the routing key in /exchanges/:exchange/:key (`old`: /exchange/...), if the exchange equals MQTT's octet for
+    octet; otherwise NULL."""
     cdef uint32_t n = x.mqtt_exchange.size
     cdef uint32_t before = 10 if old else 11
     if not convert_begins(s, b"/exchange/" if old else b"/exchanges/", before) or s.size - before <= n:
@@ -591,7 +591,7 @@ cdef const uint8_t* convert_key_of_address(const Converter* x, const Span* s, bi
 # ------------------------------------------------------------------------------------------------ text of numbers and uuids
 
 cdef Span convert_decimal(Converter* x, uint64_t n) noexcept nogil:
-    """A number that is not negative, in digits."""
+    """A non-negative number, in digits."""
     cdef uint8_t digits[20]
     cdef Span s
     cdef uint32_t i = 20
@@ -622,7 +622,7 @@ cdef inline int convert_hex(uint8_t c) noexcept nogil:
 
 
 cdef bint convert_urn(const Span* s, uint8_t* out, bint strict) noexcept nogil:
-    """urn:uuid: and 36 octets as 16, if `out` is given. `strict`: 8-4-4-4-12 hexadecimal digits. Else as RabbitMQ has it
+    """urn:uuid: and 36 octets to 16, if `out` is given. `strict`: 8-4-4-4-12 hexadecimal digits. Otherwise as in RabbitMQ
     (mc_util:urn_string_to_uuid): dashes anywhere between pairs of digits; of more than 16 octets, the first 16."""
     cdef const uint8_t* p = s.at + 9
     cdef int i = 0, n = 0

@@ -1,11 +1,11 @@
-# Values within headers, annotations and properties, from one protocol's types into another's by the rows of types; as text;
-# and AMQP 1.0 values written anew. Lists and maps go as deep as their protocol's decoder lets them.
+# Values within headers, annotations and properties: converted between the types of two protocols by the rows of types; as text;
+# and AMQP 1.0 values encoded again. Lists and maps nest as deeply as the protocol's decoder allows.
 from libc.stdio cimport snprintf
 from wirefmt._core.floats cimport SCIENTIFIC_ROOM, write_scientific
 
 
 cdef enum:
-    CONVERT_FEW_PAIRS = 16          # keys that are compared with each other, not sorted
+    CONVERT_FEW_PAIRS = 16          # up to this many keys are compared with each other, more are sorted
 
 
 # ------------------------------------------------------------------------------------------------ what readers hand over
@@ -16,7 +16,7 @@ cdef void convert_of_amqp10(const Amqp10ValueView* v, ConvertValue* out) noexcep
     out.octets.at = v.body
     out.octets.size = v.size
     out.number = 0
-    if v.type == AMQP10_DESCRIBED:              # with its descriptor; of an array's element, which has none, the content
+    if v.type == AMQP10_DESCRIBED:              # with its descriptor; the element of an array has none: its content
         out.octets.at = v.constructor if v.body == NULL else v.body
         out.octets.size = <uint32_t>(v.end - out.octets.at)
         return
@@ -27,7 +27,7 @@ cdef void convert_of_amqp10(const Amqp10ValueView* v, ConvertValue* out) noexcep
 
 
 cdef inline Span convert_key_octets(const Amqp10ValueView* key) noexcept nogil:
-    """The key of a map, whatever its type."""
+    """The key of a map, of any type."""
     cdef Span s
     s.at = key.body
     s.size = key.size
@@ -69,7 +69,7 @@ cdef inline uint8_t convert_type_of_letter(uint8_t letter) noexcept nogil:
 
 
 cdef int convert_item_row(Converter* x, const ConvertValue* v, const ConvertRow** row) noexcept nogil:
-    """The row of types for a value. REASON_NONE; another: there is none, or x.culprit says that it is dropped."""
+    """The row of types for a value. REASON_NONE; otherwise there is none, or x.culprit is the row that drops it."""
     cdef uint16_t i = x.pair.item[v.type]
     while i:
         row[0] = &x.rows[i]
@@ -83,8 +83,8 @@ cdef int convert_item_row(Converter* x, const ConvertValue* v, const ConvertRow*
 
 
 cdef int convert_item(Converter* x, Octets* o, ConvertValue* v, int depth) noexcept nogil:
-    """Write a value in the target's types. REASON_NONE; another: it cannot come over, and the caller takes back what was
-    written of it and notes why."""
+    """Write a value in the target's types. REASON_NONE; otherwise it cannot be converted, and the caller removes the part
+    already written and notes the reason."""
     cdef const ConvertRow* row = NULL
     cdef int reason
     if x.source == CONVERT_MQTT5:
@@ -119,7 +119,7 @@ cdef int convert_item_091(Converter* x, Octets* o, const ConvertRow* row, Conver
     else:
         if row.how == HOW_MS_TO_S:
             if n <= -1000:
-                x.narrowed = REASON_WRAPS       # there is no time before 1970
+                x.narrowed = REASON_WRAPS       # AMQP 0.9.1 has no earlier time
             elif n % 1000:
                 x.narrowed = REASON_ROUNDS
             n /= 1000
@@ -130,16 +130,20 @@ cdef int convert_item_091(Converter* x, Octets* o, const ConvertRow* row, Conver
 
 
 cdef int convert_items_091(Converter* x, Octets* o, uint8_t letter, const Amqp10ValueView* v, int depth) noexcept nogil:
-    """A list or array as an array, a map as a table; elements that cannot be converted are left out."""
+    """A list or array as an array, a map as a table; elements that cannot be converted are omitted."""
     cdef Amqp10Items items = amqp10_items(v)
     cdef ConvertValue item
     cdef Amqp10ValueView key, value
     cdef size_t opened, before
+    cdef uint8_t* repeated = NULL
+    cdef uint32_t names = 0
     cdef int reason
     if v.type == AMQP10_ARRAY and amqp10_constructors[amqp10_primitive(v.inner)[0]].zero:
-        return REASON_NO_ROW                # there may be thousands of millions of elements without octets
+        return REASON_NO_ROW                # there may be billions of elements without octets
     if depth > AMQP091_NESTING_MAX:
         return REASON_DEPTH
+    if v.type == AMQP10_MAP and x.valid:
+        repeated = convert_repeated_names(x, v)
     add_u8(o, letter)
     opened = amqp091_open(o)
     convert_plain(&item)
@@ -150,10 +154,13 @@ cdef int convert_items_091(Converter* x, Octets* o, uint8_t letter, const Amqp10
             key = value
             amqp10_next(&items, &value)
             item.key = convert_key_octets(&key)
-            if AMQP10_UUID <= key.type <= AMQP10_SYMBOL and key.size < 256:
-                amqp091_add_name(o, key.body, <uint8_t>key.size)
-            else:
+            if not convert_is_name(&key):
                 reason = REASON_KEY
+            elif repeated != NULL and repeated[names]:
+                reason = REASON_DUPLICATE
+            else:
+                amqp091_add_name(o, key.body, <uint8_t>key.size)
+            names += reason != REASON_KEY
         convert_of_amqp10(&value, &item)
         if reason == REASON_NONE:
             reason = convert_item(x, o, &item, depth + 1)
@@ -196,13 +203,13 @@ cdef inline void convert_add_variable(const Converter* x, Octets* o, uint8_t cod
 
 
 cdef void convert_add_number(Octets* o, int type, uint64_t n) noexcept nogil:
-    """A number, boolean or timestamp of AMQP 1.0, in its smallest encoding; RabbitMQ writes booleans of other protocols in
+    """A number, boolean or timestamp of AMQP 1.0, in its smallest encoding; RabbitMQ writes booleans of other protocols with
     two octets."""
     if type == AMQP10_BOOLEAN:
         add_u8(o, AMQP10_CODE_BOOLEAN)
         add_u8(o, n != 0)
     elif type == AMQP10_UINT and n > 0xFFFFFFFFU:
-        amqp10_add_fixed(o, AMQP10_CODE_UINT, n & 0xFFFFFFFFU)     # as RabbitMQ writes what is too large
+        amqp10_add_fixed(o, AMQP10_CODE_UINT, n & 0xFFFFFFFFU)     # as RabbitMQ writes a number that is too large
     elif type == AMQP10_UINT:
         amqp10_add_uint(o, <uint32_t>n)
     elif type == AMQP10_ULONG:
@@ -216,7 +223,7 @@ cdef void convert_add_number(Octets* o, int type, uint64_t n) noexcept nogil:
 
 
 cdef inline uint8_t convert_code(int type) noexcept nogil:
-    """The constructor of a type that has one of fixed width only."""
+    """The constructor of a type with only one constructor, of fixed width."""
     if type == AMQP10_UBYTE:
         return AMQP10_CODE_UBYTE
     if type == AMQP10_USHORT:
@@ -267,7 +274,7 @@ cdef int convert_items_10(Converter* x, Octets* o, const Amqp091Entry* entry, in
 
 
 cdef int convert_add_table_key(Converter* x, Octets* o, const Span* name, int depth) noexcept nogil:
-    """The key of an entry of a map. REASON_NONE; another: it cannot be one."""
+    """The key of an entry of a map. REASON_NONE; otherwise it cannot be a key."""
     cdef const ConvertRow* row = NULL
     cdef ConvertValue key
     cdef size_t bad = 0
@@ -290,7 +297,7 @@ cdef int convert_add_table_key(Converter* x, Octets* o, const Span* name, int de
 # ------------------------------------------------------------------------------------------------ keys that are there before
 
 cdef void convert_mark_again(Converter* x, Span* keys, uint8_t* again, uint32_t count) noexcept nogil:
-    """Few are compared with each other, many are sorted: no choice of keys takes longer than others."""
+    """Compare few keys with each other, sort many: no choice of keys takes longer than others."""
     cdef Span** ordered
     cdef uint32_t i, k
     if count <= CONVERT_FEW_PAIRS:
@@ -312,7 +319,7 @@ cdef void convert_mark_again(Converter* x, Span* keys, uint8_t* again, uint32_t 
 
 
 cdef int convert_order_of_keys(const void* a, const void* b) noexcept nogil:
-    """By the octets of the keys, then by where they stand."""
+    """By the octets of the keys, then by position."""
     cdef const Span* left_ = (<const Span**>a)[0]
     cdef const Span* right = (<const Span**>b)[0]
     cdef int found = memcmp(left_.at, right.at, min(left_.size, right.size))
@@ -323,8 +330,38 @@ cdef int convert_order_of_keys(const void* a, const void* b) noexcept nogil:
     return -1 if left_ < right else left_ > right
 
 
+cdef inline bint convert_is_name(const Amqp10ValueView* key) noexcept nogil:
+    """Can the key of a map be the name of a field of a table?"""
+    return AMQP10_UUID <= key.type <= AMQP10_SYMBOL and key.size < 256
+
+
+cdef uint8_t* convert_repeated_names(Converter* x, const Amqp10ValueView* map_) noexcept nogil:
+    """Of the keys that can be names, which are the same name as one before: a string and a symbol are two keys of a map (1.6.23)
+    and one name of a table. NULL: there is at most one key."""
+    cdef Amqp10Items items = amqp10_items(map_)
+    cdef Amqp10ValueView key, value
+    cdef Span* names
+    cdef uint8_t* marks
+    cdef uint32_t count = 0
+    if map_.count < 4:
+        return NULL
+    names = <Span*>convert_room(x, map_.count // 2 * sizeof(Span))
+    marks = convert_room(x, map_.count // 2)
+    if names == NULL or marks == NULL:
+        return NULL
+    while amqp10_next(&items, &key):
+        amqp10_next(&items, &value)
+        if convert_is_name(&key):
+            names[count].at = key.body
+            names[count].size = key.size
+            count += 1
+    memset(marks, 0, count)
+    convert_mark_again(x, names, marks, count)
+    return marks
+
+
 cdef uint8_t* convert_repeated(Converter* x, Cursor c) noexcept nogil:
-    """Of the entries of a table, which have a name that was there before; NULL: none."""
+    """Which entries of a table have a name that occurred before; NULL: none."""
     cdef Cursor again = c
     cdef Amqp091Entry e
     cdef Span* names
@@ -417,8 +454,8 @@ cdef bint convert_text_of_10(Converter* x, const ConvertValue* v, int type, Span
 
 
 cdef bint convert_text_of_decimal(Converter* x, Span s, Span* out) noexcept nogil:
-    """A decimal of AMQP 1.0 (IEEE 754-2008, the coefficient a binary integer), all digits that it has: 1.50, 1E+3, -0.0; nan,
-    inf, -inf as floats have them. A coefficient of more digits than the type has is zero (IEEE 754, 3.5.2)."""
+    """A decimal of AMQP 1.0 (IEEE 754-2008, the coefficient a binary integer), with all its digits: 1.50, 1E+3, -0.0; nan,
+    inf, -inf as for floats. A coefficient with more digits than the type allows is zero (IEEE 754, 3.5.2)."""
     cdef uint8_t text[64]
     cdef uint8_t digits[40]
     cdef const uint8_t* p = s.at
@@ -437,7 +474,7 @@ cdef bint convert_text_of_decimal(Converter* x, Span s, Span* out) noexcept nogi
     if s.size == 8:
         low, high = high, 0
     shift = total - 1 - width
-    if p[0] & 0x60 == 0x60:                     # the coefficient begins with 100, which is not written
+    if p[0] & 0x60 == 0x60:                     # the coefficient begins with 100, which is implicit
         shift -= 2
         exponent = <int>(convert_bits(high, low, shift) & ((1 << width) - 1))
         convert_keep_bits(&high, &low, shift)
@@ -453,14 +490,14 @@ cdef bint convert_text_of_decimal(Converter* x, Span s, Span* out) noexcept nogi
 
 
 cdef inline uint64_t convert_bits(uint64_t high, uint64_t low, int shift) noexcept nogil:
-    """The lower 64 bits of a number of 128, shifted right."""
+    """The lower 64 bits of a 128-bit number, shifted right."""
     if shift >= 64:
         return high >> (shift - 64)
     return low >> shift | (high << (64 - shift) if shift else 0)
 
 
 cdef inline void convert_keep_bits(uint64_t* high, uint64_t* low, int count) noexcept nogil:
-    """Clear all bits but the lower `count`."""
+    """Clear all bits except the lower `count`."""
     if count >= 64:
         high[0] &= (<uint64_t>1 << (count - 64)) - 1
     else:
@@ -476,7 +513,7 @@ cdef inline void convert_set_bit(uint64_t* high, uint64_t* low, int n) noexcept 
 
 
 cdef int convert_digits(uint64_t high, uint64_t low, uint8_t* out) noexcept nogil:
-    """The digits of a number of 128 bits, at most 39; how many."""
+    """The digits of a 128-bit number, at most 39; returns how many."""
     cdef uint8_t backwards[40]
     cdef uint32_t words[4]
     cdef uint64_t rest
@@ -502,7 +539,7 @@ cdef int convert_digits(uint64_t high, uint64_t low, uint8_t* out) noexcept nogi
 
 cdef bint convert_scientific(Converter* x, bint minus, const uint8_t* digits, int count, int exponent, uint8_t* text,
                              Span* out) noexcept nogil:
-    """Digits and an exponent of ten as text that can be read back: 123, 1.23, 0.00123, 1.23E+7, 1E-9."""
+    """Digits and an exponent of ten as text that reads back as the same number: 123, 1.23, 0.00123, 1.23E+7, 1E-9."""
     cdef int n = 0, i
     cdef int point = count + exponent           # digits before the point
     cdef int first = point - 1                  # the exponent of the first digit
@@ -536,7 +573,7 @@ cdef bint convert_scientific(Converter* x, bint minus, const uint8_t* digits, in
 
 
 cdef uint32_t convert_character(uint32_t c, uint8_t* at) noexcept nogil:
-    """A character as UTF-8; octets written."""
+    """Write a character as UTF-8; returns the number of octets."""
     if c < 0x80:
         at[0] = <uint8_t>c
         return 1
@@ -620,7 +657,7 @@ cdef enum:
 
 
 cdef int convert_put_deaths(Converter* x, const ConvertRow* row, const ConvertValue* v) noexcept nogil:
-    """RabbitMQ's history of dead-lettering, an array of maps, as the header that AMQP 0.9.1 has for it."""
+    """RabbitMQ's history of dead-lettering, an array of maps, as AMQP 0.9.1's header for it."""
     cdef Octets* o = &x.lists[0]
     cdef Amqp10Items items = amqp10_items(&v.amqp10)
     cdef Amqp10ValueView death
@@ -648,7 +685,7 @@ cdef int convert_put_deaths(Converter* x, const ConvertRow* row, const ConvertVa
 
 
 cdef bint convert_death_fields(const Amqp10ValueView* death, Amqp10ValueView* out) noexcept nogil:
-    """False: it has not the shape of a death."""
+    """False: it does not have the structure of a death."""
     cdef const char** names = [b"queue", b"reason", b"count", b"first-time", b"exchange", b"routing-keys", b"ttl"]
     cdef uint8_t* types = [AMQP10_STRING, AMQP10_SYMBOL, AMQP10_ULONG, AMQP10_TIMESTAMP, AMQP10_STRING, AMQP10_ARRAY,
                            AMQP10_UINT]
@@ -671,7 +708,7 @@ cdef bint convert_death_fields(const Amqp10ValueView* death, Amqp10ValueView* ou
 
 
 cdef void convert_note_death(Converter* x, const Amqp10ValueView* death, const Amqp10ValueView* fields) noexcept nogil:
-    """What x-death does not have: entries of other keys or types, the last time, fractions of a second."""
+    """The parts that x-death lacks: entries with other keys or types, the last time, fractions of a second."""
     cdef Amqp10Items items = amqp10_items(death)
     cdef Amqp10ValueView key, value
     cdef ConvertValue v
@@ -721,10 +758,10 @@ cdef void convert_add_named(Octets* o, const char* name, const Span* text) noexc
     amqp091_add_value(o, c"S", text.at, text.size)
 
 
-# ------------------------------------------------------------------------------------------------ AMQP 1.0 written anew
+# ------------------------------------------------------------------------------------------------ AMQP 1.0 encoded again
 
 cdef void convert_rewrite(const Converter* x, Octets* o, const Amqp10ValueView* v) noexcept nogil:
-    """A value as RabbitMQ writes what it has read: in the smallest encoding, but the elements of arrays have the
+    """Encode a value as RabbitMQ does after reading it: in the smallest encoding, but elements of arrays have the
     largest constructors."""
     cdef Amqp10Items items
     cdef Amqp10ValueView inner
@@ -769,7 +806,7 @@ cdef void convert_rewrite_array(const Converter* x, Octets* o, const Amqp10Value
 
 
 cdef void convert_rewrite_element(const Converter* x, Octets* o, uint8_t code, const Amqp10ValueView* v) noexcept nogil:
-    """The content of an element under a wide constructor: what is in a list or map is written anew as well."""
+    """The content of an element under a wide constructor: the values in a list or map are encoded again, too."""
     cdef Amqp10Items items
     cdef Amqp10ValueView inner
     cdef size_t at
@@ -795,7 +832,7 @@ cdef inline void convert_add_section(Octets* o, int code) noexcept nogil:
 
 
 cdef void convert_rewrite_section(const Converter* x, Octets* o, int code, const Span* section) noexcept nogil:
-    """A section that was given whole. Empty ones but a header, and nulls at the end of a list, are left out."""
+    """A section that was given whole. Empty sections except a header, and nulls at the end of a list, are omitted."""
     cdef Amqp10Items items
     cdef Amqp10ValueView v, inner
     cdef size_t mark, end, before
@@ -842,10 +879,10 @@ cdef void convert_rewrite_sections(const Converter* x, Octets* o, Span body) noe
             convert_rewrite_section(x, o, section.code, &s)
 
 
-# ------------------------------------------------------------------------------------------------ AMQP 0.9.1 written anew
+# ------------------------------------------------------------------------------------------------ AMQP 0.9.1 encoded again
 
 cdef void convert_rewrite_entry(Octets* o, const Amqp091Entry* e) noexcept nogil:
-    """A value as RabbitMQ writes what it has read: L is l, and what is not false is 1."""
+    """Encode a value as RabbitMQ does after reading it: L becomes l, and any value other than false is 1."""
     cdef Cursor c = cursor_over(e.at, e.size)
     cdef Amqp091Entry inner
     cdef bint named = e.letter == c"F"
@@ -885,7 +922,7 @@ cdef bint convert_keys_allowed(const Amqp10Section* section) noexcept nogil:
 
 
 cdef bint convert_arrays_readable(const uint8_t* at) noexcept nogil:
-    """False: an array within the value has elements of a constructor that RabbitMQ does not know there."""
+    """False: an array within the value has elements with a constructor that RabbitMQ does not accept there."""
     cdef Amqp10ValueView v
     amqp10_read(at, &v)
     return v.type < AMQP10_LIST or convert_readable(&v)

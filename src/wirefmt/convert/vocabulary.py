@@ -84,7 +84,7 @@ class How(Word):
     OLD_ADDRESS_TOPIC = "OLD_ADDRESS_TOPIC", "the key as topic"
     JOINED = "JOINED", "all sections joined"
     AMQP_ENCODED = "AMQP_ENCODED", "encoded as AMQP 1.0 and marked as such"
-    AMQP_BODY = "AMQP_BODY", "encoded anew as AMQP 1.0 without the footer and marked as such"
+    AMQP_BODY = "AMQP_BODY", "encoded again as AMQP 1.0 without the footer and marked as such"
     FORMATTED = "FORMATTED", "with Payload Format Indicator 1"
     SECTION = "SECTION", "as the whole section"
     SECTIONS = "SECTIONS", "decoded into its sections"

@@ -1,11 +1,11 @@
-# Writers of conversions: what the rows have put into a Converter, as octets of the target's protocol.
+# Writers of conversions: encode the contents of a Converter in the target's protocol.
 
 
 # ------------------------------------------------------------------------------------------------ keys come once
 
 cdef void convert_drop_repeated(Converter* x, int list_) noexcept nogil:
-    """Where only what is valid goes over, of headers, annotations or properties with the same key the first. The key may have
-    come from different places: a header and a property."""
+    """If only valid values are converted: of headers, annotations or properties with the same key, keep the first. They may come
+    from different places: a header and a property."""
     cdef Octets* o = &x.lists[list_]
     cdef ConvertEntry* entries = convert_entries(x, list_)
     cdef uint32_t count = x.counts[list_], i, kept = 0
@@ -42,7 +42,7 @@ cdef inline size_t convert_entry_size(const Converter* x, int list_, uint32_t i)
 
 
 cdef Span* convert_keys(Converter* x, int list_) noexcept nogil:
-    """The keys of a list as they were written. NULL: no memory."""
+    """The keys of a list as written. NULL: no memory."""
     cdef uint32_t i, count = x.counts[list_]
     cdef Span* keys = <Span*>convert_room(x, count * sizeof(Span))
     cdef const uint8_t* at
@@ -62,7 +62,7 @@ cdef Span* convert_keys(Converter* x, int list_) noexcept nogil:
 # ------------------------------------------------------------------------------------------------ AMQP 1.0
 
 cdef void convert_write_amqp10(Converter* x, Octets* o) noexcept nogil:
-    """Header, message annotations, properties, application properties, body; empty sections are left out."""
+    """Header, message annotations, properties, application properties, body; empty sections are omitted."""
     convert_drop_repeated(x, 0)
     convert_drop_repeated(x, 1)
     convert_write_list(x, o, AMQP10_SECTION_HEADER, C10_DURABLE, 5)
@@ -79,7 +79,7 @@ cdef void convert_write_amqp10(Converter* x, Octets* o) noexcept nogil:
 
 
 cdef void convert_write_list(Converter* x, Octets* o, int code, int first, int count) noexcept nogil:
-    """Header or properties: nulls after the last field are left out, but in a dialect that writes all fields."""
+    """Header or properties: nulls after the last field are omitted, except in a dialect that writes all fields."""
     cdef const Span* instead = &x.sections[code - AMQP10_SECTION_FIRST]
     cdef size_t mark
     cdef int i, fields = 0
@@ -167,7 +167,7 @@ cdef void convert_write_amqp091(Converter* x, Octets* o) noexcept nogil:
 
 
 cdef void convert_write_sorted(Converter* x, Octets* o) noexcept nogil:
-    """Headers by their names; of those with the same name the first."""
+    """Headers by name; of headers with the same name the first."""
     cdef uint32_t count = x.counts[0], i, k
     cdef Span* names = convert_keys(x, 0)
     cdef Span** ordered = <Span**>convert_room(x, count * sizeof(Span*))

@@ -24,6 +24,7 @@ cdef struct MqttOptions:
     uint32_t max_packet_size    # octets; 0: no limit
     uint32_t max_elements       # filters, codes and properties of one packet; 0: no limit
     uint8_t only_version        # 1: a CONNECT of another version is a fault; 0: a CONNECT says its own
+    uint8_t cut                 # 1: the packet may end early; a payload is what there is of it
     MqttNote* notes             # where LAX lists what it skipped; NULL: only the first is kept
     int notes_room
 

@@ -1,4 +1,4 @@
-"""The typed face of the codec of MQTT, in the order of its rooms."""
+"""Type stub of MQTT's codec, in the order of its rooms."""
 
 import sys
 from collections.abc import Hashable, Iterable

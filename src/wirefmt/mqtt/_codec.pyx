@@ -1,6 +1,6 @@
 # cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
-"""The compiled codec of MQTT 3.1, 3.1.1 and 5.0. Its rooms, each using only what stands above it."""
+"""The compiled codec of MQTT 3.1, 3.1.1 and 5.0. Its rooms; each uses only rooms above it."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
@@ -59,12 +59,12 @@ include "batch.pxi"
 include "encode_batch.pxi"
 # ... -> one line
 include "detail.pxi"
-# what captures ask of it
+# what captures call
 include "probe.pxi"
 # what a connection does for every message
 include "connection.pxi"
 
-# objects are made by constructors only; classes and functions are of the package, but for these
+# only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.mqtt", (
     Acknowledgement, ArrivalView, Arrivals, BatchColumns, Codes, Flows, Reason, RowEncoder, SessionFlows,
     split_packet,

@@ -1,9 +1,9 @@
-# MQTT packets -> the column `detail`. Which fields a packet has, and their order: detail.py.
+# MQTT packets -> the column `detail`. detail.py lists the fields and their order.
 from wirefmt.mqtt.detail import KINDS as MQTT_DETAIL_ROWS
 from wirefmt.mqtt.spec import CONNACK_RETURN_CODES, REASON_CODES, SUBACK_RETURN_CODES
 
 
-cdef enum MqttDetail:               # fields that are no property; those are their identifier
+cdef enum MqttDetail:               # fields that are not properties; a property is numbered by its identifier
     MQTT_DETAIL_CLIENT_ID = 64
     MQTT_DETAIL_VERSION
     MQTT_DETAIL_KEEP_ALIVE
@@ -25,7 +25,7 @@ cdef enum MqttDetail:               # fields that are no property; those are the
 
 
 cdef enum:
-    MQTT_CODE_NAMES = 192           # at least as many as there are
+    MQTT_CODE_NAMES = 192           # at least the number of fields
 
 
 cdef struct MqttCodeName:
@@ -83,7 +83,7 @@ fill_mqtt_detail()
 
 
 cdef void mqtt_line_code(DetailLine* l, const MqttPacketView* p, uint8_t code) noexcept nogil:
-    """A reason or return code by name; the number after the name of what failed, or alone where it has none."""
+    """A reason or return code by name; the number follows the name of a failure, or stands alone if the code has no name."""
     cdef char[8] number
     cdef int i
     snprintf(number, sizeof(number), "0x%02x", <unsigned int>code)
@@ -100,7 +100,7 @@ cdef void mqtt_line_code(DetailLine* l, const MqttPacketView* p, uint8_t code) n
 
 
 cdef void mqtt_line_list(DetailLine* l, const MqttPacketView* p) noexcept nogil:
-    """Topic filters, of SUBSCRIBE with their options; or the codes of SUBACK and UNSUBACK."""
+    """Topic filters, for SUBSCRIBE with their options; or the codes of SUBACK and UNSUBACK."""
     cdef const uint8_t* c = p.list.at
     cdef Span filter
     cdef uint32_t i
@@ -121,7 +121,7 @@ cdef void mqtt_line_list(DetailLine* l, const MqttPacketView* p) noexcept nogil:
 
 
 cdef void mqtt_line_options(DetailLine* l, const MqttPacketView* p, uint8_t options) noexcept nogil:
-    """Subscription Options (5.0, 3.8.3.1): the QoS wanted, and what of 5.0 is set."""
+    """Subscription Options (5.0, 3.8.3.1): the requested QoS, and the options of 5.0 that are set."""
     line_words(l, b" qos=")
     line_digits(l, False, options & 3)
     if p.version < 5:
@@ -136,7 +136,7 @@ cdef void mqtt_line_options(DetailLine* l, const MqttPacketView* p, uint8_t opti
 
 
 cdef void mqtt_line_property(DetailLine* l, const DetailField* f, const MqttProperty* v) noexcept nogil:
-    """A property's first value; of User Properties how many there are, since only their receivers know what they mean."""
+    """A property's first value; for User Properties their number, since only their receivers know their meaning."""
     cdef int type = mqtt_properties[v.identifier].type
     if v.identifier == MQTT_PROPERTY_USER_PROPERTY:
         line_number(l, f, False, v.number)
@@ -152,7 +152,7 @@ cdef void mqtt_line_property(DetailLine* l, const DetailField* f, const MqttProp
 
 cdef void mqtt_line_topic(DetailLine* l, const DetailField* f, const MqttPacketView* p, const MqttFlow* flow,
                           int direction, const MqttProperty* alias) noexcept nogil:
-    """The topic; that of the Topic Alias where the packet has no other and it is known."""
+    """The topic; if the packet has none, the topic of its Topic Alias, if known."""
     cdef const MqttAlias* known
     cdef Span topic = p.topic
     if topic.size == 0 and alias.identifier:
@@ -164,7 +164,7 @@ cdef void mqtt_line_topic(DetailLine* l, const DetailField* f, const MqttPacketV
 
 
 cdef void mqtt_line_field(DetailLine* l, const DetailField* f, const MqttPacketView* p) noexcept nogil:
-    """A field that is no property."""
+    """A field that is not a property."""
     cdef bint will = p.connect_flags & 4
     if f.what == MQTT_DETAIL_CLIENT_ID:
         line_text(l, f, &p.client_identifier)

@@ -1,10 +1,10 @@
 # MQTT: columns in the shape of decode_batch -> packets, one per row: encode_batch.
 #
-# A PUBLISH is written where it stays. Of any other packet the body is put together first, since its length precedes it.
-# mqtt_parse reads what was written, so that it decides what a packet is; a PUBLISH without properties in which it
-# would find no fault for certain is spared that.
+# A PUBLISH is written in its final place. The body of any other packet is built first, since its length precedes it.
+# mqtt_parse reads the result back, so that it decides what is a valid packet. A PUBLISH without properties is not read back
+# if it is valid by construction.
 
-cdef struct MqttGiven:              # a property that has a column
+cdef struct MqttGiven:              # a property with a column
     int identifier, type
     const SourceCol* column
 
@@ -13,7 +13,7 @@ cdef class RowEncoder(BatchEncoder):
     """The packets of encode_batch while they are written."""
 
     cdef MqttOptions options
-    cdef MqttGiven[MQTT_PROPERTY_TOP] given     # those whose columns have values, in the order of their identifiers
+    cdef MqttGiven[MQTT_PROPERTY_TOP] given     # columns with values, in the order of their identifiers
     cdef int given_count
     cdef Octets area                            # the properties of one packet
 
@@ -54,7 +54,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int settle(self, uint8_t* p, size_t n) noexcept nogil:
-        """Take a packet that was written at the end of the output."""
+        """Adopt a packet that was written at the end of the output."""
         cdef MqttPacketView packet
         if mqtt_parse(p, n, &self.options, &packet, &self.problem.fault) != OK:
             return refuse(&self.problem, REFUSED_FAULT, NULL)
@@ -126,7 +126,7 @@ cdef class RowEncoder(BatchEncoder):
         return self.settle(start, <size_t>(p - start))
 
     cdef int put_packet(self, int64_t row, int type) noexcept nogil:
-        """Any packet but PUBLISH."""
+        """Any packet except PUBLISH."""
         cdef Problem* x = &self.problem
         cdef Octets* o = &self.scratch
         cdef const SourceCol* mqtt = self.cols + B_MQTT
@@ -202,7 +202,7 @@ cdef class RowEncoder(BatchEncoder):
         add_octets(&self.scratch, self.area.at, self.area.size)
 
     cdef int put_span(self, const SourceCol* column, int64_t row, bint needed) noexcept nogil:
-        """A string or binary with its length; nothing if it is null and not needed."""
+        """A string or binary with its length; nothing if it is null and not required."""
         cdef Span s
         if source_span(&self.problem, column, row, 0xFFFF, &s):
             return -1
@@ -242,7 +242,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_filters(self, int64_t row, bint options, bint fields) noexcept nogil:
-        """Topic filters; each of SUBSCRIBE with its options."""
+        """Topic filters; for SUBSCRIBE each with its options."""
         cdef Problem* x = &self.problem
         cdef const SourceCol* m = self.cols[<int>B_MQTT].children
         cdef const SourceCol* filters = m + M_TOPIC_FILTERS
@@ -269,7 +269,7 @@ cdef class RowEncoder(BatchEncoder):
                 option_at += 1
             at += 1
             if self.scratch.size > VARINT_MAX:
-                return 0                            # refused by the caller
+                return 0                            # the caller refuses it
         return 0
 
     cdef int put_codes(self, int64_t row, bint fields) noexcept nogil:
@@ -351,7 +351,7 @@ cdef class RowEncoder(BatchEncoder):
                                                    column == self.cols + B_CONTENT_TYPE):
                 continue
             if type == MQTT_CONNECT and self.given[i].identifier == MQTT_PROPERTY_WILL_DELAY_INTERVAL:
-                continue                            # it is the will's
+                continue                            # it belongs to the will
             if self.options.version < 5:
                 return refuse_text(&self.problem, column, "properties are of MQTT 5.0")
             if kind == MQTT_PAIR or kind == MQTT_VARINT:
@@ -407,8 +407,8 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_will_properties(self, int64_t row) noexcept nogil:
-        """Will properties are text by name. A name of the specification whose text is a value of its type is that property,
-        the first time; anything else is a User Property."""
+        """Will properties are text by name. If the name is in the specification and the text is a value of its type, it is that
+        property, the first time; otherwise it is a User Property."""
         cdef Problem* x = &self.problem
         cdef const SourceCol* m = self.cols[<int>B_MQTT].children
         cdef const SourceCol* map = m + M_WILL_PROPERTIES
@@ -455,7 +455,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef bint put_will_property(self, int identifier, const Span* text) noexcept nogil:
-        """A property from its text; False: the text is not that of such a value."""
+        """A property from its text; False: the text is not a value of its type."""
         cdef Octets* o = &self.area
         cdef int type = mqtt_properties[identifier].type
         cdef uint8_t[HEX_OCTETS] room
@@ -484,16 +484,16 @@ def encode_batch(data, *, version=None, side=None, strictness="strict"):
 
     data: columns with the names and types of decode_batch's result (wirefmt.mqtt.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
-    have any width, strings and lists 64-bit offsets. `packet_type` is needed, and what a packet of the type cannot do
-    without; an absent column is a column of nulls. `offset` and `size` are not read. version: 3, 4 or 5; None: that of the
-    CONNECT before. side: "client" or "server", the sender, for rules that depend on it. strictness: "lax" writes
+    any width, strings and lists 64-bit offsets. `packet_type` is required, and the values that a packet of the type must
+    have; a missing column is a column of nulls. `offset` and `size` are ignored. version: 3, 4 or 5; None: that of the
+    preceding CONNECT. side: "client" or "server", the sender, for rules that depend on it. strictness: "lax" writes
     what decode_batch accepts by default; "strict" refuses what the specification forbids.
 
-    Raises TypeError for data that are no Arrow columns; ValueError for an invalid option, an unknown column, or a column
-    of another type; EncodeError, which names column and row, for a row that is no valid packet, or has an `error`.
+    Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
+    of another type; EncodeError, which names column and row, for a row that does not make a valid packet, or has an `error`.
 
-    `decode_batch` of the bytes gives the columns again, except `offset` and `size` where the packets decoded were longer
-    than necessary, and what the columns do not hold (docs/columns.md).
+    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if the decoded packets were longer
+    than necessary, and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(MQTT_BATCH_COLUMNS)
     encoder.tables = &MQTT_TABLES

@@ -1,9 +1,9 @@
 # The fifteen packets of MQTT as Python objects, their encoders, and the Decoder.
 #
-# There is one form of a packet: its octets. A constructor writes them and reads them back with mqtt_parse, so what
-# can be built is what can be decoded, a packet is checked in one place, and encode() hands out octets that exist. A PUBLISH
-# of plain values, with which mqtt_parse would find no fault for certain, is not read back.
-# Objects keep the block (bytes) they lie in; strings, properties and lists become objects when they are asked for.
+# A packet exists only as its octets. A constructor writes them and reads them back with mqtt_parse, so everything that
+# can be built can be decoded, one place checks packets, and encode() returns existing octets. A PUBLISH
+# of plain values that is valid by construction is not read back.
+# Objects keep the block (bytes) that contains them; strings, properties and lists become objects on access.
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.object cimport PyObject, PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
@@ -15,12 +15,12 @@ from sys import intern
 # ------------------------------------------------------------------------------------------------ names
 
 cdef list make_property_names():
-    """Interned, as the names that callers write are: then a dict finds them by their pointer."""
+    """Interned, like names in the caller's source code, so that a dict finds them by their pointer."""
     cdef int i
     return [intern(mqtt_property_name[i].decode("ascii")) for i in range(MQTT_PROPERTY_TOP)]
 
 
-cdef list PROPERTY_NAMES = make_property_names()            # by identifier; "" where there is none
+cdef list PROPERTY_NAMES = make_property_names()            # by identifier; "": undefined
 cdef list PROPERTY_PATHS = [f"properties.{name}" for name in PROPERTY_NAMES]
 cdef list WILL_PROPERTY_PATHS = [f"will.properties.{name}" for name in PROPERTY_NAMES]
 cdef dict PROPERTY_IDENTIFIERS = {name: i for i, name in enumerate(PROPERTY_NAMES) if name}
@@ -129,7 +129,7 @@ cdef tuple subscriptions_of(const MqttPacketView* m):
     cdef list out = []
     for i in range(m.list_count):
         options = p[2 + load_u16(p)]
-        # before 5.0 the other bits are not used (3.1) or reserved (3.1.1): they mean nothing, whatever they are
+        # before 5.0 the other bits are unused (3.1) or reserved (3.1.1): ignore them
         out.append(make_subscription(text_of(p + 2, load_u16(p)), options if m.version == 5 else options & 3))
         p += 3 + load_u16(p)
     return tuple(out)
@@ -148,7 +148,7 @@ cdef tuple filters_of(const MqttPacketView* m):
 # ------------------------------------------------------------------------------------------------ values -> octets
 
 cdef int write_properties(Writer w, object properties, int version, bint of_will) except -1:
-    """Property Length and properties; nothing before 5.0, which has none."""
+    """Property Length and properties; nothing before 5.0."""
     cdef size_t at = w.size
     cdef list paths = WILL_PROPERTY_PATHS if of_will else PROPERTY_PATHS
     cdef PyObject* found
@@ -186,12 +186,12 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
     return 0
 
 
-# Properties of a PUBLISH that are as they mostly are need neither errors nor parsing: exact tuples, strings of ASCII, small
-# numbers, in an order and number that the packet may have. What is not goes the way of write_properties and settle.
+# Most properties of a PUBLISH need neither errors nor parsing: exact tuples, strings of ASCII, small
+# numbers, in an allowed order and number. All other properties go through write_properties and settle.
 
 cdef enum:
     NAME_SLOTS = 256            # a power of two, several times the number of properties
-    LENGTH_ROOM = 4             # octets of Property Length, which are written last
+    LENGTH_ROOM = 4             # octets of Property Length, which is written last
 
 
 cdef PyObject* NAME_OBJECTS[NAME_SLOTS]         # names of properties by their pointer; PROPERTY_NAMES owns them
@@ -199,7 +199,7 @@ cdef uint8_t NAME_IDENTIFIERS[NAME_SLOTS]
 
 
 cdef inline size_t name_slot(PyObject* name) noexcept:
-    """Where a name is, or the free slot where it would be."""
+    """The slot of a name, or the free slot for it."""
     cdef size_t at = (<size_t>name >> 4) * <size_t>0x9E3779B1 >> 8 & (NAME_SLOTS - 1)
     while NAME_OBJECTS[at] != NULL and NAME_OBJECTS[at] != name:
         at = (at + 1) & (NAME_SLOTS - 1)
@@ -219,7 +219,7 @@ fill_name_slots()
 
 
 cdef int write_plain_properties(Octets* o, PyObject* properties, int packet) noexcept:
-    """Write (name, value) pairs of an exact tuple. How many they are; -1: not all are plain."""
+    """Write (name, value) pairs of an exact tuple. Returns their number; -1: not all are plain."""
     cdef Py_ssize_t i, size = 0, count = length_of(properties)
     cdef const MqttPropertyRow* row
     cdef const uint8_t* p
@@ -234,7 +234,7 @@ cdef int write_plain_properties(Octets* o, PyObject* properties, int packet) noe
             return -1
         identifier = NAME_IDENTIFIERS[name_slot(borrowed_item(pair, 0))]
         value = borrowed_item(pair, 1)
-        row = &mqtt_properties[identifier]                  # row 0 is of no property
+        row = &mqtt_properties[identifier]                  # row 0 is not a property
         if not mqtt_is_plain_property(packet, row, identifier, seen):
             return -1
         seen |= <uint64_t>1 << identifier
@@ -264,7 +264,7 @@ cdef int write_plain_properties(Octets* o, PyObject* properties, int packet) noe
                 add_u16(o, <uint16_t>number)
             elif row.type == MQTT_BYTE and number <= 0xFF:
                 add_u8(o, <uint8_t>number)
-            else:                                           # a varint is of no packet that comes often
+            else:                                           # no frequent packet has a varint
                 return -1
     return -1 if o.failed or o.size > VARINT_MAX else <int>count
 
@@ -285,7 +285,7 @@ cdef int write_packet_identifier(Writer w, object identifier) except -1:
 
 
 cdef int write_reason(Writer w, object reason_code, object properties, object form, int version) except -1:
-    """Reason Code and properties of acknowledgements, DISCONNECT and AUTH, in the form asked for or the shortest."""
+    """Reason Code and properties of acknowledgements, DISCONNECT and AUTH, in the requested form or the shortest."""
     cdef int code
     properties = tuple(properties)
     if version < 5:
@@ -317,11 +317,11 @@ cdef inline int known_mqtt_version(object version) except -1:
     return version
 
 
-cdef object MQTT_5 = 5          # the default of all constructors: small integers are one object
+cdef object MQTT_5 = 5          # the default of all constructors: a small integer is always the same object
 
 
 cdef bytes new_packet(int first, size_t remaining, uint8_t** at):
-    """A packet with its fixed header (2.1.4); the `remaining` octets are to be written to `at`."""
+    """A packet with its fixed header (2.1.4); the caller writes the `remaining` octets to `at`."""
     cdef bytes octets
     cdef uint8_t* p
     cdef size_t used
@@ -337,7 +337,7 @@ cdef bytes new_packet(int first, size_t remaining, uint8_t** at):
 
 
 cdef bytes close_packet(Writer w, int type, int flags):
-    """The packet of what was written behind its fixed header."""
+    """The packet of the octets written after its fixed header."""
     cdef uint8_t* at = NULL
     cdef bytes octets = new_packet(type << 4 | flags, w.size, &at)
     memcpy(at, w.p, w.size)
@@ -484,7 +484,7 @@ cdef str shown_value(str name, object value):
 
 
 cdef str shown_fields(object message):
-    """Constructor arguments; those that are None, False or empty are left out where that is their default."""
+    """Constructor arguments; None, False or empty ones are omitted if that is the default."""
     return ", ".join(
         f"{name}={shown_value(name, value)}"
         for name in type(message).__match_args__
@@ -507,10 +507,10 @@ cdef class Packet:
     cdef uint32_t size, property_count
     cdef uint16_t packet_identifier_
     cdef uint8_t version_, first_octet, form_, reason_code_, acknowledge_flags
-    cdef uint8_t noted          # LAX let something pass
-    cdef int8_t side            # as given to the decoder
+    cdef uint8_t noted          # LAX accepted a violation
+    cdef int8_t side            # the version passed to the decoder
     cdef Span topic, payload_span, properties_span
-    cdef object cached          # topic name, list or tuple of CONNECT's values, once asked for
+    cdef object cached          # topic name, list or tuple of CONNECT's values, after the first access
     cdef object cached_properties
 
     def __init__(self):
@@ -599,7 +599,7 @@ cdef class Packet:
     # ---- for the classes below
 
     cdef int parsed(self, MqttPacketView* m) except -1:
-        """Read the packet again, for fields that are not cached."""
+        """Parse the packet again, for fields that are not cached."""
         cdef MqttOptions o
         cdef Fault f
         plain_options(&o, self.version_, -1, 0)
@@ -608,7 +608,7 @@ cdef class Packet:
         return 0
 
     cdef int settle(self, bytes octets, int version) except -1:
-        """Take the octets a constructor wrote, if they are a packet that STRICT takes."""
+        """Adopt the octets that a constructor wrote, if STRICT accepts them as a packet."""
         cdef MqttOptions o
         cdef MqttPacketView m
         cdef Fault f
@@ -656,7 +656,7 @@ cdef object encode_error(const Fault* f):
 cdef class Connect(Packet):
     """CONNECT (5.0, 3.1). `clean_start` is Clean Session before 5.0; both names work.
 
-    `keep_alive` is in seconds; `password` is bytes. `connect_flags` is optional, since it follows from the rest; but
+    `keep_alive` is in seconds; `password` is bytes. `connect_flags` is optional, since it follows from the other fields; but
     3.1 allows a client to announce a user name and password without sending them. A repr shows no password.
     """
     __match_args__ = ("connect_flags", "clean_start", "keep_alive", "properties", "client_identifier", "will",
@@ -705,7 +705,7 @@ cdef class Connect(Packet):
         return <tuple>self.cached
 
     cdef int derived_flags(self):
-        """Connect flags as the other fields make them."""
+        """Connect flags according to the other fields."""
         cdef tuple v = self.connect_values()
         cdef Will will = v[5]
         cdef int flags = (v[7] is not None) << 6 | (v[6] is not None) << 7 | (v[2] & 2)
@@ -764,11 +764,11 @@ cdef class Connect(Packet):
 
 
 cdef int given_flags(int given, int derived, int version, bint no_password) except -1:
-    """Connect flags that a caller insists on: they say what the fields say, apart from what 3.1 leaves open."""
+    """Connect flags given by the caller: they must agree with the fields, except where 3.1 leaves them open."""
     cdef int free = 0
     if version == 3:
-        free = 0x01 | (0 if derived & 0x04 else 0x38)       # not used; without a will its QoS and retain are ignored
-        # announced strings that do not come (3.1, section 3.1), where no later field would be taken for them
+        free = 0x01 | (0 if derived & 0x04 else 0x38)       # unused; without a will its QoS and retain are ignored
+        # announced strings may be missing (3.1, section 3.1) if no later field would be read in their place
         free |= 0xC0 if not derived & 0xC0 else 0x40 if no_password else 0
     if (given ^ derived) & ~free or derived & ~given:
         raise EncodeError(f"connect_flags: 0x{given:02x} contradicts the other fields, which make 0x{derived:02x}")
@@ -810,7 +810,7 @@ cdef class Connack(Packet):
 
 @cython.final
 cdef class Publish(Packet):
-    """PUBLISH (5.0, 3.3). Also a buffer: that of its payload.
+    """PUBLISH (5.0, 3.3). Also a buffer: its payload.
 
     `payload` is a read-only memoryview into the bytes the packet was decoded from; `payload_bytes()` copies it.
     `packet_identifier` is None for QoS 0, and required for QoS 1 and 2.
@@ -894,7 +894,7 @@ cdef class Publish(Packet):
             self.property_count = <uint32_t>count
 
     cdef tuple values(self):
-        # hashing a memoryview would hash what exports it, that is this object again
+        # hashing a memoryview would hash its exporter, which is this object
         return (self.first_octet & 0x0F, self.topic_name, self.packet_identifier, self.properties_tuple(),
                 self.payload_bytes(), self.version_)
 
@@ -1198,7 +1198,7 @@ set_factories(MQTT_FACTORIES, (
 
 
 cdef inline object make_message(bytes block, const MqttPacketView* m, int side):
-    """The object of a parsed packet that lies in `block`."""
+    """The object of a parsed packet in `block`."""
     cdef Packet message
     if m.type == MQTT_PUBLISH:
         message = Publish.__new__(Publish)
@@ -1290,7 +1290,7 @@ def restore(bytes octets not None, int version, int side, bint noted):
 
 @cython.final
 cdef class Decoder(FrameDecoder):
-    """Bytes of one direction of a connection -> packets.
+    """Decodes the bytes of one direction of a connection to packets.
 
     version: 3, 4, 5, or None to take it from CONNECT, which must then come first. side, strictness, limits: as in
     decode(). `version` is the version of the connection, None while it is unknown.

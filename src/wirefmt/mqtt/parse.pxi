@@ -1,11 +1,11 @@
-# MQTT 3.1, 3.1.1 and 5.0: the octets of one packet -> MqttPacketView, checked. Objects and columns both stand on this.
+# MQTT 3.1, 3.1.1 and 5.0: the octets of one packet -> MqttPacketView, checked. Objects and columns both use this room.
 #
 # MQTT 5.0  https://docs.oasis-open.org/mqtt/mqtt/v5.0/mqtt-v5.0.html
 # MQTT 3.1.1  https://docs.oasis-open.org/mqtt/mqtt/v3.1.1/mqtt-v3.1.1.html
 # MQTT 3.1  https://public.dhe.ibm.com/software/dw/webservices/ws-mqtt/mqtt-v3r1.html
 #
-# Structure is always checked in full: every length against what bounds it, every string as UTF-8, every property.
-# What a specification forbids beyond that is a rule of its CHECKS table; `mqtt_breach` decides by the table whether the
+# Structure is always checked in full: every length against its bound, every string as UTF-8, every property.
+# Further prohibitions of a specification are rules of its CHECKS table. `mqtt_breach` decides by the table whether the
 # rule exists in this version and whether it ends the decoder or, in LAX, leaves a note.
 from wirefmt.mqtt.topics cimport (
     TOPIC_EMPTY, TOPIC_MULTI_LEVEL, TOPIC_OK, TOPIC_SHARE, TOPIC_SHARE_NAME, TOPIC_SINGLE_LEVEL,
@@ -13,25 +13,25 @@ from wirefmt.mqtt.topics cimport (
 )
 
 
-cdef enum MqttForm:             # how much of an acknowledgement, DISCONNECT or AUTH of 5.0 is written out
+cdef enum MqttForm:             # how much of an acknowledgement, DISCONNECT or AUTH of 5.0 is present
     MQTT_FORM_NONE = 0          # other packets, and before 5.0
     MQTT_FORM_SHORT = 1         # no Reason Code: 0
     MQTT_FORM_REASON_ONLY = 2   # no Property Length: no properties
     MQTT_FORM_FULL = 3
 
 
-cdef struct MqttReader:         # what the functions below hand around
+cdef struct MqttReader:         # state shared by the functions below
     const MqttOptions* o
     MqttPacketView* m
     Fault* f
-    Cursor c                    # what follows the fixed header
+    Cursor c                    # the octets after the fixed header
     uint32_t elements
 
 
 # ------------------------------------------------------------------------------------------------ fixed header
 
 cdef int mqtt_frame_size(const uint8_t* p, size_t n, uint32_t max_packet_size, size_t* size, Fault* f) noexcept nogil:
-    """Octets of the packet that begins at `p`, from as few octets as possible.
+    """Size of the packet that begins at `p`, from as few octets as possible.
 
     octet 1     packet type, flags
     octet 2-5   Remaining Length, a variable byte integer
@@ -79,7 +79,7 @@ cdef inline int mqtt_read_packet(MqttReader* x, const uint8_t* p, size_t n) noex
     cdef int used, status
     x.c = cursor_over(p, n)
     status = mqtt_frame_size(p, n, x.o.max_packet_size, &size, x.f)
-    if status == NEED_DATA or (status == OK and size > n):
+    if status == NEED_DATA or (status == OK and size > n and not x.o.cut):
         return mqtt_fault(x.f, MQTT_CHECK_FIELD_TRUNCATED, MQTT_FIELD_REMAINING_LENGTH, 1 if n else 0,
                           <int64_t>size if status == OK else 2, <int64_t>n, 0)
     if status != OK:
@@ -131,7 +131,7 @@ cdef inline int mqtt_read_body(MqttReader* x) noexcept nogil:
 
 
 cdef int mqtt_check_fixed_header(MqttReader* x) noexcept nogil:
-    """Type, flags and sender. PUBLISH looks at its flags itself, and anyone sends it."""
+    """Type, flags and sender. PUBLISH checks its own flags, and both sides may send it."""
     cdef MqttPacketView* m = x.m
     cdef const MqttPacketRow* row = &mqtt_packets[m.type]
     cdef uint8_t mask = 0x0F, senders = row.senders
@@ -143,7 +143,7 @@ cdef int mqtt_check_fixed_header(MqttReader* x) noexcept nogil:
     if m.version < row.first_version:
         return mqtt_breach(x, MQTT_CHECK_PACKET_TYPE_RESERVED, MQTT_FIELD_PACKET_TYPE, -1, m.frame)
     if m.version == 3:
-        mask = 0x06                         # 3.1: QoS 1 of PUBREL, SUBSCRIBE, UNSUBSCRIBE; DUP free, RETAIN not used
+        mask = 0x06                         # 3.1: QoS 1 in PUBREL, SUBSCRIBE, UNSUBSCRIBE; DUP may be set, RETAIN is unused
     if m.flags & mask != row.flags & mask:
         status = mqtt_breach(x, row.flags_check, MQTT_FIELD_FLAGS, -1, m.frame)
         if status != OK:
@@ -156,7 +156,7 @@ cdef int mqtt_check_fixed_header(MqttReader* x) noexcept nogil:
 
 
 cdef int mqtt_peek_level(MqttReader* x) noexcept nogil:
-    """The version a CONNECT claims where it can be read, else the version expected."""
+    """The version that a CONNECT declares, if it can be read, otherwise the expected version."""
     cdef Cursor c = x.c
     cdef uint16_t size = 0
     cdef uint8_t level = 0
@@ -169,11 +169,11 @@ cdef int mqtt_peek_level(MqttReader* x) noexcept nogil:
 
 
 cdef int mqtt_check_end(MqttReader* x) noexcept nogil:
-    """Octets are left over after the last field."""
+    """Octets are left after the last field."""
     cdef MqttPacketView* m = x.m
     if m.type == MQTT_CONNECT:
         if m.version == 3:
-            # 3.1, section 1.1: a server of V3 heeds Remaining Length and ignores what it does not know
+            # 3.1, section 1.1: a server of V3 follows Remaining Length and ignores unknown bytes
             return OK
         if not m.connect_flags & 0x80:
             return mqtt_breach(x, MQTT_CHECK_USER_NAME_UNANNOUNCED, MQTT_FIELD_USER_NAME, -1, x.c.at)
@@ -190,7 +190,7 @@ cdef int mqtt_fault(Fault* f, int check, int field, int64_t offset, int64_t need
 
 
 cdef int mqtt_breach(MqttReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
-    """A rule is broken at `at`. OK: go on, for the version has no such rule, or LAX has noted it."""
+    """Report a violation at `at`. OK: continue, because the version has no such rule or LAX noted it."""
     cdef const MqttCheckRow* row = &mqtt_checks[check]
     cdef MqttPacketView* m = x.m
     cdef int64_t offset = <int64_t>(at - m.frame)
@@ -268,7 +268,7 @@ cdef inline int mqtt_check_string(MqttReader* x, const Span* v, int field, int i
         status = mqtt_breach(x, ill_formed if found == UTF8_ILL_FORMED else nul, field, index, v.at + at)
         if status != OK:
             return status
-        at += 1                             # past a U+0000 that is accepted
+        at += 1                             # after a U+0000 that is accepted
         found = check_utf8(v.at + at, v.size - at, &bad)
     return OK
 
@@ -304,7 +304,7 @@ cdef int mqtt_check_topic_name(MqttReader* x, const Span* v, int field, int inde
 
 
 cdef int mqtt_check_topic_filter(MqttReader* x, const Span* v, int field, int index) noexcept nogil:
-    """Wildcards of a topic filter stand where they may, `$share` is well made (5.0, 4.7.1 and 4.8.2)."""
+    """Check that wildcards of a topic filter are in allowed places, and that `$share` is well-formed (5.0, 4.7.1 and 4.8.2)."""
     cdef size_t bad = 0
     cdef int rule = check_topic_filter(v.at, v.size, x.m.version, &bad)
     cdef int check
@@ -359,7 +359,7 @@ cdef int mqtt_read_properties(MqttReader* x, Cursor* p, int packet, uint64_t* se
     cdef const MqttPropertyRow* row
     cdef const uint8_t* at
     cdef uint32_t identifier = 0, order = 0
-    cdef int index[2]                       # how many User Properties, Subscription Identifiers came before
+    cdef int index[2]                       # number of User Properties and Subscription Identifiers so far
     cdef int by = MQTT_FIELD_PROPERTY_LENGTH if packet else MQTT_FIELD_WILL_PROPERTY_LENGTH
     cdef int item = MQTT_FIELD_PROPERTIES_ITEM if packet else MQTT_FIELD_WILL_PROPERTIES_ITEM
     cdef int used, status, nth, field
@@ -379,7 +379,7 @@ cdef int mqtt_read_properties(MqttReader* x, Cursor* p, int packet, uint64_t* se
                       mqtt_breach(x, MQTT_CHECK_VARINT_NOT_SHORTEST, item, <int>order, at) if at[used - 1] == 0 else OK)
             if status != OK:
                 return status
-        row = &mqtt_properties[identifier if identifier < MQTT_PROPERTY_TOP else 0]     # row 0 is of no property
+        row = &mqtt_properties[identifier if identifier < MQTT_PROPERTY_TOP else 0]     # row 0 is not a property
         if row.type == 0:
             return mqtt_breach(x, MQTT_CHECK_PROPERTY_UNKNOWN, item, <int>order, at)
         field = row.field if packet else row.will_field
@@ -520,7 +520,7 @@ cdef int mqtt_read_connect(MqttReader* x) noexcept nogil:
 
 
 cdef int mqtt_take_level(MqttReader* x) noexcept nogil:
-    """Protocol Version, and whether the name before it fits. It decides how the rest is read."""
+    """Protocol Version, and whether the preceding name fits. The version decides how the rest is parsed."""
     cdef MqttPacketView* m = x.m
     cdef const uint8_t* at = x.c.at
     cdef const char* name
@@ -528,7 +528,7 @@ cdef int mqtt_take_level(MqttReader* x) noexcept nogil:
     cdef int level = m.protocol_level & 0x7F
     if status != OK:
         return status
-    # the name is judged first: what bears another name is another protocol, whatever its level
+    # check the name first: a packet with another name belongs to another protocol, whatever its level
     name = b"MQIsdp" if m.version == 3 else b"MQTT"
     if m.protocol_name.size != (6 if m.version == 3 else 4) or \
             memcmp(m.protocol_name.at, name, m.protocol_name.size) != 0:
@@ -629,7 +629,7 @@ cdef inline int mqtt_read_publish(MqttReader* x) noexcept nogil:
 
 cdef inline bint mqtt_is_plain_publish(int flags, const uint8_t* topic, size_t topic_size,
                                        uint16_t packet_identifier) noexcept nogil:
-    """Whether mqtt_read_publish finds no fault with a PUBLISH, properties apart. False: it is to be asked."""
+    """Whether mqtt_read_publish certainly finds no fault with a PUBLISH, apart from properties. False: it must check."""
     cdef int qos = flags >> 1 & 3
     cdef size_t bad = 0
     if qos == 3 or (packet_identifier == 0 if qos else flags & 8 != 0):
@@ -638,8 +638,8 @@ cdef inline bint mqtt_is_plain_publish(int flags, const uint8_t* topic, size_t t
 
 
 cdef inline bint mqtt_is_plain_property(int packet, const MqttPropertyRow* row, int identifier, uint64_t seen) noexcept nogil:
-    """Whether mqtt_read_properties finds no fault with a property of a packet that has those `seen` before it, its value
-    apart, nor mqtt_check_properties if the packet is a PUBLISH of nobody in particular."""
+    """Whether mqtt_read_properties finds no fault with a property of a packet that has those `seen` before it, apart from its
+    value, nor mqtt_check_properties if the packet is a PUBLISH of an unknown sender."""
     return row.type != 0 and row.packets >> packet & 1 and (row.repeats >> packet & 1 or not seen >> identifier & 1)
 
 
@@ -649,7 +649,7 @@ cdef inline bint mqtt_is_plain_number(const MqttPropertyRow* row, uint32_t value
 
 
 cdef inline bint mqtt_is_plain_string(const MqttPropertyRow* row, const uint8_t* p, size_t size) noexcept nogil:
-    """Whether mqtt_take_property finds no fault with a string. False also for some that are good."""
+    """Whether mqtt_take_property finds no fault with a string. May be False for a valid string."""
     cdef size_t bad = 0
     if not is_plain_text(p, size):
         return False
@@ -663,7 +663,7 @@ cdef int mqtt_read_acknowledgement(MqttReader* x) noexcept nogil:
 
 
 cdef int mqtt_read_reason(MqttReader* x) noexcept nogil:
-    """Reason Code and properties of 5.0, each absent if it says nothing and nothing follows (3.4.2.1, 3.14.2.1)."""
+    """Reason Code and properties of 5.0; each may be omitted if it is 0 or empty and nothing follows (3.4.2.1, 3.14.2.1)."""
     cdef MqttPacketView* m = x.m
     cdef int status, check
     if m.version < 5:
@@ -671,7 +671,7 @@ cdef int mqtt_read_reason(MqttReader* x) noexcept nogil:
     m.form = MQTT_FORM_SHORT
     m.has_reason_code = 1
     if left(&x.c) == 0:
-        return OK           # for AUTH too: 3.15.2.1 says so, though 3.15.2.2.2 wants a method in every AUTH
+        return OK           # for AUTH too: 3.15.2.1 says so, though 3.15.2.2.2 requires a method in every AUTH
     status = mqtt_take_u8(x, MQTT_FIELD_REASON_CODE, &m.reason_code)
     if status == OK and not mqtt_is_code(5, m.type, m.reason_code):
         check = (MQTT_CHECK_DISCONNECT_CODE if m.type == MQTT_DISCONNECT else
@@ -789,18 +789,18 @@ cdef int mqtt_read_unsubscribe(MqttReader* x) noexcept nogil:
 # ------------------------------------------------------------------------------------------------ for faults.pxi
 
 cdef const char* mqtt_spec_of(const Fault* f) noexcept nogil:
-    """The statement or section a fault breaks."""
+    """The statement or section that a fault violates."""
     cdef int version = f.version if 3 <= f.version <= 5 else 5
     cdef const char* spec = mqtt_check_spec[f.check][version - 3]
     cdef int identifier = mqtt_field_property[f.field]
-    if spec[0] == c"{":                     # {section}: that of the property in this packet, or in its will
+    if spec[0] == c"{":                     # {section}: the section of the property in this packet, or in its will
         return mqtt_property_section[identifier][
             0 if f.field == mqtt_properties[identifier].will_field else f.kind]
     return spec
 
 
 cdef int mqtt_reply_to(const Fault* f) noexcept nogil:
-    """Reason Code (5.0) or Connect Return Code (before) to answer; -1: just close."""
+    """Reason Code (5.0) or Connect Return Code (before) to answer; -1: only close."""
     return mqtt_checks[f.check].return_code if 3 <= f.version < 5 else mqtt_checks[f.check].reply
 
 

@@ -1,14 +1,14 @@
-# MQTT in captures: how a stream of it is known, framed, and put into the message table.
+# MQTT in captures: how to recognise and frame its streams, and how to put packets into the message table.
 
 cdef enum:
-    MQTT_PART_MAX = 4096        # octets: what is not PUBLISH and claims to be larger is no packet boundary
-    MQTT_SEARCH_MAX = 1 << 18   # octets: the largest packet the search for a boundary waits for
+    MQTT_PART_MAX = 4096        # octets: packets other than PUBLISH that claim to be larger do not begin at a boundary
+    MQTT_SEARCH_MAX = 1 << 18   # octets: the search for a boundary waits for no larger packet
 
 
-cdef struct MqttConnection:     # what a capture knows of one connection: a ProtocolState, flow.held is first
+cdef struct MqttConnection:     # what a capture knows about one connection: a ProtocolState; flow.held comes first
     MqttFlow flow
-    uint8_t known               # version, from CONNECT; 0: the capture has none
-    uint8_t likely              # version of the last packet that could be of one version only; 0: none yet
+    uint8_t known               # version, from CONNECT; 0: the capture has no CONNECT
+    uint8_t likely              # version of the last packet that is valid in one version only; 0: none yet
 
 
 cdef int mqtt_sniff(const uint8_t* p, size_t n) noexcept nogil:
@@ -45,7 +45,7 @@ cdef int mqtt_next_size(void* state, int direction, const uint8_t* p, size_t n, 
 
 
 cdef int mqtt_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
-    """A packet without any fault, sent by the side that may send it. Where the version is not known, 5.0 or 3.1.1."""
+    """Is this a valid packet from the side that may send it? If the version is unknown, 5.0 or 3.1.1."""
     cdef uint8_t known = (<MqttConnection*>state).known if state != NULL else 0
     cdef MqttOptions o
     cdef MqttPacketView m
@@ -70,7 +70,7 @@ cdef int mqtt_plausible(void* state, int direction, const uint8_t* p, size_t n, 
 
 
 cdef inline int mqtt_senders(uint8_t first) noexcept nogil:
-    """Who may send a packet with this first octet: bit 0 the client, bit 1 the server. 0: no such packet."""
+    """Who may send a packet with this first octet: bit 0 the client, bit 1 the server. 0: not a packet."""
     cdef int type = first >> 4
     if type == MQTT_PUBLISH:
         return 0 if first & 6 == 6 or first & 0x0E == 8 else 3
@@ -78,7 +78,7 @@ cdef inline int mqtt_senders(uint8_t first) noexcept nogil:
 
 
 cdef bint mqtt_may_begin(const uint8_t* p, size_t n, size_t size) noexcept nogil:
-    """Could p[:n] be the beginning of a packet of `size` octets?"""
+    """Can p[:n] be the beginning of a packet of `size` octets?"""
     cdef size_t at = 2, topic, bad = 0
     cdef int type = p[0] >> 4
     if type == MQTT_PINGREQ or type == MQTT_PINGRESP:
@@ -98,7 +98,7 @@ cdef bint mqtt_may_begin(const uint8_t* p, size_t n, size_t size) noexcept nogil
     topic = min(topic, n - at)
     if check_utf8(p + at, topic, &bad) == UTF8_OK:
         return True
-    return topic == n - at and p[at + bad] != 0 and topic - bad < 4       # perhaps cut inside a character
+    return topic == n - at and p[at + bad] != 0 and topic - bad < 4       # may end inside a character
 
 
 cdef inline void mqtt_options(MqttOptions* o, bint strict, int direction) noexcept nogil:
@@ -110,9 +110,9 @@ cdef inline void mqtt_options(MqttOptions* o, bint strict, int direction) noexce
 cdef uint8_t mqtt_version(MqttConnection* c, int direction, const uint8_t* p, size_t n) noexcept nogil:
     """The version of a packet of a connection whose CONNECT was not captured.
 
-    Packets that are valid in one version only (SUBACK, UNSUBACK and SUBSCRIBE nearly always; PUBLISH whose payload
-    cannot pass for properties, or with properties) decide, also for those after them that could be of either. Before
-    the first of these, PUBLISH is 5.0 (its payload would have to begin with an octet 0 otherwise) and the rest 3.1.1.
+    Packets that are valid in one version only (SUBACK, UNSUBACK and SUBSCRIBE nearly always; PUBLISH with a payload that
+    is not valid as properties, or with properties) decide, also for later packets that are valid in both versions. Before
+    the first of these, PUBLISH is 5.0 (otherwise its payload would have to begin with an octet 0) and the rest 3.1.1.
     """
     cdef MqttOptions o
     cdef MqttPacketView m
@@ -181,29 +181,21 @@ cdef inline void mqtt_put_kind(MessageTable t, int64_t row, uint8_t first) noexc
     put_text(t.cols + T_KIND, row, &MQTT_KIND_TEXT[first >> 4])
 
 
-cdef bint mqtt_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint mqtt_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                         const char* text, size_t text_size) noexcept nogil:
-    """PUBLISH is read as far as it goes: its length is set to what is there, so that the payload is what is left of it."""
+    """Read the available part of a PUBLISH; the payload ends where the octets end (`cut`)."""
     cdef MqttConnection* c = <MqttConnection*>state
     cdef MqttOptions o
     cdef MqttPacketView packet
     cdef Fault f
-    cdef size_t at = 1
-    cdef size_t rest, i
     cdef int64_t row = t.begin_row(m)
-    cdef bint whole = False
+    cdef bint read = False
     if p[0] >> 4 == MQTT_PUBLISH:
-        while at < n and at < 5 and p[at] & 0x80:
-            at += 1
-        if at < n and at < 5:
-            rest = n - at - 1
-            for i in range(1, at + 1):
-                p[i] = <uint8_t>(rest & 0x7F) | (0x80 if i < at else 0)
-                rest >>= 7
-            mqtt_options(&o, 0, m.direction)
-            o.version = c.known if c.known else c.likely if c.likely else 4
-            whole = mqtt_parse(p, n, &o, &packet, &f) == OK
-    if whole:
+        mqtt_options(&o, 0, m.direction)
+        o.cut = 1
+        o.version = c.known if c.known else c.likely if c.likely else 4
+        read = mqtt_parse(p, n, &o, &packet, &f) == OK
+    if read:
         mqtt_put_row(t, row, &packet, &c.flow, m.direction)
         if t.options.detail:
             mqtt_put_detail(t, row, &packet, &c.flow, m.direction)

@@ -1,6 +1,6 @@
 # MQTT packets -> columns: rows of the message table, and decode_batch for one stream.
 #
-# Both stand on mqtt_parse, so they say what the packet objects say.
+# Both use mqtt_parse, so they agree with the packet objects.
 from wirefmt.mqtt.topics cimport split_share
 from wirefmt.mqtt.spec import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
 from wirefmt.mqtt.columns import (
@@ -9,31 +9,31 @@ from wirefmt.mqtt.columns import (
 
 
 cdef enum:
-    ALIAS_OCTETS_MAX = 1 << 20      # for the aliases of one direction and their topics; more are not remembered
-    ALIAS_OCTETS = 64               # what an alias counts apart from its topic: up to 2.7 rows of 16, and a block
+    ALIAS_OCTETS_MAX = 1 << 20      # limit for the aliases of one direction and their topics; further ones are not remembered
+    ALIAS_OCTETS = 64               # memory of an alias apart from its topic: up to 2.7 rows of 16, and a block
 
 
 cdef struct MqttAlias:
     uint8_t* topic
-    uint32_t size                   # of the topic; 0: it could not be kept
-    uint32_t alias                  # 0: a free place
+    uint32_t size                   # of the topic; 0: not kept
+    uint32_t alias                  # 0: a free slot
 
 
 cdef struct MqttAliases:            # Topic Aliases of one direction (5.0, 3.3.2.3.4)
-    MqttAlias* rows                 # a hash table: the first alias may be 65535
-    uint32_t room, count            # room: a power of two, or 0
+    MqttAlias* rows                 # a hash table, because the first alias may be 65535
+    uint32_t room, count            # capacity: a power of two, or 0
     int64_t octets                  # of ALIAS_OCTETS_MAX
 
 
-cdef struct MqttFlow:               # what one TCP connection has told us
+cdef struct MqttFlow:               # what is known about one TCP connection
     int64_t held                    # octets of memory: client identifier and aliases, and what the owner adds
-    uint8_t version                 # 0: not known yet
+    uint8_t version                 # 0: unknown
     Text client_id
     MqttAliases aliases[2]          # by direction
 
 
 cdef void mqtt_flow_clear(MqttFlow* flow) noexcept nogil:
-    """Free what the flow holds; it is as new then."""
+    """Free the memory of a flow; the result equals a new flow."""
     cdef int64_t held = flow.held - text_octets(&flow.client_id)
     cdef uint32_t i
     cdef int d
@@ -63,7 +63,7 @@ cdef void learn_client_id(MqttFlow* flow, const Span* id) noexcept nogil:
 
 
 cdef MqttAlias* place_of(MqttAlias* rows, uint32_t room, uint32_t alias) noexcept nogil:
-    """The alias' row, or the free one where it belongs. There is a free one always."""
+    """The alias' row, or the free row for it. There is always a free row."""
     cdef uint32_t at = keyed_place(alias, room)
     while rows[at].alias != 0 and rows[at].alias != alias:
         at = (at + 1) & (room - 1)
@@ -71,7 +71,7 @@ cdef MqttAlias* place_of(MqttAlias* rows, uint32_t room, uint32_t alias) noexcep
 
 
 cdef MqttAlias* find_alias(const MqttAliases* a, uint32_t alias) noexcept nogil:
-    """NULL: never learned."""
+    """NULL: unknown."""
     cdef MqttAlias* row
     if a.room == 0 or alias == 0:
         return NULL
@@ -80,7 +80,7 @@ cdef MqttAlias* find_alias(const MqttAliases* a, uint32_t alias) noexcept nogil:
 
 
 cdef MqttAlias* add_alias(MqttAliases* a, uint32_t alias) noexcept nogil:
-    """A row for a new alias. NULL: no memory for it."""
+    """A row for a new alias. NULL: out of memory or over the limit."""
     cdef MqttAlias* grown
     cdef MqttAlias* row
     cdef uint32_t i, room = max(2 * a.room, <uint32_t>8)
@@ -104,14 +104,14 @@ cdef MqttAlias* add_alias(MqttAliases* a, uint32_t alias) noexcept nogil:
 cdef void learn_alias(MqttAliases* a, uint32_t alias, const Span* topic) noexcept nogil:
     cdef MqttAlias* row = find_alias(a, alias)
     if row == NULL:
-        if alias == 0 or ALIAS_OCTETS > ALIAS_OCTETS_MAX - a.octets:    # 0: a fault that LAX passes over
+        if alias == 0 or ALIAS_OCTETS > ALIAS_OCTETS_MAX - a.octets:    # 0: a fault that LAX ignores
             return
         row = add_alias(a, alias)
         if row == NULL:
             return
     elif row.size == topic.size and memcmp(row.topic, topic.at, topic.size) == 0:
         return
-    a.octets -= row.size                # its old topic is over, whether or not the new one can be kept
+    a.octets -= row.size                # forget its old topic, whether or not the new one can be kept
     free(row.topic)
     row.topic = NULL
     row.size = 0
@@ -131,7 +131,7 @@ cdef Text[16] MQTT_KIND_TEXT
 cdef Text[16][2] MQTT_OPERATION_TEXT
 cdef Text[6] MQTT_VERSION_TEXT
 cdef Text MQTT_PROTOCOL_TEXT = pad_text(b"mqtt")
-cdef int[64] MQTT_PROPERTY_FIELD        # property -> field of the mqtt struct; -1: a column of its own
+cdef int[64] MQTT_PROPERTY_FIELD        # property -> field of the mqtt struct; -1: it has its own column
 cdef Text[64] MQTT_PROPERTY_TEXT
 
 
@@ -147,7 +147,7 @@ cdef int fill_mqtt_tables() except -1:
         MQTT_PROPERTY_FIELD[i] = -1
     for row in MQTT_PROPERTY_ROWS:
         MQTT_PROPERTY_TEXT[<int>row.identifier] = pad_text(row.name.encode())
-        # the struct has a list where a property repeats: its name is a plural
+        # the struct has a list if a property may repeat: its name is a plural
         for name in (row.name, row.name + "s", row.name.replace("identifiers_", "identifier_")):
             if name in fields:
                 MQTT_PROPERTY_FIELD[<int>row.identifier] = fields[name]
@@ -161,7 +161,7 @@ fill_mqtt_tables()
 
 # ------------------------------------------------------------------------------------------------ properties
 
-cdef struct MqttSink:               # where properties go; a NULL column is not wanted
+cdef struct MqttSink:               # columns for properties; a NULL column is off
     Col* fields                     # of the mqtt struct
     Col* headers                    # User Properties
     Col* content_type
@@ -178,7 +178,7 @@ cdef struct MqttProperty:
 
 
 cdef inline const uint8_t* next_property(const uint8_t* p, MqttProperty* out) noexcept nogil:
-    """Read one property of an area that mqtt_parse has found good; where the next one begins."""
+    """Read one property of an area that mqtt_parse has accepted; return the position of the next one."""
     cdef int type
     p += read_varint(p, 4, &out.identifier)
     type = mqtt_properties[out.identifier].type
@@ -301,7 +301,7 @@ cdef void put_connect(Col* m, int64_t row, const MqttPacketView* p) noexcept nog
 
 
 cdef void put_filters(Col* m, int64_t row, const MqttPacketView* p) noexcept nogil:
-    """Topic filters, and the options octet after each one of SUBSCRIBE."""
+    """Topic filters, and for SUBSCRIBE the options octet after each."""
     cdef bint options = p.type == MQTT_SUBSCRIBE
     cdef Col* filters = m + M_TOPIC_FILTERS
     cdef Col* octets = m + M_SUBSCRIPTION_OPTIONS
@@ -336,7 +336,7 @@ cdef void put_codes(Col* m, int64_t row, const MqttPacketView* p) noexcept nogil
 
 
 cdef inline void put_mqtt(Col* mqtt, int64_t row, const MqttPacketView* p, const MqttSink* sink) noexcept nogil:
-    """The mqtt struct of a row, but for flags of PUBLISH that have columns of their own."""
+    """The mqtt struct of a row, without flags of PUBLISH that have their own columns."""
     cdef Col* m = mqtt.children
     if p.type == MQTT_CONNECT:
         put_connect(m, row, p)
@@ -354,13 +354,13 @@ cdef inline void put_mqtt(Col* mqtt, int64_t row, const MqttPacketView* p, const
 # ------------------------------------------------------------------------------------------------ the message table
 
 cdef inline bint has_dup(const MqttPacketView* p) noexcept nogil:
-    """Does the DUP bit mean anything here? In PUBLISH; in 3.1 in the three others that are sent again."""
+    """Has the DUP bit a meaning here? In PUBLISH; in 3.1 also in the three other packets that are sent again."""
     return p.type == MQTT_PUBLISH or (p.version == 3 and (
         p.type == MQTT_PUBREL or p.type == MQTT_SUBSCRIBE or p.type == MQTT_UNSUBSCRIBE))
 
 
 cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow* flow, int direction) noexcept nogil:
-    """PUBLISH: the topic, a Topic Alias resolved if its topic was seen. SUBSCRIBE, UNSUBSCRIBE: the first filter."""
+    """PUBLISH: the topic, or the topic of its Topic Alias if known. SUBSCRIBE, UNSUBSCRIBE: the first filter."""
     cdef MqttAliases* aliases
     cdef MqttAlias* known
     cdef Span name, filter
@@ -410,7 +410,7 @@ cdef void learn_from(MqttFlow* flow, const MqttPacketView* p) noexcept nogil:
 
 
 cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacketView* p, MqttFlow* flow, int direction) noexcept nogil:
-    """Fill MQTT's part of a row that begin_row began. Status and error are the caller's."""
+    """Fill MQTT's part of a row that begin_row began. The caller sets status and error."""
     cdef Col* c = t.cols
     cdef Col* m
     cdef MqttSink sink

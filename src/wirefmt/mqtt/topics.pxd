@@ -1,26 +1,26 @@
 # MQTT topic names and filters as octets: the rules of MQTT 5.0 sections 4.7 and 4.8, MQTT 3.1.1 section 4.7 and
 # MQTT 3.1 appendix A, and matching. Header-only, nogil.
 #
-# Nothing here looks at UTF-8 or U+0000: a packet's strings are checked as strings before they are checked as topics.
+# These functions do not check UTF-8 and U+0000: a packet's strings are checked as strings before they are checked as topics.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 from wirefmt._core.cursor cimport Span
 
-cdef enum TopicRule:            # which rule is broken           5.0              3.1.1
+cdef enum TopicRule:            # the violated rule             5.0              3.1.1
     TOPIC_OK = 0
     TOPIC_EMPTY = 1             # at least one character         MQTT-4.7.3-1     MQTT-4.7.3-1
     TOPIC_WILDCARD = 2          # no wildcard in a name          MQTT-3.3.2-2     MQTT-3.3.2-2
-    TOPIC_MULTI_LEVEL = 3       # where # may stand              MQTT-4.7.1-1     MQTT-4.7.1-2
-    TOPIC_SINGLE_LEVEL = 4      # where + may stand              MQTT-4.7.1-2     MQTT-4.7.1-3
+    TOPIC_MULTI_LEVEL = 3       # allowed places of #           MQTT-4.7.1-1     MQTT-4.7.1-2
+    TOPIC_SINGLE_LEVEL = 4      # allowed places of +           MQTT-4.7.1-2     MQTT-4.7.1-3
     TOPIC_SHARE = 5             # $share/ and a ShareName        MQTT-4.8.2-1
-    TOPIC_SHARE_NAME = 6        # what is in it and after it     MQTT-4.8.2-2
+    TOPIC_SHARE_NAME = 6        # its characters and the filter MQTT-4.8.2-2
 
 
 cdef inline size_t find_wildcard(const uint8_t* p, size_t size) noexcept nogil:
-    """Offset of the first '+' or '#'; `size` where there is none."""
+    """Offset of the first '+' or '#'; `size` if there is none."""
     cdef size_t i = 0
     cdef uint64_t w
-    # eight octets at a time: '#' is 0x23 and '+' is 0x2B, so with bit 3 set both are 0x2B, and nothing else is
+    # eight octets at a time: '#' is 0x23 and '+' is 0x2B, so with bit 3 set both are 0x2B, and no other octet is
     while size - i >= 8:
         memcpy(&w, p + i, 8)
         w = (w | 0x0808080808080808ULL) ^ 0x2B2B2B2B2B2B2B2BULL
@@ -33,9 +33,9 @@ cdef inline size_t find_wildcard(const uint8_t* p, size_t size) noexcept nogil:
 
 
 cdef inline int check_topic_name(const uint8_t* p, size_t size, size_t* bad) noexcept nogil:
-    """A TopicRule; `bad` is the offset of the octet at fault. The same in every version.
+    """A TopicRule; `bad` is the offset of the invalid octet. The same in every version.
 
-    5.0 has an empty Topic Name mean "see the Topic Alias" (3.3.2.1): a PUBLISH that has one does not ask here.
+    In 5.0 an empty Topic Name means "see the Topic Alias" (3.3.2.1): such a PUBLISH does not call this function.
     """
     if size == 0:
         bad[0] = 0
@@ -45,15 +45,15 @@ cdef inline int check_topic_name(const uint8_t* p, size_t size, size_t* bad) noe
 
 
 cdef inline bint is_shared(const uint8_t* p, size_t size, int version) noexcept nogil:
-    """Whether a filter asks for a Shared Subscription, well made or not (5.0, 4.8.2).
+    """Whether a filter requests a Shared Subscription, well-formed or not (5.0, 4.8.2).
 
-    A bare `$share` counts: it is no filter for anything else.
+    A bare `$share` counts: it has no other meaning.
     """
     return version == 5 and size >= 6 and memcmp(p, b"$share", 6) == 0 and (size == 6 or p[6] == c"/")
 
 
 cdef inline int split_share(const uint8_t* p, size_t size, Span* name, Span* filter, size_t* bad) noexcept nogil:
-    """Take `$share/name/filter` apart (is_shared() said yes). A TopicRule."""
+    """Split `$share/name/filter`, for which is_shared() is true. A TopicRule."""
     cdef const uint8_t* slash
     cdef size_t n
     if size < 8 or p[7] == c"/":
@@ -72,7 +72,7 @@ cdef inline int split_share(const uint8_t* p, size_t size, Span* name, Span* fil
 
 
 cdef inline int check_topic_filter(const uint8_t* p, size_t size, int version, size_t* bad) noexcept nogil:
-    """A TopicRule; `bad` is the offset of the octet at fault."""
+    """A TopicRule; `bad` is the offset of the invalid octet."""
     cdef Span name, filter
     cdef size_t base = 0, i = 0
     cdef int rule
@@ -102,13 +102,13 @@ cdef inline int check_topic_filter(const uint8_t* p, size_t size, int version, s
 cdef inline bint match_topic(const uint8_t* f, size_t fn, const uint8_t* t, size_t tn, bint dollar) noexcept nogil:
     """Whether a valid filter, without its `$share/name/`, matches a topic name. One pass over both.
 
-    `dollar`: a filter that starts with a wildcard leaves names that start with `$` alone. That is so from 3.1.1 on
-    [MQTT-4.7.2-1]; 3.1 knows no such rule.
+    `dollar`: a filter that starts with a wildcard does not match names that start with `$`. This rule exists from 3.1.1 on
+    [MQTT-4.7.2-1], not in 3.1.
     """
     cdef size_t i = 0, j = 0
     if dollar and tn and t[0] == c"$" and fn and (f[0] | 8) == 0x2B:
         return False
-    while True:                                     # both stand at the first octet of a level
+    while True:                                     # both are at the first octet of a level
         if i < fn and f[i] == c"#":
             return True
         if i < fn and f[i] == c"+":
@@ -119,7 +119,7 @@ cdef inline bint match_topic(const uint8_t* f, size_t fn, const uint8_t* t, size
             while i < fn and j < tn and f[i] == t[j] and f[i] != c"/":
                 i += 1
                 j += 1
-        if i == fn or j == tn:                      # `a/#` matches `a` too: # also matches no level
+        if i == fn or j == tn:                      # `a/#` matches `a`, too: # also matches zero levels
             return j == tn and (i == fn or (fn - i == 2 and f[i] == c"/" and f[i + 1] == c"#"))
         if f[i] != c"/" or t[j] != c"/":
             return False

@@ -44,12 +44,12 @@ cdef int known_version(int version) except -1:
 
 # ---------------------------------------------------------------------------------------------------------- validity
 
-cdef enum:                      # what a topic breaks as a string, after the TopicRules
+cdef enum:                      # rules for a topic as a string, after the TopicRules
     TOPIC_NUL = TOPIC_SHARE_NAME + 1
     TOPIC_ILL_FORMED
     TOPIC_TOO_LONG
 
-# (what is right, statement id in 5.0, statement id in 3.1.1); for 3.1 it is appendix A
+# (the requirement, statement id in 5.0, statement id in 3.1.1); for 3.1 it is appendix A
 cdef tuple TOPIC_RULES = (
     ("", "", ""),
     ("a topic has at least one character", "MQTT-4.7.3-1", "MQTT-4.7.3-1"),
@@ -71,7 +71,7 @@ cdef object topic_error(int rule, int version, size_t offset):
 
 
 cdef int check_topic_text(const TopicText* t, bint is_filter, int version) except -1:
-    """All that a topic must be: at most 65,535 octets, UTF-8 without U+0000, wildcards in their places."""
+    """Check a topic in full: at most 65,535 octets, UTF-8 without U+0000, wildcards in allowed places."""
     cdef size_t bad = 0
     cdef int rule
     if t.size > 65535:
@@ -112,7 +112,7 @@ def validate_topic_filter(filter, int version=5):
 
 
 cdef object take_filter(object filter, int version, Span* share_name, Span* topic_filter):
-    """The two parts of a valid filter; `share_name.at` is NULL for one that is not shared."""
+    """The two parts of a valid filter; `share_name.at` is NULL if it is not shared."""
     cdef TopicText t
     cdef size_t bad = 0
     owner = take_topic(filter, &t)
@@ -128,7 +128,7 @@ cdef object take_filter(object filter, int version, Span* share_name, Span* topi
 def parse_shared(filter, int version=5):
     """Split the filter of a Shared Subscription (MQTT 5.0, 4.8.2).
 
-    Returns: (ShareName, Topic Filter) as str; None for a filter that is not shared; before version 5, all filters.
+    Returns: (ShareName, Topic Filter) as str; None if the filter is not shared, which includes all filters before version 5.
     Raises: EncodeError if the filter is invalid.
     """
     cdef Span name, rest
@@ -162,16 +162,16 @@ def matches(filter, topic, int version=5):
 
 # ---------------------------------------------------------------------------------------------------------- the index
 #
-# A trie over topic levels. A filter's node hangs below the nodes of its levels; a Shared Subscription hangs by its
-# ShareName below the node of its filter. Names of levels are kept once and numbered, so that matching looks each level
-# of a topic up once, by its octets, and after that follows edges (node, number) only.
+# A trie over topic levels. A filter's node is below the nodes of its levels; the node of a Shared Subscription is below
+# the node of its filter, under its ShareName. Names of levels are kept once and numbered, so that matching looks up each level
+# of a topic once, by its octets, and then follows edges (node, number) only.
 #
 # Nodes and level names are in arrays and refer to each other by index; 0 means none. Index 0 of `nodes` is the root, which has
-# no parent. All walks are loops over levels, never recursion. Both hashes are keyed at random: who chooses topics cannot
+# no parent. All walks are loops over levels, never recursion. Both hashes have random keys: a sender that chooses topics cannot
 # choose collisions.
 
 cdef enum:
-    LEVEL_PLUS = 1              # level numbers with a meaning of their own; names are numbered from 3
+    LEVEL_PLUS = 1              # special level numbers; names are numbered from 3
     LEVEL_HASH = 2
     FIRST_LEVEL = 3
     SHARE_EDGE = 0x80000000     # set in the level of an edge that leads to a Shared Subscription
@@ -183,18 +183,18 @@ cdef struct TopicNode:
     uint32_t chain              # next node of the same bucket; next free node
     uint32_t plus               # child '+'
     uint32_t rest               # child '#'
-    uint32_t children           # all of them
-    uint32_t shared             # first child that is a Shared Subscription, and that one's neighbours
+    uint32_t children           # all children
+    uint32_t shared             # first child that is a Shared Subscription, and its siblings
     uint32_t next_shared
     uint32_t previous_shared
-    uint32_t slot               # place in TopicIndex.slots of the values; 0: no filter ends here
+    uint32_t slot               # index in TopicIndex.slots of the values; 0: no filter ends here
 
 
 cdef struct LevelName:
     uint8_t* at                 # owned
     uint32_t size
-    uint32_t uses               # edges that bear the name
-    uint32_t chain              # next name of the same bucket; next free place
+    uint32_t uses               # edges with the name
+    uint32_t chain              # next name of the same bucket; next free slot
     uint64_t hash
 
 
@@ -259,7 +259,7 @@ cdef class TopicIndex:
     Filters and names are str or octets of UTF-8, as in `matches`. A Shared Subscription (5.0) is a separate
     entry per ShareName and matches like its filter. Values must be hashable; each filter has a set of them.
 
-    The time of a look-up depends on the levels of the name, the filters that match it and those with a common beginning,
+    The time of a look-up depends on the levels of the name, the filters that match it and the filters with a common prefix,
     not on the number of other filters. Memory is a fixed amount for each level of each filter. An index belongs
     to one thread at a time.
 
@@ -273,9 +273,9 @@ cdef class TopicIndex:
     cdef uint32_t* node_buckets
     cdef uint32_t* name_buckets
     cdef uint32_t* front            # two rows of node numbers, used while matching
-    cdef uint32_t node_bits, node_top, node_free        # room for 2**bits; first never used; first given up
+    cdef uint32_t node_bits, node_top, node_free        # capacity 2**bits; first unused; first freed
     cdef uint32_t name_bits, name_top, name_free
-    cdef list slots                 # dict value -> None of each filter; None: a free place
+    cdef list slots                 # dict value -> None of each filter; None: a free slot
     cdef list free_slots
 
     #: TopicIndex[str]: type checkers know the type of the values
@@ -313,19 +313,19 @@ cdef class TopicIndex:
     def add(self, filter, value):
         """Add a value to a filter.
 
-        Returns: True if it was added, False if it was there.
+        Returns: True if it was added, False if it was already present.
         Raises: EncodeError if the filter is invalid; TypeError if the value is not hashable.
         """
         cdef uint32_t node
-        cdef dict values = {}       # made first: making objects may collect garbage and so run code
-        hash(value)                 # fail for an unhashable value before anything is built
+        cdef dict values = {}       # first, because making objects may run the garbage collector and so other code
+        hash(value)                 # raise for an unhashable value before anything is built
         node = self.find(filter, True)
         if self.nodes[node].slot:
             values = self.slots[self.nodes[node].slot]
         else:
             self.nodes[node].slot = self.new_slot(values)
         try:
-            if value in values:     # may run code of the value's, which may change this index: `node` ends here
+            if value in values:     # may run code of the value, which may change this index: do not use `node` after this
                 return False
             values[value] = None
         except BaseException:
@@ -337,7 +337,7 @@ cdef class TopicIndex:
     def discard(self, filter, value):
         """Remove a value from a filter.
 
-        Returns: True if it was there.
+        Returns: True if it was present.
         Raises: EncodeError if the filter is invalid.
         """
         cdef uint32_t node = self.find(filter, False)
@@ -346,7 +346,7 @@ cdef class TopicIndex:
             return False
         values = self.slots[self.nodes[node].slot]
         try:
-            del values[value]   # may run code of the value's, which may change this index: `node` ends here
+            del values[value]   # may run code of the value, which may change this index: do not use `node` after this
         except KeyError:
             return False
         self.pairs -= 1
@@ -367,7 +367,7 @@ cdef class TopicIndex:
     # ---- matching
 
     cdef int walk(self, const uint8_t* p, size_t size, list found) except -1:
-        """Level by level, all nodes that the levels so far lead to. No Python code runs in here."""
+        """Collect, level by level, all nodes reached so far. No Python code runs in here."""
         cdef uint32_t* now = self.front
         cdef uint32_t* then = self.front + (<size_t>1 << self.node_bits)
         cdef uint32_t count = 1, count_then, level, node, child, k
@@ -404,7 +404,7 @@ cdef class TopicIndex:
         for k in range(count):
             node = now[k]
             self.emit(node, found)
-            if nodes[node].rest:                    # `a/#` matches `a` too
+            if nodes[node].rest:                    # `a/#` matches `a`, too
                 self.emit(nodes[node].rest, found)
         return 0
 
@@ -428,7 +428,7 @@ cdef class TopicIndex:
     # ---- building
 
     cdef uint32_t find(self, object filter, bint build) except? 0:
-        """The node where a filter with values ends, made if `build`; 0 where there is none."""
+        """The node where a filter with values ends, made if `build`; 0: none."""
         cdef Span name, rest
         cdef const uint8_t* p
         cdef const uint8_t* end
@@ -450,7 +450,7 @@ cdef class TopicIndex:
         return node if build or (node and self.nodes[node].slot) else 0
 
     cdef uint32_t step(self, uint32_t parent, const uint8_t* p, size_t size, uint32_t kind, bint build) except? 0:
-        """The child that one level leads to, made if `build`; 0 where there is none."""
+        """The child for one level, made if `build`; 0: none."""
         cdef uint32_t level, node = 0
         if not kind and size == 1 and (p[0] | 8) == 0x2B:
             level = LEVEL_PLUS if p[0] == c"+" else LEVEL_HASH
@@ -475,7 +475,7 @@ cdef class TopicIndex:
         return node
 
     cdef int tidy(self, object filter) except -1:
-        """Take a filter out that has no values left."""
+        """Remove a filter that has no values left."""
         cdef uint32_t node = self.find(filter, False)
         if node and not self.slots[self.nodes[node].slot]:
             self.free_slots.append(self.nodes[node].slot)
@@ -524,7 +524,7 @@ cdef class TopicIndex:
                 parent.shared = n.next_shared
 
     cdef void prune(self, uint32_t node) noexcept:
-        """Give up a node that holds nothing, and those above that held nothing else."""
+        """Free an empty node, and its ancestors that become empty."""
         cdef uint32_t parent, level
         while node and not self.nodes[node].slot and not self.nodes[node].children:
             self.unlink(node)
@@ -573,7 +573,7 @@ cdef class TopicIndex:
         self.node_free = node
 
     cdef int more_nodes(self) except -1:
-        """Twice the room. Called where no node is free, so that all of them are linked."""
+        """Double the capacity. Called if no node is free, so all of them are linked."""
         cdef uint32_t i, bits = self.node_bits + 1 if self.node_bits else 4
         cdef uint32_t* at
         cdef uint32_t* buckets
@@ -596,7 +596,7 @@ cdef class TopicIndex:
     # ---- names of levels
 
     cdef uint32_t find_name(self, const uint8_t* p, size_t size) noexcept nogil:
-        """The number of a level's name; 0 where no filter has it."""
+        """The number of a level's name; 0 if no filter has it."""
         cdef uint64_t h = keyed_hash(p, size, self.key)
         cdef uint32_t i = self.name_buckets[h >> (64 - self.name_bits)]
         while i and (self.names[i].hash != h or self.names[i].size != size or memcmp(self.names[i].at, p, size)):
@@ -640,7 +640,7 @@ cdef class TopicIndex:
         self.name_free = i
 
     cdef int more_names(self) except -1:
-        """Twice the room. Called where no place is free, so that all names are linked."""
+        """Double the capacity. Called if no slot is free, so all names are linked."""
         cdef uint32_t i, bits = self.name_bits + 1 if self.name_bits else 4
         cdef uint32_t* buckets
         resize(<void**>&self.names, <size_t>1 << bits, sizeof(LevelName))

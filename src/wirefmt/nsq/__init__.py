@@ -7,6 +7,11 @@ b'PUB t\\n\\x00\\x00\\x00\\x05hello'
 nsq.Response(data=b'OK')
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from wirefmt.nsq._codec import (
     Auth,
     Close,
@@ -36,30 +41,80 @@ from wirefmt.nsq._codec import (
 from wirefmt.nsq._codec import restore as restore  # pickles name it
 from wirefmt.nsq.spec import ServerOptions
 
+if TYPE_CHECKING:
+    from wirefmt.connection.aio import Backoff
+    from wirefmt.nsq.client import Client, Consumer, Message, connect, lookup
+    from wirefmt.nsq.connection import ClientConnection, ServerConnection
+    from wirefmt.nsq.events import ConnectionOptions, Delivery, Negotiated, Request, Requeued, TimedOut
+    from wirefmt.nsq.server import Handler, Peer, Server, serve
+    from wirefmt.nsq.session import Session
+    from wirefmt.nsq.states import State
+
+#: Modules of the connections. They are loaded when one of their names is first used.
+_MODULES = {
+    "wirefmt.connection.aio": ("Backoff",),
+    "wirefmt.nsq.client": ("Client", "Consumer", "Message", "connect", "lookup"),
+    "wirefmt.nsq.server": ("Handler", "Peer", "Server", "serve"),
+    "wirefmt.nsq.connection": ("ClientConnection", "ServerConnection"),
+    "wirefmt.nsq.events": ("ConnectionOptions", "Delivery", "Negotiated", "Request", "Requeued", "TimedOut"),
+    "wirefmt.nsq.session": ("Session",),
+    "wirefmt.nsq.states": ("State",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            value = getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "Auth",
+    "Backoff",
+    "Client",
+    "ClientConnection",
     "Close",
     "Command",
+    "ConnectionOptions",
+    "Consumer",
     "Decoder",
     "DeferredPublish",
+    "Delivery",
     "Error",
     "Finish",
     "Frame",
+    "Handler",
     "Identify",
     "Magic",
+    "Message",
     "MessageFrame",
     "MultiPublish",
+    "Negotiated",
     "Nop",
+    "Peer",
     "Publish",
     "Ready",
+    "Request",
     "Requeue",
+    "Requeued",
     "Response",
+    "Server",
+    "ServerConnection",
     "ServerOptions",
+    "Session",
+    "State",
     "Sub",
+    "TimedOut",
     "Touch",
+    "connect",
     "decode",
     "decode_batch",
     "encode",
     "encode_batch",
     "frame_size",
+    "lookup",
+    "serve",
 ]

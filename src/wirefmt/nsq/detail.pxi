@@ -1,8 +1,8 @@
-# NSQ commands and frames -> the column `detail`. Which fields they have, and their order: detail.py.
+# NSQ commands and frames -> the column `detail`. detail.py lists the fields and their order.
 from wirefmt.nsq.detail import KINDS as NSQ_DETAIL_ROWS, ANSWER as NSQ_ANSWER_ROW
 
 
-cdef enum NsqDetail:                # fields that are no member of a JSON object; those are their field of the nsq struct
+cdef enum NsqDetail:                # fields that are not members of a JSON object; members are fields of the nsq struct
     NSQ_DETAIL_TOPIC = 64
     NSQ_DETAIL_CHANNEL
     NSQ_DETAIL_SIZE
@@ -55,7 +55,7 @@ cdef void nsq_line_member(DetailLine* l, const DetailField* f, const NsqMember* 
 
 
 cdef void nsq_line_error(DetailLine* l, const DetailField* f, const NsqUnitView* u) noexcept nogil:
-    """The first word of an error, or what follows it."""
+    """The first word of an error, or the text after it."""
     cdef const uint8_t* space = <const uint8_t*>memchr(u.body.at, 0x20, u.body.size)
     cdef Span word = u.body
     if f.what == NSQ_DETAIL_ERROR_TEXT:
@@ -68,7 +68,7 @@ cdef void nsq_line_error(DetailLine* l, const DetailField* f, const NsqUnitView*
 
 
 cdef void nsq_line_topic(DetailLine* l, const DetailField* f, const NsqUnitView* u, const NsqFlow* flow) noexcept nogil:
-    """The topic or channel of the command, or that which the connection has subscribed to."""
+    """The topic or channel of the command, or of the connection's subscription."""
     cdef const Text* known = &flow.topic if f.what == NSQ_DETAIL_TOPIC else &flow.channel
     cdef Span name = u.topic if f.what == NSQ_DETAIL_TOPIC else u.channel
     if name.at == NULL and known.size:
@@ -77,7 +77,7 @@ cdef void nsq_line_topic(DetailLine* l, const DetailField* f, const NsqUnitView*
 
 
 cdef void nsq_line_field(DetailLine* l, const DetailField* f, const NsqUnitView* u, const NsqFlow* flow) noexcept nogil:
-    """A field that is no member of a JSON object."""
+    """A field that is not a member of a JSON object."""
     cdef int error
     if f.what == NSQ_DETAIL_TOPIC or f.what == NSQ_DETAIL_CHANNEL:
         nsq_line_topic(l, f, u, flow)
@@ -116,7 +116,7 @@ cdef void nsq_put_detail(MessageTable t, int64_t row, const NsqUnitView* u, cons
     memset(found, 0, sizeof(found))
     client.type = NSQ_JSON_NONE
     if (answer or u.kind == NSQ_IDENTIFY) and not nsq_find_members(&u.body, found, &client):
-        memset(found, 0, sizeof(found))     # as the columns have it
+        memset(found, 0, sizeof(found))     # as in the column
     line_begin(&l)
     for i in range(form.first, form.first + form.count):
         f = &DETAIL_FIELD[i]

@@ -1,7 +1,7 @@
 # NSQ: columns in the shape of decode_batch -> commands or frames, one per row: encode_batch.
 #
-# Message frames are written as they are: they break no rule whatever they hold. A PUB of a good name and a body is good as
-# well. nsq_parse reads all else that was written, so that it decides what a command is.
+# Message frames are written without a check: they violate no rule, whatever they contain. A PUB with a valid name and a body is
+# valid, too. nsq_parse reads everything else back, so that it decides what is a valid command.
 
 cdef class RowEncoder(BatchEncoder):
     """The commands or frames of encode_batch while they are written."""
@@ -68,7 +68,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_unit(self, int64_t row) noexcept nogil:
-        """Anything else."""
+        """Any other command or frame."""
         cdef Octets* o = &self.scratch
         cdef int kind = self.kind
         cdef const uint8_t* body = NULL
@@ -103,14 +103,14 @@ cdef class RowEncoder(BatchEncoder):
     # ---- commands
 
     cdef int put_command(self, int64_t row, int kind, const uint8_t** body, int64_t* size) noexcept nogil:
-        """A line, the size of a body, and what of the body is not one column's value; that is `body`."""
+        """Write a line, the size of a body, and the part of the body that is not one column's value; `body` is the rest."""
         cdef const SourceCol* c = self.cols
         cdef const NsqCommandRow* command = &nsq_commands[kind]
         cdef Octets* o = &self.scratch
         cdef Problem* x = &self.problem
         cdef const SourceCol* column
         cdef size_t mark
-        cdef bint over = False                          # LAX: the line ended before a word that is missing
+        cdef bint over = False                          # LAX: the line ended before a missing word
         cdef int i
         add_octets(o, <const uint8_t*>nsq_kind_name[kind], strlen(nsq_kind_name[kind]))
         for i in range(2):
@@ -140,7 +140,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_word(self, int64_t row, int kind, int word, bint* over) noexcept nogil:
-        """A space and a word of the line. LAX leaves out what was left out."""
+        """Write a space and a word of the line. LAX omits missing words."""
         cdef const SourceCol* c = self.cols
         cdef const SourceCol* f = c[<int>NSQ_B_NSQ].children
         cdef const SourceCol* column
@@ -279,16 +279,17 @@ def encode_batch(data, *, side=None, strictness="strict"):
 
     data: columns with the names and types of decode_batch's result (wirefmt.nsq.columns.BATCH): a Batch, a pyarrow Table,
     RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may have
-    any width, strings and lists 64-bit offsets. `kind` is needed, and what the command or frame cannot do without; an
-    absent column is a column of nulls. `offset`, `size`, `nsq.frame_type`, `nsq.message_count` and `nsq.fatal` are not read.
+    any width, strings and lists 64-bit offsets. `kind` is required, and the values that the command or frame must have; a
+    missing column is a column of nulls. `offset`, `size`, `nsq.frame_type`, `nsq.message_count` and `nsq.fatal` are ignored.
     side: "client" or "server", the sender; None: the first row decides. strictness: "lax" writes what decode_batch
     accepts by default; "strict" refuses what no nsqd accepts.
 
-    Raises TypeError for data that are no Arrow columns; ValueError for an invalid option, an unknown column, or a column
-    of another type; EncodeError, which names column and row, for a row that is no valid command or frame, or has an `error`.
+    Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
+    of another type; EncodeError, which names column and row, for a row that does not make a valid command or frame, or has an
+    `error`.
 
-    `decode_batch` of the bytes gives the columns again, except `offset` and `size` where JSON or a line was written in another
-    way, and what the columns do not hold (docs/columns.md).
+    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if JSON or a line was written
+    differently, and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(NSQ_BATCH_COLUMNS)
     encoder.tables = &NSQ_TABLES

@@ -1,13 +1,13 @@
-# JSON objects as nsqd's decoder reads them: RFC 8259, octets of strings not judged. Nothing is built; a walk gives the
-# members one by one.
+# JSON objects as nsqd's decoder reads them: RFC 8259, without checking the bytes of strings. No object is built; a walk yields
+# the members one by one.
 #
-# What nsqd adds (Go's encoding/json): names match whatever their case, the last of equal names counts, null changes
-# nothing, a number for an integer has neither fraction nor exponent.
+# nsqd's rules (Go's encoding/json): names match in any case, the last of equal names counts, null changes
+# nothing, and a number for an integer has neither fraction nor exponent.
 
 cdef enum:
     NSQ_JSON_DEPTH = 64             # levels of nested arrays and objects
     NSQ_JSON_NUMBER_MAX = 1024      # octets of a number
-    NSQ_NAME_ROOM = 32              # no name of the tables is longer
+    NSQ_NAME_ROOM = 32              # longer than any name of the tables
 
 
 cdef enum NsqJsonType:
@@ -25,15 +25,15 @@ cdef enum NsqJsonType:
 cdef struct NsqJson:
     const uint8_t* at
     const uint8_t* end
-    int check                       # why it ended, a row of CHECKS; 0: nothing is wrong so far
+    int check                       # why it ended, a row of CHECKS; 0: no fault so far
     uint32_t members                # read so far
 
 
 cdef struct NsqMember:
-    Span name                       # between the quotes, escapes and all
-    Span value                      # as written; of a string what is between the quotes
+    Span name                       # between the quotes, including escapes
+    Span value                      # as written; for a string, the text between the quotes
     uint8_t type
-    bint in_range                       # INTEGER: `number` holds it
+    bint in_range                       # INTEGER: `number` has it
     int64_t number
 
 
@@ -43,14 +43,14 @@ cdef inline bint nsq_json_stop(NsqJson* j, int check) noexcept nogil:
 
 
 cdef inline bint nsq_json_space(NsqJson* j) noexcept nogil:
-    """Past white space. False: nothing follows, and something has to."""
+    """Skip white space. False: the text ends too early."""
     while j.at < j.end and (j.at[0] == 0x20 or j.at[0] == 0x0A or j.at[0] == 0x0D or j.at[0] == 0x09):
         j.at += 1
     return True if j.at < j.end else nsq_json_stop(j, NSQ_CHECK_JSON_SYNTAX)
 
 
 cdef int nsq_json_begin(NsqJson* j, const uint8_t* p, size_t n) noexcept nogil:
-    """Start at a whole JSON text: NSQ_JSON_OBJECT, or NSQ_JSON_NULL which nsqd takes for an empty one. NONE: see `check`."""
+    """Start at a whole JSON text: NSQ_JSON_OBJECT, or NSQ_JSON_NULL, which nsqd treats as an empty object. NONE: see `check`."""
     cdef NsqMember m
     j.at = p
     j.end = p + n
@@ -69,14 +69,14 @@ cdef int nsq_json_begin(NsqJson* j, const uint8_t* p, size_t n) noexcept nogil:
 
 
 cdef bint nsq_json_is_over(NsqJson* j) noexcept nogil:
-    """Nothing but white space follows."""
+    """Only white space follows."""
     nsq_json_space(j)
     j.check = 0
     return True if j.at == j.end else nsq_json_stop(j, NSQ_CHECK_JSON_SYNTAX)
 
 
 cdef bint nsq_json_next(NsqJson* j, NsqMember* m) noexcept nogil:
-    """The next member of the object. False: there is none, or see `check`."""
+    """The next member of the object. False: the end, or see `check`."""
     if not nsq_json_space(j):
         return False
     if j.at[0] == c"}":
@@ -106,7 +106,7 @@ cdef inline bint nsq_json_name(NsqJson* j, Span* name) noexcept nogil:
 
 
 cdef bint nsq_json_value(NsqJson* j, NsqMember* m) noexcept nogil:
-    """A value of any type; there is an octet at least."""
+    """A value of any type; at least one octet is left."""
     m.value.at = j.at
     if j.at[0] == c"[" or j.at[0] == c"{":
         m.type = NSQ_JSON_ARRAY if j.at[0] == c"[" else NSQ_JSON_OBJECT
@@ -118,8 +118,8 @@ cdef bint nsq_json_value(NsqJson* j, NsqMember* m) noexcept nogil:
 
 
 cdef bint nsq_json_skip(NsqJson* j) noexcept nogil:
-    """Past an array or object with all it holds."""
-    cdef uint64_t objects = 0           # bit d: what is open at depth d, from the innermost, is an object
+    """Skip an array or object with its contents."""
+    cdef uint64_t objects = 0           # bit d: the container at depth d, from the innermost, is an object
     cdef int depth = 0
     cdef NsqMember m
     cdef bint object_
@@ -139,7 +139,7 @@ cdef bint nsq_json_skip(NsqJson* j) noexcept nogil:
                 continue
         elif not nsq_json_scalar(j, &m):
             return False
-        while True:                     # a value ended, or an empty array or object does
+        while True:                     # a value ended, or an empty array or object ends
             if not nsq_json_space(j):
                 return False
             object_ = objects & 1
@@ -178,7 +178,7 @@ cdef bint nsq_json_word(NsqJson* j, const char* word) noexcept nogil:
 
 
 cdef bint nsq_json_string(NsqJson* j, Span* out) noexcept nogil:
-    """At a quote; what is between it and the next, whose escapes are checked."""
+    """Read a string that begins at a quote; checks its escapes."""
     cdef const uint8_t* p = j.at + 1
     cdef int i
     out.at = p
@@ -242,7 +242,7 @@ cdef bint nsq_json_number(NsqJson* j, NsqMember* m) noexcept nogil:
 
 
 cdef inline bint nsq_digits(const uint8_t** p, const uint8_t* end, uint64_t* n, bint* in_range) noexcept nogil:
-    """Digits as a number; False: there are none. `in_range` becomes False where they are more than 64 bits."""
+    """Digits as a number; False: no digits. `in_range` becomes False if the number needs more than 64 bits."""
     cdef const uint8_t* at = p[0]
     cdef bint some
     while at < end and c"0" <= at[0] <= c"9":
@@ -256,7 +256,7 @@ cdef inline bint nsq_digits(const uint8_t** p, const uint8_t* end, uint64_t* n, 
 
 
 cdef int nsq_fold_name(const Span* name, char* folded) noexcept nogil:
-    """A member's name without its escapes and in small letters, in NSQ_NAME_ROOM octets; -1: it is none of ours."""
+    """A member's name without escapes, in lower case, in NSQ_NAME_ROOM octets; -1: not a known name."""
     cdef const uint8_t* p = name.at
     cdef const uint8_t* end = p + name.size
     cdef int n = 0
@@ -271,7 +271,7 @@ cdef int nsq_fold_name(const Span* name, char* folded) noexcept nogil:
 
 
 cdef int nsq_member_row(const Span* name) noexcept nogil:
-    """The row of nsq_members with this name, in whatever case and however escaped; -1: none."""
+    """The row of nsq_members with this name, in any case and with any escapes; -1: none."""
     cdef char folded[NSQ_NAME_ROOM]
     cdef int n = nsq_fold_name(name, folded)
     cdef int i
@@ -282,7 +282,7 @@ cdef int nsq_member_row(const Span* name) noexcept nogil:
 
 
 cdef int nsq_next_letter(const uint8_t** p) noexcept nogil:
-    """One letter of a checked string. U+212A and U+017F are the only ones beyond ASCII that fold into it."""
+    """One letter of a checked string. Beyond ASCII, only U+212A and U+017F fold to ASCII letters."""
     cdef const uint8_t* at = p[0]
     cdef int c = at[0]
     cdef int i
@@ -296,7 +296,7 @@ cdef int nsq_next_letter(const uint8_t** p) noexcept nogil:
                 c = c << 4 | nsq_hex_digit(at[i])
             at += 4
         elif c == c"b" or c == c"f" or c == c"n" or c == c"r" or c == c"t":
-            c = 0                           # a control, in no name
+            c = 0                           # a control character, which no name contains
     elif c == 0xE2 and at[0] == 0x84 and at[1] == 0xAA:
         c = 0x212A
         at += 2

@@ -1,8 +1,8 @@
 # NSQ's commands and frames as Python objects, their encoders, and the Decoder.
 #
-# There is one form of a command or frame: its octets. A constructor writes them and reads them back with nsq_parse, so
-# what can be built is what can be decoded. Objects keep the block (bytes) they lie in; all else becomes Python objects
-# when it is asked for.
+# A command or frame exists only as its octets. A constructor writes them and reads them back with nsq_parse, so everything
+# that can be built can be decoded. Objects keep the block (bytes) that contains them; other Python objects are made
+# on access.
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from wirefmt.nsq.spec import ServerOptions
 # ------------------------------------------------------------------------------------------------ JSON -> values
 
 cdef str nsq_json_text(const Span* raw):
-    """A checked string; octets that are no UTF-8, and halves of surrogate pairs, become U+FFFD."""
+    """A checked string; ill-formed UTF-8 and unpaired surrogates become U+FFFD."""
     cdef Writer w
     cdef const uint8_t* p = raw.at
     cdef const uint8_t* end = p + raw.size
@@ -62,7 +62,7 @@ cdef inline uint32_t nsq_hex4(const uint8_t* p) noexcept nogil:
 
 
 cdef object nsq_json_object(const NsqMember* m):
-    """A value as Python's: str, bool, None, int, float, tuple, read-only mapping."""
+    """A value as a Python object: str, bool, None, int, float, tuple, read-only mapping."""
     cdef NsqJson j
     if m.type == NSQ_JSON_STRING:
         return nsq_json_text(&m.value)
@@ -79,7 +79,7 @@ cdef object nsq_json_object(const NsqMember* m):
 
 
 cdef object nsq_json_items(NsqJson* j, bint named):
-    """What an array or object holds that has been checked; they are NSQ_JSON_DEPTH deep at most."""
+    """The contents of a checked array or object, nested at most NSQ_JSON_DEPTH levels."""
     cdef NsqMember m
     cdef list out = []
     nsq_json_space(j)
@@ -188,7 +188,7 @@ cdef Writer nsq_begin_line(int kind):
 
 
 cdef const uint8_t* nsq_name_octets(object name, Py_ssize_t* size, str field) except NULL:
-    """The octets of a topic's or channel's name. They live as long as it."""
+    """The octets of a topic's or channel's name. They live as long as `name`."""
     cdef const uint8_t* p = ascii_octets(<PyObject*>name, size)
     if p == NULL:
         if not isinstance(name, str):
@@ -223,7 +223,7 @@ cdef int nsq_write_number(Writer w, object value, str field) except -1:
 
 
 cdef int nsq_write_sized(Writer w, object data, str field) except -1:
-    """The octets of a buffer after their size."""
+    """Write the size of a buffer and its octets."""
     cdef size_t at = w.size
     w.grow(4)
     w.put_buffer(data, False, field)
@@ -231,7 +231,7 @@ cdef int nsq_write_sized(Writer w, object data, str field) except -1:
 
 
 cdef int nsq_close_size(Writer w, size_t at, str field) except -1:
-    """Put into the four octets at `at` how many follow them."""
+    """Store the number of octets that follow the four at `at`."""
     nsq_bound_size(w.size - at - 4, field)
     store_u32(w.p + at, <uint32_t>(w.size - at - 4))
     return 0
@@ -284,10 +284,10 @@ cdef class Message:
     cdef const uint8_t* frame
     cdef uint32_t size
     cdef uint8_t kind_
-    cdef uint8_t noted          # LAX let something pass
+    cdef uint8_t noted          # LAX accepted a violation
     cdef Span topic_span, body_span
-    cdef object cached          # what is made of the octets, once asked for
-    cdef object timestamp, attempts, message_id     # of a message frame: here, as a freelist wants objects of one size
+    cdef object cached          # a value made of the octets on first access
+    cdef object timestamp, attempts, message_id     # of a message frame; here because a freelist needs objects of one size
 
     __match_args__ = ()
 
@@ -340,7 +340,7 @@ cdef class Message:
         return tuple([getattr(self, name) for name in type(self).__match_args__])
 
     cdef object hashed(self):
-        """Of the values, what can be hashed."""
+        """The values that can be hashed."""
         return self.values()
 
     def __eq__(self, other):
@@ -372,7 +372,7 @@ cdef class Message:
     # ---- for the classes below
 
     cdef int parsed(self, NsqUnitView* m) except -1:
-        """Read it again, for fields that are not cached."""
+        """Parse it again, for fields that are not cached."""
         cdef NsqOptions o
         cdef Fault f
         nsq_plain_options(&o, NSQ_SERVER if self.kind_ >= NSQ_FRAMES else NSQ_CLIENT, 0)
@@ -381,7 +381,7 @@ cdef class Message:
         return 0
 
     cdef int settle(self, bytes octets, int side) except -1:
-        """Take the octets a constructor wrote, if STRICT takes them."""
+        """Adopt the octets that a constructor wrote, if STRICT accepts them."""
         cdef NsqOptions o
         cdef NsqUnitView m
         cdef Fault f
@@ -393,7 +393,7 @@ cdef class Message:
         return 0
 
     cdef str name_of(self, const Span* name):
-        """A topic's or channel's name; LAX may hold octets that are no text."""
+        """A topic's or channel's name; LAX may keep bytes that are not text."""
         cdef size_t bad
         if name.at == NULL:
             return None
@@ -418,7 +418,7 @@ cdef inline int nsq_hold(Message self, bytes block, const NsqUnitView* m) except
 
 
 cdef inline int nsq_set_members(Message self) except -1:
-    """The fields of a message frame that Python reads without a call; only the body waits until it is asked for."""
+    """The fields of a message frame that Python reads without a call; only the body is made on access."""
     self.timestamp = <int64_t>load_u64(self.frame + 8)
     self.attempts = load_u16(self.frame + 16)
     self.message_id = octets_of(self.frame + 18, NSQ_MESSAGE_ID_SIZE)
@@ -436,7 +436,7 @@ cdef class Command(Message):
     __match_args__ = ("line",)
 
     def __init__(self, *, line):
-        raise EncodeError("line: nsqd takes the commands that have a class of their own, and no other")
+        raise EncodeError("line: use the class of the command; nsqd accepts no other commands")
 
     @property
     def line(self):
@@ -661,7 +661,7 @@ cdef class Publication(Command):
         return self.settle(octets, NSQ_CLIENT)
 
     cdef tuple values(self):
-        # hashing a memoryview would hash what exports it, that is this object again
+        # hashing a memoryview would hash its exporter, which is this object
         return tuple([self.body_bytes() if name == "body" else getattr(self, name)
                       for name in type(self).__match_args__])
 
@@ -741,7 +741,7 @@ cdef class MultiPublish(Command):
 
 
 cdef object nsq_number_of(Message message):
-    """The number among a command's words, modulo 2**64 as nsqd counts; None: LAX took a word that is none."""
+    """The number among a command's words, modulo 2**64 as nsqd counts; None: LAX accepted a word that is not a number."""
     cdef NsqUnitView m
     message.parsed(&m)
     return m.number if m.has_number else None
@@ -924,7 +924,7 @@ cdef class Error(Frame):
 
 
 cdef int nsq_error_row(const Span* data) noexcept nogil:
-    """The row of nsq_errors of an error frame's first word; -1: none."""
+    """The row of nsq_errors for the first word of an error frame; -1: none."""
     cdef size_t n
     cdef int row
     for row in range(NSQ_ERRORS):
@@ -979,7 +979,7 @@ cdef PyMemberDef[3] NSQ_FRAME_MEMBERS
 
 
 cdef int add_nsq_members() except -1:
-    """timestamp, attempts and message_id of message frames, as members are of classes written in C."""
+    """timestamp, attempts and message_id of message frames, declared like members of classes written in C."""
     cdef MessageFrame frame = MessageFrame.__new__(MessageFrame)
     cdef const CText* names = ["timestamp", "attempts", "message_id"]
     cdef int i
@@ -995,7 +995,7 @@ cdef int add_nsq_members() except -1:
 
 
 cdef Py_ssize_t place_in(object owner, object value) except -1:
-    """Where an object of the core holds a value that it holds once."""
+    """The offset of an object's only reference to a value."""
     cdef Py_ssize_t at = 0
     while (<void**>(<char*><void*>owner + at))[0] != <void*>value:
         at += sizeof(void*)
@@ -1013,7 +1013,7 @@ set_factories(NSQ_FACTORIES, (
 
 
 cdef inline object make_nsq(bytes block, const NsqUnitView* m):
-    """The object of a command or frame that was read and lies in `block`."""
+    """The object of a parsed command or frame in `block`."""
     cdef Message message
     if m.kind == NSQ_MESSAGE:
         message = MessageFrame.__new__(MessageFrame)
@@ -1024,7 +1024,7 @@ cdef inline object make_nsq(bytes block, const NsqUnitView* m):
 
 
 cdef inline object make_nsq_message(bytes block, const uint8_t* p, size_t n):
-    """The object of a message frame, without a look at what any frame may be."""
+    """The object of a message frame, without the dispatch on other frames."""
     cdef Message message = MessageFrame.__new__(MessageFrame)
     message.block = block
     message.frame = p
@@ -1142,15 +1142,15 @@ def restore(bytes octets not None, bint of_server, bint noted):
 
 @cython.final
 cdef class Decoder(FrameDecoder):
-    """Bytes of one direction of a connection -> commands or frames.
+    """Decodes the bytes of one direction of a connection to commands or frames.
 
     side: "client" or "server"; None: the first byte of the stream decides. magic, for a client: True: the magic `  V2`
     must come first; False: it was read already; None: it may come first.
     strictness, limits, server: as in decode().
     """
     cdef NsqOptions options
-    cdef bint looks             # at the messages of an MPUB of which more is to come
-    cdef NsqWalk walk           # how far
+    cdef bint looks             # at the messages of an MPUB that is incomplete
+    cdef NsqWalk walk           # position in it
 
     def __init__(self, *, side=None, magic=None, strictness=STRICT_MODE, limits=None, server=None):
         self.tables = &NSQ_TABLES

@@ -1,9 +1,9 @@
-# NSQ's TCP protocol V2: the octets of one command or frame -> NsqUnitView, checked. Objects and columns both stand on this.
+# NSQ's TCP protocol V2: the octets of one command or frame -> NsqUnitView, checked. Objects and columns both use this room.
 #
-# https://nsq.io/clients/tcp_protocol_spec.html, and nsqd 1.3.0 where that is silent or differs (docs/nsq.md).
+# https://nsq.io/clients/tcp_protocol_spec.html, and nsqd 1.3.0 where the page is silent or differs (docs/nsq.md).
 #
-# The two directions have different grammars. A client sends the magic, then commands: a line of words, for some of them
-# followed by octets after their size. A server sends frames:
+# The two directions have different grammars. A client sends the magic, then commands: a line of words, followed in some commands
+# by a size and octets. A server sends frames:
 #
 #     0  i32  size of what follows      8  i64  nanoseconds          message frames
 #     4  i32  frame type               16  u16  attempts
@@ -15,12 +15,12 @@ from libc.string cimport memchr
 cdef enum NsqSide:
     NSQ_CLIENT = 0
     NSQ_SERVER = 1
-    NSQ_EITHER = -1                 # the first octet tells: commands are text, sizes of frames begin below it
+    NSQ_EITHER = -1                 # the first octet decides: commands are text, sizes of frames begin below it
 
 cdef enum NsqMagicState:
-    NSQ_MAGIC_BEFORE = 0            # it has been sent
+    NSQ_MAGIC_BEFORE = 0            # the magic has been sent
     NSQ_MAGIC_NOW = 1               # the connection begins here
-    NSQ_MAGIC_PERHAPS = 2           # it may come
+    NSQ_MAGIC_PERHAPS = 2           # the magic may come
 
 
 cdef struct NsqNote:                # LAX: a check that was skipped
@@ -32,23 +32,24 @@ cdef struct NsqOptions:             # zero it first
     uint8_t strict                  # 1 STRICT, 0 LAX
     int8_t side                     # an NsqSide
     uint8_t magic                   # of a client: an NsqMagicState
-    uint8_t bounded                 # 1: `server` bounds what is taken
+    uint8_t bounded                 # 1: `server` limits what is accepted
+    uint8_t cut                     # 1: the command or frame may end early, in its body
     uint32_t max_frame_size         # octets; 0: no limit
     uint32_t max_elements           # messages of MPUB, members of JSON; 0: no limit
     int64_t server[NSQ_OPTIONS]     # by NsqServerOption
-    NsqNote* notes                  # where LAX lists what it skipped; NULL: only the first is kept
+    NsqNote* notes                  # LAX lists skipped checks here; NULL: only the first is kept
     int notes_room
 
 
-cdef struct NsqUnitView:            # views into the octets; nothing owned
+cdef struct NsqUnitView:            # spans of the octets; it owns nothing
     const uint8_t* frame
-    uint32_t size                   # of the whole
+    uint32_t size                   # size of the whole
     uint8_t kind                    # an NsqKind
     int32_t frame_type              # frames
     Span name                       # commands: the first word
     Span line                       # commands: without its end
     uint32_t word_count             # words after the name
-    Span words[2]                   # the first of them
+    Span words[2]                   # the first of these words
     Span topic, channel, message_id
     bint has_number
     uint64_t number                 # RDY: count; DPUB, REQ: milliseconds; modulo 2^64 as nsqd counts
@@ -61,12 +62,12 @@ cdef struct NsqUnitView:            # views into the octets; nothing owned
     int note_count
 
 
-cdef struct NsqWalk:                # how far MPUB's messages have been looked at
-    size_t at                       # in the command: where the next one's size lies; 0: the count is next
+cdef struct NsqWalk:                # how much of MPUB's messages has been checked
+    size_t at                       # in the command: offset of the next size; 0: the count is next
     int32_t count, index
 
 
-cdef struct NsqReader:              # what the functions below hand around
+cdef struct NsqReader:              # state shared by the functions below
     const NsqOptions* o
     NsqUnitView* m
     Fault* f
@@ -75,10 +76,10 @@ cdef struct NsqReader:              # what the functions below hand around
 # ------------------------------------------------------------------------------------------------ how long?
 
 cdef int nsq_frame_size(const uint8_t* p, size_t n, const NsqOptions* o, size_t* size, Fault* f) noexcept nogil:
-    """Octets of the command or frame that begins at `p`, from as few octets as possible.
+    """Size of the command or frame that begins at `p`, from as few octets as possible.
 
-    What is refused is refused in this order however many octets there are: the line, the size of the body, the caller's
-    limit. What the body holds is for nsq_look and nsq_parse.
+    Errors are found in the same order however many octets are available: the line, the size of the body, the caller's
+    limit. nsq_look and nsq_parse check the contents of the body.
     """
     cdef int status
     if n == 0:
@@ -132,8 +133,8 @@ cdef int nsq_size_of_command(const uint8_t* p, size_t n, const NsqOptions* o, si
         body = <int32_t>load_u32(p + head)
         size[0] = head + 4 + (<size_t>body if body > 0 else 0)
         if size[0] <= n and body >= 0 and not nsq_is_beyond(o, row, body) and not nsq_is_large(o, size[0]):
-            return OK               # nsq_parse looks at the line
-    # cold from here on: what nsqd refuses without reading on is refused now
+            return OK               # nsq_parse checks the line
+    # rare from here on: report now the errors that nsqd reports without reading on
     memset(&m, 0, sizeof(m))
     x.o = o
     x.m = &m
@@ -157,7 +158,7 @@ cdef int nsq_size_of_magic(const uint8_t* p, size_t n, size_t* size, Fault* f) n
 
 
 cdef inline int nsq_line_size(const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
-    """Octets of a command's line, its newline included."""
+    """Octets of a command's line, including its newline."""
     cdef const uint8_t* newline = <const uint8_t*>memchr(p, 0x0A, min(n, <size_t>NSQ_LINE_MAX))
     if newline != NULL:
         size[0] = <size_t>(newline - p) + 1
@@ -169,7 +170,7 @@ cdef inline int nsq_line_size(const uint8_t* p, size_t n, size_t* size, Fault* f
 
 
 cdef inline int nsq_kind_of(const uint8_t* p, size_t line) noexcept nogil:
-    """The command whose name a line of `line` octets begins with; NSQ_COMMAND: none of the table."""
+    """The command whose name begins a line of `line` octets; NSQ_COMMAND: not in the table."""
     cdef int kind
     cdef size_t n
     for kind in range(NSQ_IDENTIFY, NSQ_NOP + 1):
@@ -191,6 +192,8 @@ cdef int nsq_parse(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnitView*
     cdef NsqWalk walk
     cdef size_t size = 0
     cdef int status = nsq_frame_size(p, n, o, &size, f) if n else NEED_DATA
+    if status == OK and size > n and o.cut and n >= 8:
+        return nsq_parse_whole(p, n, o, out, f)
     if status == OK and size > n and f.kind == NSQ_MPUB:
         memset(&walk, 0, sizeof(walk))
         status = nsq_look(p, n, size, o, &walk, f)
@@ -206,9 +209,9 @@ cdef int nsq_parse(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnitView*
 
 
 cdef int nsq_look(const uint8_t* p, size_t n, size_t size, const NsqOptions* o, NsqWalk* walk, Fault* f) noexcept nogil:
-    """Of an MPUB of `size` octets whose first `n` are there, the fault that these show: nsqd does not wait for the rest.
+    """Find a fault in an MPUB of `size` octets of which the first `n` are available, because nsqd does not wait for the rest.
 
-    nsq_frame_size has let it pass. `walk` is zero at first; later looks at more of the same go on from there.
+    nsq_frame_size has accepted it. `walk` is zero at first; later calls with more octets continue from there.
     """
     cdef NsqUnitView m
     cdef NsqReader x
@@ -226,7 +229,7 @@ cdef int nsq_look(const uint8_t* p, size_t n, size_t size, const NsqOptions* o, 
 
 
 cdef inline int nsq_parse_whole(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnitView* out, Fault* f) noexcept nogil:
-    """As nsq_parse, where nsq_frame_size has just said that there are `n` octets, and in `f.kind` of what."""
+    """Like nsq_parse, if nsq_frame_size has just returned size `n`, or a larger one (`cut`), and the kind in `f.kind`."""
     cdef NsqReader x
     memset(out, 0, sizeof(NsqUnitView))
     x.o = o
@@ -291,7 +294,7 @@ cdef int nsq_read_command(NsqReader* x) noexcept nogil:
 # ------------------------------------------------------------------------------------------------ lines
 
 cdef int nsq_read_line(NsqReader* x, size_t head) noexcept nogil:
-    """Split a line of `head` octets at each single space, and check the words in the order in which nsqd does."""
+    """Split a line of `head` octets at each single space, and check the words in nsqd's order."""
     cdef NsqUnitView* m = x.m
     cdef const NsqCommandRow* row = &nsq_commands[m.kind]
     cdef const uint8_t* p = m.frame
@@ -320,7 +323,7 @@ cdef int nsq_read_line(NsqReader* x, size_t head) noexcept nogil:
         status = nsq_breach(x, NSQ_CHECK_WORDS_MISSING, NSQ_FIELD_PARAMETERS, -1, end)
         if status != OK:
             return status
-    if m.kind == NSQ_AUTH and m.word_count:             # the only one that does not ignore more words
+    if m.kind == NSQ_AUTH and m.word_count:             # the only command that does not ignore extra words
         return nsq_breach(x, NSQ_CHECK_WORDS_TOO_MANY, NSQ_FIELD_PARAMETERS, -1, m.words[0].at)
     if m.kind == NSQ_RDY and m.word_count == 0:
         m.number = 1
@@ -356,7 +359,7 @@ cdef inline int nsq_read_word(NsqReader* x, int word, const Span* v) noexcept no
 
 
 cdef const uint8_t* nsq_name_fault(const uint8_t* p, size_t n) noexcept nogil:
-    """Where a topic's or channel's name breaks `[.a-zA-Z0-9_-]+(#ephemeral)?`, at most 64 octets; NULL: nowhere."""
+    """Where a topic's or channel's name violates `[.a-zA-Z0-9_-]+(#ephemeral)?`, at most 64 octets; NULL: it is valid."""
     cdef size_t i, size = n
     if n > 10 and memcmp(p + n - 10, b"#ephemeral", 10) == 0:
         size = n - 10
@@ -379,7 +382,7 @@ fill_nsq_name_octets()
 
 
 cdef inline const uint8_t* nsq_number(const Span* word, uint64_t* n) noexcept nogil:
-    """Digits, none of them as 0; modulo 2^64, as nsqd reads them. The octet that is no digit; NULL: all are."""
+    """Digits modulo 2^64, as nsqd reads them; no digits are 0. Returns the first octet that is not a digit; NULL: none."""
     cdef uint32_t i
     n[0] = 0
     for i in range(word.size):
@@ -390,7 +393,7 @@ cdef inline const uint8_t* nsq_number(const Span* word, uint64_t* n) noexcept no
 
 
 cdef int nsq_check_number(NsqReader* x, const Span* v) noexcept nogil:
-    """RDY and DPUB have bounds; a timeout of REQ that is too long is cut by the server."""
+    """RDY and DPUB have bounds; the server reduces a timeout of REQ that is too long."""
     cdef NsqUnitView* m = x.m
     cdef int64_t n = <int64_t>m.number
     if m.kind == NSQ_RDY and (n < 0 or (x.o.bounded and n > x.o.server[<int>NSQ_OPTION_MAX_RDY_COUNT])):
@@ -419,7 +422,7 @@ cdef int nsq_check_size(NsqReader* x, size_t head) noexcept nogil:
 
 
 cdef int nsq_read_messages(NsqReader* x, const uint8_t* there, NsqWalk* walk) noexcept nogil:
-    """MPUB's messages, each after its size, as far as they are `there`; `walk` has come as far before."""
+    """Check MPUB's messages, each after its size, as far as `there`; `walk` is where an earlier call stopped."""
     cdef NsqUnitView* m = x.m
     cdef const uint8_t* end = m.frame + m.size
     cdef const uint8_t* p
@@ -455,7 +458,7 @@ cdef int nsq_read_messages(NsqReader* x, const uint8_t* there, NsqWalk* walk) no
 
 
 cdef int nsq_read_count(NsqReader* x, const uint8_t* there, NsqWalk* walk) noexcept nogil:
-    """How many messages MPUB has; `walk` stands before the first then, unless there is no count yet."""
+    """Read MPUB's message count; `walk` is then at the first message, unless the count is incomplete."""
     cdef NsqUnitView* m = x.m
     cdef const uint8_t* p = m.body.at
     cdef int32_t count
@@ -489,7 +492,7 @@ cdef int nsq_message_fault(NsqReader* x, int check, int field, int index, const 
 
 
 cdef int nsq_check_identify(NsqReader* x) noexcept nogil:
-    """IDENTIFY's JSON: syntax, the types of the members nsqd knows, then their values as it goes through them."""
+    """IDENTIFY's JSON: syntax, the types of the members that nsqd knows, then their values in nsqd's order."""
     cdef NsqUnitView* m = x.m
     cdef NsqJson j
     cdef NsqMember v
@@ -535,7 +538,7 @@ cdef inline bint nsq_has_type(const NsqMember* v, int type) noexcept nogil:
 
 
 cdef inline bint nsq_is_allowed(const NsqOptions* o, int member, int64_t value) noexcept nogil:
-    """A value that nsqd takes. What an option of the server bounds is not bounded where none is known."""
+    """Check a value as nsqd does. Bounds that are options of the server apply only if these are known."""
     cdef const NsqMemberRow* row = &nsq_members[member]
     cdef int64_t low = row.low if row.low >= 0 else o.server[-1 - row.low] if o.bounded else 0
     cdef int64_t high = row.high if row.high >= 0 else o.server[-1 - row.high] if o.bounded else 0x7FFFFFFFFFFFFFFF
@@ -552,7 +555,7 @@ cdef int nsq_fault(Fault* f, int kind, int check, int field, int64_t offset, int
 
 
 cdef int nsq_breach(NsqReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
-    """A rule is broken at `at`. OK: go on, LAX has noted it."""
+    """Report a violation at `at`. OK: LAX noted it, continue."""
     cdef const NsqCheckRow* row = &nsq_checks[check]
     cdef NsqUnitView* m = x.m
     cdef int64_t offset = <int64_t>(at - m.frame)
@@ -573,7 +576,7 @@ cdef int nsq_breach(NsqReader* x, int check, int field, int index, const uint8_t
 
 
 cdef const char* nsq_spec_of(const Fault* f) noexcept nogil:
-    """The heading of the specification: that of the command if the rule applies to several."""
+    """The heading of the specification: the command's heading if the rule applies to several."""
     cdef const char* spec = nsq_check_spec[f.check]
     if spec[0] != c"{":
         return spec
@@ -581,7 +584,7 @@ cdef const char* nsq_spec_of(const Fault* f) noexcept nogil:
 
 
 cdef int nsq_reply_to(const Fault* f) noexcept nogil:
-    """The row of nsq_replies that nsqd answers; -1: it just closes."""
+    """The row of nsq_replies that nsqd answers; -1: it only closes."""
     return nsq_checks[f.check].reply
 
 

@@ -1,13 +1,13 @@
-# NSQ in captures: how its streams are known, framed, and put into the message table.
+# NSQ in captures: how to recognise and frame its streams, and how to put messages into the message table.
 #
-# Behind the answer to IDENTIFY a stream may go on compressed or under TLS; `nsq_carrier` says so, and capture.pxi unpacks.
+# After the answer to IDENTIFY a stream may be compressed or under TLS; `nsq_carrier` reports it, and captures decompress.
 
 cdef enum:
-    NSQ_SEARCH_MAX = 1 << 18    # octets: the largest frame the search for a boundary waits for
-    NSQ_SHORT_MAX = 1 << 14     # octets: responses and errors that claim to be larger are no boundary
+    NSQ_SEARCH_MAX = 1 << 18    # octets: the search for a boundary waits for no larger frame
+    NSQ_SHORT_MAX = 1 << 14     # octets: responses and errors that claim to be larger do not begin at a boundary
 
 
-cdef struct NsqConnection:      # what a capture knows of one connection: a ProtocolState, flow.held is first
+cdef struct NsqConnection:      # what a capture knows about one connection: a ProtocolState; flow.held comes first
     NsqFlow flow
     bint begun                  # the client's magic, or something after it, has been read
 
@@ -19,7 +19,7 @@ cdef inline void nsq_options(NsqOptions* o, NsqConnection* c, bint strict, int d
 
 
 cdef int nsq_sniff(const uint8_t* p, size_t n) noexcept nogil:
-    """The magic; and what follows, if anything does, begins as a command."""
+    """Does the stream begin with the magic, followed by the beginning of a command if anything follows?"""
     if memcmp(p, b"  V2", min(n, <size_t>4)) != 0:
         return NO
     if n < 4:
@@ -48,7 +48,7 @@ cdef int nsq_next_size(void* state, int direction, const uint8_t* p, size_t n, u
 
 
 cdef int nsq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
-    """A command that nsqd takes; a frame as nsqd sends them."""
+    """Is this a command that nsqd accepts, or a frame as nsqd sends it?"""
     cdef NsqOptions o
     cdef NsqUnitView u
     cdef Fault f
@@ -71,7 +71,7 @@ cdef inline bint nsq_may_begin(const uint8_t* p, size_t n, const NsqOptions* o) 
 
 
 cdef bint nsq_is_usual(const uint8_t* p, size_t n, size_t size) noexcept nogil:
-    """A frame of one of the three types, as far as it is there: answers are text, message ids hexadecimal digits."""
+    """Is this, as far as available, a frame of one of the three types? Responses are text, message ids hexadecimal digits."""
     cdef size_t i
     if n < 8:
         return True
@@ -115,9 +115,9 @@ cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint str
     return True
 
 
-cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                        const char* text, size_t text_size) noexcept nogil:
-    """A message is read as far as it goes: its size is set to what is there, so that the body is what is left of it."""
+    """Read the available part of a message; the body ends where the octets end (`cut`)."""
     cdef NsqConnection* c = <NsqConnection*>state
     cdef NsqOptions o
     cdef NsqUnitView u
@@ -126,16 +126,14 @@ cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, uin
     cdef int kind = NSQ_FRAME
     cdef int64_t row = t.begin_row(m)
     nsq_options(&o, c, 0, m.direction)
+    o.cut = 1
     if m.direction == NSQ_SERVER:
         if n >= 8 + NSQ_MESSAGE_HEADER_SIZE and load_u32(p + 4) == 2:
             kind = NSQ_MESSAGE
-            store_u32(p, <uint32_t>(n - 4))
         elif n >= 8 and load_u32(p + 4) < 3:
             kind = NSQ_RESPONSE + <int>load_u32(p + 4)
     elif nsq_line_size(p, n, &head, &f) == OK:
         kind = nsq_kind_of(p, head)
-        if (kind == NSQ_PUB or kind == NSQ_DPUB) and n - head >= 4:
-            store_u32(p + head, <uint32_t>(n - head - 4))
     else:
         kind = NSQ_COMMAND
     if (kind == NSQ_MESSAGE or kind == NSQ_PUB or kind == NSQ_DPUB) and nsq_parse(p, n, &o, &u, &f) == OK:
@@ -149,7 +147,7 @@ cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, uin
 
 
 cdef int nsq_carrier(void* state) noexcept nogil:
-    """What carries the octets after those that were put."""
+    """The encoding of the octets after those that were put."""
     cdef NsqFlow* flow = &(<NsqConnection*>state).flow
     return (CARRIER_TLS if flow.tls else CARRIER_DEFLATE if flow.compression == NSQ_DEFLATE else
             CARRIER_SNAPPY if flow.compression == NSQ_SNAPPY else CARRIER_PLAIN)

@@ -1,6 +1,6 @@
 # NSQ commands and frames -> columns: rows of the message table, and decode_batch for one direction.
 #
-# Both stand on nsq_parse, so they say what the objects say.
+# Both use nsq_parse, so they agree with the objects.
 from wirefmt.nsq.columns import (
     BATCH as NSQ_BATCH_COLUMNS, FIELDS as NSQ_STRUCT_FIELDS, OPERATIONS as NSQ_OPERATION_ROWS,
 )
@@ -12,7 +12,7 @@ cdef enum NsqCompression:
     NSQ_SNAPPY
 
 
-cdef struct NsqFlow:                # what one TCP connection has told us
+cdef struct NsqFlow:                # what is known about one TCP connection
     int64_t held                    # octets of memory: the texts, and what the owner adds
     Text client_id, topic, channel
     uint8_t compression             # an NsqCompression
@@ -20,7 +20,7 @@ cdef struct NsqFlow:                # what one TCP connection has told us
 
 
 cdef void nsq_flow_clear(NsqFlow* flow) noexcept nogil:
-    """Free what the flow holds; it is as new then."""
+    """Free the memory of a flow; the result equals a new flow."""
     cdef int64_t held = flow.held - text_octets(&flow.client_id) - text_octets(&flow.topic) - text_octets(&flow.channel)
     free(<void*>flow.client_id.at)
     free(<void*>flow.topic.at)
@@ -30,7 +30,7 @@ cdef void nsq_flow_clear(NsqFlow* flow) noexcept nogil:
 
 
 cdef void nsq_keep_text(NsqFlow* flow, Text* kept, const Span* text) noexcept nogil:
-    """A copy of what a column may have as text; without memory there is none."""
+    """Keep a copy of a column's text; null if memory runs out."""
     cdef uint8_t[HEX_ROOM] hex
     cdef Span shown
     cdef uint8_t* copy
@@ -54,7 +54,7 @@ cdef Text NSQ_CUT_TEXT = pad_text(b"... (cut)")
 
 
 cdef enum:
-    NSQ_TEXT_MAX = 4096             # octets of a string of JSON, where it must be rewritten
+    NSQ_TEXT_MAX = 4096             # octets of a rewritten JSON string
     NSQ_TEXT_ROOM = NSQ_TEXT_MAX - 16       # ... without NSQ_CUT_TEXT
     NSQ_FIELDS = 64                 # more than the struct has
 
@@ -67,7 +67,7 @@ cdef Text[NSQ_ERRORS] NSQ_ERROR_TEXT
 cdef Text[3] NSQ_COMPRESSION_TEXT       # by NsqCompression
 NSQ_COMPRESSION_TEXT[1] = pad_text(b"deflate")
 NSQ_COMPRESSION_TEXT[2] = pad_text(b"snappy")
-cdef Text[NSQ_FIELDS] NSQ_JSON_NAME         # by field of the struct: the member it comes from; size 0: from none
+cdef Text[NSQ_FIELDS] NSQ_JSON_NAME         # by field of the struct: its member; size 0: none
 cdef uint8_t[NSQ_FIELDS] NSQ_JSON_KIND      # an NsqMemberType
 
 
@@ -108,7 +108,7 @@ cdef int nsq_field_of(const Span* name) noexcept nogil:
 
 
 cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept nogil:
-    """A JSON string as UTF-8: itself where it can be, else rewritten to `room` (NSQ_TEXT_MAX). One that is cut ends with
+    """A JSON string as UTF-8: in place if possible, otherwise rewritten to `room` (NSQ_TEXT_MAX). A truncated text ends with
     NSQ_CUT_TEXT."""
     cdef const uint8_t* p = raw.at
     cdef const uint8_t* end = p + raw.size
@@ -164,8 +164,8 @@ cdef size_t nsq_store_utf8(uint8_t* p, uint32_t c) noexcept nogil:
 
 
 cdef bint nsq_find_members(const Span* text, NsqMember* found, NsqMember* client) noexcept nogil:
-    """Members of IDENTIFY's JSON or of an answer to IDENTIFY or AUTH: the last of a name that is of its type. `found`: by
-    field of the struct, zeroed. `client`: client_id, unless it is empty. False: it is no JSON object, or not to its end."""
+    """Members of IDENTIFY's JSON or of an answer to IDENTIFY or AUTH: the last member of a name with the right type. `found`: by
+    field of the struct, zeroed. `client`: client_id, unless it is empty. False: not a JSON object, or a malformed one."""
     cdef NsqJson j
     cdef NsqMember m
     cdef int i
@@ -180,7 +180,7 @@ cdef bint nsq_find_members(const Span* text, NsqMember* found, NsqMember* client
 
 
 cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow) noexcept nogil:
-    """The members that are fields of the struct; what the connection learns from them."""
+    """Put the members that are fields of the struct; remember those that describe the connection."""
     cdef NsqMember[NSQ_FIELDS] found
     cdef NsqMember client
     cdef Span shown
@@ -204,7 +204,7 @@ cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow
             put_i64(fields + i, row, found[i].number)
         elif type:
             put_bool(fields + i, row, type == NSQ_JSON_TRUE)
-    if found[<int>NSQ_F_MAX_RDY_COUNT].type:                # only the answer to IDENTIFY has it: what happens now
+    if found[<int>NSQ_F_MAX_RDY_COUNT].type:                # only the answer to IDENTIFY has it: it is in effect from here on
         flow.tls = found[<int>NSQ_F_TLS_V1].type == NSQ_JSON_TRUE
         flow.compression = (NSQ_DEFLATE if found[<int>NSQ_F_DEFLATE].type == NSQ_JSON_TRUE else
                             NSQ_SNAPPY if found[<int>NSQ_F_SNAPPY].type == NSQ_JSON_TRUE else NSQ_PLAIN)
@@ -213,7 +213,7 @@ cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow
 # ------------------------------------------------------------------------------------------------ the nsq struct
 
 cdef void nsq_put_bodies(Col* list_, int64_t row, const NsqUnitView* u, int64_t most) noexcept nogil:
-    """MPUB's messages, `most` octets of each; -1: all."""
+    """MPUB's messages, at most `most` octets of each; -1: all."""
     cdef const uint8_t* p = u.body.at
     cdef int64_t at = open_list(list_, row)
     cdef int64_t n
@@ -233,7 +233,7 @@ cdef inline int64_t nsq_payload_size(const NsqUnitView* u) noexcept nogil:
 
 
 cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnitView* u, NsqFlow* flow) noexcept nogil:
-    """The nsq struct of a row, but for MPUB's messages."""
+    """The nsq struct of a row, without MPUB's messages."""
     cdef Col* f = c.children
     cdef const uint8_t* space
     cdef uint8_t[HEX_ROOM] hex
@@ -287,7 +287,7 @@ cdef void nsq_learn_from(NsqFlow* flow, const NsqUnitView* u) noexcept nogil:
 
 
 cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnitView* u, NsqFlow* flow) noexcept nogil:
-    """Fill NSQ's part of a row that begin_row began. Status and error are the caller's."""
+    """Fill NSQ's part of a row that begin_row began. The caller sets status and error."""
     cdef Col* c = t.cols
     cdef Col* f = c[<int>T_NSQ].children
     cdef uint8_t[HEX_ROOM] hex

@@ -1,4 +1,4 @@
-"""The typed face of the codec of PHPMQ, in the order of its rooms."""
+"""Type stub of PHPMQ's codec, in the order of its rooms."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Literal, Self, SupportsIndex, TypeAlias, final

@@ -1,6 +1,6 @@
 # cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
-"""The compiled codec of PHPMQ. Its rooms, each using only what stands above it."""
+"""The compiled codec of PHPMQ. Its rooms; each uses only rooms above it."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.number cimport PyIndex_Check, PyNumber_Index
@@ -38,8 +38,8 @@ include "batch.pxi"
 include "encode_batch.pxi"
 # ... -> one line
 include "detail.pxi"
-# what captures ask of it
+# what captures call
 include "probe.pxi"
 
-# objects are made by constructors only; classes and functions are of the package, but for these
+# only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.phpmq", (Answer, BatchColumns, Carrier, Queued, RowEncoder))

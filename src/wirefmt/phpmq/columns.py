@@ -1,4 +1,4 @@
-"""Columns of PHPMQ: of its struct in the message table, and of decode_batch. tools/gen_tables.py numbers them for C."""
+"""Columns of PHPMQ: its struct in the message table, and decode_batch. tools/gen_tables.py numbers them for C."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What the column `detail` says of each kind of message of PHPMQ. What a row means: src/wirefmt/_core/detail.pxi."""
+"""The contents of the column `detail` for each kind of PHPMQ message. src/wirefmt/_core/detail.pxi describes the rows."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-# PHPMQ: columns in the shape of decode_batch -> messages, one per row: encode_batch. A message of a known type that has its
-# packets, and no others, is good for certain; phpmq_parse reads what else was written.
+# PHPMQ: columns in the shape of decode_batch -> messages, one per row: encode_batch. A message of a known type with exactly its
+# packets is valid by construction; phpmq_parse reads other messages back.
 
 cdef class RowEncoder(BatchEncoder):
     """The messages of encode_batch while they are written."""
 
     cdef PhpmqOptions options
     cdef int kind
-    cdef bint broken                # a line break ends the message before: it is written with the next one
+    cdef bint broken                # a line break belongs to the end of the message before: it is written with the next message
 
     cdef int put_rows(self, int64_t rows) noexcept nogil:
         cdef int64_t row
@@ -109,14 +109,14 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef inline bint is_plain(self, int type, int present, bint broken) noexcept nogil:
-        """Whether phpmq_parse finds no fault with a message of these packets. False: it is to be asked."""
+        """Whether a message of these packets is certainly valid. False: phpmq_parse decides."""
         cdef const PhpmqMessageRow* row = &phpmq_messages[type]
         return type != 0 and not broken and not self.broken and not present & ~row.packets and \
             not row.required & ~present and (self.options.side < 0 or row.sender == self.options.side)
 
 
 cdef inline uint8_t* phpmq_store_digits(uint8_t* p, int n, uint64_t v) noexcept nogil:
-    """`n` digits of a number; where they end."""
+    """Write a number with `n` digits; return the position after them."""
     cdef int i = n
     memset(p, c"0", <size_t>n)
     while v and i:
@@ -131,16 +131,16 @@ def encode_batch(data, *, side=None, strictness="strict"):
 
     data: columns with the names and types of decode_batch's result (wirefmt.phpmq.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
-    have any width, strings 64-bit offsets. `kind` is needed (`phpmq.message_type` for an unknown type), and the packets
-    of the message; an absent column is a column of nulls. A null `phpmq.ttl` writes the early form. `offset` and `size` are
-    not read. side: "client" or "server", the sender. strictness: "lax" writes what decode_batch accepts by default;
+    have any width, strings 64-bit offsets. `kind` is required (`phpmq.message_type` for an unknown type), and the packets
+    of the message; a missing column is a column of nulls. A null `phpmq.ttl` writes the early form. `offset` and `size` are
+    ignored. side: "client" or "server", the sender. strictness: "lax" writes what decode_batch accepts by default;
     "strict" refuses what the protocol forbids.
 
-    Raises TypeError for data that are no Arrow columns; ValueError for an invalid option, an unknown column, or a column
-    of another type; EncodeError, which names column and row, for a row that is no valid message, or has an `error`.
+    Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
+    of another type; EncodeError, which names column and row, for a row that does not make a valid message, or has an `error`.
 
-    `decode_batch` of the bytes gives the columns again, except `offset` and `size` where lengths or line breaks were written in
-    another way, and what the columns do not hold (docs/columns.md).
+    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if lengths or line breaks were written
+    differently, and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(PHPMQ_BATCH_COLUMNS)
     encoder.tables = &PHPMQ_TABLES

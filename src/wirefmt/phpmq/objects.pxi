@@ -1,8 +1,8 @@
 # PHPMQ's six messages as Python objects, their encoders, and the Decoder.
 #
-# There is one form of a message: its octets. A constructor writes them and reads them back with phpmq_parse, so what can
-# be built is what can be decoded. Objects keep the block (bytes) they lie in; all else becomes Python objects when it
-# is asked for.
+# A message exists only as its octets. A constructor writes them and reads them back with phpmq_parse, so everything that can
+# be built can be decoded. Objects keep the block (bytes) that contains them; other Python objects are made
+# on access.
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 
@@ -80,7 +80,7 @@ cdef class Message:
     cdef bytes block
     cdef const uint8_t* frame
     cdef uint32_t size
-    cdef uint8_t noted          # LAX let something pass
+    cdef uint8_t noted          # LAX accepted a violation
     cdef Span content_span
 
     __match_args__ = ("message_type", "packets")
@@ -164,7 +164,7 @@ cdef class Message:
         return tuple(out)
 
     cdef str text(self, int type):
-        """A packet as text; octets that are no UTF-8 are escaped as os.fsdecode does."""
+        """A packet as text; ill-formed UTF-8 is decoded as by os.fsdecode."""
         cdef PhpmqMessageView m
         self.parsed(&m)
         if m.content[type].at == NULL:
@@ -219,7 +219,7 @@ cdef class Message:
         return 0
 
     cdef int settle(self, bytes octets) except -1:
-        """Take the octets a constructor wrote, if STRICT takes them."""
+        """Adopt the octets that a constructor wrote, if STRICT accepts them."""
         cdef PhpmqOptions o
         cdef PhpmqMessageView m
         cdef Fault f
@@ -261,7 +261,7 @@ cdef class Queued(Message):
 
 
 cdef class Carrier(Queued):
-    """Base class of the two messages with a content. Also a buffer: that of the content.
+    """Base class of the two messages with a content. Also a buffer: its content.
 
     `content` is a read-only memoryview into the bytes it was decoded from; `content_bytes()` copies it. `ttl` is in
     seconds; None: the early form, which has no TTL.
@@ -486,7 +486,7 @@ def restore(bytes octets not None, bint noted):
 
 @cython.final
 cdef class Decoder(FrameDecoder):
-    """Bytes of one direction of a connection -> messages. Options: as in decode()."""
+    """Decodes the bytes of one direction of a connection to messages. Options: as in decode()."""
     cdef PhpmqOptions options
 
     def __init__(self, *, side=None, strictness=STRICT_MODE, limits=None):

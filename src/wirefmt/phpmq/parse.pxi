@@ -1,15 +1,15 @@
-# PHPMQ: the octets of one message -> PhpmqMessageView, checked. Objects and columns both stand on this.
+# PHPMQ: the octets of one message -> PhpmqMessageView, checked. Objects and columns both use this room.
 #
-# https://github.com/php-mq/protocol, README and library; what differs between them: docs/phpmq.md. No separators:
+# https://github.com/php-mq/protocol, README and library; docs/phpmq.md lists their differences. No separators:
 #
 #     H  vv version  ttt message type  cc number of packets                     8 octets
 #     P  tt packet type  29 digits: length of the content                      32 octets, then the content
 #
-# How many packets there are is what the wire says. LAX takes the form with line breaks that the README prints, and
+# The message header decides the number of packets. LAX accepts the form with line breaks that the README prints, and
 # numbers as PHP casts them.
 
 cdef enum:
-    PHPMQ_LENGTH_MAX = 0xFFFFFFFF   # octets of a message, whatever the caller's limit is
+    PHPMQ_LENGTH_MAX = 0xFFFFFFFF   # octets of a message, whatever the caller's limit
 
 
 cdef struct PhpmqNote:              # LAX: a check that was skipped
@@ -19,20 +19,20 @@ cdef struct PhpmqNote:              # LAX: a check that was skipped
 
 cdef struct PhpmqOptions:           # zero it first
     uint8_t strict                  # 1 STRICT, 0 LAX
-    int8_t side                     # who sent it: 0 client, 1 server, -1 unknown
+    int8_t side                     # the sender: 0 client, 1 server, -1 unknown
     uint32_t max_frame_size         # octets; 0: no limit
-    PhpmqNote* notes                # where LAX lists what it skipped; NULL: only the first is kept
+    PhpmqNote* notes                # LAX lists skipped checks here; NULL: only the first is kept
     int notes_room
 
 
-cdef struct PhpmqMessageView:       # views into the octets; nothing owned
+cdef struct PhpmqMessageView:       # spans of the octets; it owns nothing
     const uint8_t* frame
-    uint32_t size                   # of the whole
-    int64_t version, type           # LAX: whatever PHP makes of what is there
+    uint32_t size                   # size of the whole
+    int64_t version, type           # LAX: the number as PHP casts it
     uint32_t packet_count
     const uint8_t* packets          # the first packet's header, or a line break before it
     bint line_broken
-    Span[PHPMQ_PACKET_TYPES] content    # by packet type; of two of a type, the first
+    Span[PHPMQ_PACKET_TYPES] content    # by packet type; if a type is repeated, the first packet
     bint has_count, has_ttl
     int64_t message_count, ttl
     int note                        # LAX: the first check that was skipped (a CHECKS row), 0 none
@@ -40,14 +40,14 @@ cdef struct PhpmqMessageView:       # views into the octets; nothing owned
     int note_count
 
 
-cdef struct PhpmqReader:            # what the functions below hand around
+cdef struct PhpmqReader:            # state shared by the functions below
     const PhpmqOptions* o
     PhpmqMessageView* m
     Fault* f
     const uint8_t* at
     const uint8_t* end
-    size_t need                     # NEED_DATA: octets of the message that are needed to go on
-    bint is_sized                   # these are all, for only contents of the last packet are missing
+    size_t need                     # NEED_DATA: octets of the message needed to continue
+    bint is_sized                   # only contents of the last packet are missing, so this is the whole size
 
 
 cdef struct PhpmqPacket:
@@ -58,8 +58,8 @@ cdef struct PhpmqPacket:
 # ------------------------------------------------------------------------------------------------ the walk
 
 cdef int phpmq_frame_size(const uint8_t* p, size_t n, const PhpmqOptions* o, size_t* size, Fault* f) noexcept nogil:
-    """Octets of the message that begins at `p`: its last packet header says it, and the contents of that packet need not
-    be there. With NEED_DATA `size` has the octets that are needed to go on."""
+    """Octets of the message that begins at `p`, according to its last packet header; the contents of that packet may be
+    missing. With NEED_DATA `size` is the number of octets needed to continue."""
     cdef PhpmqMessageView m
     cdef PhpmqReader x
     cdef int status
@@ -82,7 +82,7 @@ cdef inline void phpmq_begin(PhpmqReader* x, const PhpmqOptions* o, PhpmqMessage
 
 
 cdef int phpmq_walk(PhpmqReader* x, bint keep) noexcept nogil:
-    """Message header and packets; `keep`: their contents too. `x.at` is after them then."""
+    """Read message header and packets; `keep`: also their contents. Then `x.at` is after them."""
     cdef PhpmqPacket packet
     cdef uint32_t i
     cdef int status = phpmq_read_header(x)
@@ -125,7 +125,7 @@ cdef int phpmq_read_header(PhpmqReader* x) noexcept nogil:
 
 
 cdef inline int phpmq_leading_breaks(PhpmqReader* x) noexcept nogil:
-    """LAX: the line breaks that end the message before."""
+    """LAX: skip the line breaks that end the message before."""
     cdef int i = 0
     while not x.o.strict and i < PHPMQ_LINE_BREAKS_MAX and x.at < x.end and (x.at[0] == 0x0A or x.at[0] == 0x0D):
         x.at += 1
@@ -165,7 +165,7 @@ cdef int phpmq_read_packet(PhpmqReader* x, int index, PhpmqPacket* out) noexcept
 
 
 cdef inline int phpmq_line_break(PhpmqReader* x) noexcept nogil:
-    """Past the line break that a line-broken message has here."""
+    """Skip the line break that a line-broken message has here."""
     if not x.m.line_broken:
         return OK
     if x.at < x.end and x.at[0] == 0x0D:
@@ -179,7 +179,7 @@ cdef inline int phpmq_line_break(PhpmqReader* x) noexcept nogil:
 
 cdef int phpmq_check_header(PhpmqReader* x, size_t size, uint8_t letter, int letter_check, int letter_field, int digits_check,
                             int digits_field, int index) noexcept nogil:
-    """A letter, then digits, as far as they are there. LAX forgives the one or the other, as PHP does, not both."""
+    """Read a letter, then digits, as far as they are available. LAX accepts one deviation, as PHP does, not both."""
     cdef size_t there = min(size, <size_t>(x.end - x.at))
     cdef size_t i
     cdef const uint8_t* bad = NULL
@@ -208,8 +208,8 @@ cdef inline int phpmq_need(PhpmqReader* x, size_t more) noexcept nogil:
 
 
 cdef void phpmq_cast(const uint8_t* p, size_t n, int64_t* out) noexcept nogil:
-    """A number as PHP casts a string: white space, a sign, digits, a fraction that is cut off, an exponent; what follows
-    does not count, what is too large is cut to 64 bits, what is too large for a float is 0."""
+    """A number as PHP casts a string: white space, a sign, digits, a fraction that is truncated, an exponent. The rest of the
+    text is ignored, a number above 64 bits is clamped, and one that is too large for a float is 0."""
     cdef const uint8_t* end = p + n
     cdef const uint8_t* at = p
     cdef const uint8_t* digits
@@ -228,10 +228,10 @@ cdef void phpmq_cast(const uint8_t* p, size_t n, int64_t* out) noexcept nogil:
     if at < end and at[0] == c"." and (at > digits or phpmq_digits(at + 1, end) > at + 1):
         at = phpmq_digits(at + 1, end)
     exponent = phpmq_exponent(at, end) if at > digits else 0
-    while digits < at and (digits[0] == c"0" or digits == point):       # what is 0 stays so, whatever the exponent
+    while digits < at and (digits[0] == c"0" or digits == point):       # 0 stays 0 with any exponent
         exponent -= digits > point
         digits += 1
-    whole = (<int>(point - digits) if digits < point else 0) + exponent     # so many digits stand before the point then
+    whole = (<int>(point - digits) if digits < point else 0) + exponent     # the number of digits before the point
     if digits == at or whole > 309:
         whole = 0
     while whole > 0:
@@ -250,7 +250,7 @@ cdef inline const uint8_t* phpmq_digits(const uint8_t* at, const uint8_t* end) n
 
 
 cdef int phpmq_exponent(const uint8_t* at, const uint8_t* end) noexcept nogil:
-    """`e5`, `E-5`; 0: there is none, 1000 at most."""
+    """Read `e5`, `E-5`; 0: no exponent; at most 1000."""
     cdef bint negative = False
     cdef int value = 0
     if end - at < 2 or at[0] | 32 != c"e":
@@ -285,7 +285,7 @@ cdef int phpmq_parse(const uint8_t* p, size_t n, const PhpmqOptions* o, PhpmqMes
     if status != OK:
         return status
     if out.line_broken:
-        phpmq_leading_breaks(&x)                    # here those that end it
+        phpmq_leading_breaks(&x)                    # line breaks belong to the message they end
     if x.at != x.end:
         return phpmq_fault(&x, PHPMQ_CHECK_TRAILING_OCTETS, PHPMQ_FIELD_FRAME, -1, x.at, x.at - p, <int64_t>n)
     out.size = <uint32_t>n
@@ -295,7 +295,7 @@ cdef int phpmq_parse(const uint8_t* p, size_t n, const PhpmqOptions* o, PhpmqMes
 cdef int phpmq_keep_packet(PhpmqReader* x, int index, const PhpmqPacket* packet) noexcept nogil:
     cdef PhpmqMessageView* m = x.m
     if not 0 < packet.type < PHPMQ_PACKET_TYPES:
-        return OK                                   # a packet that is not known yet
+        return OK                                   # a packet of an unknown type
     if m.content[packet.type].at != NULL:
         return phpmq_breach(x, PHPMQ_CHECK_PACKET_TWICE, PHPMQ_FIELD_PACKETS_PACKET_TYPE, index, packet.content.at)
     m.content[packet.type] = packet.content
@@ -305,7 +305,7 @@ cdef int phpmq_keep_packet(PhpmqReader* x, int index, const PhpmqPacket* packet)
 
 
 cdef int phpmq_check_packets(PhpmqReader* x) noexcept nogil:
-    """All packets of the message are there, and numbers are numbers."""
+    """Check that all packets of the message are present and that numbers are valid."""
     cdef PhpmqMessageView* m = x.m
     cdef int i, status
     for i in range(1, PHPMQ_PACKET_TYPES):
@@ -318,7 +318,7 @@ cdef int phpmq_check_packets(PhpmqReader* x) noexcept nogil:
 
 
 cdef int phpmq_take_number(PhpmqReader* x, int type, int64_t* out, bint* has) noexcept nogil:
-    """Decimal digits, perhaps after a minus, that fit 64 bits."""
+    """Decimal digits, with an optional minus, that fit 64 bits."""
     cdef const Span* v = &x.m.content[type]
     cdef bint negative
     cdef uint64_t n = 0
@@ -350,7 +350,7 @@ cdef int phpmq_fault(PhpmqReader* x, int check, int field, int index, const uint
 
 
 cdef int phpmq_breach(PhpmqReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
-    """A rule is broken at `at`. OK: go on, LAX has noted it."""
+    """Report a violation at `at`. OK: LAX noted it, continue."""
     cdef PhpmqMessageView* m = x.m
     if x.o.strict or not phpmq_checks[check].lax:
         return phpmq_fault(x, check, field, index, at, 0, 0)

@@ -1,14 +1,14 @@
-# PHPMQ in captures: how its streams are known, framed, and put into the message table.
+# PHPMQ in captures: how to recognise and frame its streams, and how to put messages into the message table.
 #
-# No port is registered, and what runs on the sample configuration's (9100) is nearly always something else: streams are
-# known by their first octets, or by decode_as.
+# No port is registered, and port 9100 of the sample configuration is nearly always used by other protocols. Streams are
+# recognised by their first octets, or by decode_as.
 
 cdef enum:
-    PHPMQ_SEARCH_MAX = 1 << 18  # octets: the largest message the search for a boundary waits for
+    PHPMQ_SEARCH_MAX = 1 << 18  # octets: the search for a boundary waits for no larger message
 
 
 cdef int phpmq_sniff(const uint8_t* p, size_t n) noexcept nogil:
-    """A message header of version 01 and of a known type, and a packet header after it, line breaks or none."""
+    """Is this a message header of version 01 and of a known type, then a packet header, with or without line breaks?"""
     cdef size_t i, at = 8
     if memcmp(p, b"H0100", min(n, <size_t>5)) != 0 or (n > 5 and not c"1" <= p[5] < 48 + PHPMQ_MESSAGE_TYPES):
         return NO
@@ -38,7 +38,7 @@ cdef int phpmq_next_size(void* state, int direction, const uint8_t* p, size_t n,
 
 
 cdef int phpmq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
-    """A message without any fault, sent by the side that may send it."""
+    """Is this a valid message from the side that may send it?"""
     cdef PhpmqOptions o
     cdef PhpmqMessageView m
     cdef Fault f
@@ -80,9 +80,9 @@ cdef bint phpmq_put(MessageTable t, const MessageContext* m, void* state, bint s
     return True
 
 
-cdef bint phpmq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint phpmq_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                          const char* text, size_t text_size) noexcept nogil:
-    """Packets that are whole are read, and of the one that is not the octets that are there."""
+    """Read the whole packets, and the available octets of an incomplete packet."""
     cdef PhpmqOptions o
     cdef PhpmqMessageView message
     cdef PhpmqReader x
@@ -100,7 +100,7 @@ cdef bint phpmq_put_part(MessageTable t, const MessageContext* m, void* state, u
     for i in range(message.packet_count if status == OK else 0):
         at = x.at
         status = phpmq_read_packet(&x, <int>i, &packet)
-        if status == NEED_DATA and x.at - at >= PHPMQ_PACKET_HEADER:      # its header is there
+        if status == NEED_DATA and x.at - at >= PHPMQ_PACKET_HEADER:      # its header is complete
             packet.content.at = x.at
             packet.content.size = <uint32_t>(x.end - x.at)
             phpmq_keep_packet(&x, <int>i, &packet)

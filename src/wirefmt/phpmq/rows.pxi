@@ -1,6 +1,6 @@
 # PHPMQ messages -> columns: rows of the message table, and decode_batch for one direction.
 #
-# Both stand on phpmq_parse, so they say what the message objects say.
+# Both use phpmq_parse, so they agree with the message objects.
 from wirefmt.phpmq.columns import BATCH as PHPMQ_BATCH_COLUMNS, OPERATIONS as PHPMQ_OPERATION_ROWS
 
 
@@ -8,7 +8,7 @@ cdef Text[PHPMQ_MESSAGE_TYPES] PHPMQ_KIND_TEXT
 cdef Text[PHPMQ_MESSAGE_TYPES] PHPMQ_OPERATION_TEXT
 cdef Text PHPMQ_PROTOCOL_TEXT = pad_text(b"phpmq")
 cdef Text PHPMQ_VERSION_TEXT = pad_text(b"01")
-cdef int64_t PHPMQ_TTL_MAX = (1 << 63) // 1000      # seconds that can be said in milliseconds
+cdef int64_t PHPMQ_TTL_MAX = (1 << 63) // 1000      # seconds that milliseconds in 64 bits can express
 
 
 cdef int fill_phpmq_tables() except -1:
@@ -24,12 +24,12 @@ fill_phpmq_tables()
 
 
 cdef inline int phpmq_row_of(const PhpmqMessageView* m) noexcept nogil:
-    """The message type's row; 0: it is not known."""
+    """The message type's row; 0: unknown."""
     return <int>m.type if 0 < m.type < PHPMQ_MESSAGE_TYPES else 0
 
 
 cdef void phpmq_put_text(Col* c, int64_t row, const Span* v) noexcept nogil:
-    """A packet where a column has text."""
+    """Put a packet into a text column."""
     cdef uint8_t[HEX_ROOM] hex
     cdef Span shown
     if v.at != NULL:
@@ -50,7 +50,7 @@ cdef void phpmq_put_struct(Col* c, int64_t row, const PhpmqMessageView* m) noexc
 
 
 cdef void phpmq_put_row(MessageTable t, int64_t row, const PhpmqMessageView* m) noexcept nogil:
-    """Fill PHPMQ's part of a row that begin_row began. Status and error are the caller's."""
+    """Fill PHPMQ's part of a row that begin_row began. The caller sets status and error."""
     cdef Col* c = t.cols
     cdef const Span* content = &m.content[<int>PHPMQ_PACKET_CONTENT]
     put_text(c + T_PROTOCOL, row, &PHPMQ_PROTOCOL_TEXT)

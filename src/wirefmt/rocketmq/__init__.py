@@ -7,6 +7,11 @@
 'T'
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from wirefmt.rocketmq._codec import (
     AckMessageRequestHeader,
     AddBrokerRequestHeader,
@@ -208,6 +213,36 @@ from wirefmt.rocketmq._codec import restore_item as restore_item  # pickles name
 from wirefmt.rocketmq._codec import restore_message as restore_message  # pickles name it
 from wirefmt.rocketmq.spec import ExtraInfo
 
+if TYPE_CHECKING:
+    from wirefmt.rocketmq.client import Client, Queue, Route, connect
+    from wirefmt.rocketmq.connection import ClientConnection, ServerConnection
+    from wirefmt.rocketmq.consumer import PopConsumer, Popped, PullConsumer, PullResult, PushConsumer
+    from wirefmt.rocketmq.events import ConnectionOptions, Credentials, Negotiated, Request, TimedOut, is_signed
+    from wirefmt.rocketmq.producer import Producer, SendResult
+    from wirefmt.rocketmq.server import Handler, Peer, Server, serve
+    from wirefmt.rocketmq.states import State
+
+#: Modules of the connections. They are loaded when one of their names is first used; those of asyncio are the first four.
+_MODULES = {
+    "wirefmt.rocketmq.client": ("Client", "Queue", "Route", "connect"),
+    "wirefmt.rocketmq.consumer": ("PopConsumer", "Popped", "PullConsumer", "PullResult", "PushConsumer"),
+    "wirefmt.rocketmq.producer": ("Producer", "SendResult"),
+    "wirefmt.rocketmq.server": ("Handler", "Peer", "Server", "serve"),
+    "wirefmt.rocketmq.connection": ("ClientConnection", "ServerConnection"),
+    "wirefmt.rocketmq.events": ("ConnectionOptions", "Credentials", "Negotiated", "Request", "TimedOut", "is_signed"),
+    "wirefmt.rocketmq.states": ("State",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            value = getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "AckMessageRequestHeader",
     "AddBrokerRequestHeader",
@@ -227,9 +262,12 @@ __all__ = [
     "CheckTransactionStateRequestHeader",
     "CheckTransactionStateResponseHeader",
     "CleanControllerBrokerDataRequestHeader",
+    "Client",
+    "ClientConnection",
     "CloneGroupOffsetRequestHeader",
     "ClusterInfo",
     "CommandCustomHeader",
+    "ConnectionOptions",
     "ConsumeMessageDirectlyResultRequestHeader",
     "ConsumerData",
     "ConsumerSendMsgBackRequestHeader",
@@ -237,6 +275,7 @@ __all__ = [
     "CreateTopicListRequestHeader",
     "CreateTopicRequestHeader",
     "CreateUserRequestHeader",
+    "Credentials",
     "DataVersion",
     "Decoder",
     "DeleteAclRequestHeader",
@@ -290,6 +329,7 @@ __all__ = [
     "GetTopicStatsInfoRequestHeader",
     "GetTopicsByClusterRequestHeader",
     "GetUserRequestHeader",
+    "Handler",
     "HeartbeatData",
     "HeartbeatRequestHeader",
     "InitConsumerOffsetRequestHeader",
@@ -302,19 +342,27 @@ __all__ = [
     "Message",
     "MessageExt",
     "MessageQueue",
+    "Negotiated",
     "NotificationRequestHeader",
     "NotificationResponseHeader",
     "NotifyBrokerRoleChangedRequestHeader",
     "NotifyConsumerIdsChangedRequestHeader",
     "NotifyMinBrokerIdChangeRequestHeader",
     "PeekMessageRequestHeader",
+    "Peer",
     "PollingInfoRequestHeader",
     "PollingInfoResponseHeader",
+    "PopConsumer",
     "PopMessageRequestHeader",
     "PopMessageResponseHeader",
+    "Popped",
+    "Producer",
     "ProducerData",
+    "PullConsumer",
     "PullMessageRequestHeader",
     "PullMessageResponseHeader",
+    "PullResult",
+    "PushConsumer",
     "PutKVConfigRequestHeader",
     "QueryConsumeQueueRequestHeader",
     "QueryConsumeTimeSpanRequestHeader",
@@ -328,6 +376,7 @@ __all__ = [
     "QuerySubscriptionByConsumerRequestHeader",
     "QueryTopicConsumeByWhoRequestHeader",
     "QueryTopicsByConsumerRequestHeader",
+    "Queue",
     "QueueData",
     "RecallMessageRequestHeader",
     "RecallMessageResponseHeader",
@@ -341,17 +390,24 @@ __all__ = [
     "RemotingSerializable",
     "RemoveBrokerRequestHeader",
     "ReplyMessageRequestHeader",
+    "Request",
     "ResetMasterFlushOffsetHeader",
     "ResetOffsetRequestHeader",
     "ResumeCheckHalfMessageRequestHeader",
+    "Route",
     "RpcRequestHeader",
     "SearchOffsetRequestHeader",
     "SearchOffsetResponseHeader",
     "SendMessageRequestHeader",
     "SendMessageRequestHeaderV2",
     "SendMessageResponseHeader",
+    "SendResult",
+    "Server",
+    "ServerConnection",
+    "State",
     "StatisticsMessagesRequestHeader",
     "SubscriptionData",
+    "TimedOut",
     "TopicConfig",
     "TopicConfigSerializeWrapper",
     "TopicList",
@@ -374,6 +430,7 @@ __all__ = [
     "WipeWritePermOfBrokerResponseHeader",
     "body_class",
     "compress",
+    "connect",
     "decode",
     "decode_batch",
     "decode_batch_messages",
@@ -397,8 +454,10 @@ __all__ = [
     "frame_size",
     "hash_code",
     "header_class",
+    "is_signed",
     "send_v1",
     "send_v2",
+    "serve",
     "sign",
     "signature",
     "signed_octets",

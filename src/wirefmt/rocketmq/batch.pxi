@@ -1,15 +1,15 @@
 # RocketMQ frames -> columns: decode_batch for one stream, and what rows of the message table share with it.
 #
-# Both stand on rocketmq_parse, so they say what the objects say.
+# Both use rocketmq_parse, so they agree with the objects.
 from wirefmt.rocketmq.spec import LANGUAGES as ROCKETMQ_LANGUAGE_NAMES
 from wirefmt.rocketmq.columns import BATCH as ROCKETMQ_BATCH_COLUMNS
 
 
-cdef struct RocketmqScratch:        # where texts are unescaped; grows, and is its owner's to free
+cdef struct RocketmqScratch:        # holds unescaped text; grows; its owner frees it
     uint8_t* p
     size_t room
-    uint8_t* start                  # memory of the caller's that it began with: not to be freed; NULL: none
-    bint failed                     # there was no memory for a text
+    uint8_t* start                  # the caller's memory that it began with, not to be freed; NULL: none
+    bint failed                     # memory ran out
 
 
 cdef Text[2] ROCKETMQ_SERIALIZE_TEXT
@@ -35,7 +35,7 @@ cdef bint rocketmq_reserve(RocketmqScratch* scratch, size_t n) noexcept nogil:
     if n <= scratch.room:
         return True
     n = max(n, 2 * scratch.room, <size_t>4096)
-    p = realloc(NULL if scratch.p == scratch.start else scratch.p, n)       # what it holds is over
+    p = realloc(NULL if scratch.p == scratch.start else scratch.p, n)       # discards the contents
     if p == NULL:
         scratch.failed = True
         return False
@@ -45,7 +45,7 @@ cdef bint rocketmq_reserve(RocketmqScratch* scratch, size_t n) noexcept nogil:
 
 
 cdef inline void rocketmq_lend(RocketmqScratch* scratch, uint8_t* start, size_t room) noexcept nogil:
-    """Begin with memory of the caller's, which lives until rocketmq_drop_scratch."""
+    """Begin with the caller's memory, which lives until rocketmq_drop_scratch."""
     scratch.p = scratch.start = start
     scratch.room = room
 
@@ -57,7 +57,7 @@ cdef inline void rocketmq_drop_scratch(RocketmqScratch* scratch) noexcept nogil:
 
 
 cdef inline bint rocketmq_plain(const RocketmqText* t, RocketmqScratch* scratch, Span* out) noexcept nogil:
-    """A text as valid UTF-8: where it lies, or in `scratch`, which the next one overwrites. False: null."""
+    """A text as valid UTF-8: in place, or in `scratch`, which the next text overwrites. False: null."""
     if t.form == ROCKETMQ_OCTETS and is_ascii(t.at, t.size):
         out.at = t.at
         out.size = t.size
@@ -66,7 +66,7 @@ cdef inline bint rocketmq_plain(const RocketmqText* t, RocketmqScratch* scratch,
 
 
 cdef bint rocketmq_make_plain(const RocketmqText* t, RocketmqScratch* scratch, Span* out) noexcept nogil:
-    """rocketmq_plain for texts that may not stand as they are."""
+    """rocketmq_plain for texts that must be rewritten."""
     cdef size_t bad = 0
     if t.form == ROCKETMQ_NULL:
         return False
@@ -85,7 +85,7 @@ cdef bint rocketmq_make_plain(const RocketmqText* t, RocketmqScratch* scratch, S
 
 
 cdef bint rocketmq_replace(RocketmqScratch* scratch, Span* out) noexcept with gil:
-    """Ill-formed UTF-8: what Python makes of it. It is rare."""
+    """Ill-formed UTF-8, as Python decodes it. It is rare."""
     try:
         octets = PyUnicode_DecodeUTF8(<const char*>out.at, out.size, "replace").encode("utf-8")
         return rocketmq_keep(octets, scratch, out)
@@ -94,7 +94,7 @@ cdef bint rocketmq_replace(RocketmqScratch* scratch, Span* out) noexcept with gi
 
 
 cdef bint rocketmq_java_plain(const RocketmqText* t, RocketmqScratch* scratch, Span* out) noexcept with gil:
-    """A JSON value that is no string: the text that the object has. It is rare."""
+    """A JSON value that is not a string: the same text as in the object. It is rare."""
     try:
         return rocketmq_keep(rocketmq_text(t).encode("utf-8"), scratch, out)
     except Exception:
@@ -120,7 +120,7 @@ cdef inline void rocketmq_put_text(Col* c, int64_t row, const RocketmqText* t, R
 
 
 cdef inline void rocketmq_put_field(Col* c, int64_t row, int code, const Span* name, Span* text) noexcept nogil:
-    """An entry of extFields in a map. A properties string with a secret in it is hidden; `text` is what is shown then."""
+    """Put an entry of extFields into a map. A properties string with a secret is hidden; `text` is shown in its place."""
     if not c.tally.exposed and rocketmq_secret_field(code, name.at, name.size, text.at, text.size):
         text.at = SECRET_SHOWN_TEXT.at
         text.size = <uint32_t>SECRET_SHOWN_TEXT.size
@@ -160,13 +160,13 @@ cdef class BatchColumns(FrameBatch):
             put_octets(c + RB_BODY, row, m.body.at, m.body.size)
 
     cdef void put_fields(self, int64_t row, const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
-        """ext_fields, and what has a column of its own among them."""
+        """ext_fields, and the fields that have their own column."""
         cdef Col* c = self.cols
         cdef RocketmqWalk walk
         cdef RocketmqText key, value
         cdef Span name, text
         cdef bint letters = rocketmq_letters(m.code)
-        cdef int64_t entries = open_list(c + RB_EXT_FIELDS, row)        # an empty map is none that is null
+        cdef int64_t entries = open_list(c + RB_EXT_FIELDS, row)        # makes an empty map instead of a null
         if entries >= 0:
             close_list(c + RB_EXT_FIELDS, entries)
         rocketmq_walk(&walk, m, fields)

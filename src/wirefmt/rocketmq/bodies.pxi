@@ -1,7 +1,8 @@
-# What RocketMQ's bodies hold, as Python objects and back: stored messages (7.1), batches (7.2), properties strings,
-# message ids (8); what POP says in texts (6).
+# The contents of RocketMQ's bodies as Python objects and back: stored messages (7.1), batches (7.2), properties strings,
+# message ids (8), and the texts in which POP describes messages (6).
 #
-# A stored message is its octets, as in the real reader's order of fields; a constructor writes them and reads them back.
+# A stored message exists only as its octets, with the fields in the order of the real reader; a constructor writes and reads
+# them.
 import socket
 import zlib
 
@@ -17,7 +18,7 @@ cdef enum:
 # ------------------------------------------------------------------------------------------------ properties
 
 cdef dict rocketmq_properties(const uint8_t* p, size_t n):
-    """name -> value; of a name that comes twice the last value counts."""
+    """Parse name -> value; if a name comes twice the last value counts."""
     cdef const uint8_t* end = p + n
     cdef Span name, value
     cdef dict out = {}
@@ -57,7 +58,7 @@ def encode_properties(properties, /):
 
 
 cdef bytes properties_octets(object properties):
-    """Of a mapping, a properties string or its octets."""
+    """The octets of a mapping or of a properties string."""
     if properties is None:
         return b""
     if isinstance(properties, (bytes, bytearray, memoryview)):
@@ -161,7 +162,7 @@ def encode_extra_info(info not None, /):
 
 
 cdef dict pop_entries(str text, str path, object key_of, object value_of):
-    """`retryFlag queue value;...` -> {(retryFlag, queue): value}; none of them twice."""
+    """`retryFlag queue value;...` -> {(retryFlag, queue): value}; a pair that comes twice is an error."""
     cdef dict out = {}
     for i, entry in enumerate(text.split(";") if text else ()):
         words = entry.split(" ")
@@ -244,20 +245,20 @@ cdef object decompressor(str name):
     return ZstdDecompressor()
 
 
-cdef tuple COMPRESSION_NAMES = ("zlib", "lz4", "zstd", "zlib")      # by bits 8 to 10 of sysFlag; the first: before 5.0
+cdef tuple COMPRESSION_NAMES = ("zlib", "lz4", "zstd", "zlib")      # by bits 8 to 10 of sysFlag; the first one: before 5.0
 
 
 cdef enum:
-    ROCKETMQ_INFLATED_MAX = 64 << 20        # default limit of the decompressed bodies of one call, in octets;
-    ROCKETMQ_INFLATED_RATIO = 100           # ... or so many times the octets that hold them, if that is more
+    ROCKETMQ_INFLATED_MAX = 64 << 20        # default limit of the decompressed bodies of one call, in octets,
+    ROCKETMQ_INFLATED_RATIO = 100           # or this many times the octets that contain them, if that is more
 
 
 cdef bytes decompressed(const uint8_t* p, uint32_t size, int sys_flag, int64_t limit, int64_t offset, int index,
                         int64_t all_left=0x7FFFFFFFFFFFFFFF):
-    """The body of a message; at most `limit` octets of it are ever made, nor more than `all_left`, which the call has left."""
+    """The body of a message. It decompresses to at most `limit` octets and at most `all_left`, the rest of the call's limit."""
     cdef Fault f
     cdef int check = 0
-    cdef bint is_last = all_left < limit        # the call's limit comes first
+    cdef bint is_last = all_left < limit        # the call's limit is checked first
     limit = min(limit, all_left)
     name = COMPRESSION_NAMES[sys_flag >> 8 & 7]
     try:
@@ -273,7 +274,7 @@ cdef bytes decompressed(const uint8_t* p, uint32_t size, int sys_flag, int64_t l
         raise
     except ImportError:
         check = ROCKETMQ_CHECK_BODY_LIBRARY
-    except Exception:                   # three libraries, each with exceptions of its own
+    except Exception:                   # each of the three libraries has its own exceptions
         check = ROCKETMQ_CHECK_BODY_COMPRESSED
     if check:
         fault(&f, rocketmq_checks[check].status, check, ROCKETMQ_FIELD_MESSAGES_BODY, offset,
@@ -315,7 +316,7 @@ cdef class MessageExt:
     """
     cdef bytes block
     cdef RocketmqMessageView m
-    cdef bytes inflated             # the body, if the octets have it compressed
+    cdef bytes inflated             # the body, if it is compressed in the octets
     cdef object cached_properties
 
     __match_args__ = ("topic", "body", "properties", "queue_id", "queue_offset", "physical_offset", "flag", "sys_flag",
@@ -373,7 +374,7 @@ cdef class MessageExt:
 
     @property
     def total_size(self):
-        """The size as stored; the Java reader does not rely on it."""
+        """The size as stored; the Java reader ignores it."""
         return self.m.total_size
 
     @property
@@ -471,12 +472,12 @@ cdef class MessageExt:
 
     @property
     def offset_msg_id(self):
-        """The id from the broker: its address and the physical offset."""
+        """The broker's id: its address and the physical offset."""
         return rocketmq_id(&self.m)
 
     @property
     def msg_id(self):
-        """The id from the client (UNIQ_KEY), otherwise the broker's."""
+        """The client's id (UNIQ_KEY), otherwise the broker's."""
         unique = self.property_of("UNIQ_KEY")
         return self.offset_msg_id if unique is None else unique
 
@@ -547,7 +548,7 @@ cdef bytes utf8_octets(object text, str field):
 
 
 cdef int given_version(object version, Py_ssize_t topic_size) except -1:
-    """1 or 2; None: 2 where the topic needs it, as brokers do."""
+    """1 or 2; None: 2 if the topic needs it, as brokers do."""
     if version is None:
         return 1 if topic_size <= 127 else 2
     if version not in (1, 2):
@@ -600,7 +601,7 @@ cdef str rocketmq_id(const RocketmqMessageView* m):
 
 
 cdef int rocketmq_write_id(const RocketmqMessageView* m, uint8_t* out) noexcept nogil:
-    """The offset message id in `out`, which has room for 56 digits; how many it has."""
+    """Write the offset message id to `out`, which has room for 56 digits; return its length."""
     cdef uint8_t[28] octets
     cdef int n = <int>m.store_host.size, i
     memcpy(octets, m.store_host.at, m.store_host.size)
@@ -678,7 +679,7 @@ cdef MessageExt next_message(bytes block, const uint8_t* base, const uint8_t* p,
 @cython.final
 @cython.no_gc
 cdef class Message:
-    """A message of a batch that a producer sends (7.2): it has no topic. Immutable; equal by value."""
+    """A message of a batch that a producer sends (7.2); it has no topic. Immutable; equal by value."""
     cdef readonly bytes body
     cdef readonly int flag
     cdef readonly str properties_string
@@ -723,7 +724,7 @@ cdef class Message:
     def __repr__(self):
         properties = self.properties_string
         if any([secret_name(name) for name in self.properties]):
-            properties = dict(self.properties)          # their values hide themselves
+            properties = dict(self.properties)          # secret values hide themselves
         return f"rocketmq.Message(body={shown_octets(self.body)}, properties={properties!r}, flag={self.flag})"
 
     def __reduce__(self):

@@ -1,5 +1,5 @@
-# RocketMQ commands and stored messages -> the column `detail`. Which fields they have, and their order:
-# detail.py.
+# RocketMQ commands and stored messages -> the column `detail`. detail.py lists the fields and their
+# order.
 from wirefmt.rocketmq.detail import (
     OTHER_REQUEST as ROCKETMQ_OTHER_REQUEST_ROW, OTHER_RESPONSE as ROCKETMQ_OTHER_RESPONSE_ROW,
     REQUEST as ROCKETMQ_REQUEST_ROWS, RESPONSE as ROCKETMQ_RESPONSE_ROWS,
@@ -10,7 +10,7 @@ from wirefmt.rocketmq.spec import (
 )
 
 
-cdef enum RocketmqDetail:           # fields that are more than an entry of extFields of their name
+cdef enum RocketmqDetail:           # fields that are not just the entry of extFields with their name
     ROCKETMQ_DETAIL_RESPONSE = 0
     ROCKETMQ_DETAIL_REMARK
     ROCKETMQ_DETAIL_SIZE
@@ -28,13 +28,13 @@ cdef enum RocketmqDetail:           # fields that are more than an entry of extF
 
 
 cdef enum:
-    ROCKETMQ_DETAIL_NAMES = 160     # at least as many as detail.py names
+    ROCKETMQ_DETAIL_NAMES = 160     # at least the number of names in detail.py
     ROCKETMQ_DETAIL_PROPERTIES = 4
     ROCKETMQ_DETAIL_MOST = 32       # fields of one form
-    ROCKETMQ_RESPONSES = 96         # at least as many as have a name
+    ROCKETMQ_RESPONSES = 96         # at least the number of names
 
 
-cdef struct RocketmqDetailOf:       # what there is to tell of
+cdef struct RocketmqDetailOf:       # the source of the line
     const RocketmqFrameView* m
     const RocketmqFields* fields
     const RocketmqText* topic       # ... and four more, as the header has them
@@ -42,11 +42,11 @@ cdef struct RocketmqDetailOf:       # what there is to tell of
     const RocketmqText* producer_group
     const RocketmqText* queue_id
     const RocketmqText* reconsume_times
-    Span asked_topic, asked_group   # of a response: the request's; absent where it is not known
+    Span asked_topic, asked_group   # of a response: the request's; absent if unknown
     Span client_id
     Span properties                 # of the message, valid UTF-8; absent: none
-    const RocketmqMessageView* stored  # the message that the row is; NULL: the row is the command
-    int place                       # of the request's code in rocketmq_requests; -1: not known
+    const RocketmqMessageView* stored  # the message of the row; NULL: the row is the command
+    int place                       # of the request's code in rocketmq_requests; -1: unknown
     bint response
     int messages                    # in the body
     RocketmqScratch* scratch
@@ -70,7 +70,7 @@ cdef RocketmqCodeName[3] ROCKETMQ_STATE_NAME
 
 
 cdef int rocketmq_detail_form(str words, dict fields, DetailForm* form) except -1:
-    """The form of a row; a name that is new in `fields` is an entry of extFields."""
+    """The form of a row; an unknown name in `fields` is an entry of extFields."""
     cdef int names = fields[""]
     for word in words.split():
         name = word.rstrip("?!").rpartition("=")[2]
@@ -132,7 +132,7 @@ cdef const Text* rocketmq_name_of(const RocketmqCodeName* names, int count, int 
 
 
 cdef void rocketmq_line_code(DetailLine* l, const DetailField* f, int code) noexcept nogil:
-    """A response code by name, with its number where it is no success."""
+    """A response code by name, with its number if it is not a success."""
     cdef const Text* name = rocketmq_name_of(ROCKETMQ_RESPONSE_NAME, ROCKETMQ_RESPONSES, code)
     if name == NULL:
         line_signed(l, f, code)
@@ -146,7 +146,7 @@ cdef void rocketmq_line_code(DetailLine* l, const DetailField* f, int code) noex
 
 cdef void rocketmq_line_text(DetailLine* l, const DetailField* f, const RocketmqText* text, RocketmqScratch* scratch,
                              bint prose) noexcept nogil:
-    """A text of the header. A number that is 0 counts as zero for a field that is left out then."""
+    """A text of the header. The number 0 counts as zero for a field that is omitted then."""
     cdef Span plain
     if text.form == ROCKETMQ_NULL or not rocketmq_plain(text, scratch, &plain):
         return
@@ -174,7 +174,7 @@ cdef void rocketmq_line_state(DetailLine* l, const DetailField* f, const Rocketm
 
 cdef void rocketmq_line_known(DetailLine* l, const DetailField* f, const RocketmqText* text, const Span* known,
                               const RocketmqDetailOf* x) noexcept nogil:
-    """What the header says, or else what the request has said."""
+    """The value in the header, otherwise the value in the request."""
     if text.form != ROCKETMQ_NULL:
         rocketmq_line_text(l, f, text, x.scratch, False)
     else:
@@ -218,7 +218,7 @@ cdef void rocketmq_line_stored(DetailLine* l, const DetailField* f, const Rocket
 
 cdef void rocketmq_line_field(DetailLine* l, const DetailField* f, const RocketmqDetailOf* x,
                               const RocketmqText* entry) noexcept nogil:
-    """A field of a command. `entry`: that of extFields with the field's name."""
+    """A field of a command. `entry`: the entry of extFields with the field's name."""
     if f.what == ROCKETMQ_DETAIL_RESPONSE:
         rocketmq_line_code(l, f, x.m.code)
     elif f.what == ROCKETMQ_DETAIL_REMARK:
@@ -249,7 +249,7 @@ cdef void rocketmq_line_field(DetailLine* l, const DetailField* f, const Rocketm
 
 
 cdef const Text* rocketmq_entry_name(const DetailField* f) noexcept nogil:
-    """The entry of extFields that a field of a command is; NULL: none."""
+    """The entry of extFields for a field of a command; NULL: none."""
     if f.what >= ROCKETMQ_DETAIL_ENTRY:
         return &ROCKETMQ_DETAIL_NAME[f.what - ROCKETMQ_DETAIL_ENTRY]
     if f.what < ROCKETMQ_DETAIL_PROPERTY and ROCKETMQ_SPECIAL_NAME[f.what].size:
@@ -258,7 +258,7 @@ cdef const Text* rocketmq_entry_name(const DetailField* f) noexcept nogil:
 
 
 cdef void rocketmq_entries(const RocketmqDetailOf* x, const DetailForm* form, RocketmqText* entries) noexcept nogil:
-    """The entries of extFields that the form names, by place in the form."""
+    """The entries of extFields that the form names, by position in the form."""
     cdef RocketmqWalk walk
     cdef RocketmqText key, value
     cdef const Text* name

@@ -1,9 +1,9 @@
 # RocketMQ: columns in the shape of decode_batch -> frames, one per row: encode_batch.
 #
-# What is checked here leaves nothing that the real reader refuses, so the frames are not read back.
+# The checks here exclude everything that the real reader refuses, so the frames are not read back.
 
 cdef enum:
-    ROCKETMQ_LANGUAGE_NONE = 0xFF   # a number that no language has: null in the binary header
+    ROCKETMQ_LANGUAGE_NONE = 0xFF   # a number of no language: null in the binary header
 
 
 cdef void rocketmq_add_string(Octets* o, const uint8_t* p, size_t n) noexcept nogil:
@@ -120,7 +120,7 @@ cdef class RowEncoder(BatchEncoder):
             rocketmq_add_words(o, ',"language":"')
             add_octets(o, ROCKETMQ_LANGUAGE_TEXT[self.language].at, <size_t>ROCKETMQ_LANGUAGE_TEXT[self.language].size)
             add_u8(o, c'"')
-        else:                                           # left out, it would be JAVA
+        else:                                           # the default would be JAVA
             rocketmq_add_words(o, ',"language":null')
         if source_has(c + RB_OPAQUE, row):
             rocketmq_add_words(o, ',"opaque":')
@@ -165,7 +165,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_fields(self, int64_t row, int code, bint binary) noexcept nogil:
-        """Fields in the order of the map, as JSON or binary; the map's length first if it is."""
+        """Fields in the order of the map, as JSON or binary; the binary form begins with the map's length."""
         cdef const SourceCol* map = self.cols + RB_EXT_FIELDS
         cdef const SourceCol* names = map.children.children
         cdef Problem* x = &self.problem
@@ -182,7 +182,7 @@ cdef class RowEncoder(BatchEncoder):
         if source_range(x, map, row, &at, &end) or self.take_text(self.cols + RB_TOPIC, row, &topic) or \
                 self.take_text(self.cols + RB_PROPERTIES, row, &properties):
             return -1
-        if binary and at == end:            # no octets would be null; a field without name and value is in no column
+        if binary and at == end:            # an empty text would be null; a field without name and value is in no column
             add_u16(o, 0)
             add_u32(o, 0)
         while at < end:
@@ -223,7 +223,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int meet(self, Span* given, const Span* value, int column) noexcept nogil:
-        """The field that a column repeats: the first of its name."""
+        """The field that a column repeats: the first one of its name."""
         if given.at != NULL and (given.size != value.size or memcmp(given.at, value.at, value.size) != 0):
             return refuse_text(&self.problem, self.cols + column, "ext_fields has another value")
         given.at = NULL
@@ -235,15 +235,15 @@ def encode_batch(data):
 
     data: columns with the names and types of decode_batch's result (wirefmt.rocketmq.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
-    have any width, strings 64-bit offsets. `code` and `serialize_type` are needed, and `opaque` where it is ROCKETMQ; `flag` and
-    `version` are 0 where they are null. `topic` and `properties` repeat fields of `ext_fields` and are compared with them. An
-    absent column is a column of nulls. `offset` and `size` are not read.
+    have any width, strings 64-bit offsets. `code` and `serialize_type` are required, and `opaque` if it is ROCKETMQ; a null
+    `flag` or `version` is 0. `topic` and `properties` repeat fields of `ext_fields` and are compared with them. A
+    missing column is a column of nulls. `offset` and `size` are ignored.
 
-    Raises TypeError for data that are no Arrow columns; ValueError for an unknown column or a column of another type;
-    EncodeError, which names column and row, for a row that is no valid frame, or has an `error`.
+    Raises TypeError for data that is not Arrow columns; ValueError for an unknown column or a column of another type;
+    EncodeError, which names column and row, for a row that does not make a valid frame, or has an `error`.
 
-    `decode_batch` of the bytes gives the columns again, except `offset` and `size` where a header was written in another way,
-    and what the columns do not hold (docs/columns.md).
+    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if a header was written differently,
+    and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(ROCKETMQ_BATCH_COLUMNS)
     encoder.tables = &ROCKETMQ_TABLES

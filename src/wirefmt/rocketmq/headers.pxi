@@ -1,5 +1,5 @@
-# RocketMQ's typed headers: what the texts of extFields mean for a code (section 6). A class for each row of HEADERS in
-# wirefmt/rocketmq/spec.py, with the fields that it declares and those it inherits.
+# RocketMQ's typed headers: the meaning of extFields for a code (section 6). There is one class for each row of HEADERS in
+# wirefmt/rocketmq/spec.py, with the fields that it declares and inherits.
 from wirefmt.rocketmq.spec import (
     HEADERS as ROCKETMQ_HEADER_ROWS, REQUEST_CODES as ROCKETMQ_REQUEST_ROWS, RPC as ROCKETMQ_RPC_FIELDS,
     SEND_MESSAGE_V2_LETTERS as ROCKETMQ_LETTERS, TOPIC as ROCKETMQ_TOPIC_FIELDS,
@@ -30,13 +30,13 @@ cdef str python_name(str name):
 
 
 cdef bint fits(object number, int bits) except -1:
-    """Is it a signed number of so many bits?"""
+    """Is it a signed number of this many bits?"""
     top = 1 << PyLong_FromLong(bits - 1)
     return -top <= number < top
 
 
 cdef object java_value(int type, object text):
-    """The value of a field's text. Raises ValueError where it has none."""
+    """The value of a field's text. Raises ValueError if the text is not a value."""
     if type == JAVA_STRING:
         return text
     if type == JAVA_BOOLEAN:
@@ -50,7 +50,7 @@ cdef object java_value(int type, object text):
 
 
 cdef object checked_value(int type, str name, object value):
-    """A value that a caller gives a field."""
+    """Check a value that a caller gives to a field."""
     cdef int overflow = 0
     cdef int64_t plain
     if type == JAVA_STRING:
@@ -126,7 +126,7 @@ cdef class CommandCustomHeader:
         return self
 
     def ext_fields(self):
-        """The fields as texts, in the order of the class, without those that are None."""
+        """The fields as texts, in the order of the class, without None."""
         cdef dict out = {}
         for (wire, _, _, _), value in zip(self.FIELDS, self.items):
             if value is not None:
@@ -160,30 +160,30 @@ cdef Factory ROCKETMQ_HEADER_FACTORY = factory_of(CommandCustomHeader)
 
 
 cdef struct RocketmqHeaderField:
-    PyObject* attribute         # interned, as the names of keywords in a call are
+    PyObject* attribute         # interned, like the names of keywords in a call
     const uint8_t* wire         # the name in extFields, ASCII
     uint32_t wire_size
-    uint32_t hash               # Java's, of that name
+    uint32_t hash               # hash of that name in Java
     uint8_t type, required
 
 
 cdef enum:
-    ROCKETMQ_FIELDS_MAX = 64    # of one header
+    ROCKETMQ_FIELDS_MAX = 64    # fields of one header
 
 
 @cython.final
 @cython.no_gc
 cdef class HeaderForm:
-    """The fields of a header class as C: for its constructor, and for the commands that it is written into."""
+    """The fields of a header class as C, for its constructor and for commands with such a header."""
     cdef object cls
-    cdef list held              # owns what `fields` points to
+    cdef list held              # owns the memory of `fields`
     cdef RocketmqHeaderField[ROCKETMQ_FIELDS_MAX] fields       # in the order of the declaration
-    cdef uint8_t[ROCKETMQ_FIELDS_MAX] put                      # numbers of fields: inherited ones are put into the map first
+    cdef uint8_t[ROCKETMQ_FIELDS_MAX] put                      # numbers of fields: the map gets inherited fields first
     cdef int count
     cdef bint fast
 
 
-cdef dict ROCKETMQ_FORMS = {}   # of the classes made here; those derived from them have none
+cdef dict ROCKETMQ_FORMS = {}   # for the classes made here; classes derived from them have none
 
 
 cdef int add_header_form(object cls) except -1:
@@ -216,9 +216,9 @@ cdef int add_header_form(object cls) except -1:
 
 
 cdef object rocketmq_construct_header(object cls, PyObject** args, size_t nargsf, PyObject* kwnames):
-    """A call of a header class: the keywords' values go from the caller's stack to the fields, without a dict.
+    """Construct a header: the values of keywords go from the caller's stack to the fields, without a dict.
 
-    What the class does not take goes the way of any other class, where the errors are raised.
+    Other calls go through the generic constructor, which raises the errors.
     """
     cdef PyObject* values[ROCKETMQ_FIELDS_MAX]
     cdef HeaderForm form = <HeaderForm>ROCKETMQ_FORMS[cls]
@@ -233,7 +233,7 @@ cdef object rocketmq_construct_header(object cls, PyObject** args, size_t nargsf
     memset(values, 0, sizeof(values))
     for i in range(count):
         name = borrowed_item(kwnames, i)
-        for _ in range(form.count):         # callers mostly keep the order of the fields
+        for _ in range(form.count):         # callers mostly use the order of the fields
             k = at
             at = at + 1 if at + 1 < form.count else 0
             if form.fields[k].attribute == name:
@@ -313,11 +313,11 @@ cdef object make_header_class(str name, object base, str fields, str doc, bint f
 
 
 cdef dict make_header_classes():
-    """name -> class: those that the Java classes inherit from, and one for each row of HEADERS."""
+    """name -> class: the base classes of the Java code, and one class for each row of HEADERS."""
     rpc = make_header_class("RpcRequestHeader", CommandCustomHeader, ROCKETMQ_RPC_FIELDS,
-                            "What requests of 5.x say for their routing.", False)
+                            "Routing fields of requests since 5.x.", False)
     topic = make_header_class("TopicRequestHeader", rpc, ROCKETMQ_TOPIC_FIELDS.removesuffix(ROCKETMQ_RPC_FIELDS),
-                              "What requests on a topic say for their routing.", False)
+                              "Routing fields of requests on a topic.", False)
     bases = {"": CommandCustomHeader, ROCKETMQ_RPC_FIELDS: rpc, ROCKETMQ_TOPIC_FIELDS: topic}
     out = {"RpcRequestHeader": rpc, "TopicRequestHeader": topic}
     for row in ROCKETMQ_HEADER_ROWS:

@@ -1,4 +1,4 @@
-# RocketMQ's JSON bodies as Python objects: heartbeats, routes, queues to lock (7.3). A class for each row of BODIES in
+# RocketMQ's JSON bodies as Python objects: heartbeats, routes, queues to lock (7.3). There is one class for each row of BODIES in
 # wirefmt/rocketmq/spec.py.
 from wirefmt.rocketmq.spec import BODIES as ROCKETMQ_BODY_ROWS
 
@@ -11,7 +11,7 @@ cdef object body_error(str name, str field, object value):
 
 
 cdef object typed_value(str type_name, object value, str owner, str field):
-    """A JSON value as what the table calls it: lists become tuples, objects instances. Raises DecodeError."""
+    """A JSON value as the type in the table: lists become tuples, objects instances. Raises DecodeError."""
     if value is None:
         return None
     first = type_name[0]
@@ -53,7 +53,7 @@ cdef object typed_entry(str type_name, object key, object value, str owner, str 
 
 
 cdef object plain_value(object value):
-    """What typed_value made, as JSON again."""
+    """The JSON value of a result of typed_value."""
     if isinstance(value, RemotingSerializable):
         return (<RemotingSerializable>value).to_json()
     if isinstance(value, tuple):

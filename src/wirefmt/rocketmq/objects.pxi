@@ -1,6 +1,6 @@
-# RemotingCommand, RocketMQ's one kind of frame, as a Python object; its encoder in both header forms, and the Decoder.
+# RemotingCommand, the only kind of frame in RocketMQ, as a Python object; its encoder for both header forms, and the Decoder.
 #
-# There is one form of a command: its octets. A constructor writes them and reads them back with rocketmq_parse.
+# A command exists only as its octets. A constructor writes them and reads them back with rocketmq_parse.
 import base64
 import hashlib
 import hmac
@@ -16,7 +16,7 @@ from wirefmt.rocketmq.spec import (
 
 
 cdef extern from *:
-    dict presized_dict "__Pyx_PyDict_NewPresized"(Py_ssize_t size)      # Cython's own, which knows each Python's way
+    dict presized_dict "__Pyx_PyDict_NewPresized"(Py_ssize_t size)      # Cython's own function, for every Python version
     object PyDictProxy_New(object mapping)                              # types.MappingProxyType
 
 
@@ -30,24 +30,24 @@ cdef object NO_FIELDS = MappingProxyType({})
 
 cdef struct RocketmqExtField:      # of extFields
     const uint8_t* name
-    PyObject* value             # a str; of a typed header an int or a bool as well
+    PyObject* value             # a str; in a typed header also an int or a bool
     uint32_t name_size
-    uint32_t hash               # Java's, of the name
+    uint32_t hash               # hash of the name in Java
 
 
 cdef enum:
-    ROCKETMQ_FIELDS_START = 32  # fields that need no allocation
+    ROCKETMQ_FIELDS_START = 32  # fields without an allocation
 
 
-cdef struct RocketmqExtFields:     # what they point to is owned by what gather_fields returns
+cdef struct RocketmqExtFields:     # gather_fields returns the object that owns what they point to
     RocketmqExtField* at
     uint32_t* order             # numbers of fields, in the order they are written
     Py_ssize_t count
-    bint present                # False: there are none, as opposed to an empty map
+    bint present                # False: absent, not an empty map
 
 
 cdef int room_for_fields(RocketmqExtFields* fields, Py_ssize_t count) except -1:
-    """Room for more than ROCKETMQ_FIELDS_START. `fields` has that of its caller's until then."""
+    """Make room for more than ROCKETMQ_FIELDS_START. Until then `fields` uses the caller's array."""
     cdef RocketmqExtField* at = <RocketmqExtField*>malloc(<size_t>count * (sizeof(RocketmqExtField) + sizeof(uint32_t)))
     if at == NULL:
         raise MemoryError
@@ -57,7 +57,7 @@ cdef int room_for_fields(RocketmqExtFields* fields, Py_ssize_t count) except -1:
 
 
 cdef inline int add_field(RocketmqExtFields* fields, object name, object value) except -1:
-    """One more field, of two str."""
+    """Add a field of two str."""
     cdef RocketmqExtField* field = &fields.at[fields.count]
     cdef Py_ssize_t size = 0
     field.name = utf8_behind(name, &size, "ext_fields")
@@ -70,15 +70,15 @@ cdef inline int add_field(RocketmqExtFields* fields, object name, object value) 
 
 
 cdef object gather_fields(RocketmqExtFields* out, object header, object ext_fields, bint binary):
-    """The fields of a command, in the order they are written. What is returned owns them.
+    """Collect the fields of a command in the order in which they are written. The returned object owns them.
 
-    The JSON header has them in the order of Java's map; the binary one has those of a class that is FAST before the others,
+    The JSON header has them in the order of Java's map. The binary header has the fields of a FAST class before the others,
     in the order of the declaration.
     """
     cdef HeaderForm form
     cdef dict fields
     cdef list first
-    # the Java code's map has 16 places at first; 256 if a hook has put a field into it before the header class does
+    # the map of the Java code begins with 16 buckets, or with 256 if a hook added a field before the header class
     cdef uint32_t room = 16 if ext_fields is None or header is None else 256
     if header is None and ext_fields is None:
         return None
@@ -107,7 +107,7 @@ cdef object gather_fields(RocketmqExtFields* out, object header, object ext_fiel
 
 
 cdef int header_fields(RocketmqExtFields* out, HeaderForm form, CommandCustomHeader header, bint declared_order) except -1:
-    """The fields of a typed header that are not None. Inherited ones come first unless `declared_order` is asked for."""
+    """Collect the fields of a typed header that are not None. Inherited fields come first unless `declared_order` is set."""
     cdef RocketmqExtField* field
     cdef const RocketmqHeaderField* row
     cdef PyObject* items = <PyObject*>header.items
@@ -132,7 +132,7 @@ cdef int header_fields(RocketmqExtFields* out, HeaderForm form, CommandCustomHea
 
 
 cdef int order_fields(RocketmqExtFields* fields, uint32_t room) except -1:
-    """Put the fields into the order in which a Java HashMap that began with `room` places walks over them."""
+    """Sort the fields into the iteration order of a Java HashMap that began with `room` buckets."""
     cdef uint64_t[ROCKETMQ_FIELDS_START] start
     cdef uint64_t* keys = start
     cdef uint64_t key
@@ -170,7 +170,7 @@ cdef int compare_keys(const void* a, const void* b) noexcept nogil:
 
 
 cdef const uint8_t* field_text(PyObject* value, uint8_t* digits, Py_ssize_t* size) except NULL:
-    """The text of a field's value; that of a number is written into `digits` (20 octets)."""
+    """The text of a field's value; a number is written into `digits` (20 octets)."""
     cdef const uint8_t* p = ascii_octets(value, size)
     cdef int overflow = 0
     if p != NULL:
@@ -186,7 +186,7 @@ cdef const uint8_t* field_text(PyObject* value, uint8_t* digits, Py_ssize_t* siz
 
 cdef int write_json_command(Writer w, object code, object language, object version, object opaque, object flag,
                             object remark, const RocketmqExtFields* fields) except -1:
-    """Section 2: members in the order of their names, those that are None left out."""
+    """Section 2: members in the order of their names; None members are omitted."""
     cdef uint8_t[20] digits
     cdef Py_ssize_t i, size = 0
     cdef const RocketmqExtField* field
@@ -261,7 +261,7 @@ cdef str known_language(object language):
 
 
 cdef dict command_fields(object header, object ext_fields):
-    """extFields of a typed header and of a mapping; None: there are none, as opposed to an empty map."""
+    """extFields of a typed header and of a mapping; None: absent, not an empty map."""
     cdef dict out
     if header is None and ext_fields is None:
         return None
@@ -274,7 +274,7 @@ cdef dict command_fields(object header, object ext_fields):
             return out
     out = {}
     if header is not None:
-        # inherited fields are put into the map first, which shows where two fall to one place of it
+        # the Java map gets inherited fields first, which matters if two fields share a bucket
         values = header.ext_fields()
         out = {name: values[name] for name in (*header.INHERITED, *values) if name in values}
     if ext_fields is not None:
@@ -292,7 +292,7 @@ cdef dict command_fields(object header, object ext_fields):
 @cython.freelist(512)
 @cython.no_gc
 cdef class RemotingCommand:
-    """A frame of the remoting protocol: a request, or the response to one. A buffer too: that of its body.
+    """A frame of the remoting protocol: a request, or the response to one. Also a buffer: its body.
 
     Immutable; equal by value; keeps the input block it was decoded from.
 
@@ -523,13 +523,13 @@ cdef class RemotingCommand:
         return self
 
 
-#: Codes whose body is stored messages (7.1): of the response to them, and of the request itself.
+#: Codes whose body is stored messages (7.1): the body of the response, and of the request.
 cdef frozenset ROCKETMQ_STORED_RESPONSES = frozenset((11, 12, 33, 361, 200050, 200052))
 cdef frozenset ROCKETMQ_STORED_REQUESTS = frozenset((39, 309))
 
 
 cdef dict rocketmq_fields(const RocketmqFrameView* m):
-    """extFields; of a key that comes twice the last value counts."""
+    """extFields; if a key comes twice the last value counts."""
     cdef const uint8_t* at = m.ext.at
     cdef RocketmqText key, value
     cdef dict out = presized_dict(min(m.ext_count, <uint32_t>ROCKETMQ_FIELDS_KEPT))
@@ -553,7 +553,7 @@ cdef inline bint rocketmq_hides(int code, const RocketmqText* key, const Rocketm
 
 
 cdef bint rocketmq_hides_written(int code, const RocketmqText* key, const RocketmqText* value) except -1:
-    """... whose name or value is null, has escapes or is no JSON string."""
+    """Is the name or value null, with escapes, or not a JSON string?"""
     name, text = rocketmq_text(key), rocketmq_text(value)
     if name is None or text is None:
         return False
@@ -566,7 +566,7 @@ cdef bint rocketmq_hides_octets(int code, bytes name, bytes text) except -1:
 
 
 cdef inline str rocketmq_ascii(const RocketmqText* t):
-    """Topics, groups and flags repeat themselves; long numbers are times and offsets, and do not."""
+    """Is the text worth sharing? Topics, groups and flags repeat; long numbers are times and offsets, which do not."""
     if t.size > 8 and c"0" <= t.at[0] <= c"9":
         return ascii_text(t.at, t.size)
     return shared_text(t.at, t.size)
@@ -619,7 +619,7 @@ cdef RemotingCommand with_fields(RemotingCommand command, dict fields, list orde
 # ------------------------------------------------------------------------------------------------ decode, encode
 
 cdef int rocketmq_limits(object limits, uint32_t* frame_size, uint32_t* elements) except -1:
-    """None: the protocol's own limit of a frame."""
+    """None: the protocol's own limit on frames."""
     frame_size[0] = ROCKETMQ_FRAME_MAX if limits is None or limits.frame_size == 0 else limits.frame_size
     elements[0] = DEFAULT_ROCKETMQ_ELEMENTS if limits is None else limits.elements
     return 0
@@ -686,7 +686,7 @@ def restore(bytes octets not None):
 
 @cython.final
 cdef class Decoder(FrameDecoder):
-    """Bytes of one direction of a connection -> commands. strictness, limits: as in decode()."""
+    """Decodes the bytes of one direction of a connection to commands. strictness, limits: as in decode()."""
     cdef uint32_t max_frame_size, max_elements
 
     def __init__(self, *, strictness=STRICT_MODE, limits=None):

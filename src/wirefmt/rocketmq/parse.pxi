@@ -1,8 +1,8 @@
 # RocketMQ remoting: the octets of one frame -> RocketmqFrameView; stored messages and batches within a body. Objects and
-# columns both stand on this.
+# columns both use this room.
 #
-# There is no specification but the real code, of which docs/rocketmq.md says what it does; section numbers are that
-# page's. What the real reader takes is taken here, in STRICT and in LAX alike, what it refuses is refused.
+# The only specification is the Java code; docs/rocketmq.md describes its behaviour, and section numbers refer to that
+# page. STRICT and LAX alike accept what the real reader accepts, and refuse what it refuses.
 #
 #   offset 0  4 octets  L: octets that follow
 #   offset 4  1 octet   how the header is written: 0 JSON, 1 ROCKETMQ (binary)
@@ -20,11 +20,11 @@ cdef enum RocketmqFlag:
     ROCKETMQ_ONEWAY = 2
 
 
-cdef enum RocketmqForm:         # how a text stands in the octets
+cdef enum RocketmqForm:         # how the octets encode a text
     ROCKETMQ_NULL = 0
-    ROCKETMQ_OCTETS = 1         # as it is; in the binary header ill-formed UTF-8 is replaced, not refused
+    ROCKETMQ_OCTETS = 1         # unchanged; in the binary header ill-formed UTF-8 is replaced, not refused
     ROCKETMQ_ESCAPED = 2        # a JSON string with escapes, without its quotes
-    ROCKETMQ_VALUE = 3          # a JSON value that is no string: fractions, objects, arrays
+    ROCKETMQ_VALUE = 3          # a JSON value that is not a string: fractions, objects, arrays
 
 
 cdef enum:
@@ -40,34 +40,34 @@ cdef struct RocketmqText:
     uint8_t form                # a RocketmqForm
 
 
-cdef struct RocketmqFrameView:  # views into the octets; nothing owned
+cdef struct RocketmqFrameView:  # spans of the octets; it owns nothing
     const uint8_t* frame
-    uint32_t size               # the whole frame, its length word included
+    uint32_t size               # the whole frame, including its length word
     uint8_t serialize_type
-    uint8_t has_opaque          # JSON may leave it out: the real reader makes one up then
-    uint8_t ascii               # JSON: the whole header is
-    uint32_t ext_count          # entries of extFields, at most: of two of one name the last counts
+    uint8_t has_opaque          # JSON may omit it: the real reader then generates one
+    uint8_t ascii               # JSON: the size of the whole header
+    uint32_t ext_count          # upper bound of the entries of extFields: of two entries of one name the last counts
     int32_t code, version, opaque, flag
-    int16_t language            # number; -1: null, or none that is known
+    int16_t language            # number; -1: null or unknown
     RocketmqText remark
     Span header
     Span ext                    # JSON: the object after its `{`; binary: the map. at == NULL: null
-    Span body                   # at == NULL: none, as is a body of no octets
+    Span body                   # at == NULL: absent, which includes a body of no octets
 
 
 cdef enum:
     ROCKETMQ_FIELDS_KEPT = 32
 
 
-cdef struct RocketmqFields:     # the entries of extFields that were met in reading, so that they need not be read again
-    int count                   # of all; those beyond ROCKETMQ_FIELDS_KEPT are not here
+cdef struct RocketmqFields:     # the entries of extFields found while parsing, so that they need not be parsed again
+    int count                   # of all; entries beyond ROCKETMQ_FIELDS_KEPT are not here
     RocketmqText[ROCKETMQ_FIELDS_KEPT] keys
     RocketmqText[ROCKETMQ_FIELDS_KEPT] values
 
 
-cdef struct RocketmqMessageView:  # a stored message (7.1), or an item of a batch (7.2); views, nothing owned
+cdef struct RocketmqMessageView:  # a stored message (7.1), or an item of a batch (7.2); spans, it owns nothing
     const uint8_t* at
-    uint32_t size               # octets it takes, whatever its total size says
+    uint32_t size               # octets it occupies, whatever its total size says
     int32_t total_size, magic_code, body_crc, queue_id, flag, sys_flag, reconsume_times, born_port, store_port
     int64_t queue_offset, physical_offset, born_timestamp, store_timestamp, prepared_transaction_offset
     Span born_host, store_host  # 4 or 16 octets
@@ -76,13 +76,13 @@ cdef struct RocketmqMessageView:  # a stored message (7.1), or an item of a batc
 
 cdef int rocketmq_frame_size(const uint8_t* p, size_t n, uint32_t max_frame_size, size_t* size,
                              Fault* f) noexcept nogil:
-    """Octets of the frame that begins at `p`, from its first four. max_frame_size 0: the protocol's own limit."""
+    """Size of the frame that begins at `p`, from its first four octets. max_frame_size 0: the protocol's own limit."""
     cdef uint32_t length
     cdef uint32_t limit = max_frame_size if max_frame_size else ROCKETMQ_FRAME_MAX
     if n < 4:
         return NEED_DATA
     length = load_u32(p)
-    if limit < 4 or length > limit - 4:         # the limit counts the length word
+    if limit < 4 or length > limit - 4:         # the limit includes the length word
         return fault(f, LIMIT, ROCKETMQ_CHECK_FRAME_TOO_LARGE, ROCKETMQ_FIELD_LENGTH, 0, <int64_t>length + 4, limit, 0)
     if length < 4:
         return fault(f, TRUNCATED, ROCKETMQ_CHECK_FRAME_TOO_SHORT, ROCKETMQ_FIELD_HEADER_LENGTH, 4, 4, length,
@@ -93,16 +93,24 @@ cdef int rocketmq_frame_size(const uint8_t* p, size_t n, uint32_t max_frame_size
 
 cdef int rocketmq_parse(const uint8_t* p, size_t n, uint32_t max_elements, RocketmqFrameView* out, RocketmqFields* fields,
                         Fault* f) noexcept nogil:
-    """Read one whole frame. max_elements: entries of extFields and of JSON values in all; 0: no limit. fields: where to
-    keep the entries of extFields; NULL: nowhere."""
-    cdef size_t header, body
-    memset(out, 0, sizeof(RocketmqFrameView))
+    """Read one whole frame. max_elements: limit on entries of extFields and of JSON values together; 0: no limit. fields: stores
+    the entries of extFields; NULL: nowhere."""
     if n < 8 or <size_t>load_u32(p) + 4 > n:
+        memset(out, 0, sizeof(RocketmqFrameView))
         return fault(f, TRUNCATED, ROCKETMQ_CHECK_FRAME_TRUNCATED, ROCKETMQ_FIELD_FRAME, <int64_t>n,
                      <int64_t>max(<size_t>8, <size_t>load_u32(p) + 4 if n >= 4 else 8), <int64_t>n, 0)
     if <size_t>load_u32(p) + 4 < n:
+        memset(out, 0, sizeof(RocketmqFrameView))
         return fault(f, MALFORMED, ROCKETMQ_CHECK_FRAME_TRAILING, ROCKETMQ_FIELD_FRAME, <int64_t>load_u32(p) + 4, 0, 0, 0)
-    header = load_u32(p + 4) & 0xFFFFFF
+    return rocketmq_parse_cut(p, n, max_elements, out, fields, f)
+
+
+cdef int rocketmq_parse_cut(const uint8_t* p, size_t n, uint32_t max_elements, RocketmqFrameView* out,
+                            RocketmqFields* fields, Fault* f) noexcept nogil:
+    """As rocketmq_parse, of a frame that may end early, in its body. n: 8 at least."""
+    cdef size_t header = load_u32(p + 4) & 0xFFFFFF
+    cdef size_t body
+    memset(out, 0, sizeof(RocketmqFrameView))
     if header > n - 8:
         return fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_LENGTH, ROCKETMQ_FIELD_HEADER, 8, <int64_t>header,
                      <int64_t>(n - 8), ROCKETMQ_FIELD_LENGTH)
@@ -158,7 +166,7 @@ cdef int rocketmq_read_binary(RocketmqFrameView* m, uint32_t max_elements, Rocke
         status = rocketmq_read_map(m, p, p + size, end, max_elements, fields, f)
         p = m.ext.at + m.ext.size
     if status == OK and p < end:
-        # what the header length counts too much is where the body begins; as many octets at its end are lost (3)
+        # surplus octets of the header length begin the body; as many octets at its end are lost (3)
         if m.body.size:
             m.body.at = p
     return status
@@ -173,8 +181,8 @@ cdef inline void rocketmq_keep_field(RocketmqFields* fields, const RocketmqText*
 
 cdef int rocketmq_read_map(RocketmqFrameView* m, const uint8_t* p, const uint8_t* stop, const uint8_t* end,
                            uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
-    """The map whose length says that it ends at `stop`: an entry that begins before it is read to its own end, but no text
-    of it is longer than the map is said to be."""
+    """Read the map whose length says that it ends at `stop`. An entry that begins before `stop` is read to its own end, but none
+    of its texts may be longer than the stated size of the map."""
     cdef RocketmqText key, value
     cdef const uint8_t* begin = p
     cdef uint32_t count = 0
@@ -197,7 +205,7 @@ cdef int rocketmq_read_map(RocketmqFrameView* m, const uint8_t* p, const uint8_t
 
 cdef int rocketmq_take_text(const RocketmqFrameView* m, const uint8_t** at, const uint8_t* end, int width, int64_t most,
                             int field, int index, RocketmqText* out, Fault* f) noexcept nogil:
-    """A length of `width` octets, and as many octets, `most` at most; no octets are null."""
+    """A length of `width` octets, and as many octets, at most `most`; zero octets are null."""
     cdef const uint8_t* p = at[0]
     cdef int32_t size
     cdef int status = OK
@@ -226,29 +234,29 @@ cdef int rocketmq_take_text(const RocketmqFrameView* m, const uint8_t** at, cons
 
 # ------------------------------------------------------------------------------------------------ 2: JSON
 #
-# The real reader takes more than JSON: single quotes, names without quotes, comments, commas without number, numbers
-# with a suffix. It is walked over here and nothing is built; values nest ROCKETMQ_NESTING deep, without recursion.
+# The real reader accepts more than JSON: single quotes, names without quotes, comments, any number of commas, numbers
+# with a suffix. This code walks it without building objects; values nest ROCKETMQ_NESTING levels, without recursion.
 
 cdef struct RocketmqJson:
     const uint8_t* base         # for offsets
     const uint8_t* at
     const uint8_t* end
     uint32_t elements, max_elements
-    int field                   # where faults lie
-    bint quick                  # a header so far as the Java code writes it: the real reader takes a quicker way then
-    int place                   # where its last member stands in the order that the Java code writes them; -1: not in order
+    int field                   # the field that faults name
+    bint quick                  # so far the header is as the Java code writes it: the real reader then takes a faster path
+    int place                   # position of its last member in the order of the Java code; -1: not in order
     Fault* f
 
 
 cdef int rocketmq_json_stop(RocketmqJson* j, int check) noexcept nogil:
-    """The fault where the reader stands."""
+    """The fault at the reader's position."""
     if j.at >= j.end and check == ROCKETMQ_CHECK_JSON_SYNTAX:
         check = ROCKETMQ_CHECK_JSON_TRUNCATED
     return fault(j.f, rocketmq_checks[check].status, check, j.field, j.at - j.base, 0, 0, 0)
 
 
 cdef inline int rocketmq_json_space(RocketmqJson* j) noexcept nogil:
-    """Blanks and comments, as before a name."""
+    """Skip blanks and comments, as before a name."""
     cdef uint8_t c
     cdef int status
     while j.at < j.end:
@@ -271,7 +279,7 @@ cdef inline bint rocketmq_json_blank(uint8_t c) noexcept nogil:
 
 
 cdef inline int rocketmq_json_gap(RocketmqJson* j) noexcept nogil:
-    """Blanks, comments and control characters, as around values."""
+    """Skip blanks, comments and control characters, as around values."""
     cdef uint8_t c
     cdef int status
     while j.at < j.end:
@@ -301,7 +309,7 @@ cdef int rocketmq_json_comment(RocketmqJson* j) noexcept nogil:
                 j.at = p + 2
                 return OK
             p += 1
-        j.at = j.end                # one that does not end, ends with the text
+        j.at = j.end                # a comment that is not closed ends with the text
         return OK
     j.at = p
     return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
@@ -324,7 +332,7 @@ cdef extern from *:
 
 
 cdef inline const uint8_t* rocketmq_special(const uint8_t* p, const uint8_t* end, uint8_t quote) noexcept nogil:
-    """The first quote or backslash; `end`: there is none."""
+    """The first quote or backslash; `end`: none."""
     cdef uint64_t w, zeros
     while end - p >= 8:
         memcpy(&w, p, 8)
@@ -339,7 +347,7 @@ cdef inline const uint8_t* rocketmq_special(const uint8_t* p, const uint8_t* end
 
 
 cdef inline int rocketmq_json_string(RocketmqJson* j, RocketmqText* out) noexcept nogil:
-    """A string; its opening quote, `"` or `'`, is where the reader stands."""
+    """Read a string whose opening quote, `"` or `'`, is at the reader's position."""
     cdef const uint8_t* p = j.at + 1
     cdef uint8_t quote = j.at[0]
     cdef int n
@@ -364,7 +372,7 @@ cdef inline int rocketmq_json_string(RocketmqJson* j, RocketmqText* out) noexcep
 
 
 cdef inline bint rocketmq_plain_name(RocketmqJson* j, RocketmqText* out) noexcept nogil:
-    """A member's name as the Java code writes it, `"name":"`, and no more of it than that; False: anything else."""
+    """Read a member's name exactly as the Java code writes it, `"name":"`; False: anything else."""
     cdef const uint8_t* p = j.at
     if j.end - p < 4 or p[0] != c'"' or (j.max_elements and j.elements == j.max_elements):
         return False
@@ -384,7 +392,7 @@ cdef inline bint rocketmq_is_hex(uint8_t c) noexcept nogil:
 
 
 cdef inline int rocketmq_json_escape(const uint8_t* p, const uint8_t* end) noexcept nogil:
-    """Octets of an escape after its backslash; -1: it is none."""
+    """Octets of an escape after its backslash; -1: not an escape."""
     cdef int digits, i
     cdef uint8_t c
     if p >= end:
@@ -405,12 +413,12 @@ cdef inline int rocketmq_json_escape(const uint8_t* p, const uint8_t* end) noexc
 
 
 cdef inline bint rocketmq_is_name(uint8_t c, bint first) noexcept nogil:
-    """May an octet stand in a name without quotes?"""
+    """May an octet occur in a name without quotes?"""
     return c"a" <= (c | 0x20) <= c"z" or c == c"_" or c >= 0x80 or (c == c"$" if first else c"0" <= c <= c"9")
 
 
 cdef int rocketmq_json_name(RocketmqJson* j, bint inner, RocketmqText* out) noexcept nogil:
-    """A member's name and its colon; `inner`: of an object in a value, where it may be a bare number."""
+    """Read a member's name and its colon; `inner`: in a nested object, where the name may be a bare number."""
     cdef const uint8_t* p = j.at
     cdef int status
     if p < j.end and (p[0] == c'"' or p[0] == c"'"):
@@ -441,7 +449,7 @@ cdef int rocketmq_json_name(RocketmqJson* j, bint inner, RocketmqText* out) noex
 
 
 cdef inline bint rocketmq_json_word(RocketmqJson* j, const char* word, int size) noexcept nogil:
-    """Step over a word that stands here and ends there."""
+    """Skip a word if it stands here and ends there."""
     if j.end - j.at < size or memcmp(j.at, word, <size_t>size) != 0 or \
             (j.end - j.at > size and rocketmq_is_name(j.at[size], False)):
         return False
@@ -450,8 +458,8 @@ cdef inline bint rocketmq_json_word(RocketmqJson* j, const char* word, int size)
 
 
 cdef inline bint rocketmq_json_literal(RocketmqJson* j, const char* word, int size, bint commented) noexcept nogil:
-    """Step over null, true or false. The real reader wants a blank, a comma or a bracket right after it; `commented`: it
-    takes a comment there, too. Neither a semicolon nor a control character will do."""
+    """Skip null, true or false. The real reader requires a blank, a comma or a bracket directly after it; `commented`: it
+    also accepts a comment. It accepts neither a semicolon nor a control character."""
     cdef uint8_t c
     if j.end - j.at < size or memcmp(j.at, word, <size_t>size) != 0:
         return False
@@ -464,13 +472,13 @@ cdef inline bint rocketmq_json_literal(RocketmqJson* j, const char* word, int si
 
 
 cdef inline bint rocketmq_is_word(const RocketmqText* text) noexcept nogil:
-    """Of a text that began as a scalar: true, false?"""
+    """Is a text that began as a scalar true or false?"""
     return text.size and (text.at[0] == c"t" or text.at[0] == c"f")
 
 
 cdef int rocketmq_json_scalar(RocketmqJson* j, RocketmqText* out) noexcept nogil:
-    """A string, a number, true, false, null, undefined or NaN, which are null too. Numbers without fraction and the two
-    words are their text."""
+    """A string, a number, true, false, or null, for which undefined and NaN are also accepted. Numbers without fraction, true and
+    false are their own text."""
     cdef const uint8_t* p = j.at
     if p < j.end and (p[0] == c'"' or p[0] == c"'"):
         return rocketmq_json_string(j, out)
@@ -488,9 +496,9 @@ cdef int rocketmq_json_scalar(RocketmqJson* j, RocketmqText* out) noexcept nogil
 
 
 cdef int rocketmq_json_number(RocketmqJson* j, RocketmqText* out) noexcept nogil:
-    """[+-]?digits(.digits)?([eE][+-]?digits)?[LSBFD]?: what makes it more than a whole number makes it a ROCKETMQ_VALUE."""
+    """[+-]?digits(.digits)?([eE][+-]?digits)?[LSBFD]?: anything beyond a whole number makes it a ROCKETMQ_VALUE."""
     cdef const uint8_t* p = j.at + (1 if j.at[0] == c"-" else 0)
-    if j.at[0] == c"+":                 # is no part of the number
+    if j.at[0] == c"+":                 # not part of the number
         j.at = out.at = p = p + 1
     while p < j.end and c"0" <= p[0] <= c"9":
         p += 1
@@ -525,10 +533,10 @@ cdef int rocketmq_json_value(RocketmqJson* j, RocketmqText* out) noexcept nogil:
     """Any value; objects and arrays are a ROCKETMQ_VALUE."""
     cdef const uint8_t* begin = j.at
     cdef RocketmqText inner
-    cdef uint64_t objects = 0           # bit n: what is open at depth n + 1 is an object
+    cdef uint64_t objects = 0           # bit n: the container at depth n + 1 is an object
     cdef int depth = 0
-    cdef bint value = True              # is a value due?
-    cdef bint comma = False             # is a comma, or the end, due?
+    cdef bint value = True              # a value is expected
+    cdef bint comma = False             # a comma or the end is expected
     cdef int status
     cdef uint8_t c
     if begin >= j.end or (begin[0] != c"{" and begin[0] != c"["):
@@ -609,8 +617,8 @@ cdef inline uint32_t rocketmq_hex(const uint8_t* p, int digits) noexcept nogil:
 
 
 cdef size_t rocketmq_unescape(const uint8_t* p, size_t n, uint8_t* out) noexcept nogil:
-    """The octets of a string whose escapes have been checked, in UTF-8; `out` has room for `n`. A surrogate without
-    its other half becomes U+FFFD."""
+    """The octets of a string with checked escapes, in UTF-8; `out` has room for `n`. An unpaired surrogate
+    becomes U+FFFD."""
     cdef const uint8_t* end = p + n
     cdef const uint8_t* run
     cdef uint8_t* o = out
@@ -666,11 +674,11 @@ cdef enum RocketmqMember:
     ROCKETMQ_OTHER = 0
     ROCKETMQ_CODE, ROCKETMQ_FLAG, ROCKETMQ_LANGUAGE, ROCKETMQ_OPAQUE, ROCKETMQ_REMARK, ROCKETMQ_VERSION
     ROCKETMQ_EXT_FIELDS
-    ROCKETMQ_BODY, ROCKETMQ_SUSPENDED, ROCKETMQ_SERIALIZE       # not used, but their types are checked
+    ROCKETMQ_BODY, ROCKETMQ_SUSPENDED, ROCKETMQ_SERIALIZE       # unused, but their types are checked
 
 
 cdef int rocketmq_member(const RocketmqText* name) noexcept nogil:
-    """Which member it is. The real reader takes no notice of case, `_` and `-`."""
+    """Which member it is. The real reader ignores case, `_` and `-`."""
     cdef uint8_t[64] raw
     cdef uint8_t[24] word
     cdef const uint8_t* p = name.at
@@ -718,7 +726,7 @@ ROCKETMQ_MEMBER_SIZE = [255, 4, 4, 8, 6, 6, 7, 9, 4, 9, 23]
 
 
 cdef inline int rocketmq_spelt_member(const RocketmqText* name) noexcept nogil:
-    """Which member it is, if it is written as the Java code does."""
+    """Which member it is, if it is written as the Java code writes it."""
     cdef int member
     if name.form == ROCKETMQ_OCTETS:
         for member in range(1, 11):
@@ -727,7 +735,7 @@ cdef inline int rocketmq_spelt_member(const RocketmqText* name) noexcept nogil:
     return ROCKETMQ_OTHER
 
 
-cdef int[11] ROCKETMQ_MEMBER_PLACE       # member -> its place in the order of the Java code's: that of the alphabet
+cdef int[11] ROCKETMQ_MEMBER_PLACE       # member -> its position in the order of the Java code, which is alphabetical
 ROCKETMQ_MEMBER_PLACE = [-1, 2, 4, 5, 6, 7, 10, 3, 1, 9, 8]
 
 cdef int[11] ROCKETMQ_MEMBER_FIELD       # member -> FIELDS row
@@ -808,8 +816,8 @@ cdef int rocketmq_read_json(RocketmqFrameView* m, uint32_t max_elements, Rocketm
 
 
 cdef bint rocketmq_is_plain(const uint8_t* p, const RocketmqJson* j) noexcept nogil:
-    """Is what stands from `p` to the reader a number of digits, with quotes or without, and nothing but blanks between it
-    and the comma or the end?"""
+    """Are the octets from `p` to the reader a number of digits, with or without quotes, followed only by blanks up to
+    the comma or the end?"""
     cdef const uint8_t* at = j.at
     if j.at - p >= 2 and (p[0] == c'"' or p[0] == c"'"):
         p += 1
@@ -829,15 +837,15 @@ cdef bint rocketmq_is_plain(const uint8_t* p, const RocketmqJson* j) noexcept no
 
 
 cdef inline bint rocketmq_may_be_parted(const RocketmqJson* j, int member) noexcept nogil:
-    """Does the real reader take a semicolon after this member's value? Where the members stand in order it does not
-    after extFields and body, nor after the text null for extFields anywhere."""
+    """Does the real reader accept a semicolon after this member's value? If the members are in order, it does not
+    after extFields and body; it never does after the text null for extFields."""
     if member == ROCKETMQ_EXT_FIELDS:
         return j.place < 0 and (j.at - 1)[0] != c'"' and (j.at - 1)[0] != c"'"
     return member != ROCKETMQ_BODY or j.place < 0
 
 
 cdef inline bint rocketmq_comment_before_colon(const RocketmqText* name, const uint8_t* end) noexcept nogil:
-    """The real reader takes a comment there for fields, but not for the header's own members."""
+    """Does the real reader accept a comment there? It does for fields, not for the header's own members."""
     cdef const uint8_t* p = name.at + name.size
     if p < end and (p[0] == c'"' or p[0] == c"'"):
         p += 1
@@ -847,7 +855,7 @@ cdef inline bint rocketmq_comment_before_colon(const RocketmqText* name, const u
 
 
 cdef inline int rocketmq_json_next(RocketmqJson* j) noexcept nogil:
-    """To the next member of an object, or to its end: over any number of commas."""
+    """Go to the next member of an object, or to its end, over any number of commas."""
     cdef int status
     while True:
         status = rocketmq_json_space(j)
@@ -861,7 +869,7 @@ cdef inline int rocketmq_json_next(RocketmqJson* j) noexcept nogil:
 
 
 cdef inline int rocketmq_json_behind(RocketmqJson* j, bint semicolon) noexcept nogil:
-    """After a member's value comes a comma, one semicolon where the real reader takes one, or the end."""
+    """After a member's value: a comma, one semicolon where the real reader accepts one, or the end."""
     cdef int status = rocketmq_json_gap(j)
     if status == OK and semicolon and j.at < j.end and j.at[0] == c";":
         j.at += 1
@@ -890,7 +898,7 @@ cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrameView* m, int 
     if member == ROCKETMQ_VERSION:
         return rocketmq_take_int(j, at, quoted, &value, &m.version)
     if member == ROCKETMQ_OPAQUE:
-        # a missing one is any number: here it is none, and 0
+        # the real reader generates a missing number; here it is absent, and 0
         status = rocketmq_take_int(j, at, quoted, &value, &m.opaque)
         m.has_opaque |= value.form != ROCKETMQ_NULL and not (quoted and rocketmq_is_no_number(&value))
         return status
@@ -921,7 +929,7 @@ cdef bint rocketmq_is_octets(const RocketmqText* value, bint quoted) noexcept no
 
 
 cdef bint rocketmq_is_boolean(const RocketmqText* value, bint quoted) noexcept nogil:
-    """true, false, null, a number, or one of these as text; null as text is in small or in capital letters."""
+    """true, false, null, a number, or one of these as text; null as text is lower case or upper case."""
     cdef uint8_t[5] word
     cdef uint32_t i
     if not quoted:
@@ -941,7 +949,7 @@ cdef bint rocketmq_is_boolean(const RocketmqText* value, bint quoted) noexcept n
 
 
 cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrameView* m, RocketmqFields* fields) noexcept nogil:
-    """extFields: an object whose values are texts, or null; where members are not in order, the text null as well."""
+    """extFields: an object whose values are texts, or null; if members are not in order, also the text null."""
     cdef RocketmqText text, key
     cdef const uint8_t* at = j.at
     cdef int status
@@ -959,7 +967,7 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrameView* m, RocketmqFields
     m.ext.at = j.at
     m.ext_count = 0
     if fields != NULL:
-        fields.count = 0                # of two the last counts
+        fields.count = 0                # of two entries of one name the last counts
     while True:
         status = rocketmq_json_next(j)
         if status == OK and j.at[0] == c"}":
@@ -987,14 +995,14 @@ cdef inline int rocketmq_json_field(RocketmqJson* j, RocketmqText* key, Rocketmq
 
 
 cdef inline bint rocketmq_is_no_number(const RocketmqText* value) noexcept nogil:
-    """Text that means null where a number is due."""
+    """Text that means null where a number is expected."""
     return value.size == 0 or (value.size == 4 and (
         memcmp(value.at, b"null", 4) == 0 or memcmp(value.at, b"NULL", 4) == 0))
 
 
 cdef int rocketmq_take_int(RocketmqJson* j, const uint8_t* at, bint quoted, const RocketmqText* value,
                            int32_t* out) noexcept nogil:
-    """A number of 32 bits: as one, as text, with a fraction that is cut off, or as true and false. Null leaves it."""
+    """A number of 32 bits: as a number, as text, with a fraction (truncated), or as true and false. Null leaves it unchanged."""
     cdef const uint8_t* p = value.at
     cdef const uint8_t* end = p + value.size
     cdef const uint8_t* digits
@@ -1022,7 +1030,7 @@ cdef int rocketmq_take_int(RocketmqJson* j, const uint8_t* at, bint quoted, cons
     while p < end:
         if c"0" <= p[0] <= c"9":
             v = v * 10 + (p[0] - c"0")
-        elif not (quoted and p[0] == c","):             # text may have its thousands apart
+        elif not (quoted and p[0] == c","):             # text may contain thousands separators
             v = <int64_t>1 << 40
         if v > <int64_t>0x80000000:
             break
@@ -1038,8 +1046,8 @@ cdef int rocketmq_take_int(RocketmqJson* j, const uint8_t* at, bint quoted, cons
 
 
 cdef bint rocketmq_wraps(const uint8_t* p, const uint8_t* end, int64_t* out) noexcept nogil:
-    """The real reader's quick way compares each product with what was multiplied, and so misses some numbers of more than
-    32 bits: what it makes of them. False: it notices."""
+    """The real reader's fast path compares each product with its factor, and so does not detect some numbers of more than
+    32 bits. Computes its result for them. False: it detects the overflow."""
     cdef uint32_t v = 0
     if end - p > 13:
         return False
@@ -1053,7 +1061,7 @@ cdef bint rocketmq_wraps(const uint8_t* p, const uint8_t* end, int64_t* out) noe
 
 
 cdef const uint8_t* rocketmq_without_zeros(const uint8_t* p, const uint8_t* end) noexcept nogil:
-    """Where text ends without a last `.000`."""
+    """The end of the text without a final `.000`."""
     cdef const uint8_t* at = end
     while at > p and (at - 1)[0] == c"0":
         at -= 1
@@ -1061,7 +1069,7 @@ cdef const uint8_t* rocketmq_without_zeros(const uint8_t* p, const uint8_t* end)
 
 
 cdef bint rocketmq_cut(const uint8_t* p, const uint8_t* end, int64_t* out) noexcept nogil:
-    """A number without its fraction; of larger ones the low bits, as the real reader has it. False: it is refused, for
+    """A number without its fraction; of larger numbers the low bits, as in the real reader. False: refused, because
     its point is more than a hundred places from its last digit."""
     cdef uint64_t v = 0
     cdef int64_t exponent = 0, places = 0, scale = 0
@@ -1104,13 +1112,13 @@ cdef bint rocketmq_cut(const uint8_t* p, const uint8_t* end, int64_t* out) noexc
 
 
 cdef inline bint rocketmq_is_null(const RocketmqText* value) noexcept nogil:
-    """null itself, which is more welcome than the words that mean the same."""
+    """null itself, which is accepted in more places than the words that mean the same."""
     return value.form == ROCKETMQ_NULL and value.at[0] == c"n"
 
 
 cdef int rocketmq_take_ordinal(RocketmqJson* j, const uint8_t* at, const RocketmqText* value, int count, int check,
                                int32_t* out) noexcept nogil:
-    """The place in an enumeration of `count`, a whole number."""
+    """The index in an enumeration of `count`, a whole number."""
     cdef int status
     if value.form == ROCKETMQ_OCTETS and not rocketmq_is_word(value):
         status = rocketmq_take_int(j, at, False, value, out)
@@ -1122,7 +1130,7 @@ cdef int rocketmq_take_ordinal(RocketmqJson* j, const uint8_t* at, const Rocketm
 
 cdef int rocketmq_take_language(RocketmqJson* j, const uint8_t* at, bint quoted, const RocketmqText* value,
                                 int16_t* out) noexcept nogil:
-    """A name, in any case; one that no language has is null. A number is that of a language."""
+    """A language by name, in any case, or by number; an unknown name is null."""
     cdef int32_t number = 0
     cdef size_t i
     cdef int k, status
@@ -1151,7 +1159,7 @@ cdef int rocketmq_take_language(RocketmqJson* j, const uint8_t* at, bint quoted,
 # ------------------------------------------------------------------------------------------------ extFields, one by one
 
 cdef inline void rocketmq_json_step(RocketmqJson* j) noexcept nogil:
-    """Over what stands between members, which has been checked."""
+    """Skip the text between members, which has been checked."""
     rocketmq_json_gap(j)
     while j.at < j.end and (j.at[0] == c"," or j.at[0] == c";"):
         j.at += 1
@@ -1160,8 +1168,8 @@ cdef inline void rocketmq_json_step(RocketmqJson* j) noexcept nogil:
 
 cdef const uint8_t* rocketmq_next_field(const RocketmqFrameView* m, const uint8_t* at, RocketmqText* key,
                                         RocketmqText* value) noexcept nogil:
-    """The entry of extFields at `at` (begin with m.ext.at), which rocketmq_parse has checked; where the next one is,
-    NULL after the last."""
+    """The entry of extFields at `at` (begin with m.ext.at), which rocketmq_parse has checked. Returns the position of the next
+    one, NULL after the last."""
     cdef const uint8_t* end = m.ext.at + m.ext.size
     cdef RocketmqJson j
     cdef Fault f
@@ -1191,7 +1199,7 @@ cdef const uint8_t* rocketmq_next_field(const RocketmqFrameView* m, const uint8_
     return j.at
 
 
-cdef struct RocketmqWalk:       # over the entries of extFields
+cdef struct RocketmqWalk:       # walks the entries of extFields
     const RocketmqFrameView* m
     const RocketmqFields* fields
     const uint8_t* at
@@ -1199,7 +1207,7 @@ cdef struct RocketmqWalk:       # over the entries of extFields
 
 
 cdef inline bint rocketmq_step(RocketmqWalk* w, RocketmqText* key, RocketmqText* value) noexcept nogil:
-    """The next entry. False: there is none."""
+    """The next entry. False: no more."""
     if w.fields != NULL and w.fields.count <= ROCKETMQ_FIELDS_KEPT:
         if w.i >= w.fields.count or w.m.ext.at == NULL:
             return False
@@ -1248,7 +1256,7 @@ cdef int rocketmq_message_bad(const uint8_t* base, const uint8_t* p, int check, 
 
 cdef int rocketmq_read_message(const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
                                RocketmqMessageView* out, Fault* f) noexcept nogil:
-    """The stored message at `p`. Offsets of faults count from `base`; `index`: its place in the body."""
+    """Parse the stored message at `p`. Offsets of faults count from `base`; `index`: its position in the body."""
     cdef uint32_t born, store
     cdef int64_t n
     memset(out, 0, sizeof(RocketmqMessageView))
@@ -1295,7 +1303,7 @@ cdef inline const uint8_t* rocketmq_take_host(const uint8_t* p, uint32_t size, S
 
 cdef int rocketmq_read_contents(const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
                                 RocketmqMessageView* out, Fault* f) noexcept nogil:
-    """Body, topic and properties, each after its length; `p` has the four octets of the first."""
+    """Body, topic and properties, each after its length; `p` points to the length of the first."""
     cdef int64_t n = <int32_t>load_u32(p)
     cdef int width = 2 if out.magic_code == ROCKETMQ_MAGIC_V2 else 1
     p += 4
@@ -1341,7 +1349,7 @@ cdef int rocketmq_read_contents(const uint8_t* base, const uint8_t* p, const uin
 
 cdef int rocketmq_read_batch_item(const uint8_t* base, const uint8_t* p, const uint8_t* end, int index,
                                   RocketmqMessageView* out, Fault* f) noexcept nogil:
-    """The item of a batch at `p`."""
+    """Parse the item of a batch at `p`."""
     cdef int64_t n
     memset(out, 0, sizeof(RocketmqMessageView))
     out.at = p
@@ -1378,8 +1386,8 @@ cdef int rocketmq_read_batch_item(const uint8_t* base, const uint8_t* p, const u
 
 
 cdef const uint8_t* rocketmq_next_property(const uint8_t* p, const uint8_t* end, Span* name, Span* value) noexcept nogil:
-    """The property at `p` of a properties string: name 0x01 value 0x02; where the next one is, NULL after the last.
-    What has no name or no value is skipped."""
+    """The property at `p` of a properties string: name 0x01 value 0x02. Returns the position of the next one, NULL after the
+    last. An entry without name or value is skipped."""
     cdef const uint8_t* stop
     cdef const uint8_t* split
     while p < end:
@@ -1400,7 +1408,7 @@ cdef const uint8_t* rocketmq_next_property(const uint8_t* p, const uint8_t* end,
 # ------------------------------------------------------------------------------------------------ for faults.pxi
 
 cdef int rocketmq_reply_to(const Fault* f) noexcept nogil:
-    """The response code to answer; -1: just close."""
+    """The response code to answer; -1: only close."""
     return rocketmq_checks[f.check].reply
 
 
@@ -1421,13 +1429,13 @@ cdef inline bint rocketmq_letters(int code) noexcept nogil:
 
 
 cdef inline bint rocketmq_carries_message(int code) noexcept nogil:
-    """Is the body of a request that of a message? SEND_MESSAGE, SEND_REPLY_MESSAGE, PUSH_REPLY_MESSAGE_TO_CLIENT, and those
+    """Is the body of a request a message? SEND_MESSAGE, SEND_REPLY_MESSAGE, PUSH_REPLY_MESSAGE_TO_CLIENT, and the requests
     of rocketmq_letters."""
     return code == 10 or code == 324 or code == 326 or rocketmq_letters(code)
 
 
 cdef bint rocketmq_secret_properties(const uint8_t* p, size_t n) noexcept nogil:
-    """Is there a secret in a properties string? A name ends before 0x01 and begins after 0x02."""
+    """Does a properties string contain a secret? A name ends before 0x01 and begins after 0x02."""
     cdef const uint8_t* end = p + n
     cdef const uint8_t* split
     cdef const uint8_t* name
@@ -1446,14 +1454,14 @@ cdef bint rocketmq_secret_properties(const uint8_t* p, size_t n) noexcept nogil:
 
 cdef inline bint rocketmq_secret_field(int code, const uint8_t* name, size_t name_size, const uint8_t* p,
                                        size_t n) noexcept nogil:
-    """Is a field of extFields the properties of a message, and is there a secret in them?"""
+    """Is a field of extFields the properties of a message, and does it contain a secret?"""
     if rocketmq_letters(code):
         return name_size == 1 and name[0] == c"i" and rocketmq_secret_properties(p, n)
     return name_size == 10 and memcmp(name, b"properties", 10) == 0 and rocketmq_secret_properties(p, n)
 
 
 cdef bint rocketmq_secret_messages(const Span* body, bint batch) noexcept nogil:
-    """Is there a secret among the properties of stored messages, or of the messages of a SEND_BATCH_MESSAGE?"""
+    """Do the properties of stored messages, or of the messages of a SEND_BATCH_MESSAGE, contain a secret?"""
     cdef const uint8_t* p = body.at
     cdef const uint8_t* end = p + body.size
     cdef RocketmqMessageView m
@@ -1464,7 +1472,7 @@ cdef bint rocketmq_secret_messages(const Span* body, bint batch) noexcept nogil:
             status = rocketmq_read_batch_item(body.at, p, end, 0, &m, &f)
         else:
             status = rocketmq_read_message(body.at, p, end, 0, &m, &f)
-        if status != OK:                    # what cannot be read may hold anything
+        if status != OK:                    # unreadable properties may contain anything
             return holds_secret_word(p, <size_t>(end - p))
         if m.properties.at != NULL and rocketmq_secret_properties(m.properties.at, m.properties.size):
             return True
@@ -1473,13 +1481,13 @@ cdef bint rocketmq_secret_messages(const Span* body, bint batch) noexcept nogil:
 
 
 cdef bint rocketmq_secret_body(const RocketmqFrameView* m) noexcept nogil:
-    """Is there a secret in the body: as JSON, as `name=value`, or among the properties of messages? The bodies of messages are
-    the application's and are not searched."""
+    """Does the body contain a secret: as JSON, as `name=value`, or among the properties of messages? The bodies of messages
+    belong to the application and are not searched."""
     cdef int code = m.code
     if m.body.at == NULL:
         return False
     if m.flag & ROCKETMQ_RESPONSE:
-        if m.body.at[0] >= c"\t":           # else it begins with the size of a stored message
+        if m.body.at[0] >= c"\t":           # otherwise it begins with the size of a stored message
             return holds_secret_member(m.body.at, m.body.size)
         return rocketmq_secret_messages(&m.body, False)
     if code == 39 or code == 309 or code == 320:        # CHECK_TRANSACTION_STATE, CONSUME_MESSAGE_DIRECTLY, SEND_BATCH_MESSAGE

@@ -1,11 +1,11 @@
-# RocketMQ in captures: how a stream of it is known, framed, and put into the message table.
+# RocketMQ in captures: how to recognise and frame its streams, and how to put messages into the message table.
 
 cdef enum:
     ROCKETMQ_PREFACE_MAX = 107      # octets of a preface of version 1
 
 
 cdef int rocketmq_preface(const uint8_t* p, size_t n, size_t* size) noexcept nogil:
-    """Is p[:n] the preface of the PROXY protocol, version 1 or 2, or the beginning of one? Servers of 5.x take it before the
+    """Is p[:n] a preface of the PROXY protocol, version 1 or 2, or the beginning of one? Servers of 5.x accept it before the
     first frame (section 12). A Verdict; YES: it has `size` octets."""
     cdef const char* sign = b"\r\n\r\n\0\r\nQUIT\n"
     cdef const uint8_t* end
@@ -24,7 +24,7 @@ cdef int rocketmq_preface(const uint8_t* p, size_t n, size_t* size) noexcept nog
 
 
 cdef int rocketmq_sniff(const uint8_t* p, size_t n) noexcept nogil:
-    """A request whose header can be read, perhaps after a preface. What a client sends first is small."""
+    """Is this a request with a readable header, with or without a preface? A client's first request is small."""
     cdef size_t size = 0
     cdef int verdict = rocketmq_preface(p, n, &size)
     if verdict != YES:
@@ -48,7 +48,7 @@ cdef int rocketmq_sniff_frame(const uint8_t* p, size_t n) noexcept nogil:
 
 
 cdef int rocketmq_may_begin(const uint8_t* p, size_t n) noexcept nogil:
-    """Could p[:n] be the beginning of a frame? MORE, or NO."""
+    """Can p[:n] be the beginning of a frame? MORE, or NO."""
     cdef uint32_t length, header
     if n == 0:
         return MORE
@@ -66,7 +66,7 @@ cdef int rocketmq_may_begin(const uint8_t* p, size_t n) noexcept nogil:
 
 
 cdef bint rocketmq_header_fits(const uint8_t* p, size_t header, RocketmqFrameView* m, Fault* f) noexcept nogil:
-    """Is a header, all of it there, one that programs write? Nothing of the body is looked at."""
+    """Is a complete header one that programs write? The body is not examined."""
     memset(m, 0, sizeof(RocketmqFrameView))
     m.frame = p
     m.serialize_type = p[4]
@@ -89,7 +89,7 @@ cdef int rocketmq_frame_size_in(void* state, int direction, const uint8_t* p, si
 
 
 cdef int rocketmq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
-    """A whole frame with a header that programs write."""
+    """Is this a whole frame with a header that programs write?"""
     cdef RocketmqFrameView m
     cdef Fault f
     cdef int verdict = rocketmq_may_begin(p, n)
@@ -118,7 +118,7 @@ cdef void rocketmq_learn(void* state, int direction, const uint8_t* p, size_t n)
 
 
 cdef void rocketmq_drop_scratches(RocketmqConnection* c) noexcept nogil:
-    """Most frames need none; one of a large frame is not kept for the life of the connection."""
+    """Most frames need no scratch; the scratch of a large frame is not kept for the life of the connection."""
     rocketmq_drop_scratch(&c.names)
     rocketmq_drop_scratch(&c.values)
     rocketmq_drop_scratch(&c.properties)
@@ -161,7 +161,7 @@ cdef void rocketmq_put_preface(MessageTable t, const MessageContext* m, const ui
 
 cdef bint rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrameView* frame,
                             const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
-    """The rows of a frame; `part`: why it is not whole, NULL if it is. False: the table is full before the last row."""
+    """The rows of a frame; `part`: why it is incomplete, NULL if it is complete. False: the table is full before the last row."""
     cdef uint8_t[ROCKETMQ_STACK_TEXT] values
     cdef uint8_t[ROCKETMQ_STACK_TEXT] properties
     cdef bint done
@@ -206,7 +206,7 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
 
 
 cdef bint rocketmq_begins_stored(const Span* body) noexcept nogil:
-    """Of a response whose request is not known: is its body stored messages? Their magic code says so."""
+    """For a response to an unknown request: is its body stored messages? Their magic code decides."""
     cdef int32_t magic
     if body.size < 8:
         return False
@@ -214,18 +214,16 @@ cdef bint rocketmq_begins_stored(const Span* body) noexcept nogil:
     return magic == ROCKETMQ_MAGIC_V1 or magic == ROCKETMQ_MAGIC_V2
 
 
-cdef bint rocketmq_put_part(MessageTable t, const MessageContext* m, void* state, uint8_t* p, size_t n,
+cdef bint rocketmq_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                             const char* text, size_t text_size) noexcept nogil:
-    """Where the header is there it is read: the frame's length is set to what is there, so the body is what is left."""
+    """If the header is complete, read it and the available part of the body."""
     cdef RocketmqFrameView frame
     cdef RocketmqFields fields
     cdef Fault f
     cdef int64_t row, first = t.rows
-    if n >= 8 and (load_u32(p + 4) & 0xFFFFFF) <= n - 8:
-        store_u32(p, <uint32_t>(n - 4))
-        if rocketmq_parse(p, n, 0, &frame, &fields, &f) == OK:
-            if not rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, &fields, text, text_size):
-                return False
+    if n >= 8 and rocketmq_parse_cut(p, n, 0, &frame, &fields, &f) == OK:
+        if not rocketmq_put_rows(t, m, <RocketmqConnection*>state, &frame, &fields, text, text_size):
+            return False
     if t.rows == first:
         row = t.begin_row(m)
         put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)

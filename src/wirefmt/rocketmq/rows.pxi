@@ -1,38 +1,38 @@
-# RocketMQ in captures: how a stream of it is known and framed, and the rows of its commands.
+# RocketMQ in captures: the state of a connection, and the rows of its commands.
 #
-# A request is one row, a response too; but a body of stored messages (PULL_MESSAGE and similar) has a row per message.
-# Such rows tile the frame: the first has the header's octets, each the octets of its own message.
+# A request is one row, and so is a response, but a body of stored messages (PULL_MESSAGE and similar) has one row per message.
+# Such rows cover the frame without overlap: the first includes the header's octets, each has the octets of its message.
 #
-# A response says nothing of what it answers: the connection remembers its requests by their number (opaque), the last
+# A response does not name its request, so the connection remembers its requests by their number (opaque), the last
 # ROCKETMQ_ASKED_MOST of each direction, with topic and group.
 from wirefmt.rocketmq.columns import OPERATIONS as ROCKETMQ_OPERATION_ROWS
 
 
 cdef enum:
-    ROCKETMQ_ASKED_MOST = 1024          # requests of a direction that are remembered; a power of two
-    ROCKETMQ_NAME_MOST = 255            # octets of a topic or group that is remembered with one
-    ROCKETMQ_SEARCH_MAX = 1 << 20       # octets: the largest frame that the search for a boundary waits for
-    ROCKETMQ_SNIFF_MAX = 1 << 16        # octets: the largest header that a connection begins with
+    ROCKETMQ_ASKED_MOST = 1024          # remembered requests of a direction; a power of two
+    ROCKETMQ_NAME_MOST = 255            # octets of a topic or group remembered with a request
+    ROCKETMQ_SEARCH_MAX = 1 << 20       # octets: the search for a boundary waits for no larger frame
+    ROCKETMQ_SNIFF_MAX = 1 << 16        # octets: the largest header with which a connection begins
 
 
 cdef struct RocketmqAsked:              # a request that waits for its response
     int32_t opaque, code
-    uint8_t* names                      # owned: topic, then group; NULL: a free place, or nothing to remember
+    uint8_t* names                      # owned: topic, then group; NULL: a free slot, or neither is known
     uint8_t topic_size, group_size, live
 
 
 cdef struct RocketmqAskedTable:
-    RocketmqAsked* rows                 # by the low bits of opaque; a newer request takes an older one's place
+    RocketmqAsked* rows                 # by the low bits of opaque; a newer request replaces an older one
     uint32_t room                       # a power of two, or 0
 
 
-cdef struct RocketmqConnection:         # what a capture knows of one connection: a ProtocolState
-    int64_t held                        # octets of memory, but for the scratches, which are given back after each frame
+cdef struct RocketmqConnection:         # what a capture knows about one connection: a ProtocolState
+    int64_t held                        # octets of memory, without the scratches, which are freed after each frame
     RocketmqAskedTable asked[2]         # by the direction of the request
     Text client_id
     RocketmqScratch names, values, properties
-    bint begun                          # something the client said has been read: no preface comes any more
-    # a body of stored messages whose rows are not all there: the next one, where it begins, and how many can be read
+    bint begun                          # the client has sent something: no preface can follow
+    # a body of stored messages with pending rows: the index and offset of the next one, and how many can be read
     int put_index, put_count            # put_index 0: none
     size_t put_at
 
@@ -49,7 +49,7 @@ cdef Text[ROCKETMQ_REQUESTS][2] ROCKETMQ_OPERATION_TEXT     # of the request, of
 cdef Text[ROCKETMQ_VERSIONS] ROCKETMQ_VERSION_TEXT
 
 
-cdef enum RocketmqSlot:                 # what fields of headers mean, whatever the header
+cdef enum RocketmqSlot:                 # the meaning of fields in any header
     ROCKETMQ_TOPIC, ROCKETMQ_GROUP, ROCKETMQ_PRODUCER_GROUP, ROCKETMQ_QUEUE_ID, ROCKETMQ_QUEUE_OFFSET
     ROCKETMQ_PHYSICAL_OFFSET, ROCKETMQ_PROPERTIES, ROCKETMQ_SYS_FLAG, ROCKETMQ_MESSAGE_FLAG, ROCKETMQ_BORN_TIMESTAMP
     ROCKETMQ_STORE_TIMESTAMP, ROCKETMQ_RECONSUME_TIMES, ROCKETMQ_BROKER_NAME, ROCKETMQ_MESSAGE_ID
@@ -60,12 +60,12 @@ cdef enum RocketmqSlot:                 # what fields of headers mean, whatever 
 
 cdef enum:
     ROCKETMQ_SLOT_NAMES = 32
-    ROCKETMQ_SLOT_SIZES = 16                                # no name is longer than that less one
+    ROCKETMQ_SLOT_SIZES = 16                                # longer than any name
 
 
 cdef Text[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_NAME
 cdef uint8_t[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_OF
-cdef uint32_t[ROCKETMQ_SLOT_SIZES] ROCKETMQ_SLOT_SIZED      # names of so many octets, a bit for each
+cdef uint32_t[ROCKETMQ_SLOT_SIZES] ROCKETMQ_SLOT_SIZED      # lengths of names, one bit each
 cdef int8_t[26] ROCKETMQ_LETTER_SLOT                        # of SEND_MESSAGE_V2; -1: has no slot
 
 cdef tuple ROCKETMQ_SLOT_ROWS = (
@@ -75,7 +75,7 @@ cdef tuple ROCKETMQ_SLOT_ROWS = (
     ("producerGroup", ROCKETMQ_PRODUCER_GROUP),
     ("queueId", ROCKETMQ_QUEUE_ID),
     ("queueOffset", ROCKETMQ_QUEUE_OFFSET),
-    ("commitOffset", ROCKETMQ_QUEUE_OFFSET),        # of PULL_MESSAGE it is another: there queueOffset comes first
+    ("commitOffset", ROCKETMQ_QUEUE_OFFSET),        # PULL_MESSAGE differs: its queueOffset comes first
     ("offset", ROCKETMQ_QUEUE_OFFSET),
     ("commitLogOffset", ROCKETMQ_PHYSICAL_OFFSET),
     ("properties", ROCKETMQ_PROPERTIES),
@@ -122,7 +122,7 @@ fill_rocketmq_tables()
 
 
 cdef int rocketmq_place_of(int code) noexcept nogil:
-    """The row of a request code in the tables above; -1: a code that is not known."""
+    """The row of a request code in the tables above; -1: an unknown code."""
     cdef int low = 0, high = ROCKETMQ_REQUESTS, i
     while low < high:
         i = (low + high) >> 1
@@ -144,7 +144,7 @@ cdef inline bint rocketmq_stored(bint response, int code) noexcept nogil:
 
 cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* fields, bint letters,
                          RocketmqText* slots) noexcept nogil:
-    """The fields that have a meaning of their own; of two the first that the table names."""
+    """The fields that have a column; of two fields for one column, the first that the table names."""
     cdef RocketmqWalk walk
     cdef RocketmqText key, value
     cdef uint32_t names
@@ -169,7 +169,7 @@ cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* field
 
 
 cdef bint rocketmq_number(const RocketmqText* t, int64_t* out) noexcept nogil:
-    """The number that a text is. False: it is none."""
+    """The number in a text. False: not a number."""
     cdef uint32_t i = 0
     cdef bint minus = t.size > 0 and t.at[0] == c"-"
     cdef uint64_t v = 0
@@ -200,7 +200,7 @@ cdef inline void rocketmq_put_i32(Col* c, int64_t row, const RocketmqText* t) no
 # ------------------------------------------------------------------------------------------------ requests and responses
 
 cdef RocketmqAsked* rocketmq_asked(RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
-    """The request of that number. NULL: it is not known."""
+    """The request of that number. NULL: unknown."""
     cdef RocketmqAsked* row
     if t.room == 0:
         return NULL
@@ -209,7 +209,7 @@ cdef RocketmqAsked* rocketmq_asked(RocketmqAskedTable* t, int32_t opaque) noexce
 
 
 cdef RocketmqAsked* rocketmq_asked_place(RocketmqConnection* c, RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
-    """A place for a request; the table grows before an older request loses its own. NULL: out of memory."""
+    """A slot for a request; the table grows before an older request is replaced. NULL: out of memory."""
     cdef RocketmqAsked* grown
     cdef RocketmqAsked* row
     cdef uint32_t room, i
@@ -242,7 +242,7 @@ cdef void rocketmq_forget_names(RocketmqConnection* c, RocketmqAsked* row) noexc
 
 cdef void rocketmq_remember(RocketmqConnection* c, int direction, const RocketmqFrameView* m,
                             const RocketmqText* slots) noexcept nogil:
-    """A request that will be answered."""
+    """Remember a request that expects a response."""
     cdef RocketmqAsked* row
     cdef Span topic, group
     if m.flag & (ROCKETMQ_RESPONSE | ROCKETMQ_ONEWAY) or not m.has_opaque:
@@ -289,7 +289,7 @@ cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept 
 
 
 cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m, const RocketmqText* slots) noexcept nogil:
-    """The client's identifier: of HEART_BEAT's body, of UNREGISTER_CLIENT."""
+    """The client's identifier, from HEART_BEAT's body or UNREGISTER_CLIENT."""
     cdef RocketmqJson j
     cdef RocketmqText name, value
     cdef Fault f
@@ -318,16 +318,16 @@ cdef struct RocketmqRow:                # a frame whose rows are being put
     const RocketmqFrameView* m
     const RocketmqFields* fields
     const RocketmqText* slots
-    RocketmqAsked* asked                # of a response: the request; NULL: not known
+    RocketmqAsked* asked                # of a response: the request; NULL: unknown
     RocketmqConnection* c
-    int place                           # of the request's code in the static tables; -1: not known
+    int place                           # of the request's code in the static tables; -1: unknown
     bint response
-    const char* part                    # why the frame is not whole; NULL: it is
+    const char* part                    # why the frame is incomplete; NULL: it is complete
     size_t part_size
 
 
 cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x) noexcept nogil:
-    """What the header says."""
+    """Put the fields of the header."""
     cdef Col* c = t.cols
     cdef Col* r
     cdef const RocketmqFrameView* m = x.m
@@ -386,7 +386,7 @@ cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x) noexcept
     cdef RocketmqWalk walk
     cdef Span name, text
     cdef RocketmqText key, value
-    cdef int64_t entries = open_list(map, row)          # an empty map is none that is null
+    cdef int64_t entries = open_list(map, row)          # makes an empty map instead of a null
     if entries >= 0:
         close_list(map, entries)
     rocketmq_walk(&walk, x.m, x.fields)
@@ -398,14 +398,14 @@ cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x) noexcept
 
 
 cdef bint rocketmq_wants_properties(MessageTable t) noexcept nogil:
-    """Is a column asked for that rocketmq_put_properties fills, or the line that shows them?"""
+    """Is a column selected that rocketmq_put_properties fills, or the `detail` line that shows them?"""
     cdef Col* c = t.cols
     return (c[<int>T_ROCKETMQ].on or c[<int>T_HEADERS].on or c[<int>T_MESSAGE_ID].on or c[<int>T_CORRELATION_ID].on
             or c[<int>T_REPLY_TO].on or c[<int>T_TTL_MS].on or t.options.detail)
 
 
 cdef void rocketmq_put_properties(MessageTable t, int64_t row, const Span* properties) noexcept nogil:
-    """The properties of a message, which are valid UTF-8: as headers, and what has a column of its own among them."""
+    """The properties of a message, which are valid UTF-8: as headers, and in their own columns."""
     cdef Col* c = t.cols
     cdef Col* r = c[<int>T_ROCKETMQ].children
     cdef const uint8_t* p = properties.at
@@ -437,7 +437,7 @@ cdef void rocketmq_put_properties(MessageTable t, int64_t row, const Span* prope
 
 
 cdef void rocketmq_put_body(MessageTable t, int64_t row, const Span* body, int sys_flag) noexcept nogil:
-    """A message's body as it was before compression, if that can be told; and the row's status."""
+    """A message's body, decompressed if possible, and the row's status."""
     cdef RocketmqScratch inflated
     cdef char[128] why
     cdef int n
@@ -458,7 +458,7 @@ cdef void rocketmq_put_body(MessageTable t, int64_t row, const Span* body, int s
 
 
 cdef int rocketmq_inflate(const Span* body, int sys_flag, RocketmqScratch* out, char* why, size_t room) noexcept with gil:
-    """Decompress to `out` (its `room` is the size); -1, or octets of `why` not."""
+    """Decompress to `out` (with `room` octets); -1, or the length of the reason in `why`."""
     cdef bytes text, octets
     try:
         if sys_flag >> 8 & 7 > 3:
@@ -478,7 +478,7 @@ cdef int rocketmq_inflate(const Span* body, int sys_flag, RocketmqScratch* out, 
 
 cdef void rocketmq_put_line(MessageTable t, int64_t row, const RocketmqRow* x, const Span* properties,
                             const RocketmqMessageView* stored, int messages) noexcept nogil:
-    """The row's `detail`: of a stored message, or (NULL) of the command with `messages` in its body."""
+    """The row's `detail`: for a stored message, or (NULL) for the command with `messages` in its body."""
     cdef RocketmqDetailOf of
     of.m = x.m
     of.fields = x.fields
@@ -504,7 +504,7 @@ cdef void rocketmq_put_line(MessageTable t, int64_t row, const RocketmqRow* x, c
 
 
 cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const RocketmqRow* x) noexcept nogil:
-    """A command that is one row. A SEND has the message's properties, topic and body."""
+    """Put a command that is one row. A SEND has the message's properties, topic and body."""
     cdef Col* c = t.cols
     cdef Col* r = c[<int>T_ROCKETMQ].children
     cdef const RocketmqText* slots = x.slots
@@ -550,7 +550,7 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
 
 
 cdef bint rocketmq_put_messages(MessageTable t, const MessageContext* m, const RocketmqRow* x) noexcept nogil:
-    """A row for each stored message of the body. One that cannot be read ends them. False: the table is full before the
+    """Put a row for each stored message of the body, up to the first unreadable one. False: the table is full before the
     last row; the next call continues there."""
     cdef const uint8_t* end = x.m.body.at + x.m.body.size
     cdef const uint8_t* p = x.m.body.at
@@ -592,7 +592,7 @@ cdef bint rocketmq_put_messages(MessageTable t, const MessageContext* m, const R
             n = fault_text(&ROCKETMQ_TABLES, &f, 0, text, sizeof(text))
             t.put_status(row, ROW_MALFORMED, text, n)
         index += 1
-    if x.part != NULL and index == count:               # cut off between two messages
+    if x.part != NULL and index == count:               # the body ends between two messages
         if index and t.is_full():
             return rocketmq_stop_at(x, index, count, begin)
         context.byte_offset = m.byte_offset + (end - x.m.frame)
@@ -612,7 +612,7 @@ cdef bint rocketmq_stop_at(const RocketmqRow* x, int index, int count, const uin
 
 
 cdef void rocketmq_put_message(MessageTable t, int64_t row, const RocketmqRow* x, const RocketmqMessageView* m) noexcept nogil:
-    """What a stored message says."""
+    """Put the fields of a stored message."""
     cdef Col* c = t.cols
     cdef Col* r = c[<int>T_ROCKETMQ].children
     cdef RocketmqText text
@@ -652,7 +652,7 @@ cdef void rocketmq_put_message(MessageTable t, int64_t row, const RocketmqRow* x
 
 
 cdef void rocketmq_put_host(Col* c, int64_t row, const Span* host, int port) noexcept nogil:
-    """address:port; of IPv6 in brackets, every group written out without leading zeros but none left out."""
+    """address:port; IPv6 in brackets, with all eight groups, without leading zeros."""
     cdef char[64] text
     cdef const uint8_t* p = host.at
     cdef int n = 0, i

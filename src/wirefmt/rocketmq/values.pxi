@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 
 cdef enum:
-    ROCKETMQ_STACK_TEXT = 1024      # octets that are unescaped without memory of their own
+    ROCKETMQ_STACK_TEXT = 1024      # octets that are unescaped without allocated memory
 
 
 # ------------------------------------------------------------------------------------------------ octets -> values
@@ -23,7 +23,7 @@ cdef inline str rocketmq_utf8(const uint8_t* p, size_t n):
 
 
 cdef str rocketmq_replaced(const uint8_t* p, size_t n):
-    """Ill-formed UTF-8 as Java reads it: Python, except that a surrogate, or what there is of one, is one U+FFFD."""
+    """Ill-formed UTF-8 as Java decodes it: like Python, except that a surrogate, or its first octets, is one U+FFFD."""
     cdef bytearray octets = bytearray(p[:n])
     cdef size_t i
     for i in range(n - 1):
@@ -31,12 +31,12 @@ cdef str rocketmq_replaced(const uint8_t* p, size_t n):
             if n - i > 2 and p[i + 2] & 0xC0 == 0x80:
                 octets[i], octets[i + 1], octets[i + 2] = 0xEF, 0xBF, 0xBD
             else:
-                octets[i] = 0xEC                    # the beginning of a character, of which the end is missing
+                octets[i] = 0xEC                    # the beginning of a character whose end is missing
     return octets.decode("utf-8", "replace")
 
 
 cdef object rocketmq_text(const RocketmqText* t):
-    """What a text says: str or None."""
+    """The value of a text: str or None."""
     cdef uint8_t[ROCKETMQ_STACK_TEXT] room
     cdef uint8_t* more
     if t.form == ROCKETMQ_NULL:
@@ -57,7 +57,7 @@ cdef object rocketmq_text(const RocketmqText* t):
 
 
 cdef object rocketmq_build(const uint8_t* p, size_t n):
-    """The value of JSON that rocketmq_json_value has found good."""
+    """The value of JSON that rocketmq_json_value has accepted."""
     cdef RocketmqJson j
     cdef Fault f
     rocketmq_json_begin(&j, p, n, 0, &f)
@@ -74,7 +74,7 @@ cdef void rocketmq_json_begin(RocketmqJson* j, const uint8_t* p, size_t n, uint3
 
 
 cdef object rocketmq_build_value(RocketmqJson* j):
-    """The value where the reader stands; it nests no deeper than the check before allowed."""
+    """The value at the reader's position; it nests no deeper than the check before allowed."""
     cdef RocketmqText text
     cdef uint8_t first = j.at[0]
     if first == c"{":
@@ -86,7 +86,7 @@ cdef object rocketmq_build_value(RocketmqJson* j):
 
 
 cdef enum:
-    INT_DIGITS = 4000               # longer numbers are Decimals: int() takes long for them, and Python refuses to
+    INT_DIGITS = 4000               # longer numbers are Decimals: int() is slow for them, and Python refuses very long ones
 
 
 cdef object rocketmq_scalar(uint8_t first, const RocketmqText* text):
@@ -133,7 +133,7 @@ cdef list rocketmq_build_array(RocketmqJson* j):
 
 
 def decode_json(data, *, limits=None):
-    """The value of a JSON body as the Java reader reads it: with members without quotes and bare numbers as names.
+    """Decode a JSON body as the Java reader does: with members without quotes and bare numbers as names.
 
     Objects are dicts (a bare number as a name is an int; of equal names the last one counts), fractions are Decimals.
     Raises DecodeError if it is not JSON, or nests deeper than 64 levels.
@@ -196,14 +196,14 @@ def hash_code(str text not None, /):
 
 
 cdef inline uint32_t java_room(Py_ssize_t count, uint32_t room) noexcept nogil:
-    """Places of a HashMap that began with `room`: they double when three quarters are full."""
+    """Buckets of a HashMap that began with `room`: they double when three quarters are full."""
     while count > room * 3 // 4:
         room *= 2
     return room
 
 
 cdef list java_order(object names, uint32_t room):
-    """Names in the order in which a HashMap that began with `room` places walks over them."""
+    """Names in the iteration order of a HashMap that began with `room` buckets."""
     cdef list out = list(names)
     room = java_room(len(out), room)
     placed = []
@@ -224,8 +224,8 @@ cdef int write_java_string(Writer w, object value, str field) except -1:
 
 
 cdef enum:
-    JAVA_STEP = 8               # octets that one step of write_java_octets writes at most
-    JAVA_ROOM = 4096            # octets that it asks for at a time
+    JAVA_STEP = 8               # most octets that one step of write_java_octets writes
+    JAVA_ROOM = 4096            # octets for which it makes room at a time
 
 
 cdef int write_java_octets(Writer w, const uint8_t* p, size_t size) except -1:
@@ -247,7 +247,7 @@ cdef int write_java_octets(Writer w, const uint8_t* p, size_t size) except -1:
 
 
 cdef inline void write_java_step(const uint8_t** at, const uint8_t* end, uint8_t** to) noexcept nogil:
-    """One character, or eight that need no escape; JAVA_STEP octets at most."""
+    """One character, or eight that need no escape; at most JAVA_STEP octets."""
     cdef const uint8_t* p = at[0]
     cdef uint8_t* out = to[0]
     cdef uint32_t c = p[0]
@@ -287,7 +287,7 @@ cdef inline void write_java_step(const uint8_t** at, const uint8_t* end, uint8_t
 
 
 cdef inline bint is_plain_json(uint64_t w) noexcept nogil:
-    """Eight octets of ASCII that need no escape. A borrow may only call good octets bad."""
+    """Are these eight octets of ASCII that need no escape? A borrow can only produce a false no."""
     cdef uint64_t ones = <uint64_t>0x0101010101010101ULL
     cdef uint64_t quotes = w ^ ones * 0x22, slashes = w ^ ones * 0x5C, deletes = w ^ ones * 0x7F
     return not (w | (w - ones * 0x20) | (quotes - ones) | (slashes - ones) | (deletes - ones)) & ones * 0x80
@@ -309,7 +309,7 @@ cdef int write_decimal(Writer w, int64_t number) except -1:
 
 
 cdef int decimal_digits(int64_t number, uint8_t* digits) noexcept nogil:
-    """Put a number's sign and decimal digits at the end of 20 octets; how many they are."""
+    """Write a number's sign and decimal digits at the end of 20 octets; return how many."""
     cdef uint64_t left_over = <uint64_t>number if number >= 0 else 0 - <uint64_t>number
     cdef int at = 20
     while True:
@@ -325,12 +325,12 @@ cdef int decimal_digits(int64_t number, uint8_t* digits) noexcept nogil:
 
 
 cdef enum:
-    JAVA_SORTED = 1             # members in the order of their names, as those of classes are; else that of a HashMap
-    JAVA_LOOSE = 2              # numbers as names stay bare
+    JAVA_SORTED = 1             # members in the order of their names, as in Java classes; otherwise that of a HashMap
+    JAVA_LOOSE = 2              # numbers as names are not quoted
 
 
 cdef int write_java(Writer w, object value, int how, int depth) except -1:
-    """A value as fastjson writes it, without members that are null."""
+    """Write a value as fastjson does, without null members."""
     cdef bint first = True
     if depth > ROCKETMQ_NESTING:
         raise EncodeError(f"JSON nested deeper than {ROCKETMQ_NESTING} levels")
@@ -341,7 +341,7 @@ cdef int write_java(Writer w, object value, int how, int depth) except -1:
     if isinstance(value, str):
         return write_java_string(w, value, "body")
     if isinstance(value, int):
-        return write_ascii(w, int.__repr__(value))      # not that of a class derived from it
+        return write_ascii(w, int.__repr__(value))      # not an instance of a derived class
     if isinstance(value, (float, Decimal)):
         if not (value.is_finite() if isinstance(value, Decimal) else value - value == 0):
             raise EncodeError(f"body: JSON has no number {value}")
@@ -373,7 +373,7 @@ cdef int write_java(Writer w, object value, int how, int depth) except -1:
 
 
 cdef str java_text(object value):
-    """A JSON value where the real reader wants text."""
+    """A JSON value where the real reader expects text."""
     cdef Writer w
     if value is None or isinstance(value, str):
         return value
@@ -387,7 +387,7 @@ def encode_json(value, /, *, bint loose=False):
 
     loose: numbers as names are not quoted, as name servers write them by default (7.3).
 
-    Raises EncodeError for NaN, infinities and values nested too deep, TypeError for what is no value of JSON.
+    Raises EncodeError for NaN, infinities and values nested too deeply, TypeError for objects that JSON cannot represent.
     """
     cdef Writer w = new_writer()
     write_java(w, value, JAVA_SORTED | (JAVA_LOOSE if loose else 0), 0)

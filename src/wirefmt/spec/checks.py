@@ -1,4 +1,4 @@
-"""A rule that bytes can break, of a protocol whose rules are the same in all its versions."""
+"""A rule that bytes can violate, in a protocol whose rules are the same in all versions."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ class Check(NamedTuple):
     name: str
     text: str  # what is wrong
     spec: str  # statement or section of the specification
-    reply: int | str | None = None  # the error that a receiver answers, in the protocol's terms; None: none
+    reply: int | str | None = None  # the error with which a receiver answers, in the protocol's terms; None: no answer
     lax: bool = False  # LAX adds a note and continues
     status: str = "MALFORMED"  # MALFORMED, TRUNCATED, LIMIT, UNSUPPORTED
 

@@ -1,4 +1,4 @@
-"""What a column is; the columns of the message table that every protocol has; the column that conversion adds.
+"""Columns in general; the columns of the message table that every protocol has; the column that conversion adds.
 
 Types have the names that Spark and Arrow users know: boolean, int8, int16, int32, int64, string, binary,
 timestamp (microseconds, UTC), list<T>, map<string,string>, struct<name:T,...>. All columns are nullable.
@@ -68,7 +68,7 @@ SHARED: Final[tuple[Column, ...]] = (
     Column("error", "string", "what is wrong: field, offset, reason"),
 )
 
-#: Its last columns. They are null unless an option asks for them.
+#: The last columns. They are null unless an option requests them.
 ON_REQUEST: Final[tuple[Column, ...]] = (
     Column(
         "raw",

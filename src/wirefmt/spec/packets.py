@@ -14,7 +14,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("dst_port", "int32", "receiver's port"),
     Column("tcp_flags", "int16", "FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32"),
     Column("seq", "int64", "sequence number"),
-    Column("payload_size", "int32", "octets by the IP header"),
-    Column("fragment", "boolean", "an IP fragment, passed raw: no ports, flow_hash is pair_hash"),
-    Column("segment", "binary", "all that the second stage needs: a fixed head and the payload"),
+    Column("payload_size", "int32", "bytes according to the IP header"),
+    Column("fragment", "boolean", "an unparsed IP fragment: no ports, flow_hash is pair_hash"),
+    Column("segment", "binary", "the input of the second stage: a fixed header and the payload"),
 )

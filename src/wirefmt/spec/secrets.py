@@ -17,7 +17,7 @@ class SecretField(NamedTuple):
     field: str
 
 
-#: Fields that are secret because of what the specifications say they carry.
+#: Fields that are secret according to their specifications.
 FIELDS: Final[tuple[SecretField, ...]] = (
     SecretField("mqtt", "CONNECT", "password"),
     SecretField("mqtt", "", "authentication_data"),  # CONNECT, CONNACK, AUTH
@@ -35,7 +35,7 @@ FIELDS: Final[tuple[SecretField, ...]] = (
 
 class SecretName(NamedTuple):
     word: str  # small letters only
-    whole: bool = False  # the word is all of the name, not just its end
+    whole: bool = False  # the word is the whole name, not just its end
 
 
 #: Names of secret entries. Only letters count, and case does not: SECRET_KEY, secretKey and x-secret-key end with

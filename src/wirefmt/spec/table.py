@@ -1,6 +1,6 @@
 """The message table: one row per protocol message, one schema for Arrow, the command line and Spark.
 
-`COLUMNS` is the only place where its columns are put together; the compiled core builds its column writers from it. A
+`COLUMNS` is the only place that combines its columns; the compiled core builds its column writers from it. A
 protocol's own fields are a struct column, named in the package of the protocol (`wirefmt.mqtt.columns`).
 """
 

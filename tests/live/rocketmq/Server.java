@@ -6,8 +6,8 @@ import org.apache.rocketmq.namesrv.*;
 /**
  * A name server, or a broker, on loopback only. Arguments: a folder, the port of the name server, and for a broker its own.
  *
- * A broker's replication listens on all addresses. With duplicationEnable there is none, but then nobody says how far
- * the log may be read: this program does, every few milliseconds. Ends when its standard input does.
+ * A broker's replication listens on all addresses. With duplicationEnable there is none, but then messages get no offsets and
+ * nobody says how far the log may be read: so it is only set while the broker starts. Ends when its standard input does.
  */
 public class Server {
     public static void main(String[] args) throws Exception {
@@ -29,16 +29,8 @@ public class Server {
             "transactionCheckInterval=2000", "transactionTimeOut=1000", "").getBytes());
         BrokerController broker = BrokerStartup.createBrokerController(new String[] {"-c", file.toString()});
         broker.start();
-        // what a broker with replication does by itself
-        broker.changeSpecialServiceStatus(true);
-        Thread reader = new Thread(() -> {
-            while (true) {
-                broker.getMessageStore().setConfirmOffset(broker.getMessageStore().getMaxPhyOffset());
-                try { Thread.sleep(5); } catch (InterruptedException e) { return; }
-            }
-        });
-        reader.setDaemon(true);
-        reader.start();
+        broker.changeSpecialServiceStatus(true);    // what a broker with replication does by itself
+        broker.getMessageStoreConfig().setDuplicationEnable(false);
         serve();
     }
 

@@ -30,7 +30,7 @@ FIELDS: Final[tuple[Row, ...]] = (
         "a routing key as a topic"),
     row("headers-correlation-id",      "properties", "headers[x-correlation-id]",           "longstr",             When.UNSET,          "Variable Header", "Correlation Data",             "binary",   How.SAME),
     row("headers",                     "properties", "headers",                             "* - array, table",    When.ANY,            "Variable Header", "User Property",                "utf8",     How.TEXT,
-        "neither array nor table; simple values as text"),
+        "not arrays and tables; simple values as text"),
     dropped("headers-nested", "properties", "headers", "array, table"),
     row("payload",                     "payload", "",                                       "binary",              When.ANY,            "Payload", "",                                     "binary",   How.SAME),
 )

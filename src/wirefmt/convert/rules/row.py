@@ -22,7 +22,7 @@ Source = Literal["document", "server"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table of fields or, where `section` is empty, of a table of types."""
+    """A row of a table of fields or, if `section` is empty, of a table of types."""
 
     id: str
     section: str
@@ -34,7 +34,7 @@ class Row:
     to_type: str
     how: How
     note: str = ""
-    source: Source = "document"  # "server": the document is silent, the row does what RabbitMQ does
+    source: Source = "document"  # "server": the document is silent; the row does what RabbitMQ does
 
 
 def row(
@@ -64,7 +64,7 @@ def type_row(id: str, type: str, when: When, to_type: str, how: How, note: str =
 
 
 def server(row: Row) -> Row:
-    """The same row, marked as one that the document does not have."""
+    """The same row, marked as one that the document lacks."""
     return dataclasses.replace(row, source="server")
 
 

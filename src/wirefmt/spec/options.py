@@ -1,9 +1,12 @@
-"""The options of reading captures, defined once: `read`, `CaptureDecoder`, the command line and Spark take these."""
+"""The options of reading captures, defined once for `capture.read`, `CaptureDecoder`, the command line and Spark.
+
+Public as `wirefmt.capture.Options`. This module loads no compiled code, so that `wirefmt decode --help` does not either.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from wirefmt.errors import suggest
@@ -18,6 +21,18 @@ class Limit(NamedTuple):
     default: int
     meaning: str
     most: int | None = None
+
+
+class Flag(NamedTuple):
+    """The form of an option on the command line. Its type decides the rest; a default of True makes a negating flag."""
+
+    name: str
+    help: str
+    metavar: str | None = None
+
+
+def _flag(name: str, help: str, metavar: str | None = None) -> dict[str, Flag]:
+    return {"flag": Flag(name, help, metavar)}
 
 
 def _one_of(name: str, value: str, values: Iterable[str]) -> None:
@@ -56,21 +71,55 @@ class Options:
     Raises: ValueError if a value is invalid; TypeError for an unknown name.
     """
 
-    protocols: Sequence[str] | None = None
-    decode_as: str | Sequence[str] = ()
+    protocols: Sequence[str] | None = field(
+        default=None,
+        metadata=_flag(
+            "--protocol",
+            f"Only this protocol: {', '.join(row.name for row in PROTOCOLS)}. May be given several times.",
+            "NAME",
+        ),
+    )
+    decode_as: str | Sequence[str] = field(
+        default=(),
+        metadata=_flag(
+            "--decode-as", "Set the protocol of a port: tcp.port==N,mqtt. May be given several times.", "RULE"
+        ),
+    )
     columns: Sequence[str] | None = None
-    payload: bool = True
-    payload_max: int | None = None
-    expose_credentials: bool = False
+    payload: bool = field(default=True, metadata=_flag("--no-payload", "Omit payloads; payload_size is kept."))
+    payload_max: int | None = field(
+        default=None, metadata=_flag("--payload-max", "Keep only the first N bytes of a payload.", "N")
+    )
+    expose_credentials: bool = field(
+        default=False,
+        metadata=_flag("--expose-credentials", "Show passwords, tokens and other secrets (hidden by default)."),
+    )
     strictness: Strictness = "lax"
     batch_rows: int = 16384
     batch_bytes: int = 16 << 20
-    flows: Flows = "in-file"
-    tunnels: bool = False
+    flows: Flows = field(
+        default="in-file",
+        metadata=_flag("--flows", "across-files: the files are one rotated capture, in the given order."),
+    )
+    tunnels: bool = field(
+        default=False, metadata=_flag("--tunnels", "Decode packets in VXLAN, GENEVE, GRE and other tunnels.")
+    )
     slice: tuple[int, int] = (0, 1)
     limits: Mapping[str, int] | None = None
-    raw: bool | None = None
-    detail: bool | None = None
+    raw: bool | None = field(
+        default=None,
+        metadata=_flag(
+            "--raw",
+            "Fill the column raw (naming it does the same): the encoded message, the input of wirefmt convert.",
+        ),
+    )
+    detail: bool | None = field(
+        default=None,
+        metadata=_flag(
+            "--detail",
+            "Fill the column detail (naming it does the same): a one-line summary, as in the default table.",
+        ),
+    )
 
     LIMITS: ClassVar[dict[str, Limit]] = {
         "max_flows": Limit(1 << 18, "TCP connections tracked at a time; the one idle for longest is ended first"),
@@ -117,7 +166,7 @@ class Options:
         return ports
 
     def all_limits(self) -> dict[str, int]:
-        """`limits`, with the defaults of those not given."""
+        """`limits`, with defaults for the missing ones."""
         values = {name: limit.default for name, limit in self.LIMITS.items()}
         for name, value in (self.limits or {}).items():
             if name not in values:
@@ -130,8 +179,12 @@ class Options:
         return values
 
 
+#: The options of the command line, by name of the field.
+FLAGS: dict[str, Flag] = {f.name: f.metadata["flag"] for f in fields(Options) if "flag" in f.metadata}
+
+
 def options_of(options: Options | None, keywords: Mapping[str, Any]) -> Options:
-    """Those given as one value, or as keywords. Raises TypeError for both."""
+    """The options, given as one value or as keywords. Raises TypeError if both are given."""
     if options is None:
         return Options(**keywords)
     if keywords:

@@ -1,0 +1,317 @@
+"""Options of AMQP 0.9.1 connections, what they negotiate, their handles, and their events that are no methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from wirefmt import amqp091
+from wirefmt.amqp091.spec import CAPABILITIES, FRAME_MIN, REPLY_CODES
+
+Event = Any
+
+# Reply codes (1.2)
+SUCCESS: Final = 200
+NO_ROUTE: Final = 312
+FORCED: Final = 320
+ACCESS_REFUSED: Final = 403
+NOT_FOUND: Final = 404
+LOCKED: Final = 405
+PRECONDITION: Final = 406
+FRAME_ERROR: Final = 501
+SYNTAX: Final = 502
+COMMAND_INVALID: Final = 503
+CHANNEL_ERROR: Final = 504
+UNEXPECTED_FRAME: Final = 505
+RESOURCE: Final = 506
+NOT_ALLOWED: Final = 530
+NOT_IMPLEMENTED: Final = 540
+INTERNAL: Final = 541
+
+#: Codes that close the channel; any other one closes the connection.
+SOFT: Final = frozenset((311, ACCESS_REFUSED, NOT_FOUND, LOCKED, PRECONDITION))
+
+#: A frame-max of 0 means no limit: the largest size that a frame can have.
+NO_FRAME_LIMIT: Final = 0xFFFF_FFFF
+
+_NAMES = {row.code: row.name.upper().replace("-", "_") for row in REPLY_CODES}
+
+#: What we announce: a server all of RabbitMQ's that the connection keeps to, a client those that a server looks at and those
+#: that it knows how to use.
+SERVER_CAPABILITIES: Final = {
+    name: True for name, sides in CAPABILITIES.items() if "server" in sides and name != "direct_reply_to"
+}
+CLIENT_CAPABILITIES: Final = {
+    "publisher_confirms": True,
+    "exchange_exchange_bindings": True,
+    "basic.nack": True,
+    "consumer_cancel_notify": True,
+    "connection.blocked": True,
+    "authentication_failure_close": True,
+}
+
+
+def reply_text(code: int, reason: str) -> str:
+    """`NAME - reason`, as RabbitMQ writes it, cut to the 255 bytes of a short string."""
+    text = f"{_NAMES.get(code, 'ERROR')} - {reason}".encode()[:255]
+    return text.decode(errors="ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    """Limits and times of one connection. What a peer can make us remember is bounded by them.
+
+    Attributes:
+        channel_max: channels that may be open at a time; 0: 65535. Proposed by a server, an upper bound for a client.
+        frame_max: bytes of a frame with its 8 bytes around the payload; 0: no limit. Proposed by a server, an upper bound for
+            a client.
+        heartbeat: seconds; 0: none. Proposed by a server; a client takes the smaller of both, or the one that is not 0.
+        first_frame: bytes of a frame before tune-ok (4.2.3 has 4096, RabbitMQ 8192 since 4.1).
+        elements: entries of the tables in one frame.
+        message_size: bytes of a body; a larger one closes the channel with 406.
+        body_size: bytes of a body that are read at all; a content header with more closes the connection.
+        unfinished_bytes: bytes of contents that are not complete, on all channels together.
+        undecided: events that may wait for an answer before reading stops. At a server requests and publishes in confirm
+            mode; at a client deliveries that are not acknowledged.
+        unacknowledged: deliveries of one channel of a server that may wait for an acknowledgement.
+        unconfirmed: publishes of one channel of a client that may wait for a confirm.
+        consumers: consumers of one channel.
+        unread_bytes: bytes kept while we do not read. A driver that reads on although `wants_read` is False meets it.
+        pending_bytes: bytes queued for the peer. `send` refuses above it.
+        handshake_timeout: seconds from the beginning until the connection is open.
+        close_timeout: seconds that close-ok is waited for.
+        blocked_timeout: seconds that a client waits for unblocked; None: for ever.
+    """
+
+    channel_max: int = 2047
+    frame_max: int = 131_072
+    heartbeat: int = 60
+    first_frame: int = 8192
+    elements: int = 10_000
+    message_size: int = 1 << 24
+    body_size: int = 1 << 27
+    unfinished_bytes: int = 1 << 28
+    undecided: int = 65_535
+    unacknowledged: int = 65_535
+    unconfirmed: int = 65_535
+    consumers: int = 10_000
+    unread_bytes: int = 1 << 20
+    pending_bytes: int = 1 << 26
+    handshake_timeout: float = 10.0
+    close_timeout: float = 10.0
+    blocked_timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("channel_max", 0, 65535),
+            ("heartbeat", 0, 65535),
+            ("first_frame", FRAME_MIN, NO_FRAME_LIMIT),
+            ("undecided", 1, 1 << 32),
+            ("unacknowledged", 1, 1 << 32),
+            ("unconfirmed", 1, 1 << 32),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ValueError(f"{name} is a number of {least} to {most}, not {value!r}")
+        if self.frame_max and self.frame_max < FRAME_MIN:
+            raise ValueError(f"frame_max is 0 or at least {FRAME_MIN}, not {self.frame_max!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Negotiated:
+    """What the handshake has agreed on.
+
+    Attributes:
+        channel_max: channels that may be open at a time.
+        frame_max: bytes of a frame; 0: no limit.
+        heartbeat: seconds; 0: none.
+        mechanism: of SASL.
+        virtual_host: the client's choice.
+        properties: the peer's: server-properties or client-properties.
+        capabilities: names of the capabilities that the peer has announced as true.
+    """
+
+    channel_max: int
+    frame_max: int
+    heartbeat: int
+    mechanism: str
+    virtual_host: str
+    properties: amqp091.FieldTable
+    capabilities: frozenset[str] = field(default_factory=frozenset)
+
+
+class Call:
+    """The handle of a method that waits for its reply.
+
+    Attributes:
+        number: counts up with each handle of a connection.
+        message: the method.
+    """
+
+    __slots__ = ("message", "number")
+
+    def __init__(self, number: int, message: amqp091.Method) -> None:
+        self.number = number
+        self.message = message
+
+    @property
+    def channel(self) -> int:
+        return self.message.channel
+
+    def __repr__(self) -> str:
+        return f"<Call {self.number}: {self.message.name}>"
+
+
+class Publication:
+    """The handle of a message that we have published in confirm mode.
+
+    Attributes:
+        number: counts up with each handle of a session. It gives the order of sending and of sending again.
+        channel: the number of the channel.
+        tag: the number of the confirm on its channel (basic.ack's delivery-tag); used again on another channel.
+        message: the message.
+        returned: the basic.return that has come for it, or None.
+    """
+
+    __slots__ = ("channel", "message", "number", "returned", "tag")
+
+    def __init__(self, number: int, channel: int, tag: int, message: amqp091.BasicMessage) -> None:
+        self.number = number
+        self.channel = channel
+        self.tag = tag
+        self.message = message
+        self.returned: amqp091.BasicMessage | None = None
+
+    def __repr__(self) -> str:
+        return f"<Publication {self.number}: channel {self.channel}, tag {self.tag}>"
+
+
+class Delivery:
+    """The handle of a message that a server has delivered and that waits for its acknowledgement.
+
+    Attributes:
+        number: counts up with each handle of a connection.
+        channel: the number of the channel.
+        tag: the delivery-tag.
+        consumer: its consumer; None: it answers basic.get.
+        context: for the host: what `deliver` was given.
+    """
+
+    __slots__ = ("channel", "consumer", "context", "number", "tag")
+
+    def __init__(self, number: int, channel: int, tag: int, consumer: Consumer | None, context: Any) -> None:
+        self.number = number
+        self.channel = channel
+        self.tag = tag
+        self.consumer = consumer
+        self.context = context
+
+    def __repr__(self) -> str:
+        return f"<Delivery {self.number}: channel {self.channel}, tag {self.tag}>"
+
+
+class Consumer:
+    """A consumer of a channel.
+
+    Attributes:
+        tag: the consumer-tag.
+        no_ack: True: deliveries are not acknowledged.
+        prefetch: deliveries that may be unacknowledged; 0: any number.
+        unacknowledged: deliveries that wait for their acknowledgement (of a server's consumer).
+        consume: the basic.consume that started it.
+    """
+
+    __slots__ = ("consume", "no_ack", "prefetch", "tag", "unacknowledged")
+
+    def __init__(self, tag: str, consume: amqp091.BasicConsume, prefetch: int = 0) -> None:
+        self.tag = tag
+        self.consume = consume
+        self.no_ack = consume.no_ack
+        self.prefetch = prefetch
+        self.unacknowledged = 0
+
+    def __repr__(self) -> str:
+        return f"<Consumer {self.tag!r}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The server has answered publishes: one event for each basic.ack or basic.nack.
+
+    Attributes:
+        channel: the number of the channel.
+        handles: the publications, in the order of sending. They are finished.
+        accepted: True: basic.ack. False: basic.nack, the server has not taken the messages.
+        message: the method.
+    """
+
+    channel: int
+    handles: Sequence[Publication]
+    accepted: bool
+    message: amqp091.Method
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The server returns a message that it could not route (1.8.3.9). In confirm mode its confirm follows.
+
+    Attributes:
+        message: basic.return with the content.
+        handle: the publication, in confirm mode; None: it is not known which one it was.
+    """
+
+    message: amqp091.BasicMessage
+    handle: Publication | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The client has acknowledged, rejected or recovered deliveries.
+
+    Attributes:
+        channel: the number of the channel.
+        deliveries: in the order of their tags. They are finished.
+        outcome: "ack": they are done. "requeue": to be delivered again. "discard": rejected without requeue.
+        message: basic.ack, nack, reject, recover or recover-async.
+    """
+
+    channel: int
+    deliveries: Sequence[Delivery]
+    outcome: Literal["ack", "requeue", "discard"]
+    message: amqp091.Method
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOpened:
+    """A channel is open. A client has the handle of its channel.open in `Acknowledged` as well."""
+
+    channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelClosed:
+    """A channel is closed. Its number may be used again.
+
+    Attributes:
+        channel: the number of the channel.
+        by: "local": a call of the host, or a fault of the peer; "peer": the peer's channel.close.
+        code: the reply code, sent or received.
+        reason: the reply text.
+        error: the RemoteProtocolError if the peer broke a rule, else None.
+        message: the peer's channel.close, or None.
+        resumable: publications without a confirm, in the order of sending: whether the server has them is not known.
+        lost: calls without a reply (of a client); deliveries without an acknowledgement, in order (of a server): they go back
+            to their queues.
+        consumers: the consumers that have ended with it.
+    """
+
+    channel: int
+    by: Literal["local", "peer"]
+    code: int
+    reason: str
+    error: Exception | None = None
+    message: amqp091.ChannelClose | None = None
+    resumable: tuple[Publication, ...] = ()
+    lost: tuple[Any, ...] = ()
+    consumers: tuple[Consumer, ...] = ()

@@ -1,0 +1,540 @@
+"""What may be said when: the states of an AMQP 0.9.1 connection and of its channels, and the tables of their transitions.
+
+The tables have every role, state and kind of frame, for what comes from the peer (RECEIVES, CHANNEL_RECEIVES) and for what
+we send (SENDS, CHANNEL_SENDS). The page docs/amqp091-connection.md is drawn from them. Sections 1.x are those of the
+reference, 2.x and 4.x those of the specification; where both are silent the outcome is RabbitMQ's.
+
+This module imports nothing of wirefmt, so the page can be made without the compiled core.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+
+class Role(enum.Enum):
+    CLIENT = "client"
+    SERVER = "server"
+
+
+class State(enum.Enum):
+    """States of a connection."""
+
+    IDLE = "idle"
+    STARTING = "starting"
+    DECIDING = "deciding"
+    SECURING = "securing"
+    TUNING = "tuning"
+    OPENING = "opening"
+    OPEN = "open"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+class ChannelState(enum.Enum):
+    """States of a channel number."""
+
+    UNUSED = "unused"
+    OPENING = "opening"
+    OPEN = "open"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+CLIENT, SERVER = Role.CLIENT, Role.SERVER
+
+#: What a state means in each role. A role has only the states that are listed.
+MEANINGS: Final[dict[tuple[Role, State], str]] = {
+    (CLIENT, State.IDLE): "the protocol header has not been sent",
+    (CLIENT, State.STARTING): "the protocol header has been sent, start is awaited",
+    (CLIENT, State.SECURING): "start-ok has been sent, secure or tune is awaited",
+    (CLIENT, State.OPENING): "tune-ok and open have been sent, open-ok is awaited",
+    (CLIENT, State.OPEN): "the connection is open",
+    (CLIENT, State.CLOSING): "close has been sent, close-ok is awaited",
+    (CLIENT, State.CLOSED): "the connection is over",
+    (SERVER, State.IDLE): "no protocol header has come",
+    (SERVER, State.STARTING): "start has been sent, start-ok is awaited",
+    (SERVER, State.DECIDING): "the host decides about start-ok, secure-ok or open; what follows stays unread",
+    (SERVER, State.SECURING): "secure has been sent, secure-ok is awaited",
+    (SERVER, State.TUNING): "tune has been sent, tune-ok is awaited",
+    (SERVER, State.OPENING): "tune-ok has come, open is awaited",
+    (SERVER, State.OPEN): "the connection is open",
+    (SERVER, State.CLOSING): "close has been sent, close-ok is awaited",
+    (SERVER, State.CLOSED): "the connection is over",
+}
+
+CHANNEL_MEANINGS: Final[dict[tuple[Role, ChannelState], str]] = {
+    (CLIENT, ChannelState.UNUSED): "the number has never been used",
+    (CLIENT, ChannelState.OPENING): "open has been sent, open-ok is awaited; methods may be sent",
+    (CLIENT, ChannelState.OPEN): "the channel is open",
+    (CLIENT, ChannelState.CLOSING): "close has been sent, close-ok is awaited",
+    (CLIENT, ChannelState.CLOSED): "the channel has been closed; its number is free",
+    (SERVER, ChannelState.UNUSED): "the number is free",
+    (SERVER, ChannelState.OPEN): "the channel is open",
+    (SERVER, ChannelState.CLOSING): "close has been sent, close-ok is awaited",
+}
+
+
+class Outcome(enum.Enum):
+    """What becomes of a frame that changes no state and breaks no rule."""
+
+    UNREAD = "stays unread until the host has decided"
+    DROPPED = "is dropped"
+    CHANNEL = "is the channel's: see the table of channels"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A frame that must not come (or must not be sent) in this state.
+
+    Attributes:
+        rule: the rule it breaks.
+        code: the reply code for it. A soft one closes the channel, any other one the connection.
+    """
+
+    rule: str
+    code: int = 503
+
+
+#: Methods of class connection, by sender.
+OF_SERVER: Final = (
+    "connection.start",
+    "connection.secure",
+    "connection.tune",
+    "connection.open-ok",
+    "connection.blocked",
+    "connection.unblocked",
+    "connection.update-secret-ok",
+)
+OF_CLIENT: Final = (
+    "connection.start-ok",
+    "connection.secure-ok",
+    "connection.tune-ok",
+    "connection.open",
+    "connection.update-secret",
+)
+OF_BOTH: Final = ("connection.close", "connection.close-ok")
+
+HEADER: Final = "protocol header"
+HEARTBEAT: Final = "heartbeat"
+CHANNEL_FRAME: Final = "frame of a channel"
+CHANNEL_ON_ZERO: Final = "method of a channel on channel 0"
+
+#: Kinds of frames on a connection.
+KINDS: Final[tuple[str, ...]] = (HEADER, HEARTBEAT, *OF_SERVER, *OF_CLIENT, *OF_BOTH, CHANNEL_FRAME, CHANNEL_ON_ZERO)
+
+#: Methods on a channel, by sender. A content counts with its method.
+BY_CLIENT: Final = (
+    "access.request",
+    "exchange.declare",
+    "exchange.delete",
+    "exchange.bind",
+    "exchange.unbind",
+    "queue.declare",
+    "queue.bind",
+    "queue.purge",
+    "queue.delete",
+    "queue.unbind",
+    "basic.qos",
+    "basic.consume",
+    "basic.publish",
+    "basic.get",
+    "basic.reject",
+    "basic.recover-async",
+    "basic.recover",
+    "confirm.select",
+    "tx.select",
+    "tx.commit",
+    "tx.rollback",
+)
+BY_SERVER: Final = (
+    "access.request-ok",
+    "exchange.declare-ok",
+    "exchange.delete-ok",
+    "exchange.bind-ok",
+    "exchange.unbind-ok",
+    "queue.declare-ok",
+    "queue.bind-ok",
+    "queue.purge-ok",
+    "queue.delete-ok",
+    "queue.unbind-ok",
+    "basic.qos-ok",
+    "basic.consume-ok",
+    "basic.return",
+    "basic.deliver",
+    "basic.get-ok",
+    "basic.get-empty",
+    "basic.recover-ok",
+    "confirm.select-ok",
+    "tx.select-ok",
+    "tx.commit-ok",
+    "tx.rollback-ok",
+)
+BY_BOTH: Final = ("channel.flow", "channel.flow-ok", "basic.ack", "basic.nack", "basic.cancel", "basic.cancel-ok")
+LIFE: Final = ("channel.open", "channel.open-ok", "channel.close", "channel.close-ok")
+ON_CHANNEL_ZERO_ONLY: Final = "method of class connection"
+
+#: Kinds of methods on a channel.
+CHANNEL_KINDS: Final[tuple[str, ...]] = (*LIFE, *BY_CLIENT, *BY_SERVER, *BY_BOTH, ON_CHANNEL_ZERO_ONLY)
+
+Transition = State | Outcome | Violation
+Table = dict[tuple[Role, State, str], Transition]
+ChannelTransition = ChannelState | Outcome | Violation
+ChannelTable = dict[tuple[Role, ChannelState, str], ChannelTransition]
+
+
+def _rows(role: Role, state: State, legal: dict[str, Transition], otherwise: Transition) -> Table:
+    return {(role, state, kind): legal.get(kind, otherwise) for kind in KINDS}
+
+
+def _channel_rows(
+    role: Role, state: ChannelState, legal: dict[str, ChannelTransition], otherwise: ChannelTransition
+) -> ChannelTable:
+    return {(role, state, kind): legal.get(kind, otherwise) for kind in CHANNEL_KINDS}
+
+
+def _all(value: Transition, *kinds: str) -> dict[str, Transition]:
+    return dict.fromkeys(kinds, value)
+
+
+def _each(value: ChannelTransition, *kinds: str) -> dict[str, ChannelTransition]:
+    return dict.fromkeys(kinds, value)
+
+
+_HEADER_FIRST = Violation("a connection begins with the protocol header (4.2.2)", 501)
+_HEADER_LATE = Violation("a protocol header on a connection that has begun (4.2.2)", 501)
+_ORDER = Violation("the handshake expects another method (2.2.4)", 503)
+_NO_CHANNELS = Violation("channels are used once the connection is open (4.3)", 505)
+_BY_SERVER_ONLY = Violation("only a server sends this method (2.2.4)", 503)
+_BY_CLIENT_ONLY = Violation("only a client sends this method (2.2.4)", 503)
+_AGAIN = Violation("the handshake is over (2.2.4)", 504)
+_NO_CLOSE = Violation("close-ok without close (1.4.2.10)", 504)
+_ON_ZERO = Violation("channel 0 is for methods of class connection (4.3)", 504)
+
+_HANDSHAKE: dict[str, Transition] = {
+    HEADER: _HEADER_LATE,
+    CHANNEL_FRAME: _NO_CHANNELS,
+    CHANNEL_ON_ZERO: _ON_ZERO,
+}
+
+#: What comes from the peer.
+RECEIVES: Final[Table] = {
+    **_rows(SERVER, State.IDLE, {HEADER: State.STARTING}, _HEADER_FIRST),
+    **_rows(
+        SERVER,
+        State.STARTING,
+        {
+            **_HANDSHAKE,
+            **_all(_BY_SERVER_ONLY, *OF_SERVER),
+            HEARTBEAT: State.STARTING,
+            "connection.start-ok": State.DECIDING,
+        },
+        _ORDER,
+    ),
+    **_rows(SERVER, State.DECIDING, {}, Outcome.UNREAD),
+    **_rows(
+        SERVER,
+        State.SECURING,
+        {
+            **_HANDSHAKE,
+            **_all(_BY_SERVER_ONLY, *OF_SERVER),
+            HEARTBEAT: State.SECURING,
+            "connection.secure-ok": State.DECIDING,
+        },
+        _ORDER,
+    ),
+    **_rows(
+        SERVER,
+        State.TUNING,
+        {
+            **_HANDSHAKE,
+            **_all(_BY_SERVER_ONLY, *OF_SERVER),
+            HEARTBEAT: State.TUNING,
+            "connection.tune-ok": State.OPENING,
+        },
+        _ORDER,
+    ),
+    **_rows(
+        SERVER,
+        State.OPENING,
+        {
+            **_HANDSHAKE,
+            **_all(_BY_SERVER_ONLY, *OF_SERVER),
+            HEARTBEAT: State.OPENING,
+            "connection.open": State.DECIDING,
+        },
+        _ORDER,
+    ),
+    **_rows(
+        SERVER,
+        State.OPEN,
+        {
+            **_all(_BY_SERVER_ONLY, *OF_SERVER),
+            HEADER: _HEADER_LATE,
+            HEARTBEAT: State.OPEN,
+            CHANNEL_FRAME: Outcome.CHANNEL,
+            CHANNEL_ON_ZERO: _ON_ZERO,
+            "connection.update-secret": State.OPEN,
+            "connection.close": State.CLOSED,
+            "connection.close-ok": _NO_CLOSE,
+        },
+        _AGAIN,
+    ),
+    **_rows(
+        SERVER,
+        State.CLOSING,
+        {"connection.close": State.CLOSING, "connection.close-ok": State.CLOSED},
+        Outcome.DROPPED,
+    ),
+    **_rows(SERVER, State.CLOSED, {}, Outcome.DROPPED),
+    **_rows(CLIENT, State.IDLE, {}, Violation("a server says nothing before the protocol header (4.2.2)", 501)),
+    **_rows(
+        CLIENT,
+        State.STARTING,
+        {
+            **_HANDSHAKE,
+            **_all(_BY_CLIENT_ONLY, *OF_CLIENT),
+            HEADER: State.CLOSED,
+            HEARTBEAT: State.STARTING,
+            "connection.start": State.SECURING,
+        },
+        _ORDER,
+    ),
+    **_rows(
+        CLIENT,
+        State.SECURING,
+        {
+            **_HANDSHAKE,
+            **_all(_BY_CLIENT_ONLY, *OF_CLIENT),
+            HEARTBEAT: State.SECURING,
+            "connection.secure": State.SECURING,
+            "connection.tune": State.OPENING,
+            "connection.close": State.CLOSED,
+        },
+        _ORDER,
+    ),
+    **_rows(
+        CLIENT,
+        State.OPENING,
+        {
+            **_HANDSHAKE,
+            **_all(_BY_CLIENT_ONLY, *OF_CLIENT),
+            HEARTBEAT: State.OPENING,
+            "connection.open-ok": State.OPEN,
+            "connection.close": State.CLOSED,
+        },
+        _ORDER,
+    ),
+    **_rows(
+        CLIENT,
+        State.OPEN,
+        {
+            **_all(_BY_CLIENT_ONLY, *OF_CLIENT),
+            HEADER: _HEADER_LATE,
+            HEARTBEAT: State.OPEN,
+            CHANNEL_FRAME: Outcome.CHANNEL,
+            CHANNEL_ON_ZERO: _ON_ZERO,
+            "connection.blocked": State.OPEN,
+            "connection.unblocked": State.OPEN,
+            "connection.update-secret-ok": State.OPEN,
+            "connection.close": State.CLOSED,
+            "connection.close-ok": _NO_CLOSE,
+        },
+        _AGAIN,
+    ),
+    **_rows(
+        CLIENT,
+        State.CLOSING,
+        {"connection.close": State.CLOSING, "connection.close-ok": State.CLOSED},
+        Outcome.DROPPED,
+    ),
+    **_rows(CLIENT, State.CLOSED, {}, Outcome.DROPPED),
+}
+
+_OVER = Violation("the connection is over")
+_NOT_OPEN = Violation("the connection is not open (2.2.4)", 504)
+
+#: What we send. `close` before the handshake is complete ends the connection without a word, except a server's refusal.
+SENDS: Final[Table] = {
+    **_rows(CLIENT, State.IDLE, {HEADER: State.STARTING, "connection.close": State.CLOSED}, _HEADER_FIRST),
+    **_rows(
+        CLIENT,
+        State.STARTING,
+        {"connection.start-ok": State.SECURING, "connection.close": State.CLOSED},
+        _NOT_OPEN,
+    ),
+    **_rows(
+        CLIENT,
+        State.SECURING,
+        {
+            HEARTBEAT: State.SECURING,
+            "connection.secure-ok": State.SECURING,
+            "connection.tune-ok": State.OPENING,
+            "connection.close": State.CLOSED,
+        },
+        _NOT_OPEN,
+    ),
+    **_rows(
+        CLIENT,
+        State.OPENING,
+        {HEARTBEAT: State.OPENING, "connection.open": State.OPENING, "connection.close": State.CLOSED},
+        _NOT_OPEN,
+    ),
+    **_rows(
+        CLIENT,
+        State.OPEN,
+        {
+            **_all(_BY_SERVER_ONLY, *OF_SERVER),
+            HEADER: _HEADER_LATE,
+            HEARTBEAT: State.OPEN,
+            CHANNEL_FRAME: Outcome.CHANNEL,
+            CHANNEL_ON_ZERO: _ON_ZERO,
+            "connection.update-secret": State.OPEN,
+            "connection.close": State.CLOSING,
+            "connection.close-ok": _NO_CLOSE,
+        },
+        _AGAIN,
+    ),
+    **_rows(
+        CLIENT,
+        State.CLOSING,
+        {"connection.close-ok": State.CLOSING},
+        Violation("close has been sent (1.4.2.9)", 504),
+    ),
+    **_rows(CLIENT, State.CLOSED, {}, _OVER),
+    **_rows(SERVER, State.IDLE, {"connection.close": State.CLOSED}, _HEADER_FIRST),
+    **_rows(SERVER, State.STARTING, {"connection.close": State.CLOSED}, _NOT_OPEN),
+    **_rows(
+        SERVER,
+        State.DECIDING,
+        {
+            "connection.secure": State.SECURING,
+            "connection.tune": State.TUNING,
+            "connection.open-ok": State.OPEN,
+            "connection.close": State.CLOSED,
+        },
+        _NOT_OPEN,
+    ),
+    **_rows(SERVER, State.SECURING, {"connection.close": State.CLOSED}, _NOT_OPEN),
+    **_rows(SERVER, State.TUNING, {"connection.close": State.CLOSED}, _NOT_OPEN),
+    **_rows(SERVER, State.OPENING, {HEARTBEAT: State.OPENING, "connection.close": State.CLOSED}, _NOT_OPEN),
+    **_rows(
+        SERVER,
+        State.OPEN,
+        {
+            **_all(_BY_CLIENT_ONLY, *OF_CLIENT),
+            HEADER: _HEADER_LATE,
+            HEARTBEAT: State.OPEN,
+            CHANNEL_FRAME: Outcome.CHANNEL,
+            CHANNEL_ON_ZERO: _ON_ZERO,
+            "connection.blocked": State.OPEN,
+            "connection.unblocked": State.OPEN,
+            "connection.update-secret-ok": State.OPEN,
+            "connection.close": State.CLOSING,
+            "connection.close-ok": _NO_CLOSE,
+        },
+        _AGAIN,
+    ),
+    **_rows(
+        SERVER,
+        State.CLOSING,
+        {"connection.close-ok": State.CLOSING},
+        Violation("close has been sent (1.4.2.9)", 504),
+    ),
+    **_rows(SERVER, State.CLOSED, {}, _OVER),
+}
+
+_UNUSED = Violation("the channel is not open: expected channel.open (1.5.2.1)", 504)
+_SECOND_OPEN = Violation("channel.open on a channel that is open (1.5.2.1)", 504)
+_NO_CHANNEL_CLOSE = Violation("channel.close-ok without channel.close (1.5.2.6)", 503)
+_WRONG_CHANNEL = Violation("methods of class connection are on channel 0 (4.3)", 503)
+
+
+#: What comes from the peer on a channel, while the connection is open.
+CHANNEL_RECEIVES: Final[ChannelTable] = {
+    **_channel_rows(
+        SERVER,
+        ChannelState.UNUSED,
+        {"channel.open": ChannelState.OPEN, ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL},
+        _UNUSED,
+    ),
+    **_channel_rows(
+        SERVER,
+        ChannelState.OPEN,
+        {
+            **_each(ChannelState.OPEN, *BY_CLIENT, *BY_BOTH),
+            "channel.open": _SECOND_OPEN,
+            "channel.close": ChannelState.UNUSED,
+            "channel.close-ok": _NO_CHANNEL_CLOSE,
+            ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL,
+        },
+        _BY_SERVER_ONLY,
+    ),
+    **_channel_rows(
+        SERVER,
+        ChannelState.CLOSING,
+        {"channel.close": ChannelState.CLOSING, "channel.close-ok": ChannelState.UNUSED},
+        Outcome.DROPPED,
+    ),
+    **_channel_rows(CLIENT, ChannelState.UNUSED, {ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL}, _UNUSED),
+    **_channel_rows(
+        CLIENT,
+        ChannelState.OPENING,
+        {"channel.open-ok": ChannelState.OPEN, "channel.close": ChannelState.CLOSED},
+        Outcome.DROPPED,
+    ),
+    **_channel_rows(
+        CLIENT,
+        ChannelState.OPEN,
+        {
+            **_each(ChannelState.OPEN, *BY_SERVER, *BY_BOTH),
+            "channel.open-ok": Violation("channel.open-ok without channel.open (1.5.2.2)", 503),
+            "channel.close": ChannelState.CLOSED,
+            "channel.close-ok": _NO_CHANNEL_CLOSE,
+            ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL,
+        },
+        _BY_CLIENT_ONLY,
+    ),
+    **_channel_rows(
+        CLIENT,
+        ChannelState.CLOSING,
+        {"channel.close": ChannelState.CLOSING, "channel.close-ok": ChannelState.CLOSED},
+        Outcome.DROPPED,
+    ),
+    **_channel_rows(CLIENT, ChannelState.CLOSED, {}, Outcome.DROPPED),
+}
+
+_CLOSE_SENT = Violation("channel.close has been sent (1.5.2.5)", 504)
+
+_CLIENT_OPEN: dict[str, ChannelTransition] = {
+    **_each(_BY_SERVER_ONLY, *BY_SERVER, "channel.open-ok"),
+    "channel.open": _SECOND_OPEN,
+    "channel.close": ChannelState.CLOSING,
+    "channel.close-ok": _NO_CHANNEL_CLOSE,
+    ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL,
+}
+
+#: What we send on a channel. A client may use a channel before open-ok has come.
+CHANNEL_SENDS: Final[ChannelTable] = {
+    **_channel_rows(CLIENT, ChannelState.UNUSED, {"channel.open": ChannelState.OPENING}, _UNUSED),
+    **_channel_rows(CLIENT, ChannelState.OPENING, _CLIENT_OPEN, ChannelState.OPENING),
+    **_channel_rows(CLIENT, ChannelState.OPEN, _CLIENT_OPEN, ChannelState.OPEN),
+    **_channel_rows(CLIENT, ChannelState.CLOSING, {"channel.close-ok": ChannelState.CLOSING}, _CLOSE_SENT),
+    **_channel_rows(CLIENT, ChannelState.CLOSED, {"channel.open": ChannelState.OPENING}, _UNUSED),
+    **_channel_rows(SERVER, ChannelState.UNUSED, {}, _UNUSED),
+    **_channel_rows(
+        SERVER,
+        ChannelState.OPEN,
+        {
+            **_each(ChannelState.OPEN, *BY_SERVER, *BY_BOTH),
+            "channel.open-ok": ChannelState.OPEN,
+            "channel.close": ChannelState.CLOSING,
+            "channel.close-ok": ChannelState.UNUSED,
+            ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL,
+        },
+        _BY_CLIENT_ONLY,
+    ),
+    **_channel_rows(SERVER, ChannelState.CLOSING, {"channel.close-ok": ChannelState.CLOSING}, _CLOSE_SENT),
+}

@@ -1,0 +1,1117 @@
+"""AMQP 1.0 connections without input or output: `ClientConnection` and `ServerConnection`.
+
+docs/connections.md describes the contract, docs/amqp10-connection.md the states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from wirefmt.amqp10._codec import (
+    Array,
+    Attach,
+    Begin,
+    Close,
+    Decoder,
+    Detach,
+    Disposition,
+    EmptyFrame,
+    End,
+    Error,
+    Flow,
+    Modified,
+    Open,
+    Performative,
+    ProtocolHeader,
+    Rejected,
+    Released,
+    SaslChallenge,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    SaslResponse,
+    Transfer,
+)
+from wirefmt.amqp10.events import (
+    ACCEPTED,
+    FRAMING_ERROR,
+    NOT_ALLOWED,
+    RESOURCE_LIMIT_EXCEEDED,
+    SMALLEST_FRAME,
+    UNLIMITED,
+    Attaching,
+    Change,
+    ConnectionOptions,
+    Event,
+    Incoming,
+    Login,
+    Negotiated,
+    State,
+    build,
+)
+from wirefmt.amqp10.links import Fault, Link
+from wirefmt.amqp10.sessions import Session
+from wirefmt.amqp10.states import RECEIVES, SASL_RECEIVES, SENDS, Outcome, Role, SaslState, SessionState, Violation
+from wirefmt.amqp10.states import State as ConnectionState
+from wirefmt.amqp10.terminus import Terminus
+from wirefmt.connection.contract import Connected, Disconnected
+from wirefmt.connection.deadlines import Deadlines, Keepalive
+from wirefmt.connection.outbox import Outbox
+from wirefmt.connection.sasl import SCRAM_HASHES, Mechanism, ScramCredentials, ScramServer, read_plain
+from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.framing import Limits
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+#: Answers may exceed the limit on queued bytes by so much before a peer that does not read is given up.
+ANSWER_ROOM: Final = 1 << 20
+#: Seconds: a peer that wants to hear of us more often is refused (2.4.5).
+SHORTEST_IDLE: Final = 0.1
+#: Codes of sasl-outcome (5.3.3.6).
+SASL_OK: Final = 0
+SASL_AUTH: Final = 1
+
+_HEADER: Final = ProtocolHeader(0).encode()
+_SASL_HEADER: Final = ProtocolHeader(3).encode()
+_EMPTY: Final = EmptyFrame().encode()
+
+_KINDS: dict[type[Any], str] = {
+    Open: "open",
+    Begin: "begin",
+    Attach: "attach",
+    Flow: "flow",
+    Transfer: "transfer",
+    Disposition: "disposition",
+    Detach: "detach",
+    End: "end",
+    Close: "close",
+    EmptyFrame: "empty frame",
+    SaslMechanisms: "sasl-mechanisms",
+    SaslInit: "sasl-init",
+    SaslChallenge: "sasl-challenge",
+    SaslResponse: "sasl-response",
+}
+#: What sends a performative that `send` does not.
+_SENT_BY: dict[str, str] = {
+    "AMQP header": "open()",
+    "SASL header": "open()",
+    "open": "open() and accept()",
+    "begin": "begin()",
+    "attach": "session.sender(), session.receiver() and accept()",
+    "flow": "grant(), drain(), drained() and the connection itself",
+    "transfer": "link.send()",
+    "disposition": "accept(), reject(), release(), modify() and settle()",
+    "detach": "link.detach()",
+    "end": "session.end()",
+    "close": "close()",
+    "empty frame": "the connection itself",
+}
+
+
+def kind_of(message: Any) -> str:
+    """The kind of a performative or header in the tables of states."""
+    kind = _KINDS.get(type(message))
+    if kind is not None:
+        return kind
+    if isinstance(message, ProtocolHeader):
+        return {0: "AMQP header", 3: "SASL header"}.get(message.protocol_id, "TLS header")
+    if isinstance(message, SaslOutcome):
+        return "sasl-outcome failed" if message.code else "sasl-outcome ok"
+    raise LocalProtocolError(f"{type(message).__name__} is no performative")
+
+
+class Endpoint:
+    """What both roles do. Use `ClientConnection` or `ServerConnection`.
+
+    Attributes:
+        container_id: ours.
+        sessions: the sessions by our channel number.
+        state: the state (`State`), without the SASL layer.
+        sasl_state: the state of the SASL layer; None: there is none.
+        negotiated: what both opens say; None before that.
+        remote: the peer's open, or None.
+    """
+
+    role: Role
+
+    def __init__(self, now: float, container_id: str, options: ConnectionOptions | None) -> None:
+        self.container_id = container_id
+        self.options = options or ConnectionOptions()
+        self.sessions: dict[int, Session] = {}
+        self.sasl_state: SaslState | None = None
+        self.negotiated: Negotiated | None = None
+        self.remote: Open | None = None
+        self.unfinished = 0  # bytes of messages that have come in part
+        self.attaching = 0  # attaches that wait for the host
+        self.frame_limit = SMALLEST_FRAME
+        self._channel_max = self.options.sessions - 1
+        self._by_remote: dict[int, Session] = {}
+        self._decoder = Decoder(
+            strictness="strict", limits=Limits(frame_size=self.options.frame_size, elements=self.options.elements)
+        )
+        self._outbox = Outbox()
+        self._deadlines = Deadlines(now)
+        self._keepalive = Keepalive(self._deadlines)
+        self._changes: dict[tuple[str, bytes], Terminus] = {}
+        self._undecided: Login | Open | None = None
+        self._error: Error | None = None  # of our close
+        self._heard = False
+        self._paused = False
+        self._reading = True
+        self._eof = False
+        self._trailing = b""
+        self.state = ConnectionState.START
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.state.value}>"
+
+    @property
+    def state(self) -> ConnectionState:
+        return self._state
+
+    @state.setter
+    def state(self, state: ConnectionState) -> None:
+        self._state = state
+        self._opened = state is ConnectionState.OPENED
+
+    # ---- in
+
+    def receive(self, data: Buffer, now: float) -> list[Event]:
+        """Take bytes from the peer; return the events they complete, in order."""
+        self._check_over()
+        self._deadlines.advance(now)
+        self._keepalive.received()
+        if self._trailing:
+            data, self._trailing = self._trailing + bytes(data), b""
+        events: list[Event] = []
+        self._read(data, events)
+        return events
+
+    def receive_eof(self, now: float) -> list[Event]:
+        """Take the end of the peer's stream. What was left unread is read first, once there is room."""
+        self._check_over()
+        self._deadlines.advance(now)
+        self._eof = True
+        events: list[Event] = []
+        self._finish_eof(events)
+        return events
+
+    def pause(self) -> None:
+        """Stop after the frames read so far. Bytes that follow are kept."""
+        self._check_over()
+        self._paused = True
+        self._note_reading()
+
+    def resume(self, now: float) -> list[Event]:
+        """Go on after `pause`; return the events of the bytes kept."""
+        self._check_over()
+        self._deadlines.advance(now)
+        self._paused = False
+        return self._go_on()
+
+    @property
+    def trailing_data(self) -> bytes:
+        """Bytes received and not read, while paused or after the end."""
+        if self._paused or self._state is ConnectionState.END:
+            try:
+                self._trailing += self._decoder.rest()
+            except DecodeError:
+                pass
+        return self._trailing
+
+    @property
+    def wants_read(self) -> bool:
+        return self._reading and self._state is not ConnectionState.END
+
+    @property
+    def undecided(self) -> int:
+        """Logins, opens, attaches and deliveries that wait for an answer of the host."""
+        count = int(self._undecided is not None)
+        for session in self.sessions.values():
+            count += session.undecided
+        return count
+
+    # ---- out
+
+    def send(self, message: Open) -> None:
+        """Queue an open: see `open`. All other performatives are sent by methods of their session or link.
+
+        Raises LocalProtocolError if the message is not legal now, or another method sends it.
+        """
+        kind = kind_of(message)
+        if isinstance(message, Open) and isinstance(self, ClientConnection):
+            self._start(message, pipelined=False)
+            return
+        if kind in _SENT_BY:
+            transition = SENDS[self.role, self._state, kind]
+            if isinstance(transition, Violation):
+                raise LocalProtocolError(transition.rule, reply=transition.condition)
+        raise LocalProtocolError(f"{kind} is sent by {_SENT_BY.get(kind, 'the connection itself')}")
+
+    def begin(self, *, next_outgoing_id: int = 0, **fields: Any) -> Session:
+        """Begin a session. `SessionBegun` comes with the peer's answer; links may be attached before.
+
+        Args:
+            next_outgoing_id: the id of the first transfer; any number.
+            fields: further fields of begin: capabilities, properties.
+
+        Raises LocalProtocolError if open has not been sent, or all channels are in use.
+        """
+        self.check("begin")
+        session = Session(self, self._free_channel(), next_outgoing_id)
+        session.put_begin(fields)
+        self.sessions[session.channel] = session
+        return session
+
+    def accept(self, event: Any, **answer: Any) -> list[Event]:
+        """Answer an event of the peer with yes.
+
+        Args:
+            event: an `Attaching`: the answer has `source` and `target` (None: as the peer has them, with the address it
+                asks for), `terminus`, and fields of attach. An `Incoming`: the outcome accepted. A server's `Login` and
+                `Open`: see `ServerConnection`.
+
+        Returns the events of what was waiting behind it. Raises LocalProtocolError if the event does not wait for an
+        answer.
+        """
+        if type(event) is Incoming:
+            event.link.settle(event, ACCEPTED, **answer)
+            return []
+        if isinstance(event, Attaching):
+            events: list[Event] = []
+            if not self._waits(event):
+                return events
+            message = event.message
+            answer.setdefault("source", message.source)
+            answer.setdefault("target", message.target)
+            event.link.session.accept(event, answer, answer.pop("terminus", None), events)
+            event.answered = True
+            return events
+        raise LocalProtocolError(f"{type(event).__name__} is not answered so")
+
+    def refuse(self, event: Any, error: Any = None) -> list[Event]:
+        """Answer an `Attaching` with no: an attach without the terminus, then a detach with the error (2.6.3).
+
+        Raises LocalProtocolError if the event does not wait for an answer.
+        """
+        if not isinstance(event, Attaching):
+            raise LocalProtocolError(f"{type(event).__name__} is not answered so")
+        if self._waits(event):
+            event.link.session.refuse(event.link, error or Error(condition="amqp:not-found"))
+            event.answered = True
+        return []
+
+    def _waits(self, event: Attaching) -> bool:
+        """Does the peer still wait for the answer? Raises LocalProtocolError if it has been given."""
+        self.check("attach")
+        if event.answered:
+            raise LocalProtocolError("this attach has been answered")
+        return event.link.attaching is event and event.link.session.mapped
+
+    def reject(self, delivery: Incoming, error: Error | None = None) -> None:
+        """The message is wrong, and no one can use it (3.4.3)."""
+        delivery.link.settle(delivery, Rejected(error=error), None)
+
+    def release(self, delivery: Incoming) -> None:
+        """The message was not used and can go elsewhere (3.4.4)."""
+        delivery.link.settle(delivery, _RELEASED, None)
+
+    def modify(self, delivery: Incoming, **fields: Any) -> None:
+        """The message was not used and is changed: `delivery_failed`, `undeliverable_here`, `message_annotations` (3.4.5)."""
+        delivery.link.settle(delivery, build(Modified, **fields), None)
+
+    def settle(self, delivery: Incoming, state: State, *, settled: bool | None = None) -> None:
+        """Answer a delivery with any state: Declared, a TransactionalState.
+
+        Args:
+            settled: None: as the link's rcv-settle-mode says: in mode second the sender settles (2.6.12).
+
+        Raises LocalProtocolError if the delivery has been answered, or its link is gone.
+        """
+        delivery.link.settle(delivery, state, settled)
+
+    def data_to_send(self) -> bytes:
+        """Take everything queued, as one bytes object."""
+        self._flush()
+        return self._outbox.take()
+
+    def buffers_to_send(self) -> list[Buffer]:
+        """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
+        self._flush()
+        return self._outbox.take_buffers()
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes queued and not taken, with those that wait for a session's window."""
+        waiting = 0
+        for session in self.sessions.values():
+            if session.job is not None:
+                waiting += len(session.job.payload) - session.job.at
+        return self._outbox.pending + waiting
+
+    @property
+    def should_close(self) -> bool:
+        return self._state is ConnectionState.END and not self._outbox.pending
+
+    def changes(self) -> list[Change]:
+        """What a journal must keep since the last call, with `options.journaled`: deliveries of links with a Terminus."""
+        if not self._changes:
+            return []
+        changes, self._changes = self._changes, {}
+        return [
+            terminus.put(tag)
+            if tag in (terminus.outgoing if terminus.role == "sender" else terminus.incoming)
+            else terminus.delete(tag)
+            for (_, tag), terminus in changes.items()
+        ]
+
+    def close(self, error: Error | None = None, *, immediate: bool = False) -> list[Event]:
+        """End the connection with close; `Disconnected` comes with the peer's close, or when `close_timeout` is over.
+
+        Args:
+            error: why, if something is wrong.
+            immediate: drop the connection and what is queued.
+
+        Returns `Disconnected` if there is nothing to wait for. Harmless if close has been sent.
+        """
+        self._check_over()
+        events: list[Event] = []
+        if immediate:
+            self._outbox.clear()
+            self._end("local", None, "closed", events)
+            return events
+        self._close(error, events)
+        return events
+
+    # ---- time
+
+    def next_timeout(self) -> float | None:
+        """When to call `handle_timeout` at the latest; None: no timer runs."""
+        return self._deadlines.next()
+
+    def handle_timeout(self, now: float) -> list[Event]:
+        """Do what is due."""
+        self._check_over()
+        events: list[Event] = []
+        for name in self._deadlines.due(now):
+            if self._state is ConnectionState.END:
+                break
+            match name:
+                case Keepalive.EXPECT:
+                    if self._keepalive.is_lost():
+                        self._fault(
+                            RESOURCE_LIMIT_EXCEEDED, "nothing has come within the idle time-out (2.4.5)", events
+                        )
+                case Keepalive.SEND:
+                    if self._keepalive.must_send() and not self._closing:
+                        self.put(_EMPTY)
+                case "open":
+                    self._end("local", None, "no open has come in time", events)
+                case "close":
+                    self._end("local", None, "no close has come in time", events)
+        return events
+
+    # ---- for sessions and links
+
+    def put(self, data: bytes | memoryview) -> None:
+        self._outbox.put(data)
+        self._keepalive.sent()
+
+    def check(self, kind: str) -> None:
+        """Raises LocalProtocolError if this may not be sent now."""
+        if not self._opened:
+            transition = SENDS[self.role, self._state, kind]
+            if isinstance(transition, Violation):
+                raise LocalProtocolError(transition.rule, reply=transition.condition)
+
+    def check_pending(self, size: int) -> None:
+        """Raises LocalProtocolError if the peer does not take what is queued."""
+        pending = self._outbox.pending
+        if pending and pending + size > self.options.pending_bytes:
+            raise LocalProtocolError(f"{pending} bytes are queued and not taken", reply=RESOURCE_LIMIT_EXCEEDED)
+
+    def note(self, terminus: Terminus, tag: bytes) -> None:
+        """What a terminus knows of a delivery has changed."""
+        if self.options.journaled:
+            self._changes[terminus.table, tag] = terminus
+
+    unnote = note
+
+    def find(self, name: str, sends: bool) -> Link | None:
+        """A link by its name and direction, in any session."""
+        for session in self.sessions.values():
+            link = session.find(name, sends)
+            if link is not None:
+                return link
+        return None
+
+    def remove(self, session: Session) -> None:
+        """Both sides have ended a session: its channels are free."""
+        del self.sessions[session.channel]
+        if session.remote_channel is not None:
+            del self._by_remote[session.remote_channel]
+
+    # ---- reading
+
+    def _read(self, data: Buffer, events: list[Event]) -> None:
+        while True:
+            room = self._room()
+            fault: DecodeError | None = None
+            try:
+                messages: Iterable[Any] = self._decoder.feed(data, room)
+            except DecodeError as error:
+                messages, fault = error.messages, error
+            data = b""
+            try:
+                self._handle(messages, events)
+            except RemoteProtocolError as error:
+                self._fault(error.reply, str(error), events, error)
+            if self._state is ConnectionState.END:
+                return
+            if fault is not None:
+                self._wrong(fault, events)
+                return
+            if not self._decoder.unread or not self._has_room():
+                break
+        if self._outbox.pending > self.options.pending_bytes + ANSWER_ROOM:
+            self._fault(RESOURCE_LIMIT_EXCEEDED, "the peer does not take its answers", events)
+        elif self._decoder.unread > self.options.unread_bytes and not self._has_room():
+            self._fault(RESOURCE_LIMIT_EXCEEDED, "more bytes than are kept while the host decides", events)
+        elif self._eof:
+            self._finish_eof(events)
+        else:
+            self._note_reading()
+
+    def _handle(self, messages: Iterable[Any], events: list[Event]) -> None:
+        for message in messages:
+            try:
+                if self._opened and (handler := _DIRECT.get(type(message))) is not None:
+                    session = self._by_remote.get(message.channel)
+                    if session is not None and session.mapped:
+                        handler(session, message, events)
+                        continue
+                self._take(message, events)
+            except Fault as fault:
+                if fault.link is not None:
+                    fault.link.fail(fault.error, events)
+                else:
+                    self._by_remote[message.channel].fail(fault.error, events)
+            if self._state is ConnectionState.END:
+                return
+
+    def _take(self, message: Any, events: list[Event]) -> None:
+        """A message in any state."""
+        kind = kind_of(message)
+        if self.sasl_state not in (None, SaslState.DONE) or kind.lower().startswith("sasl"):
+            self._take_sasl(kind, message, events)
+            return
+        transition = RECEIVES.get((self.role, self._state, kind), _UNKNOWN_HEADER)
+        if isinstance(transition, Violation):
+            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+        if transition is Outcome.DROPPED:
+            return
+        self._heard = True
+        match kind:
+            case "AMQP header":
+                assert isinstance(transition, ConnectionState)
+                self.state = transition
+                self._on_header()
+            case "open":
+                assert isinstance(transition, ConnectionState)
+                self._on_open(message, transition, events)
+            case "close":
+                self._on_close(message, events)
+            case "empty frame":
+                pass
+            case _:
+                self._in_session(kind, message, events)
+
+    def _in_session(self, kind: str, message: Performative, events: list[Event]) -> None:
+        channel = message.channel
+        if channel > self._channel_max:
+            raise RemoteProtocolError("a channel above channel-max (2.7.1)", reply=FRAMING_ERROR)
+        session = self._by_remote.get(channel)
+        if session is None and isinstance(message, Begin):
+            self._on_begin(message, events)
+        elif session is None:
+            raise RemoteProtocolError(f"{kind} on a channel without a session (2.5.1)", reply=NOT_ALLOWED)
+        else:
+            session.receive(kind, message, events)
+
+    def _on_begin(self, message: Begin, events: list[Event]) -> None:
+        number = message.remote_channel
+        if number is not None:
+            ours = self.sessions.get(number)
+            if ours is None or ours.remote_channel is not None:
+                raise RemoteProtocolError("remote-channel names no begin of ours (2.7.2)", reply=NOT_ALLOWED)
+            self._by_remote[message.channel] = ours
+            ours.remote_channel = message.channel
+            ours.receive("begin", message, events)
+            return
+        try:
+            session = Session(self, self._free_channel(), 0)
+        except LocalProtocolError as error:
+            raise RemoteProtocolError(str(error), reply=RESOURCE_LIMIT_EXCEEDED) from error
+        self.sessions[session.channel] = session
+        self._by_remote[message.channel] = session
+        session.begun_by_peer(message, events)
+
+    def _free_channel(self) -> int:
+        channel = 0
+        while channel in self.sessions:
+            channel += 1
+        if channel > self._channel_max:
+            raise LocalProtocolError(f"all {channel} channels are in use (2.7.1)")
+        return channel
+
+    def _go_on(self) -> list[Event]:
+        """Read what was left unread, after an answer or `resume`."""
+        if self._reading:
+            return []  # nothing was left
+        events: list[Event] = []
+        data, self._trailing = self._trailing, b""
+        if data or self._decoder.unread or self._eof:
+            self._read(data, events)
+        else:
+            self._note_reading()
+        return events
+
+    def _has_room(self) -> bool:
+        return not self._paused and self._undecided is None and self._state is not ConnectionState.END
+
+    def _room(self) -> int | None:
+        """How many messages may be read now; None: all."""
+        if not self._has_room():
+            return 0
+        return None if self._opened else 1
+
+    def _note_reading(self) -> None:
+        """The peer's silence is not counted while we do not read."""
+        reading = self._has_room()
+        if reading is not self._reading:
+            self._reading = reading
+            if reading:
+                self._keepalive.expect_again()
+            else:
+                self._keepalive.suspend()
+
+    def _finish_eof(self, events: list[Event]) -> None:
+        if self._state is ConnectionState.END or self._decoder.unread or self._trailing or not self._has_room():
+            return  # `resume` or an answer reads them first
+        reason = "the stream ended inside a frame" if self._decoder.pending else "the stream ended"
+        self._end("transport", None, reason, events)
+
+    # ---- headers, open and close
+
+    def _on_header(self) -> None:
+        """The peer's AMQP header has come."""
+
+    def _take_sasl(self, kind: str, message: Any, events: list[Event]) -> None:
+        raise NotImplementedError
+
+    def _on_open(self, message: Open, after: ConnectionState, events: list[Event]) -> None:
+        raise NotImplementedError
+
+    def _learn(self, message: Open) -> None:
+        """What the peer's open says. Raises RemoteProtocolError if we cannot keep to it."""
+        size = UNLIMITED if message.max_frame_size is None else message.max_frame_size
+        if size < SMALLEST_FRAME:
+            raise RemoteProtocolError(f"max-frame-size {size} is below 512 (2.7.1)", reply="amqp:invalid-field")
+        idle = message.idle_time_out or 0
+        if 0 < idle < SHORTEST_IDLE * 1000:
+            raise RemoteProtocolError(f"an idle time-out of {idle} ms cannot be kept (2.4.5)", reply=NOT_ALLOWED)
+        self.remote = message
+        self.frame_limit = size
+        channel_max = 65535 if message.channel_max is None else message.channel_max
+        self._channel_max = min(self._channel_max, channel_max)
+        self._keepalive = Keepalive(
+            self._deadlines,
+            send_every=idle / 2000 if idle else None,  # half of what the peer enforces
+            expect_within=self.options.idle_timeout,
+        )
+
+    def _connected(self, hostname: str | None, events: list[Event]) -> None:
+        remote = self.remote
+        assert remote is not None
+        self._deadlines.cancel("open")
+        self.negotiated = Negotiated(
+            container_id=remote.container_id or "",
+            hostname=hostname,
+            max_frame_size=self.frame_limit,
+            channel_max=self._channel_max,
+            idle_timeout=remote.idle_time_out / 1000 if remote.idle_time_out else None,
+        )
+        events.append(Connected(self.negotiated, remote))
+
+    def _make_open(self, **fields: Any) -> Open:
+        """Our open: what the host gives, and our limits."""
+        idle = self.options.idle_timeout
+        limits = {
+            "max_frame_size": self.options.frame_size,
+            "channel_max": self.options.sessions - 1,
+            "idle_time_out": None if idle is None else max(int(idle * 500), 1),  # half of what we enforce
+        }
+        made: Open = build(Open, **{"container_id": self.container_id, **limits, **fields})
+        if len(made.encode()) > SMALLEST_FRAME and self.remote is None:
+            raise LocalProtocolError("the first open is longer than 512 bytes (2.7.1)")
+        return made
+
+    @property
+    def _closing(self) -> bool:
+        return self._state in _CLOSING
+
+    def _close(self, error: Error | None, events: list[Event]) -> None:
+        if self._closing:
+            return
+        transition = SENDS[self.role, self._state, "close"]
+        if isinstance(transition, Violation):  # there is nothing to close yet
+            self._end("local", None, "closed", events)
+            return
+        close = build(Close, error=error)
+        self._flush()
+        self.put(close.encode())
+        for session in self.sessions.values():
+            session.freeze()
+        self._error = error
+        opened = self._opened
+        assert isinstance(transition, ConnectionState)
+        self.state = ConnectionState.DISCARDING if error is not None and opened else transition
+        self._deadlines.start("close", self.options.close_timeout)
+
+    def _on_close(self, message: Close, events: list[Event]) -> None:
+        error = message.error
+        if self._opened:
+            self._flush()
+            self.put(Close().encode())
+            condition = str(error.condition) if error is not None else None
+            reason = (error.description or "") if error is not None else "closed by the peer"
+            self._end("peer", condition, reason, events, message=message)
+            return
+        own = self._error
+        code = str(own.condition) if own is not None else None
+        reason = (own.description or "") if own is not None else "closed"
+        self._end("local", code, reason, events, message=message)
+
+    def _wrong(self, error: DecodeError, events: list[Event]) -> None:
+        """The bytes are no AMQP."""
+        if not self._heard:  # 2.2: the answer to another header is ours
+            self._answer_header()
+            self._end("local", None, str(error), events, error=error)
+            return
+        self._fault(error.reply or FRAMING_ERROR, str(error), events, error)
+
+    def _answer_header(self) -> None:
+        """Say which protocol is spoken here."""
+
+    def _fault(
+        self, condition: int | str | None, description: str, events: list[Event], error: Exception | None = None
+    ) -> None:
+        """The connection cannot go on: close it with an error, and end (2.4.3)."""
+        code = str(condition) if condition else None
+        said = None
+        if code is not None and self.sasl_state in (None, SaslState.DONE) and not self._closing:
+            said = self._say_fault(code, description)
+        self._end("local", said, description, events, error=error)
+
+    def _say_fault(self, condition: str, description: str) -> str | None:
+        transition = SENDS[self.role, self._state, "close"]
+        text = Error(condition=condition, description=description[:200])
+        if not isinstance(transition, Violation):
+            self._flush()
+            self.put(Close(error=text).encode())
+            return condition
+        if self._state in (ConnectionState.HDR_EXCH, ConnectionState.OPEN_RCVD):
+            self.put(self._make_open().encode())
+            self.put(Close(error=text).encode())
+            return condition
+        return None
+
+    def _end(
+        self,
+        by: Literal["local", "peer", "transport"],
+        code: int | str | None,
+        reason: str,
+        events: list[Event],
+        *,
+        error: Exception | None = None,
+        message: Close | SaslOutcome | None = None,
+    ) -> None:
+        resumable: list[Any] = []
+        lost: list[Any] = []
+        for session in list(self.sessions.values()):
+            again, gone, _ = session.leave(None)
+            resumable += again
+            lost += gone
+            session.state = SessionState.UNMAPPED
+        self.sessions.clear()
+        self._by_remote.clear()
+        self.state = ConnectionState.END
+        self._deadlines.clear()
+        self._undecided = None
+        events.append(
+            Disconnected(
+                by=by,
+                code=code,
+                reason=reason,
+                error=error,
+                message=message,
+                resumable=tuple(resumable),
+                lost=tuple(lost),
+            )
+        )
+
+    def _flush(self) -> None:
+        """Write the answers and flows of this turn."""
+        if self._opened:
+            for session in self.sessions.values():
+                session.flush()
+
+    def _check_over(self) -> None:
+        if self._state is ConnectionState.END:
+            raise LocalProtocolError("the connection is over")
+
+
+class ClientConnection(Endpoint):
+    """The client's side.
+
+    Args:
+        now: the time of the clock that all calls use.
+        container_id: ours.
+        sasl: mechanisms in the order in which they are preferred (`wirefmt.connection.sasl`); none: without the SASL layer.
+        options: limits and times.
+
+    Events are `Connected`, `SessionBegun`, `SessionEnded`, `LinkAttached`, `LinkDetached`, `Attaching`, `Incoming`, `Part`,
+    `Aborted`, `Acknowledged`, `Settled`, `Updated`, `WindowOpened`, `DrainRequested`, `Drained`, `Flowed`, and
+    `Disconnected` as the last one. Its code is the error condition; after a failed login it is the code of sasl-outcome.
+    """
+
+    role = Role.CLIENT
+
+    def __init__(
+        self,
+        now: float,
+        container_id: str = "",
+        *,
+        sasl: Mechanism | Sequence[Mechanism] = (),
+        options: ConnectionOptions | None = None,
+    ) -> None:
+        super().__init__(now, container_id, options)
+        self._mechanisms: tuple[Mechanism, ...] = tuple(sasl) if isinstance(sasl, Sequence) else (sasl,)
+        self._mechanism: Mechanism | None = None
+        self._open: Open | None = None
+        self._pipelined = False
+        if self._mechanisms:
+            self.sasl_state = SaslState.START
+
+    def open(self, *, hostname: str | None = None, pipelined: bool = False, **fields: Any) -> None:
+        """Begin the connection.
+
+        Args:
+            hostname: the host that is asked for, in SASL and open.
+            pipelined: True: headers, sasl-init and open leave at once, and sessions and links can follow before the
+                server has answered (2.4.4). There is one mechanism then, and the server must offer it.
+            fields: further fields of open: capabilities, locales, properties.
+
+        Raises LocalProtocolError if the connection has begun.
+        """
+        self._check_over()
+        self._start(self._make_open(hostname=hostname, **fields), pipelined=pipelined)
+
+    def _start(self, message: Open, *, pipelined: bool) -> None:
+        self._check_over()
+        if self._open is not None:
+            raise LocalProtocolError("a second open (2.4.1)", reply=NOT_ALLOWED)
+        if pipelined and len(self._mechanisms) > 1:
+            raise LocalProtocolError("with pipelining there is one mechanism")
+        self._open = message
+        self._pipelined = pipelined
+        self._note_reading()
+        self._deadlines.start("open", self.options.open_timeout)
+        if self._mechanisms:
+            self.put(_SASL_HEADER)
+            if pipelined:
+                self._put_init(self._mechanisms[0])
+        if not self._mechanisms or pipelined:
+            self._put_open()
+
+    def _put_open(self) -> None:
+        assert self._open is not None
+        self.put(_HEADER)
+        self.put(self._open.encode())
+        self.state = ConnectionState.OPEN_PIPE
+
+    def _put_init(self, mechanism: Mechanism) -> None:
+        assert self._open is not None
+        self._mechanism = mechanism
+        init = build(
+            SaslInit, mechanism=mechanism.name, initial_response=mechanism.start(), hostname=self._open.hostname
+        )
+        self.put(init.encode())
+
+    def _take_sasl(self, kind: str, message: Any, events: list[Event]) -> None:
+        if self.sasl_state is None:
+            raise RemoteProtocolError("the server demands the SASL layer (5.3.1)")
+        transition = SASL_RECEIVES.get((self.role, self.sasl_state, kind), _NO_SASL)
+        if isinstance(transition, Violation):
+            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+        assert isinstance(transition, SaslState)
+        self._heard = True
+        self.sasl_state = transition
+        match kind:
+            case "sasl-mechanisms":
+                offered = _symbols(message.sasl_server_mechanisms)
+                if self._pipelined:
+                    return
+                found = [mechanism for mechanism in self._mechanisms if mechanism.name in offered]
+                if not found:
+                    raise RemoteProtocolError(f"the server offers {', '.join(offered) or 'no mechanism'} (5.3.2)")
+                self._put_init(found[0])
+            case "sasl-challenge":
+                assert self._mechanism is not None
+                self.put(SaslResponse(response=self._mechanism.respond(message.challenge)).encode())
+            case "sasl-outcome ok":
+                assert self._mechanism is not None
+                self._mechanism.finish(message.additional_data)
+                if not self._pipelined:
+                    self._put_open()
+            case "sasl-outcome failed":
+                reason = (
+                    "the server refuses the credentials" if message.code == SASL_AUTH else "the SASL exchange failed"
+                )
+                self._outbox.clear()
+                self._end("peer", message.code, reason, events, message=message)
+
+    def _has_room(self) -> bool:
+        return self._open is not None and super()._has_room()
+
+    def _answer_header(self) -> None:
+        pass  # it has been sent
+
+    def _on_open(self, message: Open, after: ConnectionState, events: list[Event]) -> None:
+        self._learn(message)
+        self.state = after
+        if after is ConnectionState.OPENED:
+            assert self._open is not None
+            self._connected(self._open.hostname, events)
+        else:
+            self._deadlines.cancel("open")
+
+
+class ServerConnection(Endpoint):
+    """The server's side.
+
+    Args:
+        now: the time of the clock that all calls use.
+        container_id: ours.
+        mechanisms: names of the SASL mechanisms offered; none: without the SASL layer.
+        without_sasl: True: a client may come without the SASL layer.
+        options: limits and times.
+
+    The events are those of a client, `Login`, and the client's `Open`. These two stop reading until they are answered:
+
+    - `accept(login)`; for SCRAM `accept(login, credentials=..., nonce=...)`, whose proof is then checked here;
+      `refuse(login, code)` with a code of sasl-outcome; `challenge(login, data)` for mechanisms of the host.
+    - `accept(open, **fields)` with further fields of our open; `refuse(open, error)`.
+
+    Attributes:
+        login: the Login that was accepted; None: there was none.
+    """
+
+    role = Role.SERVER
+
+    def __init__(
+        self,
+        now: float,
+        container_id: str = "",
+        *,
+        mechanisms: Sequence[str] = ("ANONYMOUS",),
+        without_sasl: bool = False,
+        options: ConnectionOptions | None = None,
+    ) -> None:
+        super().__init__(now, container_id, options)
+        self.login: Login | None = None
+        self._offered = tuple(mechanisms)
+        self._without = without_sasl or not mechanisms
+        self._scram: ScramServer | None = None
+        self._deadlines.start("open", self.options.open_timeout)
+        if mechanisms:
+            self.sasl_state = SaslState.START
+
+    def accept(self, event: Any, **answer: Any) -> list[Event]:
+        if isinstance(event, Login):
+            return self._accept_login(event, **answer)
+        if isinstance(event, Open):
+            return self._accept_open(event, **answer)
+        return super().accept(event, **answer)
+
+    def refuse(self, event: Any, error: Any = None) -> list[Event]:
+        """Answer an `Attaching`, `Open` (with an Error) or `Login` (with a code of sasl-outcome, 1 if there is none) with no.
+
+        Raises LocalProtocolError if the event does not wait for an answer.
+        """
+        events: list[Event] = []
+        if isinstance(event, Login):
+            self._take_undecided(event)
+            self._refuse_login(SASL_AUTH if error is None else error, "the login is refused", events)
+            return events
+        if isinstance(event, Open):
+            self._take_undecided(event)
+            error = error or Error(condition=NOT_ALLOWED)
+            self.put(self._make_open().encode())
+            self.put(build(Close, error=error).encode())
+            self._end("local", str(error.condition), error.description or "", events)
+            return events
+        return super().refuse(event, error)
+
+    def challenge(self, event: Login, data: bytes) -> list[Event]:
+        """Go on with the exchange of a mechanism that the host knows. Another `Login` comes with the response."""
+        self._take_undecided(event)
+        self.put(SaslChallenge(challenge=data).encode())
+        self.sasl_state = SaslState.INIT
+        self.login = event
+        return self._go_on()
+
+    def _take_undecided(self, event: Login | Open) -> None:
+        self._check_over()
+        if self._undecided is not event:
+            raise LocalProtocolError("this event does not wait for an answer")
+        self._undecided = None
+
+    def _accept_login(
+        self, event: Login, credentials: ScramCredentials | None = None, nonce: str = "", data: bytes | None = None
+    ) -> list[Event]:
+        if self._undecided is event and self._scram is not None and (credentials is None or not nonce):
+            raise LocalProtocolError("SCRAM needs credentials and a nonce")
+        self._take_undecided(event)
+        self.login = event
+        if self._scram is not None:
+            assert credentials is not None
+            self.put(SaslChallenge(challenge=self._scram.challenge(credentials, nonce)).encode())
+            self.sasl_state = SaslState.INIT
+        else:
+            self.put(SaslOutcome(code=SASL_OK, additional_data=data).encode())
+            self.sasl_state = SaslState.DONE
+        self._deadlines.start("open", self.options.open_timeout)
+        return self._go_on()
+
+    def _refuse_login(self, code: int, reason: str, events: list[Event]) -> None:
+        self.put(build(SaslOutcome, code=code).encode())
+        self.sasl_state = SaslState.FAILED
+        self._end("local", code, reason, events)
+
+    def _accept_open(self, event: Open, **fields: Any) -> list[Event]:
+        if self._undecided is event:
+            made = self._make_open(**fields)
+        self._take_undecided(event)
+        self.put(made.encode())
+        self.state = ConnectionState.OPENED
+        events: list[Event] = []
+        self._connected(event.hostname, events)
+        return events + self._go_on()
+
+    def _take_sasl(self, kind: str, message: Any, events: list[Event]) -> None:
+        state = self.sasl_state
+        if kind == "AMQP header" and self._without and state in (SaslState.START, None):
+            self.sasl_state = None
+            self._take(message, events)
+            return
+        if state is None and self._heard:
+            raise RemoteProtocolError("the connection has no SASL layer (5.3.1)", reply=NOT_ALLOWED)
+        if state is None or (state is SaslState.START and kind != "SASL header"):
+            self._answer_header()
+            self._end("local", None, "the SASL layer is demanded here, or not spoken (5.3.1)", events)
+            return
+        transition = SASL_RECEIVES.get((self.role, state, kind), _NO_SASL)
+        if isinstance(transition, Violation):
+            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+        self._heard = True
+        match kind:
+            case "SASL header":
+                self.put(_SASL_HEADER)
+                self.put(SaslMechanisms(sasl_server_mechanisms=self._offered).encode())
+                self.sasl_state = SaslState.HEADER
+            case "sasl-init":
+                self._on_init(message, events)
+            case "sasl-response":
+                self._on_response(message, events)
+
+    def _on_init(self, message: SaslInit, events: list[Event]) -> None:
+        name = str(message.mechanism)
+        login = Login(name, message.initial_response or b"", message.hostname)
+        self.sasl_state = SaslState.WAITING
+        try:
+            if name not in self._offered:
+                raise RemoteProtocolError(f"the mechanism {name} is not offered (5.3.2)")
+            if name == "PLAIN":
+                login.authorization, login.user_name, login.password = read_plain(login.response)
+            elif name == "EXTERNAL":
+                login.authorization = login.response.decode()
+            elif name in SCRAM_HASHES:
+                self._scram = ScramServer(name, login.response)
+                login.user_name, login.authorization = self._scram.user_name, self._scram.authorization
+        except (RemoteProtocolError, UnicodeDecodeError) as error:
+            self._refuse_login(SASL_AUTH, str(error), events)
+            return
+        self._wait(login, events)
+
+    def _on_response(self, message: SaslResponse, events: list[Event]) -> None:
+        assert self.login is not None
+        response = message.response or b""
+        if self._scram is None:
+            self.sasl_state = SaslState.WAITING
+            self._wait(Login(self.login.mechanism, response, self.login.hostname), events)
+            return
+        proof = self._scram.verify(response)
+        if proof is None:
+            self._refuse_login(SASL_AUTH, "the client does not know the password (RFC 5802, 5)", events)
+            return
+        self.put(SaslOutcome(code=SASL_OK, additional_data=proof).encode())
+        self.sasl_state = SaslState.DONE
+
+    def _wait(self, event: Login | Open, events: list[Event]) -> None:
+        self._undecided = event
+        self._deadlines.cancel("open")
+        events.append(event)
+
+    def _on_header(self) -> None:
+        self.put(_HEADER)
+        self.state = ConnectionState.HDR_EXCH
+
+    def _answer_header(self) -> None:
+        if self._state is ConnectionState.START:
+            self.put(_SASL_HEADER if self.sasl_state is not None and not self._without else _HEADER)
+
+    def _on_open(self, message: Open, after: ConnectionState, events: list[Event]) -> None:
+        self._learn(message)
+        self.state = after
+        self._wait(message, events)
+
+
+#: What a mapped session takes without a look at the table.
+_DIRECT: Final[dict[type[Any], Callable[[Session, Any, list[Event]], None]]] = {
+    Transfer: Session.on_transfer,
+    Disposition: Session.on_disposition,
+    Flow: Session.on_flow,
+}
+
+_RELEASED: Final = Released()
+_NO_SASL: Final = Violation("not a part of the SASL exchange (5.3.2)")
+_UNKNOWN_HEADER: Final = Violation("a protocol header of another protocol (2.2)", FRAMING_ERROR)
+_CLOSING: Final = frozenset(
+    (
+        ConnectionState.OC_PIPE,
+        ConnectionState.CLOSE_PIPE,
+        ConnectionState.CLOSE_SENT,
+        ConnectionState.DISCARDING,
+        ConnectionState.END,
+    )
+)
+
+
+def _symbols(value: Any) -> tuple[str, ...]:
+    """The symbols of a field with `multiple`: none, one, or an array of them."""
+    if value is None:
+        return ()
+    return tuple(str(item) for item in value) if isinstance(value, Array) else (str(value),)

@@ -1,0 +1,690 @@
+"""Sessions: two windows, and the links inside (2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from wirefmt.amqp10._codec import Attach, Begin, Coordinator, Disposition, End, Error, Flow, Source, Target, Transfer
+from wirefmt.amqp10.events import (
+    FRAMING_ERROR,
+    HANDLE_IN_USE,
+    MASK,
+    RESOURCE_LIMIT_EXCEEDED,
+    STOLEN,
+    UNATTACHED_HANDLE,
+    UNLIMITED,
+    WINDOW_VIOLATION,
+    Attaching,
+    Event,
+    Flowed,
+    Incoming,
+    Outgoing,
+    SessionBegun,
+    SessionEnded,
+    State,
+    build,
+)
+from wirefmt.amqp10.links import Fault, Link, Receiver, Sender
+from wirefmt.amqp10.states import SESSION_RECEIVES, SESSION_SENDS, LinkState, Outcome, SessionState, Violation
+from wirefmt.amqp10.terminus import Terminus
+from wirefmt.connection.outstanding import Outstanding, numbers_between, serial_distance
+from wirefmt.errors import LocalProtocolError, RemoteProtocolError
+
+if TYPE_CHECKING:
+    from wirefmt.amqp10.connection import Endpoint
+
+
+class Job:
+    """A transfer that the window has cut off."""
+
+    __slots__ = ("at", "delivery", "goes_on", "last", "link", "more", "payload")
+
+    def __init__(
+        self, link: Sender, delivery: Outgoing, payload: bytes, at: int, last: bytes, goes_on: bytes, more: bool
+    ) -> None:
+        self.link = link
+        self.delivery = delivery
+        self.payload = payload
+        self.at = at
+        self.last = last  # the performative of the last transfer
+        self.goes_on = goes_on  # and of one before it
+        self.more = more
+
+
+class Session:
+    """One session, in `connection.sessions`. Made by `connection.begin`, or by the peer (`SessionBegun`).
+
+    Attributes:
+        connection: its connection.
+        channel: our number for it.
+        remote_channel: the peer's; None: its begin has not come.
+        links: our links by our handle.
+        remote: the peer's begin, or None.
+        state: the state (`SessionState`).
+        next_outgoing_id, next_incoming_id, incoming_window, remote_incoming_window, remote_outgoing_window: of 2.5.6.
+    """
+
+    def __init__(self, connection: Endpoint, channel: int, next_outgoing_id: int) -> None:
+        self.connection = connection
+        self.channel = channel
+        self.remote_channel: int | None = None
+        self.links: dict[int, Link] = {}
+        self.remote: Begin | None = None
+        self.error: Error | None = None
+        self.gone = False
+        self.initial_outgoing_id = self.next_outgoing_id = next_outgoing_id
+        self.next_delivery_id = next_outgoing_id
+        self.next_incoming_id: int | None = None
+        self.incoming_window = connection.options.incoming_window
+        self.remote_incoming_window = 0
+        self.remote_outgoing_window = 0
+        self.last_remote_id: int | None = None  # the latest delivery-id of the peer
+        self.outgoing: Outstanding[int, Outgoing] = Outstanding(32)
+        self.incoming: dict[int, Incoming] = {}
+        self.job: Job | None = None
+        self.dirty: dict[Link, None] = {}  # links whose flow is due
+        self.flow_due = False
+        self.decided: list[tuple[int, State, bool]] = []  # answers of this turn
+        self.settling: list[int] = []  # delivery-ids of ours that we have to settle
+        self.handle_max = connection.options.links - 1
+        self._half = connection.options.incoming_window // 2
+        self._channel = channel.to_bytes(2)
+        self._remote_links: dict[int, Link] = {}
+        self._names: dict[tuple[str, bool], Link] = {}
+        self.state = SessionState.UNMAPPED
+
+    def __repr__(self) -> str:
+        return f"<Session {self.channel}: {self.state.value}>"
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    @state.setter
+    def state(self, state: SessionState) -> None:
+        self._state = state
+        self.mapped = state is SessionState.MAPPED
+
+    # ---- for the host
+
+    def sender(
+        self,
+        name: str,
+        target: str | Target | Coordinator | None,
+        source: Source | None = None,
+        *,
+        snd_settle_mode: int = 2,
+        rcv_settle_mode: int = 0,
+        terminus: Terminus | None = None,
+        **fields: Any,
+    ) -> Sender:
+        """Attach a link that we send on. `LinkAttached` follows, or `LinkDetached`.
+
+        Args:
+            name: unique among the senders between the two containers.
+            target: where messages go: an address, a Target, or a Coordinator for transactions.
+            source: where they come from; None: a Source without an address.
+            snd_settle_mode: 0 unsettled, 1 settled, 2 mixed (2.8.2).
+            rcv_settle_mode: 0 first, 1 second (2.8.3); it is the receiver's to decide.
+            terminus: keeps what is not settled, and resumes it.
+            fields: further fields of attach.
+
+        Raises LocalProtocolError if the session does not take a link now, or the name is in use.
+        """
+        link = Sender(self, name)
+        target = Target(address=target) if isinstance(target, str) else target
+        self._attach(link, source or Source(), target, snd_settle_mode, rcv_settle_mode, terminus, fields)
+        return link
+
+    def receiver(
+        self,
+        name: str,
+        source: str | Source | None,
+        target: Target | None = None,
+        *,
+        window: int = 0,
+        streamed: bool = False,
+        snd_settle_mode: int = 2,
+        rcv_settle_mode: int = 0,
+        terminus: Terminus | None = None,
+        **fields: Any,
+    ) -> Receiver:
+        """Attach a link that we receive on. `LinkAttached` follows, or `LinkDetached`.
+
+        Args:
+            name, terminus, fields: as of `sender`.
+            source: where messages come from: an address or a Source.
+            target: None: a Target without an address.
+            window: credit that is given at once and renewed; 0: `grant` gives it.
+            streamed: messages come in parts.
+            snd_settle_mode, rcv_settle_mode: the modes wished and decided.
+
+        Raises LocalProtocolError as `sender` does.
+        """
+        link = Receiver(self, name)
+        source = Source(address=source) if isinstance(source, str) else source
+        link.streamed = streamed
+        self._attach(link, source, target or Target(), snd_settle_mode, rcv_settle_mode, terminus, fields)
+        if window:
+            link.keep(window)
+        return link
+
+    def end(self, error: Error | None = None) -> None:
+        """End the session, and its links with it. `SessionEnded` comes with the peer's answer.
+
+        Raises LocalProtocolError if it has not begun or has been ended.
+        """
+        self.check("end")
+        self._put_end(error)
+
+    def ask(self) -> None:
+        """Ask the peer for its state of the session: a flow with echo."""
+        self.check("flow")
+        self.connection.put(self._flow(echo=True))
+
+    @property
+    def undecided(self) -> int:
+        """Attaches and deliveries that wait for the host, or whose settlement is awaited."""
+        return sum(link.attaching is not None for link in self._remote_links.values()) + len(self.incoming)
+
+    def check(self, kind: str) -> None:
+        """Raises LocalProtocolError if this may not be sent now."""
+        self.connection.check(kind)
+        transition = SESSION_SENDS[self.connection.role, self._state, kind]
+        if isinstance(transition, Violation):
+            raise LocalProtocolError(transition.rule, reply=transition.condition)
+
+    # ---- links
+
+    def _attach(
+        self,
+        link: Link,
+        source: Any,
+        target: Any,
+        snd_settle_mode: int,
+        rcv_settle_mode: int,
+        terminus: Terminus | None,
+        fields: dict[str, Any],
+    ) -> None:
+        self.check("attach")
+        if (link.name, link.sends) in self._names or self.connection.find(link.name, link.sends) is not None:
+            raise LocalProtocolError(f"the name {link.name!r} is in use (2.6.1)")
+        self._hold(link, terminus)
+        handle = self._free_handle()
+        link.terminus = terminus
+        self._take(link, handle)
+        given = self._given(link, fields)
+        link.snd_settle_mode, link.rcv_settle_mode = snd_settle_mode, rcv_settle_mode
+        link.source, link.target = source, target
+        given.update(source=source, target=target, snd_settle_mode=snd_settle_mode, rcv_settle_mode=rcv_settle_mode)
+        try:
+            link.put_attach(given, None)
+        except LocalProtocolError:
+            self._drop(link)
+            raise
+        if terminus is not None:
+            terminus.held = True
+        link.state = LinkState.ATTACH_SENT
+
+    @staticmethod
+    def _hold(link: Link, terminus: Terminus | None) -> None:
+        if terminus is not None and (terminus.held or terminus.name != link.name or terminus.role != link.role.value):
+            raise LocalProtocolError("the terminus belongs to another link, name or role")
+
+    def _given(self, link: Link, fields: dict[str, Any]) -> dict[str, Any]:
+        given = dict(fields)
+        link.delivery_count = given.pop("initial_delivery_count", link.delivery_count)
+        if not link.sends:
+            size = given.setdefault("max_message_size", self.connection.options.message_size or None)
+            assert isinstance(link, Receiver)
+            link.max_message_size = size or 0
+        return given
+
+    def _free_handle(self) -> int:
+        handle = 0
+        while handle in self.links:
+            handle += 1
+        if handle > self.handle_max:
+            raise LocalProtocolError(f"all {handle} handles are in use (2.7.2)")
+        return handle
+
+    def _take(self, link: Link, handle: int) -> None:
+        link.take_handle(handle)
+        self.links[handle] = link
+        self._names[link.name, link.sends] = link
+
+    def _drop(self, link: Link) -> None:
+        assert link.handle is not None
+        del self.links[link.handle]
+        if self._names.get((link.name, link.sends)) is link:
+            del self._names[link.name, link.sends]
+
+    def find(self, name: str, sends: bool) -> Link | None:
+        return self._names.get((name, sends))
+
+    def accept(self, event: Attaching, fields: dict[str, Any], terminus: Terminus | None, events: list[Event]) -> None:
+        """The host takes a link of the peer."""
+        link, message = event.link, event.message
+        self.check("attach")
+        self._hold(link, terminus)
+        handle = self._free_handle()
+        link.terminus = terminus
+        given = self._given(link, fields)
+        before = link.snd_settle_mode, link.rcv_settle_mode
+        link.snd_settle_mode = given.setdefault("snd_settle_mode", before[0])
+        link.rcv_settle_mode = given.setdefault("rcv_settle_mode", before[1])
+        link.take_modes(message)
+        self._take(link, handle)
+        try:
+            link.put_attach(given, message)
+        except LocalProtocolError:
+            self._drop(link)
+            link.handle = None
+            link.snd_settle_mode, link.rcv_settle_mode = before
+            raise
+        link.wait(None)
+        link.source, link.target = given.get("source"), given.get("target")
+        if terminus is not None:
+            terminus.held = True
+        link.state = LinkState.ATTACHED
+        link.resume(message, events)
+        if isinstance(link, Sender):
+            link.reopened(events)
+
+    def refuse(self, link: Link, error: Error) -> None:
+        """2.6.3: an attach without the terminus, then a detach that says why."""
+        self.answer(link)
+        link.put_detach(error, True)
+        link.gone = True
+
+    def answer(self, link: Link) -> None:
+        """An attach without our terminus; a detach follows."""
+        remote = link.remote
+        assert remote is not None
+        link.wait(None)
+        self._take(link, self._free_handle())
+        other = "target" if link.sends else "source"
+        link.put_attach({other: getattr(remote, other)}, None)
+        link.state = LinkState.ATTACHED
+
+    def remove(self, link: Link) -> None:
+        """Both sides have detached: the handles are free."""
+        if link.handle is not None and self.links.get(link.handle) is link:
+            self._drop(link)
+        if link.remote_handle is not None and self._remote_links.get(link.remote_handle) is link:
+            del self._remote_links[link.remote_handle]
+        self.dirty.pop(link, None)
+        link.state = LinkState.DETACHED
+        link.handle = link.remote_handle = None
+
+    # ---- in
+
+    def receive(self, kind: str, message: Any, events: list[Event]) -> None:
+        """A performative for this session."""
+        transition = SESSION_RECEIVES[self.connection.role, self._state, kind]
+        if isinstance(transition, Violation):
+            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+        if transition is Outcome.DROPPED:
+            return
+        if kind == "begin":
+            self._on_begin(message, events)
+        elif kind == "end":
+            self._on_end(message, events)
+        else:
+            _HANDLERS[kind](self, message, events)
+
+    def begun_by_peer(self, message: Begin, events: list[Event]) -> None:
+        self._learn(message)
+        self._put_begin(remote_channel=message.channel)
+        self.state = SessionState.MAPPED
+        events.append(SessionBegun(self, "peer", message))
+
+    def put_begin(self, fields: dict[str, Any]) -> None:
+        self._put_begin(**fields)
+        self.state = SessionState.BEGIN_SENT
+
+    def _put_begin(self, **fields: Any) -> None:
+        self.connection.put(
+            build(
+                Begin,
+                next_outgoing_id=self.next_outgoing_id,
+                incoming_window=self.incoming_window,
+                outgoing_window=UNLIMITED,
+                handle_max=self.connection.options.links - 1,
+                channel=self.channel,
+                **fields,
+            ).encode()
+        )
+
+    def _learn(self, message: Begin) -> None:
+        self.remote = message
+        self.remote_channel = message.channel
+        self.next_incoming_id = message.next_outgoing_id
+        self.remote_incoming_window = message.incoming_window or 0
+        self.remote_outgoing_window = message.outgoing_window or 0
+        if message.handle_max is not None:
+            self.handle_max = min(self.handle_max, message.handle_max)
+
+    def _on_begin(self, message: Begin, events: list[Event]) -> None:
+        """The answer to ours."""
+        self._learn(message)
+        if self._state is SessionState.BEGIN_SENT:
+            self.state = SessionState.MAPPED
+            events.append(SessionBegun(self, "local", message))
+            self.flow_due = bool(self.links)  # flows before it had no next-incoming-id
+
+    def freeze(self) -> None:
+        """Nothing more can be sent: the session or the connection is being ended."""
+        self.mapped = False
+        for link in self.links.values():
+            link.freeze()
+
+    def _on_end(self, message: End, events: list[Event]) -> None:
+        if self._state is SessionState.MAPPED:
+            self.flush()
+            self.connection.put(End(channel=self.channel).encode())
+            by: Literal["local", "peer"] = "peer"
+            error = message.error
+        else:
+            by, error = "local", self.error
+        self.state = SessionState.UNMAPPED
+        self.connection.remove(self)
+        if not self.gone:
+            events.append(SessionEnded(self, by, error, *self.leave(error)))
+
+    def fail(self, error: Error, events: list[Event]) -> None:
+        """The peer has broken a rule of the session: end it (2.5.4)."""
+        self._put_end(error)
+        self.gone = True
+        events.append(SessionEnded(self, "local", error, *self.leave(error)))
+
+    def _put_end(self, error: Error | None) -> None:
+        self.flush()
+        self.error = error
+        self.connection.put(build(End, error=error, channel=self.channel).encode())
+        self.state = SessionState.END_SENT if error is None else SessionState.DISCARDING
+        self.freeze()
+
+    def leave(self, error: Error | None) -> tuple[tuple[Outgoing, ...], tuple[Outgoing, ...], tuple[Incoming, ...]]:
+        """All links are gone: what is resumable, lost and returned."""
+        found: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+        links = {id(link): link for link in (*self.links.values(), *self._remote_links.values())}
+        for link in links.values():
+            for kept, some in zip(found, link.leave(False, error), strict=True):
+                kept += some
+            link.state = LinkState.DETACHED
+            link.gone = True
+            link.wait(None)
+        resumable, lost, returned = found
+        self.links.clear()
+        self._remote_links.clear()
+        self._names.clear()
+        self.dirty.clear()
+        self.decided.clear()
+        self.settling.clear()
+        self.job = None
+        return tuple(resumable), tuple(lost), tuple(returned)
+
+    def on_transfer(self, message: Transfer, events: list[Event]) -> None:
+        if self.incoming_window <= 0:
+            raise Fault(WINDOW_VIOLATION, "a transfer beyond the incoming-window (2.5.6)")
+        self.incoming_window -= 1
+        self.next_incoming_id = (self.next_incoming_id + 1) & MASK  # type: ignore[operator]
+        self.remote_outgoing_window -= 1
+        if self.incoming_window <= self._half:
+            self.flow_due = True
+        link = self._remote_links.get(message.handle)  # type: ignore[arg-type]
+        if link is None:
+            raise Fault(UNATTACHED_HANDLE, "a transfer on a handle without a link (2.6.2)")
+        if link.attached:
+            link.on_transfer(message, events)
+        else:
+            link.receive("transfer", message, events)
+
+    def on_attach(self, message: Attach, events: list[Event]) -> None:
+        name, handle = message.name, message.handle
+        assert name is not None
+        assert handle is not None
+        sends = bool(message.role)  # the peer receives
+        if handle > self.connection.options.links - 1:
+            raise RemoteProtocolError("a handle above handle-max (2.7.2)", reply=FRAMING_ERROR)
+        if handle in self._remote_links:
+            raise Fault(HANDLE_IN_USE, "the handle has a link (2.6.2)")
+        link = self._names.get((name, sends))
+        if link is not None and link.remote is None:
+            self._remote_links[handle] = link
+            link.on_attach(message, events)
+            return
+        old = self.connection.find(name, sends)
+        if old is not None and old.attached:
+            # 2.6.1: a name belongs to one link. The newer one has it.
+            old.fail(Error(condition=STOLEN, description="another link has this name"), events)
+        if old is not None and old.session is self and self._names.get((name, sends)) is old:
+            del self._names[name, sends]
+        new: Link = Sender(self, name) if sends else Receiver(self, name)
+        new.remote = message
+        new.remote_handle = handle
+        self._remote_links[handle] = new
+        new.learn(message)
+        new.snd_settle_mode = 2 if message.snd_settle_mode is None else message.snd_settle_mode
+        new.rcv_settle_mode = message.rcv_settle_mode or 0
+        new.source, new.target = message.source, message.target
+        new.state = LinkState.ATTACH_RCVD
+        if self.connection.attaching >= self.connection.options.undecided:
+            self.refuse(new, Error(condition=RESOURCE_LIMIT_EXCEEDED, description="too many links wait"))
+            return
+        attaching = Attaching(new, message)
+        new.wait(attaching)
+        events.append(attaching)
+
+    def on_flow(self, message: Flow, events: list[Event]) -> None:
+        """2.5.6: remote-incoming-window := next-incoming-id(flow) + incoming-window(flow) - next-outgoing-id."""
+        base = self.initial_outgoing_id if message.next_incoming_id is None else message.next_incoming_id
+        under_way = (self.next_outgoing_id - base) & MASK
+        if under_way >= 1 << 31:
+            raise Fault(WINDOW_VIOLATION, "next-incoming-id is ahead of what was sent (2.5.6)")
+        closed = self.remote_incoming_window <= 0 or self.job is not None
+        self.remote_incoming_window = max((message.incoming_window or 0) - under_way, 0)
+        self.next_incoming_id = message.next_outgoing_id
+        self.remote_outgoing_window = message.outgoing_window or 0
+        if message.handle is not None:
+            link = self._remote_links.get(message.handle)
+            if link is None:
+                raise Fault(UNATTACHED_HANDLE, "a flow on a handle without a link (2.6.2)")
+            if link.attached:
+                link.on_flow(message, events)
+            else:
+                link.receive("flow", message, events)
+        else:
+            if message.echo:
+                self.flow_due = True
+            if message.properties is not None:
+                events.append(Flowed(self, message))
+        if closed and self.remote_incoming_window > 0:
+            self._go_on(events)
+
+    def _go_on(self, events: list[Event]) -> None:
+        """The window is open again."""
+        if self.job is not None:
+            job, self.job = self.job, None
+            self._write(job)
+        if self.job is None:
+            self.reopen(events)
+
+    def reopen(self, events: list[Event]) -> None:
+        for link in list(self.links.values()):
+            if isinstance(link, Sender):
+                link.reopened(events)
+
+    def on_disposition(self, message: Disposition, events: list[Event]) -> None:
+        first = message.first
+        assert first is not None
+        last = first if message.last is None else message.last
+        settled, state = bool(message.settled), message.state
+        if first != last and serial_distance(first, last) < 0:
+            raise Fault(WINDOW_VIOLATION, "a disposition whose last comes before its first (2.7.6)")
+        if message.role:
+            outgoing = self.outgoing
+            full = len(outgoing) >= self.connection.options.unsettled
+            for number in (first,) if first == last else outgoing.range(first, last):
+                delivery = outgoing.get(number)
+                if delivery is None or delivery.link is None:
+                    continue
+                if delivery.link.on_disposition(delivery, settled, state, events):
+                    self.settling.append(number)
+            if full:
+                self.reopen(events)
+        else:
+            for number in numbers_between(self.incoming, first, last):
+                arrived = self.incoming[number]
+                arrived.link.on_disposition(arrived, settled, state, events)
+            if settled and self.incoming_window <= self._half:
+                self.flow_due = True
+
+    def on_detach(self, message: Any, events: list[Event]) -> None:
+        link = self._remote_links.get(message.handle)
+        if link is None:
+            raise Fault(UNATTACHED_HANDLE, "a detach of a handle without a link (2.6.2)")
+        link.receive("detach", message, events)
+
+    # ---- out
+
+    def write(self, link: Sender, delivery: Outgoing, payload: bytes, last: bytes, goes_on: bytes, more: bool) -> None:
+        """Transfers with this payload, as many as the window lets through now."""
+        size = 8 + len(last) + len(payload)
+        if self.job is None and size <= self.connection.frame_limit and self.remote_incoming_window > 0:
+            put = self.connection.put
+            head = size.to_bytes(4) + b"\x02\x00" + self._channel + (goes_on if more else last)
+            if len(payload) < 2048:
+                put(head + payload)
+            else:
+                put(head)
+                put(payload)
+            self.count_sent()
+            return
+        self._write(Job(link, delivery, payload, 0, last, goes_on, more))
+
+    def _write(self, job: Job) -> None:
+        connection = self.connection
+        limit = connection.frame_limit
+        payload = memoryview(job.payload)
+        while True:
+            if self.remote_incoming_window <= 0:
+                self.job = job
+                return
+            over = 8 + len(job.last) + len(payload) - job.at <= limit
+            head = job.last if over and not job.more else job.goes_on
+            end = len(payload) if over else job.at + limit - 8 - len(head)
+            part = payload[job.at : end]
+            connection.put((8 + len(head) + len(part)).to_bytes(4) + b"\x02\x00" + self._channel + head)
+            connection.put(part)
+            self.count_sent()
+            job.at = end
+            if over:
+                return
+            job.last, job.goes_on = job.link.later_heads()
+
+    def count_sent(self) -> None:
+        """A transfer frame has been queued (2.5.6)."""
+        self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
+        self.remote_incoming_window -= 1
+
+    def flush(self) -> None:
+        """Answers and flows of this turn, merged."""
+        if self.decided:
+            self._put_dispositions(True, self.decided)
+            self.decided = []
+            if self.incoming_window <= self._half:
+                self.flow_due = True
+        if self.settling:
+            self._put_dispositions(False, [(number, None, True) for number in self.settling])
+            self.settling = []
+        if not self.mapped and self._state is not SessionState.BEGIN_SENT:
+            return
+        if self.flow_due or self.dirty:
+            room = min(self.connection.options.incoming_window, self.connection.options.unsettled - len(self.incoming))
+            if room > self.incoming_window:
+                self.incoming_window = room
+            elif not self.dirty and not self.flow_due:
+                return
+        if self.dirty:
+            links, self.dirty = self.dirty, {}
+            for link in links:
+                if link.state in (LinkState.ATTACHED, LinkState.ATTACH_SENT):
+                    self._put_link_flow(link)
+                    self.flow_due = False
+        if self.flow_due:
+            self.flow_due = False
+            self.connection.put(self._flow())
+
+    def _put_dispositions(self, role: bool, answers: list[tuple[int, State, bool]]) -> None:
+        """As few dispositions as there can be."""
+        first = answers[0][0]
+        before = first - 1
+        for number, _, _ in answers:
+            if number < before:  # not in order, or they wrap
+                answers.sort(key=lambda answer: serial_distance(first, answer[0]))
+                break
+            before = number
+        start, state, settled = answers[0]
+        end = start
+        for number, given, done in answers[1:]:
+            if number == (end + 1) & MASK and done is settled and (given is state or given == state):
+                end = number
+                continue
+            self._put_disposition(role, start, end, state, settled)
+            start = end = number
+            state, settled = given, done
+        self._put_disposition(role, start, end, state, settled)
+
+    def _put_disposition(self, role: bool, first: int, last: int, state: State, settled: bool) -> None:
+        self.connection.put(
+            Disposition(
+                role=role,
+                first=first,
+                last=None if first == last else last,
+                settled=settled,
+                state=state,
+                channel=self.channel,
+            ).encode()
+        )
+
+    def _put_link_flow(self, link: Link) -> None:
+        if isinstance(link, Receiver):
+            if link.window:
+                link.renew()
+            count = link.delivery_count if link.initial_delivery_count is not None else None
+            available = None
+        else:
+            count, available = link.delivery_count, link.available
+        echo, link.echo = link.echo, False
+        self.connection.put(
+            self._flow(
+                handle=link.handle,
+                delivery_count=count,
+                link_credit=max(link.credit, 0),
+                available=available,
+                drain=link.draining or None,
+                echo=echo or None,
+            )
+        )
+
+    def _flow(self, **fields: Any) -> bytes:
+        return Flow(
+            next_incoming_id=self.next_incoming_id,
+            incoming_window=self.incoming_window,
+            next_outgoing_id=self.next_outgoing_id,
+            outgoing_window=UNLIMITED,
+            channel=self.channel,
+            **fields,
+        ).encode()
+
+
+_HANDLERS: dict[str, Callable[[Session, Any, list[Event]], None]] = {
+    "attach": Session.on_attach,
+    "flow": Session.on_flow,
+    "transfer": Session.on_transfer,
+    "disposition": Session.on_disposition,
+    "detach": Session.on_detach,
+}

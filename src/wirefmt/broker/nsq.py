@@ -1,0 +1,387 @@
+"""A small NSQ server in memory: topics, channels, deferred and requeued messages, and the look-up paths of nsqlookupd.
+
+It is bounded: publishing is refused when the messages kept exceed a limit. Nothing outlives the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+from wirefmt import nsq
+from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
+from wirefmt.nsq.events import Delivery, Publication, Requeued, TimedOut
+from wirefmt.nsq.server import Peer
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerOptions:
+    """Limits of a broker.
+
+    Attributes:
+        messages: messages kept, in all channels together.
+        body_bytes: bytes of their bodies.
+        topics: topics and channels that there may be.
+        authorise: None, or what decides about a client: secret of AUTH -> True. The connections' option `auth_required` asks
+            for AUTH.
+    """
+
+    messages: int = 1_000_000
+    body_bytes: int = 1 << 30
+    topics: int = 10_000
+    authorise: Callable[[bytes], bool] | None = None
+
+
+class Message:
+    """A message of one channel."""
+
+    __slots__ = ("attempts", "body", "message_id", "timestamp")
+
+    def __init__(self, message_id: bytes, timestamp: int, body: bytes) -> None:
+        self.message_id = message_id
+        self.timestamp = timestamp
+        self.body = body
+        self.attempts = 0
+
+
+class Channel:
+    """Messages that wait, and the clients that want them."""
+
+    def __init__(self, topic: Topic, name: str) -> None:
+        self.topic = topic
+        self.name = name
+        self.queue: deque[Message] = deque()
+        self.deferred: list[tuple[float, int, Message]] = []  # a heap
+        self.clients: deque[Peer] = deque()
+        self.counter = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+    def defer(self, message: Message, milliseconds: int) -> None:
+        """Put a message into the queue after a time."""
+        loop = asyncio.get_running_loop()
+        self.counter += 1
+        heapq.heappush(self.deferred, (loop.time() + milliseconds / 1000, self.counter, message))
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self.deferred and (self.timer is None or self.timer.when() > self.deferred[0][0]):
+            if self.timer is not None:
+                self.timer.cancel()
+            self.timer = asyncio.get_running_loop().call_at(self.deferred[0][0], self._due)
+
+    def _due(self) -> None:
+        self.timer = None
+        now = asyncio.get_running_loop().time()
+        while self.deferred and self.deferred[0][0] <= now:
+            self.queue.append(heapq.heappop(self.deferred)[2])
+        self._set_timer()
+        self.pump()
+
+    def pump(self) -> None:
+        """Send what waits to the clients in turn, as far as they have room."""
+        queue, clients = self.queue, self.clients
+        full = 0  # clients in a row that have no room
+        while queue and full < len(clients):
+            peer = clients[0]
+            connection = peer.connection
+            room = min(connection.send_quota, len(queue)) if peer.ready else 0
+            if len(clients) > 1:
+                clients.rotate(-1)
+                room = min(room, 1)
+            full = 0 if room else full + 1
+            for _ in range(room):
+                message = queue.popleft()
+                message.attempts += 1
+                connection.deliver(message.message_id, message.body, message.timestamp, message.attempts, message)
+            if room:
+                peer.driver.update()
+
+    def close(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+
+
+class Topic:
+    """Channels, and the messages that came before there was one."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.channels: dict[str, Channel] = {}
+        self.backlog: list[tuple[Message, int]] = []
+
+
+class Broker:
+    """The host of an NSQ server: `await nsq.serve(Broker())`.
+
+    Attributes:
+        topics: by name.
+        messages: messages kept, in all channels together.
+        counts: what has been finished, requeued, timed out and refused.
+    """
+
+    def __init__(self, options: BrokerOptions | None = None) -> None:
+        self.options = options or BrokerOptions()
+        self.topics: dict[str, Topic] = {}
+        self.messages = 0
+        self.bytes = 0
+        self.counts = {"finished": 0, "requeued": 0, "timed out": 0, "refused": 0}
+        self._next = 0
+        self._channels: dict[Peer, Channel] = {}
+        self._lookup: asyncio.Server | None = None
+        self._pumps: set[Channel] = set()
+
+    def topic(self, name: str) -> Topic:
+        """The topic, which is made if there is none."""
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self.topics[name] = Topic(name)
+        return topic
+
+    def publish(self, topic: str, body: bytes, defer: int = 0) -> None:
+        """Put a message into every channel of a topic, after `defer` milliseconds."""
+        found = self.topics.get(topic) or self.topic(topic)
+        self._next += 1
+        message_id, timestamp = b"%016x" % self._next, time.time_ns()
+        if not found.channels:
+            self._count(1, len(body))
+            found.backlog.append((Message(message_id, timestamp, body), defer))
+            return
+        for channel in found.channels.values():
+            self._count(1, len(body))
+            message = Message(message_id, timestamp, body)
+            if defer:
+                channel.defer(message, defer)
+            else:
+                channel.queue.append(message)
+                self._pump_soon(channel)
+
+    def close(self) -> None:
+        """Forget everything, and stop the timers."""
+        for topic in self.topics.values():
+            for channel in topic.channels.values():
+                channel.close()
+        self.topics.clear()
+        if self._lookup is not None:
+            self._lookup.close()
+
+    # ---- events of the clients
+
+    def handle(self, peer: Peer, event: Any) -> None:
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(self, peer, event)
+
+    def writable(self, peer: Peer) -> None:
+        channel = self._channels.get(peer)
+        if channel is not None:
+            channel.pump()
+
+    def closed(self, peer: Peer) -> None:
+        pass
+
+    def _on_identify(self, peer: Peer, event: nsq.Identify) -> None:
+        peer.accept(event)
+
+    def _on_auth(self, peer: Peer, event: nsq.Auth) -> None:
+        if self.options.authorise is not None and self.options.authorise(event.secret):
+            peer.accept(event, permission_count=1)
+        else:
+            peer.refuse(event, "E_AUTH_FAILED", "AUTH failed")
+
+    def _on_sub(self, peer: Peer, event: nsq.Sub) -> None:
+        assert event.topic is not None
+        assert event.channel is not None
+        topic = self.topic(event.topic)
+        channel = topic.channels.get(event.channel)
+        if channel is None:
+            if sum(1 + len(t.channels) for t in self.topics.values()) > self.options.topics:
+                peer.refuse(event, "E_SUB_FAILED", "too many topics and channels")
+                return
+            channel = topic.channels[event.channel] = Channel(topic, event.channel)
+            backlog, topic.backlog = topic.backlog, []
+            for message, defer in backlog:
+                if defer:
+                    channel.defer(message, defer)
+                else:
+                    channel.queue.append(message)
+        channel.clients.append(peer)
+        self._channels[peer] = channel
+        peer.accept(event)
+
+    def _on_publication(self, peer: Peer, event: Publication) -> None:
+        name = event.topic
+        assert name is not None
+        if isinstance(event, nsq.MultiPublish):
+            bodies: tuple[bytes, ...] = event.bodies
+        else:
+            bodies = (event.body_bytes(),)
+        if not self._has_room(name, bodies):
+            self.counts["refused"] += len(bodies)
+            peer.refuse(event, f"E_{event.name}_FAILED", f"{event.name} failed: the broker is full")
+            return
+        defer = (event.defer_time or 0) if isinstance(event, nsq.DeferredPublish) else 0
+        for body in bodies:
+            self.publish(name, body, defer)
+        peer.acknowledge(event)
+
+    def _on_acknowledged(self, peer: Peer, event: Acknowledged) -> None:
+        delivery = event.handle
+        assert isinstance(delivery, Delivery)
+        self.messages -= 1
+        self.bytes -= len(delivery.host.body)
+        self.counts["finished"] += 1
+        channel = self._channels[peer]
+        if channel.queue:
+            self._pump_soon(channel)
+
+    def _on_requeued(self, peer: Peer, event: Requeued) -> None:
+        self.counts["requeued"] += 1
+        channel = self._channels[peer]
+        if event.delay:
+            channel.defer(event.handle.host, event.delay)
+        else:
+            channel.queue.append(event.handle.host)
+        self._pump_soon(channel)
+
+    def _on_timed_out(self, peer: Peer, event: TimedOut) -> None:
+        self.counts["timed out"] += 1
+        self._channels[peer].queue.append(event.handle.host)
+        self._pump_soon(self._channels[peer])
+
+    def _on_window(self, peer: Peer, event: WindowOpened) -> None:
+        self._pump_soon(self._channels[peer])
+
+    def _on_disconnected(self, peer: Peer, event: Disconnected) -> None:
+        channel = self._channels.pop(peer, None)
+        if channel is None:
+            return
+        channel.clients.remove(peer)
+        for delivery in reversed(event.lost):
+            assert isinstance(delivery, Delivery)
+            channel.queue.appendleft(delivery.host)
+        if channel.clients:
+            self._pump_soon(channel)
+        elif channel.name.endswith("#ephemeral"):
+            self._drop(channel)
+
+    def _drop(self, channel: Channel) -> None:
+        """An ephemeral channel ends with its last client, and an ephemeral topic with its last channel."""
+        channel.close()
+        for message in [*channel.queue, *(entry[2] for entry in channel.deferred)]:
+            self._count(-1, -len(message.body))
+        topic = channel.topic
+        topic.channels.pop(channel.name, None)
+        if topic.name.endswith("#ephemeral") and not topic.channels:
+            self.topics.pop(topic.name, None)
+
+    # ---- below
+
+    def _has_room(self, name: str, bodies: tuple[bytes, ...]) -> bool:
+        topic = self.topics.get(name)
+        if topic is None and len(self.topics) >= self.options.topics:
+            return False
+        copies = max(len(topic.channels), 1) if topic is not None else 1
+        size = sum(map(len, bodies))
+        return (
+            self.messages + copies * len(bodies) <= self.options.messages
+            and self.bytes + copies * size <= self.options.body_bytes
+        )
+
+    def _count(self, messages: int, size: int) -> None:
+        self.messages += messages
+        self.bytes += size
+
+    def _pump_soon(self, channel: Channel) -> None:
+        """Send once for all that this iteration of the loop brings."""
+        if not self._pumps:
+            asyncio.get_running_loop().call_soon(self._pump_all)
+        self._pumps.add(channel)
+
+    def _pump_all(self) -> None:
+        pumps, self._pumps = self._pumps, set()
+        for channel in pumps:
+            channel.pump()
+
+    # ---- nsqlookupd's paths
+
+    async def serve_lookup(
+        self, tcp_port: int, host: str = "127.0.0.1", port: int = 0, broadcast_address: str = "127.0.0.1"
+    ) -> int:
+        """Answer `/lookup?topic=`, `/topics`, `/channels?topic=`, `/nodes` and `/ping` as nsqlookupd does, for this broker.
+
+        Args:
+            tcp_port: where the broker's clients connect.
+
+        Returns the port.
+        """
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                async with asyncio.timeout(10):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                words = head.split(b" ")
+                status, data = self._look_up(words[1].decode("ascii", "replace"), tcp_port, broadcast_address)
+                body = data if isinstance(data, bytes) else json.dumps(data).encode()
+                writer.write(
+                    b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+                    % (status, len(body))
+                    + body
+                )
+                await writer.drain()
+            except (OSError, TimeoutError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                pass
+            finally:
+                writer.close()
+
+        self._lookup = await asyncio.start_server(answer, host, port)
+        found: int = self._lookup.sockets[0].getsockname()[1]
+        return found
+
+    def _look_up(self, path: str, tcp_port: int, address: str) -> tuple[int, Any]:
+        parts = urlsplit(path)
+        name = parse_qs(parts.query).get("topic", [""])[0]
+        producer = {
+            "remote_address": f"{address}:0",
+            "hostname": address,
+            "broadcast_address": address,
+            "tcp_port": tcp_port,
+            "http_port": 0,
+            "version": "1.3.0",
+        }
+        topic = self.topics.get(name)
+        match parts.path:
+            case "/ping":
+                return 200, b"OK"
+            case "/topics":
+                return 200, {"topics": sorted(self.topics)}
+            case "/nodes":
+                return 200, {"producers": [{**producer, "topics": sorted(self.topics)}]}
+            case "/channels":
+                return 200, {"channels": sorted(topic.channels) if topic is not None else []}
+            case "/lookup" if topic is not None:
+                return 200, {"channels": sorted(topic.channels), "producers": [producer]}
+            case "/lookup":
+                return 404, {"message": "TOPIC_NOT_FOUND"}
+            case _:
+                return 404, {"message": "NOT_FOUND"}
+
+    _handlers: ClassVar[dict[type[Any], Callable[[Broker, Peer, Any], None]]] = {
+        nsq.Identify: _on_identify,
+        nsq.Auth: _on_auth,
+        nsq.Sub: _on_sub,
+        nsq.Publish: _on_publication,
+        nsq.MultiPublish: _on_publication,
+        nsq.DeferredPublish: _on_publication,
+        Acknowledged: _on_acknowledged,
+        Requeued: _on_requeued,
+        TimedOut: _on_timed_out,
+        WindowOpened: _on_window,
+        Disconnected: _on_disconnected,
+    }

@@ -1,0 +1,208 @@
+# What carries the frames of a protocol: WebSockets, compressed streams, and TLS that begins in the midst of a stream.
+
+
+cdef class CarriedStreams(FrameStreams):
+    """Streams within streams."""
+
+    cdef int64_t max_inflated
+
+    # ---- WebSocket --------------------------------------------------------------------------------------------------
+
+    cdef size_t unwrap(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Frames of a WebSocket: hand on the payload of data frames, pass over the others. Octets used."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef WebSocket* w = side.socket
+        cdef size_t at = 0
+        cdef size_t k
+        while at < n and not f.ignored and not self.must_wait():
+            if w.lost:
+                self.search(f, end, p + at, n - at, mark)
+                return n
+            if w.left == 0:
+                k = ws_header(w, p + at, n - at)
+                at += k
+                if w.need:
+                    self.seen.carrier_octets += <int64_t>k
+                    continue
+                if not ws_usual(w):
+                    self.seen.carrier_octets -= <int64_t>(w.have - k)
+                    self.put_malformed(f, end, b"WebSocket: not the header of a frame", mark)
+                    self.lose_socket(f, end, 0, WHY_NO_FRAME, mark)
+                    continue
+                self.seen.carrier_octets += <int64_t>k
+                if w.left == 0:
+                    continue
+                if w.compressed and w.data:
+                    self.put_malformed(f, end, b"compressed WebSocket message (RSV1): not decoded", mark)
+                    self.dismiss(f, UNDECODED_COMPRESSED)
+                    break
+            k = min(n - at, <size_t>65536)
+            if k > w.left:
+                k = <size_t>w.left
+            if not w.data:
+                self.seen.carrier_octets += <int64_t>k
+            elif w.masked:
+                unmask(w, p + at, k, self.scratch)
+                k = self.consume(f, end, self.scratch, k, mark)
+            else:
+                k = self.consume(f, end, p + at, k, mark)
+            w.left -= k
+            w.at += k
+            at += k
+        if f.ignored:
+            self.on_ignored(f, 0, <int64_t>(n - at))
+            return n
+        return at
+
+    cdef void lose_socket(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        """`n` octets are missing, frame headers among them, or no header is where one should be: how many octets of the
+        protocol's stream are missing is not known. The next frame is searched: see chain."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        if not self.must_wait() and side.searching and side.size:
+            self.look(f, end, True)
+        if f.ignored:
+            return
+        if self.must_wait():
+            self.defer_hole(DEFERRED_LOSE, f, end, n, why, mark)
+            return
+        if side.searching:
+            self.pass_over(side, side.size)
+        else:
+            if (side.size and not self.put_rest(f, end, why_text(why), mark)) or not self.flush(f, end, why_text(why)):
+                self.defer_hole(DEFERRED_LOSE, f, end, n, why, mark)
+                return
+            self.begin_search(side, why)
+        side.missing += n
+        side.search.credit = 0
+        side.socket.lost = True
+        if why == WHY_NO_FRAME:                         # what is no header is skipped
+            side.skipped += side.socket.have
+
+    cdef void resume_socket(self, Flow* f, int end) noexcept nogil:
+        """WebSocket frames begin at pending[at]: what is before it is part of the hole, the rest is read."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        self.pass_over(side, side.search.at)
+        memset(side.socket, 0, sizeof(WebSocket))
+        self.replay(f, end)
+
+    # ---- compressed streams, and those that end in TLS --------------------------------------------------------------
+
+    cdef bint changes_carrier(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """Have the frames so far agreed on something else to carry the streams? Then it is so from here on."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef int carrier = fs.protocol.carrier(fs.state)
+        cdef int i
+        if carrier == fs.carrier:
+            return False
+        fs.carrier = <uint8_t>carrier
+        if carrier == CARRIER_TLS:
+            self.put_gap_row(f, end, b"TLS from here on: not decoded", mark)
+            self.dismiss(f, UNDECODED_TLS)
+            return True
+        for i in range(2):
+            self.open_unpacker(f, i, mark)
+        return True
+
+    cdef void carry_on(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """What came with the frame that changed the carrier; and what the other end has sent already."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* other = &fs.sides[1 - end]
+        cdef Side old = other[0]
+        if f.ignored:
+            self.on_ignored(f, 0, <int64_t>n)
+            return
+        if n:
+            self.on_octets(f, end, p, n, mark)
+        if old.size and not other.searching and not f.ignored:
+            other.pending = NULL
+            other.size = other.room = other.need = 0
+            self.on_octets(f, 1 - end, old.pending, old.size, &old.first)
+            self.free_pending(&old)
+
+    cdef void open_unpacker(self, Flow* f, int end, const Mark* mark) noexcept with gil:
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef Unpacker u
+        side.stage = STAGE_PACKED
+        if side.searching or side.skip:                 # where it begins is not known
+            if not side.searching:
+                self.begin_search(side, WHY_NO_FRAME)
+            side.broken = True
+            return
+        if self.buffered + UNPACKER_OCTETS > self.max_buffered:
+            self.seen.messages_limited += 1
+            self.break_off(f, end, b"compressed: limit", mark)
+            return
+        try:
+            u = Unpacker(fs.carrier)
+        except ImportError:
+            self.break_off(f, end, b"compressed with snappy: to read it install cramjam (wirefmt[snappy])", mark)
+            return
+        except BaseException:
+            self.counts.no_memory += 1
+            side.broken = True
+            return
+        Py_INCREF(u)
+        side.unpacker = <PyObject*>u
+        self.buffered += u.count()
+
+    cdef void drop_unpacker(self, Side* side) noexcept with gil:
+        self.buffered -= (<Unpacker>side.unpacker).counted
+        Py_XDECREF(side.unpacker)
+        side.unpacker = NULL
+
+    cdef size_t unpack(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
+        """Octets of a compressed stream: hand on what is in them. Octets used: all, the unpacker keeps them. No octets:
+        what it keeps."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef Unpacker u
+        if side.broken:
+            side.skipped += <int64_t>n
+            return n
+        self.seen.carrier_octets += <int64_t>n
+        u = <Unpacker>side.unpacker
+        try:
+            if n:
+                u.feed(p, n)
+            while not f.ignored and u.next():
+                if u.given > self.max_inflated and u.given // UNPACKED_RATIO > u.taken:
+                    self.seen.messages_limited += 1
+                    raise ValueError("limit of the decompressed size")
+                if self.must_wait():
+                    self.defer(DEFERRED_OCTETS, f, end, NULL, 0, mark)
+                    break
+                u.used += self.consume(f, end, <const uint8_t*>PyBytes_AS_STRING(u.piece) + u.used,
+                                       <size_t>PyBytes_GET_SIZE(u.piece) - u.used, mark)
+            self.buffered += u.count()
+        except MemoryError:
+            self.counts.no_memory += 1
+        except Exception as error:
+            text = f"compressed: {error}".encode("utf-8", "replace")
+            self.break_off(f, end, PyBytes_AS_STRING(text), mark)
+        return n
+
+    cdef void break_off(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
+        """A direction that cannot be unpacked: a row says why, and what follows is skipped."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        if side.size:
+            self.put_rest(f, end, text, mark)           # a protocol with carriers puts one row
+        else:
+            self.put_malformed(f, end, text, mark)
+        self.begin_search(side, WHY_NO_FRAME)
+        side.broken = True
+        if side.unpacker != NULL:
+            self.drop_unpacker(side)
+
+    cdef void lose_packed(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        """A hole in a compressed stream: nothing after it can be unpacked."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        if not side.broken:
+            if side.size:
+                self.put_rest(f, end, why_text(why), mark)
+            self.flush(f, end, why_text(why))
+            self.begin_search(side, why)
+            side.broken = True
+            if side.unpacker != NULL:
+                self.drop_unpacker(side)
+        side.missing += n

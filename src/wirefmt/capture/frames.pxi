@@ -1,0 +1,370 @@
+# Octets of a direction -> frames of its protocol -> rows; gaps, and where frames begin again after them.
+#
+# A stream is read where it lies in the packet as long as frames do not cross packets; the rest of a frame is kept
+# until it is whole. After a gap, and where the capture began inside a stream, frames are read again only from a place
+# where a chain of valid ones begins (`look`): what is skipped is a `gap` row, never messages.
+
+
+cdef class FrameStreams(Streams):
+    """The frames of flows whose protocol is known, or one of several."""
+
+    cdef bint strict
+    cdef uint8_t* scratch                               # unmasked WebSocket payload: SEARCH_WINDOW octets
+
+    def __cinit__(self, *args, **kwargs):
+        self.scratch = <uint8_t*>malloc(SEARCH_WINDOW)
+        if self.scratch == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.scratch)
+
+    # ---- frames -----------------------------------------------------------------------------------------------------
+
+    cdef size_t consume(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """The next octets of the protocol's stream. Octets used: all, unless the batch is full or the flow is ignored."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef const Protocol* protocol = fs.protocol
+        cdef int direction = 0 if end == f.client else 1
+        cdef MessageContext m
+        cdef size_t at = 0
+        cdef size_t size, k
+        cdef int status
+        cdef Fault fault
+        if side.searching:
+            self.search(f, end, p, n, mark)
+            return n
+        if side.skip or side.size:
+            at = self.complete(f, end, p, n, mark)
+            if self.waiting:
+                return at
+            if protocol.carrier != NULL and self.changes_carrier(f, end, mark):
+                self.carry_on(f, end, p + at, n - at, mark)
+                return n
+            if side.searching:
+                if at < n:
+                    self.search(f, end, p + at, n - at, mark)
+                return n
+        while at < n and not self.is_full():
+            status = protocol.frame_size(fs.state, direction, p + at, n - at, 0, &size, &fault)
+            if status == OK and size <= n - at:
+                self.context(f, end, mark, mark, side.offset, <int64_t>size, &m)
+                if not self.put(f, &m, p + at, size):
+                    return at
+                side.offset += <int64_t>size
+                at += size
+                if protocol.carrier != NULL and self.changes_carrier(f, end, mark):
+                    self.carry_on(f, end, p + at, n - at, mark)
+                    return n
+            elif status == OK or status == NEED_DATA:
+                side.first = mark[0]
+                side.need = size if status == OK else 0
+                if side.need > self.max_message:
+                    k = min(n - at, <size_t>65536)      # enough for what a limit leaves of a message
+                    if not self.append(side, p + at, k) and not self.flush(f, end, b"limit"):
+                        return at
+                    if side.size or self.append(side, p + at, k):
+                        self.give_up_frame(f, end, mark)
+                        if self.waiting:
+                            return at + k
+                    else:
+                        k = 0
+                        self.pass_frame(f, end, mark)
+                    side.skip -= <int64_t>(n - at - k)
+                    side.offset += <int64_t>(n - at - k)
+                    return n
+                if not self.append(side, p + at, n - at):
+                    self.lost_octets(f, end, p + at, n - at, mark)
+                return n
+            else:
+                if not self.lose_boundary(f, end, &fault, mark):
+                    return at
+                self.search(f, end, p + at, n - at, mark)
+                return n
+        return at
+
+    cdef size_t complete(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Octets for the frame that is pending, or for the rest of one that was given up. Octets used."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef size_t at = 0
+        cdef size_t more = 1
+        cdef size_t k
+        while True:
+            if side.skip:
+                k = n - at if side.skip > <int64_t>(n - at) else <size_t>side.skip
+                side.skip -= <int64_t>k
+                side.offset += <int64_t>k
+                return at + k                           # a frame is given up only while nothing is pending
+            if side.size == 0 or at == n:
+                return at
+            k = min(n - at, side.need - side.size if side.need else more)
+            if not self.append(side, p + at, k):
+                if side.need:
+                    self.give_up_frame(f, end, mark)
+                    if self.waiting:
+                        return at
+                    continue
+                self.lost_octets(f, end, p + at, n - at, mark)
+                return n
+            at += k
+            more = self.settle_frame(f, end, mark)
+            if more == 0 and (self.waiting or not side.skip):
+                return at
+
+    cdef size_t settle_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """Put the pending octets if they are a whole frame; give them up if they cannot become one. How many octets more
+        are wanted; 0: nothing is pending any more, or the batch is full."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef MessageContext m
+        cdef size_t size = 0
+        cdef int status
+        cdef Fault fault
+        if side.need == 0:
+            status = fs.protocol.frame_size(fs.state, 0 if end == f.client else 1, side.pending, side.size, 0, &size, &fault)
+            if status == NEED_DATA and size <= self.max_message:
+                return max(size, side.size + 1) - side.size
+            if status != OK and status != NEED_DATA:
+                if self.lose_boundary(f, end, &fault, mark):
+                    self.keep_origin(side, 0, side.size, &side.first)
+                else:
+                    self.defer(DEFERRED_PENDING, f, end, NULL, 0, mark)
+                return 0
+            side.need = size
+        if side.need > self.max_message:
+            self.give_up_frame(f, end, mark)
+            return 0
+        if side.size < side.need:
+            return side.need - side.size
+        self.context(f, end, &side.first, mark, side.offset, <int64_t>side.size, &m)
+        if not self.put(f, &m, side.pending, side.size):
+            self.defer(DEFERRED_PENDING, f, end, NULL, 0, mark)
+            return 0
+        side.offset += <int64_t>side.size
+        self.drop_pending(side)
+        return 0
+
+    cdef inline bint put(self, Flow* f, const MessageContext* m, const uint8_t* p, size_t size) noexcept nogil:
+        """Rows for a whole frame. What the protocol keeps of messages that go on must not pass the limit. False: the batch
+        is full before the last row; call again with the same frame."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef bint done = fs.protocol.put(self.table, m, fs.state, self.strict, p, size)
+        self.count_held(fs)
+        if self.buffered > self.max_buffered and done:
+            self.flush_for_limit(f, self.table.all_rows)
+        return done
+
+    cdef void flush_for_limit(self, Flow* f, int64_t rows) noexcept nogil:
+        """What the protocol keeps of messages that have begun becomes `partial` rows. `rows`: all there were before."""
+        if not (self.flush(f, 0, b"limit") and self.flush(f, 1, b"limit")):
+            self.defer_hole(DEFERRED_FLUSH, f, 0, rows, WHY_LIMIT, NULL)
+        elif self.table.all_rows != rows:
+            self.seen.messages_limited += 1
+
+    cdef void give_up_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """The pending frame is beyond a limit: say what is known of it and pass over the rest."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef int64_t rest = <int64_t>(side.need - side.size)
+        if not self.put_rest(f, end, b"limit", mark):
+            self.defer(DEFERRED_GIVE_UP, f, end, NULL, 0, mark)
+            return
+        self.seen.messages_limited += 1
+        side.skip = rest
+
+    cdef void pass_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """As give_up_frame, where not even the beginning of the frame can be kept: all of it is a gap."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        self.seen.messages_limited += 1
+        side.why = WHY_LIMIT
+        side.skip = side.missing = <int64_t>side.need
+        self.put_gap(f, end, 0, mark)
+        side.offset -= side.skip
+        side.need = 0
+
+    cdef void lost_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """There is no room for them."""
+        self.seen.messages_limited += 1
+        self.cross(f, end, <int64_t>n, WHY_LIMIT, mark)
+
+    # ---- gaps, and frames again after them --------------------------------------------------------------------------
+
+    cdef void cross(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        """`n` octets of the protocol's stream are missing."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef int64_t rest, k
+        if side.searching and side.size:
+            self.look(f, end, True)
+            if self.waiting:
+                self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
+                return
+        if side.searching:
+            self.pass_over(side, side.size)
+            if side.why < 0:
+                side.why = <int8_t>why
+            side.missing += n
+            side.search.credit = 0
+            return
+        side.why = <int8_t>why
+        if side.size:
+            rest = <int64_t>(side.need - side.size) if side.need else 0
+            if not self.put_rest(f, end, why_text(why), mark):
+                self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
+                return
+            side.skip = rest
+        if not self.flush(f, end, why_text(why)):
+            self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
+            return
+        if side.skip:                                   # a hole inside a frame whose size is known
+            k = min(n, side.skip)
+            side.missing = k
+            self.put_gap(f, end, 0, mark)
+            side.skip -= k
+            n -= k
+            if n == 0:
+                return
+        self.begin_search(side, why)
+        side.missing = n
+
+    cdef bint lose_boundary(self, Flow* f, int end, const Fault* fault, const Mark* mark) noexcept nogil:
+        """What follows is no frame: a row says why, then the next boundary is searched. False: the batch is full before."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef char text[256]
+        cdef int size = fault_text(fs.protocol.tables, fault, 0, text, sizeof(text))
+        text[size] = 0
+        if not self.flush(f, end, why_text(WHY_NO_FRAME)):
+            return False
+        self.put_malformed(f, end, text, mark)
+        self.begin_search(side, WHY_NO_FRAME)
+        side.search.at = 1                                     # not here
+        return True
+
+    cdef void lose_boundary_in_window(self, Flow* f, int end, int origin, const Fault* fault) noexcept nogil:
+        """As lose_boundary, but the window stays the window. Nothing is left to flush."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef int count = side.search.origin_count
+        cdef int64_t credit = side.search.credit
+        cdef Mark mark = side.search.origins[0].mark
+        self.lose_boundary(f, end, fault, &mark)
+        side.search.origin_count = count
+        side.search.credit = credit
+
+    cdef void search(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """More octets to find a boundary in."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef Side* other = &fs.sides[1 - end]
+        if side.why < 0 and side.stage == STAGE_FRAMES and side.offset == 0 and other.offset == 0 and other.searching \
+                and self.find_socket(f, end, p, n, mark):
+            return
+        if not self.keep_origin(side, side.size, n, mark) or not self.append(side, p, n):
+            self.pass_over(side, side.size)
+            self.lost_octets(f, end, p, n, mark)
+            return
+        if extend_search(&side.search, n, side.size):
+            self.look(f, end, False)
+
+    cdef void look(self, Flow* f, int end, bint final) noexcept nogil:
+        """Look for a boundary in the window, and read from there. `final`: no more octets will follow these."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        if fs.protocol == NULL:
+            if self.decide(f, end, final):
+                return
+        else:
+            while side.reading or self.find(f, end, final):
+                if not side.reading and side.stage == STAGE_SOCKET and side.socket.lost:
+                    self.resume_socket(f, end)
+                    if not final or f.ignored:
+                        pass
+                    elif self.waiting:
+                        self.defer_look(DEFERRED_LOOK, f, end, True)
+                    elif side.searching and side.size:
+                        self.look(f, end, True)
+                    return
+                if not self.read_window(f, end):
+                    self.defer_look(DEFERRED_LOOK, f, end, final)
+                    return
+                if not side.searching:
+                    return
+        self.pass_over(side, searched_octets(&side.search, side.size))
+
+    cdef void look_again(self, Flow* f, int end, bint final) noexcept nogil:
+        """Continue a look, unless what was read since has found the boundary."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        if side.reading or (side.searching and side.size):
+            self.look(f, end, final)
+
+    cdef bint find(self, Flow* f, int end, bint final) noexcept nogil:
+        """Is there a boundary in the window? It is at pending[side.search.at]."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef Sought sought
+        sought.protocol = fs.protocol
+        sought.state = fs.state
+        sought.direction = 0 if end == f.client else 1
+        sought.scratch = self.scratch if side.stage == STAGE_SOCKET and side.socket.lost else NULL
+        return find_boundary(&side.search, side.pending, side.size, &sought, final)
+
+    cdef bint read_window(self, Flow* f, int end) noexcept nogil:
+        """Frames begin at pending[at]: a gap row, then read them. The last one may be cut, and so is pending again. False:
+        the batch is full; call again."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef const Protocol* protocol = fs.protocol
+        cdef int direction = 0 if end == f.client else 1
+        cdef MessageContext m
+        cdef size_t at = side.search.at
+        cdef size_t size = 0
+        cdef int first = 0
+        cdef int last = 0
+        cdef int status = NEED_DATA
+        cdef Fault fault
+        if not side.reading:
+            while first + 1 < side.search.origin_count and side.search.origins[first + 1].at <= at:
+                first += 1
+            self.put_gap(f, end, <int64_t>at, &side.search.origins[first].mark)
+            side.searching = False
+            side.reading = True
+            while (protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault) == OK
+                   and size <= side.size - at):
+                if protocol.learn != NULL:
+                    protocol.learn(fs.state, direction, side.pending + at, size)
+                at += size
+            at = side.search.at
+        last = first
+        while at < side.size:
+            side.search.at = at
+            if self.is_full():
+                return False
+            while first + 1 < side.search.origin_count and side.search.origins[first + 1].at <= at:
+                first += 1
+            status = protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault)
+            if status == NEED_DATA or (status == OK and size > side.size - at):
+                break
+            if status != OK:
+                if not self.flush(f, end, why_text(WHY_NO_FRAME)):
+                    return False
+                side.reading = False
+                self.shift(side, at)
+                self.lose_boundary_in_window(f, end, first, &fault)
+                return True
+            while last + 1 < side.search.origin_count and side.search.origins[last + 1].at < at + size:
+                last += 1
+            self.context(f, end, &side.search.origins[first].mark, &side.search.origins[last].mark, side.offset,
+                         <int64_t>size, &m)
+            if not self.put(f, &m, side.pending + at, size):
+                return False
+            side.offset += <int64_t>size
+            at += size
+        side.reading = False
+        if at < side.size:
+            side.first = side.search.origins[first].mark
+        memmove(side.pending, side.pending + at, side.size - at)
+        side.size -= at
+        side.need = size if status == OK and side.size else 0
+        if side.size == 0:
+            self.drop_pending(side)
+        self.free_origins(side)
+        return True

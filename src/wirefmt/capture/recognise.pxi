@@ -1,0 +1,413 @@
+# Which protocol a flow is of: by what its client says first, by ports, by the handshake of a WebSocket, or by where frames of
+# one of several protocols begin.
+
+cdef enum:
+    # octets kept of one direction until the other one identifies the protocol: RFC 6928's initial window, 10 segments
+    FIRST_KEPT = 1 << 14
+    TLS_RECORD_MAX = 16384 + 2048       # octets of a record's content: RFC 5246, 6.2.3
+    # octets of a connection that began before the capture, on a port of no protocol, that WebSocket frames are looked for in
+    LATE_SEARCH = 1 << 20
+
+
+cdef int looks_like_tls(const uint8_t* p, size_t n, bint late) noexcept nogil:
+    """A handshake record: type 22, version 3.0 to 3.4 (RFC 8446, 5.1). `late`: the capture may have begun after the
+    handshake, with a record of another type; then its length, and where the next one begins, must fit, too."""
+    cdef size_t size
+    if (n > 1 and p[1] != 3) or (n > 2 and p[2] > 4):
+        return NO
+    if p[0] == 22:
+        return YES if n > 2 else MORE
+    if not late or not 20 <= p[0] <= 23:
+        return NO
+    if n < 5:
+        return MORE
+    size = load_u16(p + 3)
+    if size == 0 or size > TLS_RECORD_MAX or (p[0] == 21 and size < 2):
+        return NO
+    if n > size + 5 and not (20 <= p[size + 5] <= 23 and (n < size + 7 or p[size + 6] == 3)):
+        return NO
+    return YES
+
+
+cdef int looks_like_http(const uint8_t* p, size_t n) noexcept nogil:
+    """The first octets of a WebSocket handshake's request or response."""
+    if memcmp(p, b"GET ", min(n, <size_t>4)) == 0:
+        return YES if n >= 4 else MORE
+    if memcmp(p, b"HTTP/1.1 ", min(n, <size_t>9)) == 0:
+        return YES if n >= 9 else MORE
+    return NO
+
+
+cdef class KnownStreams(CarriedStreams):
+    """Flows whose protocol is found out."""
+
+    cdef uint32_t wanted                                # protocols, a bit a row
+    cdef uint32_t port_rows[65536]                      # protocols that registered it, a bit a row
+    cdef uint8_t port_forced[65536]                     # row + 1, from decode_as; 0: none
+
+    cdef FlowState* open_state(self, Flow* f) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>calloc(1, sizeof(FlowState))
+        cdef int end
+        if fs == NULL:
+            self.counts.no_memory += 1
+            return NULL
+        self.buffered += sizeof(FlowState) + BLOCK_OCTETS
+        for end in range(2):
+            fs.address_size[end] = <uint8_t>write_address(f.ip_version, f.address[end], fs.address[end])
+        f.state = fs
+        return fs
+
+    cdef inline bint port_is_known(self, uint16_t port) noexcept nogil:
+        return self.port_forced[port] or self.port_rows[port]
+
+    cdef uint32_t by_port(self, Flow* f) noexcept nogil:
+        """Protocols, a bit a row, whose port one end has; what decode_as says stands alone."""
+        cdef int forced = self.port_forced[f.port[1]] if self.port_forced[f.port[1]] else self.port_forced[f.port[0]]
+        if forced:
+            return <uint32_t>1 << (forced - 1)
+        return self.port_rows[f.port[1]] if self.port_rows[f.port[1]] else self.port_rows[f.port[0]]
+
+    cdef int by_subprotocol(self, const Span* value) noexcept nogil:
+        """The protocol named in Sec-WebSocket-Protocol: `mqtt`, and `mqttv3.1` as older clients say; 0: none."""
+        cdef int i
+        if value.at != NULL:
+            for i in range(PROTOCOLS):
+                if self.wanted >> i & 1 and protocols[i].subprotocol.size and find_text(
+                        value.at, value.size, <const char*>protocols[i].subprotocol.at,
+                        <size_t>protocols[i].subprotocol.size) != NULL:
+                    return i + 1
+        return 0
+
+    cdef inline int client_of(self, Flow* f) noexcept nogil:
+        """The end that is the client; where nothing tells, the one whose port is not known."""
+        if f.client >= 0:
+            return f.client
+        return 0 if self.port_is_known(f.port[1]) or not self.port_is_known(f.port[0]) else 1
+
+    cdef void recognise(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """The first octets of a direction. They are kept until they can be told apart, or the other direction tells."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef const uint8_t* first = p
+        cdef size_t size = n
+        cdef size_t head = 0
+        cdef bint kept = side.size != 0 and not side.foreign
+        cdef int found
+        if side.foreign:
+            if f.streams[end].anchored or not self.find_socket(f, end, p, n, mark):
+                self.keep_first(f, end, p, n, mark)
+            return
+        if kept:
+            if not self.keep_origin(side, side.size, n, mark) or not self.append(side, p, n):
+                self.dismiss(f, UNDECODED_UNKNOWN)
+                self.on_ignored(f, 0, <int64_t>n)
+                return
+            first = side.pending
+            size = side.size
+        if side.stage == STAGE_HTTP or looks_like_http(first, size) == YES:
+            found = self.handshake(f, end, first, size, &head)
+        else:
+            found = self.guess(f, end, first, size)
+        if f.ignored:
+            if not kept:
+                self.on_ignored(f, 0, <int64_t>n)
+        elif found == YES:                              # the octets are ours: take them out, then read them
+            self.seen.carrier_octets += <int64_t>head
+            if kept:
+                self.replay_behind(f, end, head)
+            elif n > head:
+                self.on_octets(f, end, p + head, n - head, mark)
+            if not f.ignored:
+                self.replay(f, 1 - end)
+        else:
+            if found == NO:
+                self.set_foreign(f, end)
+            if f.ignored:
+                if not kept:
+                    self.on_ignored(f, 0, <int64_t>n)
+            elif not kept:
+                self.keep_first(f, end, p, n, mark)
+
+    cdef void keep_first(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Octets of a direction that does not tell the protocol: the other one, or more of them, may. They are kept within
+        bounds, and skipped beyond."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        if side.skipped == 0 and side.missing == 0 and not (side.foreign and fs.sides[1 - end].foreign) \
+                and side.size + n <= <size_t>(FIRST_KEPT if side.foreign else SEARCH_WINDOW) \
+                and (not side.foreign or self.buffered < self.max_buffered // 4) \
+                and self.keep_origin(side, side.size, n, mark) and self.append(side, p, n):
+            return
+        self.pass_over(side, side.size)
+        side.skipped += <int64_t>n
+        if not side.foreign:
+            self.set_foreign(f, end)
+        if fs.sides[0].skipped + fs.sides[1].skipped > LATE_SEARCH and not f.streams[end].anchored:
+            self.dismiss(f, UNDECODED_UNKNOWN)
+
+    cdef void set_foreign(self, Flow* f, int end) noexcept nogil:
+        """This direction does not begin as a client of ours does. If it is the client's, or neither does, the connection is
+        none of ours; one that began before the capture may still be a WebSocket."""
+        cdef FlowState* fs = <FlowState*>f.state
+        fs.sides[end].foreign = True
+        if f.streams[0].anchored or f.streams[1].anchored:
+            if end == f.client or fs.sides[1 - end].foreign:
+                self.dismiss(f, UNDECODED_UNKNOWN)
+        elif fs.sides[1 - end].foreign:
+            self.pass_over(&fs.sides[1 - end], fs.sides[1 - end].size)
+
+    cdef int guess(self, Flow* f, int end, const uint8_t* p, size_t n) noexcept nogil:
+        """A Verdict; YES: the flow has its protocol and both directions read frames."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef uint32_t rows = self.by_port(f)
+        cdef int i, verdict
+        cdef bint more = False
+        if not (self.port_forced[f.port[0]] or self.port_forced[f.port[1]]):
+            verdict = looks_like_tls(p, n, not f.streams[end].anchored)
+            if verdict == YES:
+                self.dismiss(f, UNDECODED_TLS)
+                return NO
+            if verdict == MORE or looks_like_http(p, n) == MORE:
+                more = True
+        if not f.streams[end].anchored:
+            verdict = self.socket_opens(f, end, p, n, &i)
+            if verdict == YES:
+                self.open_socket(f, end, i, p[1] & 0x80 != 0)
+                return NO if f.ignored else YES
+            if verdict == MORE:
+                more = True
+        if is_one(rows):
+            if more:
+                return MORE
+            self.set_protocol(f, first_row(rows))
+            return YES
+        for i in range(PROTOCOLS):
+            if not (rows if rows else self.wanted) >> i & 1:
+                continue
+            verdict = protocols[i].sniff(p, n)
+            if verdict == YES or verdict == SERVERS:
+                if f.client < 0 or not (rows or protocols[i].both_open):
+                    f.client = <int8_t>(end if verdict == YES else 1 - end)
+                self.set_protocol(f, i + 1)
+                if fs.sides[end].missing == 0 and fs.sides[end].skipped == 0:
+                    fs.sides[end].searching = False     # it begins here, also where no SYN was seen
+                return YES
+            if verdict == MORE:
+                more = True
+        if not rows or more:
+            return MORE if more else NO
+        self.await_protocol(f, rows)
+        return NO if f.ignored else YES
+
+    cdef void set_protocol(self, Flow* f, int row) noexcept nogil:
+        """Both directions read frames of protocols[row - 1]; one that was not captured from its start, after a search."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef int end
+        fs.protocol = &protocols[row - 1]
+        fs.state = open_state(fs.protocol)
+        if fs.state == NULL:
+            self.counts.no_memory += 1
+            fs.protocol = NULL
+            self.dismiss(f, UNDECODED_UNKNOWN)
+            return
+        self.count_held(fs)
+        fs.rows = 0
+        for end in range(2):
+            fs.sides[end].foreign = False
+            self.free_candidates(&fs.sides[end])
+        self.begin_frames(f)
+
+    cdef void begin_frames(self, Flow* f) noexcept nogil:
+        """Leave the first stage. Octets that were kept are those of a search, or the beginning of the first frame."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side
+        cdef int64_t missing, skipped
+        cdef int end, origins
+        f.client = <int8_t>self.client_of(f)
+        for end in range(2):
+            side = &fs.sides[end]
+            if side.stage != STAGE_START:
+                continue
+            side.stage = STAGE_FRAMES
+            missing = side.missing                      # a hole before the protocol was known
+            skipped = side.skipped
+            if missing or skipped or fs.protocol == NULL or not f.streams[end].anchored:
+                origins = side.search.origin_count
+                self.begin_search(side, side.why if missing else -1 if not f.streams[end].anchored else
+                                  WHY_LIMIT if skipped else WHY_NO_FRAME)
+                side.search.origin_count = origins             # of the octets that are kept: see replay
+                side.missing = missing
+                side.skipped = skipped
+
+    # ---- one of several protocols -----------------------------------------------------------------------------------
+
+    cdef void await_protocol(self, Flow* f, uint32_t rows) noexcept nogil:
+        """Both directions are searched for a boundary of any of these protocols: see decide."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef int end
+        fs.rows = rows
+        for end in range(2):
+            fs.sides[end].search.candidates = <Candidate*>calloc(PROTOCOLS, sizeof(Candidate))
+            if fs.sides[end].search.candidates == NULL:
+                self.counts.no_memory += 1
+                self.dismiss(f, UNDECODED_UNKNOWN)
+                return
+            self.buffered += candidates_octets()
+        self.begin_frames(f)
+
+    cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
+        """The protocol of a boundary in this direction, the first if there are several. True: it is known now, and what
+        both directions have kept is read."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef int found = find_any_boundary(&side.search, side.pending, side.size, fs.rows, 0 if end == f.client else 1, final)
+        if found == 0:
+            return False
+        self.set_protocol(f, found)
+        if not f.ignored:
+            self.read_decided(f, 1 - end, False)
+            if self.waiting:
+                self.defer_look(DEFERRED_DECIDED, f, end, final)
+            else:
+                self.read_decided(f, end, final)
+        return True
+
+    cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
+        """Read a direction's window, now that the protocol is known: from its first octet, if the stream begins there."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        restart_search(&side.search)
+        if f.streams[end].anchored and side.offset == 0 and side.missing == 0 and side.skipped == 0:
+            if side.size == 0:
+                side.searching = False
+            elif not self.read_window(f, end):
+                self.defer_look(DEFERRED_LOOK, f, end, final)
+                return
+        if side.searching and side.size:
+            self.look(f, end, final)
+
+    # ---- WebSocket --------------------------------------------------------------------------------------------------
+
+    cdef int handshake(self, Flow* f, int end, const uint8_t* p, size_t n, size_t* head) noexcept nogil:
+        """GET ... Upgrade, or 101 Switching Protocols, with a subprotocol that is ours (RFC 6455, 4.1, 4.2.2). `head`: its
+        octets."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef size_t size = http_head_size(p, n)
+        cdef Span upgrade, subprotocol
+        cdef bint request = p[0] == c"G"
+        cdef int row
+        side.stage = STAGE_HTTP
+        head[0] = size
+        if size == 0:
+            return MORE if n < HTTP_HEAD_MAX else self.refuse(f, end)
+        upgrade = http_field(p, size, b"\r\nupgrade:", 10)
+        if upgrade.at == NULL or find_text(upgrade.at, upgrade.size, b"websocket", 9) == NULL:
+            return self.refuse(f, end)
+        if not request and (size < 12 or memcmp(p + 9, b"101", 3) != 0):
+            return self.refuse(f, end)
+        if fs.protocol == NULL:
+            subprotocol = http_field(p, size, b"\r\nsec-websocket-protocol:", 25)
+            row = self.by_subprotocol(&subprotocol)
+            if row == 0:
+                row = first_row(self.by_port(f))
+            if row == 0:
+                return self.refuse(f, end)
+            if request:
+                f.client = <int8_t>end
+            elif f.client < 0:
+                f.client = <int8_t>(1 - end)
+            self.seen.websockets += 1
+            fs.sides[1 - end].stage = STAGE_HTTP
+            self.set_protocol(f, row)
+            if f.ignored:
+                return NO
+        side.socket = <WebSocket*>calloc(1, sizeof(WebSocket))
+        if side.socket == NULL:
+            self.counts.no_memory += 1
+            return NO
+        self.buffered += sizeof(WebSocket) + BLOCK_OCTETS
+        side.stage = STAGE_SOCKET
+        return YES
+
+    cdef int refuse(self, Flow* f, int end) noexcept nogil:
+        """HTTP that is no handshake of ours. A response alone does not decide: the request may name the subprotocol."""
+        cdef FlowState* fs = <FlowState*>f.state
+        if fs.protocol != NULL:
+            self.dismiss(f, UNDECODED_UNKNOWN)
+        return NO
+
+    cdef int socket_opens(self, Flow* f, int end, const uint8_t* p, size_t n, int* row) noexcept nogil:
+        """Of a stream that began before the capture: are these octets, from a packet's first, whole WebSocket messages that
+        hold whole, valid frames? A Verdict; YES: of protocols[row - 1]."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef uint32_t rows = self.by_port(f)
+        cdef bint masked = n > 1 and p[1] & 0x80 != 0
+        cdef bint counts = False
+        cdef bint more = False
+        cdef int i, verdict, messages
+        cdef Sought sought
+        cdef size_t at, size = 0
+        if f.client >= 0 and n > 1 and masked != (end == f.client):
+            return NO
+        sought.state = NULL
+        sought.scratch = self.scratch
+        for i in range(PROTOCOLS):
+            if not (rows if rows else self.wanted) >> i & 1 or protocols[i].subprotocol.size == 0:
+                continue
+            if fs.protocol != NULL and fs.protocol != &protocols[i]:
+                continue
+            sought.protocol = &protocols[i]
+            at = 0
+            messages = 0
+            verdict = YES
+            while at < n and verdict == YES:
+                verdict = socket_message(&sought, p + at, n - at, masked, &size, &counts)
+                if verdict == YES:
+                    at += size
+                    messages += counts
+            if verdict == YES and messages:
+                row[0] = i + 1
+                return YES
+            more = more or verdict == YES or (verdict == MORE and size <= FIRST_KEPT)
+        return MORE if more else NO
+
+    cdef void open_socket(self, Flow* f, int end, int row, bint masked) noexcept nogil:
+        """The connection is a WebSocket whose handshake was not captured, and a message begins here in this direction. Whose
+        frames are masked is the client (5.1)."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side
+        cdef int i
+        self.seen.websockets += 1
+        f.client = <int8_t>(end if masked else 1 - end)
+        if fs.protocol == NULL:
+            self.set_protocol(f, row)
+            if f.ignored:
+                return
+        for i in range(2):
+            side = &fs.sides[i]
+            side.socket = <WebSocket*>calloc(1, sizeof(WebSocket))
+            if side.socket == NULL:
+                self.counts.no_memory += 1
+                self.dismiss(f, UNDECODED_UNKNOWN)
+                return
+            self.buffered += sizeof(WebSocket) + BLOCK_OCTETS
+            side.stage = STAGE_SOCKET
+            side.socket.lost = i != end
+
+    cdef bint find_socket(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """A packet of a connection that began before the capture, and in which nothing was read yet: if WebSocket messages
+        begin with it, it is read. True: it was."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef int row = 0
+        if n < 2 or not ws_may_begin(p[0]) or self.socket_opens(f, end, p, n, &row) != YES:
+            return False
+        self.pass_over(side, side.size)
+        self.open_socket(f, end, row, p[1] & 0x80 != 0)
+        if f.ignored:
+            self.on_ignored(f, 0, <int64_t>n)
+            return True
+        self.on_octets(f, end, p, n, mark)
+        if not f.ignored:
+            self.replay(f, 1 - end)
+        return True

@@ -1,0 +1,340 @@
+# Where frames begin again: after a gap, and where the capture began inside a stream. The search looks at a window of octets, at
+# the packets they came with, and asks protocols what a frame is. It knows no flow and puts no row: streams.pxi has the window.
+#
+# A boundary is believed if a chain of valid frames leads from it to the end of a packet that ended a write: two frames, or one
+# that begins with a packet's first octet; or if CHAIN of them go on for CHAIN_SPAN octets. A payload that holds such frames
+# itself breaks the chain where it ends.
+
+cdef enum:
+    CHAIN = 3                   # valid frames one after another that make a boundary certain,
+    CHAIN_SPAN = 1 << 16        # if they are more octets than a message could imitate
+    FULL_SEGMENT = 536          # octets: RFC 9293 3.7.1, the segment size every host takes; a smaller one ends a write
+    SEARCH_WINDOW = 1 << 18     # octets a boundary is searched in
+    SEARCH_ORIGINS = 8192       # packets they may come from
+    SEARCH_CREDIT = 64          # octets that may be looked at for each that arrives: the search stays linear
+    CHAIN_STEPS = 16            # frames of a chain that are examined in any case
+    SEARCH_STEP = 1 << 16       # octets skipped before the window is moved up
+
+
+cdef struct Origin:             # which packet the octets of a search window came from
+    size_t at                   # index of its first octet
+    bint ends_write             # messages end where it ends, if they end anywhere
+    Mark mark
+
+
+cdef struct Candidate:          # how far the search for frames of one protocol is, where a window may be of several
+    size_t at, reach, wait
+    int frames
+
+
+cdef struct Search:             # all zero: a new one
+    size_t at                   # window[:at] holds no boundary
+    size_t reach                # `frames` valid frames are at window[at:reach]
+    int frames
+    size_t wait                 # look again when the window has this many octets
+    size_t largest              # octets of the largest packet of this direction in a search
+    int64_t credit
+    Candidate* candidates       # by row of `protocols`, while the protocol is not known; else NULL
+    Origin* origins
+    int origin_count, origin_room
+
+
+cdef struct Sought:             # what a window is searched for: frames of a protocol, in one direction of a connection
+    const Protocol* protocol
+    void* state                 # NULL: nothing is known of the connection
+    int direction
+    uint8_t* scratch            # not NULL: WebSocket messages that hold such frames; SEARCH_WINDOW octets for their payload
+
+
+cdef inline int64_t candidates_octets() noexcept nogil:
+    """Memory of the candidates of a search."""
+    return PROTOCOLS * <int64_t>sizeof(Candidate) + BLOCK_OCTETS
+
+
+cdef inline int64_t origins_octets(const Search* s) noexcept nogil:
+    """Memory of its origins."""
+    return s.origin_room * <int64_t>sizeof(Origin)
+
+
+cdef inline void restart_search(Search* s) noexcept nogil:
+    """The window is empty, or is to be searched from its first octet. The candidates stay."""
+    s.at = s.reach = s.wait = 0
+    s.frames = 0
+
+
+cdef bint add_origin(Search* s, size_t at, size_t n, const Mark* mark) noexcept nogil:
+    """window[at : at + n] came with this packet. False: out of memory."""
+    cdef Origin* grown
+    cdef Origin* origin
+    if s.origin_count == s.origin_room:
+        grown = <Origin*>realloc(s.origins, (2 * s.origin_room + 16) * sizeof(Origin))
+        if grown == NULL:
+            return False
+        s.origins = grown
+        s.origin_room = 2 * s.origin_room + 16
+    origin = &s.origins[s.origin_count]
+    origin.at = at
+    origin.mark = mark[0]
+    origin.ends_write = mark.push or n < FULL_SEGMENT or n < s.largest
+    s.largest = max(s.largest, n)
+    s.origin_count += 1
+    return True
+
+
+cdef inline bint extend_search(Search* s, size_t n, size_t size) noexcept nogil:
+    """`n` octets more are in the window, `size` in all. True: look for a boundary now."""
+    s.credit = min(s.credit + <int64_t>n * SEARCH_CREDIT, <int64_t>SEARCH_WINDOW * SEARCH_CREDIT)
+    return size >= s.wait or size - s.at >= SEARCH_WINDOW or s.origin_count >= SEARCH_ORIGINS
+
+
+cdef inline size_t searched_octets(const Search* s, size_t size) noexcept nogil:
+    """After a look that has found nothing: how many octets may leave the window."""
+    return s.at if s.at >= SEARCH_STEP or s.at == size or s.origin_count >= SEARCH_ORIGINS else 0
+
+
+cdef void shift_search(Search* s, size_t n) noexcept nogil:
+    """`n` octets have left the window at its front."""
+    cdef int i
+    cdef int first = 0
+    while first + 1 < s.origin_count and s.origins[first + 1].at <= n:
+        first += 1
+    for i in range(first, s.origin_count):
+        s.origins[i - first] = s.origins[i]
+        s.origins[i - first].at -= min(n, s.origins[i].at)
+    s.origin_count -= first
+    s.at -= min(n, s.at)
+    s.wait -= min(n, s.wait)
+    s.reach -= min(n, s.reach)
+    if s.candidates != NULL:
+        for i in range(PROTOCOLS):
+            s.candidates[i].at -= min(n, s.candidates[i].at)
+            s.candidates[i].wait -= min(n, s.candidates[i].wait)
+            s.candidates[i].reach -= min(n, s.candidates[i].reach)
+
+
+cdef inline void empty_search(Search* s) noexcept nogil:
+    """The window is empty, and nothing in it was a boundary."""
+    s.origin_count = 0
+    restart_search(s)
+    if s.candidates != NULL:
+        memset(s.candidates, 0, PROTOCOLS * sizeof(Candidate))
+
+
+cdef bint find_boundary(Search* s, const uint8_t* window, size_t size, const Sought* sought, bint final) noexcept nogil:
+    """Skip octets of the window until a chain of frames begins. True: it does, at window[s.at]. `final`: nothing follows the
+    window."""
+    cdef int origin = 0
+    cdef int verdict
+    cdef bint full
+    while s.at < size:
+        while origin < s.origin_count and s.origins[origin].at < s.at:
+            origin += 1
+        verdict = follow_chain(s, window, size, sought, origin < s.origin_count and s.origins[origin].at == s.at, final)
+        if verdict == YES:
+            return True
+        full = size - s.at >= SEARCH_WINDOW or s.origin_count >= SEARCH_ORIGINS or s.credit < 0
+        if verdict == MORE and not full:
+            return False
+        s.at += 1
+        s.frames = 0
+        s.reach = s.at
+    return False
+
+
+cdef int find_any_boundary(Search* s, const uint8_t* window, size_t size, uint32_t rows, int direction,
+                           bint final) noexcept nogil:
+    """As find_boundary, where the octets may be of any of these protocols. The one whose boundary comes first, the first
+    of them if there are several, as row + 1; 0: none yet."""
+    cdef Candidate* candidate
+    cdef Sought sought
+    cdef size_t first = size
+    cdef size_t at = size
+    cdef size_t wait = size + SEARCH_WINDOW
+    cdef int found = 0
+    cdef int i
+    sought.state = NULL
+    sought.direction = direction
+    sought.scratch = NULL
+    for i in range(PROTOCOLS):
+        if not rows >> i & 1:
+            continue
+        candidate = &s.candidates[i]
+        s.at, s.reach, s.wait, s.frames = candidate.at, candidate.reach, candidate.wait, candidate.frames
+        sought.protocol = &protocols[i]
+        if find_boundary(s, window, size, &sought, final) and (found == 0 or s.at < first):
+            found = i + 1
+            first = s.at
+        candidate.at, candidate.reach, candidate.wait, candidate.frames = s.at, s.reach, s.wait, s.frames
+        at = min(at, candidate.at)
+        wait = min(wait, candidate.wait)
+    s.at = first if found else at
+    s.wait = wait
+    return found
+
+
+cdef int follow_chain(Search* s, const uint8_t* window, size_t size, const Sought* sought, bint packet_start,
+                      bint final) noexcept nogil:
+    """Do valid frames begin at window[s.at]? A Verdict. `packet_start`: a packet begins there. `final`: nothing follows, and
+    CHAIN of them from a packet's first octet must do.
+
+    In a WebSocket whose frame boundary is lost the same holds for its messages, each of which must hold nothing but
+    whole, valid frames: a WebSocket inside a payload ends where the payload ends. Control frames are no evidence.
+    """
+    cdef bint counts = True
+    cdef size_t step = 0
+    cdef int enough = 1 if packet_start else 2
+    cdef int verdict, steps = 0
+    if s.reach < s.at:
+        s.reach = s.at
+        s.frames = 0
+    while True:
+        if s.frames >= enough and ends_write(s, s.reach, size):
+            return YES
+        if s.frames >= CHAIN and s.reach - s.at >= CHAIN_SPAN:
+            return YES
+        if s.credit < 0 and steps == CHAIN_STEPS:
+            return NO                                   # as much was looked at as the octets there are allow
+        steps += 1
+        if s.reach == size:
+            s.wait = size + 1
+            verdict = MORE
+        else:
+            if sought.scratch != NULL:
+                verdict = socket_message(sought, window + s.reach, size - s.reach, sought.direction == 0, &step, &counts)
+            else:
+                verdict = sought.protocol.plausible(sought.state, sought.direction, window + s.reach, size - s.reach, &step)
+            s.credit -= 16 + <int64_t>min(step, size - s.reach)
+            s.wait = s.reach + step
+        if verdict == MORE and step <= SEARCH_WINDOW:
+            if final:
+                return YES if packet_start and s.frames >= CHAIN else NO
+            return MORE
+        if verdict != YES:
+            return NO
+        s.reach += step
+        s.frames += counts
+
+
+cdef int socket_message(const Sought* sought, const uint8_t* p, size_t n, bint masked, size_t* size,
+                        bint* counts) noexcept nogil:
+    """Does a WebSocket message begin here that holds nothing but valid frames of the protocol, or a control frame?
+    A Verdict, as Protocol.plausible. `counts`: it is a message."""
+    cdef size_t got = 0
+    cdef size_t at = 0
+    cdef size_t step = 0
+    cdef int verdict = YES
+    cdef int part = ws_part(p, n, masked, sought.scratch, SEARCH_WINDOW, size, &got)
+    counts[0] = part == WS_MESSAGE
+    if part == WS_NONE or (part == WS_MESSAGE and got == 0):
+        return NO
+    while at < got and verdict == YES:
+        verdict = sought.protocol.plausible(sought.state, 0 if masked else 1, sought.scratch + at, got - at, &step)
+        if verdict == YES:
+            at += step
+    if part == WS_SHORT:
+        return NO if verdict == NO else MORE
+    return YES if verdict == YES else NO
+
+
+cdef bint ends_write(const Search* s, size_t at, size_t size) noexcept nogil:
+    """Does a packet that ended a write end at window[at - 1]?"""
+    cdef int low = 0
+    cdef int high = s.origin_count
+    cdef int middle
+    while low < high:                                   # the first origin at or after `at`
+        middle = (low + high) // 2
+        if s.origins[middle].at < at:
+            low = middle + 1
+        else:
+            high = middle
+    if low < s.origin_count and s.origins[low].at != at:
+        return False
+    return low > 0 and (low < s.origin_count or at == size) and s.origins[low - 1].ends_write
+
+
+cdef class BoundarySearch:
+    """Packets of one direction in, where frames begin again out: the search on its own, for tests.
+
+    protocols: names; of several, the one whose frame begins first is found. direction: 0 client to server. websocket: search
+    for messages of a WebSocket that hold frames of the first protocol.
+    """
+
+    cdef Search search
+    cdef bytes window
+    cdef uint32_t rows
+    cdef Sought sought
+    cdef readonly int64_t skipped       # octets that have left the window
+
+    def __init__(self, *names, int direction=0, bint websocket=False):
+        cdef int number = 0
+        cdef uint32_t rows = 0
+        known = [row.name for row in PROTOCOL_ROWS]
+        for name in names:
+            number = known.index(name)
+            rows |= <uint32_t>1 << number
+        self.window = b""
+        self.skipped = 0
+        self.rows = rows
+        self.free_search()
+        memset(&self.search, 0, sizeof(Search))
+        self.sought.protocol = &protocols[number]
+        self.sought.direction = direction
+        if websocket:
+            self.sought.scratch = <uint8_t*>malloc(SEARCH_WINDOW)
+            if self.sought.scratch == NULL:
+                raise MemoryError
+        if len(names) > 1:
+            self.search.candidates = <Candidate*>calloc(PROTOCOLS, sizeof(Candidate))
+            if self.search.candidates == NULL:
+                raise MemoryError
+
+    def __dealloc__(self):
+        self.free_search()
+
+    cdef void free_search(self) noexcept:
+        free(self.search.candidates)
+        free(self.search.origins)
+        free(self.sought.scratch)
+        self.search.candidates = NULL
+        self.search.origins = NULL
+        self.sought.scratch = NULL
+
+    def packet(self, bytes payload, *, bint push=False):
+        """The payload of the next packet. Returns (offset of the boundary, name of the protocol), or None if there is none
+        yet."""
+        cdef Mark mark
+        memset(&mark, 0, sizeof(Mark))
+        mark.push = push
+        if not add_origin(&self.search, <size_t>len(self.window), <size_t>len(payload), &mark):
+            raise MemoryError
+        self.window += payload
+        if extend_search(&self.search, <size_t>len(payload), <size_t>len(self.window)):
+            return self.look(False)
+        return None
+
+    def end(self):
+        """As `packet`, where no more octets follow."""
+        return self.look(True)
+
+    @property
+    def size(self):
+        """Bytes in the window."""
+        return len(self.window)
+
+    cdef look(self, bint final):
+        cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(self.window)
+        cdef size_t n = <size_t>len(self.window)
+        cdef int found
+        if self.search.candidates != NULL:
+            found = find_any_boundary(&self.search, p, n, self.rows, self.sought.direction, final)
+        else:
+            found = first_row(self.rows) if find_boundary(&self.search, p, n, &self.sought, final) else 0
+        if found:
+            return self.skipped + <int64_t>self.search.at, PROTOCOL_ROWS[found - 1].name
+        n = searched_octets(&self.search, n)
+        shift_search(&self.search, n)
+        self.window = self.window[n:]
+        self.skipped += <int64_t>n
+        if not self.window:
+            empty_search(&self.search)
+        return None

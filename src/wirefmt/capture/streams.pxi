@@ -1,0 +1,471 @@
+# The directions of flows: what is kept of each, rows about it, and what waits until a full batch has been taken.
+#
+# A class stands on another here, a room for each, from the octets of a direction up to the files they come from:
+#
+#     Reassembler <- Streams <- FrameStreams <- CarriedStreams <- KnownStreams <- CaptureDecoder
+#
+# A batch that is full is handed over at once, also in the midst of a packet: see deferred.pxi. So every event, and every
+# loop that puts rows, stops when the batch is full and is continued by `resume`. Rows do not depend on where that is.
+
+cdef enum:
+    PENDING_KEPT = 2048         # octets of room a direction keeps for its next partial frame
+
+cdef enum SideStage:
+    STAGE_START = 0             # which protocol?
+    STAGE_FRAMES                # the protocol's frames
+    STAGE_HTTP                  # the handshake of a WebSocket
+    STAGE_SOCKET                # frames of a WebSocket around the protocol's
+    STAGE_PACKED                # a compressed stream around the protocol's frames
+
+
+cdef enum Undecoded:            # why octets of a connection are in no row
+    UNDECODED_UNKNOWN = 0       # of no protocol that is known
+    UNDECODED_TLS
+    UNDECODED_COMPRESSED        # in compressed WebSocket messages
+    UNDECODED_REASONS
+
+cdef tuple UNDECODED_NAMES = ("not_recognised", "tls", "compressed")
+
+
+cdef struct Side:               # one direction of a flow
+    # what each packet needs, in a cache line or two
+    uint8_t stage
+    uint8_t foreign             # STAGE_START: it does not begin as a client does
+    uint8_t searching           # for a frame boundary
+    uint8_t reading             # the search window is read, from pending[at] on; the batch was full before its end
+    uint8_t broken              # STAGE_PACKED: it cannot be unpacked any more
+    int8_t why                  # the hole before the search (a Why); -1: the capture began inside the stream
+    int64_t offset              # in the stream, of the next octet that is not used up: pending[0] if there is one
+    int64_t skip                # octets to pass over: the rest of a frame that was given up
+    uint8_t* pending            # beginning of a frame, or the search window
+    size_t size, room
+    size_t need                 # octets of the pending frame; 0: not known yet
+    Mark first                  # packet of pending[0]
+    # searches, and what carries the stream
+    int64_t missing, skipped    # octets of the hole that is being crossed
+    Search search
+    WebSocket* socket
+    PyObject* unpacker          # an Unpacker, owned
+
+
+cdef struct FlowState:
+    const Protocol* protocol    # NULL: not known yet
+    void* state                 # the protocol's
+    int64_t held                # octets in it that are counted in `buffered`
+    uint32_t rows               # those it may be by its port, a bit a row, while both directions are searched; else 0
+    uint8_t carrier             # a Carrier: what the streams lie in
+    uint8_t undecoded           # an Undecoded, once the flow is ignored
+    uint8_t address_size[2]
+    char address[2][ADDRESS_ROOM]
+    Side sides[2]               # by end, as in Flow
+
+
+cdef struct CaptureCounts:
+    int64_t bytes, files, packets, other_slices
+    int64_t batches
+    int64_t websockets, messages_limited, capture_faults
+    int64_t carrier_octets      # WebSocket handshakes, frame headers and control frames; compressed streams
+    int64_t[UNDECODED_REASONS] undecoded_flows
+    int64_t[UNDECODED_REASONS] undecoded_packets
+    int64_t[UNDECODED_REASONS] undecoded_octets
+
+
+cdef enum:
+    WHY_NO_FRAME = 100          # beyond Why: the octets there are no frame
+    WHY_FRONT                   # the end of octets from before the beginning of the stream
+
+
+cdef inline const char* why_text(int why) noexcept nogil:
+    if why < 0:
+        return b"capture began inside the stream"
+    if why == WHY_LOST:
+        return b"not captured"
+    if why == WHY_CUT:
+        return b"truncated by the snapshot length"
+    if why == WHY_TIMEOUT:
+        return b"never seen"
+    if why == WHY_LIMIT:
+        return b"limit"
+    if why == WHY_NO_FRAME:
+        return b"no message boundary"
+    if why == WHY_FRONT:
+        return b"captured after what follows it"
+    return b"stream ended"
+
+
+cdef class Streams(Reassembler):
+    """What is kept of the directions of flows, and the table that rows are put into."""
+
+    cdef MessageTable table
+    cdef CaptureCounts seen
+    cdef DeferredList deferred
+    cdef int64_t deferred_octets                        # not counted in `buffered`: they are gone before the next packet
+    cdef bint waiting                                   # something is deferred: what comes now must wait, too
+    cdef size_t max_message
+    cdef uint64_t slice_index
+    cdef list name_objects
+    cdef Text* names                                    # of the capture files
+    cdef int32_t name_room, file_index
+
+    def __cinit__(self, *args, **kwargs):
+        self.deferred.place = &self.deferred.first
+        self.name_objects = []
+
+    def __dealloc__(self):
+        free(self.names)
+
+    # ---- what the classes above add
+
+    cdef void run(self, const Deferred* d) noexcept nogil:
+        """Do what was deferred."""
+
+    cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
+        """A direction of a flow that may be of several protocols has octets to find a boundary in. True: the protocol is known
+        now, and what both directions have kept is read."""
+        return False
+
+    cdef bint find_socket(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """A packet of a connection that began before the capture, and in which nothing was read yet. True: it is of a WebSocket,
+        and was read."""
+        return False
+
+    cdef void resume_socket(self, Flow* f, int end) noexcept nogil:
+        """WebSocket frames begin at pending[at]."""
+
+    cdef bint changes_carrier(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """Have the frames so far agreed on something else to carry the streams? Then it is so from here on."""
+        return False
+
+    cdef void carry_on(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Read what came with the frame that changed the carrier."""
+
+    # ---- rows -------------------------------------------------------------------------------------------------------
+
+    cdef inline void context(self, Flow* f, int end, const Mark* first, const Mark* last, int64_t offset, int64_t size,
+                             MessageContext* m) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        m.ts_ns = last.ts_ns
+        m.ts_first_ns = first.ts_ns
+        m.frame_no = last.frame_no
+        m.byte_offset = offset
+        m.flow_id = f.flow_id
+        m.direction = 0 if end == f.client else 1
+        m.src_ip.at = <const uint8_t*>fs.address[end]
+        m.src_ip.size = fs.address_size[end]
+        m.dst_ip.at = <const uint8_t*>fs.address[1 - end]
+        m.dst_ip.size = fs.address_size[1 - end]
+        m.src_port = f.port[end]
+        m.dst_port = f.port[1 - end]
+        self.name_of(last.capture, m)
+        m.wire_size = size
+
+    cdef inline void name_of(self, int32_t index, MessageContext* m) noexcept nogil:
+        if 0 <= index < self.name_room and self.names[index].at != NULL:
+            m.capture = self.names[index]
+        else:
+            m.capture = NO_TEXT
+
+    cdef bint put_rest(self, Flow* f, int end, const char* why, const Mark* mark) noexcept nogil:
+        """Rows for the pending octets, the beginning of a frame; they are gone then. False: the batch is full before the
+        last row; call again with the same arguments."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef MessageContext m
+        cdef char text[128]
+        cdef int64_t row
+        cdef bint done
+        cdef int size
+        if side.need:
+            size = snprintf(text, sizeof(text), "%s: %zu of %zu bytes read", why, side.size, side.need)
+        else:
+            size = snprintf(text, sizeof(text), "%s: %zu bytes of a message of unknown size read", why, side.size)
+        self.context(f, end, &side.first, mark, side.offset, <int64_t>(side.need if side.need else side.size), &m)
+        if fs.protocol.put_part != NULL:
+            done = fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)
+        else:
+            done = True
+            row = self.table.begin_row(&m)
+            put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
+            self.table.put_status(row, ROW_PARTIAL, text, size)
+        self.count_held(fs)
+        if done:
+            side.offset += <int64_t>side.size
+            self.drop_pending(side)
+        return done
+
+    cdef bint flush(self, Flow* f, int end, const char* why) noexcept nogil:
+        """What this direction has begun and cannot go on. False: the batch is full before the last row; call again."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef bint done = True
+        if fs.protocol == NULL:
+            return True
+        if fs.protocol.flush != NULL:
+            done = fs.protocol.flush(self.table, fs.state, 0 if end == f.client else 1, why, strlen(why))
+        self.count_held(fs)
+        return done
+
+    cdef void put_gap(self, Flow* f, int end, int64_t skipped, const Mark* mark) noexcept nogil:
+        """A row for the hole that was crossed, if it has any octet."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef MessageContext m
+        cdef char text[128]
+        cdef int64_t row
+        cdef int size
+        side.skipped += skipped
+        if side.missing + side.skipped:
+            if side.missing and side.skipped:
+                size = snprintf(text, sizeof(text), "%s: %lld bytes missing, %lld more skipped", why_text(side.why),
+                                <long long>side.missing, <long long>side.skipped)
+            elif side.missing:
+                size = snprintf(text, sizeof(text), "%s: %lld bytes missing", why_text(side.why),
+                                <long long>side.missing)
+            else:
+                size = snprintf(text, sizeof(text), "%s: %lld bytes skipped", why_text(side.why),
+                                <long long>side.skipped)
+            self.context(f, end, mark, mark, side.offset, side.missing + side.skipped, &m)
+            row = self.table.begin_row(&m)
+            if fs.protocol != NULL:
+                put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
+            self.table.put_status(row, ROW_GAP, text, size)
+        side.offset += side.missing + side.skipped
+        side.missing = side.skipped = 0
+
+    cdef void put_gap_row(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
+        """A row for what is there and cannot be read."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef MessageContext m
+        cdef int64_t row
+        self.context(f, end, mark, mark, fs.sides[end].offset, 0, &m)
+        row = self.table.begin_row(&m)
+        put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
+        self.table.put_status(row, ROW_GAP, text, <int>strlen(text))
+
+    cdef void put_malformed(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef MessageContext m
+        cdef int64_t row
+        self.context(f, end, mark, mark, fs.sides[end].offset, 0, &m)
+        row = self.table.begin_row(&m)
+        put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
+        self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
+
+    cdef void report_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
+        """One row for what cannot be read of the present capture file: byte_offset is the place in the file."""
+        cdef Deferred* d
+        cdef Mark mark
+        self.seen.capture_faults += 1
+        if self.slice_index != 0:
+            return
+        memset(&mark, 0, sizeof(mark))
+        mark.capture = self.file_index
+        mark.frame_no = frame_no
+        if not self.waiting:
+            self.put_file_fault(text, offset, &mark)
+            return
+        d = self.defer(DEFERRED_REPORT, NULL, 0, <const uint8_t*>text, strlen(text) + 1, &mark)
+        if d != NULL:
+            d.n = offset
+
+    cdef void put_file_fault(self, const char* text, int64_t offset, const Mark* mark) noexcept nogil:
+        cdef Col* c = self.table.cols
+        cdef MessageContext m
+        cdef int64_t row
+        self.name_of(mark.capture, &m)
+        row = self.table.next_row()
+        put_text(c + T_CAPTURE, row, &m.capture)
+        put_i64(c + T_BYTE_OFFSET, row, offset)
+        put_i64(c + T_FRAME_NO, row, mark.frame_no)
+        self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
+
+    cdef inline void count_held(self, FlowState* fs) noexcept nogil:
+        cdef int64_t held = (<const ProtocolState*>fs.state).held
+        if held != fs.held:
+            self.buffered += held - fs.held
+            fs.held = held
+
+    # ---- octets that are kept ---------------------------------------------------------------------------------------
+
+    cdef bint append(self, Side* side, const uint8_t* p, size_t n) noexcept nogil:
+        """Keep octets; False: a limit stands against it."""
+        cdef size_t room
+        cdef uint8_t* grown
+        if n > side.room - side.size:
+            room = max(side.size + n, min(side.need, max(2 * side.room, <size_t>512)))
+            room = max(room, side.room + side.room // 2)
+            if self.buffered + <int64_t>(room - side.room) > self.max_buffered:
+                return False
+            grown = <uint8_t*>realloc(side.pending, room)
+            if grown == NULL:
+                self.counts.no_memory += 1
+                return False
+            self.buffered += <int64_t>(room - side.room) + (BLOCK_OCTETS if side.room == 0 else 0)
+            side.pending = grown
+            side.room = room
+        memcpy(side.pending + side.size, p, n)
+        side.size += n
+        return True
+
+    cdef inline void drop_pending(self, Side* side) noexcept nogil:
+        """There are no pending octets; a little room is kept for the next."""
+        side.size = 0
+        side.need = 0
+        if side.room > PENDING_KEPT:
+            self.free_pending(side)
+
+    cdef void free_pending(self, Side* side) noexcept nogil:
+        if side.room:
+            self.buffered -= <int64_t>side.room + BLOCK_OCTETS
+        free(side.pending)
+        side.pending = NULL
+        side.size = side.room = side.need = 0
+
+    cdef bint keep_origin(self, Side* side, size_t at, size_t n, const Mark* mark) noexcept nogil:
+        """pending[at : at + n] came with this packet. False: out of memory."""
+        cdef int64_t before = origins_octets(&side.search)
+        if not add_origin(&side.search, at, n, mark):
+            self.counts.no_memory += 1
+            return False
+        self.buffered += origins_octets(&side.search) - before
+        return True
+
+    cdef void free_origins(self, Side* side) noexcept nogil:
+        self.buffered -= origins_octets(&side.search)
+        free(side.search.origins)
+        side.search.origins = NULL
+        side.search.origin_count = side.search.origin_room = 0
+
+    cdef void free_candidates(self, Side* side) noexcept nogil:
+        if side.search.candidates != NULL:
+            self.buffered -= candidates_octets()
+            free(side.search.candidates)
+            side.search.candidates = NULL
+
+    cdef void shift(self, Side* side, size_t n) noexcept nogil:
+        """Take n octets off the front of the search window."""
+        if n == 0:
+            return
+        memmove(side.pending, side.pending + n, side.size - n)
+        side.size -= n
+        shift_search(&side.search, n)
+
+    cdef void pass_over(self, Side* side, size_t n) noexcept nogil:
+        """pending[:n] holds no boundary: it is part of the hole."""
+        side.skipped += <int64_t>n
+        self.shift(side, n)
+        if side.size == 0:
+            empty_search(&side.search)
+            self.drop_pending(side)
+
+    cdef void begin_search(self, Side* side, int why) noexcept nogil:
+        side.searching = True
+        side.why = <int8_t>why
+        side.missing = side.skipped = 0
+        restart_search(&side.search)
+        side.search.credit = 0
+        side.search.origin_count = 0
+        side.need = 0
+        side.skip = 0
+
+    cdef void replay(self, Flow* f, int end) noexcept nogil:
+        """Read what a direction has kept, now that more is known."""
+        self.replay_behind(f, end, 0)
+
+    cdef void replay_behind(self, Flow* f, int end, size_t head) noexcept nogil:
+        """As replay; but its first `head` octets are read."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef uint8_t* pending = side.pending
+        cdef Origin* origins = side.search.origins
+        cdef size_t size = side.size
+        cdef int count = side.search.origin_count
+        cdef size_t at, stop
+        cdef int i
+        if size == 0:
+            return
+        self.buffered -= <int64_t>side.room + BLOCK_OCTETS + origins_octets(&side.search)
+        side.pending = NULL                             # freed below
+        side.size = side.room = side.need = 0
+        side.search.origins = NULL
+        side.search.origin_count = side.search.origin_room = 0
+        restart_search(&side.search)
+        for i in range(count):
+            at = max(origins[i].at, head)
+            stop = origins[i + 1].at if i + 1 < count else size
+            if at < stop:
+                if f.ignored:
+                    self.on_ignored(f, 0, <int64_t>(stop - at))
+                else:
+                    self.on_octets(f, end, pending + at, stop - at, &origins[i].mark)
+        free(pending)
+        free(origins)
+
+    cdef void dismiss(self, Flow* f, int reason) noexcept nogil:
+        """Not ours, or nothing more can be read: from here on the connection is counted, an Undecoded says why."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef int end
+        if f.ignored:
+            return
+        fs.undecoded = <uint8_t>reason
+        self.seen.undecoded_flows[reason] += 1
+        if fs.protocol == NULL:
+            self.seen.undecoded_packets[reason] += f.packets
+        for end in range(2):
+            self.seen.undecoded_octets[reason] += <int64_t>fs.sides[end].size + fs.sides[end].skipped
+            fs.sides[end].skipped = 0
+            self.free_pending(&fs.sides[end])
+        self.ignore(f)
+
+    # ---- what waits until a full batch has been taken ---------------------------------------------------------------
+
+    cdef inline bint is_full(self) noexcept nogil:
+        return self.table.is_full()
+
+    cdef inline bint must_wait(self) noexcept nogil:
+        """No event may begin now."""
+        return self.waiting or self.is_full()
+
+    cdef Deferred* defer(self, int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Continue later, after what the present event has deferred before. NULL without memory."""
+        cdef Deferred* d = self.defer_room(kind, f, end, n, mark)
+        if d != NULL and n:
+            memcpy(d.octets, p, n)
+        return d
+
+    cdef Deferred* defer_room(self, int kind, Flow* f, int end, size_t n, const Mark* mark) noexcept nogil:
+        """As defer, where the octets are to be filled in."""
+        cdef Deferred* d = new_deferred(kind, f, end, n, mark)
+        self.waiting = True
+        if d == NULL:
+            self.counts.no_memory += 1
+            return NULL
+        insert_deferred(&self.deferred, d)
+        self.deferred_octets += <int64_t>(sizeof(Deferred) + n)
+        return d
+
+    cdef void defer_hole(self, int kind, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        cdef Deferred* d = self.defer(kind, f, end, NULL, 0, mark)
+        if d != NULL:
+            d.n = n
+            d.why = why
+
+    cdef void defer_look(self, int kind, Flow* f, int end, bint final) noexcept nogil:
+        cdef Deferred* d = self.defer(kind, f, end, NULL, 0, NULL)
+        if d != NULL:
+            d.flag = final
+
+    cdef bint resume(self) noexcept nogil:
+        """Do what waits, in order. True: nothing waits any more; False: the batch is full."""
+        cdef Deferred* d
+        if not self.waiting:
+            return True
+        while not self.is_full():
+            self.waiting = False
+            d = next_deferred(&self.deferred)
+            if d == NULL:
+                return True
+            self.deferred_octets -= <int64_t>(sizeof(Deferred) + d.size)
+            self.run(d)
+            free(d)
+            self.waiting = self.deferred.first != NULL
+        last_place(&self.deferred)
+        return not self.waiting

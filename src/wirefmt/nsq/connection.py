@@ -1,0 +1,1385 @@
+"""NSQ connections without I/O: a client's and a server's.
+
+docs/connections.md describes the contract, docs/nsq-connection.md the states. Where the specification is silent, a server
+does what nsqd 1.3.0 does.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from wirefmt import nsq
+from wirefmt.connection.carriers import Compression, Deflate, Snappy
+from wirefmt.connection.contract import Acknowledged, Connected, StartTls, WindowOpened
+from wirefmt.connection.deadlines import Keepalive
+from wirefmt.connection.endpoint import STEP, Endpoint, Fault, FrameDecoder
+from wirefmt.connection.journal import Change
+from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.framing import Limits
+from wirefmt.nsq.events import (
+    DEFLATE_LEVEL,
+    HEARTBEAT_INTERVAL,
+    Asked,
+    ConnectionOptions,
+    Delivery,
+    Event,
+    Negotiated,
+    Publication,
+    Request,
+    Requeued,
+    TimedOut,
+)
+from wirefmt.nsq.inflight import InFlight, Moment
+from wirefmt.nsq.session import Session
+from wirefmt.nsq.spec import LINE_MAX
+from wirefmt.nsq.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_OK: Final = nsq.Response(b"OK").encode()
+_CLOSE_WAIT: Final = nsq.Response(b"CLOSE_WAIT").encode()
+_HEARTBEAT: Final = nsq.Response(b"_heartbeat_").encode()
+_NOP: Final = nsq.Nop().encode()
+#: Size, frame type, timestamp, attempts, message id of a message frame.
+_MESSAGE: Final = struct.Struct(">iiqH16s")
+_MESSAGE_REST: Final = 30  # what the size counts next to the body
+
+_PUBLISHING: Final = (nsq.Publish, nsq.MultiPublish, nsq.DeferredPublish)
+
+
+def kind_of(message: nsq.Command | nsq.Frame) -> str:
+    """The kind of a command or a frame in the table of states."""
+    if isinstance(message, nsq.Response):
+        data = message.data
+        if data == b"OK":
+            return "OK"
+        if data == b"_heartbeat_":
+            return "heartbeat"
+        if data == b"CLOSE_WAIT":
+            return "CLOSE_WAIT"
+        members = message.members
+        if members is None:
+            return "other response"
+        said = dict(members)
+        if said.get("tls_v1") is True:
+            return "JSON with tls_v1"
+        if said.get("deflate") is True or said.get("snappy") is True:
+            return "JSON with compression"
+        return "JSON"
+    if isinstance(message, nsq.MessageFrame):
+        return "message"
+    if isinstance(message, nsq.Error):
+        return "error" if message.fatal is False else "fatal error"
+    if isinstance(message, nsq.Magic):
+        return "magic"
+    if isinstance(message, nsq.Command):
+        return message.name
+    if isinstance(message, nsq.Frame):
+        return "other response"
+    raise LocalProtocolError(f"{type(message).__name__} is no command or frame of NSQ")
+
+
+def _row(table: Mapping[tuple[Role, State, str], Transition], role: Role, state: State) -> dict[str, Transition]:
+    return {kind: value for (whose, where, kind), value in table.items() if whose is role and where is state}
+
+
+class _Connection(Endpoint):
+    """What both roles share."""
+
+    role: ClassVar[Role]
+    _receives: ClassVar[dict[State, dict[str, Transition]]]
+    _sends: ClassVar[dict[State, dict[str, Transition]]]
+    _handlers: ClassVar[dict[str, Callable[[Any, Any, list[Event]], None]]]
+    #: Classes whose objects are of one kind each: for each state the handlers of those that are legal and leave it as it is.
+    _steady_in: ClassVar[dict[State, dict[type[Any], Callable[[Any, Any, list[Event]], None]]]]
+
+    def __init_subclass__(cls) -> None:
+        cls._receives = {state: _row(RECEIVES, cls.role, state) for state in State}
+        cls._sends = {state: _row(SENDS, cls.role, state) for state in State}
+        cls._steady_in = {
+            state: {
+                kind: cls._handlers[name]
+                for name, kind in _ONE_KIND.items()
+                if name in cls._handlers and cls._receives[state].get(name) is state
+            }
+            for state in State
+        }
+
+    def __init__(self, now: float, options: ConnectionOptions | None) -> None:
+        self.options = options or ConnectionOptions()
+        self.negotiated: Negotiated | None = None
+        self._restricted = False  # commands need a further look
+        self.state = State.IDLE
+        self._next_number = 1
+        super().__init__(now, unread_bytes=self.options.unread_bytes, pending_bytes=self.options.pending_bytes)
+        self._keepalive = Keepalive(self._deadlines)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.state.value}>"
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+        self._steady = {} if self._restricted else self._steady_in[state]
+
+    def changes(self) -> list[Change]:
+        """What a journal must keep since the last call."""
+        return []
+
+    def _handle(self, messages: Sequence[Any], events: list[Event]) -> Sequence[Any]:
+        steady = self._steady
+        for at, message in enumerate(messages):
+            handler = steady.get(type(message))
+            if handler is not None:
+                handler(self, message, events)
+                continue
+            kind = kind_of(message)
+            transition = self._receives[self._state][kind]
+            if isinstance(transition, Violation):
+                raise RemoteProtocolError(transition.rule, reply=transition.code)
+            if transition is Outcome.IGNORED:
+                continue
+            if transition is Outcome.UNREAD:
+                return messages[at:]
+            before = self._state
+            self._handlers[kind](self, message, events)
+            if self._over:
+                return ()
+            if self._state is before and isinstance(transition, State):
+                self.state = transition
+            steady = self._steady
+        return ()
+
+    def _end(self, *args: Any, **more: Any) -> None:
+        super()._end(*args, **more)
+        self.state = State.CLOSED
+
+    def _number(self) -> int:
+        number = self._next_number
+        self._next_number += 1
+        return number
+
+    def _compression(self, negotiated: Negotiated) -> Compression | None:
+        if negotiated.snappy:
+            return Snappy()
+        return Deflate(negotiated.deflate_level) if negotiated.deflate else None
+
+
+#: Kinds that have a class of their own.
+_ONE_KIND: Final[dict[str, type[Any]]] = {
+    "message": nsq.MessageFrame,
+    "PUB": nsq.Publish,
+    "MPUB": nsq.MultiPublish,
+    "DPUB": nsq.DeferredPublish,
+    "RDY": nsq.Ready,
+    "FIN": nsq.Finish,
+    "REQ": nsq.Requeue,
+    "TOUCH": nsq.Touch,
+    "NOP": nsq.Nop,
+}
+
+
+class _Arrival:
+    """A message in flight, at the client."""
+
+    __slots__ = ("message", "moment", "until")
+
+    def __init__(self, message: nsq.MessageFrame, moment: Moment) -> None:
+        self.message = message
+        self.moment = moment
+        self.until: float | None = None
+
+
+class ClientConnection(_Connection):
+    """The client's side of one connection: a producer, a consumer, or both.
+
+    ::
+
+        client = nsq.ClientConnection(now)
+        client.send(nsq.Identify(client_id="meter-7", feature_negotiation=True))
+        ...                                     # write data_to_send(), give what comes to receive()
+
+    The magic goes before the first command. Events: `Connected` (IDENTIFY is complete); `StartTls` (answer with `secured`);
+    `nsq.MessageFrame` (answer with `finish` or `requeue`); `Acknowledged`; `WindowOpened`; `TimedOut`; `nsq.Error` (one that
+    is not fatal); `Disconnected`. Heartbeats are answered by the connection.
+
+    Args:
+        now: the time at which the transport was connected.
+        session: publishing commands that an earlier connection has not seen answered: they are sent again once IDENTIFY
+            (and AUTH, if the server requires it) is complete. None: nothing is sent again.
+        options: limits and times.
+    """
+
+    role = Role.CLIENT
+
+    def __init__(self, now: float, session: Session | None = None, options: ConnectionOptions | None = None) -> None:
+        super().__init__(now, options)
+        if session is not None:
+            if session.held:
+                raise LocalProtocolError("the session belongs to another connection")
+            session.held = True
+        self.session = session
+        #: The largest number of messages that the server may have in flight here, as the last RDY says.
+        self.ready_count = 0
+        #: Errors that are not fatal: FIN, REQ or TOUCH came too late.
+        self.failures = 0
+        #: True once the server has accepted AUTH.
+        self.authenticated = False
+        self._handshaking = False
+        self._most_ready = 0
+        self._identify: nsq.Identify | None = None
+        self._agreed: Negotiated | None = None  # by the answer to IDENTIFY, while upgrades run
+        self._answer: Any = None
+        self._requests: deque[Request] = deque()  # commands whose answer is awaited, in order
+        self._replay: deque[Request] = deque()
+        self._window_closed = False
+        self._in_flight: InFlight[_Arrival] = InFlight(60.0, 900.0)
+        self._moment = Moment(now)
+        self._touched: list[bytes] = []  # since the last call that brought the time
+        self._compressor: Compression | None = None
+
+    # ---- for the host
+
+    @property
+    def undecided(self) -> int:
+        """Messages in flight: they wait for `finish` or `requeue`."""
+        return len(self._in_flight)
+
+    @property
+    def send_quota(self) -> int:
+        """How many publishing commands may be sent now."""
+        return 0 if self._replay else max(self.options.unanswered - len(self._requests), 0)
+
+    def send(self, command: nsq.Command) -> Request | None:
+        """Queue a command.
+
+        Returns a handle for a command that `Acknowledged` answers: AUTH, SUB, PUB, MPUB, DPUB, CLS; otherwise None.
+
+        Raises LocalProtocolError if the command is not legal now; nothing has changed then.
+        """
+        self._check_open()
+        kind = kind_of(command)
+        transition = self._sends[self._state].get(kind)
+        if transition is None:
+            raise LocalProtocolError(f"a client sends commands, not a frame: {kind}")
+        if isinstance(transition, Violation):
+            raise LocalProtocolError(transition.rule, reply=transition.code)
+        assert isinstance(transition, State)
+        return self._senders[kind](self, command, transition)
+
+    def publish(self, topic: str, body: Buffer, *, defer: int | None = None) -> Request:
+        """Make and send a PUB, or with `defer` in milliseconds a DPUB: see `send`."""
+        request = self.send(
+            _build(nsq.Publish, topic=topic, body=body)
+            if defer is None
+            else _build(nsq.DeferredPublish, topic=topic, defer_time=defer, body=body)
+        )
+        assert request is not None
+        return request
+
+    def publish_many(self, topic: str, bodies: Iterable[Buffer]) -> Request:
+        """Make and send an MPUB: see `send`."""
+        request = self.send(_build(nsq.MultiPublish, topic=topic, bodies=bodies))
+        assert request is not None
+        return request
+
+    def subscribe(self, topic: str, channel: str) -> Request:
+        """Make and send a SUB: see `send`."""
+        request = self.send(_build(nsq.Sub, topic=topic, channel=channel))
+        assert request is not None
+        return request
+
+    def ready(self, count: int) -> None:
+        """Send RDY: the server may have so many messages in flight here; 0 pauses it."""
+        self.send(_build(nsq.Ready, count=count))
+
+    def finish(self, message: nsq.MessageFrame) -> None:
+        """Answer a message: it is done.
+
+        Raises LocalProtocolError if the message does not wait for an answer: it has had one, or its time is over.
+        """
+        self._settle(message, b"FIN %b\n" % message.message_id)
+
+    def requeue(self, message: nsq.MessageFrame, delay: int = 0) -> None:
+        """Answer a message: it is to be delivered again, after so many milliseconds. Raises as `finish` does."""
+        self._settle(message, _build(nsq.Requeue, message_id=message.message_id, timeout=delay).encode())
+
+    def touch(self, message: nsq.MessageFrame) -> None:
+        """Ask for more time for a message. Raises as `finish` does."""
+        self._check_open()
+        message_id = message.message_id
+        self._check_in_flight(message, message_id)
+        self._touched.append(message_id)
+        self._put(b"TOUCH %b\n" % message_id)
+
+    def secured(self, now: float) -> list[Event]:
+        """TLS is up: from now on `receive` is given what TLS has decrypted, and `data_to_send` is what it encrypts."""
+        self._check_open()
+        if not self._handshaking:
+            raise LocalProtocolError("no TLS handshake runs")
+        self._deadlines.advance(now)
+        self._handshaking = False
+        self._trailing = b""
+        self._decoder = self._make_decoder()
+        return self._go_on()
+
+    def close(self, *, immediate: bool = False) -> list[Event]:
+        """End. The protocol has no closing message: what is queued still goes, then the transport is closed. A consumer says
+        CLS before and finishes what is in flight, or the server delivers it again.
+
+        With `immediate` what is queued is dropped.
+        """
+        self._check_open()
+        if immediate:
+            self._outbox.clear()
+            self._before, self._before_bytes = [], 0
+        events: list[Event] = []
+        self._end("local", None, "dropped by the host" if immediate else "closed by the host", events)
+        return events
+
+    def changes(self) -> list[Change]:
+        """What a journal must keep since the last call: see `Session.changes`."""
+        return self.session.changes() if self.session is not None else []
+
+    # ---- time
+
+    def next_timeout(self) -> float | None:
+        return self._deadlines.clock if self._touched else self._deadlines.next()
+
+    def handle_timeout(self, now: float) -> list[Event]:
+        if self._touched:
+            self._deadlines.advance(now)
+            self._bring()
+        return super().handle_timeout(now)
+
+    def _heard(self) -> None:
+        if self._touched:
+            self._bring()
+        self._keepalive.received()
+        self._moment = Moment(self._deadlines.clock)
+
+    def _bring(self) -> None:
+        """The time of TOUCHes since the last call that brought it."""
+        for message_id in self._touched:
+            self._in_flight.touch(message_id, self._deadlines.clock)
+        self._touched.clear()
+
+    def _due(self, name: str, events: list[Event]) -> None:
+        match name:
+            case Keepalive.EXPECT:
+                if self._keepalive.is_lost():
+                    self._end("local", None, "nothing has come within two heartbeat intervals", events)
+            case Keepalive.SEND:
+                if self._keepalive.must_send() and self._may_nop():
+                    self._put(_NOP)
+            case "answer":
+                self._end("local", None, "the server has not answered in time", events)
+            case "in flight":
+                self._expire(events)
+
+    def _expire(self, events: list[Event]) -> None:
+        events += [TimedOut(arrival.message) for arrival in self._in_flight.expire(self._deadlines.clock)]
+        self._watch()
+
+    def _watch(self) -> None:
+        when = self._in_flight.next()
+        if when is not None:
+            self._deadlines.set("in flight", when)
+
+    def _note_reading(self) -> None:
+        before = self._reading
+        super()._note_reading()
+        if self._reading is not before:
+            if self._reading:
+                self._keepalive.expect_again()
+            else:
+                self._keepalive.suspend()
+
+    # ---- reading
+
+    def _make_decoder(self) -> FrameDecoder:
+        return nsq.Decoder(side="server", limits=Limits(frame_size=self.options.frame_size))
+
+    def _room(self) -> int:
+        if self._handshaking or self._over:
+            return 0
+        return 1 if self._state in _STEPS else STEP
+
+    def _on_heartbeat(self, message: nsq.Response, events: list[Event]) -> None:
+        if self._may_nop():
+            self._put(_NOP)
+
+    def _may_nop(self) -> bool:
+        return isinstance(self._sends[self._state]["NOP"], State)
+
+    def _on_ok(self, message: nsq.Response, events: list[Event]) -> None:
+        match self._state:
+            case State.IDENTIFYING:
+                self._identified(message, (), events)
+            case State.SECURING | State.COMPRESSING:
+                self._upgraded(message, events)
+            case _:
+                request = self._answered(message, events)
+                if isinstance(request.command, nsq.Sub):
+                    negotiated = self.negotiated or Negotiated()
+                    self._in_flight = InFlight(negotiated.msg_timeout / 1000, negotiated.max_msg_timeout / 1000)
+                    self._deadlines.cancel("answer")
+
+    def _on_json(self, message: nsq.Response, events: list[Event]) -> None:
+        if self._state is State.AUTHENTICATING:
+            self._answered(message, events)
+            self._deadlines.cancel("answer")
+            self.authenticated = True
+            self.state = State.INIT
+            self._resume_session(events)
+            return
+        members = message.members
+        assert members is not None
+        self._identified(message, members, events)
+
+    def _on_close_wait(self, message: nsq.Response, events: list[Event]) -> None:
+        self._answered(message, events)
+
+    def _answered(self, message: nsq.Response, events: list[Event]) -> Request:
+        """The first command that awaits an answer has it, if it is of its kind."""
+        requests = self._requests
+        if not requests or (message.data == b"CLOSE_WAIT") is not isinstance(requests[0].command, nsq.Close):
+            raise RemoteProtocolError(f"no command awaits {message.data[:40]!r}")
+        request = requests.popleft()
+        if self.session is not None:
+            self.session.finish(request)
+        events.append(Acknowledged(request, message))
+        if self._replay:
+            self._send_again()
+        if self._window_closed and self.send_quota:
+            self._window_closed = False
+            events.append(WindowOpened(self.send_quota))
+        return request
+
+    def _on_message(self, message: nsq.MessageFrame, events: list[Event]) -> None:
+        flight = self._in_flight
+        message_id = message.message_id
+        records = flight.by_id
+        if message_id in records:  # the server has taken the earlier delivery to be timed out
+            events.append(TimedOut(records.pop(message_id).message))
+        elif len(records) >= self._most_ready:
+            # The server counts no more than RDY says, so it has taken the oldest to be timed out.
+            if not self._most_ready:
+                raise RemoteProtocolError("a message before RDY")
+            oldest = next(iter(records))
+            events.append(TimedOut(records.pop(oldest).message))
+        records[message_id] = _Arrival(message, self._moment)
+        if "in flight" not in self._deadlines:
+            self._watch()
+        events.append(message)
+
+    def _on_error(self, message: nsq.Error, events: list[Event]) -> None:
+        self.failures += 1
+        words = message.text.split(" ")
+        message_id = words[1].encode("latin-1", "replace") if len(words) > 1 else b""
+        arrival = self._in_flight.by_id.pop(message_id, None)  # TOUCH has come too late
+        if arrival is not None:
+            events.append(TimedOut(arrival.message))
+        events.append(message)
+
+    def _on_fatal(self, message: nsq.Error, events: list[Event]) -> None:
+        code = message.code
+        if self._requests and code != "E_INVALID":  # which may be about a command that has no answer
+            request = self._requests.popleft()
+            if self.session is not None:
+                self.session.finish(request)
+            events.append(Acknowledged(request, message))
+        self._end("peer", code, message.text, events, message=message)
+
+    # ---- IDENTIFY and upgrades
+
+    def _identified(self, message: nsq.Response, members: Iterable[tuple[str, Any]], events: list[Event]) -> None:
+        identify = self._identify
+        assert identify is not None
+        said = dict(members)
+        for name in ("tls_v1", "deflate", "snappy"):
+            if said.get(name) is True and getattr(identify, name) is not True:
+                raise RemoteProtocolError(f"the server agrees to {name}, which IDENTIFY has not asked for")
+        if said.get("deflate") is True and said.get("snappy") is True:
+            raise RemoteProtocolError("the server agrees to deflate and snappy")
+        interval = identify.heartbeat_interval
+        before = self.negotiated or Negotiated()
+        self._agreed = Negotiated(
+            heartbeat_interval=HEARTBEAT_INTERVAL if not interval else max(interval, 0),
+            msg_timeout=_positive(said.get("msg_timeout")) or identify.msg_timeout or before.msg_timeout,
+            max_msg_timeout=_positive(said.get("max_msg_timeout")) or before.max_msg_timeout,
+            max_rdy_count=_positive(said.get("max_rdy_count")) or before.max_rdy_count,
+            tls=said.get("tls_v1") is True,
+            deflate=said.get("deflate") is True,
+            deflate_level=min(_positive(said.get("deflate_level")) or DEFLATE_LEVEL, 9),
+            snappy=said.get("snappy") is True,
+            sample_rate=_positive(said.get("sample_rate")) or 0,
+            auth_required=said.get("auth_required") is True,
+            members=tuple(said.items()),
+        )
+        self._answer = message
+        if self._agreed.tls:
+            self.state = State.SECURING
+            self._handshaking = True
+            events.append(StartTls())
+        else:
+            self._compress_or_connect(events)
+
+    def _upgraded(self, message: nsq.Response, events: list[Event]) -> None:
+        if self._state is State.SECURING:
+            self._compress_or_connect(events)
+        else:
+            self._connected(events)
+
+    def _compress_or_connect(self, events: list[Event]) -> None:
+        """What follows the answer to IDENTIFY, or OK under TLS."""
+        assert self._agreed is not None
+        if self._compressor is None:
+            self._connected(events)
+            return
+        if not (self._agreed.deflate or self._agreed.snappy):
+            self._compressor = None
+            self._connected(events)
+            return
+        rest = self._decoder.rest()
+        self._decoder = self._make_decoder()
+        if self._agreed.deflate and isinstance(self._compressor, Deflate):
+            self._compressor = Deflate(self._agreed.deflate_level)
+        self._change_carrier(self._compressor)
+        self._compressor.feed(rest)
+        self.state = State.COMPRESSING
+
+    def _connected(self, events: list[Event]) -> None:
+        negotiated = self.negotiated = self._agreed
+        assert negotiated is not None
+        self._deadlines.cancel("answer")
+        self._start_keepalive(negotiated.heartbeat_interval)
+        self.state = State.INIT
+        events.append(Connected(negotiated, self._answer))
+        self._identify = self._agreed = self._answer = None
+        if not negotiated.auth_required:
+            self._resume_session(events)
+
+    def _start_keepalive(self, interval: int) -> None:
+        seconds = interval / 1000
+        self._deadlines.cancel(Keepalive.SEND)
+        self._deadlines.cancel(Keepalive.EXPECT)
+        self._keepalive = (
+            Keepalive(self._deadlines, send_every=seconds, expect_within=2 * seconds)
+            if interval
+            else Keepalive(self._deadlines)
+        )
+
+    def _resume_session(self, events: list[Event]) -> None:
+        """Send again what no answer has come to, in the order first sent."""
+        if self.session is not None:
+            self._replay.extend(self.session.pending.values())
+            self._send_again()
+            self._window_closed = not self.send_quota
+
+    def _send_again(self) -> None:
+        while self._replay and len(self._requests) < self.options.unanswered:
+            if self.pending_bytes > self.options.pending_bytes // 2:
+                break
+            request = self._replay.popleft()
+            self._put(request.command.encode())
+            self._requests.append(request)
+
+    # ---- writing
+
+    def _put(self, data: bytes) -> None:
+        self._outbox.put(data)
+        self._keepalive.sent()
+
+    def _begin(self) -> None:
+        """The magic, before the first command."""
+        if self._state is State.IDLE:
+            self._put(b"  V2")
+            self._start_keepalive(HEARTBEAT_INTERVAL)
+
+    def _check_answered(self) -> None:
+        if self._requests or self._replay:
+            raise LocalProtocolError(f"{len(self._requests) + len(self._replay)} commands await their answer")
+
+    def _send_magic(self, command: nsq.Magic, state: State) -> None:
+        self._begin()
+        self.state = state
+
+    def _send_identify(self, command: nsq.Identify, state: State) -> None:
+        self._check_answered()
+        compressor: Compression | None = None
+        if command.feature_negotiation is True:
+            if self._carrier is not None and (command.deflate or command.snappy):
+                raise LocalProtocolError("the connection is compressed already")
+            if command.deflate and command.snappy:
+                raise LocalProtocolError("deflate or snappy, not both", reply="E_IDENTIFY_FAILED")
+            try:
+                compressor = Snappy() if command.snappy else Deflate() if command.deflate else None
+            except ImportError:
+                raise LocalProtocolError("snappy needs cramjam (wirefmt[snappy])") from None
+        self._begin()
+        self._put(command.encode())
+        self._identify = command
+        self._compressor = compressor
+        self._deadlines.start("answer", self.options.answer_timeout)
+        self.state = state
+
+    def _send_request(self, command: nsq.Auth | nsq.Sub, state: State) -> Request:
+        self._check_answered()
+        if isinstance(command, nsq.Sub) and self.negotiated is not None and not self.negotiated.heartbeat_interval:
+            raise LocalProtocolError("SUB needs heartbeats", reply="E_INVALID")
+        request = self._send_answered(command)
+        self._deadlines.start("answer", self.options.answer_timeout)
+        self.state = state
+        return request
+
+    def _send_publishing(self, command: Publication, state: State) -> Request:
+        if not self.send_quota:
+            self._window_closed = True
+            raise LocalProtocolError(f"{len(self._requests) + len(self._replay)} commands await their answer")
+        if self.negotiated is not None and self.negotiated.auth_required and not self.authenticated:
+            raise LocalProtocolError("the server requires AUTH first", reply="E_AUTH_FIRST")
+        request = self._send_answered(command)
+        if self.session is not None:
+            self.session.add(request)
+        self.state = state
+        return request
+
+    def _send_answered(self, command: nsq.Command) -> Request:
+        data = command.encode()
+        self._check_pending(len(data))
+        self._begin()
+        self._put(data)
+        request = Request(self.session.next_number() if self.session is not None else self._number(), command)
+        self._requests.append(request)
+        return request
+
+    def _send_close(self, command: nsq.Close, state: State) -> Request:
+        request = self._send_answered(command)
+        self.ready_count = 0
+        self.state = state
+        return request
+
+    def _send_ready(self, command: nsq.Ready, state: State) -> None:
+        most = (self.negotiated or Negotiated()).max_rdy_count
+        count = command.count
+        if count is None or count > most:
+            raise LocalProtocolError(f"RDY {count}: the server takes up to {most}", reply="E_INVALID")
+        self._put(command.encode())
+        self.ready_count = count
+        self._most_ready = max(self._most_ready, count)
+
+    def _send_nop(self, command: nsq.Nop, state: State) -> None:
+        self._begin()
+        self._put(_NOP)
+        self.state = state
+
+    def _send_answer(self, command: nsq.Finish | nsq.Requeue | nsq.Touch, state: State) -> None:
+        arrival = self._in_flight.by_id.get(command.message_id or b"")
+        if arrival is None:
+            raise LocalProtocolError("the message is not in flight", reply=f"E_{command.name}_FAILED")
+        if isinstance(command, nsq.Touch):
+            self.touch(arrival.message)
+        else:
+            self._settle(arrival.message, command.encode())
+
+    def _settle(self, message: nsq.MessageFrame, data: bytes) -> None:
+        if self._over:
+            self._check_open()
+        message_id = message.message_id
+        arrival = self._in_flight.by_id.get(message_id)
+        if arrival is None or arrival.message is not message:
+            self._check_in_flight(message, message_id)
+        del self._in_flight.by_id[message_id]
+        self._outbox.put(data)
+        self._keepalive.sent()
+
+    def _check_in_flight(self, message: nsq.MessageFrame, message_id: bytes) -> None:
+        arrival = self._in_flight.by_id.get(message_id)
+        if arrival is None or arrival.message is not message:
+            raise LocalProtocolError("this message does not wait for an answer: it has had one, or its time is over")
+
+    def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        self._in_flight.clear()
+        requests = tuple(self._requests)
+        self._requests.clear()
+        self._replay.clear()
+        if self.session is None:
+            return (), requests
+        self.session.held = False
+        resumable = tuple(self.session.pending.values())
+        return resumable, tuple(r for r in requests if not isinstance(r.command, _PUBLISHING))
+
+    _handlers: ClassVar[dict[str, Callable[[Any, Any, list[Event]], None]]] = {
+        "OK": _on_ok,
+        "JSON": _on_json,
+        "JSON with tls_v1": _on_json,
+        "JSON with compression": _on_json,
+        "CLOSE_WAIT": _on_close_wait,
+        "heartbeat": _on_heartbeat,
+        "error": _on_error,
+        "fatal error": _on_fatal,
+        "message": _on_message,
+    }
+    _senders: ClassVar[dict[str, Callable[[Any, Any, State], Request | None]]] = {
+        "magic": _send_magic,
+        "IDENTIFY": _send_identify,
+        "AUTH": _send_request,
+        "SUB": _send_request,
+        "PUB": _send_publishing,
+        "MPUB": _send_publishing,
+        "DPUB": _send_publishing,
+        "RDY": _send_ready,
+        "FIN": _send_answer,
+        "REQ": _send_answer,
+        "TOUCH": _send_answer,
+        "CLS": _send_close,
+        "NOP": _send_nop,
+    }
+
+
+#: States of a client in which the bytes after a frame may belong to something else: it reads one frame at a time.
+_STEPS: Final = frozenset((State.IDENTIFYING, State.SECURING, State.COMPRESSING))
+
+
+#: States of a server in which nothing is read.
+_DECIDING: Final = frozenset((State.IDENTIFYING, State.SECURING, State.AUTHENTICATING, State.SUBSCRIBING))
+
+
+class _Reply:
+    """What a command is answered. `answer`: None until the host has decided; `then`: what follows once it is queued."""
+
+    __slots__ = ("answer", "event", "size", "then")
+
+    def __init__(self, event: Any, size: int = 0, answer: bytes | None = None) -> None:
+        self.event = event
+        self.size = size
+        self.answer = answer
+        self.then: Callable[[list[Event]], None] | None = None
+
+
+class ServerConnection(_Connection):
+    """The server's side of one connection.
+
+    Events and their answers:
+
+    - `nsq.Identify`: `accept`, `refuse`. Nothing else is read before. `Connected` follows, after the upgrades.
+    - `StartTls`: `secured` or `tls_failed`.
+    - `nsq.Auth`: `accept` with what is known of the client, `refuse`.
+    - `nsq.Sub`: `accept`, `refuse`.
+    - `nsq.Publish`, `nsq.MultiPublish`, `nsq.DeferredPublish`: `acknowledge`, `refuse`. Answers leave in the order of the
+      commands, whatever the order of the calls.
+
+    Events that have no answer: `WindowOpened` (the client has room for messages again); `Acknowledged` (FIN), `Requeued` (REQ)
+    and `TimedOut`, one of them for each message sent; `nsq.Close`; `Disconnected`, whose `lost` are the messages in flight:
+    the host puts them into their channel again. Refusing anything ends the connection, as every error of nsqd does but the
+    three about messages that are not in flight.
+
+    Args:
+        now: the time at which the transport was accepted.
+        options: limits and times.
+    """
+
+    role = Role.SERVER
+
+    def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
+        self._settled = False  # IDENTIFY cannot bring an upgrade any more
+        super().__init__(now, options)
+        #: What IDENTIFY has said.
+        self.identify: nsq.Identify | None = None
+        #: What the client has subscribed to.
+        self.subscription: nsq.Sub | None = None
+        #: The last RDY.
+        self.ready_count = 0
+        self.secure = False
+        self.authenticated = False
+        self._asked: _Reply | None = None  # the request that the host decides about
+        self._agreed: Negotiated | None = None
+        self._handshaking = False
+        self._failing = False  # the end waits for earlier answers
+        self._replies: deque[_Reply] = deque()
+        self._waiting: dict[int, _Reply] = {}  # by id of the event
+        self._undecided_bytes = 0
+        self._in_flight: InFlight[Delivery] = InFlight(60.0, 900.0)
+        self._deadlines.start("identify", self.options.identify_timeout)
+        self._restrict()
+
+    # ---- for the host
+
+    @property
+    def undecided(self) -> int:
+        """Commands that wait for an answer of the host."""
+        return len(self._waiting) + (self._asked is not None) + self._handshaking
+
+    @property
+    def in_flight(self) -> int:
+        """Messages in flight at the client."""
+        return len(self._in_flight)
+
+    @property
+    def send_quota(self) -> int:
+        """How many messages the client has room for."""
+        return max(self.ready_count - len(self._in_flight), 0) if self._state is State.SUBSCRIBED else 0
+
+    def accept(self, event: Asked, **members: Any) -> list[Event]:
+        """Accept IDENTIFY, AUTH or SUB.
+
+        Args:
+            members: further members of the answer's JSON. AUTH: `identity`, `identity_url`, `permission_count`.
+
+        Returns events that had to wait for this answer.
+
+        Raises LocalProtocolError if the command does not wait for an answer.
+        """
+        reply = self._take_asked(event)
+        then: Callable[[list[Event]], None]
+        if isinstance(event, nsq.Identify):
+            agreed, answer = self._negotiate(event, members)
+            reply.answer, then = answer, lambda events: self._identified(event, agreed, events)
+        elif isinstance(event, nsq.Auth):
+            said = {"identity": "", "identity_url": "", "permission_count": 0, **members}
+            reply.answer, then = _build(nsq.Response, members=said).encode(), lambda events: self._authenticate()
+        else:
+            reply.answer, then = _OK, lambda events: self._subscribe(event)
+        reply.then = then
+        self._asked = None
+        return self._flush()
+
+    def acknowledge(self, event: Publication) -> list[Event]:
+        """Answer PUB, MPUB or DPUB once the host owns the message. Returns events that had to wait for this answer.
+
+        Raises LocalProtocolError if the command does not wait for an answer.
+        """
+        if self._over:
+            self._check_open()
+        reply = self._waiting.pop(id(event), None)
+        if reply is None:
+            raise LocalProtocolError("this command does not wait for an answer")
+        self._undecided_bytes -= reply.size
+        replies = self._replies
+        if self._reading and replies[0] is reply:
+            replies.popleft()
+            self._outbox.put(_OK)
+            if not replies or replies[0].answer is None:
+                return []
+        else:
+            reply.answer = _OK
+        return self._flush()
+
+    def refuse(self, event: Asked | Publication, code: str, text: str = "") -> list[Event]:
+        """Refuse a command with an error, and end the connection once the commands before it are answered.
+
+        Args:
+            code: "E_SUB_FAILED", "E_PUB_FAILED", "E_UNAUTHORIZED" ...
+            text: what follows the code.
+
+        Raises LocalProtocolError if the command does not wait for an answer.
+        """
+        self._check_open()
+        error = _error(code, text)
+        if self._asked is not None and self._asked.event is event:
+            reply, self._asked = self._asked, None
+        else:
+            found = self._waiting.pop(id(event), None)
+            if found is None:
+                raise LocalProtocolError("this command does not wait for an answer")
+            reply = found
+            self._undecided_bytes -= reply.size
+        reply.answer = error.encode()
+        reply.then = lambda events: self._end("local", code, text or code, events)
+        self._failing = True
+        return self._flush()
+
+    def send(self, message: nsq.MessageFrame) -> Delivery:
+        """Send a message. Its handle is in flight until `Acknowledged`, `Requeued`, `TimedOut` or `Disconnected` names it.
+
+        Raises LocalProtocolError if the client has no room, or the message is not legal now; nothing has changed then.
+        """
+        self._check_open()
+        kind = kind_of(message)
+        transition = self._sends[self._state].get(kind)
+        if transition is None:
+            raise LocalProtocolError(f"a server sends frames, not a command: {kind}")
+        if isinstance(transition, Violation):
+            raise LocalProtocolError(transition.rule, reply=transition.code)
+        if not isinstance(message, nsq.MessageFrame):
+            raise LocalProtocolError(f"{kind} is sent by {_SENT_BY[kind]}")
+        return self.deliver(message.message_id, message.body, message.timestamp, message.attempts)
+
+    def deliver(
+        self, message_id: bytes, body: Buffer, timestamp: int = 0, attempts: int = 1, host: Any = None
+    ) -> Delivery:
+        """Send a message: `send` without an object for the frame.
+
+        Args:
+            message_id: 16 bytes, not in flight on this connection.
+            timestamp: nanoseconds.
+            attempts: 1 at the first delivery; above 65535 it begins at 0 again, as with nsqd.
+            host: what the handle holds for the host.
+        """
+        if self._state is not State.SUBSCRIBED:
+            self._check_open()
+            transition = self._sends[self._state]["message"]
+            assert isinstance(transition, Violation)
+            raise LocalProtocolError(transition.rule)
+        flight = self._in_flight
+        if len(flight.by_id) >= self.ready_count:
+            raise LocalProtocolError(f"the client has no room: RDY {self.ready_count}")
+        if len(message_id) != 16 or message_id in flight.by_id:
+            raise LocalProtocolError(f"{message_id!r} has not 16 bytes, or is in flight")
+        size = len(body) if isinstance(body, bytes) else memoryview(body).nbytes
+        self._check_pending(size)
+        try:
+            head = _MESSAGE.pack(size + _MESSAGE_REST, 2, timestamp, attempts & 0xFFFF, message_id)
+        except struct.error as error:
+            raise LocalProtocolError(str(error)) from None
+        outbox = self._outbox
+        outbox.put(head)
+        outbox.put(body if isinstance(body, bytes) else bytes(body))
+        delivery = Delivery(self._number(), message_id, attempts, flight.moment(), host)
+        flight.by_id[message_id] = delivery
+        return delivery
+
+    def secured(self, now: float) -> list[Event]:
+        """TLS is up: from now on `receive` is given what TLS has decrypted, and `data_to_send` is what it encrypts."""
+        self._check_open()
+        if not self._handshaking:
+            raise LocalProtocolError("no TLS handshake runs")
+        self._deadlines.advance(now)
+        self._handshaking = False
+        self._drop_unread()
+        self.secure = True
+        self._outbox.put(_OK)
+        self._deadlines.cancel("tls")
+        events: list[Event] = []
+        self._compress(events)
+        self._go_on_into(events)
+        return events
+
+    def tls_failed(self, reason: str = "") -> list[Event]:
+        """The TLS handshake has failed: say so without TLS, as nsqd does, and end."""
+        self._check_open()
+        if not self._handshaking:
+            raise LocalProtocolError("no TLS handshake runs")
+        events: list[Event] = []
+        self._outbox.put(_error("E_IDENTIFY_FAILED", f"IDENTIFY failed {reason}").encode())
+        self._end("local", "E_IDENTIFY_FAILED", reason, events)
+        return events
+
+    def close(self, code: str | None = None, text: str = "", *, immediate: bool = False) -> list[Event]:
+        """End. The protocol has no closing message; with `code` an error says why.
+
+        With `immediate` what is queued is dropped.
+        """
+        self._check_open()
+        events: list[Event] = []
+        if immediate:
+            self._outbox.clear()
+            self._before, self._before_bytes = [], 0
+        elif code is not None:
+            self._outbox.put(_error(code, text).encode())
+        self._end("local", code, text or ("dropped by the host" if immediate else "closed by the host"), events)
+        return events
+
+    # ---- time
+
+    def receive(self, data: Buffer, now: float) -> list[Event]:
+        if self._in_flight.waits_for_time:
+            self._bring(now)
+        return super().receive(data, now)
+
+    def handle_timeout(self, now: float) -> list[Event]:
+        if self._in_flight.waits_for_time:
+            self._bring(now)
+        return super().handle_timeout(now)
+
+    def _bring(self, now: float) -> None:
+        """The time of messages sent since the last call that brought it."""
+        self._in_flight.advance(max(now, self._deadlines.clock))
+        if "in flight" not in self._deadlines:
+            self._watch()
+
+    def next_timeout(self) -> float | None:
+        if self._in_flight.waits_for_time:
+            return self._deadlines.clock
+        return self._deadlines.next()
+
+    def _due(self, name: str, events: list[Event]) -> None:
+        match name:
+            case Keepalive.EXPECT:
+                if self._keepalive.is_lost():
+                    self._end("local", None, "no command has come within two heartbeat intervals", events)
+            case "heartbeat":
+                if self._state not in (State.IDENTIFYING, State.SECURING):
+                    self._outbox.put(_HEARTBEAT)
+                if self.pending_bytes > self._pending_bytes + (1 << 20):
+                    self._end("local", None, "the client does not read", events)
+                else:
+                    self._deadlines.set("heartbeat", self._deadlines.clock + self._interval)
+            case "identify":
+                self._end("local", None, "no command has come in time", events)
+            case "tls":
+                self._end("local", None, "the TLS handshake has not been complete in time", events)
+            case "in flight":
+                closed = not self.send_quota
+                events += [TimedOut(delivery) for delivery in self._in_flight.expire(self._deadlines.clock)]
+                self._note_window(closed, events)
+                self._watch()
+
+    def _watch(self) -> None:
+        when = self._in_flight.next()
+        if when is not None:
+            self._deadlines.set("in flight", when)
+
+    _interval = HEARTBEAT_INTERVAL / 1000
+
+    def _start_heartbeat(self, interval: int) -> None:
+        self._interval = interval / 1000
+        self._deadlines.cancel("heartbeat")
+        self._deadlines.cancel(Keepalive.EXPECT)
+        self._keepalive = Keepalive(self._deadlines, expect_within=2 * self._interval if interval else None)
+        if interval:
+            self._deadlines.start("heartbeat", self._interval)
+
+    def _note_reading(self) -> None:
+        before = self._reading
+        super()._note_reading()
+        if self._reading is not before:
+            if self._reading:
+                self._keepalive.expect_again()
+            else:
+                self._keepalive.suspend()
+
+    # ---- reading
+
+    def _make_decoder(self) -> FrameDecoder:
+        server = self.options.server
+        return nsq.Decoder(
+            side="client",
+            magic=not hasattr(self, "_decoder"),
+            limits=Limits(frame_size=server.max_body_size + LINE_MAX + 64, elements=server.max_body_size // 5 + 1),
+            server=server,
+        )
+
+    def _room(self) -> int:
+        if self._failing or self._over or self._state in _DECIDING:
+            return 0
+        if self._undecided_bytes >= self.options.undecided_bytes:
+            return 0
+        room = self.options.undecided - len(self._waiting)
+        return room if self._settled else min(room, 1)
+
+    def _handle(self, messages: Sequence[Any], events: list[Event]) -> Sequence[Any]:
+        self._keepalive.received()
+        if self._restricted:
+            return self._handle_restricted(messages, events)
+        return super()._handle(messages, events)
+
+    def _handle_restricted(self, messages: Sequence[Any], events: list[Event]) -> Sequence[Any]:
+        """While TLS or AUTH is missing."""
+        for at, message in enumerate(messages):
+            if isinstance(message, nsq.Command) and not isinstance(message, nsq.Magic | nsq.Identify):
+                if self.options.tls == "required" and not self.secure:
+                    raise RemoteProtocolError(
+                        f"cannot {message.name} in current state (TLS required)", reply="E_INVALID"
+                    )
+                needs = isinstance(message, (nsq.Sub, *_PUBLISHING))
+                if needs and self.options.auth_required and not self.authenticated:
+                    raise RemoteProtocolError(f"AUTH required before {message.name}", reply="E_AUTH_FIRST")
+            held = super()._handle((message,), events)
+            if held or self._over:
+                return messages[at:] if held else ()
+        return ()
+
+    def _restrict(self) -> None:
+        """Do commands need a further look?"""
+        self._restricted = (self.options.tls == "required" and not self.secure) or (
+            self.options.auth_required and not self.authenticated
+        )
+        self.state = self._state
+
+    def _say(self, error: Fault) -> str | None:
+        reply = error.reply
+        if not isinstance(reply, str):
+            return None
+        text = error.reason if isinstance(error, DecodeError) else str(error)
+        self._outbox.put(_error(reply, "" if reply == "E_BAD_PROTOCOL" else text).encode())
+        return reply
+
+    def _fault(self, error: Fault, events: list[Event]) -> None:
+        if not self._replies:
+            super()._fault(error, events)
+        elif not self._failing:  # the commands before it are answered first
+            self._failing = True
+            reply = _Reply(None, answer=b"")
+            reply.then = lambda events: super(ServerConnection, self)._fault(error, events)
+            self._replies.append(reply)
+            self._note_reading()
+
+    def _on_magic(self, message: nsq.Magic, events: list[Event]) -> None:
+        self._start_heartbeat(self.options.heartbeat_interval)
+
+    def _ask(self, event: Asked, events: list[Event]) -> None:
+        self._deadlines.cancel("identify")
+        self._asked = _Reply(event)
+        self._replies.append(self._asked)
+        events.append(event)
+
+    def _on_identify(self, message: nsq.Identify, events: list[Event]) -> None:
+        self._ask(message, events)
+
+    def _on_auth(self, message: nsq.Auth, events: list[Event]) -> None:
+        if self.authenticated:
+            raise RemoteProtocolError("AUTH already set", reply="E_INVALID")
+        if not self.options.auth_required:
+            raise RemoteProtocolError("AUTH disabled", reply="E_AUTH_DISABLED")
+        self._ask(message, events)
+
+    def _on_sub(self, message: nsq.Sub, events: list[Event]) -> None:
+        if not self._keepalive.expect_within:
+            raise RemoteProtocolError("cannot SUB with heartbeats disabled", reply="E_INVALID")
+        self._settled = True
+        self._ask(message, events)
+
+    def _on_publication(self, message: Publication, events: list[Event]) -> None:
+        if not self._settled:
+            self._settled = True
+            self._deadlines.cancel("identify")
+        size = len(message.body) if not isinstance(message, nsq.MultiPublish) else len(message.encode())
+        reply = _Reply(message, size)
+        self._replies.append(reply)
+        self._waiting[id(message)] = reply
+        self._undecided_bytes += size
+        events.append(message)
+
+    def _on_ready(self, message: nsq.Ready, events: list[Event]) -> None:
+        count = message.count
+        if count is None or count > self.options.server.max_rdy_count:
+            raise RemoteProtocolError(
+                f"RDY count {count} out of range 0-{self.options.server.max_rdy_count}", reply="E_INVALID"
+            )
+        closed = not self.send_quota
+        self.ready_count = count
+        self._note_window(closed, events)
+
+    def _note_window(self, closed: bool, events: list[Event]) -> None:
+        if closed and self.send_quota:
+            events.append(WindowOpened(self.send_quota))
+
+    def _on_finish(self, message: nsq.Finish, events: list[Event]) -> None:
+        by_id = self._in_flight.by_id
+        full = len(by_id) >= self.ready_count
+        delivery = by_id.pop(message.message_id, None)  # type: ignore[arg-type]  # the decoder has looked
+        if delivery is None:
+            self._not_in_flight(message)
+            return
+        events.append(Acknowledged(delivery, message))
+        if full:
+            self._note_window(True, events)
+
+    def _on_requeue(self, message: nsq.Requeue, events: list[Event]) -> None:
+        closed = not self.send_quota
+        delivery = self._in_flight.by_id.pop(message.message_id or b"", None)
+        if delivery is None:
+            self._not_in_flight(message)
+            return
+        events.append(Requeued(delivery, min(message.timeout or 0, self.options.server.max_req_timeout)))
+        self._note_window(closed, events)
+
+    def _on_touch(self, message: nsq.Touch, events: list[Event]) -> None:
+        if not self._in_flight.touch(message.message_id or b"", self._deadlines.clock):
+            self._not_in_flight(message)
+
+    def _not_in_flight(self, message: nsq.Finish | nsq.Requeue | nsq.Touch) -> None:
+        text = b"E_%b_FAILED %b %b failed ID not in flight"
+        name = message.name.encode()
+        self._outbox.put(nsq.Error(text % (name, name, message.message_id or b"")).encode())
+
+    def _on_close(self, message: nsq.Close, events: list[Event]) -> None:
+        if self._replies:
+            self._replies.append(_Reply(None, answer=_CLOSE_WAIT))
+        else:
+            self._outbox.put(_CLOSE_WAIT)
+        events.append(message)
+
+    def _on_nop(self, message: nsq.Nop, events: list[Event]) -> None:
+        pass
+
+    # ---- answers
+
+    def _take_asked(self, event: Asked) -> _Reply:
+        self._check_open()
+        if self._asked is None or self._asked.event is not event:
+            raise LocalProtocolError("this command does not wait for an answer")
+        return self._asked
+
+    def _flush(self) -> list[Event]:
+        """Queue the answers whose turn has come, and go on reading if there is room again."""
+        events: list[Event] = []
+        replies = self._replies
+        while replies and replies[0].answer is not None and not self._over:
+            reply = replies.popleft()
+            assert reply.answer is not None
+            self._outbox.put(reply.answer)
+            if reply.then is not None:
+                reply.then(events)
+        self._go_on_into(events)
+        return events
+
+    def _negotiate(self, identify: nsq.Identify, members: Mapping[str, Any]) -> tuple[Negotiated, bytes]:
+        """What is agreed on, and the answer that says so."""
+        options, server = self.options, self.options.server
+        interval = identify.heartbeat_interval or options.heartbeat_interval
+        timeout = identify.msg_timeout or options.msg_timeout
+        features = identify.feature_negotiation is True
+        may = features and not self._settled
+        deflate = may and server.deflate and identify.deflate is True and self._carrier is None
+        snappy = may and server.snappy and identify.snappy is True and self._carrier is None and _has_snappy()
+        level = identify.deflate_level or 0
+        agreed = Negotiated(
+            heartbeat_interval=max(interval, 0),
+            msg_timeout=timeout,
+            max_msg_timeout=server.max_msg_timeout,
+            max_rdy_count=server.max_rdy_count,
+            tls=may and options.tls != "no" and identify.tls_v1 is True and not self.secure,
+            deflate=deflate,
+            deflate_level=min(level, DEFLATE_LEVEL) if level > 0 else DEFLATE_LEVEL,
+            snappy=snappy,
+            sample_rate=identify.sample_rate or 0,
+            auth_required=options.auth_required,
+        )
+        if not features:
+            return agreed, _OK
+        buffer_size, buffer_timeout = identify.output_buffer_size, identify.output_buffer_timeout
+        said = {
+            "max_rdy_count": server.max_rdy_count,
+            "version": options.version,
+            "max_msg_timeout": server.max_msg_timeout,
+            "msg_timeout": timeout,
+            "tls_v1": agreed.tls,
+            "deflate": deflate,
+            "deflate_level": agreed.deflate_level if deflate else 0,
+            "max_deflate_level": DEFLATE_LEVEL,
+            "snappy": snappy,
+            "sample_rate": agreed.sample_rate,
+            "auth_required": options.auth_required,
+            "output_buffer_size": 1 if buffer_size == -1 else buffer_size or 16384,
+            "output_buffer_timeout": 0 if -1 in (buffer_size, buffer_timeout) else buffer_timeout or 250,
+            **members,
+        }
+        return agreed, _build(nsq.Response, members=said).encode()
+
+    def _identified(self, identify: nsq.Identify, agreed: Negotiated, events: list[Event]) -> None:
+        self.identify = identify
+        self._agreed = agreed
+        self._start_heartbeat(agreed.heartbeat_interval)
+        if agreed.tls or agreed.deflate or agreed.snappy:
+            self._drop_unread()  # as nsqd: what follows IDENTIFY without waiting is thrown away
+        if agreed.tls:
+            self.state = State.SECURING
+            self._handshaking = True
+            self._deadlines.start("tls", self.options.identify_timeout)
+            self._note_reading()
+            events.append(StartTls())
+        else:
+            self._compress(events)
+
+    def _drop_unread(self) -> None:
+        try:
+            self._decoder.rest()
+        except DecodeError:
+            pass
+        self._decoder = self._make_decoder()
+        self._trailing = b""
+        self._held, self._fault_after = (), None
+
+    def _compress(self, events: list[Event]) -> None:
+        """Compression follows, if it is agreed on; then the negotiation is complete."""
+        agreed, self._agreed = self._agreed, None
+        assert agreed is not None
+        if agreed.deflate or agreed.snappy:
+            self._change_carrier(self._compression(agreed))
+            self._outbox.put(_OK)
+        self.negotiated = agreed
+        self._restrict()
+        self.state = State.INIT
+        events.append(Connected(agreed, self.identify))
+
+    def _authenticate(self) -> None:
+        self.authenticated = True
+        self._restrict()
+        self.state = State.INIT
+
+    def _subscribe(self, sub: nsq.Sub) -> None:
+        self.subscription = sub
+        agreed = self.negotiated or Negotiated(msg_timeout=self.options.msg_timeout)
+        self._in_flight = InFlight(agreed.msg_timeout / 1000, self.options.server.max_msg_timeout / 1000)
+        self.state = State.SUBSCRIBED
+
+    def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        self._replies.clear()
+        self._waiting.clear()
+        self._asked = None
+        self._handshaking = False
+        return (), self._in_flight.clear()
+
+    _handlers: ClassVar[dict[str, Callable[[Any, Any, list[Event]], None]]] = {
+        "magic": _on_magic,
+        "IDENTIFY": _on_identify,
+        "AUTH": _on_auth,
+        "SUB": _on_sub,
+        "PUB": _on_publication,
+        "MPUB": _on_publication,
+        "DPUB": _on_publication,
+        "RDY": _on_ready,
+        "FIN": _on_finish,
+        "REQ": _on_requeue,
+        "TOUCH": _on_touch,
+        "CLS": _on_close,
+        "NOP": _on_nop,
+    }
+
+
+#: What sends a frame that `send` does not.
+_SENT_BY: Final[dict[str, str]] = {
+    "OK": "accept() and acknowledge()",
+    "JSON": "accept()",
+    "JSON with tls_v1": "accept()",
+    "JSON with compression": "accept()",
+    "CLOSE_WAIT": "the connection itself",
+    "heartbeat": "the connection itself",
+    "error": "the connection itself",
+    "fatal error": "refuse() and close()",
+}
+
+
+def _build(make: Callable[..., Any], **fields: Any) -> Any:
+    """A command or frame of the host's values."""
+    try:
+        return make(**fields)
+    except (EncodeError, TypeError, ValueError) as error:
+        raise LocalProtocolError(str(error)) from error
+
+
+def _error(code: str, text: str) -> nsq.Error:
+    return nsq.Error(f"{code} {text}".strip().encode())
+
+
+def _positive(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 53 else 0
+
+
+def _has_snappy() -> bool:
+    try:
+        Snappy()
+    except ImportError:
+        return False
+    return True

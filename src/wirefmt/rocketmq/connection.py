@@ -1,0 +1,727 @@
+"""The two roles of a RocketMQ connection: requests, responses and one-way requests in both directions.
+
+Sections are those of docs/rocketmq.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls
+from wirefmt.connection.deadlines import Deadlines
+from wirefmt.connection.outbox import Outbox
+from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.framing import Limits
+from wirefmt.rocketmq._codec import CommandCustomHeader, Decoder, RemotingCommand
+from wirefmt.rocketmq.events import (
+    BINARY_CODE_MOST,
+    GO_AWAY,
+    REQUEST_CODE_NOT_SUPPORTED,
+    SERVICE_NOT_AVAILABLE,
+    SUCCESS,
+    VERSION_5_3_1,
+    ConnectionOptions,
+    Event,
+    Negotiated,
+    Request,
+    SerializeType,
+    TimedOut,
+)
+from wirefmt.rocketmq.preface import TLS, proxy_preface
+from wirefmt.rocketmq.states import RECEIVES, SENDS, Outcome, Role, State, Violation
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+#: Bits of a command's flag (section 1).
+RESPONSE: Final = 1
+ONEWAY: Final = 2
+
+#: Responses may exceed the limit on queued bytes by so much before a peer that does not read is given up.
+ANSWER_ROOM: Final = 1 << 20
+
+_KINDS: Final = ("request", "response", "one-way request", "response")  # by the two bits of the flag
+_OPENING: Final = frozenset((State.IDLE, State.PROXIED, State.SECURED))
+_LAST_OPAQUE: Final = 0x7FFFFFFF
+
+
+def kind_of(command: RemotingCommand) -> str:
+    """The kind of a command in the table of states. Receivers look at the response bit first (section 1)."""
+    kind = _KINDS[command.flag & 3]
+    return "response GO_AWAY" if kind == "response" and command.code == GO_AWAY else kind
+
+
+def numbered(command: RemotingCommand, opaque: int, flag: int) -> RemotingCommand:
+    """The command with another opaque and flag."""
+    if command.opaque == opaque and command.flag == flag:
+        return command
+    return RemotingCommand(
+        code=command.code,
+        flag=flag,
+        opaque=opaque,
+        remark=command.remark,
+        ext_fields=command.ext_fields,
+        body=command.body,
+        language=command.language,
+        version=command.version,
+        serialize_type=command.serialize_type,
+    )
+
+
+class Endpoint:
+    """What both roles do."""
+
+    role: Role
+
+    def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
+        self.options = options or ConnectionOptions()
+        self.negotiated: Negotiated | None = None
+        #: Responses to requests that had timed out or were cancelled.
+        self.late = 0
+        #: Responses to no request of ours. They are ignored, as real peers do.
+        self.strays = 0
+        self._state = State.IDLE
+        self._decoder = Decoder(limits=Limits(frame_size=self.options.frame_size))
+        self._outbox = Outbox()
+        self._deadlines = Deadlines(now)
+        self._pending: dict[int, Request] = {}  # by opaque
+        self._begun: list[tuple[float, int, Request]] = []  # a heap by deadline; finished ones are left in it
+        self._waiting: list[Request] = []  # their time begins with the next call that brings it
+        self._gone: dict[int, None] = {}  # opaques that have timed out or were cancelled, the oldest first
+        self._undecided: dict[int, RemotingCommand] = {}  # by identity
+        self._sent = 0
+        self._opaque = 0
+        self._serialize_type: SerializeType = self.options.serialize_type
+        self._source: tuple[str, int] | None = None
+        self._secured = False
+        self._ending: tuple[Literal["local", "peer"], int | None, str] = ("local", None, "")
+        self._heard_at = now
+        self._paused = False
+        self._eof = False
+        self._trailing = b""
+        if self.role is Role.SERVER and self.options.idle_timeout is not None:
+            self._deadlines.start("idle", self.options.idle_timeout)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._state.value}>"
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    # ---- in
+
+    def receive(self, data: Buffer, now: float) -> list[Event]:
+        """Take bytes from the peer; return the events they complete, in order."""
+        self._check_open()
+        self._advance(now)
+        self._heard_at = self._deadlines.clock
+        events: list[Event] = []
+        self._read(data, events)
+        return events
+
+    def receive_eof(self, now: float) -> list[Event]:
+        """Take the end of the peer's stream. What was left unread is read first, once there is room."""
+        self._check_open()
+        self._advance(now)
+        self._eof = True
+        events: list[Event] = []
+        self._finish_eof(events)
+        return events
+
+    def pause(self) -> None:
+        """Stop after the commands read so far. Bytes that follow are kept."""
+        self._check_open()
+        self._paused = True
+
+    def resume(self, now: float) -> list[Event]:
+        """Go on after `pause`; return the events of the bytes kept."""
+        self._check_open()
+        self._advance(now)
+        self._paused = False
+        return self._go_on()
+
+    @property
+    def trailing_data(self) -> bytes:
+        """Bytes received and not read, while paused, while TLS begins, or after the end."""
+        if self._paused or self._state in (State.SECURING, State.CLOSED):
+            try:
+                self._trailing += self._decoder.rest()
+            except DecodeError:
+                pass
+        return self._trailing
+
+    @property
+    def wants_read(self) -> bool:
+        return self._room() > 0
+
+    @property
+    def undecided(self) -> int:
+        """Requests of the peer that wait for an answer of the host."""
+        return len(self._undecided)
+
+    @property
+    def pending(self) -> int:
+        """Requests of ours that wait for their responses."""
+        return len(self._pending)
+
+    # ---- out
+
+    def request(
+        self,
+        code: int,
+        header: CommandCustomHeader | None = None,
+        body: Buffer | None = None,
+        *,
+        ext_fields: Mapping[str, str | None] | None = None,
+        oneway: bool = False,
+        timeout: float | None = None,
+        now: float | None = None,
+    ) -> Request | None:
+        """Queue a request that is made here, with our opaque, language, version and form of header, signed if there are
+        credentials.
+
+        Args:
+            code: of the request.
+            header: its typed header; or `ext_fields`.
+            body: its body.
+            oneway: True: there is no response.
+            timeout: seconds until the response must have come; None: the options'.
+            now: the time, if the caller knows it. Without it the request's time begins with the next call that brings the
+                time, and `next_timeout` asks for one at once.
+
+        Returns:
+            the request's handle; None for a one-way request.
+
+        Raises:
+            LocalProtocolError: not legal now, a limit is reached, or the command cannot be written. Nothing has changed.
+        """
+        state = self._state
+        if state is not State.OPEN:
+            self._check_send("one-way request" if oneway else "request")
+        options = self.options
+        opaque = self._next_opaque(oneway)
+        try:
+            command = RemotingCommand(
+                code=code,
+                flag=ONEWAY if oneway else 0,
+                opaque=opaque,
+                header=header,
+                ext_fields=ext_fields,
+                body=body,
+                language=options.language,
+                version=options.version,
+                serialize_type=self._serialize_type if code <= BINARY_CODE_MOST else "JSON",
+            )
+            if options.credentials is not None:
+                command = options.credentials.sign(command)
+        except (EncodeError, TypeError, ValueError, OverflowError) as error:
+            raise LocalProtocolError(str(error)) from error
+        return self._queue(command, code, opaque, oneway, timeout, now)
+
+    def send(self, message: RemotingCommand, timeout: float | None = None, now: float | None = None) -> Request | None:
+        """Queue a request or one-way request that exists already.
+
+        It gets an opaque of ours in place of the one it holds, keeps everything else, and is not signed. Responses are sent by
+        `respond`.
+
+        Returns:
+            the request's handle; None for a one-way request.
+
+        Raises:
+            LocalProtocolError: not legal now, or a limit is reached. Nothing has changed.
+        """
+        if not isinstance(message, RemotingCommand):
+            raise LocalProtocolError(f"{type(message).__name__} is no command of RocketMQ")
+        kind = kind_of(message)
+        self._check_send(kind)
+        if message.flag & RESPONSE:
+            raise LocalProtocolError("a response is sent by respond() and forward()")
+        oneway = kind == "one-way request"
+        opaque = self._next_opaque(oneway)
+        return self._queue(numbered(message, opaque, message.flag), message.code, opaque, oneway, timeout, now)
+
+    def cancel(self, handle: Request) -> None:
+        """Give up a request. It has no outcome; a response that still comes is counted (`late`). A request that is finished
+        stays so."""
+        self._check_open()
+        if self._pending.get(handle.opaque) is handle:
+            del self._pending[handle.opaque]
+            self._remember(handle.opaque)
+
+    def respond(
+        self,
+        event: RemotingCommand,
+        code: int = SUCCESS,
+        header: CommandCustomHeader | None = None,
+        body: Buffer | None = None,
+        *,
+        ext_fields: Mapping[str, str | None] | None = None,
+        remark: str | None = None,
+    ) -> list[Event]:
+        """Answer a request, in the form of its header. Returns the events that were waiting for room.
+
+        Raises LocalProtocolError if the request does not wait for an answer, or the response cannot be written.
+        """
+        self._check_undecided(event)
+        options = self.options
+        try:
+            command = RemotingCommand(
+                code=code,
+                flag=RESPONSE,
+                opaque=event.opaque,
+                remark=remark,
+                header=header,
+                ext_fields=ext_fields,
+                body=body,
+                language=options.language,
+                version=options.version,
+                serialize_type=event.serialize_type,
+            )
+        except (EncodeError, TypeError, ValueError, OverflowError) as error:
+            raise LocalProtocolError(str(error)) from error
+        return self._answer(event, command)
+
+    def forward(self, event: RemotingCommand, response: RemotingCommand) -> list[Event]:
+        """Answer a request with a response of somebody else, unchanged but for its opaque."""
+        self._check_undecided(event)
+        if not response.flag & RESPONSE:
+            raise LocalProtocolError("only a response answers a request")
+        if response.opaque != event.opaque:
+            response = RemotingCommand(
+                code=response.code,
+                flag=response.flag,
+                opaque=event.opaque,
+                remark=response.remark,
+                ext_fields=response.ext_fields,
+                body=response.body,
+                language=response.language,
+                version=response.version,
+                serialize_type=response.serialize_type,
+            )
+        return self._answer(event, response)
+
+    def refuse(self, event: RemotingCommand) -> list[Event]:
+        """Answer a request whose code the host does not know."""
+        return self.respond(event, REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {event.code} not supported")
+
+    def ignore(self, event: RemotingCommand) -> list[Event]:
+        """Give no answer, as real clients do for codes they do not know. The peer's request times out."""
+        self._check_undecided(event)
+        del self._undecided[id(event)]
+        return self._answered()
+
+    def close(self, wait: float = 0.0, *, immediate: bool = False) -> list[Event]:
+        """End the connection. RocketMQ has no message for it.
+
+        Args:
+            wait: seconds. Above 0 what is pending and undecided may come to its end first: state DRAINING.
+            immediate: drop what is queued.
+        """
+        self._check_open()
+        events: list[Event] = []
+        if immediate:
+            self._outbox.clear()
+        elif wait > 0 and self._state is not State.SECURING:
+            if self._state is not State.DRAINING:
+                self._state = State.DRAINING
+                self._ending = ("local", None, "the host has closed the connection")
+            self._deadlines.start("drain", wait)
+            self._finish_draining(events)
+            return events
+        self._end("local", None, "the host has closed the connection", events)
+        return events
+
+    def data_to_send(self) -> bytes:
+        """Take everything queued, as one bytes object."""
+        return self._outbox.take()
+
+    def buffers_to_send(self) -> list[Buffer]:
+        """Take everything queued, as a list of buffers in order. Large frames are not copied."""
+        return self._outbox.take_buffers()
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._outbox.pending
+
+    @property
+    def should_close(self) -> bool:
+        return self._state is State.CLOSED and not self._outbox.pending
+
+    def changes(self) -> list[Any]:
+        """Nothing: no state of a RocketMQ connection outlives it."""
+        return []
+
+    # ---- time
+
+    def next_timeout(self) -> float | None:
+        """When to call `handle_timeout` at the latest; None: no timer runs."""
+        if self._waiting:
+            return self._deadlines.clock
+        begun, pending = self._begun, self._pending
+        while begun and pending.get(begun[0][2].opaque) is not begun[0][2]:
+            heappop(begun)
+        when = self._deadlines.next()
+        if begun and (when is None or begun[0][0] < when):
+            return begun[0][0]
+        return when
+
+    def handle_timeout(self, now: float) -> list[Event]:
+        """Do what is due."""
+        self._check_open()
+        self._advance(now)
+        clock = self._deadlines.clock
+        events: list[Event] = []
+        begun, pending = self._begun, self._pending
+        while begun and begun[0][0] <= clock:
+            request = heappop(begun)[2]
+            if pending.get(request.opaque) is request:
+                del pending[request.opaque]
+                self._remember(request.opaque)
+                events.append(TimedOut(request))
+        for name in self._deadlines.due(now):
+            if self._state is State.CLOSED:
+                break
+            if name == "drain":
+                by, code, reason = self._ending
+                self._end(by, code, reason, events)
+            elif name == "idle":
+                self._look_for_idleness(events)
+        self._finish_draining(events)
+        return events
+
+    def _advance(self, now: float) -> None:
+        """Bring the time; it begins for requests that were sent without."""
+        self._deadlines.advance(now)
+        if self._waiting:
+            clock = self._deadlines.clock
+            for request in self._waiting:
+                request.deadline = clock + request.timeout
+                heappush(self._begun, (request.deadline, request.number, request))
+            self._waiting.clear()
+
+    def _look_for_idleness(self, events: list[Event]) -> None:
+        limit = self.options.idle_timeout
+        assert limit is not None
+        if self._room() <= 0:
+            self._deadlines.start("idle", limit)  # we do not read: silence says nothing
+        elif self._heard_at + limit > self._deadlines.clock:
+            self._deadlines.set("idle", self._heard_at + limit)
+        else:
+            self._end("local", None, "nothing has come within the idle timeout", events)
+
+    # ---- reading
+
+    def _read(self, data: Buffer, events: list[Event]) -> None:
+        """Read as many commands as there is room for."""
+        if self._state in _OPENING and self.role is Role.SERVER:
+            if not self._preface(data, events):
+                return
+            data, self._trailing = self._trailing, b""
+        elif self._trailing:
+            data, self._trailing = self._trailing + bytes(data), b""
+        decoder = self._decoder
+        while True:
+            fault: DecodeError | None = None
+            try:
+                messages: Any = decoder.feed(data, max(self._room(), 0))
+            except DecodeError as error:
+                messages, fault = error.messages, error
+            data = b""
+            for message in messages:
+                self._handle(message, events)
+                if self._state is State.CLOSED:
+                    return
+            if fault is not None:
+                self._end("local", None, str(fault), events, error=fault)  # without an answer (section 1)
+                return
+            if not decoder.unread or self._room() <= 0:
+                break
+        if self._outbox.pending > self.options.pending_bytes + ANSWER_ROOM:
+            self._fault(RemoteProtocolError("the peer does not take its responses"), events)
+        elif decoder.unread > self.options.unread_bytes and self._room() <= 0:
+            self._fault(RemoteProtocolError("more bytes than are kept while the host decides"), events)
+        elif self._eof:
+            self._finish_eof(events)
+
+    def _preface(self, data: Buffer, events: list[Event]) -> bool:
+        """See what a client begins with. True: `_trailing` begins with a frame, or is empty."""
+        self._trailing += bytes(data)
+        if self._paused:
+            return False
+        state = self._state
+        while self._trailing:
+            first = self._trailing[0]
+            if first == TLS and (self.options.tls != "disabled" or state is State.SECURED):
+                transition = RECEIVES[self.role, state, "TLS preface"]
+                if isinstance(transition, Violation):
+                    self._fault(RemoteProtocolError(transition.rule), events)
+                else:
+                    self._state = State.SECURING
+                    events.append(StartTls())
+                return False
+            if not self.options.proxy:
+                break
+            try:
+                found = proxy_preface(self._trailing)
+            except DecodeError as error:
+                self._end("local", None, str(error), events, error=error)
+                return False
+            if found is None:
+                if self._eof:
+                    self._finish_eof(events)
+                return False
+            size, source = found
+            if not size:
+                break
+            transition = RECEIVES[self.role, state, "PROXY preface"]
+            if isinstance(transition, Violation):
+                self._fault(RemoteProtocolError(transition.rule), events)
+                return False
+            self._state = state = State.PROXIED
+            self._source = source
+            self._trailing = self._trailing[size:]
+        if self._trailing and self.options.tls == "enforcing" and not self._secured:
+            self._fault(RemoteProtocolError("a frame without TLS (section 12)"), events)
+            return False
+        return True
+
+    def secured(self) -> None:
+        """The handshake of TLS has been made, and began with `trailing_data`. What is received from now on is inside TLS."""
+        self._check_open()
+        if self._state is not State.SECURING:
+            raise LocalProtocolError("no client has begun with TLS")
+        self._decoder.rest()
+        self._trailing = b""
+        self._secured = True
+        self._state = State.SECURED
+
+    def _handle(self, message: RemotingCommand, events: list[Event]) -> None:
+        flag = message.flag
+        state = self._state
+        if state is State.OPEN:
+            if not flag & RESPONSE:
+                if not flag & ONEWAY:
+                    self._undecided[id(message)] = message
+                events.append(message)
+                return
+            if message.code != GO_AWAY or self.role is Role.SERVER:
+                self._settle(message, events)
+                return
+        transition = RECEIVES[self.role, state, kind_of(message)]
+        if self.negotiated is None:
+            self.negotiated = Negotiated(
+                message.language, message.version, message.serialize_type, self._secured, self._source
+            )
+            if self.role is Role.SERVER:
+                self._serialize_type = message.serialize_type
+            events.append(Connected(self.negotiated, message))
+        if isinstance(transition, State):
+            self._state = transition
+        elif transition is Outcome.DROPPED:
+            return
+        elif transition is Outcome.REFUSED:
+            self._turn_away(message)
+            return
+        else:
+            assert isinstance(transition, Violation)
+            self._fault(RemoteProtocolError(transition.rule), events)
+            return
+        if not flag & RESPONSE:
+            if not flag & ONEWAY:
+                self._undecided[id(message)] = message
+            events.append(message)
+        else:
+            self._settle(message, events)
+            if self._state is State.DRAINING:
+                if state is not State.DRAINING:
+                    self._ending = ("peer", GO_AWAY, message.remark or "the server asks to go away")
+                self._finish_draining(events)
+
+    def _settle(self, message: RemotingCommand, events: list[Event]) -> None:
+        """A response has come."""
+        opaque = message.opaque
+        request = self._pending.pop(opaque, None)  # type: ignore[arg-type]
+        if request is not None:
+            events.append(Acknowledged(request, message, message.code))
+        elif opaque in self._gone:
+            del self._gone[opaque]
+            self.late += 1
+        else:
+            self.strays += 1
+
+    def _turn_away(self, message: RemotingCommand) -> None:
+        """A request has come while we drain."""
+        aware = message.version > VERSION_5_3_1
+        self._outbox.put(
+            RemotingCommand(
+                code=GO_AWAY if aware else SERVICE_NOT_AVAILABLE,
+                flag=RESPONSE,
+                opaque=message.opaque,
+                remark="please go away",
+                body=None,
+                language=self.options.language,
+                version=self.options.version,
+                serialize_type=message.serialize_type,
+            ).encode()
+        )
+
+    def _go_on(self) -> list[Event]:
+        """Read what was left unread, after an answer or `resume`."""
+        events: list[Event] = []
+        if (self._trailing or self._decoder.unread or self._eof) and self._room() > 0:
+            self._read(b"", events)
+        return events
+
+    def _room(self) -> int:
+        """How many commands may be read now."""
+        if self._paused or self._state is State.SECURING or self._state is State.CLOSED:
+            return 0
+        return self.options.undecided - len(self._undecided)
+
+    def _finish_eof(self, events: list[Event]) -> None:
+        if self._state is State.CLOSED or self._paused:
+            return
+        if self._room() <= 0 and (self._decoder.unread or self._trailing):
+            return  # `resume` or an answer reads them first
+        inside = self._decoder.pending or self._trailing
+        self._end("transport", None, "the stream ended inside a frame" if inside else "the stream ended", events)
+
+    # ---- writing
+
+    def _check_send(self, kind: str) -> None:
+        transition = SENDS[self.role, self._state, kind]
+        if isinstance(transition, Violation):
+            raise LocalProtocolError(transition.rule)
+
+    def _next_opaque(self, oneway: bool) -> int:
+        """The next number that is not in use. It is taken by `_queue`."""
+        if not oneway and len(self._pending) >= self.options.pending:
+            raise LocalProtocolError(f"{len(self._pending)} requests wait for their responses")
+        opaque = self._opaque
+        while True:
+            opaque = opaque + 1 if opaque < _LAST_OPAQUE else 0
+            if opaque not in self._pending and opaque not in self._gone:
+                return opaque
+
+    def _queue(
+        self, command: RemotingCommand, code: int, opaque: int, oneway: bool, timeout: float | None, now: float | None
+    ) -> Request | None:
+        frame = command.encode()
+        waiting = self._outbox.pending
+        if waiting and waiting + len(frame) > self.options.pending_bytes:
+            raise LocalProtocolError(f"{waiting} bytes are queued and not taken")
+        if timeout is None:
+            timeout = self.options.timeout
+        elif timeout <= 0:
+            raise LocalProtocolError("timeout is above 0")
+        self._outbox.put(frame)
+        self._opaque = opaque
+        if oneway:
+            return None
+        self._sent = number = self._sent + 1
+        request = Request(number, opaque, code, timeout, None)
+        self._pending[opaque] = request
+        if now is None:
+            self._waiting.append(request)
+        else:
+            self._advance(now)
+            request.deadline = deadline = self._deadlines.clock + timeout
+            heappush(self._begun, (deadline, number, request))
+            if len(self._begun) > 1024 + 2 * len(self._pending):  # finished ones are no more than the others
+                self._begun = [item for item in self._begun if self._pending.get(item[2].opaque) is item[2]]
+                heapify(self._begun)
+        return request
+
+    def _answer(self, event: RemotingCommand, response: RemotingCommand) -> list[Event]:
+        del self._undecided[id(event)]
+        self._outbox.put(response.encode())
+        if self._outbox.pending > self.options.pending_bytes + ANSWER_ROOM:
+            events: list[Event] = []
+            self._fault(RemoteProtocolError("the peer does not take its responses"), events)
+            return events
+        return self._answered()
+
+    def _answered(self) -> list[Event]:
+        if self._state is State.DRAINING:
+            events = self._go_on()
+            self._finish_draining(events)
+            return events
+        if self._decoder.unread or self._eof:
+            return self._go_on()
+        return []
+
+    def _check_undecided(self, event: RemotingCommand) -> None:
+        self._check_open()
+        if id(event) not in self._undecided:
+            raise LocalProtocolError("this request does not wait for an answer")
+
+    def _remember(self, opaque: int) -> None:
+        gone = self._gone
+        gone[opaque] = None
+        if len(gone) > self.options.remembered:
+            del gone[next(iter(gone))]
+
+    # ---- the end
+
+    def _check_open(self) -> None:
+        if self._state is State.CLOSED:
+            raise LocalProtocolError("the connection is over")
+
+    def _finish_draining(self, events: list[Event]) -> None:
+        if self._state is State.DRAINING and not self._pending and not self._undecided:
+            by, code, reason = self._ending
+            self._end(by, code, reason, events)
+
+    def _fault(self, error: RemoteProtocolError, events: list[Event]) -> None:
+        """The peer has broken a rule. There is no answer to it (section 1)."""
+        self._end("local", None, str(error), events, error=error)
+
+    def _end(
+        self,
+        by: Literal["local", "peer", "transport"],
+        code: int | None,
+        reason: str,
+        events: list[Event],
+        *,
+        error: Exception | None = None,
+    ) -> None:
+        lost = tuple(self._pending.values())
+        self._state = State.CLOSED
+        self._deadlines.clear()
+        self._pending.clear()
+        self._begun.clear()
+        self._waiting.clear()
+        self._gone.clear()
+        self._undecided.clear()
+        events.append(Disconnected(by=by, code=code, reason=reason, error=error, lost=lost))
+
+
+class ClientConnection(Endpoint):
+    """A client's side of a connection to a name server or a broker.
+
+    Events: `Connected` with the server's first command; a `RemotingCommand` for each request of the server (answer it with
+    `respond`, `forward`, `refuse` or `ignore`) and for each one-way request (which has no answer); `Acknowledged` or `TimedOut`
+    for each request of ours; `Disconnected`.
+
+    Args:
+        now: the time.
+        options: limits, times and habits.
+    """
+
+    role = Role.CLIENT
+
+
+class ServerConnection(Endpoint):
+    """A name server's or broker's side of a connection.
+
+    Events as those of `ClientConnection`, and `StartTls` (make the handshake with `trailing_data`, then call `secured`).
+
+    Args:
+        now: the time.
+        options: limits, times and habits.
+    """
+
+    role = Role.SERVER

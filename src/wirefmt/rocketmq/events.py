@@ -1,0 +1,174 @@
+"""Options of RocketMQ connections, what they learn of the peer, their events that are no commands, and codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from wirefmt.rocketmq._codec import RemotingCommand, sign, signature
+
+Event = Any
+SerializeType = Literal["JSON", "ROCKETMQ"]
+
+#: The largest frame of real peers, with its length word.
+LARGEST_FRAME: Final = 1 << 24
+
+#: First bytes of frames are lower than those of prefaces, up to this size of a frame.
+FRAME_MOST: Final = 0x0D000000
+
+#: The version of the release 5.3.3, the one we keep to; of 5.3.1, above which GO_AWAY is known.
+VERSION: Final = 479
+VERSION_5_3_1: Final = 475
+
+# Response codes (docs/rocketmq.md, 4 to 6)
+SUCCESS = 0
+SYSTEM_ERROR = 1
+SYSTEM_BUSY = 2
+REQUEST_CODE_NOT_SUPPORTED = 3
+SERVICE_NOT_AVAILABLE = 14
+GO_AWAY = 1500
+
+#: Request codes above it do not fit into binary headers.
+BINARY_CODE_MOST: Final = 0x7FFF
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What requests are signed with (section 11)."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    security_token: str | None = field(default=None, repr=False)
+
+    def sign(self, command: RemotingCommand) -> RemotingCommand:
+        """The command with AccessKey and Signature."""
+        return sign(command, access_key=self.access_key, secret_key=self.secret_key, security_token=self.security_token)
+
+
+def is_signed(command: RemotingCommand, find: Callable[[str], str | None]) -> bool:
+    """True if a request has a valid signature (section 11).
+
+    Args:
+        command: the request.
+        find: gives the secret key of an access key; None: there is no such key.
+    """
+    from hmac import compare_digest
+
+    fields = command.ext_fields or {}
+    key, given = fields.get("AccessKey"), fields.get("Signature")
+    if key is None or given is None or (secret := find(key)) is None:
+        return False
+    return compare_digest(signature(command, secret).encode(), given.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    """Limits, times and habits of one connection. What a peer can make us remember is bounded by them.
+
+    Attributes:
+        serialize_type: the headers of our requests. Codes above 32767 (POP) always have JSON. A response has the form of its
+            request. A server's requests have the form of the client's last request.
+        language, version: what our commands say.
+        credentials: our requests are signed with them; None: not signed.
+        timeout: seconds that a request may take, if `send` says nothing else.
+        pending: requests of ours that may wait for their responses. `send` refuses above it.
+        pending_bytes: bytes queued for the peer. `send` refuses above it; a peer that does not take its responses is given up.
+        undecided: requests of the peer that may wait for an answer of the host before reading stops. A broker holds pulls for
+            some seconds, one for each queue and consumer.
+        unread_bytes: bytes kept while we do not read. A driver that reads on although `wants_read` is False meets it.
+        frame_size: bytes of a frame of the peer.
+        remembered: requests that have timed out or were cancelled and whose late responses are counted as such.
+        idle_timeout: seconds without bytes of the peer after which a server ends the connection; None: none. Real servers:
+            120.
+        tls: what a server does about a client that begins with TLS (section 12). "disabled": end. "permissive": `StartTls`.
+            "enforcing": a client that does not is a fault.
+        proxy: True: a server takes a PROXY preface, version 1 or 2 (section 12).
+    """
+
+    serialize_type: SerializeType = "JSON"
+    language: str = "PYTHON"
+    version: int = VERSION
+    credentials: Credentials | None = None
+    timeout: float = 3.0
+    pending: int = 65535
+    pending_bytes: int = 1 << 26
+    undecided: int = 4096
+    unread_bytes: int = 1 << 20
+    frame_size: int = LARGEST_FRAME
+    remembered: int = 1024
+    idle_timeout: float | None = 120.0
+    tls: Literal["disabled", "permissive", "enforcing"] = "disabled"
+    proxy: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("pending", 1, 0x7FFFFFFF),
+            ("undecided", 1, 0x7FFFFFFF),
+            ("remembered", 0, 0x7FFFFFFF),
+            ("frame_size", 64, FRAME_MOST),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ValueError(f"{name} is a number of {least} to {most}, not {value!r}")
+        for name, words in (
+            ("serialize_type", ("JSON", "ROCKETMQ")),
+            ("tls", ("disabled", "permissive", "enforcing")),
+        ):
+            if getattr(self, name) not in words:
+                raise ValueError(f"{name} is one of {', '.join(words)}, not {getattr(self, name)!r}")
+        if self.timeout <= 0 or (self.idle_timeout is not None and self.idle_timeout <= 0):
+            raise ValueError("timeout and idle_timeout are above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Negotiated:
+    """What the peer's first command says. RocketMQ has no handshake.
+
+    Attributes:
+        language: "JAVA"; None: one that is not known.
+        version: the ordinal of the release: 479 is 5.3.3. Name servers say 0.
+        serialize_type: of its headers.
+        tls: True: the connection runs over TLS that began with a preface.
+        source: address and port of the client, if a PROXY preface says so.
+    """
+
+    language: str | None
+    version: int
+    serialize_type: SerializeType
+    tls: bool = False
+    source: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """No response has come in time. The handle is finished; a response that still comes is counted (`late`)."""
+
+    handle: Request
+
+
+class Request:
+    """The handle of a request.
+
+    Its one outcome is `Acknowledged` (the response, whatever its code), `TimedOut`, or `Disconnected.lost`. A request that the
+    host cancels has none.
+
+    Attributes:
+        number: counts up with each request of the connection.
+        opaque: the number on the wire, used again after 2**31 requests.
+        code: the request's code.
+        timeout: seconds it may take.
+        deadline: when its time is over; None: its time has not begun (see `next_timeout`).
+    """
+
+    __slots__ = ("code", "deadline", "number", "opaque", "timeout")
+
+    def __init__(self, number: int, opaque: int, code: int, timeout: float, deadline: float | None) -> None:
+        self.number = number
+        self.opaque = opaque
+        self.code = code
+        self.timeout = timeout
+        self.deadline = deadline
+
+    def __repr__(self) -> str:
+        return f"<Request {self.number}: code {self.code}, opaque {self.opaque}>"

@@ -1,0 +1,140 @@
+"""A RocketMQ name server or broker on asyncio: a `ServerConnection` for each client, and a handler that is the host.
+
+docs/rocketmq-asyncio.md has examples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from ssl import SSLContext
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wirefmt.connection import aio
+from wirefmt.rocketmq._codec import CommandCustomHeader, RemotingCommand
+from wirefmt.rocketmq.connection import ServerConnection
+from wirefmt.rocketmq.events import SUCCESS, ConnectionOptions, Event, Request
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Server = aio.Server
+
+
+class Peer(aio.Peer):
+    """One client of a server.
+
+    With a coroutine function as handler, the events of `ServerConnection` are taken by `async for event in peer`; the last
+    one is `Disconnected`. The methods are those of `ServerConnection` and raise LocalProtocolError as they do. What they
+    queue is written at the end of the loop's iteration.
+
+    Attributes:
+        connection: the connection. After a call of a method that returns events, give these to `driver.update`.
+        server: the server.
+        error: what ended the transport, if it was an error.
+    """
+
+    connection: ServerConnection
+
+    def respond(
+        self,
+        event: RemotingCommand,
+        code: int = SUCCESS,
+        header: CommandCustomHeader | None = None,
+        body: Buffer | None = None,
+        *,
+        ext_fields: Mapping[str, str | None] | None = None,
+        remark: str | None = None,
+    ) -> None:
+        """Answer a request."""
+        self.driver.update(self.connection.respond(event, code, header, body, ext_fields=ext_fields, remark=remark))
+
+    def forward(self, event: RemotingCommand, response: RemotingCommand) -> None:
+        """Answer a request with a response that another peer made."""
+        self.driver.update(self.connection.forward(event, response))
+
+    def refuse(self, event: RemotingCommand) -> None:
+        """Answer a request whose code is not known."""
+        self.driver.update(self.connection.refuse(event))
+
+    def request(
+        self,
+        code: int,
+        header: CommandCustomHeader | None = None,
+        body: Buffer | None = None,
+        *,
+        oneway: bool = False,
+        timeout: float | None = None,
+    ) -> Request | None:
+        """Ask the client. The outcome is an event with the handle returned; None for a one-way request."""
+        now = asyncio.get_running_loop().time()
+        handle = self.connection.request(code, header, body, oneway=oneway, timeout=timeout, now=now)
+        self.driver.update()
+        return handle
+
+    def close(self, wait: float = 0.0) -> None:
+        """End the connection. `wait`: seconds that what is pending and undecided may take."""
+        self.driver.update(self.connection.close(wait))
+
+
+class Handler(Protocol):
+    """The host of all connections of a server, without tasks. Its methods do not wait."""
+
+    def handle(self, peer: Peer, event: Event) -> None:
+        """An event of `ServerConnection`, in order. An exception drops the client."""
+        ...
+
+    def writable(self, peer: Peer) -> None:
+        """The client takes bytes again: `peer.ready` is true."""
+        ...
+
+    def closed(self, peer: Peer) -> None:
+        """The transport is gone; `Disconnected` came before."""
+        ...
+
+
+async def serve(
+    handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
+    host: str | None = "127.0.0.1",
+    port: int = 9876,
+    *,
+    path: str | None = None,
+    ssl: SSLContext | None = None,
+    options: ConnectionOptions | None = None,
+    backlog: int = 100,
+    most: int = 100_000,
+) -> Server:
+    """Serve RocketMQ's remoting protocol.
+
+    Args:
+        handler: a coroutine function that is called with the `Peer` of each client and iterates over its events; when it
+            returns, the connection is closed. Or an object with the methods of `Handler`, which serves all clients.
+        host, port: where to listen; loopback by default. None: all interfaces. Port 0: any that is free (`Server.port`).
+        path: of a Unix socket, in place of host and port.
+        ssl: TLS with this context, for all clients. The option `tls` must be "disabled": TLS that begins after the first
+            byte has been read is for hosts with a transport of their own.
+        options: limits and times of each connection.
+        backlog: connections that the system keeps until they are accepted.
+        most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
+
+    Returns the running server. Leaving `async with` or `close()` ends it.
+    """
+    if options is not None and options.tls != "disabled":
+        raise ValueError("options.tls: give a context as ssl")
+
+    def make(server: Server) -> aio.Driver:
+        return make_driver(server, handler, options)
+
+    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most)
+
+
+def make_driver(
+    server: Server,
+    handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
+    options: ConnectionOptions | None = None,
+) -> aio.Driver:
+    """The driver of a new client, with its connection and its peer."""
+    peer = Peer(handler, server)
+    peer.connection = ServerConnection(asyncio.get_running_loop().time(), options)
+    peer.driver = aio.Driver(peer.connection, peer, buffer=server.buffer)
+    return peer.driver

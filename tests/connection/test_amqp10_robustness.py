@@ -1,0 +1,113 @@
+"""AMQP 1.0 connections under any bytes: they end in order, within their limits, and what they write can be read."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.amqp10_driven import connection, drive
+from wirefmt import amqp10
+
+ROLES = ("client", "server")
+HANDLES = st.integers(0, 5)
+SMALL = st.integers(0, 9)
+WINDOW = st.sampled_from((0, 1, 5, 2**31, 2**32 - 1))
+IDS = st.integers(0, 12) | st.sampled_from((2**31, 2**32 - 1))
+CHANNELS = st.integers(0, 3)
+STATES = st.sampled_from(
+    (
+        None,
+        amqp10.Accepted(),
+        amqp10.Rejected(),
+        amqp10.Received(section_number=0, section_offset=3),
+        amqp10.TransactionalState(txn_id=b"t", outcome=amqp10.Accepted()),
+    )
+)
+FLAGS = st.sampled_from((None, False, True))
+UNSETTLED = st.none() | st.dictionaries(st.binary(min_size=1, max_size=2), STATES, max_size=3)
+FRAMES = st.one_of(
+    st.builds(
+        amqp10.Begin,
+        remote_channel=st.none() | CHANNELS,
+        next_outgoing_id=IDS,
+        incoming_window=WINDOW,
+        outgoing_window=WINDOW,
+        handle_max=st.none() | SMALL,
+        channel=CHANNELS,
+    ),
+    st.builds(
+        amqp10.Attach,
+        name=st.integers(0, 4).map(str),
+        handle=HANDLES,
+        role=st.booleans(),
+        source=st.sampled_from((None, amqp10.Source(address="q"))),
+        target=st.sampled_from((None, amqp10.Target(address="q"), amqp10.Coordinator())),
+        snd_settle_mode=st.sampled_from((None, 0, 1, 2)),
+        rcv_settle_mode=st.sampled_from((None, 0, 1)),
+        initial_delivery_count=st.none() | IDS,
+        max_message_size=st.sampled_from((None, 0, 100)),
+        unsettled=UNSETTLED,
+        incomplete_unsettled=FLAGS,
+        channel=CHANNELS,
+    ),
+    st.builds(
+        amqp10.Flow,
+        next_incoming_id=st.none() | IDS,
+        incoming_window=WINDOW,
+        next_outgoing_id=IDS,
+        outgoing_window=WINDOW,
+        handle=st.none() | HANDLES,
+        delivery_count=st.none() | IDS,
+        link_credit=st.none() | IDS,
+        drain=FLAGS,
+        echo=FLAGS,
+        channel=CHANNELS,
+    ),
+    st.builds(
+        amqp10.Transfer,
+        handle=HANDLES,
+        delivery_id=st.none() | st.integers(0, 6),
+        delivery_tag=st.none() | st.binary(min_size=1, max_size=1),
+        settled=FLAGS,
+        more=FLAGS,
+        aborted=FLAGS,
+        resume=FLAGS,
+        state=STATES,
+        rcv_settle_mode=st.sampled_from((None, 0, 1)),
+        payload=st.integers(0, 400).map(bytes),
+        channel=CHANNELS,
+    ),
+    st.builds(
+        amqp10.Disposition,
+        role=st.booleans(),
+        first=IDS,
+        last=st.none() | IDS,
+        settled=FLAGS,
+        state=STATES,
+        channel=CHANNELS,
+    ),
+    st.builds(amqp10.Detach, handle=HANDLES, closed=FLAGS, channel=CHANNELS),
+    st.builds(amqp10.End, channel=CHANNELS),
+    st.just(amqp10.EmptyFrame()),
+)
+BEGUN = amqp10.Begin(next_outgoing_id=0, incoming_window=9, outgoing_window=9).encode()
+
+
+@pytest.mark.parametrize("role", ROLES)
+@given(data=st.binary(max_size=200), seed=st.integers(0, 1000))
+def test_any_bytes(role: str, data: bytes, seed: int) -> None:
+    random_ = random.Random(seed)
+    made, opening = connection(role, random_)
+    drive(role, made, bytearray(b"".join(opening) + data), random_)
+
+
+@pytest.mark.parametrize("role", ROLES)
+@given(frames=st.lists(FRAMES, max_size=25), seed=st.integers(0, 1000))
+def test_any_frames(role: str, frames: list[amqp10.Performative], seed: int) -> None:
+    random_ = random.Random(seed)
+    made, opening = connection(role, random_)
+    begun = BEGUN if random_.random() < 0.8 else b""
+    drive(role, made, bytearray(b"".join(opening) + begun + b"".join(frame.encode() for frame in frames)), random_)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lib import rocketmq_driven
-from lib.mqtt_driven import OPTIONS, connection, drive
+from lib.mqtt_driven import OPTIONS, compare_cuts, compare_paths, connection, drive
 from lib.rocketmq_vectors import load
 from wirefmt import mqtt, rocketmq
 from wirefmt.broker import rocketmq as rocketmq_broker
@@ -278,10 +278,17 @@ def rocketmq_broker_seeds() -> Iterator[bytes]:
     yield from rocketmq_seeds()
 
 
+def paths(data: bytes) -> None:
+    """The compiled part of a connection against its readable part, and cuts of the same octets; the octets are the seed."""
+    compare_paths(data)
+    compare_cuts(data)
+
+
 TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {
     "mqtt_client_connection": (either("client"), sequence_seeds("client.jsonl")),
     "mqtt_server_connection": (either("server"), sequence_seeds("broker.jsonl")),
     "mqtt_broker": (broker, broker_seeds),
+    "mqtt_connection_paths": (paths, lambda: (k.to_bytes(2) for k in range(100))),
     "rocketmq_client_connection": (rocketmq_either("client"), rocketmq_seeds),
     "rocketmq_broker": (rocketmq_served, rocketmq_broker_seeds),
     "rocketmq_server_connection": (rocketmq_either("server"), rocketmq_seeds),

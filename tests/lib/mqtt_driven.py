@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from wirefmt import mqtt
-from wirefmt.connection import Disconnected
+from wirefmt.connection import Acknowledged, Disconnected
 from wirefmt.errors import LocalProtocolError
 from wirefmt.mqtt.states import State
 
@@ -119,3 +119,174 @@ def drive(role: str, connection_: Any, data: bytearray, random_: random.Random) 
     version = connection_.version or (4 if said[:2] == b"\x20\x02" else 5)
     packets = mqtt.Decoder(version=version, side=side).feed(said)  # whole and valid
     assert b"".join(packet.encode() for packet in packets) == said
+
+
+class Readable:
+    """A connection that leaves nothing to what is compiled: each packet goes to its handler."""
+
+    def _run(self, messages: Any, at: int, events: Any) -> int:
+        return at
+
+    def publish(
+        self, topic: str, payload: Any = b"", *, qos: int = 0, retain: bool = False, properties: Any = ()
+    ) -> Any:
+        return self._publish(topic, payload, qos, retain, properties)  # type: ignore[attr-defined]
+
+    def acknowledge(self, message: Any, reason_code: int = 0, properties: Any = ()) -> Any:
+        return self._acknowledge(message, reason_code, properties)  # type: ignore[attr-defined]
+
+
+class ReadableClient(Readable, mqtt.ClientConnection):
+    pass
+
+
+class ReadableServer(Readable, mqtt.ServerConnection):
+    pass
+
+
+def told(event: Any) -> Any:
+    """An event as a value: handles by their numbers."""
+    match event:
+        case Acknowledged():
+            return "acknowledged", event.handle.number, event.message, event.code
+        case Disconnected():
+            handles = [h.number for h in event.resumable], [h.number for h in event.lost]
+            return "disconnected", event.by, event.code, event.reason, type(event.error), handles
+        case _:
+            return event
+
+
+def opened(role: str, version: int, options: mqtt.ConnectionOptions, limit: int, readable: bool) -> Any:
+    """A connection past its handshake. limit: the Receive Maximum of the peer, in 5.0."""
+    maximum = [("receive_maximum", limit)] if version == 5 else []
+    if role == "client":
+        client = (ReadableClient if readable else mqtt.ClientConnection)(0.0, mqtt.Session(journaled=True), options)
+        client.send(mqtt.Connect(client_identifier="c", version=version))
+        client.receive(mqtt.Connack(version=version, properties=maximum).encode(), 0.0)
+        return client
+    server = (ReadableServer if readable else mqtt.ServerConnection)(0.0, options)
+    connect = mqtt.Connect(client_identifier="c", clean_start=False, version=version, properties=maximum)
+    server.accept(server.receive(connect.encode(), 0.0)[0])
+    return server
+
+
+def flow_packets(random_: random.Random, version: int, count: int) -> list[bytes]:
+    """Packets of QoS flows, most of them in order, with few packet identifiers, so that they meet."""
+    made: list[bytes] = []
+    five = version == 5
+    for _ in range(count):
+        identifier = random_.choice((1, 2, 3, 4, 5, 6, 17, 33, 49, 300, 65535))
+        match random_.choice("ppppppaaarlcs"):
+            case "p":
+                qos = random_.choice((0, 0, 1, 1, 1, 2))
+                properties = [("user_property", ("k", "v"))] if five and random_.random() < 0.1 else ()
+                made.append(
+                    mqtt.Publish(
+                        topic_name=random_.choice(("a", "b/c", "grüße")),
+                        payload=bytes(random_.choice((0, 5, 64, 3000))),
+                        qos=qos,
+                        retain=random_.random() < 0.2,
+                        packet_identifier=identifier if qos else None,
+                        properties=properties,
+                        version=version,
+                    ).encode()
+                )
+            case "a":
+                code = random_.choice((None, None, None, 0x10, 0x87)) if five else None
+                made.append(mqtt.Puback(packet_identifier=identifier, reason_code=code, version=version).encode())
+            case "r":
+                made.append(mqtt.Pubrec(packet_identifier=identifier, version=version).encode())
+            case "l":
+                made.append(mqtt.Pubrel(packet_identifier=identifier, version=version).encode())
+            case "c" if random_.random() < 0.2:
+                made.append(mqtt.Pubcomp(packet_identifier=identifier, version=version).encode())
+            case "s" if random_.random() < 0.2:
+                made.append(random_.randbytes(3))
+    return made
+
+
+def compare_paths(seed: int | bytes | str) -> None:
+    """The compiled part of a connection does what its readable part does: two connections hold one conversation with one host,
+    and tell the same events, queue the same bytes and note the same changes, step by step."""
+    random_ = random.Random(seed)
+    role, version = random_.choice(("client", "server")), random_.choice((3, 4, 5, 5))
+    options = mqtt.ConnectionOptions(
+        receive_maximum=random_.choice((2, 6, 1000)),
+        undecided=random_.choice((2, 6, 1000)),
+        pending_bytes=random_.choice((500, 100_000)),
+        automatic=random_.random() < 0.3,
+        journaled=True,
+        qos2_event=random_.choice(("publish", "publish", "release")),
+        copies=random_.choice((0, 0, 2)),
+        control_characters=random_.random() < 0.8,
+    )
+    limit = random_.choice((2, 5, 65535))
+    pair = [opened(role, version, options, limit, readable) for readable in (False, True)]
+    data = b"".join(flow_packets(random_, version, random_.randrange(5, 60)))
+    waiting: list[tuple[Any, Any]] = []
+
+    def both(call: Any) -> None:
+        results: list[Any] = []
+        for each, one in enumerate(pair):
+            try:
+                results.append(call(one, each))
+            except LocalProtocolError as error:
+                results.append((type(error), str(error), error.reply))
+        ours, theirs = results
+        if isinstance(ours, list):
+            assert [told(e) for e in ours] == [told(e) for e in theirs]
+            for mine, other in zip(ours, theirs, strict=True):
+                if isinstance(mine, mqtt.Publish) and mine.qos:
+                    waiting.append((mine, other))
+        elif isinstance(ours, mqtt.Delivery):
+            assert (ours.number, ours.packet_identifier, ours.qos) == (
+                theirs.number,
+                theirs.packet_identifier,
+                theirs.qos,
+            )
+            assert (ours.packet, ours.mark, ours.charged) == (theirs.packet, theirs.mark, theirs.charged)
+        else:
+            assert ours == theirs
+        for name in ("undecided", "wants_read", "send_quota", "pending_bytes", "should_close", "strays", "state"):
+            assert getattr(pair[0], name) == getattr(pair[1], name), name
+        assert pair[0].changes() == pair[1].changes()
+
+    while pair[0].state is not State.CLOSED:
+        step = random_.random()
+        if waiting and step < 0.4:
+            messages = waiting.pop(0 if random_.random() < 0.7 else random_.randrange(len(waiting)))
+            code = random_.choice((0, 0, 0, 0, 0x10, 0x87))
+            both(lambda one, each, m=messages, c=code: one.acknowledge(m[each], c))
+        elif step < 0.6:
+            topic, payload = random_.choice(("a", "a/b", "é", "#", "")), bytes(random_.choice((0, 9, 400, 3000)))
+            qos, retain = random_.choice((0, 1, 1, 1, 2)), random_.random() < 0.2
+            both(lambda one, each, t=topic, p=payload, q=qos, r=retain: one.publish(t, p, qos=q, retain=r))
+        elif step < 0.8 and data:
+            size = random_.choice((1, 7, 50, 500, len(data)))
+            piece, data = data[:size], data[size:]
+            both(lambda one, each, p=piece: one.receive(p, 0.0))
+        elif step < 0.95:
+            both(lambda one, each: one.data_to_send())
+        elif not data and not waiting:
+            both(lambda one, each: one.close())
+    both(lambda one, each: one.data_to_send())
+    assert pair[0].session.snapshot() == pair[1].session.snapshot()
+
+
+def compare_cuts(seed: int | bytes | str) -> None:
+    """However the bytes of a peer are cut, the events and the output are the same."""
+    random_ = random.Random(seed)
+    role, version = random_.choice(("client", "server")), random_.choice((3, 4, 5))
+    options = mqtt.ConnectionOptions(automatic=True, receive_maximum=random_.choice((3, 1000)))
+    data = b"".join(flow_packets(random_, version, random_.randrange(5, 60)))
+    found: list[Any] = []
+    for size in (len(data), 1, 2, 50, random_.randrange(1, len(data) + 1)):
+        one = opened(role, version, options, 5, False)
+        for _ in range(5):
+            one.publish("x", b"y", qos=1)
+        events: list[Any] = []
+        for at in range(0, len(data), size):
+            if one.state is not State.CLOSED:
+                events += one.receive(data[at : at + size], 0.0)
+        found.append(([told(e) for e in events], one.data_to_send()))
+    assert all(each == found[0] for each in found)

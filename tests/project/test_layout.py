@@ -156,7 +156,7 @@ FLOORS = {
     "protocols": set[str](),
     "secrets": {"_core"},
     "spec": {"protocols", "errors"},
-    "connection": {"errors"},
+    "connection": {"_core", "errors"},
     **dict.fromkeys(NAMED, BELOW | {"connection"}),
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
     "broker": {"errors", "connection"} | NAMED,

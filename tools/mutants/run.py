@@ -39,7 +39,7 @@ BUILD = ROOT / "build" / "mutants"
 #: Prefixes of rooms' names, and the tests about them. The first match counts; "": all other rooms.
 ROOMS = {
     "_core/connection": ("connection/test_tools*", "connection/test_leaks*", "connection/test_mqtt_s*"),
-    "mqtt/connection": ("connection/test_leaks*", "connection/test_mqtt_s*"),
+    "mqtt/connection": ("connection/test_leaks*", "connection/test_mqtt_[cs]*"),
     "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*"),
     "amqp091": ("amqp091/*", "capture/test_amqp*"),
     "amqp10": ("amqp10/*", "capture/test_amqp*"),

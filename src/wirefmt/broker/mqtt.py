@@ -122,7 +122,7 @@ class Message:
 class Subscription:
     """A filter of one client, with its options."""
 
-    __slots__ = ("asked", "identifier", "shared", "subscriber")
+    __slots__ = ("asked", "identifier", "plain", "qos", "shared", "subscriber")
 
     def __init__(self, subscriber: Subscriber, asked: mqtt.Subscription, qos: int, identifier: int | None) -> None:
         self.subscriber = subscriber
@@ -135,6 +135,8 @@ class Subscription:
         )
         self.identifier = identifier
         self.shared: tuple[str, str] | None = None  # share name and filter
+        self.qos = qos
+        self.plain = identifier is None and not asked.no_local  # a message goes on as it is
 
 
 class Queued:
@@ -385,17 +387,50 @@ class Broker:
 
     def _on_publish(self, peer: Peer, event: mqtt.Publish) -> None:
         client = self._by_peer[peer].identifier
-        message = self._message(event, event.topic_name, client)
-        released = message.qos == 2 and peer.connection.options.qos2_event == "release"
-        code = self.options.authorise(client, "publish", message.topic)
-        if code:
-            pass
-        elif released:
-            code = self._refusal(message)
-        else:
-            code = self._accept(message)
-        if message.qos:
+        code = self.options.authorise(client, "publish", event.topic_name)
+        if not code:
+            forwarded = self._forward(client, event) if not event.retain and not event.properties else None
+            code = self._take(peer, event, client) if forwarded is None else forwarded
+        if event.qos:
             peer.acknowledge(event, code)
+
+    def _take(self, peer: Peer, event: mqtt.Publish, client: str) -> int:
+        """Take a message over, and deliver it unless its PUBREL has to come first. Returns the code for its publisher."""
+        message = self._message(event, event.topic_name, client)
+        if message.qos == 2 and peer.connection.options.qos2_event == "release":
+            return self._refusal(message)
+        return self._accept(message)
+
+    def _forward(self, client: str, event: mqtt.Publish) -> int | None:
+        """Deliver a message that is neither retained nor has properties, without an object for each subscriber. Returns the code
+        for its publisher; None: it needs more, and nothing has been done."""
+        qos = event.qos
+        if qos == 2 or (qos and self.options.overflow == "refuse"):
+            return None
+        targets = self._index.match(event.topic_name)
+        for found in targets:
+            if not isinstance(found, Subscription) or not found.plain:
+                return None
+        if len(targets) > 1 and len({found.subscriber for found in targets}) < len(targets):  # type: ignore[union-attr]
+            return None
+        message: Message | None = None
+        for found in targets:
+            assert isinstance(found, Subscription)
+            subscriber = found.subscriber
+            peer = subscriber.peer
+            granted = min(qos, found.qos)
+            if (
+                peer is not None
+                and not subscriber.queue
+                and peer.ready
+                and peer.connection.forward(event, granted) is not NotImplemented
+            ):
+                peer.driver.queued()
+                continue
+            if message is None:
+                message = self._message(event, event.topic_name, client)
+            self._deliver(subscriber, Queued(message, granted, False, ()))
+        return SUCCESS if targets else NO_SUBSCRIBERS
 
     def _on_released(self, peer: Peer, event: Released) -> None:
         self._accept(

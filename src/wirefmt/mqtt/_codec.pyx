@@ -67,4 +67,5 @@ include "connection.pxi"
 # only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.mqtt", (
     Acknowledgement, ArrivalView, Arrivals, BatchColumns, Codes, Flows, Reason, RowEncoder, SessionFlows,
+    split_packet,
 ))

@@ -10,7 +10,6 @@ from cpython.ref cimport Py_DECREF, Py_XDECREF
 
 cdef extern from "Python.h":
     int set_slot "PyObject_GenericSetAttr"(object of, object name, object value) except -1
-    object allocate "PyType_GenericAlloc"(PyTypeObject* cls, Py_ssize_t items)
 
 
 cdef enum:
@@ -21,6 +20,7 @@ cdef enum:
 
 
 cdef str HANDLE = intern("handle"), MESSAGE = intern("message"), CODE = intern("code")
+cdef tuple NO_ARGUMENTS = ()
 cdef object SUCCESS_CODE = 0                # small integers are one object
 
 
@@ -106,9 +106,12 @@ def split_packet(bytes packet not None, packet_identifier):
     cdef size_t size = <size_t>PyBytes_GET_SIZE(packet), at = 1
     cdef uint8_t* p
     cdef bytes head
-    while from_[at] & 0x80:
+    while at < size and from_[at] & 0x80:
         at += 1
-    at += 3 + load_u16(from_ + at + 1)                  # behind the Topic Name
+    if at + 3 <= size:
+        at += 3 + load_u16(from_ + at + 1)              # behind the Topic Name
+    if at + 2 > size:
+        raise ValueError("not a PUBLISH with a packet identifier")
     head = new_octets(size if size < KEEP_FROM else at + 2)
     p = <uint8_t*>PyBytes_AS_STRING(head)
     memcpy(p, from_, <size_t>PyBytes_GET_SIZE(head))
@@ -127,16 +130,24 @@ cdef class SessionFlows:
         outgoing: deliveries by packet identifier, in the order of sending.
         incoming: QoS 2 messages received and not released: packet identifier -> packet, or b"".
     """
-    cdef public Identifiers identifiers
+    cdef Identifiers numbers
     cdef readonly dict outgoing, incoming
     cdef public int64_t _number             # of the next handle
     cdef public list _changes               # for a journal; None: there is none
 
     def __init__(self, *_, **__):
-        self.identifiers = Identifiers()
+        self.numbers = Identifiers()
         self.outgoing = {}
         self.incoming = {}
         self._number = 1
+
+    @property
+    def identifiers(self):
+        return self.numbers
+
+    @identifiers.setter
+    def identifiers(self, Identifiers value not None):
+        self.numbers = value
 
     def next_number(self):
         """A number for a new handle."""
@@ -145,7 +156,7 @@ cdef class SessionFlows:
 
     def add(self, bytes packet not None, version):
         """Take an identifier for a PUBLISH and remember it until it is finished. One has to be free."""
-        identifier = self.identifiers.take()
+        identifier = self.numbers.take()
         head, tail = split_packet(packet, identifier)
         return self.remember(identifier, version, head, tail)
 
@@ -176,7 +187,7 @@ cdef class SessionFlows:
 
     cdef int forget(self, Delivery delivery, object identifier) except -1:
         PyDict_DelItem(self.outgoing, identifier)
-        self.identifiers.release(identifier)
+        self.numbers.release(identifier)
         if self._changes is not None:
             self._note_finished(delivery)
         return 0
@@ -247,7 +258,10 @@ cdef class Arrivals:
     def add(self, Publish message not None, answer=None):
         """A message with a new identifier. answer: the bytes that it is answered with once it is its turn; None: the host
         decides."""
-        cdef int32_t i = self.put(message)
+        cdef int32_t i
+        if not message.first_octet & 6 or message.packet_identifier_ in self:
+            raise ValueError("not a message of QoS 1 or 2 with a new identifier")
+        i = self.put(message)
         if answer is not None:
             self.decide(i, <bytes?>answer, 0)
 
@@ -380,10 +394,10 @@ cdef class Flows:
     cdef readonly Outbox _outbox
     cdef readonly Arrivals _arrivals
     cdef public set _releasing              # QoS 2 of the peer: PUBREC is queued on this connection, PUBREL has not come
-    cdef public Window _quota               # for what we send
+    cdef Window quota                       # for what we send
     cdef public object _replay              # deliveries of a resumed session, not sent again so far
     cdef SessionFlows session_
-    cdef object acknowledged                # the class of the event
+    cdef type acknowledged                  # the class of the event
     cdef int version_                       # 0: not known
     cdef int64_t most_pending, receive_maximum
     cdef public int64_t _largest            # octets of a packet that the peer takes
@@ -399,11 +413,20 @@ cdef class Flows:
         self._outbox = Outbox()
         self._arrivals = Arrivals()
         self._releasing = set()
-        self._quota = Window(65535)
+        self.quota = Window(65535)
+        self.acknowledged = object
         self._replay = ()
         self._reading = True
 
-    def _configure(self, options, acknowledged):
+    @property
+    def _quota(self):
+        return self.quota
+
+    @_quota.setter
+    def _quota(self, Window value not None):
+        self.quota = value
+
+    def _configure(self, options, type acknowledged not None):
         """options: ConnectionOptions; acknowledged: the class of the event that names a finished delivery."""
         self.most_pending = options.pending_bytes
         self.receive_maximum = options.receive_maximum
@@ -444,6 +467,15 @@ cdef class Flows:
                     return handle
         return self._publish(topic_name, payload, qos, retain, properties)
 
+    def forward(self, Publish message not None, qos):
+        """Send a message that another connection has received, with this QoS, without RETAIN, and without an object for what goes
+        out. Returns what `publish` does; NotImplemented if it has to be sent by `publish` (properties, a closed window, a
+        limit): nothing has changed then."""
+        if message.property_count or message.topic.size == 0 or not 0 <= qos <= 2:
+            return NotImplemented
+        return self.send_plain(message.topic.at, message.topic.size, message.payload_span.at, message.payload_span.size,
+                               qos, False, message.noted)
+
     cdef object send_plain(self, const uint8_t* topic, size_t topic_size, const uint8_t* payload, size_t payload_size,
                            int qos, bint retain, bint look):
         """Send a PUBLISH without properties. The Delivery, None for QoS 0; NotImplemented: it is not as simple, and nothing has
@@ -456,7 +488,7 @@ cdef class Flows:
         cdef bytes packet
         cdef uint8_t* p
         cdef Delivery delivery
-        if not self._up or self._restricted_out or self._aliased or topic_size > 0xFFFF or \
+        if not self._up or session is None or self._restricted_out or self._aliased or topic_size > 0xFFFF or \
                 size >= KEEP_FROM or <int64_t>size > self._largest:
             return NotImplemented
         if outbox.position != outbox.taken and outbox.position - outbox.taken + <int64_t>size > self.most_pending:
@@ -466,16 +498,16 @@ cdef class Flows:
         if qos == 0:
             self.write_publish(outbox.grow(size), first, remaining, topic, topic_size, 0, payload, payload_size)
             return None
-        if self._replay or self._quota.used >= self._quota.limit:
+        if self._replay or self.quota.used >= self.quota.limit:
             return NotImplemented
-        identifier = session.identifiers.take()
+        identifier = session.numbers.take()
         if identifier is None:
             return NotImplemented
         packet = new_octets(size)
         p = <uint8_t*>PyBytes_AS_STRING(packet)
         self.write_publish(p, first, remaining, topic, topic_size, identifier, payload, payload_size)
         delivery = session.remember(identifier, self.version_, packet, b"")
-        self._charge(delivery)
+        self.charge(delivery)
         memcpy(outbox.grow(size), p, size)
         delivery.position = outbox.position
         return delivery
@@ -495,11 +527,14 @@ cdef class Flows:
             p += 1
         memcpy(p, payload, payload_size)
 
-    cpdef _charge(self, Delivery delivery):
+    def _charge(self, Delivery delivery not None):
         """A PUBLISH of QoS 1 or 2 costs one of the send quota [MQTT-4.9.0-2]."""
-        self._quota.used += 1
+        self.charge(delivery)
+
+    cdef void charge(self, Delivery delivery) noexcept:
+        self.quota.used += 1
         delivery.charged = True
-        if self._quota.used >= self._quota.limit:
+        if self.quota.used >= self.quota.limit:
             self._window_closed = True
 
     # ---- in
@@ -507,6 +542,8 @@ cdef class Flows:
     def _run(self, list messages not None, Py_ssize_t at, list events not None):
         """Handle messages from number `at` on while they are as they mostly are. Returns the number of the first other one."""
         cdef Py_ssize_t count = len(messages)
+        if self.session_ is None:
+            return at
         while 0 <= at < count:
             message = messages[at]
             if type(message) is Publish:
@@ -552,21 +589,25 @@ cdef class Flows:
         if delivery.qos != 1:
             return False
         session.forget(delivery, identifier)
-        event = allocate(<PyTypeObject*>self.acknowledged, 0)
+        event = (<PyTypeObject*>self.acknowledged).tp_new(self.acknowledged, <PyObject*>NO_ARGUMENTS, NULL)
         set_slot(event, HANDLE, delivery)
         set_slot(event, MESSAGE, message)
         set_slot(event, CODE, message.reason_code_)
         events.append(event)
-        self._uncharge(delivery)
+        self.uncharge(delivery)
         if self._window_closed:
             self._note_window(events)
         return True
 
-    cpdef _uncharge(self, Delivery delivery):
+    def _uncharge(self, Delivery delivery not None):
         """The delivery is finished on this connection."""
+        self.uncharge(delivery)
+
+    cdef int uncharge(self, Delivery delivery) except -1:
         if delivery.charged:
             delivery.charged = False
-            self._quota.give()
+            self.quota.give()
+        return 0
 
     def acknowledge(self, message, reason_code=0, properties=()):
         """Answer a `Publish` event of QoS 1 or 2 once the host owns the message, or refuse it with a code of 0x80 or more.
@@ -580,17 +621,22 @@ cdef class Flows:
         Raises LocalProtocolError if the message does not wait for an answer, or the answer cannot be written.
         """
         cdef int32_t i
-        if self._up and reason_code is SUCCESS_CODE and is_empty(properties) and type(message) is Publish:
+        if self._up and self.session_ is not None and type(message) is Publish and \
+                reason_code is SUCCESS_CODE and is_empty(properties):
             i = self._arrivals.find((<Publish>message).packet_identifier_)
             if i >= 0 and self._arrivals.arrivals[i].message == <PyObject*>message and \
-                    not self._arrivals.arrivals[i].decided and not (self.released and self._arrivals.arrivals[i].qos == 2):
+                    not self._arrivals.arrivals[i].decided and \
+                    not (self.released and self._arrivals.arrivals[i].qos == 2):
                 self.decide(i, None, 0, b"")
                 return [] if self._reading else self._go_on()
         return self._acknowledge(message, reason_code, properties)
 
     def _decide(self, Publish message not None, bytes answer not None, code, packet=b""):
         """The answer to a message that waits. code: its code; packet: what the session keeps of QoS 2."""
-        self.decide(self._arrivals.find(message.packet_identifier_), answer, code, packet)
+        cdef int32_t i = self._arrivals.find(message.packet_identifier_)
+        if i < 0 or self._arrivals.arrivals[i].decided or self.session_ is None:
+            raise ValueError("this message does not wait")
+        self.decide(i, answer, code, packet)
 
     cdef int decide(self, int32_t i, bytes answer, uint8_t code, object packet) except -1:
         cdef int qos = self._arrivals.arrivals[i].qos

@@ -301,6 +301,7 @@ class ClientConnection(Sending, Receiving):
         if keep_alive:
             margin = min(keep_alive / 10, 5.0)
             self._keepalive = Keepalive(self._deadlines, send_every=keep_alive - margin)
+            self._said = self._outbox.position
         events.append(Connected(self.negotiated, message, resumed and known, lost))
         self._resume_session(events)
 

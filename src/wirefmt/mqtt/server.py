@@ -75,7 +75,7 @@ class Peer(aio.Peer):
     ) -> Delivery | None:
         """Send a message to the client. QoS 1 and 2: `Acknowledged` has the handle returned."""
         handle = self.connection.publish(topic_name, payload, qos=qos, retain=retain, properties=properties)
-        self.driver.update()
+        self.driver.queued()
         return handle
 
     def close(self, reason_code: int = SERVER_SHUTTING_DOWN, properties: Properties = ()) -> None:

@@ -1,0 +1,205 @@
+"""What does a broker's process cost for messages over loopback?
+
+    python bench/bench_mqtt_loopback.py                     ours against mosquitto, 50,000 messages
+    python bench/bench_mqtt_loopback.py 1000000             the full figure
+    AMQTT=/path/to/python python bench/bench_mqtt_loopback.py 20000    also amqtt, of a Python that has it (pip install amqtt)
+
+CPU seconds (user and system) of the broker's process. Ten publishers and ten subscribers, each pair with a topic of its own,
+MQTT 3.1.1, payloads of 64 bytes. One generator makes the load for all brokers: raw sockets, packets encoded beforehand, at most
+WINDOW messages of a pair pending, so that no broker has to drop one.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wirefmt import mqtt
+
+PAIRS = 10
+BLOCK = 100
+WINDOW = 400
+PAYLOAD = bytes(64)
+
+OURS = """
+import asyncio
+from wirefmt import mqtt
+from wirefmt.broker.mqtt import Broker
+async def main():
+    async with await mqtt.serve(Broker(), "127.0.0.1", {port}): await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+AMQTT = """
+import asyncio, logging
+from amqtt.broker import Broker
+logging.disable(logging.CRITICAL)
+async def main():
+    broker = Broker({{"listeners": {{"default": {{"type": "tcp", "bind": "127.0.0.1:{port}"}}}},
+                      "plugins": {{"amqtt.plugins.authentication.AnonymousAuthPlugin": {{"allow_anonymous": True}}}}}})
+    await broker.start()
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def running(command: Callable[[int, Path], list[str]]) -> Iterator[tuple[int, int]]:
+    """A broker's port and process."""
+    with tempfile.TemporaryDirectory() as folder:
+        port = free_port()
+        process = subprocess.Popen(command(port, Path(folder)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            for _ in range(600):
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    if process.poll() is not None:
+                        raise SystemExit(f"{command.__name__} does not start") from None
+                    time.sleep(0.1)
+            yield port, process.pid
+        finally:
+            process.kill()
+            process.wait()
+
+
+class Pair:
+    """A publisher and a subscriber of one topic."""
+
+    def __init__(self, port: int, number: int, qos: int, count: int) -> None:
+        topic = f"bench/{number:02}"
+        self.qos = qos
+        self.count = count
+        self.sent = self.received = self.acknowledged = 0
+        self.left = b""
+        self.publisher, self.subscriber = (self.connect(port, f"{kind}{number}") for kind in "ps")
+        subscribe = mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription(topic, qos=qos)], version=4)
+        self.subscriber.sendall(subscribe.encode())
+        assert self.subscriber.recv(100)[:1] == b"\x90"
+        packets = [
+            mqtt.Publish(
+                topic_name=topic, payload=PAYLOAD, qos=qos, packet_identifier=i + 1 if qos else None, version=4
+            ).encode()
+            for i in range(WINDOW)
+        ]
+        self.size = len(packets[0])
+        self.identifier = self.size - len(PAYLOAD) - 2
+        self.blocks = [b"".join(packets[i : i + BLOCK]) for i in range(0, WINDOW, BLOCK)]
+        for each in (self.publisher, self.subscriber):
+            each.setblocking(False)
+
+    @staticmethod
+    def connect(port: int, identifier: str) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(mqtt.Connect(client_identifier=identifier, version=4).encode())
+        assert connection.recv(100)[:1] == b"\x20"
+        return connection
+
+    def publish(self) -> None:
+        done = min(self.received, self.acknowledged) if self.qos else self.received
+        while self.sent < self.count and self.sent + BLOCK - done <= WINDOW:
+            block = self.blocks[self.sent // BLOCK % len(self.blocks)]
+            while block:
+                try:
+                    block = block[self.publisher.send(block) :]
+                except BlockingIOError:
+                    time.sleep(0.001)
+            self.sent += BLOCK
+
+    def take(self) -> None:
+        """What the subscriber receives."""
+        data = self.left + self.subscriber.recv(1 << 18)
+        whole = len(data) // self.size
+        self.left = data[whole * self.size :]
+        self.received += whole
+        if self.qos and whole:
+            answers = bytearray(b"\x40\x02\0\0" * whole)
+            end = whole * self.size
+            answers[2::4] = data[self.identifier : end : self.size]
+            answers[3::4] = data[self.identifier + 1 : end : self.size]
+            self.subscriber.sendall(answers)
+
+    def take_answers(self) -> None:
+        self.acknowledged += len(self.publisher.recv(1 << 18)) / 4
+
+
+def measure(command: Callable[[int, Path], list[str]], qos: int, messages: int) -> float:
+    """CPU seconds of the broker a message."""
+    with running(command) as (port, pid):
+        count = messages // PAIRS // BLOCK * BLOCK
+        pairs = [Pair(port, number, qos, count) for number in range(PAIRS)]
+        selector = selectors.DefaultSelector()
+        for pair in pairs:
+            selector.register(pair.subscriber, selectors.EVENT_READ, (pair, pair.take))
+            selector.register(pair.publisher, selectors.EVENT_READ, (pair, pair.take_answers))
+        before = cpu_seconds(pid)
+        for pair in pairs:
+            pair.publish()
+        while any(pair.received < count or (qos and pair.acknowledged < count) for pair in pairs):
+            ready = selector.select(60)
+            assert ready, [(pair.sent, pair.received, pair.acknowledged) for pair in pairs]
+            for key, _ in ready:
+                pair, call = key.data
+                call()
+                pair.publish()
+        used = cpu_seconds(pid) - before
+        for pair in pairs:
+            pair.publisher.close()
+            pair.subscriber.close()
+        return used / (count * PAIRS)
+
+
+def ours(port: int, folder: Path) -> list[str]:
+    return [sys.executable, "-c", OURS.format(port=port)]
+
+
+def mosquitto(port: int, folder: Path) -> list[str]:
+    config = folder / "mosquitto.conf"
+    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nset_tcp_nodelay true\n")
+    return [shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin") or "", "-c", str(config)]
+
+
+def amqtt(port: int, folder: Path) -> list[str]:
+    return [os.environ["AMQTT"], "-c", AMQTT.format(port=port)]
+
+
+def main() -> None:
+    messages = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
+    brokers: dict[str, Callable[[int, Path], list[str]]] = {"wirefmt": ours}
+    if mosquitto(0, Path(tempfile.mkdtemp()))[0]:
+        brokers["mosquitto"] = mosquitto
+    else:
+        print("mosquitto is not here: install it")
+    if "AMQTT" in os.environ:
+        brokers["amqtt"] = amqtt
+    for qos in (0, 1):
+        print(f"QoS {qos}: CPU of the broker a message, {PAIRS} publishers to {PAIRS} subscribers")
+        seconds = {name: measure(command, qos, messages) for name, command in brokers.items()}
+        for name, value in seconds.items():
+            print(f"  {name:12} {value * 1e6:10.2f} us   {value / seconds['wirefmt']:8.2f} x")
+
+
+if __name__ == "__main__":
+    main()

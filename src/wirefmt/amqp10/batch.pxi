@@ -170,10 +170,10 @@ cdef class BatchColumns(FrameBatch):
         if amqp10_parse(d.first.at, d.first.size, &self.options, &first, &f) != OK:
             self.put_error(d.m.byte_offset, size, &f)
             return
+        if d.settled:                       # the first put counts: any transfer may settle
+            put_bool(self.cols + A10B_SETTLED, self.row, True)
         self.put_parsed(d.m.byte_offset, size, &first)
         put_i32(self.cols + A10B_TRANSFERS, self.row, <int32_t>d.transfers)
-        if d.settled:
-            put_bool(self.cols + A10B_SETTLED, self.row, True)
         if error != NULL:
             self.put_text_error(error)
         else:

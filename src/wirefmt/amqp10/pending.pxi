@@ -107,6 +107,8 @@ cdef void amqp10_forget(Amqp10Deliveries* d, const Amqp10FrameView* frame) noexc
     """What ends a link, a session or a connection ends its deliveries."""
     cdef Amqp10Delivery* delivery = d.first
     cdef Amqp10Delivery* next
+    if not AMQP10_DETACH <= frame.performative.shape <= AMQP10_CLOSE:
+        return
     while delivery != NULL:
         next = delivery.next
         if amqp10_is_ended_by(delivery, frame):
@@ -203,18 +205,18 @@ cdef Amqp10Delivery* amqp10_begin_delivery(Amqp10Deliveries* d, const Amqp10Fram
 cdef bint amqp10_same_delivery(const Amqp10Delivery* delivery, const Amqp10CompositeView* transfer, Fault* f) noexcept nogil:
     """Identifier, tag and format of a later transfer are those of the first, or left out (2.7.5). False: see `f`."""
     cdef Amqp10ValueView a, b
-    cdef int i
+    cdef int i, field
     if delivery.first.failed:
         return True
     for i in range(3):
-        if not amqp10_field(transfer, AMQP10_TRANSFER_DELIVERY_ID + i, &a):
+        field = AMQP10_TRANSFER_DELIVERY_ID + i
+        if not amqp10_field(transfer, field, &a):
             continue
         if delivery.identity[i]:
             amqp10_read(delivery.first.at + delivery.identity[i], &b)
         if delivery.identity[i] == 0 or amqp10_compare(&a, &b) != 0:
-            amqp10_delivery_fault(f, AMQP10_CHECK_DELIVERY_CHANGED,
-                                  amqp10_fields[amqp10_shapes[<int>AMQP10_TRANSFER].first + AMQP10_TRANSFER_DELIVERY_ID + i].field,
-                                  0, 0)
+            field = amqp10_fields[amqp10_shapes[<int>AMQP10_TRANSFER].first + field].field
+            amqp10_delivery_fault(f, AMQP10_CHECK_DELIVERY_CHANGED, field, 0, 0)
             return False
     return True
 

@@ -48,8 +48,7 @@ def stream(full: bool, cuts: int) -> bytes:
 def check(data: bytes) -> None:
     data = data[: len(data) // (COUNT // 1000)]
     batch = amqp10.decode_batch(data)
-    assembler = amqp10.TransferAssembler()
-    deliveries = [d for f in amqp10.Decoder().feed(data) if (d := assembler.receive(f)) is not None]  # type: ignore[arg-type]
+    deliveries = [d for d in amqp10.Assembler().feed(data) if isinstance(d, amqp10.Delivery)]
     assert batch.num_rows == len(deliveries) == 1000
     assert batch["delivery_id"].tolist() == [d.transfer.delivery_id for d in deliveries]
     assert batch["body"].tolist() == [bytes(d.message.payload or b"") for d in deliveries]

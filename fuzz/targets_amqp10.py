@@ -225,14 +225,16 @@ def amqp10_stream(data: bytes) -> None:
     whole = feed(octets, len(octets), octet)
     same(feed(octets, step, octet), whole, "cut")
     strictness = ("strict", "lax")[octet & 1]
-    assembler = amqp10.TransferAssembler(strictness=strictness, limits=LIMITS[octet % 3])
+    assembler = amqp10.Assembler(strictness=strictness, limits=LIMITS[octet % 3])
     sizes = []
     for frame in whole[0]:
         try:
-            delivery = assembler.receive(frame)
+            found = assembler.feed(frame.encode())
         except DecodeError:
             return
-        if delivery is not None:
+        for delivery in found:
+            if not isinstance(delivery, amqp10.Delivery):
+                continue
             sizes.append(len(delivery.payload))
             try:
                 check(delivery.message, b"\0")

@@ -318,11 +318,11 @@ def pieces(payload: bytes, cuts: list[int], **first: Any) -> list[amqp10.Transfe
 @given(st.lists(st.integers(0, 400), max_size=6).map(sorted))
 def test_any_cutting_is_joined(cuts: list[int]) -> None:
     payload = amqp10.Message(body=bytes(range(256))).encode()
-    assembler = amqp10.TransferAssembler()
-    found = [assembler.receive(t) for t in pieces(payload, [min(c, len(payload)) for c in cuts])]
-    assert found[:-1] == [None] * len(cuts)
-    delivery = found[-1]
-    assert delivery is not None
+    assembler = amqp10.Assembler()
+    found = [assembler.feed(t.encode()) for t in pieces(payload, [min(c, len(payload)) for c in cuts])]
+    assert found[:-1] == [[]] * len(cuts)
+    (delivery,) = found[-1]
+    assert isinstance(delivery, amqp10.Delivery)
     assert bytes(delivery.payload) == payload
     assert delivery.transfers == len(cuts) + 1
     assert (delivery.transfer.delivery_id, delivery.transfer.delivery_tag, delivery.settled) == (1, b"t", False)
@@ -357,48 +357,53 @@ def test_what_ends_a_delivery() -> None:
         amqp10.End(channel=1),
         amqp10.Close(),
     ):
-        assembler = amqp10.TransferAssembler()
-        assembler.receive(first)
+        assembler = amqp10.Assembler()
+        assembler.feed(first.encode())
+        assert (assembler.unfinished, assembler.pending) == (1, len(first.encode()))
+        assert assembler.feed(ends.encode()) == ([] if isinstance(ends, amqp10.Transfer) else [ends])
+        assert (assembler.unfinished, assembler.pending) == (0, 0)
+    assembler = amqp10.Assembler()
+    assembler.feed(first.encode())
+    others = (
+        amqp10.Detach(handle=3, channel=1),
+        amqp10.Detach(handle=2, channel=2),
+        amqp10.End(channel=2),
+        amqp10.EmptyFrame(),
+    )
+    for other in others:
+        assert assembler.feed(other.encode()) == [other]
         assert assembler.unfinished == 1
-        assert assembler.receive(ends) is None
-        assert assembler.unfinished == 0
-    assembler = amqp10.TransferAssembler()
-    assembler.receive(first)
-    for other in (amqp10.Detach(handle=3, channel=1), amqp10.Detach(handle=2, channel=2), amqp10.End(channel=2)):
-        assembler.receive(other)
-        assert assembler.unfinished == 1
-    assembler.receive(amqp10.EmptyFrame())
 
 
 def test_later_transfers_agree_with_the_first() -> None:
     first, last = pieces(MESSAGE.encode(), [5])
     other = amqp10.Transfer(handle=2, channel=1, delivery_id=9, payload=last.payload)
-    strict, lax = amqp10.TransferAssembler(), amqp10.TransferAssembler(strictness="lax")
+    strict, lax = amqp10.Assembler(), amqp10.Assembler(strictness="lax")
     for assembler in (strict, lax):
-        assembler.receive(first)
+        assembler.feed(first.encode())
     with pytest.raises(Malformed) as caught:
-        strict.receive(other)
+        strict.feed(other.encode())
     assert (caught.value.path, caught.value.reply) == ("transfer.delivery_id", "amqp:invalid-field")
-    delivery = lax.receive(other)
-    assert delivery is not None
+    (delivery,) = lax.feed(other.encode())
+    assert isinstance(delivery, amqp10.Delivery)
     assert delivery.message == MESSAGE
     with pytest.raises(Malformed):
-        amqp10.TransferAssembler().receive(amqp10.Transfer(handle=0, more=True, payload=b"x"))
+        amqp10.Assembler().feed(amqp10.Transfer(handle=0, more=True, payload=b"x").encode())
 
 
 def test_deliveries_that_never_end_are_bounded() -> None:
-    assembler = amqp10.TransferAssembler(limits=Limits(frame_size=10_000))
-    assembler.receive(amqp10.Transfer(handle=0, delivery_id=0, more=True, payload=bytes(5000)))
-    assembler.receive(amqp10.Transfer(handle=0, more=True, payload=bytes(4000)))
+    assembler = amqp10.Assembler(limits=Limits(frame_size=10_000))
+    assembler.feed(amqp10.Transfer(handle=0, delivery_id=0, more=True, payload=bytes(5000)).encode())
+    assembler.feed(amqp10.Transfer(handle=0, more=True, payload=bytes(4000)).encode())
     with pytest.raises(LimitExceeded) as caught:
-        assembler.receive(amqp10.Transfer(handle=0, more=True, payload=bytes(4000)))
+        assembler.feed(amqp10.Transfer(handle=0, more=True, payload=bytes(4000)).encode())
     assert caught.value.reply == "amqp:link:message-size-exceeded"
     assert assembler.unfinished == 0
-    assembler = amqp10.TransferAssembler()
+    assembler = amqp10.Assembler()
     for handle in range(1024):
-        assembler.receive(amqp10.Transfer(handle=handle, delivery_id=0, more=True))
+        assembler.feed(amqp10.Transfer(handle=handle, delivery_id=0, more=True).encode())
     with pytest.raises(LimitExceeded):
-        assembler.receive(amqp10.Transfer(handle=1024, delivery_id=0, more=True))
+        assembler.feed(amqp10.Transfer(handle=1024, delivery_id=0, more=True).encode())
 
 
 # ---- hostile octets

@@ -229,9 +229,9 @@ def test_deliveries_that_are_never_completed() -> None:
     octets = b"".join(frame.encode() for frame in frames)
 
     def assemble(*more: amqp10.Performative) -> None:
-        assembler = amqp10.TransferAssembler()
+        assembler = amqp10.Assembler()
         for frame in (*frames, *more):
-            assembler.receive(frame)
+            assembler.feed(frame.encode())
 
     assert leaks(lambda: amqp10.decode_batch(octets), (octets,)) == {}
     assert leaks(assemble) == {}

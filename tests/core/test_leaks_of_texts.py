@@ -217,9 +217,7 @@ def streams(protocol: str, n: int) -> None:
     if protocol == "amqp091":
         repr(amqp091.Assembler().feed(octets))
     elif protocol == "amqp10":
-        assembler = amqp10.TransferAssembler()
-        for frame in amqp10.Decoder().feed(octets):
-            repr(assembler.receive(frame))
+        repr(amqp10.Assembler().feed(octets))
 
 
 def batches(protocol: str, n: int) -> None:

@@ -122,7 +122,7 @@ def test_methods_keep_their_signatures() -> None:
         lambda: mqtt.decode_batch(mqtt.Pingreq().encode(), version=5),
         lambda: mqtt.decode_batch(mqtt.Pingreq().encode(), version=5)["offset"].base.obj,
         lambda: mqtt.Decoder(version=5), mqtt.TopicIndex, amqp091.Decoder, amqp091.Assembler, amqp10.Decoder,
-        amqp10.TransferAssembler, nsq.Decoder, phpmq.Decoder, rocketmq.Decoder, capture.CaptureDecoder, capture.PacketScanner,
+        amqp10.Assembler, nsq.Decoder, phpmq.Decoder, rocketmq.Decoder, capture.CaptureDecoder, capture.PacketScanner,
         capture_engine.PcapReader, capture_engine.PacketTrace, capture_engine.StreamTrace, lambda: _core.Field("a", "int8"),
         lambda: convert_engine.ConvertRules((), ()), lambda: capture_engine.Unpacker(1),
     ],
@@ -148,12 +148,10 @@ def test_pickles_name_public_modules() -> None:
 
 def test_deliveries_and_conversions_are_pickled() -> None:
     message = amqp10.Message(body=b"x" * 100, application_properties={"k": amqp10.UByte(1), "x" * 256: "v"})
-    assembler = amqp10.TransferAssembler()
-    assembler.receive(
-        amqp10.Transfer(handle=0, delivery_id=0, delivery_tag=b"t", more=True, payload=message.encode()[:50])
-    )
-    delivery = assembler.receive(amqp10.Transfer(handle=0, payload=message.encode()[50:]))
-    assert delivery is not None
+    first = amqp10.Transfer(handle=0, delivery_id=0, delivery_tag=b"t", more=True, payload=message.encode()[:50])
+    last = amqp10.Transfer(handle=0, payload=message.encode()[50:])
+    (delivery,) = amqp10.Assembler().feed(first.encode() + last.encode())
+    assert isinstance(delivery, amqp10.Delivery)
     for again in (pickle.loads(pickle.dumps(delivery)), copy.copy(delivery), copy.deepcopy(delivery)):
         assert (again.message, again.transfer, again.transfers, again.settled) == (message, delivery.transfer, 2, False)
     result = convert(message, to="amqp091")
@@ -225,8 +223,8 @@ WORKERS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], list[Callable[
     "amqp091": (amqp091.Assembler, fed(CONTENTS + b"\xff" * 9), [lambda d: d.feed(b""), lambda d: d.close()]),
     "amqp091 frames": (amqp091.Decoder, fed(CONTENTS + b"\xff" * 9), [lambda d: d.feed(b""), lambda d: d.close()]),
     "amqp10": (amqp10.Decoder, fed(b"".join(t.encode() for t in TRANSFERS) + bytes(8)), [lambda d: d.feed(b"")]),
-    "transfers": (amqp10.TransferAssembler, lambda a: [d.message for d in map(a.receive, TRANSFERS) if d],
-                  [lambda a: a.receive(amqp10.Open(container_id="x"))]),
+    "transfers": (amqp10.Assembler, lambda a: [d.message for d in a.feed(b"".join(t.encode() for t in TRANSFERS))],
+                  [lambda a: a.feed(b"")]),
     "rocketmq": (rocketmq.Decoder, fed(COMMANDS + b"\xff" * 9), [lambda d: d.feed(b""), lambda d: d.close()]),
     "nsq": (nsq.Decoder, fed(FRAMES + b"\xff" * 9), [lambda d: d.feed(b""), lambda d: d.close()]),
     "phpmq": (phpmq.Decoder, fed(MESSAGES + b"?" * 9), [lambda d: d.feed(b""), lambda d: d.close()]),
@@ -285,7 +283,7 @@ def test_a_call_during_a_call_is_refused(name: str) -> None:
     with collecting(interfere):
         result = work(thing)
     assert result == plain
-    # a TransferAssembler makes no object that the collector hears of
+    # deliveries are no objects that the collector hears of
     assert refused or name == "transfers"
 
 

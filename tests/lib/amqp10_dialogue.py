@@ -37,8 +37,9 @@ class Dialogue:
         return frames
 
     def join(self, side: int) -> list[Any]:
-        assembler = amqp10.TransferAssembler()
-        found = [d for frame in self.frames[side] if (d := assembler.receive(frame)) is not None]
+        assembler = amqp10.Assembler()
+        octets = b"".join(frame.encode() for frame in self.frames[side])
+        found = [d for d in assembler.feed(octets) if isinstance(d, amqp10.Delivery)]
         assert assembler.unfinished == 0
         for delivery in found:
             assert delivery.message.encode() == bytes(delivery.payload)

@@ -74,7 +74,7 @@ class Client(Peer):
     ) -> None:
         """answers: by what the server asks (sasl-challenge)."""
         super().__init__(socket.create_connection((HOST, port), timeout=PATIENCE))
-        self.assembler = amqp10.TransferAssembler()
+        self.assembler = amqp10.Assembler()
         self.handles = 0
         self.send(amqp10.ProtocolHeader(3))
         assert self.expect(amqp10.ProtocolHeader) == amqp10.ProtocolHeader(3)
@@ -126,7 +126,8 @@ class Client(Peer):
         """The next one, accepted."""
         while True:
             transfer = self.expect(amqp10.Transfer)
-            if (delivery := self.assembler.receive(transfer)) is not None:
+            for delivery in self.assembler.feed(transfer.encode()):
+                assert isinstance(delivery, amqp10.Delivery)
                 number = delivery.transfer.delivery_id
                 self.send(amqp10.Disposition(role=True, first=number, settled=True, state=amqp10.Accepted()))
                 return delivery
@@ -160,7 +161,7 @@ class Server(threading.Thread):
         self.deliveries: list[Any] = []
         self.links: dict[int, Any] = {}
         self.sent = 0  # deliveries, over all links
-        self.assembler = amqp10.TransferAssembler()
+        self.assembler = amqp10.Assembler()
         self.error: BaseException | None = None
 
     def seen(self, kind: type[F]) -> list[F]:
@@ -251,13 +252,12 @@ class Server(threading.Thread):
             peer.send(self.flow(handle=flow.handle, delivery_count=count + flow.link_credit, link_credit=0, drain=True))
 
     def on_transfer(self, peer: Peer, transfer: Any) -> None:
-        delivery = self.assembler.receive(transfer)
-        if delivery is None:
-            return
-        self.deliveries.append(delivery)
-        number = delivery.transfer.delivery_id
-        if not delivery.settled:
-            peer.send(amqp10.Disposition(role=True, first=number, settled=True, state=self.outcome_of(delivery)))
+        for delivery in self.assembler.feed(transfer.encode()):
+            assert isinstance(delivery, amqp10.Delivery)
+            self.deliveries.append(delivery)
+            number = delivery.transfer.delivery_id
+            if not delivery.settled:
+                peer.send(amqp10.Disposition(role=True, first=number, settled=True, state=self.outcome_of(delivery)))
 
     def outcome_of(self, delivery: Any) -> Any:
         if isinstance(self.links[delivery.transfer.handle].target, amqp10.Coordinator):

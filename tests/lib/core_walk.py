@@ -174,7 +174,7 @@ def encode(thing: Any) -> None:
     attempt(phpmq.Message, message_type=7, packets=[(1, thing)])
     for module in (amqp10, amqp091, mqtt, nsq, phpmq, rocketmq):
         attempt(module.encode, thing)
-    attempt(amqp10.TransferAssembler().receive, thing)
+    attempt(amqp10.Assembler().feed, thing)
 
 
 def walk_constructors() -> None:
@@ -255,7 +255,7 @@ def samples() -> list[Any]:
     add(amqp091.BasicMessage(content.method, content.properties, b"x" * 100, frame_max=50))
     add(amqp091.FieldValue("l", 5))
     transfer = amqp10.Transfer(handle=0, delivery_id=0, delivery_tag=b"t", payload=amqp10.Message(body=b"x"))
-    add(amqp10.TransferAssembler().receive(transfer))
+    add(amqp10.Assembler().feed(transfer.encode())[0])
     add(convert(amqp10.Message(body=b"x", application_properties={"k": amqp10.UByte(1)}), to="amqp091"))
     add(rocketmq.Message(body=b"x", properties={"a": "b"}))
     return [thing for things in per_class.values() for thing in things]

@@ -10,19 +10,19 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memchr, memcmp, memcpy, memset, strcmp, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, Col, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine,
     Factory, FrameBatch, FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KIND_BOOL, KIND_FIXED,
-    KIND_OCTETS, LINE_MAX, LINE_VALUE, MORE, MessageContext, MessageTable, NO, NOTES_SHOWN, NO_TEXT, Problem, Protocol,
-    ProtocolTables, PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef, PyVectorcall_NARGS, READONLY,
+    KIND_OCTETS, LINE_MAX, LINE_VALUE, MORE, MessageContext, MessageTable, NO, NOTES_SHOWN, NO_MESSAGE, NO_TEXT, Problem,
+    Protocol, ProtocolTables, PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef, PyVectorcall_NARGS, READONLY,
     REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN, SECRET_SHOWN_OCTETS,
     SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot, SourceCol, TEXT_PAD, T_ATTEMPTS, T_CHANNEL,
     T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OBJECT_EX,
     T_OPERATION, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES,
-    WRITER_START, YES, ascii_octets, ascii_text, bare_object, begin_call, borrowed_item, close_list, construct_slowly,
+    WRITER_START, YES, ascii_octets, ascii_text, bare_object, borrowed_item, close_list, construct_slowly,
     copy_octets, decimal_of, detail_form, factory_of, fault_text, field_path, fill_view, hex_text, hidden, input_head,
     is_held, is_secret_name, is_strict, keyed_place, length_of, line_ascii, line_begin, line_binary, line_digits,
     line_field, line_flag, line_name, line_number, line_piece, line_signed, line_space, line_string, line_text,

@@ -168,16 +168,16 @@ cdef class BatchColumns(FrameBatch):
         cdef Amqp10FrameView first
         cdef Fault f
         if amqp10_parse(d.first.at, d.first.size, &self.options, &first, &f) != OK:
-            self.put_error(d.mark[0], size, &f)
+            self.put_error(d.m.byte_offset, size, &f)
             return
-        self.put_parsed(d.mark[0], size, &first)
-        put_i32(self.cols + A10B_TRANSFERS, self.row, <int32_t>d.transfers)
-        if d.settled:
+        if d.settled:                       # the first put counts: any transfer may settle
             put_bool(self.cols + A10B_SETTLED, self.row, True)
+        self.put_parsed(d.m.byte_offset, size, &first)
+        put_i32(self.cols + A10B_TRANSFERS, self.row, <int32_t>d.transfers)
         if error != NULL:
             self.put_text_error(error)
         else:
-            self.put_message(d.mark[0], d.payload.at, d.payload.size)
+            self.put_message(d.m.byte_offset, d.payload.at, d.payload.size)
         self.row += 1
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
@@ -194,16 +194,16 @@ cdef class BatchColumns(FrameBatch):
             answer = amqp10_join(&self.deliveries, &frame, self.options.strict, &kept, f)
         if answer == AMQP10_JOIN_PART:
             if kept.transfers == 1:
-                kept.mark[0] = at
-            kept.mark[1] += frame.size
+                kept.m.byte_offset = at
+            kept.m.wire_size += frame.size
             return OK
         if answer == AMQP10_JOIN_FAULT:
             return f.status
         if answer == AMQP10_JOIN_LAST:
-            self.put_delivery(&self.deliveries.done, self.deliveries.done.mark[1] + frame.size, NULL)
+            self.put_delivery(self.deliveries.done, self.deliveries.done.m.wire_size + frame.size, NULL)
             return OK
-        if answer == AMQP10_JOIN_ABORTED and self.deliveries.done.transfers:
-            self.put_delivery(&self.deliveries.done, self.deliveries.done.mark[1] + frame.size, AMQP10_ABORTED_TEXT)
+        if answer == AMQP10_JOIN_ABORTED and self.deliveries.done != NULL:
+            self.put_delivery(self.deliveries.done, self.deliveries.done.m.wire_size + frame.size, AMQP10_ABORTED_TEXT)
             return OK
         self.put_parsed(at, frame.size, &frame)
         if frame.performative.shape == AMQP10_TRANSFER:
@@ -216,10 +216,10 @@ cdef class BatchColumns(FrameBatch):
         return OK
 
     cdef void put_unfinished(self, int64_t at) noexcept nogil:
-        cdef uint32_t i
-        for i in range(self.deliveries.count):
-            self.put_delivery(&self.deliveries.unfinished[i], self.deliveries.unfinished[i].mark[1],
-                              "input ends inside the delivery")
+        cdef const Amqp10Delivery* delivery = self.deliveries.first
+        while delivery != NULL:
+            self.put_delivery(delivery, delivery.m.wire_size, "input ends inside the delivery")
+            delivery = delivery.next
 
 
 def decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bint expose_credentials=False,

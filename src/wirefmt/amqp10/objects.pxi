@@ -211,7 +211,7 @@ cdef class Transfer(Performative):
     """transfer (2.7.5): a message, or a part of one. Also a buffer: that of its payload.
 
     In addition to its fields it has `payload`: a read-only memoryview into the octets it was decoded from;
-    `payload_bytes()` copies it. `message` decodes it if the transfer is a complete delivery; TransferAssembler assembles others.
+    `payload_bytes()` copies it. `message` decodes it if the transfer is a complete delivery; an Assembler assembles others.
     """
     __match_args__ = ("payload", "channel")
 
@@ -1026,11 +1026,17 @@ def restore_message(bytes octets not None):
     return decode_message(octets, strictness="lax", limits=Limits(0, 0))
 
 
+cdef inline int amqp10_stream_size(const uint8_t* p, size_t n, const Amqp10Options* o, size_t* size, Fault* f) noexcept:
+    """amqp10_frame_size for a stream: DOFF and TYPE are looked at before a frame is waited for, to refuse it at once."""
+    cdef int status = amqp10_frame_size(p, n, o.max_frame_size, size, f)
+    return NEED_DATA if status == OK and n < 6 else status
+
+
 @cython.final
 cdef class Decoder(FrameDecoder):
     """Bytes of one direction of a connection -> frames and protocol headers.
 
-    strictness, limits: as in decode(). Deliveries in several transfers: TransferAssembler.
+    strictness, limits: as in decode(). Deliveries in several transfers: Assembler.
     """
     cdef Amqp10Options options
 
@@ -1039,9 +1045,7 @@ cdef class Decoder(FrameDecoder):
         take_amqp10_options(&self.options, strictness, limits)
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
-        cdef int status = amqp10_frame_size(p, n, self.options.max_frame_size, size, f)
-        # DOFF and TYPE are looked at before a frame is waited for: what is none is refused at once
-        return NEED_DATA if status == OK and n < 6 else status
+        return amqp10_stream_size(p, n, &self.options, size, f)
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef Amqp10FrameView frame
@@ -1069,7 +1073,7 @@ cdef class Delivery:
     cdef uint32_t max_elements
 
     def __init__(self):
-        raise TypeError("a Delivery comes from a TransferAssembler")
+        raise TypeError("a Delivery comes from an Assembler")
 
     @property
     def payload(self):
@@ -1113,20 +1117,20 @@ def restore_delivery(Transfer transfer not None, bytes joined, int transfers, bi
 
 
 @cython.final
-cdef class TransferAssembler:
-    """Assembles the transfers of deliveries, per link (2.6.14), from the frames of one direction of a connection.
+cdef class Assembler(FrameDecoder):
+    """Bytes of one direction of a connection -> deliveries, and all frames that are not transfers.
 
-    >>> assembler = TransferAssembler()
-    >>> deliveries = [d for frame in decoder.feed(octets) if (d := assembler.receive(frame)) is not None]
+    Transfers are assembled per link (2.6.14); a Delivery is returned in the place of its last transfer. An aborted delivery is
+    dropped; detach, end and close drop those of their link, session, connection.
 
-    strictness: STRICT compares later transfers with the first (2.7.5). limits: `frame_size` limits the bytes kept of
-    all pending deliveries; at most 1024 may be pending.
+    strictness, limits: as in decode(). STRICT also compares later transfers with the first (2.7.5). `limits.frame_size` also
+    limits the bytes kept of all pending deliveries; at most 1024 may be pending.
     """
     cdef Amqp10Deliveries deliveries
     cdef Amqp10Options options
-    cdef bint busy
 
     def __init__(self, *, strictness=STRICT_MODE, limits=None):
+        self.tables = &AMQP10_TABLES
         take_amqp10_options(&self.options, strictness, limits)
         self.deliveries.max_octets = self.options.max_frame_size
         self.deliveries.max_count = AMQP10_MAX_DELIVERIES
@@ -1139,42 +1143,32 @@ cdef class TransferAssembler:
         """The number of pending deliveries."""
         return self.deliveries.count
 
-    def receive(self, frame, /):
-        """Take the next frame of any kind. Returns the Delivery that it completes, or None.
+    @property
+    def pending(self):
+        """Bytes of the incomplete frame, and of the transfers of pending deliveries."""
+        return self.kept_size + self.deliveries.octets
 
-        An aborted delivery is dropped; detach, end and close drop those of their link, session, connection. Raises
-        DecodeError if delivery-id, delivery-tag or message-format contradict the first transfer, or a limit is exceeded;
-        RuntimeError if another call has not returned.
-        """
-        if not isinstance(frame, Performative):
-            return None
-        begin_call(&self.busy)
-        try:
-            return self.join(<Performative>frame)
-        finally:
-            self.busy = False
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
+        return amqp10_stream_size(p, n, &self.options, size, f)
 
-    cdef object join(self, Performative performative):
-        cdef Amqp10FrameView f
+    cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
+        cdef Amqp10FrameView frame
         cdef Amqp10Delivery* kept
-        cdef Fault fault_
+        cdef Amqp10Delivery* done
         cdef int answer
-        memset(&f, 0, sizeof(Amqp10FrameView))
-        f.frame = performative.frame
-        f.size = performative.frame_size
-        f.channel = performative.channel_
-        f.payload = performative.payload_span
-        amqp10_open_composite(performative.begin, &f.performative)
-        answer = amqp10_join(&self.deliveries, &f, self.options.strict, &kept, &fault_)
-        if answer == AMQP10_JOIN_FAULT:
-            raise_fault(&AMQP10_TABLES, &fault_, 0)
-        if answer == AMQP10_JOIN_WHOLE:
-            return self.delivery_of(<Transfer>performative, None)
-        if answer != AMQP10_JOIN_LAST:
+        if amqp10_parse(p, n, &self.options, &frame, f) != OK:
             return None
-        return self.delivery_of(
-            restore_frame(amqp10_written_octets(&self.deliveries.done.first), False),
-            amqp10_written_octets(&self.deliveries.done.payload))
+        answer = amqp10_join(&self.deliveries, &frame, self.options.strict, &kept, f)
+        if answer == AMQP10_JOIN_FAULT:
+            return None
+        if answer == AMQP10_JOIN_OTHER:
+            return amqp10_frame_of(block, &frame, self.options.strict)
+        if answer == AMQP10_JOIN_WHOLE:
+            return self.delivery_of(amqp10_frame_of(block, &frame, self.options.strict), None)
+        if answer != AMQP10_JOIN_LAST:
+            return NO_MESSAGE
+        done = self.deliveries.done
+        return self.delivery_of(restore_frame(amqp10_written_octets(&done.first), False), amqp10_written_octets(&done.payload))
 
     cdef object delivery_of(self, Transfer transfer, bytes joined):
         cdef Delivery delivery = Delivery.__new__(Delivery)

@@ -25,29 +25,6 @@ cdef uint64_t AMQP10_WHOLE_KEY = 0xFFFFFFFFFFFFFFFFU        # of a link
 cdef uint64_t AMQP10_KEY_OF_CHANNEL = 0xFFFFFFFF00000000U   # all but its handle
 
 
-cdef struct Amqp10Unfinished:       # a pending delivery
-    Amqp10Unfinished* next          # begun later
-    Amqp10Unfinished* before
-    uint16_t channel
-    uint32_t handle
-    MessageContext m                # of the first frame, with the time of the last and the size of all
-    Octets first                    # the first transfer without its payload, a frame of its own
-    Octets payload
-    uint64_t size                   # of the payload, with what was not kept
-    int32_t transfers
-    bint lacks_first                # it began before the capture, or in a hole
-    bint settled
-    int note                        # LAX: the first check that was skipped
-    int64_t note_offset
-
-
-cdef struct Amqp10Unfinisheds:      # of one direction, by age
-    Amqp10Unfinished* first
-    Amqp10Unfinished* last
-    int count
-    bint lost                       # there is a hole somewhere before: transfers may be missing
-
-
 cdef struct Amqp10Link:             # what an attach said
     Amqp10Link* next
     uint64_t key                    # direction of the attach, channel, handle
@@ -60,7 +37,8 @@ cdef struct Amqp10Connection:       # what a capture knows of one connection: a 
     int64_t held                    # octets of memory: all of this
     Text client_id                  # the client's container-id
     uint32_t frame_max[2]           # by direction of the frames: what the receiver takes; 0: not known
-    Amqp10Unfinisheds unfinished[2]  # by direction
+    Amqp10Deliveries deliveries[2]  # by direction
+    int64_t counted[2]              # their memory, as counted in `held`
     Amqp10Link* links[AMQP10_LINK_BUCKETS]
     int link_count
     int64_t link_octets
@@ -146,7 +124,7 @@ cdef bint amqp10_may_begin(const uint8_t* p, size_t n, size_t size, int directio
 
 cdef void amqp10_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
     """Called after a gap: drop what this direction had begun. The next messages may lack their beginning."""
-    (<Amqp10Connection*>state).unfinished[direction].lost = True
+    (<Amqp10Connection*>state).deliveries[direction].lost = True
 
 
 # ------------------------------------------------------------------------------------------------ links
@@ -383,7 +361,7 @@ cdef void amqp10_put_alone(MessageTable t, const MessageContext* m, Amqp10Connec
         if not aborted:
             status = amqp10_put_delivery_message(t, row, f, f.payload.at, f.payload.size, <int64_t>(f.size - f.payload.size),
                                         strict, text, sizeof(text), &size)
-            if status == ROW_MALFORMED and c.unfinished[m.direction].lost:
+            if status == ROW_MALFORMED and c.deliveries[m.direction].lost:
                 status = ROW_PARTIAL                    # perhaps the last of a delivery, with its delivery-id repeated
     if f.note and not size:
         size = snprintf(text, sizeof(text), "%s at offset %lld", amqp10_check_text[f.note], <long long>f.note_offset)
@@ -393,77 +371,19 @@ cdef void amqp10_put_alone(MessageTable t, const MessageContext* m, Amqp10Connec
 
 # ------------------------------------------------------------------------------------------------ pending deliveries
 
-cdef Amqp10Unfinished* amqp10_delivery_of(Amqp10Unfinisheds* d, uint16_t channel, uint32_t handle) noexcept nogil:
-    """The pending delivery on a link; NULL: none."""
-    cdef Amqp10Unfinished* k = d.last
-    while k != NULL and not (k.channel == channel and k.handle == handle):
-        k = k.before
-    return k
+cdef inline void amqp10_count_held(Amqp10Connection* c, int direction) noexcept nogil:
+    """What the pending deliveries of a direction take is part of what the connection holds."""
+    c.held += c.deliveries[direction].memory - c.counted[direction]
+    c.counted[direction] = c.deliveries[direction].memory
 
 
-cdef inline int64_t amqp10_delivery_octets(const Amqp10Unfinished* k) noexcept nogil:
-    """Memory of a pending delivery."""
-    return <int64_t>(sizeof(Amqp10Unfinished) + k.first.room + k.payload.room + 3 * BLOCK_OCTETS)
-
-
-cdef Amqp10Unfinished* amqp10_new_delivery(MessageTable t, Amqp10Connection* c, Amqp10Unfinisheds* d,
-                                           const MessageContext* m, const Amqp10FrameView* f, uint32_t handle) noexcept nogil:
-    """A new delivery; the oldest ends if there are too many. NULL without memory."""
-    cdef Amqp10Unfinished* k
-    cdef size_t size = f.size - f.payload.size
-    if d.count >= AMQP10_DELIVERIES_MAX:
-        amqp10_put_unfinished(t, c, d, d.first, b"limit", 5)
-        d.lost = True
-    k = <Amqp10Unfinished*>calloc(1, sizeof(Amqp10Unfinished))
-    if k == NULL:
-        t.tally.no_memory = True
-        return NULL
-    add_octets(&k.first, f.frame, size)
-    if not k.first.failed:
-        store_u32(k.first.at, <uint32_t>size)
-    c.held += amqp10_delivery_octets(k)
-    k.before = d.last
-    if d.last != NULL:
-        d.last.next = k
+cdef void amqp10_add_context(Amqp10Delivery* k, const MessageContext* m, const Amqp10FrameView* f) noexcept nogil:
+    """A transfer was added: the delivery's time, size and note."""
+    cdef MessageContext first = m[0]
+    if k.transfers == 1:
+        first.wire_size = 0
     else:
-        d.first = k
-    d.last = k
-    d.count += 1
-    k.channel = f.channel
-    k.handle = handle
-    k.m = m[0]
-    k.m.wire_size = 0
-    return k
-
-
-cdef void amqp10_end_delivery(Amqp10Connection* c, Amqp10Unfinisheds* d, Amqp10Unfinished* k) noexcept nogil:
-    if k.before != NULL:
-        k.before.next = k.next
-    else:
-        d.first = k.next
-    if k.next != NULL:
-        k.next.before = k.before
-    else:
-        d.last = k.before
-    d.count -= 1
-    c.held -= amqp10_delivery_octets(k)
-    amqp10_free_delivery(k)
-
-
-cdef void amqp10_free_delivery(Amqp10Unfinished* k) noexcept nogil:
-    free_octets(&k.first)
-    free_octets(&k.payload)
-    free(k)
-
-
-cdef void amqp10_add_transfer(MessageTable t, Amqp10Connection* c, Amqp10Unfinished* k, const MessageContext* m,
-                              const Amqp10FrameView* f) noexcept nogil:
-    """Another transfer: its payload, as much as the limit allows, and the delivery's time and size with it."""
-    cdef MessageContext first = k.m
-    cdef bint settled = False
-    cdef size_t n = f.payload.size
-    amqp10_field_boolean(&f.performative, AMQP10_TRANSFER_SETTLED, &settled)
-    k.settled = k.settled or settled
+        first = k.m
     if f.note and not k.note:
         k.note = f.note
         k.note_offset = first.wire_size + f.note_offset
@@ -471,19 +391,9 @@ cdef void amqp10_add_transfer(MessageTable t, Amqp10Connection* c, Amqp10Unfinis
     k.m.ts_first_ns = first.ts_first_ns
     k.m.byte_offset = first.byte_offset
     k.m.wire_size = first.wire_size + m.wire_size
-    k.transfers += 1
-    k.size += n
-    if k.payload.size >= t.options.max_message or k.lacks_first:
-        return
-    n = min(n, <size_t>t.options.max_message - k.payload.size)
-    c.held -= amqp10_delivery_octets(k)
-    add_octets(&k.payload, f.payload.at, n)
-    if k.payload.failed:
-        t.tally.no_memory = True
-    c.held += amqp10_delivery_octets(k)
 
 
-cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10Unfinished* k, Amqp10FrameView* f,
+cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10Delivery* k, Amqp10FrameView* f,
                            bint more, bint aborted) noexcept nogil:
     """The columns of a delivery in several transfers, but for its message. False: there is no first transfer."""
     cdef Amqp10Options o
@@ -506,7 +416,16 @@ cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, con
     return not k.lacks_first
 
 
-cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Unfinisheds* d, Amqp10Unfinished* k,
+cdef void amqp10_drop_delivery(Amqp10Connection* c, Amqp10Deliveries* d, Amqp10Delivery* k) noexcept nogil:
+    """Free a delivery, which is pending or `done`."""
+    cdef int direction = k.m.direction
+    if k != d.done:
+        amqp10_end_delivery(d, k)
+    amqp10_drop_done(d)
+    amqp10_count_held(c, direction)
+
+
+cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Deliveries* d, Amqp10Delivery* k,
                                 const char* text, size_t text_size) noexcept nogil:
     """The `partial` row of a delivery that is not complete, and is gone then."""
     cdef Amqp10FrameView f
@@ -520,10 +439,10 @@ cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Unfin
     else:
         size = snprintf(said, sizeof(said), "%.*s: a delivery whose first transfer was not captured", <int>text_size, text)
     t.put_status(row, ROW_PARTIAL, said, min(size, <int>sizeof(said) - 1))
-    amqp10_end_delivery(c, d, k)
+    amqp10_drop_delivery(c, d, k)
 
 
-cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Unfinisheds* d, Amqp10Unfinished* k, bint aborted,
+cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Deliveries* d, Amqp10Delivery* k, bint aborted,
                             bint strict) noexcept nogil:
     """The row of a delivery whose last transfer is there, and that is gone then."""
     cdef Amqp10FrameView f
@@ -546,74 +465,46 @@ cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Unfinishe
     if k.note and not size:
         size = snprintf(text, sizeof(text), "%s at offset %lld", amqp10_check_text[k.note], <long long>k.note_offset)
     t.put_status(row, status, text if size else NULL, min(size, <int>sizeof(text) - 1))
-    amqp10_end_delivery(c, d, k)
+    amqp10_drop_delivery(c, d, k)
 
 
 cdef void amqp10_take_transfer(MessageTable t, const MessageContext* m, Amqp10Connection* c, const Amqp10FrameView* f,
                                bint strict) noexcept nogil:
     """2.6.14: a delivery ends with a transfer without `more`, or with `aborted` at once."""
-    cdef Amqp10Unfinisheds* d = &c.unfinished[m.direction]
-    cdef Amqp10Unfinished* k
-    cdef const Amqp10CompositeView* p = &f.performative
-    cdef uint64_t handle = 0, id = 0
-    cdef bint more = False, aborted = False, continues
-    cdef bint named = amqp10_field_unsigned(p, AMQP10_TRANSFER_DELIVERY_ID, &id)
-    amqp10_field_unsigned(p, AMQP10_TRANSFER_HANDLE, &handle)
-    amqp10_field_boolean(p, AMQP10_TRANSFER_MORE, &more)
-    amqp10_field_boolean(p, AMQP10_TRANSFER_ABORTED, &aborted)
-    k = amqp10_delivery_of(d, f.channel, <uint32_t>handle)
-    if k != NULL and named and not amqp10_is_delivery(k, id):
-        amqp10_put_unfinished(t, c, d, k, b"another delivery began", 22)
-        k = NULL
-    if k == NULL:
-        continues = d.lost and not (named and amqp10_begins_message(f))
-        if not more and not continues:
-            amqp10_put_alone(t, m, c, f, strict)
-            return
-        k = amqp10_new_delivery(t, c, d, m, f, <uint32_t>handle)
-        if k == NULL:
-            return
-        k.lacks_first = continues
-    amqp10_add_transfer(t, c, k, m, f)
-    if aborted or not more:
-        amqp10_put_joined(t, c, d, k, aborted, strict)
-
-
-cdef bint amqp10_begins_message(const Amqp10FrameView* f) noexcept nogil:
-    """Could the payload be the first of its delivery? There is none, it is of another format, or a section begins it."""
-    cdef const uint8_t* p = f.payload.at
-    cdef uint64_t format = 0
-    if f.payload.size < 3 or (amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format) and format):
-        return True
-    if p[0] != 0:
-        return False
-    if p[1] == AMQP10_CODE_SMALLULONG:
-        return AMQP10_SECTION_FIRST <= p[2] <= AMQP10_SECTION_LAST
-    return p[1] == AMQP10_CODE_ULONG or p[1] == AMQP10_CODE_SYM8 or p[1] == AMQP10_CODE_SYM32
-
-
-cdef bint amqp10_is_delivery(const Amqp10Unfinished* k, uint64_t id) noexcept nogil:
-    """A transfer that repeats the delivery-id continues the delivery; one with another begins the next."""
-    cdef Amqp10Options o
-    cdef Amqp10FrameView first
-    cdef Fault f
-    cdef uint64_t known = 0
-    amqp10_options(&o, False)
-    return (not k.first.failed and amqp10_parse(k.first.at, k.first.size, &o, &first, &f) == OK and
-            amqp10_field_unsigned(&first.performative, AMQP10_TRANSFER_DELIVERY_ID, &known) and known == id)
+    cdef Amqp10Deliveries* d = &c.deliveries[m.direction]
+    cdef Amqp10Delivery* k
+    cdef Fault fault
+    cdef int answer = AMQP10_JOIN_FULL
+    d.observes = True
+    d.max_count = AMQP10_DELIVERIES_MAX
+    d.max_payload = t.options.max_message
+    while answer == AMQP10_JOIN_FULL or answer == AMQP10_JOIN_ANOTHER:
+        answer = amqp10_join(d, f, False, &k, &fault)
+        if answer == AMQP10_JOIN_FULL:
+            amqp10_put_unfinished(t, c, d, d.done, b"limit", 5)
+        elif answer == AMQP10_JOIN_ANOTHER:
+            amqp10_put_unfinished(t, c, d, d.done, b"another delivery began", 22)
+    if answer == AMQP10_JOIN_PART:
+        amqp10_add_context(k, m, f)
+    elif answer == AMQP10_JOIN_FAULT:                   # no other fault is reported to an observer
+        t.tally.no_memory = True
+    elif d.done == NULL:
+        amqp10_put_alone(t, m, c, f, strict)
+    else:
+        amqp10_add_context(d.done, m, f)
+        amqp10_put_joined(t, c, d, d.done, answer == AMQP10_JOIN_ABORTED, strict)
+    amqp10_count_held(c, m.direction)
 
 
 cdef bint amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
     """detach, end, close: nothing more comes on these links from this side. False: the table is full, call again."""
-    cdef Amqp10Unfinisheds* d = &c.unfinished[direction]
-    cdef Amqp10Unfinished* k = d.first
-    cdef Amqp10Unfinished* next
+    cdef Amqp10Deliveries* d = &c.deliveries[direction]
+    cdef Amqp10Delivery* k = d.first
+    cdef Amqp10Delivery* next
     cdef int shape = f.performative.shape
-    cdef uint64_t handle = 0
-    amqp10_field_unsigned(&f.performative, AMQP10_DETACH_HANDLE, &handle)
     while k != NULL:
         next = k.next
-        if shape == AMQP10_CLOSE or (k.channel == f.channel and (shape == AMQP10_END or k.handle == handle)):
+        if amqp10_is_ended_by(k, f):
             if t.is_full():
                 return False
             amqp10_put_unfinished(t, c, d, k, amqp10_shape_name[shape], strlen(amqp10_shape_name[shape]))
@@ -662,8 +553,8 @@ cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
                           const char* text, size_t text_size) noexcept nogil:
     """A transfer is read as far as it goes."""
     cdef Amqp10Connection* c = <Amqp10Connection*>state
-    cdef Amqp10Unfinisheds* d = &c.unfinished[m.direction]
-    cdef Amqp10Unfinished* k
+    cdef Amqp10Deliveries* d = &c.deliveries[m.direction]
+    cdef Amqp10Delivery* k
     cdef Amqp10Options o
     cdef Amqp10FrameView f
     cdef Fault fault
@@ -677,7 +568,7 @@ cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
         t.put_status(row, ROW_PARTIAL, text, <int64_t>text_size)
         return True
     amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_HANDLE, &handle)
-    k = amqp10_delivery_of(d, f.channel, <uint32_t>handle)
+    k = amqp10_find_delivery(d, f.channel, <uint32_t>handle)
     if k == NULL:
         row = t.begin_row(m)
         amqp10_put_frame(t, row, c, &f, m.direction)
@@ -687,15 +578,19 @@ cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
         amqp10_put_some(t, row, &f, f.payload.at, f.payload.size)
         t.put_status(row, ROW_PARTIAL, text, <int64_t>text_size)
     else:
-        amqp10_add_transfer(t, c, k, m, &f)
-        amqp10_put_unfinished(t, c, d, k, text, text_size)
+        if amqp10_extend_delivery(d, k, &f, &fault):
+            amqp10_add_context(k, m, &f)
+            amqp10_put_unfinished(t, c, d, k, text, text_size)
+        else:
+            t.tally.no_memory = True
+            amqp10_count_held(c, m.direction)
     d.lost = True                           # more transfers of it may follow
     return True
 
 
 cdef bint amqp10_flush(MessageTable t, void* state, int direction, const char* text, size_t text_size) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
-    cdef Amqp10Unfinisheds* d = &c.unfinished[direction]
+    cdef Amqp10Deliveries* d = &c.deliveries[direction]
     d.lost = True
     while d.first != NULL:
         if t.is_full():
@@ -706,13 +601,9 @@ cdef bint amqp10_flush(MessageTable t, void* state, int direction, const char* t
 
 cdef void amqp10_clear_state(void* state) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
-    cdef Amqp10Unfinished* k
     cdef int d
     for d in range(2):
-        while c.unfinished[d].first != NULL:
-            k = c.unfinished[d].first
-            c.unfinished[d].first = k.next
-            amqp10_free_delivery(k)
+        amqp10_drop_deliveries(&c.deliveries[d])
     amqp10_forget_links(c, 0, 0)
     free(<void*>c.client_id.at)
 

@@ -243,7 +243,7 @@ def go_nsq(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for command in (["mod", "init", "talk"], ["get", "github.com/nsqio/go-nsq@v1.1.0"], ["build", "-o", "talk", "."]):
         done = subprocess.run([GO, *command], cwd=folder, capture_output=True, text=True, timeout=300)
         if done.returncode:
-            pytest.skip(f"needs github.com/nsqio/go-nsq v1.1.0: {done.stderr.strip()[-200:]}")
+            pytest.skip(f"needs go-nsq v1.1.0 (go get github.com/nsqio/go-nsq@v1.1.0: {done.stderr.strip()[-200:]})")
     return folder / "talk"
 
 

@@ -57,7 +57,8 @@ def constructors() -> Iterator[Constructor]:
         for path in sorted((ROOT / "src" / "wirefmt" / row.name).glob("_c*.pyi")):
             for cls in (n for n in ast.parse(path.read_text()).body if isinstance(n, ast.ClassDef)):
                 for function in (n for n in cls.body if isinstance(n, ast.FunctionDef)):
-                    if function.name in ("__init__", "__new__"):
+                    # with *args it is a base: the class of Python that derives from it has the parameters
+                    if function.name in ("__init__", "__new__") and function.args.vararg is None:
                         made = getattr(module, cls.name)
                         yield Constructor(f"{row.name}.{cls.name}", made, tuple(parameters_of(function)))
 
@@ -92,6 +93,7 @@ BY_TYPE: dict[str, Any] = {
     "_Symbols": "a",
     "_Table": {"k": 1},
     "bool": True,
+    "bytes": b"x",
     "float": 0.5,
     "int": 1,
     "str": "a",

@@ -18,8 +18,7 @@ import pytest
 
 from wirefmt import amqp091
 from wirefmt.amqp091.states import ChannelState, State
-from wirefmt.connection import Acknowledged, Connected, Disconnected, WindowOpened
-from wirefmt.connection.journal import Change
+from wirefmt.connection import Acknowledged, Change, Connected, Disconnected, WindowOpened
 from wirefmt.errors import LocalProtocolError
 
 STEPS = int(os.environ.get("SIMULATE_STEPS", "21000"))

@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from wirefmt import mqtt
+from wirefmt.connection import Change
 from wirefmt.errors import DecodeError, LocalProtocolError
-from wirefmt.mqtt.session import NEVER, Change
+from wirefmt.mqtt.session import NEVER
 
 
 def packet(identifier: int = 1, qos: int = 1, payload: bytes = b"x", version: int = 5) -> bytes:

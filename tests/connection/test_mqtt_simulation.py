@@ -17,7 +17,7 @@ from typing import Any, Literal
 import pytest
 
 from wirefmt import mqtt
-from wirefmt.connection import Acknowledged, Connected, Disconnected, WindowOpened
+from wirefmt.connection import Acknowledged, Change, Connected, Disconnected, WindowOpened
 from wirefmt.connection.outstanding import Identifiers
 from wirefmt.connection.windows import Window
 from wirefmt.errors import DecodeError, LocalProtocolError
@@ -25,7 +25,7 @@ from wirefmt.mqtt.connection import ClientConnection, ServerConnection
 from wirefmt.mqtt.events import ConnectionOptions, Released, Request
 from wirefmt.mqtt.receiving import Receiving
 from wirefmt.mqtt.sending import Sending
-from wirefmt.mqtt.session import NEVER, Change, Session
+from wirefmt.mqtt.session import NEVER, Session
 from wirefmt.mqtt.states import State
 
 STEPS = int(os.environ.get("SIMULATE_STEPS", "21000"))

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from wirefmt import nsq
-from wirefmt.connection import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
-from wirefmt.connection.journal import Change
+from wirefmt.connection import Acknowledged, Change, Connected, Disconnected, StartTls, WindowOpened
 from wirefmt.errors import LocalProtocolError
 from wirefmt.nsq.connection import ClientConnection, ServerConnection
 from wirefmt.nsq.spec import ServerOptions

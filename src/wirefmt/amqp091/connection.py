@@ -29,8 +29,7 @@ from wirefmt.amqp091.events import (
 from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.spec import FRAME_MIN, PROTOCOL_HEADER
 from wirefmt.amqp091.states import SENDS, ChannelState, Role, State, Violation
-from wirefmt.connection.contract import Acknowledged, Connected
-from wirefmt.connection.journal import Change
+from wirefmt.connection.contract import Acknowledged, Change, Connected
 from wirefmt.connection.outstanding import Identifiers
 from wirefmt.connection.sasl import Mechanism, Plain
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from wirefmt import amqp091
 from wirefmt.amqp091.events import Publication
-from wirefmt.connection.journal import Change
+from wirefmt.connection.contract import Change
 from wirefmt.errors import DecodeError, Malformed
 
 _SNAPSHOT = b"wirefmt amqp091 session 1\0"

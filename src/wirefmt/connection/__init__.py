@@ -6,6 +6,7 @@ out. It opens no socket, reads no clock and starts no thread. docs/connections.m
 
 from wirefmt.connection.contract import (
     Acknowledged,
+    Change,
     Connected,
     Connection,
     Disconnected,
@@ -16,6 +17,7 @@ from wirefmt.connection.contract import (
 
 __all__ = [
     "Acknowledged",
+    "Change",
     "Connected",
     "Connection",
     "Disconnected",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -21,6 +21,22 @@ class Handle(Protocol):
     def number(self) -> int:
         """Counts up with each handle of a session, so numbers give the order of sending."""
         ...
+
+
+class Change(NamedTuple):
+    """One record for a journal. Applied in order, changes restore the state.
+
+    Attributes:
+        op: "put" replaces the record with this table and key; "delete" removes it; "clear" removes all of the table.
+        table: the kind of record; each protocol names its own.
+        key: with the table, what identifies the record.
+        value: the record; empty for "delete" and "clear".
+    """
+
+    op: Literal["put", "delete", "clear"]
+    table: str
+    key: int
+    value: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from wirefmt.mqtt.events import ConnectionOptions, Dropped, Negotiated, Released, Request
     from wirefmt.mqtt.journal import Journal
     from wirefmt.mqtt.server import Handler, Peer, Server, serve
-    from wirefmt.mqtt.session import Change, Delivery, Session
+    from wirefmt.mqtt.session import Delivery, Session
     from wirefmt.mqtt.states import State
 
 #: Modules of the connections. They are loaded when one of their names is first used; those of asyncio are the first four.
@@ -62,7 +62,7 @@ _MODULES = {
     "wirefmt.mqtt.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.mqtt.connection": ("ClientConnection", "ServerConnection"),
     "wirefmt.mqtt.events": ("ConnectionOptions", "Dropped", "Negotiated", "Released", "Request"),
-    "wirefmt.mqtt.session": ("Change", "Delivery", "Session"),
+    "wirefmt.mqtt.session": ("Delivery", "Session"),
     "wirefmt.mqtt.states": ("State",),
 }
 
@@ -80,7 +80,6 @@ __all__ = [
     "Auth",
     "Authenticator",
     "Backoff",
-    "Change",
     "Client",
     "ClientConnection",
     "Connack",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wirefmt import mqtt
-from wirefmt.connection.contract import Acknowledged, Disconnected
+from wirefmt.connection.contract import Acknowledged, Change, Disconnected
 from wirefmt.connection.deadlines import Deadlines, Keepalive
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
@@ -37,7 +37,7 @@ from wirefmt.mqtt.events import (
     find,
     without,
 )
-from wirefmt.mqtt.session import Change, Delivery, Session
+from wirefmt.mqtt.session import Delivery, Session
 from wirefmt.mqtt.spec import REASON_CODES
 from wirefmt.mqtt.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
 

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
 
 from wirefmt import mqtt
+from wirefmt.connection.contract import Change
 from wirefmt.errors import DecodeError, LocalProtocolError, Malformed
 from wirefmt.mqtt._codec import Delivery, SessionFlows, split_packet
 
-__all__ = ["NEVER", "Change", "Delivery", "Session", "split_packet"]
+__all__ = ["NEVER", "Delivery", "Session", "split_packet"]
 
 #: Session Expiry Interval of a session that never expires (3.1.2.11.2).
 NEVER = 0xFFFF_FFFF
-
-
-class Change(NamedTuple):
-    """One record for a journal. Applied in order, changes make the session again.
-
-    Attributes:
-        op: "put" replaces the record with this table and key; "delete" removes it; "clear" removes all of the table.
-        table: "session" (one record, key 0), "outgoing" (key: the delivery's number), "incoming" (key: the packet
-            identifier).
-        key: see above.
-        value: the record; empty for "delete" and "clear".
-    """
-
-    op: Literal["put", "delete", "clear"]
-    table: Literal["session", "outgoing", "incoming"]
-    key: int
-    value: bytes = b""
 
 
 _SNAPSHOT = b"wirefmt mqtt session 1\0"
@@ -128,7 +111,11 @@ class Session(SessionFlows):
         self.finish(delivery)
 
     def changes(self) -> list[Change]:
-        """Records since the last call. Empty if the session is not journaled."""
+        """Records since the last call. Empty if the session is not journaled.
+
+        Tables: "session" (one record, key 0), "outgoing" (key: the delivery's number), "incoming" (key: the packet
+        identifier).
+        """
         if not self._changes:
             return []
         changes: list[Change] = self._changes
@@ -153,7 +140,7 @@ class Session(SessionFlows):
     def restore(cls, snapshot: bytes, *, journaled: bool = False) -> Session:
         """A session from `snapshot`. Raises DecodeError if the bytes are none."""
         changes: list[Change] = []
-        tables: tuple[Literal["session", "outgoing", "incoming"], ...] = ("session", "outgoing", "incoming")
+        tables = ("session", "outgoing", "incoming")
         at = len(_SNAPSHOT)
         if snapshot[:at] != _SNAPSHOT:
             raise _bad("not a session of this version")

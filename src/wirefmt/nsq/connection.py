@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wirefmt import nsq
 from wirefmt.connection.carriers import Compression, Deflate, Snappy
-from wirefmt.connection.contract import Acknowledged, Connected, StartTls, WindowOpened
+from wirefmt.connection.contract import Acknowledged, Change, Connected, StartTls, WindowOpened
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import STEP, Endpoint, Fault, FrameDecoder
-from wirefmt.connection.journal import Change
 from wirefmt.connection.outbox import KEEP_FROM
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits

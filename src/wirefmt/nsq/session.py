@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from wirefmt import nsq
-from wirefmt.connection.journal import Change
+from wirefmt.connection.contract import Change
 from wirefmt.errors import DecodeError, LocalProtocolError, Malformed
 from wirefmt.nsq.events import Publication, Request
 

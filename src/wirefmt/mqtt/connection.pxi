@@ -583,7 +583,7 @@ cdef class Flows:
         cdef PyObject* found
         identifier = message.packet_identifier_
         found = PyDict_GetItemWithError(session.outgoing, identifier)
-        if found == NULL or message.noted or self._replay:
+        if found == NULL or message.noted or self._replay or type(<object>found) is not Delivery:
             return False
         delivery = <Delivery>found
         if delivery.qos != 1:
@@ -648,21 +648,21 @@ cdef class Flows:
     cdef int put_due(self, int qos) except -1:
         """Queue the answers whose turn it is."""
         cdef Arrivals arrivals = self._arrivals
-        cdef Arrival* a
+        cdef Arrival a
         cdef int32_t i = arrivals.first[qos]
         while i >= 0 and arrivals.arrivals[i].decided:
-            a = &arrivals.arrivals[i]
+            a = arrivals.arrivals[i]
             if a.answer == NULL:
                 self.put_short(PUBACK_FIRST if qos == 1 else PUBREC_FIRST, a.identifier)
             else:
                 self._outbox.put(<object>a.answer)
+            arrivals.take(i)
+            Py_XDECREF(a.answer)
+            Py_DECREF(<object>a.message)
             if qos == 2 and a.code < 0x80:
                 self._releasing.add(a.identifier)
             elif self.counted:
                 self._forget_copies(a.identifier)
-            arrivals.take(i)
-            Py_XDECREF(a.answer)
-            Py_DECREF(<object>a.message)
             i = arrivals.first[qos]
         arrivals.shrink()
         return 0

@@ -83,7 +83,10 @@ def hivemq(tmp_path_factory: pytest.TempPathFactory) -> str:
         if shutil.which(program) is None:
             pytest.skip(f"needs {program} (apt install openjdk-17-jdk-headless)")
     if not list(Path(JARS or "/nowhere").glob("hivemq-mqtt-client-*.jar")):
-        pytest.skip("needs HiveMQ's client for Java (WIREFMT_HIVEMQ, see tests/README.md)")
+        pytest.skip(
+            "needs HiveMQ's client for Java (mvn -f tests/live/hivemq/pom.xml dependency:copy-dependencies "
+            "-DoutputDirectory=DIR; WIREFMT_HIVEMQ=DIR)"
+        )
     folder = tmp_path_factory.mktemp("classes")
     path = os.pathsep.join((f"{JARS}/*", str(folder)))
     source = str(Path(__file__).parent / "hivemq" / "Peer.java")

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from wirefmt.framing import NeedData
 
 
 class Protocol(NamedTuple):
@@ -39,6 +44,22 @@ PROTOCOLS: Final[tuple[Protocol, ...]] = (
     Protocol("nsq", "NSQ", (4150,), ("V2",)),
     Protocol("phpmq", "PHPMQ", (), ("01",)),
 )
+
+
+def sniff(data: Buffer) -> str | Literal[NeedData.NEED_DATA] | None:
+    """Name the protocol whose client begins a connection with `data`, as captures recognise it.
+
+    One port can so serve several protocols: ask again with all bytes so far until the answer is not NEED_DATA, then give
+    them to a connection of that protocol. The time is bounded, however long `data` is; 129 KiB are enough for an answer.
+
+    Returns:
+        "mqtt", "amqp091", "amqp10", "rocketmq", "nsq" or "phpmq"; NEED_DATA if more bytes are needed; None if no client
+        of these begins so. TLS and WebSockets have to be taken off before. Compare by `is`: NEED_DATA and None are both
+        false.
+    """
+    engine = import_module("wirefmt.capture._engine")  # it knows the codecs, which are imported on first use
+    found: str | Literal[NeedData.NEED_DATA] | None = engine.sniff(data)
+    return found
 
 
 class Skippable(NamedTuple):

@@ -4,19 +4,17 @@ for which RabbitMQ closed the channel or the connection."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from lib.captures import captures_of, octets_of
+from lib.conversations import CLIENT, SERVER, segments
 from wirefmt import amqp091
 from wirefmt.amqp091.states import State
 from wirefmt.connection import Disconnected
 
 OPTIONS = amqp091.ConnectionOptions(channel_max=0, frame_max=0, heartbeat=0)
-CLIENT, SERVER = 0, 1
 
 
 class Pair:
@@ -193,34 +191,10 @@ REPLIES: dict[str, type[Any]] = {
 }
 
 
-def segments(pcap: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Port of the client, speaker, bytes of each TCP segment. These captures are of loopback: Ethernet, IPv4, in
-    order; some bytes come twice."""
-    order = "<" if pcap[:1] in (b"\xd4", b"\x4d") else ">"
-    at = 24
-    expected: dict[tuple[int, int], int] = {}
-    while at < len(pcap):
-        (size,) = struct.unpack_from(order + "8xI", pcap, at)
-        packet = pcap[at + 16 : at + 16 + size]
-        at += 16 + size
-        assert packet[12:14] == b"\x08\x00"
-        assert packet[23] == 6
-        ip = packet[14:]
-        tcp = ip[(ip[0] & 15) * 4 : int.from_bytes(ip[2:4])]
-        source, target, number = struct.unpack_from(">HHI", tcp)
-        payload = tcp[(tcp[12] >> 4) * 4 :]
-        if payload:
-            again = expected.setdefault((source, target), number) - number & 0xFFFFFFFF
-            assert again <= len(payload), "a segment is missing"
-            expected[source, target] = number + len(payload) & 0xFFFFFFFF
-            payload = payload[again:]
-            yield (target, SERVER, payload) if source == 5672 else (source, CLIENT, payload)
-
-
 @pytest.mark.parametrize("row", captures_of("amqp091"))
 def test_recorded_conversations(row: dict[str, Any]) -> None:
     pairs: dict[int, Pair] = {}
-    for port, speaker, payload in segments(octets_of(row)):
+    for port, speaker, payload in segments(octets_of(row), 5672):
         pairs.setdefault(port, Pair()).hear(speaker, payload)
     assert sum(pair.messages for pair in pairs.values()) > 40
     for pair in pairs.values():

@@ -3,12 +3,13 @@ one that was recorded on purpose."""
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lib.captures import unpacked_octets
+from lib.conversations import SERVER, segments
 from lib.paths import DATA
 from wirefmt import nsq
 from wirefmt.connection import Disconnected
@@ -16,28 +17,14 @@ from wirefmt.connection.carriers import Deflate, Snappy
 from wirefmt.errors import LocalProtocolError
 from wirefmt.nsq.connection import kind_of
 
-SERVER = 1  # its direction
 CAPTURES = sorted(path for path in (DATA / "nsq").glob("*.pcap.gz") if "tls" not in path.name)  # TLS hides the rest
 
 
 def chunks_in(path: Path) -> list[list[tuple[int, bytes]]]:
-    """(direction, bytes) by connection and in order: these captures have every segment once, in order, over IPv4."""
-    data = gzip.decompress(path.read_bytes())
-    order = "little" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else "big"
-    link = int.from_bytes(data[20:24], order)  # type: ignore[arg-type]
+    """(direction, bytes) by connection and in order."""
     flows: dict[int, list[tuple[int, bytes]]] = {}
-    at = 24
-    while at < len(data):
-        size = int.from_bytes(data[at + 8 : at + 12], order)  # type: ignore[arg-type]
-        packet = data[at + 16 : at + 16 + size]
-        at += 16 + size
-        ip = packet[14:] if link == 1 else packet
-        assert ip[0] >> 4 == 4
-        tcp = ip[(ip[0] & 15) * 4 : int.from_bytes(ip[2:4])]
-        source, destination = int.from_bytes(tcp[:2]), int.from_bytes(tcp[2:4])
-        if payload := tcp[(tcp[12] >> 4) * 4 :]:
-            client = destination if source == 4150 else source
-            flows.setdefault(client, []).append((int(source == 4150), payload))
+    for client, speaker, payload in segments(unpacked_octets(path), 4150):
+        flows.setdefault(client, []).append((speaker, payload))
     return list(flows.values())
 
 

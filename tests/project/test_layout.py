@@ -149,11 +149,11 @@ BELOW = {"_core", "errors", "framing", "spec", "strictness"}
 NAMED = {row.name for row in PROTOCOLS}
 #: floor -> what it may import; a floor may always import itself
 FLOORS = {
-    "__init__": {"errors", "framing", "strictness"},
+    "__init__": {"errors", "framing", "protocols", "strictness"},
     "errors": set[str](),
     "framing": set[str](),
     "strictness": set[str](),
-    "protocols": set[str](),
+    "protocols": {"framing"},
     "secrets": {"_core"},
     "spec": {"protocols", "errors"},
     "connection": {"_core", "errors"},

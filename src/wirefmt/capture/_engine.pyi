@@ -1,11 +1,12 @@
 """Type stub of the captures, in the order of its rooms."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from typing_extensions import Buffer, disjoint_base
 
 from wirefmt._core import Batch, ColumnSet
+from wirefmt.framing import NeedData
 from wirefmt.spec.options import Options
 
 # ---- reassembly
@@ -80,6 +81,10 @@ class PacketScanner(ColumnSet):
     def stats(self) -> dict[str, int]: ...
 
 def find_record(prefix: Buffer, window: Buffer, base: int, last: bool, split: int) -> int: ...
+
+# ---- protocols
+
+def sniff(data: Buffer) -> str | Literal[NeedData.NEED_DATA] | None: ...
 
 # ---- resync
 

@@ -53,5 +53,5 @@ include "decoder.pxi"
 # objects are made by constructors only; classes and functions are of the package, but for these
 seal(globals(), "wirefmt.capture", (
     BoundarySearch, CarriedStreams, FlowTable, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
-    PcapReader, Reassembler, RecordFeed, StreamTrace, Streams, Unpacker, find_record,
+    PcapReader, Reassembler, RecordFeed, StreamTrace, Streams, Unpacker, find_record, sniff,
 ))

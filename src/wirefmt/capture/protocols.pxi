@@ -1,6 +1,7 @@
 # The protocols that captures read: their rows, in the order of the registry, and sets of them.
 from importlib import import_module
 
+from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE
 from wirefmt.protocols import PROTOCOLS as PROTOCOL_ROWS
 
 cdef enum:
@@ -37,3 +38,29 @@ cdef inline int first_row(uint32_t rows) noexcept nogil:
         if rows >> i & 1:
             return i + 1
     return 0
+
+
+cdef int sniff_rows(uint32_t rows, const uint8_t* p, size_t n, int* row) noexcept nogil:
+    """The Verdict of these protocols about the first octets of a connection. YES, SERVERS: `row` is the protocol."""
+    cdef int i, verdict
+    cdef bint more = False
+    for i in range(PROTOCOLS):
+        if not rows >> i & 1:
+            continue
+        verdict = protocols[i].sniff(p, n)
+        if verdict == YES or verdict == SERVERS:
+            row[0] = i
+            return verdict
+        if verdict == MORE:
+            more = True
+    return MORE if more else NO
+
+
+def sniff(data):
+    """See wirefmt.protocols.sniff."""
+    cdef Input octets = take_input(data)
+    cdef int row = 0
+    cdef int verdict = sniff_rows(0xFFFFFFFF, octets.at, <size_t>octets.size, &row)
+    if verdict == MORE:
+        return NEED_DATA_VALUE
+    return PROTOCOL_ROWS[row].name if verdict == YES else None

@@ -160,7 +160,7 @@ cdef class KnownStreams(CarriedStreams):
         """A Verdict; YES: the flow has its protocol and both directions read frames."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef uint32_t rows = self.by_port(f)
-        cdef int i, verdict
+        cdef int i = 0, verdict
         cdef bint more = False
         if not (self.port_forced[f.port[0]] or self.port_forced[f.port[1]]):
             verdict = looks_like_tls(p, n, not f.streams[end].anchored)
@@ -181,19 +181,16 @@ cdef class KnownStreams(CarriedStreams):
                 return MORE
             self.set_protocol(f, first_row(rows))
             return YES
-        for i in range(PROTOCOLS):
-            if not (rows if rows else self.wanted) >> i & 1:
-                continue
-            verdict = protocols[i].sniff(p, n)
-            if verdict == YES or verdict == SERVERS:
-                if f.client < 0 or not (rows or protocols[i].both_open):
-                    f.client = <int8_t>(end if verdict == YES else 1 - end)
-                self.set_protocol(f, i + 1)
-                if fs.sides[end].missing == 0 and fs.sides[end].skipped == 0:
-                    fs.sides[end].searching = False     # it begins here, also where no SYN was seen
-                return YES
-            if verdict == MORE:
-                more = True
+        verdict = sniff_rows(rows if rows else self.wanted, p, n, &i)
+        if verdict == YES or verdict == SERVERS:
+            if f.client < 0 or not (rows or protocols[i].both_open):
+                f.client = <int8_t>(end if verdict == YES else 1 - end)
+            self.set_protocol(f, i + 1)
+            if fs.sides[end].missing == 0 and fs.sides[end].skipped == 0:
+                fs.sides[end].searching = False     # it begins here, also where no SYN was seen
+            return YES
+        if verdict == MORE:
+            more = True
         if not rows or more:
             return MORE if more else NO
         self.await_protocol(f, rows)

@@ -50,7 +50,8 @@ def sniff(data: Buffer) -> str | Literal[NeedData.NEED_DATA] | None:
     """Name the protocol whose client begins a connection with `data`, as captures recognise it.
 
     One port can so serve several protocols: ask again with all bytes so far until the answer is not NEED_DATA, then give
-    them to a connection of that protocol. The time is bounded, however long `data` is; 129 KiB are enough for an answer.
+    them to a connection of that protocol. 129 KiB are enough for an answer; pass no more, since what is not
+    bytes is copied.
 
     Returns:
         "mqtt", "amqp091", "amqp10", "rocketmq", "nsq" or "phpmq"; NEED_DATA if more bytes are needed; None if no client

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lib.captures import captures_of, octets_of
+from lib.captures import octets_of, parameters, recorded
 from lib.conversations import CLIENT, SERVER, segments
 from wirefmt import amqp091
 from wirefmt.amqp091.states import State
@@ -191,7 +191,7 @@ REPLIES: dict[str, type[Any]] = {
 }
 
 
-@pytest.mark.parametrize("row", captures_of("amqp091"))
+@pytest.mark.parametrize("row", parameters([row for row in recorded() if "amqp091" in row["protocols"]]))
 def test_recorded_conversations(row: dict[str, Any]) -> None:
     pairs: dict[int, Pair] = {}
     for port, speaker, payload in segments(octets_of(row), 5672):

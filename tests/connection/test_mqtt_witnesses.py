@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lib.captures import manifest, name_of, octets_of, parameters
+from lib.captures import name_of, octets_of, parameters, recorded
 from lib.conversations import CLIENT, SERVER, segments
 from wirefmt import mqtt
 from wirefmt.connection import Disconnected
@@ -24,13 +24,7 @@ ANNOUNCED = {"receive_maximum": 65535, "topic_alias_maximum": 0}
 
 
 #: Recorded, and with whole packets.
-CONVERSATIONS = parameters(
-    [
-        row
-        for row in manifest()
-        if row["protocols"] == ["mqtt"] and row["file"].startswith("mqtt/") and "snaplen" not in row["file"]
-    ]
-)
+CONVERSATIONS = parameters([row for row in recorded() if row["protocols"] == ["mqtt"] and "snaplen" not in row["file"]])
 
 
 def options_of(properties: Any) -> Any:

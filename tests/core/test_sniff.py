@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wirefmt
-from lib.captures import manifest, octets_of, parameters
+from lib.captures import octets_of, parameters, recorded
 from lib.conversations import CLIENT, segments
 from lib.openings import OTHERS, OURS
 from wirefmt import mqtt, phpmq
@@ -22,11 +22,8 @@ PORTS = {"mqtt": 1883, "amqp091": 5672, "amqp10": 5672}
 RECORDED = parameters(
     [
         row
-        for row in manifest()
-        if len(row["protocols"]) == 1
-        and row["protocols"][0] in PORTS
-        and not row["file"].startswith("made/")
-        and "snaplen" not in row["file"]
+        for row in recorded()
+        if len(row["protocols"]) == 1 and row["protocols"][0] in PORTS and "snaplen" not in row["file"]
     ]
 )
 

@@ -30,6 +30,11 @@ def manifest() -> tuple[Row, ...]:
     return tuple(found.values())
 
 
+def recorded() -> list[Row]:
+    """The captures in tests/captures that were recorded: what was said, and by which programs, is known."""
+    return [row for row in manifest() if row["folder"] == CAPTURES[0] and not row["file"].startswith("made/")]
+
+
 def captures_of(protocol: str, *, counted: bool = False) -> list[Any]:
     """Parameters of a test: the captures of a protocol; `counted`: those in which a third decoder finds as many messages as
     the first."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from wirefmt.capture import split
-from wirefmt.capture._engine import PacketScanner, PcapReader
+from wirefmt.capture._engine import PacketScanner, PcapReader, find_record
 
 RAW = 101
 
@@ -193,6 +193,14 @@ def test_fragments_are_counted() -> None:
 def test_what_cannot_be_split_is_one_range(octets: bytes) -> None:
     (piece,) = split.ranges(io.BytesIO(octets), 10)
     assert piece.end == len(octets)
+
+
+@pytest.mark.parametrize("size", range(24))
+def test_a_part_of_the_header_is_no_prefix(size: int) -> None:
+    """Without the whole header the size of a record's header is not known."""
+    for window in (b"", b"\1", bytes(range(1, 34)), b"\1" * 100):
+        with pytest.raises(ValueError, match="not the beginning of a pcap file"):
+            find_record(header()[:size], window, 24, True, 100)
 
 
 def test_damaged_octets_around_a_split_lose_no_more_than_one_reader_does() -> None:

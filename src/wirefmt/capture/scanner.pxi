@@ -197,7 +197,8 @@ def find_record(prefix, window, int64_t base, bint last, int64_t split):
     cdef int64_t at
     cdef size_t step
     if head.size == 0 or \
-            file.next_record(head.at, <size_t>head.size, False, &used, &r) != READ_NEED or file.rule.blocks:
+            file.next_record(head.at, <size_t>head.size, False, &used, &r) != READ_NEED or file.rule.blocks or \
+            file.rule.header_size == 0:         # only a part of the file's header
         raise ValueError("prefix is not the beginning of a pcap file")
     if n == 0:
         return base if last else -1

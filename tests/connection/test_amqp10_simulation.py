@@ -355,6 +355,8 @@ class World:
                     if terminus.held:  # the old connection has not ended here: the newer one has the link
                         for old in self.old:
                             self.turn(old, node.side, lambda c: c.close(immediate=True))
+                        if wire.ends[node.side] is None:
+                            raise Killed  # in one of those turns
                     self.take(wire, node, wire.ends[node.side].accept(event, terminus=terminus))
                     self.grant(link)
                 case LinkAttached():

@@ -52,7 +52,7 @@ def build(tree: Path) -> Path:
         (tree / name).write_text(text, encoding="utf-8")
     registry = tree / "src" / "wirefmt" / "protocols.py"
     assert ROW is not None
-    rows, end, rest = registry.read_text(encoding="utf-8").partition("\n)\n\n\nclass Skippable")
+    rows, end, rest = registry.read_text(encoding="utf-8").partition("\n)\n\n\n")
     assert end
     registry.write_text(rows + "\n" + ROW.group(1).rstrip() + end + rest, encoding="utf-8")
     run(tree, "tools/gen_tables.py")

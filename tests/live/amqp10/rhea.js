@@ -41,9 +41,11 @@ async function main() {
             context.delivery.accept();
             got.push(body);
         }
-        if (got.length < COUNT) receiver.add_credit(1);
+        // rhea 3 writes one disposition for two deliveries of one turn, with the first one's outcome (write_dispositions), so
+        // the first two messages, which have other outcomes than accepted, come alone
+        if (got.length < COUNT) receiver.add_credit(body === '1' ? 20 : 1);
     });
-    receiver.add_credit(20);
+    receiver.add_credit(1);
     while (got.length < COUNT) await once(receiver, 'message');
     assert.strictEqual(new Set(got).size, COUNT);
 

@@ -19,6 +19,7 @@ from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker import nsq as nsq_broker
 from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
+from wirefmt.broker.routing import Limits, Published, Router
 from wirefmt.broker.views import AsyncSeen, Client, Message, SyncSeen
 from wirefmt.connection import aio
 
@@ -52,6 +53,7 @@ class Options:
         users: passwords by user name; None: everybody is let in. MQTT: user name and password. AMQP: PLAIN, with 1.0 also
             SCRAM-SHA-256. NSQ: the secret is the password of a user. RocketMQ: access key and secret key. PHPMQ has no users.
         connections: of each protocol at a time. Further ones are closed at once.
+        limits: of the exchanges and queues of AMQP, and the dialect in which messages cross between MQTT and AMQP.
         history: messages of MQTT topics that are remembered for `Broker.topic`, the latest ones.
         tap: called with the name of the listener and the driver of each new connection; returns what lies between transport
             and driver (`wirefmt.connection.aio.Tap`).
@@ -64,6 +66,7 @@ class Options:
     tls: SSLContext | None = None
     users: Mapping[str, str] | None = field(default=None, repr=False)
     connections: int = 10_000
+    limits: Limits = field(default_factory=Limits)
     history: int = 1000
     tap: Tapping | None = None
     mqtt: mqtt_broker.BrokerOptions = field(default_factory=mqtt_broker.BrokerOptions)
@@ -99,18 +102,24 @@ class Broker:
     Attributes:
         options: what it serves.
         mqtt, amqp, amqp10, nsq, rocketmq, phpmq: the brokers of the protocols.
+        router: the exchanges and queues that MQTT, AMQP 0.9.1 (virtual host "/") and AMQP 1.0 share.
         servers: of the listeners, by their names.
     """
 
     def __init__(self, options: Options | None = None, **changes: Any) -> None:
         self.options = options = replace(options or Options(), **changes)
         users = options.users
+        self.router = Router(options.limits)
         self.mqtt = mqtt_broker.Broker(
-            options.mqtt if users is None else replace(options.mqtt, authenticate=self._login)
+            options.mqtt if users is None else replace(options.mqtt, authenticate=self._login), router=self.router
         )
-        self.amqp = amqp091_broker.Broker(options.amqp if users is None else replace(options.amqp, users=users))
+        self.amqp = amqp091_broker.Broker(
+            options.amqp if users is None else replace(options.amqp, users=users),
+            router=self.router,
+            limits=options.limits,
+        )
         self.amqp10 = amqp10_broker.Broker(
-            options.amqp10 if users is None else replace(options.amqp10, users=dict(users))
+            options.amqp10 if users is None else replace(options.amqp10, users=users), router=self.router
         )
         self.nsq = nsq_broker.Broker(options.nsq if users is None else replace(options.nsq, authorise=self._is_secret))
         self.rocketmq = rocketmq_broker.Broker(
@@ -254,26 +263,22 @@ class Broker:
         """The connections of clients."""
         return AsyncSeen("clients", self._clients)
 
-    def queue(self, name: str, protocol: Literal["amqp", "amqp10", "nsq", "phpmq"] = "amqp") -> AsyncSeen[Message]:
+    def queue(self, name: str, protocol: Literal["amqp", "nsq", "phpmq"] = "amqp") -> AsyncSeen[Message]:
         """The messages that wait in a queue, the next one first; none if there is no such queue.
 
         Args:
-            name: of the queue. NSQ: TOPIC/CHANNEL, or TOPIC for what came before there was a channel.
+            name: of the queue. AMQP: 0.9.1 and 1.0 have the same queues. NSQ: TOPIC/CHANNEL, or TOPIC for what came before there
+                was a channel.
         """
-        looks = {
-            "amqp": self._amqp_queue,
-            "amqp10": self._amqp10_queue,
-            "nsq": self._nsq_queue,
-            "phpmq": self._phpmq_queue,
-        }
-        look = looks[protocol]
+        look = {"amqp": self._amqp_queue, "nsq": self._nsq_queue, "phpmq": self._phpmq_queue}[protocol]
         return AsyncSeen(f"queue {name!r}", lambda: look(name))
 
     def topic(self, name: str, protocol: Literal["mqtt", "rocketmq"] = "mqtt") -> AsyncSeen[Message]:
         """The messages that were published to a topic, the oldest first.
 
         Args:
-            name: MQTT: a topic filter, "plant/+"; the last `Options.history` messages of all topics are remembered.
+            name: MQTT: a topic filter, "plant/+"; the last `Options.history` messages of all topics are remembered, with those
+                from AMQP that matched a subscription.
                 RocketMQ: a topic; the messages that are stored.
         """
         if protocol == "mqtt":
@@ -293,16 +298,8 @@ class Broker:
         ]
 
     def _amqp_queue(self, name: str) -> list[Message]:
-        queue = next((host.queues[name] for host in self.amqp.hosts.values() if name in host.queues), None)
-        return [
-            Message(bytes(item.body), item.routing_key, "amqp", item.exchange, properties=item.properties)
-            for item in sorted(queue.messages if queue is not None else ())
-        ]
-
-    def _amqp10_queue(self, name: str) -> list[Message]:
-        queue = self.amqp10.queues.get(name)
-        found = [amqp10.Message.decode(payload) for payload, _ in (queue.messages if queue is not None else ())]
-        return [Message(_body_of(message), name, "amqp10", properties=message) for message in found]
+        queue = self.router.queues.get(name)
+        return [_of_item(item.published) for item in sorted(queue.messages if queue is not None else ())]
 
     def _nsq_queue(self, name: str) -> list[Message]:
         topic_name, _, channel_name = name.partition("/")
@@ -333,6 +330,21 @@ def _of_mqtt(message: mqtt_broker.Message) -> Message:
         retain=message.retain,
         properties=message.properties,
     )
+
+
+def _of_item(published: Published) -> Message:
+    container = published.container
+    message = container.to(container.protocol).message
+    protocol, body = "mqtt", b""
+    match container.protocol:
+        case "amqp091":
+            message, body = message
+            protocol = "amqp"
+        case "amqp10":
+            protocol, body = "amqp10", _body_of(message)
+        case "mqtt5":
+            body, message = message.payload_bytes(), message.properties
+    return Message(body, published.routing_key, protocol, published.exchange, properties=message)
 
 
 def _body_of(message: amqp10.Message) -> bytes:
@@ -421,7 +433,7 @@ class Running:
         """As `Broker.clients`."""
         return SyncSeen(self.broker.clients, self.run)
 
-    def queue(self, name: str, protocol: Literal["amqp", "amqp10", "nsq", "phpmq"] = "amqp") -> SyncSeen[Message]:
+    def queue(self, name: str, protocol: Literal["amqp", "nsq", "phpmq"] = "amqp") -> SyncSeen[Message]:
         """As `Broker.queue`."""
         return SyncSeen(self.broker.queue(name, protocol), self.run)
 

@@ -66,7 +66,7 @@ from wirefmt.mqtt._codec cimport (
 
 from wirefmt.convert.conversion import Loss
 from wirefmt.convert.messages import Wire, wire_of
-from wirefmt.errors import EncodeError
+from wirefmt.errors import ConversionError, EncodeError
 
 # GENERATED from vocabulary.py
 include "table.pxi"
@@ -76,6 +76,12 @@ include "rules.pxi"
 include "state.pxi"
 # values within headers and maps
 include "values.pxi"
+# scalars as text
+include "text.pxi"
+# the history of dead-lettering
+include "deaths.pxi"
+# values encoded again
+include "rewrite.pxi"
 # the interpreter of rules
 include "interpret.pxi"
 # messages -> rules

@@ -1,5 +1,4 @@
 # Conversions as Python calls: octets in, octets out.
-from wirefmt.errors import ConversionError
 
 
 cdef enum:

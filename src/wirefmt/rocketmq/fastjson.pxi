@@ -137,13 +137,14 @@ cdef inline int rocketmq_json_string(RocketmqJson* j, RocketmqText* out) noexcep
         p += n
 
 
-cdef inline bint rocketmq_plain_name(RocketmqJson* j, RocketmqText* out) noexcept nogil:
-    """Read a member's name exactly as the Java code writes it, `"name":"`; False: anything else."""
+cdef inline bint rocketmq_plain_member(RocketmqJson* j, RocketmqText* out) noexcept nogil:
+    """Read a member's name and its colon exactly as the Java code writes them, `"name":`, before a value that begins at once;
+    False: anything else."""
     cdef const uint8_t* p = j.at
     if j.end - p < 4 or p[0] != c'"' or (j.max_elements and j.elements == j.max_elements):
         return False
     p = rocketmq_special(p + 1, j.end, c'"')
-    if j.end - p < 3 or p[0] != c'"' or p[1] != c":" or p[2] != c'"':
+    if j.end - p < 3 or p[0] != c'"' or p[1] != c":" or p[2] <= c" " or p[2] == c"/" or p[2] == 0x7F:
         return False
     out.at = j.at + 1
     out.size = <uint32_t>(p - out.at)

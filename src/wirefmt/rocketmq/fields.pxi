@@ -1,9 +1,23 @@
 # The entries of extFields, one by one.
 
+cdef inline void rocketmq_copy_text(RocketmqText* to, const RocketmqText* t) noexcept nogil:
+    """Member by member: a copy of 16 octets would wait for the single members to be written."""
+    to.at = t.at
+    to.size = t.size
+    to.form = t.form
+
+
+cdef inline void rocketmq_keep_field(RocketmqFields* fields, const RocketmqText* key, const RocketmqText* value) noexcept nogil:
+    if fields.count < ROCKETMQ_FIELDS_KEPT:
+        rocketmq_copy_text(&fields.keys[fields.count], key)
+        rocketmq_copy_text(&fields.values[fields.count], value)
+    fields.count += 1
+
+
 cdef inline int rocketmq_json_field(RocketmqJson* j, RocketmqText* key, RocketmqText* value) noexcept nogil:
     cdef int status
-    if rocketmq_plain_name(j, key):
-        return rocketmq_json_string(j, value)
+    if rocketmq_plain_member(j, key):
+        return rocketmq_json_string(j, value) if j.at[0] == c'"' else rocketmq_json_value(j, value)
     status = rocketmq_json_name(j, False, key)
     return rocketmq_json_value(j, value) if status == OK else status
 
@@ -61,8 +75,8 @@ cdef inline bint rocketmq_step(RocketmqWalk* w, RocketmqText* key, RocketmqText*
     if w.fields != NULL and w.fields.count <= ROCKETMQ_FIELDS_KEPT:
         if w.i >= w.fields.count or w.m.ext.at == NULL:
             return False
-        key[0] = w.fields.keys[w.i]
-        value[0] = w.fields.values[w.i]
+        rocketmq_copy_text(key, &w.fields.keys[w.i])
+        rocketmq_copy_text(value, &w.fields.values[w.i])
         w.i += 1
         return True
     w.at = rocketmq_next_field(w.m, w.m.ext.at if w.i == 0 else w.at, key, value)

@@ -51,18 +51,20 @@ ROCKETMQ_MEMBER_NAMES = [
 ]
 
 
-cdef uint8_t[11] ROCKETMQ_MEMBER_SIZE     # octets of these names
-ROCKETMQ_MEMBER_SIZE = [255, 4, 4, 8, 6, 6, 7, 9, 4, 9, 23]
-
-
 cdef inline int rocketmq_spelt_member(const RocketmqText* name) noexcept nogil:
     """Which member it is, if it is written as the Java code writes it."""
+    cdef uint32_t n = name.size
+    cdef uint8_t c
     cdef int member
-    if name.form == ROCKETMQ_OCTETS:
-        for member in range(1, 11):
-            if name.size == ROCKETMQ_MEMBER_SIZE[member] and memcmp(name.at, ROCKETMQ_MEMBER_NAMES[member], name.size) == 0:
-                return member
-    return ROCKETMQ_OTHER
+    if name.form != ROCKETMQ_OCTETS or n < 4:
+        return ROCKETMQ_OTHER
+    c = name.at[0]
+    member = ((ROCKETMQ_CODE if c == c"c" else ROCKETMQ_FLAG if c == c"f" else ROCKETMQ_BODY) if n == 4 else
+              (ROCKETMQ_OPAQUE if c == c"o" else ROCKETMQ_REMARK) if n == 6 else
+              ROCKETMQ_VERSION if n == 7 else ROCKETMQ_LANGUAGE if n == 8 else
+              (ROCKETMQ_EXT_FIELDS if c == c"e" else ROCKETMQ_SUSPENDED) if n == 9 else
+              ROCKETMQ_SERIALIZE if n == 23 else ROCKETMQ_OTHER)
+    return member if member and memcmp(name.at, ROCKETMQ_MEMBER_NAMES[member], n) == 0 else ROCKETMQ_OTHER
 
 
 cdef int[11] ROCKETMQ_MEMBER_PLACE       # member -> its position in the order of the Java code, which is alphabetical
@@ -114,10 +116,11 @@ cdef int rocketmq_read_json(RocketmqFrameView* m, uint32_t max_elements, Rocketm
         if status != OK or j.at[0] == c"}":
             break
         begin = j.at
-        status = rocketmq_json_name(&j, False, &name)
-        if status == OK and rocketmq_comment_before_colon(&name, j.at):
-            j.at = name.at + name.size
-            status = rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_SYNTAX)
+        if not rocketmq_plain_member(&j, &name):
+            status = rocketmq_json_name(&j, False, &name)
+            if status == OK and rocketmq_comment_before_colon(&name, j.at):
+                j.at = name.at + name.size
+                status = rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_SYNTAX)
         if status == OK:
             member = rocketmq_spelt_member(&name)
             spelt = member != ROCKETMQ_OTHER and begin[0] == c'"' and name.at[name.size + 1] == c":"
@@ -212,11 +215,26 @@ cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrameView* m, int 
                                      RocketmqFields* fields) noexcept nogil:
     cdef RocketmqText value
     cdef const uint8_t* at = j.at
-    cdef int32_t ignored = 0
+    cdef int32_t number = 0
     cdef bint quoted
     cdef int status
     if member == ROCKETMQ_EXT_FIELDS:
         return rocketmq_take_ext(j, m, fields)
+    if rocketmq_digits(j, &number):
+        if member == ROCKETMQ_CODE:
+            m.code = number
+            return OK
+        if member == ROCKETMQ_FLAG:
+            m.flag = number
+            return OK
+        if member == ROCKETMQ_VERSION:
+            m.version = number
+            return OK
+        if member == ROCKETMQ_OPAQUE:
+            m.opaque = number
+            m.has_opaque = True
+            return OK
+        j.at = at
     quoted = at < j.end and (at[0] == c'"' or at[0] == c"'")
     status = rocketmq_json_value(j, &value)
     if status != OK:
@@ -235,7 +253,7 @@ cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrameView* m, int 
     if member == ROCKETMQ_LANGUAGE:
         return rocketmq_take_language(j, at, quoted, &value, &m.language)
     if member == ROCKETMQ_SERIALIZE and not quoted and not rocketmq_is_null(&value):
-        return rocketmq_take_ordinal(j, at, &value, 2, ROCKETMQ_CHECK_JSON_SYNTAX, &ignored)
+        return rocketmq_take_ordinal(j, at, &value, 2, ROCKETMQ_CHECK_JSON_SYNTAX, &number)
     if member == ROCKETMQ_REMARK:
         m.remark = value
     elif (member == ROCKETMQ_BODY and not rocketmq_is_octets(&value, quoted)) or \
@@ -243,6 +261,22 @@ cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrameView* m, int 
         j.at = at
         return rocketmq_json_stop(j, ROCKETMQ_CHECK_JSON_SYNTAX)
     return OK
+
+
+cdef inline bint rocketmq_digits(RocketmqJson* j, int32_t* out) noexcept nogil:
+    """Read a number of one to nine digits that the next member or the end follows; False: anything else."""
+    cdef const uint8_t* p = j.at
+    cdef int32_t v = 0
+    while p < j.end and c"0" <= p[0] <= c"9":
+        if p - j.at == 9:
+            return False
+        v = v * 10 + (p[0] - c"0")
+        p += 1
+    if p == j.at or p == j.end or (p[0] != c"," and p[0] != c"}"):
+        return False
+    out[0] = v
+    j.at = p
+    return True
 
 
 cdef bint rocketmq_is_octets(const RocketmqText* value, bint quoted) noexcept nogil:

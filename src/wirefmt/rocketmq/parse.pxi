@@ -107,13 +107,6 @@ cdef int rocketmq_read_binary(RocketmqFrameView* m, uint32_t max_elements, Rocke
     return status
 
 
-cdef inline void rocketmq_keep_field(RocketmqFields* fields, const RocketmqText* key, const RocketmqText* value) noexcept nogil:
-    if fields.count < ROCKETMQ_FIELDS_KEPT:
-        fields.keys[fields.count] = key[0]
-        fields.values[fields.count] = value[0]
-    fields.count += 1
-
-
 cdef int rocketmq_read_map(RocketmqFrameView* m, const uint8_t* p, const uint8_t* stop, const uint8_t* end,
                            uint32_t max_elements, RocketmqFields* fields, Fault* f) noexcept nogil:
     """Read the map whose length says that it ends at `stop`. An entry that begins before `stop` is read to its own end, but none

@@ -18,6 +18,7 @@ from wirefmt.nsq._codec import (
     Command,
     Decoder,
     DeferredPublish,
+    Delivery,
     Error,
     Finish,
     Frame,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from wirefmt.connection.aio import Backoff
     from wirefmt.nsq.client import Client, Consumer, Message, connect, lookup
     from wirefmt.nsq.connection import ClientConnection, ServerConnection
-    from wirefmt.nsq.events import ConnectionOptions, Delivery, Negotiated, Request, Requeued, TimedOut
+    from wirefmt.nsq.events import ConnectionOptions, Negotiated, Request, Requeued, TimedOut
     from wirefmt.nsq.server import Handler, Peer, Server, serve
     from wirefmt.nsq.session import Session
     from wirefmt.nsq.states import State
@@ -56,7 +57,7 @@ _MODULES = {
     "wirefmt.nsq.client": ("Client", "Consumer", "Message", "connect", "lookup"),
     "wirefmt.nsq.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.nsq.connection": ("ClientConnection", "ServerConnection"),
-    "wirefmt.nsq.events": ("ConnectionOptions", "Delivery", "Negotiated", "Request", "Requeued", "TimedOut"),
+    "wirefmt.nsq.events": ("ConnectionOptions", "Negotiated", "Request", "Requeued", "TimedOut"),
     "wirefmt.nsq.session": ("Session",),
     "wirefmt.nsq.states": ("State",),
 }

@@ -9,22 +9,21 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from wirefmt import nsq
 from wirefmt.connection.carriers import Compression, Deflate, Snappy
 from wirefmt.connection.contract import Acknowledged, Change, Connected, StartTls, WindowOpened
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import STEP, Endpoint, Fault, FrameDecoder
-from wirefmt.connection.outbox import KEEP_FROM
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
+from wirefmt.nsq._codec import Arrival, ClientFlows, Delivery, ServerFlows, size_of
 from wirefmt.nsq.events import (
     DEFLATE_LEVEL,
     HEARTBEAT_INTERVAL,
     Asked,
     ConnectionOptions,
-    Delivery,
     Event,
     Negotiated,
     Publication,
@@ -88,12 +87,20 @@ def _row(table: Mapping[tuple[Role, State, str], Transition], role: Role, state:
 
 
 class _Connection(Endpoint):
-    """What both roles share."""
+    """What both roles share. What is done for every message is in the compiled base of each: `ClientFlows`, `ServerFlows`."""
 
     role: ClassVar[Role]
     _receives: ClassVar[dict[State, dict[str, Transition]]]
     _sends: ClassVar[dict[State, dict[str, Transition]]]
     _handlers: ClassVar[dict[str, Callable[[Any, Any, list[Event]], None]]]
+    #: The class of what comes most often. `_flow` takes it in the states that it leaves as they are.
+    _frequent: ClassVar[type[Any]]
+    if TYPE_CHECKING:
+        _flowing: bool
+        _subscribed: bool
+
+        def _flow(self, messages: Any, at: int, events: list[Event]) -> int: ...
+
     #: Classes whose objects are of one kind each: for each state the handlers of those that are legal and leave it as it is.
     _steady_in: ClassVar[dict[State, dict[type[Any], Callable[[Any, Any, list[Event]], None]]]]
 
@@ -129,15 +136,23 @@ class _Connection(Endpoint):
     def state(self, state: State) -> None:
         self._state = state
         self._steady = {} if self._restricted else self._steady_in[state]
+        self._flowing = self._frequent in self._steady
+        self._subscribed = state is State.SUBSCRIBED
 
     def changes(self) -> list[Change]:
         """What a journal must keep since the last call."""
         return []
 
     def _handle(self, messages: Sequence[Any], events: list[Event]) -> Sequence[Any]:
-        steady = self._steady
-        for at, message in enumerate(messages):
-            handler = steady.get(type(message))
+        at, count = 0, len(messages)
+        while True:
+            if self._flowing:
+                at = self._flow(messages, at, events)
+            if at == count:
+                return ()
+            message = messages[at]
+            at += 1
+            handler = self._steady.get(type(message))
             if handler is not None:
                 handler(self, message, events)
                 continue
@@ -148,15 +163,13 @@ class _Connection(Endpoint):
             if transition is Outcome.IGNORED:
                 continue
             if transition is Outcome.UNREAD:
-                return messages[at:]
+                return messages[at - 1 :]
             before = self._state
             self._handlers[kind](self, message, events)
             if self._over:
                 return ()
             if self._state is before and isinstance(transition, State):
                 self.state = transition
-            steady = self._steady
-        return ()
 
     def _end(self, *args: Any, **more: Any) -> None:
         super()._end(*args, **more)
@@ -187,18 +200,7 @@ _ONE_KIND: Final[dict[str, type[Any]]] = {
 }
 
 
-class _Arrival:
-    """A message in flight, at the client."""
-
-    __slots__ = ("message", "moment", "until")
-
-    def __init__(self, message: nsq.MessageFrame, moment: Moment) -> None:
-        self.message = message
-        self.moment = moment
-        self.until: float | None = None
-
-
-class ClientConnection(_Connection):
+class ClientConnection(_Connection, ClientFlows):
     """The client's side of one connection: a producer, a consumer, or both.
 
     ::
@@ -219,6 +221,7 @@ class ClientConnection(_Connection):
     """
 
     role = Role.CLIENT
+    _frequent = nsq.MessageFrame
 
     def __init__(self, now: float, session: Session | None = None, options: ConnectionOptions | None = None) -> None:
         super().__init__(now, options)
@@ -234,15 +237,13 @@ class ClientConnection(_Connection):
         #: True once the server has accepted AUTH.
         self.authenticated = False
         self._handshaking = False
-        self._most_ready = 0
         self._identify: nsq.Identify | None = None
         self._agreed: Negotiated | None = None  # by the answer to IDENTIFY, while upgrades run
         self._answer: Any = None
         self._requests: deque[Request] = deque()  # commands whose answer is awaited, in order
         self._replay: deque[Request] = deque()
         self._window_closed = False
-        self._in_flight: InFlight[_Arrival] = InFlight(60.0, 900.0)
-        self._watching = False  # the timer "in flight" runs
+        self._in_flight: InFlight[Arrival] = InFlight(60.0, 900.0)
         self._moment = Moment(now)
         self._touched: list[bytes] = []  # since the last call that brought the time
         self._compressor: Compression | None = None
@@ -302,22 +303,17 @@ class ClientConnection(_Connection):
         """Send RDY: the server may have so many messages in flight here; 0 pauses it."""
         self.send(_build(nsq.Ready, count=count))
 
-    def finish(self, message: nsq.MessageFrame) -> None:
-        """Answer a message: it is done.
-
-        Raises LocalProtocolError if the message does not wait for an answer: it has had one, or its time is over.
-        """
-        self._settle(message, b"FIN %b\n" % message.message_id)
-
     def requeue(self, message: nsq.MessageFrame, delay: int = 0) -> None:
         """Answer a message: it is to be delivered again, after so many milliseconds. Raises as `finish` does."""
+        if not self.holds(message):
+            self._refuse_answer()
         self._settle(message, _build(nsq.Requeue, message_id=message.message_id, timeout=delay).encode())
 
     def touch(self, message: nsq.MessageFrame) -> None:
         """Ask for more time for a message. Raises as `finish` does."""
-        self._check_open()
+        if not self.holds(message):
+            self._refuse_answer()
         message_id = message.message_id
-        self._check_in_flight(message, message_id)
         self._touched.append(message_id)
         self._put(b"TOUCH %b\n" % message_id)
 
@@ -379,8 +375,11 @@ class ClientConnection(_Connection):
                 if self._keepalive.is_lost():
                     self._end("local", None, "nothing has come within two heartbeat intervals", events)
             case Keepalive.SEND:
+                if self._said:
+                    self._keepalive.sent()
                 if self._keepalive.must_send() and self._may_nop():
                     self._put(_NOP)
+                self._said = False
             case "answer":
                 self._end("local", None, "the server has not answered in time", events)
             case "in flight":
@@ -471,7 +470,7 @@ class ClientConnection(_Connection):
         records = self._in_flight.by_id
         if message_id in records or len(records) >= self._most_ready:
             self._overtake(message_id, events)
-        records[message_id] = _Arrival(message, self._moment)
+        records[message_id] = Arrival(message, self._moment)
         if not self._watching:
             self._watch()
         events.append(message)
@@ -601,7 +600,7 @@ class ClientConnection(_Connection):
 
     def _put(self, data: bytes) -> None:
         self._outbox.put(data)
-        self._keepalive.sent()
+        self._said = True
 
     def _begin(self) -> None:
         """The magic, before the first command."""
@@ -696,20 +695,12 @@ class ClientConnection(_Connection):
             self._settle(arrival.message, command.encode())
 
     def _settle(self, message: nsq.MessageFrame, data: bytes) -> None:
-        message_id = message.message_id
-        records = self._in_flight.by_id
-        arrival = records.get(message_id)
-        if arrival is None or arrival.message is not message:
-            self._check_open()
-            self._check_in_flight(message, message_id)
-        del records[message_id]
-        self._outbox.put(data)
-        self._keepalive.sent()
+        del self._in_flight.by_id[message.message_id]
+        self._put(data)
 
-    def _check_in_flight(self, message: nsq.MessageFrame, message_id: bytes) -> None:
-        arrival = self._in_flight.by_id.get(message_id)
-        if arrival is None or arrival.message is not message:
-            raise LocalProtocolError("this message does not wait for an answer: it has had one, or its time is over")
+    def _refuse_answer(self) -> NoReturn:
+        self._check_open()
+        raise LocalProtocolError("this message does not wait for an answer: it has had one, or its time is over")
 
     def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         self._in_flight.clear()
@@ -770,7 +761,7 @@ class _Reply:
         self.then: Callable[[list[Event]], None] | None = None
 
 
-class ServerConnection(_Connection):
+class ServerConnection(_Connection, ServerFlows):
     """The server's side of one connection.
 
     Events and their answers:
@@ -793,16 +784,16 @@ class ServerConnection(_Connection):
     """
 
     role = Role.SERVER
+    _frequent = nsq.Finish
 
     def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
         self._settled = False  # IDENTIFY cannot bring an upgrade any more
         super().__init__(now, options)
+        self._configure(self.options.pending_bytes, Acknowledged)
         #: What IDENTIFY has said.
         self.identify: nsq.Identify | None = None
         #: What the client has subscribed to.
         self.subscription: nsq.Sub | None = None
-        #: The last RDY.
-        self.ready_count = 0
         self.secure = False
         self.authenticated = False
         self._asked: _Reply | None = None  # the request that the host decides about
@@ -919,46 +910,31 @@ class ServerConnection(_Connection):
             raise LocalProtocolError(f"{kind} is sent by {_SENT_BY[kind]}")
         return self.deliver(message.message_id, message.body, message.timestamp, message.attempts)
 
-    def deliver(
-        self, message_id: bytes, body: Buffer, timestamp: int = 0, attempts: int = 1, host: Any = None
-    ) -> Delivery:
-        """Send a message: `send` without an object for the frame.
-
-        Args:
-            message_id: 16 bytes, not in flight on this connection.
-            timestamp: nanoseconds.
-            attempts: 1 at the first delivery; above 65535 it begins at 0 again, as with nsqd.
-            host: what the handle holds for the host.
-        """
+    def _deliver(self, message_id: bytes, body: Buffer, timestamp: int, attempts: int, host: Any) -> Delivery:
+        """`deliver` of what is not plain, or not legal."""
         if self._state is not State.SUBSCRIBED:
             self._check_open()
             transition = self._sends[self._state]["message"]
             assert isinstance(transition, Violation)
             raise LocalProtocolError(transition.rule)
         flight = self._in_flight
-        by_id = flight.by_id
-        if len(by_id) >= self.ready_count:
+        if len(flight) >= self.ready_count:
             raise LocalProtocolError(f"the client has no room: RDY {self.ready_count}")
-        if len(message_id) != 16 or message_id in by_id:
+        if len(message_id) != 16 or message_id in flight.by_id:
             raise LocalProtocolError(f"{message_id!r} has not 16 bytes, or is in flight")
         if type(body) is not bytes:
             body = bytes(body)
         size = len(body)
-        outbox = self._outbox
-        if outbox.position - outbox.taken + size > self._pending_bytes:
-            self._check_pending(size)
+        self._check_pending(size)
         try:
             head = _MESSAGE.pack(size + _MESSAGE_REST, 2, timestamp, attempts & 0xFFFF, message_id)
         except struct.error as error:
             raise LocalProtocolError(str(error)) from None
-        if size < KEEP_FROM:
-            outbox.put(head + body)
-        else:
-            outbox.put(head)
-            outbox.put(body)
-        number = self._next_number
-        self._next_number = number + 1
-        by_id[message_id] = delivery = Delivery(number, message_id, attempts, flight.moment(), host)
+        self._outbox.put(head)
+        self._outbox.put(body)
+        message_id = bytes(message_id)
+        delivery = Delivery(self._number(), message_id, attempts, flight.moment(), host)
+        flight.by_id[message_id] = delivery
         return delivery
 
     def secured(self, now: float) -> list[Event]:
@@ -1167,7 +1143,7 @@ class ServerConnection(_Connection):
         if not self._settled:
             self._settled = True
             self._deadlines.cancel("identify")
-        size = len(message.body) if not isinstance(message, nsq.MultiPublish) else len(message.encode())
+        size = size_of(message)
         reply = _Reply(message, size)
         self._replies.append(reply)
         self._waiting[id(message)] = reply
@@ -1189,14 +1165,13 @@ class ServerConnection(_Connection):
             events.append(WindowOpened(self.send_quota))
 
     def _on_finish(self, message: nsq.Finish, events: list[Event]) -> None:
-        by_id = self._in_flight.by_id
-        delivery = by_id.pop(message.message_id, None)  # type: ignore[arg-type]  # the decoder has looked
+        closed = not self.send_quota
+        delivery = self._in_flight.by_id.pop(message.message_id or b"", None)
         if delivery is None:
             self._not_in_flight(message)
             return
         events.append(Acknowledged(delivery, message))
-        if len(by_id) + 1 == self.ready_count:
-            self._note_window(True, events)
+        self._note_window(closed, events)
 
     def _on_requeue(self, message: nsq.Requeue, events: list[Event]) -> None:
         closed = not self.send_quota

@@ -210,3 +210,17 @@ def test_what_a_server_delivers() -> None:
         server.deliver(ID, b"", timestamp=1 << 63)
     assert server.in_flight == 3
     assert server.data_to_send() == b""
+
+
+def test_what_comes_before_a_fault_is_taken() -> None:
+    client = subscribed_client()
+    first, last = client.receive(message(1) + bytes(4), 0.0)
+    assert isinstance(first, nsq.MessageFrame)
+    assert last.error is not None
+    server = nsq.ServerConnection(0.0)
+    (sub,) = server.receive(b"  V2SUB t c\nRDY 10\n", 0.0)
+    server.accept(sub)
+    handle = server.deliver(ID, b"x")
+    first, last = server.receive(b"FIN %b\nRDY x\n" % ID, 0.0)
+    assert first.handle is handle
+    assert last.code == "E_INVALID"

@@ -4,7 +4,6 @@
 # do all that is rare: a method here that meets something unusual changes nothing and leaves it to them.
 
 from cpython.dict cimport PyDict_Contains, PyDict_DelItem, PyDict_GetItemWithError, PyDict_Size
-from cpython.list cimport PyList_GET_SIZE
 
 from sys import intern
 
@@ -88,10 +87,10 @@ cdef class ClientFlows(Flows):
     cdef public int64_t _most_ready         # the largest RDY so far
     cdef public object _moment              # of the call that runs
 
-    def _flow(self, list messages not None, Py_ssize_t at, list events not None):
+    def _flow(self, messages, Py_ssize_t at, list events not None):
         """Take messages from number `at` on, while they are messages for which RDY leaves room. Returns the number of the first
         other one."""
-        cdef Py_ssize_t first = at, count = PyList_GET_SIZE(messages)
+        cdef Py_ssize_t first = at, count = len(messages)
         cdef dict by_id = self.by_id
         cdef MessageFrame message
         cdef Arrival arrival
@@ -188,10 +187,10 @@ cdef class ServerFlows(Flows):
         self.most_pending = most_pending
         self.acknowledged = acknowledged
 
-    def _flow(self, list messages not None, Py_ssize_t at, list events not None):
+    def _flow(self, messages, Py_ssize_t at, list events not None):
         """Take commands from number `at` on, while they are FINs of messages in flight. Returns the number of the first other
         one."""
-        cdef Py_ssize_t count = PyList_GET_SIZE(messages), left
+        cdef Py_ssize_t count = len(messages), left
         cdef dict by_id = self.by_id
         cdef PyObject* found
         cdef Message message

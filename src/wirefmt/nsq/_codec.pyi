@@ -276,7 +276,6 @@ class Arrival:
 @disjoint_base
 class ClientFlows(Flows):
     _watching: bool
-    _said: bool
     _most_ready: int
     _moment: Any
     def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int: ...

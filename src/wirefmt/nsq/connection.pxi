@@ -83,7 +83,6 @@ cdef class Arrival:
 cdef class ClientFlows(Flows):
     """Messages in flight at a client. `ClientConnection` is derived from it."""
     cdef public bint _watching              # the timer "in flight" runs
-    cdef public bint _said                  # something was queued that counts as a sign of life
     cdef public int64_t _most_ready         # the largest RDY so far
     cdef public object _moment              # of the call that runs
 
@@ -124,7 +123,6 @@ cdef class ClientFlows(Flows):
         memcpy(p, b"FIN ", 4)
         memcpy(p + 4, (<MessageFrame>message).frame + 18, NSQ_MESSAGE_ID_SIZE)
         p[FIN_LINE - 1] = 0x0A
-        self._said = True
 
     cpdef bint holds(self, message) except -1:
         """Does this message wait for an answer? False: it has had one, or its time is over."""

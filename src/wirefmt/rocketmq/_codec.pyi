@@ -323,12 +323,14 @@ class Request:
 
 @disjoint_base
 class Flows:
-    _outbox: Final[Outbox]
+    @property
+    def _outbox(self) -> Outbox: ...
+    @_outbox.setter
+    def _outbox(self, outbox: Outbox) -> None: ...
     _pending: Final[dict[int, Request]]
     _undecided: Final[dict[int, RemotingCommand]]
     _gone: Final[dict[int, None]]
     _waiting: Final[list[Request]]
-    _decoder: Final[Decoder]
     _begun: list[tuple[float, int, Request]]
     _latest: float
     _sent: int

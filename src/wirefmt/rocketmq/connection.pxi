@@ -75,7 +75,7 @@ cdef class Flows:
         late: responses to requests that had timed out or were cancelled.
         strays: responses to no request of ours. They are ignored, as real peers do.
     """
-    cdef readonly Outbox _outbox
+    cdef Outbox outbox
     cdef readonly dict _pending             # requests of ours, by opaque
     cdef readonly dict _undecided           # requests of the peer, by identity
     cdef readonly dict _gone                # opaques that have timed out or were cancelled, the oldest first
@@ -85,22 +85,27 @@ cdef class Flows:
     cdef public int64_t _sent, _opaque, late, strays
     cdef public bint _open                  # the state is OPEN
     cdef public object _deadlines, _serialize_type
-    cdef readonly Decoder _decoder
     cdef bint server, signs
     cdef object language, version, timeout
     cdef int64_t most_pending, most_bytes
     cdef type acknowledged                  # the class of the event
 
     def __init__(self, *_, **__):
-        self._outbox = Outbox()
+        self.outbox = Outbox()
         self._pending, self._undecided, self._gone = {}, {}, {}
         self._begun, self._waiting = [], []
-        self._decoder = Decoder()
         self.acknowledged = object
+
+    @property
+    def _outbox(self):
+        return self.outbox
+
+    @_outbox.setter
+    def _outbox(self, Outbox outbox not None):
+        self.outbox = outbox
 
     def _configure(self, options, bint server, type acknowledged not None):
         """options: ConnectionOptions; acknowledged: the class of the event for a response."""
-        self._decoder = Decoder(limits=Limits(frame_size=options.frame_size))
         self._serialize_type = options.serialize_type
         self.server = server
         self.signs = options.credentials is not None
@@ -172,7 +177,7 @@ cdef class Flows:
             LocalProtocolError: not legal now, a limit is reached, or the command cannot be written. Nothing has changed.
         """
         cdef int64_t opaque = self._opaque + 1
-        cdef Outbox outbox = self._outbox
+        cdef Outbox outbox = self.outbox
         cdef bytes octets
         cdef Request request
         cdef double deadline, seconds

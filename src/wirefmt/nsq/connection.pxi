@@ -1,7 +1,7 @@
 # What a connection does for every message: a message that comes is put in flight, finished, sent.
 #
-# `ClientFlows` and `ServerFlows` hold the state of that. The connections of wirefmt/nsq/connection.py are derived from them and
-# do all that is rare: a method here that meets something unusual changes nothing and leaves it to them.
+# `ClientFlows` and `ServerFlows` hold the state of that. The connections of client_connection.py and server_connection.py are
+# derived from them and do all that is rare: a method here that meets something unusual changes nothing and leaves it to them.
 
 from cpython.dict cimport PyDict_Contains, PyDict_DelItem, PyDict_GetItemWithError, PyDict_Size
 

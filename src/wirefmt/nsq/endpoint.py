@@ -9,7 +9,7 @@ from wirefmt import nsq
 from wirefmt.connection import endpoint
 from wirefmt.connection.carriers import CarriedDecoder, Compression
 from wirefmt.connection.endpoint import Fault
-from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.nsq.events import ConnectionOptions, Event, Negotiated
 from wirefmt.nsq.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
 
@@ -47,6 +47,14 @@ def kind_of(message: nsq.Command | nsq.Frame) -> str:
     if isinstance(message, nsq.Frame):
         return "other response"
     raise LocalProtocolError(f"{type(message).__name__} is no command or frame of NSQ")
+
+
+def build(make: Callable[..., Any], **fields: Any) -> Any:
+    """A command or frame of the host's values."""
+    try:
+        return make(**fields)
+    except (EncodeError, TypeError, ValueError) as error:
+        raise LocalProtocolError(str(error)) from error
 
 
 def _row(table: Mapping[tuple[Role, State, str], Transition], role: Role, state: State) -> dict[str, Transition]:

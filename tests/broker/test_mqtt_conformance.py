@@ -25,7 +25,7 @@ Steps = Callable[["Place"], Awaitable[None]]
 
 
 class Raw:
-    """A client that sends what it is given and keeps what comes."""
+    """A client that sends its input and keeps what comes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: int) -> None:
         self.reader, self.writer, self.version = reader, writer, version

@@ -69,7 +69,8 @@ def test_what_is_the_same_in_all_fields_is_the_same(protocol: str) -> None:
 
 KINDS: dict[str, Any] = {
     "symbol": lambda n: amqp10.Symbol(f"s{n}"), "string": lambda n: f"s{n}", "binary": lambda n: b"b%d" % n,
-    "uuid": lambda n: uuid.UUID(int=n << 64 | 5), "end of a uuid": lambda n: uuid.UUID(int=5 << 64 | n), "decimal32": lambda n: amqp10.Decimal32(n.to_bytes(4, "big")),
+    "uuid": lambda n: uuid.UUID(int=n << 64 | 5), "end of a uuid": lambda n: uuid.UUID(int=5 << 64 | n),
+    "decimal32": lambda n: amqp10.Decimal32(n.to_bytes(4, "big")),
     "decimal64": lambda n: amqp10.Decimal64(n.to_bytes(8, "little")),
     "decimal128": lambda n: amqp10.Decimal128(bytes(4) + n.to_bytes(4, "big") + bytes(8)),
     "end of a decimal128": lambda n: amqp10.Decimal128(n.to_bytes(16, "big")),

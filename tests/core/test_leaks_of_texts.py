@@ -23,7 +23,7 @@ from lib.packets import ethernet, fragments4
 from lib.packets import tcp as tcp_segment
 from lib.wire import RST, SYN, Tcp, pcap
 from wirefmt import amqp091, amqp10, convert, mqtt, nsq, phpmq, rocketmq
-from wirefmt.capture._engine import CaptureDecoder, PcapReader, find_record
+from wirefmt.capture._engine import BoundarySearch, CaptureDecoder, PcapReader, find_record
 from wirefmt.convert import dialects
 from wirefmt.convert._engine import convert_rows
 from wirefmt.errors import DecodeError, WireError
@@ -453,6 +453,18 @@ def many_flows(n: int) -> None:
 )
 def test_nothing_is_left_of_captures_in_disorder(action: Callable[[int], None], rounds: int) -> None:
     octets, blocks, references = grown(action, rounds, rounds)
+    assert (octets < 8, blocks < 0.5, references < 0.5) == (True, True, True), (octets, blocks, references)
+
+
+def test_nothing_is_left_of_searches() -> None:
+    def action(n: int) -> None:
+        for names, options in ((["mqtt"], {}), (["mqtt", "nsq"], {}), (["mqtt"], {"websocket": True})):
+            search = BoundarySearch(*names, **options)
+            for _ in range(40):
+                search.packet(b"\1" * 90)
+                search.packet(b"\x30\x7f\0\1a")
+
+    octets, blocks, references = grown(action)
     assert (octets < 8, blocks < 0.5, references < 0.5) == (True, True, True), (octets, blocks, references)
 
 

@@ -63,8 +63,8 @@ ROOMS = {
     ),
 }  # fmt: skip
 ALWAYS = (
-    "core/test_columns*", "core/test_detail*", "core/test_equality*", "core/test_floats*", "core/test_leaks_of_texts*",
-    "core/test_nesting*", "core/test_secrets*", "core/test_text_of_values*",
+    "core/test_columns*", "core/test_detail*", "core/test_encode_batch*", "core/test_equality*", "core/test_floats*",
+    "core/test_leaks_of_texts*", "core/test_nesting*", "core/test_secrets*", "core/test_text_of_values*",
 )  # fmt: skip
 #: Tests that are not about the core, and tests that read every capture.
 APART = (
@@ -80,7 +80,7 @@ WAIT_S = 300
 #: Tests that notice most faults run first. Memory tests are slow and run last, but only they notice leaks: of calls that
 #: only free memory they are the only tests, of others that drop something they are the first.
 TELLING = ("test_columns", "test_equality", "test_nesting")
-MEMORY_TESTS = "test_leaks"
+MEMORY_TESTS = ("test_leaks", "test_memory")
 MEMORY_CALL = re.compile(r"free|Py_X?DECREF|PyBuffer_Release")  # others remove entries from a list
 MEMORY = 6 << 30
 
@@ -184,7 +184,7 @@ class Runner:
         for number, site in self.sites:
             names = {place: items[place].nodeid for _, place in reach[number]}
             if site["kind"] == "free" and MEMORY_CALL.search(site["change"]):
-                reach[number] = [test for test in reach[number] if MEMORY_TESTS in names[test[1]]]
+                reach[number] = [test for test in reach[number] if is_of_memory(names[test[1]])]
             reach[number].sort(key=lambda test: order(names[test[1]], site["kind"] == "free", *test))
         print(f"{len(items)} tests in {time.monotonic() - began:.0f} s", flush=True)
         return reach
@@ -254,9 +254,13 @@ class Runner:
         return 0
 
 
+def is_of_memory(name: str) -> bool:
+    return any(word in name for word in MEMORY_TESTS)
+
+
 def order(name: str, frees: bool, seconds: float, place: int) -> tuple[Any, ...]:
     """A key to sort a fault's tests by."""
-    return (MEMORY_TESTS in name) != frees, not any(word in name for word in TELLING), seconds, place
+    return is_of_memory(name) != frees, not any(word in name for word in TELLING), seconds, place
 
 
 def run(item: Any, following: Any) -> list[Any]:

@@ -275,8 +275,6 @@ cdef class BoundarySearch:
         self.window = b""
         self.skipped = 0
         self.rows = rows
-        self.free_search()
-        memset(&self.search, 0, sizeof(Search))
         self.sought.protocol = &protocols[number]
         self.sought.direction = direction
         if websocket:

@@ -8,6 +8,7 @@ connection. There are local transactions. Everything is bounded: a full queue re
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,6 +33,7 @@ from wirefmt.amqp10.events import (
 from wirefmt.amqp10.links import Link, Receiver, Sender
 from wirefmt.amqp10.server import Peer
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
+from wirefmt.connection.sasl import ScramCredentials
 from wirefmt.errors import DecodeError
 
 _OUTCOMES: Final = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
@@ -43,7 +45,7 @@ class BrokerOptions:
     """Policy of a broker.
 
     Attributes:
-        users: user name -> password; None: everybody is let in.
+        users: user name -> password, for PLAIN and SCRAM-SHA-256; None: everybody is let in.
         queues: queues at a time.
         queue_messages: messages of one queue; one more is rejected.
         queue_bytes: bytes of the messages of one queue.
@@ -130,6 +132,10 @@ class Broker:
             found = self.queues[name] = Queue(name)
         return found
 
+    def close(self) -> None:
+        """Forget everything. Close the servers first, or drop their clients."""
+        self.queues.clear()
+
     # ---- called by the server
 
     def handle(self, peer: Peer, event: Any) -> None:
@@ -178,7 +184,11 @@ class Broker:
 
     def _login(self, peer: Peer, event: Login) -> None:
         users = self.options.users
-        if users is None or (event.mechanism == "PLAIN" and users.get(event.user_name) == event.password):
+        password = users.get(event.user_name) if users is not None else None
+        if password is not None and event.mechanism == "SCRAM-SHA-256":
+            credentials = ScramCredentials.of(password, secrets.token_bytes(16))
+            peer.accept(event, credentials=credentials, nonce=secrets.token_hex(16))
+        elif users is None or (event.mechanism == "PLAIN" and password is not None and password == event.password):
             peer.accept(event)
         else:
             peer.refuse(event, 1)

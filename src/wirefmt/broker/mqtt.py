@@ -189,6 +189,7 @@ class Broker:
     Attributes:
         subscribers: sessions by Client Identifier.
         retained: retained messages by topic.
+        observe: called with each message that is accepted, before it is delivered; None: nobody looks.
         counts: messages "dropped" from full queues, "expired", "too_large" for a client; clients "slow" and disconnected.
 
     Args:
@@ -200,6 +201,7 @@ class Broker:
         self.options = options or BrokerOptions()
         self.subscribers: dict[str, Subscriber] = {}
         self.retained: TopicTree[Message] = TopicTree()
+        self.observe: Callable[[Message], object] | None = None
         self.counts: Counter[str] = Counter()
         self._random = random or SystemRandom()
         self._retained_bytes = 0
@@ -209,12 +211,16 @@ class Broker:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """Forget everything. Close the servers first."""
+        """Forget everything. Close the servers first, or drop their clients."""
         for subscriber in self.subscribers.values():
-            for timer in (subscriber.will_timer, subscriber.expiry_timer):
-                if timer is not None:
-                    timer.cancel()
+            self._stop_timers(subscriber)
+            for subscription in subscriber.subscriptions.values():
+                self._unsubscribe(subscription)
+            subscriber.subscriptions.clear()
         self.subscribers.clear()
+        self.retained = TopicTree()
+        self._retained_bytes = 0
+        self.counts.clear()
         for task in self._tasks:
             task.cancel()
 
@@ -389,7 +395,8 @@ class Broker:
         client = self._by_peer[peer].identifier
         code = self.options.authorise(client, "publish", event.topic_name)
         if not code:
-            forwarded = self._forward(client, event) if not event.retain and not event.properties else None
+            plain = self.observe is None and not event.retain and not event.properties
+            forwarded = self._forward(client, event) if plain else None
             code = self._take(peer, event, client) if forwarded is None else forwarded
         if event.qos:
             peer.acknowledge(event, code)
@@ -457,6 +464,8 @@ class Broker:
         code = SUCCESS if checked else self._refusal(message)
         if code:
             return code
+        if self.observe is not None:
+            self.observe(message)
         if message.retain:
             self._retain(message)
         targets = self._index.match(message.topic)

@@ -111,6 +111,13 @@ class Broker:
         self._bytes += len(content)
         queue.pump()
 
+    def close(self) -> None:
+        """Forget everything. Close the servers first, or drop their clients."""
+        self.queues.clear()
+        self.dead.clear()
+        self.counts = dict.fromkeys(self.counts, 0)
+        self._messages = self._bytes = 0
+
     # ---- events of the clients
 
     def handle(self, peer: Peer, event: Any) -> None:

@@ -215,23 +215,8 @@ class Broker:
     def __init__(self, options: BrokerOptions | None = None, address: str = "127.0.0.1:9876") -> None:
         self.options = options or BrokerOptions()
         self.address = address
-        self.topics: dict[str, list[Queue]] = {}
-        self.offsets: dict[tuple[str, str, int], int] = {}
-        self.consumers: dict[str, dict[str, Member]] = {}
-        self.producers: dict[str, dict[str, Member]] = {}
-        self.stored_bytes = 0
-        self.dropped = 0
-        self._position = 0
-        self._places: dict[int, tuple[str, int, int]] = {}  # physical offset -> topic, queue id, offset
-        self._waiting: dict[str, dict[int, Waiting]] = {}  # by topic and identity of the event
-        self._waiters = 0
-        self._locks: dict[tuple[str, str, int], tuple[str, float]] = {}
-        self._halves: dict[int, Half] = {}
-        self._last_pop_time = 0
-        self._pop_next: dict[tuple[str, str, int], int] = {}
-        self._popped: dict[tuple[str, str, int, int, int], Popped] = {}  # group, topic, queue id, offset, pop time
-        self._revived: dict[tuple[str, str], deque[MessageExt]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
+        self._start()
         self._codes: dict[int, Callable[[Peer, RemotingCommand], Answer | None]] = {
             10: self._send,
             11: self._pull,
@@ -257,6 +242,25 @@ class Broker:
             200053: self._change_invisible,
         }
 
+    def _start(self) -> None:
+        """Nothing is stored, and nobody is there."""
+        self.topics: dict[str, list[Queue]] = {}
+        self.offsets: dict[tuple[str, str, int], int] = {}
+        self.consumers: dict[str, dict[str, Member]] = {}
+        self.producers: dict[str, dict[str, Member]] = {}
+        self.stored_bytes = 0
+        self.dropped = 0
+        self._position = 0
+        self._places: dict[int, tuple[str, int, int]] = {}  # physical offset -> topic, queue id, offset
+        self._waiting: dict[str, dict[int, Waiting]] = {}  # by topic and identity of the event
+        self._waiters = 0
+        self._locks: dict[tuple[str, str, int], tuple[str, float]] = {}
+        self._halves: dict[int, Half] = {}
+        self._last_pop_time = 0
+        self._pop_next: dict[tuple[str, str, int], int] = {}
+        self._popped: dict[tuple[str, str, int, int, int], Popped] = {}  # group, topic, queue id, offset, pop time
+        self._revived: dict[tuple[str, str], deque[MessageExt]] = {}
+
     @property
     def address(self) -> str:
         return self._address
@@ -268,10 +272,11 @@ class Broker:
         self._address = address
 
     def close(self) -> None:
-        """Stop the timers."""
+        """Forget everything, and stop the timers. Close the servers first, or drop their clients."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
+        self._start()
 
     # ---- the host of all clients
 

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from ssl import SSLContext
 from typing import Any, Final, Literal
@@ -19,6 +19,7 @@ from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker import nsq as nsq_broker
 from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
+from wirefmt.broker.faults import Active, Fault, Faults, FaultyHandler
 from wirefmt.broker.views import AsyncSeen, Client, Message, SyncSeen
 from wirefmt.connection import aio
 
@@ -100,6 +101,7 @@ class Broker:
         options: what it serves.
         mqtt, amqp, amqp10, nsq, rocketmq, phpmq: the brokers of the protocols.
         servers: of the listeners, by their names.
+        faults: what goes wrong on purpose (`wirefmt.broker.faults`).
     """
 
     def __init__(self, options: Options | None = None, **changes: Any) -> None:
@@ -118,6 +120,7 @@ class Broker:
         )
         self.phpmq = phpmq_broker.Broker(options.phpmq)
         self.servers: dict[str, aio.Server] = {}
+        self.faults = Faults(self._drivers)
         self._ports: dict[str, int] = {}
         self._history: deque[Message] = deque(maxlen=options.history)
         if options.history:
@@ -162,6 +165,38 @@ class Broker:
         self._ports.clear()
         self._forget()
 
+    async def restart(self, *, keep_state: bool) -> None:
+        """Come back as after a crash: connections are dropped, and the ports are the same.
+
+        Args:
+            keep_state: what is in memory stays, as if it had been on a disk. Otherwise everything is forgotten.
+        """
+        self.options = replace(self.options, ports=dict(self._ports))
+        for server in self.servers.values():
+            for driver in list(server.drivers):
+                driver.abort()
+        await self._open.aclose()
+        self.servers.clear()
+        self._ports.clear()
+        if not keep_state:
+            self._forget()
+        await self.start()
+
+    def fault(self, protocol: str = "*", **values: Any) -> AbstractContextManager[Active]:
+        """Let something go wrong for as long as the block runs: `with b.fault("mqtt", cut_after=10): ...`
+
+        Args:
+            protocol: "mqtt", "amqp", "amqp10", "nsq", "rocketmq" or "phpmq"; "*": all.
+            values: the fields of `wirefmt.broker.faults.Fault`.
+
+        Raises ValueError.
+        """
+        return self.faults.fault(protocol, **values)
+
+    def _drivers(self, protocol: str) -> list[aio.Driver]:
+        servers = [server for name, server in self.servers.items() if name.partition("+")[0] == protocol]
+        return [driver for server in servers for driver in server.drivers]
+
     async def reset(self) -> None:
         """Drop all clients and all state. The ports stay."""
         drivers = [driver for server in self.servers.values() for driver in server.drivers]
@@ -185,23 +220,32 @@ class Broker:
         """The server of a listener; without a port it does not listen."""
         options = self.options
         protocol, _, over = name.partition("+")
-        tapping = options.tap
+        faults, tapping = self.faults, options.tap
+
+        def tap(driver: asyncio.BaseProtocol) -> asyncio.BaseProtocol:
+            assert isinstance(driver, aio.Driver)
+            faults.accept(protocol, driver)
+            return driver if tapping is None else tapping(name, driver)
+
+        def faulty(handler: Any) -> Any:
+            return FaultyHandler(handler, protocol, faults)
+
         more: dict[str, Any] = {
             "host": options.host,
             "port": port,
             "ssl": options.tls if over in ("tls", "wss") else None,
             "most": options.connections,
             "options": options.connection.get(protocol),
-            "tap": None if tapping is None else lambda driver: tapping(name, driver),
+            "tap": tap,
         }
         match protocol:
             case "mqtt":
-                return await mqtt.serve(self.mqtt, websocket=over in ("ws", "wss"), **more)
+                return await mqtt.serve(faulty(self.mqtt), websocket=over in ("ws", "wss"), **more)
             case "amqp":
-                return await amqp091.serve(self.amqp, **more)
+                return await amqp091.serve(faulty(self.amqp), **more)
             case "amqp10":
                 return await amqp10.serve(
-                    self.amqp10,
+                    faulty(self.amqp10),
                     mechanisms=("ANONYMOUS", "PLAIN") if options.users is None else ("SCRAM-SHA-256", "PLAIN"),
                     without_sasl=options.users is None,
                     websocket=over in ("ws", "wss"),
@@ -214,11 +258,11 @@ class Broker:
                     auth_required=limits.auth_required or options.users is not None,
                     tls="offered" if options.tls is not None and limits.tls == "no" else limits.tls,
                 )
-                return await nsq.serve(self.nsq, **{**more, "options": limits, "ssl": options.tls})
+                return await nsq.serve(faulty(self.nsq), **{**more, "options": limits, "ssl": options.tls})
             case "rocketmq":
-                return await rocketmq.serve(self.rocketmq, **more)
+                return await rocketmq.serve(faulty(self.rocketmq), **more)
             case _:
-                return await phpmq.serve(self.phpmq, **more)
+                return await phpmq.serve(faulty(self.phpmq), **more)
 
     async def _share(self, port: int) -> None:
         """Both AMQPs on one port."""
@@ -403,6 +447,27 @@ class Running:
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine in the broker's thread, and return its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    @contextmanager
+    def fault(self, protocol: str = "*", **values: Any) -> Iterator[Active]:
+        """As `Broker.fault`."""
+        fault = Fault.of({"protocol": protocol, **values})
+
+        async def start() -> Active:
+            return self.broker.faults.start(fault)
+
+        async def stop() -> None:
+            self.broker.faults.stop(active)
+
+        active: Active = self.run(start())
+        try:
+            yield active
+        finally:
+            self.run(stop())
+
+    def restart(self, *, keep_state: bool) -> None:
+        """As `Broker.restart`."""
+        self.run(self.broker.restart(keep_state=keep_state))
 
     def port(self, name: str) -> int:
         """As `Broker.port`."""

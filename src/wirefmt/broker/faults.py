@@ -211,8 +211,7 @@ def _mqtt_again(broker: mqtt_broker.Broker, peer: Any, event: mqtt.Publish) -> N
 
 
 def _amqp091_refuse(peer: Any, event: Any) -> None:
-    if isinstance(event, amqp091.ConnectionOpen):
-        peer.driver.update(peer.connection.close(320, "CONNECTION_FORCED - the broker takes no clients"))
+    peer.refuse(event, 320, "CONNECTION_FORCED - the broker takes no clients")
 
 
 def _amqp091_again(broker: Any, peer: Any, event: amqp091.BasicMessage) -> None:
@@ -608,7 +607,12 @@ class FaultyConnection:
     def _drop(self) -> None:
         if not self._cut:
             self._cut = True
-            self._loop.call_soon(self.driver.abort)
+            self._loop.call_soon(self._close)
+
+    def _close(self) -> None:
+        """Without a word; what has passed still arrives."""
+        if self.driver.transport is not None:
+            self.driver.transport.close()
 
     def begin(self) -> None:
         """A fault has begun."""
@@ -746,7 +750,7 @@ class Faults:
         connection: Any = driver.connection
         if isinstance(connection, FaultyConnection):
             return connection
-        driver.connection = made = FaultyConnection(connection, name, driver, self)  # type: ignore[assignment]
+        driver.connection = made = FaultyConnection(connection, name, driver, self)
         return made
 
     def start(self, fault: Fault) -> Active:

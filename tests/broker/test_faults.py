@@ -433,7 +433,8 @@ def test_amqp10_full(b: Running) -> None:
 
 async def ansq_connection(b: Broker) -> Any:
     ansq = pytest.importorskip("ansq", reason="needs ansq (pip install ansq)")
-    return await ansq.open_connection(HOST, b.port("nsq"), auto_reconnect=False)
+    options = ansq.ConnectionOptions(auto_reconnect=False)
+    return await ansq.open_connection(HOST, b.port("nsq"), connection_options=options)
 
 
 def test_nsq() -> None:

@@ -41,7 +41,7 @@ def tshark(path: Path, *fields: str) -> list[tuple[str, ...]]:
     checks = ["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"]
     command = [TSHARK, "-n", "-r", str(path), *checks, "-T", "fields", *names]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "cut short" not in done.stderr
+    assert "truncated" not in done.stderr
     assert "appears to" not in done.stderr
     return [tuple(line.split("\t")) for line in done.stdout.split("\n")[:-1]]
 
@@ -236,7 +236,7 @@ def test_a_killed_process_leaves_whole_blocks(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_the_recording_at_a_whole_block(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the disk."""
+    """A limit on the size of files replaces a full disk."""
     pytest.importorskip("resource")
     path = tmp_path / "full.pcapng"
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"

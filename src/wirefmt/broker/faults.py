@@ -68,7 +68,7 @@ class Fault:
     Attributes:
         protocol: "mqtt", "amqp" (0.9.1), "amqp10", "nsq", "rocketmq" or "phpmq"; "*": all.
 
-    Raises ValueError or TypeError for a value that cannot be.
+    Raises ValueError or TypeError for an invalid value.
     """
 
     protocol: str = "*"

@@ -43,7 +43,7 @@ def test_all_six_are_served_and_seen() -> None:
             async with amqp10.connect(b.url("amqp10")) as client:
                 sender = await client.sender("/queues/ten")
                 await sender.send(message("two"))
-                assert b.queue("ten", "amqp10")[0].body == b"two"
+                assert b.queue("ten")[0].body == b"two"
             async with nsq.connect(b.url("nsq")) as client:
                 await client.publish("topic", b"three")
                 assert [m.body for m in b.queue("topic", "nsq")] == [b"three"]
@@ -132,7 +132,7 @@ def test_reset_drops_the_state_of_every_protocol() -> None:
             await b.reset()
             assert ports == [b.port(name) for name in ALL]
             assert not b.mqtt.subscribers and not len(b.mqtt.retained)
-            assert not b.topic("#") and not b.queue("ten", "amqp10") and not b.queue("topic", "nsq")
+            assert not b.topic("#") and not b.queue("ten") and not b.queue("topic", "nsq")
             assert not b.topic("Topic", "rocketmq") and not b.queue("list", "phpmq")
             async with amqp091.connect(b.url("amqp")) as client:
                 with pytest.raises(Refused, match="no queue 'q'"):

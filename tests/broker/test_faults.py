@@ -381,7 +381,7 @@ def test_amqp10_cut(b: Running) -> None:
             sender.send(proton_message("0"))
             with pytest.raises(proton.ProtonException):
                 sender.send(proton_message("1"))
-    assert len(b.queue("orders", "amqp10")) == 2
+    assert len(b.queue("orders")) == 2
 
 
 def test_amqp10_refuse(b: Running) -> None:
@@ -401,7 +401,7 @@ def test_amqp10_lost_disposition(b: Running) -> None:
             with pytest.raises(proton.Timeout):
                 sender.send(proton_message("0"), timeout=0.3)
             sender.send(proton_message("1"))
-    assert len(b.queue("orders", "amqp10")) == 2
+    assert len(b.queue("orders")) == 2
 
 
 def test_amqp10_duplicate(b: Running) -> None:
@@ -425,7 +425,7 @@ def test_amqp10_full(b: Running) -> None:
                 sender.send(proton_message("0"))
             assert refused.value.state == 0x25  # rejected (3.4.3)
         sender.send(proton_message("1"))
-    assert len(b.queue("orders", "amqp10")) == 1
+    assert len(b.queue("orders")) == 1
 
 
 # ---- NSQ, as ansq sees it; RocketMQ and PHPMQ, as our clients see them

@@ -20,8 +20,10 @@ from wirefmt.broker import nsq as nsq_broker
 from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.faults import Active, Fault, Faults, FaultyHandler
+from wirefmt.broker.routing import Limits, Published, Router
 from wirefmt.broker.views import AsyncSeen, Client, Message, SyncSeen
 from wirefmt.connection import aio
+from wirefmt.errors import LocalProtocolError
 
 #: The protocols, as ports, URLs and views name them. "amqp" is AMQP 0.9.1.
 NAMES: Final = ("mqtt", "amqp", "amqp10", "nsq", "rocketmq", "phpmq")
@@ -38,7 +40,10 @@ SCHEMES: Final = {
 #: Seconds within which the client of a shared port has to send its protocol header.
 HEADER_TIMEOUT: Final = 10.0
 
-Tapping = Callable[[str, asyncio.BaseProtocol], aio.Tap]
+#: Seconds that clients have to answer when the broker ends.
+GRACE: Final = 2.0
+
+Tapping = Callable[[str, aio.Driver], asyncio.BaseProtocol]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class Options:
         users: passwords by user name; None: everybody is let in. MQTT: user name and password. AMQP: PLAIN, with 1.0 also
             SCRAM-SHA-256. NSQ: the secret is the password of a user. RocketMQ: access key and secret key. PHPMQ has no users.
         connections: of each protocol at a time. Further ones are closed at once.
+        limits: of the exchanges and queues of AMQP, and the dialect in which messages cross between MQTT and AMQP.
         history: messages of MQTT topics that are remembered for `Broker.topic`, the latest ones.
         tap: called with the name of the listener and the driver of each new connection; returns what lies between transport
             and driver (`wirefmt.connection.aio.Tap`).
@@ -65,6 +71,7 @@ class Options:
     tls: SSLContext | None = None
     users: Mapping[str, str] | None = field(default=None, repr=False)
     connections: int = 10_000
+    limits: Limits = field(default_factory=Limits)
     history: int = 1000
     tap: Tapping | None = None
     mqtt: mqtt_broker.BrokerOptions = field(default_factory=mqtt_broker.BrokerOptions)
@@ -100,19 +107,26 @@ class Broker:
     Attributes:
         options: what it serves.
         mqtt, amqp, amqp10, nsq, rocketmq, phpmq: the brokers of the protocols.
+        router: the exchanges and queues that MQTT, AMQP 0.9.1 (virtual host "/") and AMQP 1.0 share.
         servers: of the listeners, by their names.
         faults: what goes wrong on purpose (`wirefmt.broker.faults`).
+        published: messages that clients have published, by protocol.
     """
 
     def __init__(self, options: Options | None = None, **changes: Any) -> None:
         self.options = options = replace(options or Options(), **changes)
         users = options.users
+        self.router = Router(options.limits)
         self.mqtt = mqtt_broker.Broker(
-            options.mqtt if users is None else replace(options.mqtt, authenticate=self._login)
+            options.mqtt if users is None else replace(options.mqtt, authenticate=self._login), router=self.router
         )
-        self.amqp = amqp091_broker.Broker(options.amqp if users is None else replace(options.amqp, users=users))
+        self.amqp = amqp091_broker.Broker(
+            options.amqp if users is None else replace(options.amqp, users=users),
+            router=self.router,
+            limits=options.limits,
+        )
         self.amqp10 = amqp10_broker.Broker(
-            options.amqp10 if users is None else replace(options.amqp10, users=dict(users))
+            options.amqp10 if users is None else replace(options.amqp10, users=users), router=self.router
         )
         self.nsq = nsq_broker.Broker(options.nsq if users is None else replace(options.nsq, authorise=self._is_secret))
         self.rocketmq = rocketmq_broker.Broker(
@@ -121,6 +135,7 @@ class Broker:
         self.phpmq = phpmq_broker.Broker(options.phpmq)
         self.servers: dict[str, aio.Server] = {}
         self.faults = Faults(self._drivers)
+        self.published = dict.fromkeys(NAMES, 0)
         self._ports: dict[str, int] = {}
         self._history: deque[Message] = deque(maxlen=options.history)
         if options.history:
@@ -160,6 +175,12 @@ class Broker:
 
     async def close(self) -> None:
         """Stop listening, tell the clients in their protocol's way that it is over, and forget everything."""
+        for name, server in self.servers.items():
+            for driver in list(server.drivers):
+                _say_goodbye(name.partition("+")[0], driver)
+        ending = asyncio.get_running_loop().call_later(GRACE, self._abort)
+        await asyncio.gather(*(server.close() for server in self.servers.values()))
+        ending.cancel()
         await self._open.aclose()
         self.servers.clear()
         self._ports.clear()
@@ -172,15 +193,18 @@ class Broker:
             keep_state: what is in memory stays, as if it had been on a disk. Otherwise everything is forgotten.
         """
         self.options = replace(self.options, ports=dict(self._ports))
-        for server in self.servers.values():
-            for driver in list(server.drivers):
-                driver.abort()
+        self._abort()
         await self._open.aclose()
         self.servers.clear()
         self._ports.clear()
         if not keep_state:
             self._forget()
         await self.start()
+
+    def _abort(self) -> None:
+        for server in self.servers.values():
+            for driver in list(server.drivers):
+                driver.abort()
 
     def fault(self, protocol: str = "*", **values: Any) -> AbstractContextManager[Active]:
         """Let something go wrong for as long as the block runs: `with b.fault("mqtt", cut_after=10): ...`
@@ -228,7 +252,7 @@ class Broker:
             return driver if tapping is None else tapping(name, driver)
 
         def faulty(handler: Any) -> Any:
-            return FaultyHandler(handler, protocol, faults)
+            return FaultyHandler(handler, protocol, faults, self.published)
 
         more: dict[str, Any] = {
             "host": options.host,
@@ -288,6 +312,11 @@ class Broker:
         """The port of a listener. Raises KeyError if it is not there."""
         return self._ports[name]
 
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports of all listeners."""
+        return dict(self._ports)
+
     def url(self, name: str) -> str:
         """The URL of a listener, without user and password. Raises KeyError if it is not there."""
         path = "/mqtt" if name.startswith("mqtt+ws") else ""
@@ -298,26 +327,22 @@ class Broker:
         """The connections of clients."""
         return AsyncSeen("clients", self._clients)
 
-    def queue(self, name: str, protocol: Literal["amqp", "amqp10", "nsq", "phpmq"] = "amqp") -> AsyncSeen[Message]:
+    def queue(self, name: str, protocol: Literal["amqp", "nsq", "phpmq"] = "amqp") -> AsyncSeen[Message]:
         """The messages that wait in a queue, the next one first; none if there is no such queue.
 
         Args:
-            name: of the queue. NSQ: TOPIC/CHANNEL, or TOPIC for what came before there was a channel.
+            name: of the queue. AMQP: 0.9.1 and 1.0 have the same queues. NSQ: TOPIC/CHANNEL, or TOPIC for what came before there
+                was a channel.
         """
-        looks = {
-            "amqp": self._amqp_queue,
-            "amqp10": self._amqp10_queue,
-            "nsq": self._nsq_queue,
-            "phpmq": self._phpmq_queue,
-        }
-        look = looks[protocol]
+        look = {"amqp": self._amqp_queue, "nsq": self._nsq_queue, "phpmq": self._phpmq_queue}[protocol]
         return AsyncSeen(f"queue {name!r}", lambda: look(name))
 
     def topic(self, name: str, protocol: Literal["mqtt", "rocketmq"] = "mqtt") -> AsyncSeen[Message]:
         """The messages that were published to a topic, the oldest first.
 
         Args:
-            name: MQTT: a topic filter, "plant/+"; the last `Options.history` messages of all topics are remembered.
+            name: MQTT: a topic filter, "plant/+"; the last `Options.history` messages of all topics are remembered, with those
+                from AMQP that matched a subscription.
                 RocketMQ: a topic; the messages that are stored.
         """
         if protocol == "mqtt":
@@ -337,16 +362,8 @@ class Broker:
         ]
 
     def _amqp_queue(self, name: str) -> list[Message]:
-        queue = next((host.queues[name] for host in self.amqp.hosts.values() if name in host.queues), None)
-        return [
-            Message(bytes(item.body), item.routing_key, "amqp", item.exchange, properties=item.properties)
-            for item in sorted(queue.messages if queue is not None else ())
-        ]
-
-    def _amqp10_queue(self, name: str) -> list[Message]:
-        queue = self.amqp10.queues.get(name)
-        found = [amqp10.Message.decode(payload) for payload, _ in (queue.messages if queue is not None else ())]
-        return [Message(_body_of(message), name, "amqp10", properties=message) for message in found]
+        queue = self.router.queues.get(name)
+        return [_of_item(item.published) for item in sorted(queue.messages if queue is not None else ())]
 
     def _nsq_queue(self, name: str) -> list[Message]:
         topic_name, _, channel_name = name.partition("/")
@@ -368,6 +385,22 @@ class Broker:
         return [Message(bytes(m.body or b""), m.topic, "rocketmq", properties=m.properties) for m in found]
 
 
+def _say_goodbye(protocol: str, driver: aio.Driver) -> None:
+    """End a connection because the broker ends. MQTT says so by itself; NSQ, RocketMQ and PHPMQ have no word for it."""
+    connection: Any = driver.connection
+    try:
+        match protocol:
+            case "amqp":
+                driver.update(connection.close(320, "CONNECTION_FORCED - broker forced connection closure"))
+            case "amqp10":
+                error = amqp10.Error(condition="amqp:connection:forced", description="the broker shuts down")
+                driver.update(connection.close(error))
+            case _:
+                driver.close()
+    except LocalProtocolError:
+        pass  # it is over
+
+
 def _of_mqtt(message: mqtt_broker.Message) -> Message:
     return Message(
         message.payload,
@@ -377,6 +410,21 @@ def _of_mqtt(message: mqtt_broker.Message) -> Message:
         retain=message.retain,
         properties=message.properties,
     )
+
+
+def _of_item(published: Published) -> Message:
+    container = published.container
+    message = container.to(container.protocol).message
+    protocol, body = "mqtt", b""
+    match container.protocol:
+        case "amqp091":
+            message, body = message
+            protocol = "amqp"
+        case "amqp10":
+            protocol, body = "amqp10", _body_of(message)
+        case "mqtt5":
+            body, message = message.payload_bytes(), message.properties
+    return Message(body, published.routing_key, protocol, published.exchange, properties=message)
 
 
 def _body_of(message: amqp10.Message) -> bytes:
@@ -486,7 +534,7 @@ class Running:
         """As `Broker.clients`."""
         return SyncSeen(self.broker.clients, self.run)
 
-    def queue(self, name: str, protocol: Literal["amqp", "amqp10", "nsq", "phpmq"] = "amqp") -> SyncSeen[Message]:
+    def queue(self, name: str, protocol: Literal["amqp", "nsq", "phpmq"] = "amqp") -> SyncSeen[Message]:
         """As `Broker.queue`."""
         return SyncSeen(self.broker.queue(name, protocol), self.run)
 

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.amqp10.events import Incoming, Login
-from wirefmt.broker import amqp091 as amqp091_broker
+from wirefmt.broker import amqp10 as amqp10_broker
 from wirefmt.broker import mqtt as mqtt_broker
+from wirefmt.broker.routing import Published
 from wirefmt.connection.contract import Disconnected
-from wirefmt.errors import DecodeError, LocalProtocolError, suggest
+from wirefmt.convert import Container
+from wirefmt.errors import ConversionError, DecodeError, LocalProtocolError, suggest
 from wirefmt.framing import NEED_DATA
 
 if TYPE_CHECKING:
@@ -215,14 +217,8 @@ def _amqp091_refuse(peer: Any, event: Any) -> None:
 
 
 def _amqp091_again(broker: Any, peer: Any, event: amqp091.BasicMessage) -> None:
-    host = broker.session(peer).host
-    exchange = host.exchanges.get(str(event.method.exchange))
-    routing_key = str(event.method.routing_key)
-    queues = host.route(exchange, routing_key, event.properties.headers or {}) if exchange is not None else ()
-    body = event.body_bytes()
-    for queue in queues:
-        if not queue.full_for(len(body)):
-            queue.put(amqp091_broker.Item(str(event.method.exchange), routing_key, event.properties, body))
+    if not event.method.mandatory:  # it could be returned twice
+        broker.handle(peer, event)  # it is confirmed only once
 
 
 def _amqp091_full(peer: Any, event: Any, why: str) -> None:
@@ -246,11 +242,26 @@ def _amqp10_full(peer: Any, event: Incoming, why: str) -> None:
         )
 
 
-def _amqp10_again(broker: Any, peer: Any, event: Incoming) -> None:
-    queue = broker._clients[peer].targets.get(event.link)
-    if queue is not None:  # a message to the anonymous terminus is not repeated
-        queue.push(bytes(event.payload))
-        broker._serve(queue)
+def _amqp10_again(broker: amqp10_broker.Broker, peer: Any, event: Incoming) -> None:
+    address = broker._clients[peer].targets.get(event.link)
+    if address is None:
+        return  # a message to the anonymous terminus is not repeated
+    router = broker.router
+    try:
+        published = Published.of(
+            Container(
+                bytes(event.payload),
+                source="amqp10",
+                exchange=address.exchange,
+                routing_key=address.routing_key,
+                dialect=router.limits.dialect,
+            )
+        )
+    except (ConversionError, DecodeError):
+        return  # it was rejected
+    destinations = router.route(router.exchange(address.exchange), published)
+    if not router.refuses(destinations, published):
+        router.put(destinations, published)
 
 
 # NSQ
@@ -647,16 +658,19 @@ class FaultyHandler:
     Args:
         handler: the broker.
         name: of the protocol.
+        published: counts the messages that clients publish, by protocol.
     """
 
-    def __init__(self, handler: Any, name: str, faults: Faults) -> None:
+    def __init__(self, handler: Any, name: str, faults: Faults, published: dict[str, int]) -> None:
         self.handler = handler
         self._name = name
         self._manners = PROTOCOLS[name]
-        self._faults = faults
         self._active = faults.active[name]
+        self._published = published
 
     def handle(self, peer: Any, event: Any) -> None:
+        if _is_publication(self._name, event):
+            self._published[self._name] += 1
         if not self._active or isinstance(event, Disconnected):
             self.handler.handle(peer, event)
             return
@@ -856,13 +870,17 @@ class Script(NamedTuple):
 
 def read_script(text: str) -> Script:
     """Read a script in TOML; docs/broker-faults.md has its form. Raises ValueError, which says what is wrong."""
-    data = tomllib.loads(text)
+    return script_of(tomllib.loads(text))
+
+
+def script_of(data: Mapping[str, Any]) -> Script:
+    """From the values of a TOML file. Raises ValueError."""
     if unknown := set(data) - {"seed", "fault"}:
         raise ValueError(f"a script has seed and [[fault]], not {', '.join(sorted(unknown))}")
     seed, steps = data.get("seed"), []
     if seed is not None and not isinstance(seed, int):
         raise ValueError(f"seed is an integer, not {seed!r}")
-    for entry in data.get("fault", []):
+    for entry in map(dict, data.get("fault", [])):
         after, seconds, restart = (entry.pop(name, None) for name in ("after", "for", "restart"))
         for name, value in (("after", after), ("for", seconds)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):

@@ -14,15 +14,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import Any, ClassVar, Final, Literal
 
 from wirefmt import mqtt
+from wirefmt.broker.routing import Item, Published, Router
 from wirefmt.broker.topics import Sharing, TopicTree
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
-from wirefmt.errors import LocalProtocolError
+from wirefmt.convert import Container, topic_of
+from wirefmt.errors import ConversionError, EncodeError, LocalProtocolError
 from wirefmt.mqtt.events import (
     NOT_AUTHORIZED,
     PACKET_TOO_LARGE,
@@ -37,6 +39,9 @@ from wirefmt.mqtt.events import (
 )
 from wirefmt.mqtt.server import Peer
 from wirefmt.mqtt.session import NEVER, Session
+
+#: The exchange that MQTT's topics are in.
+EXCHANGE: Final = "amq.topic"
 
 NO_SUBSCRIBERS: Final = 0x10
 NO_SUBSCRIPTION: Final = 0x11
@@ -190,15 +195,30 @@ class Broker:
         subscribers: sessions by Client Identifier.
         retained: retained messages by topic.
         observe: called with each message that is accepted, before it is delivered; None: nobody looks.
-        counts: messages "dropped" from full queues, "expired", "too_large" for a client; clients "slow" and disconnected.
+        counts: messages "dropped" from full queues, "expired", "too_large" for a client, "unconvertible" from AMQP; clients
+            "slow" and disconnected.
 
     Args:
         options: policies and limits.
+        router: what connects it with AMQP: messages go to what is bound to its exchange amq.topic, and those published there
+            come to MQTT's subscriptions, "a/b" with the routing key "a.b". None: there is none.
         random: for assigned Client Identifiers; None: the system's.
     """
 
-    def __init__(self, options: BrokerOptions | None = None, *, random: Random | None = None) -> None:
+    def __init__(
+        self,
+        options: BrokerOptions | None = None,
+        *,
+        router: Router | None = None,
+        random: Random | None = None,
+    ) -> None:
         self.options = options or BrokerOptions()
+        self.router = router
+        self._bindings: Mapping[Any, Any] = {}  # of amq.topic: not empty if messages go there
+        if router is not None:
+            exchange = router.exchanges[EXCHANGE]
+            exchange.sinks.append(self)
+            self._bindings = exchange.bindings
         self.subscribers: dict[str, Subscriber] = {}
         self.retained: TopicTree[Message] = TopicTree()
         self.observe: Callable[[Message], object] | None = None
@@ -395,7 +415,7 @@ class Broker:
         client = self._by_peer[peer].identifier
         code = self.options.authorise(client, "publish", event.topic_name)
         if not code:
-            plain = self.observe is None and not event.retain and not event.properties
+            plain = not (self.observe or self._bindings or event.retain or event.properties)
             forwarded = self._forward(client, event) if plain else None
             code = self._take(peer, event, client) if forwarded is None else forwarded
         if event.qos:
@@ -459,18 +479,79 @@ class Broker:
                     return QUOTA_EXCEEDED
         return SUCCESS
 
-    def _accept(self, message: Message, *, checked: bool = False) -> int:
-        """Retain the message, and deliver it. Returns the code for its publisher."""
+    # ---- from and to AMQP
+
+    def wants(self, routing_key: str) -> bool:
+        """A message is published to amq.topic: does a subscription match? (`routing.Sink`)"""
+        try:
+            topic = topic_of(routing_key).decode()
+            mqtt.validate_topic_name(topic)
+        except (UnicodeError, EncodeError):
+            return False  # MQTT has no such topic
+        return bool(self._index.match(topic))
+
+    def put(self, item: Item) -> None:
+        """A message from amq.topic. One that MQTT cannot carry is counted and dropped."""
+        try:
+            packet = item.published.container.deliver("mqtt5", qos=1).message
+        except ConversionError:
+            self.counts["unconvertible"] += 1
+        else:
+            self._accept(self._message(packet, packet.topic_name, ""), checked=True, crossed=True)
+
+    def _cross(self, message: Message) -> bool:
+        """Give a message to what is bound to amq.topic. Returns True if a queue is bound, False if none is.
+
+        Raises OverflowError if a queue is full and refuses.
+        """
+        assert self.router is not None
+        properties = message.properties
+        if message.expires is not None:
+            left = max(1, int(message.expires - asyncio.get_running_loop().time() + 0.5))
+            properties = (*properties, ("message_expiry_interval", left))
+        packet = mqtt.Publish(
+            topic_name=message.topic,
+            payload=message.payload,
+            qos=message.qos,
+            retain=message.retain,
+            packet_identifier=1 if message.qos else None,
+            properties=properties,
+            version=5,
+        )
+        published = Published.of(Container(packet, dialect=self.router.limits.dialect))
+        destinations = self.router.route(self.router.exchanges[EXCHANGE], published, besides=self)
+        if self.router.refuses(destinations, published):
+            raise OverflowError
+        self.router.put(destinations, published)
+        return bool(destinations)
+
+    # ---- to the subscriptions
+
+    def _accept(self, message: Message, *, checked: bool = False, crossed: bool = False) -> int:
+        """Retain the message, and deliver it. Returns the code for its publisher.
+
+        Args:
+            checked: its publisher knows already that it is taken.
+            crossed: it comes from AMQP.
+        """
         code = SUCCESS if checked else self._refusal(message)
         if code:
             return code
         if self.observe is not None:
             self.observe(message)
+        routed = False
+        if self._bindings and not crossed:
+            try:
+                routed = self._cross(message)
+            except OverflowError:
+                if not checked:
+                    return QUOTA_EXCEEDED
+                self.counts["dropped"] += 1
         if message.retain:
             self._retain(message)
         targets = self._index.match(message.topic)
         if not targets:
-            return NO_SUBSCRIBERS
+            return SUCCESS if routed else NO_SUBSCRIBERS
         if self.options.overlap == "each" or len(targets) == 1:
             for found in targets:
                 if isinstance(found, Sharing):

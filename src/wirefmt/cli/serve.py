@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from wirefmt.broker import Broker, Options
+    from wirefmt.broker import Options
     from wirefmt.broker.faults import Script
-    from wirefmt.broker.recording import Recorder
 
 #: The usual ports. Both AMQPs share one.
 PORTS: Final = {
@@ -35,25 +29,15 @@ PORTS: Final = {
 #: Added when there is a certificate.
 TLS_PORTS: Final = {"mqtt+tls": 8883, "amqp+tls": 5671}
 
-#: In recordings, the ports of what goes over TLS.
-PLAIN_PORTS: Final = {**PORTS, "mqtt+wss": 80, "amqp10+wss": 80}
-
 #: Fields of the protocols' options that --messages and --bytes set.
 MOST_MESSAGES: Final = {
-    "mqtt": "queue_messages", "amqp": "queue_messages", "amqp10": "queue_messages", "nsq": "messages",
-    "rocketmq": "queue_messages", "phpmq": "messages",
+    "limits": "queue_messages", "mqtt": "queue_messages", "nsq": "messages", "rocketmq": "queue_messages",
+    "phpmq": "messages",
 }  # fmt: skip
 MOST_BYTES: Final = {
-    "mqtt": "queue_bytes", "amqp": "queue_bytes", "amqp10": "queue_bytes", "nsq": "body_bytes",
-    "rocketmq": "stored_bytes", "phpmq": "content_bytes",
+    "limits": "queue_bytes", "mqtt": "queue_bytes", "nsq": "body_bytes", "rocketmq": "stored_bytes",
+    "phpmq": "content_bytes",
 }  # fmt: skip
-
-#: Seconds between two looks at the broker: on a terminal, and for log lines.
-REFRESH: Final = 1.0
-REPORT: Final = 10.0
-
-#: Queues in the live table.
-SHOWN: Final = 12
 
 
 @click.command()
@@ -187,28 +171,28 @@ def _options(settings: Mapping[str, Any]) -> Options:
     for name in settings:
         if name not in known:
             raise ValueError(f"no setting {name!r}; {suggest(name, known)}")
-    limits = settings.get("limits", {})
-    if unknown := set(limits) - {"clients", "messages", "bytes"}:
-        raise ValueError(f"limits has clients, messages and bytes, not {', '.join(sorted(unknown))}")
     tls = _context(settings["tls"]) if "tls" in settings else None
     ports = dict(settings.get("ports") or {**PORTS, **(TLS_PORTS if tls is not None else {})})
     for name in ports:
         if name not in SCHEMES:
             raise ValueError(f"no listener {name!r}; {suggest(name, list(SCHEMES))}")
     options = Options(ports=ports, tls=tls, users=settings.get("users"), host=settings.get("host", "127.0.0.1"))
-    if "clients" in limits:
-        options = replace(options, connections=limits["clients"])
+    limits = dict(settings.get("limits", {}))
+    clients, *most = (limits.pop(name, None) for name in ("clients", "messages", "bytes"))
+    if clients is not None:
+        options = replace(options, connections=clients)
     changes: dict[str, Any] = {}
-    for name in NAMES:
-        section = dict(settings.get(name, {}))
-        for limit, table in (("messages", MOST_MESSAGES), ("bytes", MOST_BYTES)):
-            if limit in limits:
-                section.setdefault(table[name], limits[limit])
-        names = [field.name for field in fields(getattr(options, name))]
-        for key in section:
+    for section in ("limits", *NAMES):
+        have = getattr(options, section)
+        given = limits if section == "limits" else dict(settings.get(section, {}))
+        names = [field.name for field in fields(have)]
+        for key in given:
             if key not in names:
-                raise ValueError(f"{name} has no option {key!r}; {suggest(key, names)}")
-        changes[name] = replace(getattr(options, name), **section)
+                raise ValueError(f"{section} has no option {key!r}; {suggest(key, names)}")
+        for value, table in zip(most, (MOST_MESSAGES, MOST_BYTES), strict=True):
+            if value is not None and section in table:
+                given.setdefault(table[section], value)
+        changes[section] = replace(have, **given)
     return replace(options, **changes)
 
 
@@ -228,23 +212,24 @@ async def _serve(options: Options, record: str | None, script: Script) -> int:
     from wirefmt.broker.faults import play
     from wirefmt.broker.recording import Recorder
 
+    from .watch import Watch
+
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop.set)
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, stop.set)
     recorder = Recorder(record) if record else None
     watch = Watch(recorder)
     task: asyncio.Task[None] | None = None
     try:
         async with Broker(replace(options, tap=watch.tap)) as broker:
-            watch.show(broker)
             if script.steps:
                 task = loop.create_task(play(broker, script))
-                task.add_done_callback(watch.played)
-            await watch.run(stop)
+            await watch.run(broker, stop)
             watch.say("stopping", clients=len(broker.clients))
-            for name in (signal.SIGTERM, signal.SIGINT):  # a second one ends it at once
-                loop.remove_signal_handler(name)
+            for number in signals:  # a second one ends it at once
+                loop.remove_signal_handler(number)
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -252,7 +237,7 @@ async def _serve(options: Options, record: str | None, script: Script) -> int:
         if recorder is not None:
             recorder.close()
     if recorder is not None and recorder.error is not None:
-        print(f"wirefmt: {record}: the recording has ended early: {recorder.error.strerror}", file=sys.stderr)
+        print(f"wirefmt: {record}: the recording ended early: {recorder.error.strerror}", file=sys.stderr)
         return 1
-    watch.say("stopped", **watch.total())
+    watch.say("stopped")
     return 0

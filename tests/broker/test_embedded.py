@@ -271,6 +271,22 @@ def test_a_tap_sees_and_changes_what_passes(tmp_path: Path) -> None:
     run(test())
 
 
+def test_a_client_that_does_not_answer_does_not_hold_the_end_up() -> None:
+    async def test() -> None:
+        b = Broker(ports={"amqp": 0, "mqtt": 0}, grace=0.01)
+        await b.start()
+        async with amqp091.connect(b.url("amqp")) as client:
+            client._link.driver.pause()  # it does not read the server's close
+            with socket.create_connection((HOST, b.port("mqtt"))) as silent:
+                silent.sendall(mqtt.Connect(client_identifier="c").encode())
+                await b.clients.wait(2)
+                await b.close()
+                assert not b.servers
+            client._link.driver.resume()
+
+    run(test())
+
+
 def test_options_are_checked() -> None:
     with pytest.raises(ValueError, match="no such listeners: http; there are mqtt"):
         Options(ports={"http": 80})

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from ssl import SSLContext
 from typing import Any, Final, Literal
@@ -40,9 +40,6 @@ SCHEMES: Final = {
 #: Seconds within which the client of a shared port has to send its protocol header.
 HEADER_TIMEOUT: Final = 10.0
 
-#: Seconds that clients have to answer when the broker ends.
-GRACE: Final = 2.0
-
 Tapping = Callable[[str, aio.Driver], asyncio.BaseProtocol]
 
 
@@ -59,6 +56,7 @@ class Options:
             SCRAM-SHA-256. NSQ: the secret is the password of a user. RocketMQ: access key and secret key. PHPMQ has no users.
         connections: of each protocol at a time. Further ones are closed at once.
         limits: of the exchanges and queues of AMQP, and the dialect in which messages cross between MQTT and AMQP.
+        grace: seconds that clients have to answer when the broker closes; then they are dropped.
         history: messages of MQTT topics that are remembered for `Broker.topic`, the latest ones.
         tap: called with the name of the listener and the driver of each new connection; returns what lies between transport
             and driver (`wirefmt.connection.aio.Tap`).
@@ -72,6 +70,7 @@ class Options:
     users: Mapping[str, str] | None = field(default=None, repr=False)
     connections: int = 10_000
     limits: Limits = field(default_factory=Limits)
+    grace: float = 0.2
     history: int = 1000
     tap: Tapping | None = None
     mqtt: mqtt_broker.BrokerOptions = field(default_factory=mqtt_broker.BrokerOptions)
@@ -140,7 +139,7 @@ class Broker:
         self._history: deque[Message] = deque(maxlen=options.history)
         if options.history:
             self.mqtt.observe = self._remember
-        self._open = AsyncExitStack()
+        self._open = ExitStack()  # listeners that are no servers
 
     # ---- starting and ending
 
@@ -174,14 +173,17 @@ class Broker:
             self.rocketmq.address = f"{options.host}:{routed}"
 
     async def close(self) -> None:
-        """Stop listening, tell the clients in their protocol's way that it is over, and forget everything."""
+        """Stop listening, end the connections in their protocol's way, and forget everything. Clients that do not answer within
+        `Options.grace` are dropped."""
         for name, server in self.servers.items():
             for driver in list(server.drivers):
                 _say_goodbye(name.partition("+")[0], driver)
-        ending = asyncio.get_running_loop().call_later(GRACE, self._abort)
-        await asyncio.gather(*(server.close() for server in self.servers.values()))
-        ending.cancel()
-        await self._open.aclose()
+        timer = asyncio.get_running_loop().call_later(self.options.grace, self._drop)
+        try:
+            await asyncio.gather(*(server.close() for server in self.servers.values()))
+        finally:
+            timer.cancel()
+            self._open.close()
         self.servers.clear()
         self._ports.clear()
         self._forget()
@@ -193,18 +195,14 @@ class Broker:
             keep_state: what is in memory stays, as if it had been on a disk. Otherwise everything is forgotten.
         """
         self.options = replace(self.options, ports=dict(self._ports))
-        self._abort()
-        await self._open.aclose()
+        self._drop()
+        await asyncio.gather(*(server.close() for server in self.servers.values()))
+        self._open.close()
         self.servers.clear()
         self._ports.clear()
         if not keep_state:
             self._forget()
         await self.start()
-
-    def _abort(self) -> None:
-        for server in self.servers.values():
-            for driver in list(server.drivers):
-                driver.abort()
 
     def fault(self, protocol: str = "*", **values: Any) -> AbstractContextManager[Active]:
         """Let something go wrong for as long as the block runs: `with b.fault("mqtt", cut_after=10): ...`
@@ -223,12 +221,16 @@ class Broker:
 
     async def reset(self) -> None:
         """Drop all clients and all state. The ports stay."""
+        for driver in self._drop():
+            await driver.wait_closed()
+        self._forget()
+
+    def _drop(self) -> list[aio.Driver]:
+        """Drop all clients."""
         drivers = [driver for server in self.servers.values() for driver in server.drivers]
         for driver in drivers:
             driver.abort()
-        for driver in drivers:
-            await driver.wait_closed()
-        self._forget()
+        return drivers
 
     def _forget(self) -> None:
         for broker in (self.mqtt, self.amqp, self.amqp10, self.nsq, self.rocketmq, self.phpmq):
@@ -238,7 +240,6 @@ class Broker:
     def _add(self, name: str, server: aio.Server, port: int | None = None) -> None:
         self.servers[name] = server
         self._ports[name] = server.port if port is None else port
-        self._open.push_async_callback(server.close)
 
     async def _serve(self, name: str, port: int | None) -> aio.Server:
         """The server of a listener; without a port it does not listen."""

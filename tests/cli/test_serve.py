@@ -79,7 +79,7 @@ ALL = tuple(part for name in NAMES for part in (f"--{name}", "0"))
 
 
 def test_all_six_are_served_recorded_and_ended(tmp_path: Path) -> None:
-    """Real clients are connected when SIGTERM comes. Each is told in its protocol's way, and the recording is whole."""
+    """Real clients are connected when SIGTERM comes. Each learns of it in its protocol's way, and the recording is whole."""
     paho = pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt (pip install paho-mqtt)")
     pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")

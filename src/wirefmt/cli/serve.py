@@ -29,6 +29,9 @@ PORTS: Final = {
 #: Added when there is a certificate.
 TLS_PORTS: Final = {"mqtt+tls": 8883, "amqp+tls": 5671}
 
+#: Seconds that clients have to answer when the broker ends.
+GRACE: Final = 2.0
+
 #: Fields of the protocols' options that --messages and --bytes set.
 MOST_MESSAGES: Final = {
     "limits": "queue_messages", "mqtt": "queue_messages", "nsq": "messages", "rocketmq": "queue_messages",
@@ -91,7 +94,7 @@ def serve(
 
     All six on their usual ports of 127.0.0.1, or only those whose ports are given. Nothing outlives the process. On a terminal a
     live table shows clients, queues and rates; otherwise standard output has a line of JSON for each event. SIGTERM and Ctrl-C
-    end it in order: clients are told in their protocol's way.
+    end it in order, and every client learns of it in its protocol's way.
 
     [b]Examples[/b]
 
@@ -223,7 +226,7 @@ async def _serve(options: Options, record: str | None, script: Script) -> int:
     watch = Watch(recorder)
     task: asyncio.Task[None] | None = None
     try:
-        async with Broker(replace(options, tap=watch.tap)) as broker:
+        async with Broker(replace(options, tap=watch.tap, grace=GRACE)) as broker:
             if script.steps:
                 task = loop.create_task(play(broker, script))
             await watch.run(broker, stop)

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from ssl import SSLContext
 from typing import Any, Final, Literal
@@ -19,9 +19,11 @@ from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker import nsq as nsq_broker
 from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
+from wirefmt.broker.faults import Active, Fault, Faults, FaultyHandler
 from wirefmt.broker.routing import Limits, Published, Router
 from wirefmt.broker.views import AsyncSeen, Client, Message, SyncSeen
 from wirefmt.connection import aio
+from wirefmt.errors import LocalProtocolError
 
 #: The protocols, as ports, URLs and views name them. "amqp" is AMQP 0.9.1.
 NAMES: Final = ("mqtt", "amqp", "amqp10", "nsq", "rocketmq", "phpmq")
@@ -38,7 +40,7 @@ SCHEMES: Final = {
 #: Seconds within which the client of a shared port has to send its protocol header.
 HEADER_TIMEOUT: Final = 10.0
 
-Tapping = Callable[[str, asyncio.BaseProtocol], aio.Tap]
+Tapping = Callable[[str, aio.Driver], asyncio.BaseProtocol]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ class Broker:
         mqtt, amqp, amqp10, nsq, rocketmq, phpmq: the brokers of the protocols.
         router: the exchanges and queues that MQTT, AMQP 0.9.1 (virtual host "/") and AMQP 1.0 share.
         servers: of the listeners, by their names.
+        faults: what goes wrong on purpose (`wirefmt.broker.faults`).
+        published: messages that clients have published, by protocol.
     """
 
     def __init__(self, options: Options | None = None, **changes: Any) -> None:
@@ -131,6 +135,8 @@ class Broker:
         )
         self.phpmq = phpmq_broker.Broker(options.phpmq)
         self.servers: dict[str, aio.Server] = {}
+        self.faults = Faults(self._drivers)
+        self.published = dict.fromkeys(NAMES, 0)
         self._ports: dict[str, int] = {}
         self._history: deque[Message] = deque(maxlen=options.history)
         if options.history:
@@ -173,6 +179,9 @@ class Broker:
     async def close(self) -> None:
         """Stop listening, end the connections in their protocol's way, and forget everything. Clients that do not answer within
         `Options.grace` are dropped."""
+        for name, server in self.servers.items():
+            for driver in list(server.drivers):
+                _say_goodbye(name.partition("+")[0], driver)
         timer = asyncio.get_running_loop().call_later(self.options.grace, self._drop)
         try:
             await asyncio.gather(*(server.close() for server in self.servers.values()))
@@ -184,6 +193,37 @@ class Broker:
         self.servers.clear()
         self._ports.clear()
         self._forget()
+
+    async def restart(self, *, keep_state: bool) -> None:
+        """Come back as after a crash: connections are dropped, and the ports are the same.
+
+        Args:
+            keep_state: what is in memory stays, as if it had been on a disk. Otherwise everything is forgotten.
+        """
+        self.options = replace(self.options, ports=dict(self._ports))
+        self._drop()
+        await asyncio.gather(*(server.close() for server in self.servers.values()))
+        self._open.close()
+        self.servers.clear()
+        self._ports.clear()
+        if not keep_state:
+            self._forget()
+        await self.start()
+
+    def fault(self, protocol: str = "*", **values: Any) -> AbstractContextManager[Active]:
+        """Let something go wrong for as long as the block runs: `with b.fault("mqtt", cut_after=10): ...`
+
+        Args:
+            protocol: "mqtt", "amqp", "amqp10", "nsq", "rocketmq" or "phpmq"; "*": all.
+            values: the fields of `wirefmt.broker.faults.Fault`.
+
+        Raises ValueError.
+        """
+        return self.faults.fault(protocol, **values)
+
+    def _drivers(self, protocol: str) -> list[aio.Driver]:
+        servers = [server for name, server in self.servers.items() if name.partition("+")[0] == protocol]
+        return [driver for server in servers for driver in server.drivers]
 
     async def reset(self) -> None:
         """Drop all clients and all state. The ports stay."""
@@ -223,23 +263,32 @@ class Broker:
         """The server of a listener; without a port it does not listen."""
         options = self.options
         protocol, _, over = name.partition("+")
-        tapping = options.tap
+        faults, tapping = self.faults, options.tap
+
+        def tap(driver: asyncio.BaseProtocol) -> asyncio.BaseProtocol:
+            assert isinstance(driver, aio.Driver)
+            faults.accept(protocol, driver)
+            return driver if tapping is None else tapping(name, driver)
+
+        def faulty(handler: Any) -> Any:
+            return FaultyHandler(handler, protocol, faults, self.published)
+
         more: dict[str, Any] = {
             "host": options.host,
             "port": port,
             "ssl": options.tls if over in ("tls", "wss") else None,
             "most": options.connections,
             "options": options.connection.get(protocol),
-            "tap": None if tapping is None else lambda driver: tapping(name, driver),
+            "tap": tap,
         }
         match protocol:
             case "mqtt":
-                return await mqtt.serve(self.mqtt, websocket=over in ("ws", "wss"), **more)
+                return await mqtt.serve(faulty(self.mqtt), websocket=over in ("ws", "wss"), **more)
             case "amqp":
-                return await amqp091.serve(self.amqp, **more)
+                return await amqp091.serve(faulty(self.amqp), **more)
             case "amqp10":
                 return await amqp10.serve(
-                    self.amqp10,
+                    faulty(self.amqp10),
                     mechanisms=("ANONYMOUS", "PLAIN") if options.users is None else ("SCRAM-SHA-256", "PLAIN"),
                     without_sasl=options.users is None,
                     websocket=over in ("ws", "wss"),
@@ -252,11 +301,11 @@ class Broker:
                     auth_required=limits.auth_required or options.users is not None,
                     tls="offered" if options.tls is not None and limits.tls == "no" else limits.tls,
                 )
-                return await nsq.serve(self.nsq, **{**more, "options": limits, "ssl": options.tls})
+                return await nsq.serve(faulty(self.nsq), **{**more, "options": limits, "ssl": options.tls})
             case "rocketmq":
-                return await rocketmq.serve(self.rocketmq, **more)
+                return await rocketmq.serve(faulty(self.rocketmq), **more)
             case _:
-                return await phpmq.serve(self.phpmq, **more)
+                return await phpmq.serve(faulty(self.phpmq), **more)
 
     async def _share(self, port: int) -> None:
         """Both AMQPs on one port."""
@@ -281,6 +330,11 @@ class Broker:
     def port(self, name: str) -> int:
         """The port of a listener. Raises KeyError if it is not there."""
         return self._ports[name]
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports of all listeners."""
+        return dict(self._ports)
 
     def url(self, name: str) -> str:
         """The URL of a listener, without user and password. Raises KeyError if it is not there."""
@@ -348,6 +402,22 @@ class Broker:
         stored = [m for queue in self.rocketmq.topics.get(name, ()) for m in queue.messages]
         found = [m for s in sorted(stored, key=lambda s: s.physical) for m in rocketmq.decode_messages(s.frame)]
         return [Message(bytes(m.body or b""), m.topic, "rocketmq", properties=m.properties) for m in found]
+
+
+def _say_goodbye(protocol: str, driver: aio.Driver) -> None:
+    """End a connection because the broker ends. MQTT says so by itself; NSQ, RocketMQ and PHPMQ have no word for it."""
+    connection: Any = driver.connection
+    try:
+        match protocol:
+            case "amqp":
+                driver.update(connection.close(320, "CONNECTION_FORCED - broker forced connection closure"))
+            case "amqp10":
+                error = amqp10.Error(condition="amqp:connection:forced", description="the broker shuts down")
+                driver.update(connection.close(error))
+            case _:
+                driver.close()
+    except LocalProtocolError:
+        pass  # it is over
 
 
 def _of_mqtt(message: mqtt_broker.Message) -> Message:
@@ -444,6 +514,27 @@ class Running:
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine in the broker's thread, and return its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    @contextmanager
+    def fault(self, protocol: str = "*", **values: Any) -> Iterator[Active]:
+        """As `Broker.fault`."""
+        fault = Fault.of({"protocol": protocol, **values})
+
+        async def start() -> Active:
+            return self.broker.faults.start(fault)
+
+        async def stop() -> None:
+            self.broker.faults.stop(active)
+
+        active: Active = self.run(start())
+        try:
+            yield active
+        finally:
+            self.run(stop())
+
+    def restart(self, *, keep_state: bool) -> None:
+        """As `Broker.restart`."""
+        self.run(self.broker.restart(keep_state=keep_state))
 
     def port(self, name: str) -> int:
         """As `Broker.port`."""

@@ -769,7 +769,7 @@ class Peer:
 
 
 #: Makes the tap of a driver, or of a tap nearer to it.
-TapFactory = Callable[[asyncio.BaseProtocol], Tap]
+TapFactory = Callable[[asyncio.BaseProtocol], asyncio.BaseProtocol]
 
 
 class Server:

@@ -14,6 +14,7 @@ import pytest
 from lib.loopback import HOST, OPENSSL, certificate, run, until
 from wirefmt import amqp091, amqp10, broker, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker, NotSeen, Options
+from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.connection import aio
 from wirefmt.connection.sasl import Scram
 from wirefmt.errors import Refused
@@ -199,7 +200,7 @@ def test_both_amqps_on_one_port() -> None:
     run(test())
 
 
-@pytest.mark.skipif(OPENSSL is None, reason="needs openssl")
+@pytest.mark.skipif(OPENSSL is None, reason="needs openssl (apt install openssl)")
 def test_tls_and_websockets(tmp_path: Path) -> None:
     server, client = certificate(tmp_path)
 
@@ -247,7 +248,7 @@ class Counting(aio.Tap):
         super().lost(error)
 
 
-@pytest.mark.skipif(OPENSSL is None, reason="needs openssl")
+@pytest.mark.skipif(OPENSSL is None, reason="needs openssl (apt install openssl)")
 def test_a_tap_sees_and_changes_what_passes(tmp_path: Path) -> None:
     server, client = certificate(tmp_path)
 
@@ -283,6 +284,21 @@ def test_a_client_that_does_not_answer_does_not_hold_the_end_up() -> None:
                 await b.close()
                 assert not b.servers
             client._link.driver.resume()
+
+    run(test())
+
+
+def test_a_client_that_takes_no_bytes_is_dropped() -> None:
+    async def test() -> None:
+        options = mqtt_broker.BrokerOptions(queue_messages=10, queue_bytes=1 << 24)
+        async with Broker(ports={"mqtt": 0}, mqtt=options, stalled=0.05, history=0) as b:
+            with socket.create_connection((HOST, b.port("mqtt"))) as slow:
+                slow.sendall(mqtt.Connect(client_identifier="slow").encode())
+                asked = mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription("t")])
+                slow.sendall(asked.encode())
+                async with mqtt.connect(b.url("mqtt"), client_identifier="fast") as fast:
+                    while [c.name for c in b.clients] != ["fast"]:
+                        await fast.publish("t", bytes(1 << 20), qos=1)
 
     run(test())
 

@@ -168,7 +168,7 @@ def test_large_messages_in_parts() -> None:
             with pytest.raises(ValueError, match="no more"):
                 await sender.stream(broken())
             await sender.send(message("after"))
-            assert [payload for payload, _ in broker.queue("a").messages] == [message("after").encode()]
+            assert [item.body for item in broker.queue("a").messages] == [message("after").encode()]
 
     run(test())
 

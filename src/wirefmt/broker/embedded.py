@@ -56,6 +56,7 @@ class Options:
             SCRAM-SHA-256. NSQ: the secret is the password of a user. RocketMQ: access key and secret key. PHPMQ has no users.
         connections: of each protocol at a time. Further ones are closed at once.
         limits: of the exchanges and queues of AMQP, and the dialect in which messages cross between MQTT and AMQP.
+        stalled: seconds that a client may take no bytes while there are some for it; then it is dropped. None: for ever.
         grace: seconds that clients have to answer when the broker closes; then they are dropped.
         history: messages of MQTT topics that are remembered for `Broker.topic`, the latest ones.
         tap: called with the name of the listener and the driver of each new connection; returns what lies between transport
@@ -70,6 +71,7 @@ class Options:
     users: Mapping[str, str] | None = field(default=None, repr=False)
     connections: int = 10_000
     limits: Limits = field(default_factory=Limits)
+    stalled: float | None = 60.0
     grace: float = 0.2
     history: int = 1000
     tap: Tapping | None = None
@@ -139,6 +141,7 @@ class Broker:
         self._history: deque[Message] = deque(maxlen=options.history)
         if options.history:
             self.mqtt.observe = self._remember
+        self._sweep: asyncio.TimerHandle | None = None
         self._open = ExitStack()  # listeners that are no servers
 
     # ---- starting and ending
@@ -169,6 +172,7 @@ class Broker:
         except BaseException:
             await self.close()
             raise
+        self._drop_stalled()
         if routed := self._ports.get("rocketmq", self._ports.get("rocketmq+tls")):
             self.rocketmq.address = f"{options.host}:{routed}"
 
@@ -183,6 +187,8 @@ class Broker:
             await asyncio.gather(*(server.close() for server in self.servers.values()))
         finally:
             timer.cancel()
+            if self._sweep is not None:
+                self._sweep.cancel()
             self._open.close()
         self.servers.clear()
         self._ports.clear()
@@ -224,6 +230,18 @@ class Broker:
         for driver in self._drop():
             await driver.wait_closed()
         self._forget()
+
+    def _drop_stalled(self) -> None:
+        """Drop clients that have taken no bytes for too long; look again later."""
+        limit = self.options.stalled
+        if limit is None:
+            return
+        loop = asyncio.get_running_loop()
+        for server in self.servers.values():
+            for driver in list(server.drivers):
+                if driver.full_since is not None and loop.time() - driver.full_since >= limit:
+                    driver.abort(TimeoutError(f"the client has taken no bytes for {limit} s"))
+        self._sweep = loop.call_later(limit / 4, self._drop_stalled)
 
     def _drop(self) -> list[aio.Driver]:
         """Drop all clients."""

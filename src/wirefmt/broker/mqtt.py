@@ -68,8 +68,12 @@ class BrokerOptions:
         overflow: what happens when a queue is full. "drop_oldest": its oldest messages are dropped. "refuse": a message of QoS
             1 or 2 is refused with 0x97 and goes to nobody; before 5.0 and with QoS 0 the new message is dropped.
             "disconnect": the slow client is disconnected with 0x97; for a client that is away the new message is dropped.
-        retained_messages, retained_bytes: of all retained messages. What exceeds them is refused with 0x97.
-        sessions: sessions of clients, connected or not. A further CONNECT is refused with 0x97.
+        retained_messages, retained_bytes: of all retained messages.
+        retained_overflow: what happens to a retained message that exceeds them. "refuse": with 0x97. "drop_oldest": topics
+            whose message has been retained longest lose it.
+        sessions: sessions of clients, connected or not.
+        sessions_overflow: what happens to a CONNECT that exceeds them. "refuse": with 0x97. "drop_oldest": the session that
+            has been without a connection longest ends; if all are connected, it is refused.
         subscriptions: of one client. Further ones are refused with 0x97.
         session_expiry: seconds; sessions live no longer without a connection. In 5.0 CONNACK says so.
         maximum_keep_alive: seconds, in place of a longer Keep Alive of a client, or of none (5.0); None: the client's.
@@ -86,7 +90,9 @@ class BrokerOptions:
     overflow: Literal["drop_oldest", "refuse", "disconnect"] = "drop_oldest"
     retained_messages: int = 100_000
     retained_bytes: int = 1 << 28
+    retained_overflow: Literal["refuse", "drop_oldest"] = "refuse"
     sessions: int = 100_000
+    sessions_overflow: Literal["refuse", "drop_oldest"] = "refuse"
     subscriptions: int = 10_000
     session_expiry: int = NEVER
     maximum_keep_alive: int | None = None
@@ -220,11 +226,13 @@ class Broker:
             exchange.sinks.append(self)
             self._bindings = exchange.bindings
         self.subscribers: dict[str, Subscriber] = {}
+        self._away: dict[Subscriber, None] = {}  # without a connection, those that went first come first
         self.retained: TopicTree[Message] = TopicTree()
         self.observe: Callable[[Message], object] | None = None
         self.counts: Counter[str] = Counter()
         self._random = random or SystemRandom()
         self._retained_bytes = 0
+        self._retained_order: dict[str, None] = {}  # topics, those retained longest first
         self._index: mqtt.TopicIndex[Subscription | Sharing[Subscription]] = mqtt.TopicIndex(4)
         self._shared: dict[tuple[str, str], Sharing[Subscription]] = {}
         self._by_peer: dict[Peer, Subscriber] = {}
@@ -238,7 +246,9 @@ class Broker:
                 self._unsubscribe(subscription)
             subscriber.subscriptions.clear()
         self.subscribers.clear()
+        self._away.clear()
         self.retained = TopicTree()
+        self._retained_order.clear()
         self._retained_bytes = 0
         self.counts.clear()
         for task in self._tasks:
@@ -302,7 +312,12 @@ class Broker:
         if not code and will is not None:
             code = self.options.authorise(identifier, "will", will.topic)
         if not code and identifier not in self.subscribers and len(self.subscribers) >= self.options.sessions:
-            code = QUOTA_EXCEEDED
+            oldest = next(iter(self._away), None) if self.options.sessions_overflow == "drop_oldest" else None
+            if oldest is None:
+                code = QUOTA_EXCEEDED
+            else:
+                self._end_session(oldest)
+                self.counts["sessions dropped"] += 1
         if code:
             peer.refuse(connect, code if five else OLD_CODES.get(code, 3))
             return
@@ -342,6 +357,7 @@ class Broker:
         self._stop_timers(subscriber)
         subscriber.will = None  # [MQTT-3.1.3-9]: within the delay it is not published
         subscriber.peer = peer
+        self._away.pop(subscriber, None)
         self.subscribers[identifier] = subscriber
         self._by_peer[peer] = subscriber
         peer.driver.update(events)
@@ -363,6 +379,7 @@ class Broker:
         if not expiry:
             self._end_session(subscriber)
             return
+        self._away[subscriber] = None
         if expiry != NEVER:
             subscriber.expiry_timer = loop.call_later(expiry, self._end_session, subscriber)
         if subscriber.will is not None:
@@ -381,6 +398,7 @@ class Broker:
     def _end_session(self, subscriber: Subscriber) -> None:
         """The session is over: its subscriptions, its queue; a will that waits is published [MQTT-3.1.3-9]."""
         self._stop_timers(subscriber)
+        self._away.pop(subscriber, None)
         if self.subscribers.get(subscriber.identifier) is subscriber:
             del self.subscribers[subscriber.identifier]
         for subscription in subscriber.subscriptions.values():
@@ -469,8 +487,12 @@ class Broker:
         if message.retain and message.payload:
             old = self.retained.get(message.topic)
             bytes_after = self._retained_bytes + message.size - (old.size if old is not None else 0)
-            if bytes_after > self.options.retained_bytes or (
-                old is None and len(self.retained) >= self.options.retained_messages
+            if message.size > self.options.retained_bytes or (
+                self.options.retained_overflow == "refuse"
+                and (
+                    bytes_after > self.options.retained_bytes
+                    or (old is None and len(self.retained) >= self.options.retained_messages)
+                )
             ):
                 return QUOTA_EXCEEDED
         if self.options.overflow == "refuse" and message.qos:
@@ -606,14 +628,26 @@ class Broker:
             self._deliver(member.subscriber, queued)
 
     def _retain(self, message: Message) -> None:
-        old = self.retained.get(message.topic)
+        self._drop_retained(message.topic)
+        if not message.payload:
+            return
+        options = self.options
+        while self._retained_order and (
+            len(self.retained) >= options.retained_messages
+            or self._retained_bytes + message.size > options.retained_bytes
+        ):
+            self._drop_retained(next(iter(self._retained_order)))
+            self.counts["retained dropped"] += 1
+        self.retained.put(message.topic, message)
+        self._retained_order[message.topic] = None
+        self._retained_bytes += message.size
+
+    def _drop_retained(self, topic: str) -> None:
+        old = self.retained.get(topic)
         if old is not None:
             self._retained_bytes -= old.size
-        if message.payload:
-            self.retained.put(message.topic, message)
-            self._retained_bytes += message.size
-        elif old is not None:
-            self.retained.discard(message.topic)
+            self.retained.discard(topic)
+            del self._retained_order[topic]
 
     # ---- to one client
 
@@ -725,8 +759,7 @@ class Broker:
         now = asyncio.get_running_loop().time()
         for topic, message in list(self.retained.match(subscription.asked.topic_filter)):
             if message.expires is not None and message.expires <= now:
-                self._retained_bytes -= message.size
-                self.retained.discard(topic)
+                self._drop_retained(topic)
                 continue
             qos = min(message.qos, subscription.asked.qos)
             self._deliver(subscription.subscriber, Queued(message, qos, True, identifiers))  # [MQTT-3.3.1-8]

@@ -56,6 +56,9 @@ NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}\Z")
 #: Seconds of the delay levels 1 to 18.
 DELAYS: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
+#: Deliveries of a message that have failed, before it becomes a dead letter.
+MOST_RETRIES: Final = 16
+
 #: The level of the first delivery after one that has failed.
 FIRST_RETRY_LEVEL: Final = 3
 
@@ -71,6 +74,7 @@ class BrokerOptions:
         queue_messages: of one queue; above it the oldest is dropped.
         stored_bytes: of all messages; above it a message is refused with SYSTEM_BUSY.
         message_bytes: of one body; above it a message is refused with MESSAGE_ILLEGAL.
+        popped: messages that may be invisible at a time. Above it a pop gets none.
         waiting: pulls and pops that may wait for messages; above it they are answered at once.
         delay: a factor of the delays of DELAYS. Tests make it small.
         lock: seconds that a queue stays locked.
@@ -86,6 +90,7 @@ class BrokerOptions:
     queue_messages: int = 100_000
     stored_bytes: int = 1 << 28
     message_bytes: int = 1 << 22
+    popped: int = 100_000
     waiting: int = 10_000
     delay: float = 1.0
     lock: float = 60.0
@@ -510,7 +515,7 @@ class Broker:
             if level is not None and level.isascii() and level.isdigit() and int(level):
                 seconds = DELAYS[min(int(level), len(DELAYS)) - 1] * self.options.delay
                 stored = [self._placed(MessageExt(**fields), 0)]
-                self._later(seconds, self._store, fields)
+                self._store_later(seconds, fields)
             else:
                 stored = [self._store(fields)]
         identifiers = ",".join(m.offset_msg_id for m in stored)
@@ -579,7 +584,9 @@ class Broker:
         message = self._find(header.offset)
         if message is None:
             return Answer(SYSTEM_ERROR, remark="can not find message by the offset")
-        most = 16 if header.max_reconsume_times is None else header.max_reconsume_times
+        if self.stored_bytes + len(message.body or b"") > self.options.stored_bytes:
+            return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
+        most = MOST_RETRIES if header.max_reconsume_times is None else header.max_reconsume_times
         dead = message.reconsume_times >= most or header.delay_level < 0
         topic = f"{'%DLQ%' if dead else '%RETRY%'}{header.group}"
         if self.topic(topic, 1) is None:
@@ -599,8 +606,19 @@ class Broker:
             self._store(again)
         else:
             level = header.delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
-            self._later(DELAYS[min(level, len(DELAYS)) - 1] * self.options.delay, self._store, again)
+            self._store_later(DELAYS[min(level, len(DELAYS)) - 1] * self.options.delay, again)
         return Answer()
+
+    def _store_later(self, seconds: float, fields: dict[str, Any]) -> None:
+        """Store a message after a time. It counts as stored meanwhile."""
+        size = len(fields["body"] or b"")
+        self.stored_bytes += size
+
+        def store() -> None:
+            self.stored_bytes -= size
+            self._store(fields)
+
+        self._later(seconds, store)
 
     # ---- transactions
 
@@ -795,7 +813,7 @@ class Broker:
         )
         expression = header.exp or "*"
         tags = {tag.strip() for tag in expression.split("||")} if expression != "*" else set()
-        most = max(1, min(header.max_msg_nums, 32))
+        most = max(0, min(header.max_msg_nums, 32, self.options.popped - len(self._popped)))
         invisible = max(header.invisible_time, 1)
 
         def look() -> Answer | None:
@@ -848,7 +866,12 @@ class Broker:
 
     def _revive(self, key: tuple[str, str, int, int, int]) -> None:
         message = self._popped.pop(key).message
-        again = MessageExt(**{**_fields(message), "reconsume_times": message.reconsume_times + 1})
+        fields = {**_fields(message), "reconsume_times": message.reconsume_times + 1}
+        if message.reconsume_times >= MOST_RETRIES:
+            if self.topic(f"%DLQ%{key[0]}", 1) is not None:
+                self._store({**fields, "topic": f"%DLQ%{key[0]}", "queue_id": 0})
+            return
+        again = MessageExt(**fields)
         self._revived.setdefault((key[0], key[1]), deque()).append(again)
         self._wake(key[1])
 

@@ -105,7 +105,8 @@ class Driver(asyncio.BufferedProtocol):
         self._paused = False
         self._lost = False
         self._reading = True
-        self._full = False  # the transport's buffer
+        #: Since when the transport's buffer has been full, in the loop's time; None: it is not.
+        self.full_since: float | None = None
         self._wanted = False  # the host has seen that we are not ready
         self._storing = False
         self._scheduled = False
@@ -123,7 +124,7 @@ class Driver(asyncio.BufferedProtocol):
     def ready(self) -> bool:
         """True: the transport takes bytes and few are queued. A host that sends only while this is true, and goes on at
         `Host.writable`, needs no memory for a slow peer."""
-        ready = not self._full and self.connection.pending_bytes < READY_BYTES
+        ready = self.full_since is None and self.connection.pending_bytes < READY_BYTES
         self._wanted |= not ready
         return ready
 
@@ -254,10 +255,10 @@ class Driver(asyncio.BufferedProtocol):
         return self.transport.can_write_eof()  # TLS has no half-closed state
 
     def pause_writing(self) -> None:
-        self._full = True
+        self.full_since = self._loop.time()
 
     def resume_writing(self) -> None:
-        self._full = False
+        self.full_since = None
         self._schedule()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -292,7 +293,13 @@ class Driver(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         self._scheduled = False
-        if self._lost or self._full or self._storing or self.transport is None or self._opening is not None:
+        if (
+            self._lost
+            or self.full_since is not None
+            or self._storing
+            or self.transport is None
+            or self._opening is not None
+        ):
             return
         if self._securing is not None:
             return

@@ -231,6 +231,7 @@ async def soak(seconds: float, connections: int, seed: int) -> int:
         clients = Clients(json.loads(await process.stdout.readline()), seed)
         before = await look()
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: clients.ended.update([f"reported: {context['message']}"]))
         begun = loop.time()
         slots = [loop.create_task(clients.slot()) for _ in range(connections)]
         seen: list[tuple[float, dict[str, int]]] = []

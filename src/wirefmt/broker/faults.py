@@ -27,7 +27,6 @@ from wirefmt.broker.routing import Published
 from wirefmt.connection.contract import Disconnected
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError, LocalProtocolError, suggest
-from wirefmt.framing import NEED_DATA
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -160,7 +159,7 @@ class Manners(NamedTuple):
     """What faults need to know of a protocol.
 
     Attributes:
-        size: of the frame that begins the server's bytes, and of the client's.
+        size: of the frame that begins the bytes of a side; NEED_DATA: they are too few.
         decoder: of what the server says, for a connection.
         opening: events that ask to be let in. Empty: the first event does.
         publications: events that are messages for the broker.
@@ -466,7 +465,7 @@ class FaultyConnection:
             return [frame + data] if frame or data else []
         pieces, data, at = [], frame + data, 0
         try:
-            while at < len(data) and (size := self._manners.size(data[at:], "client")) is not NEED_DATA:
+            while at < len(data) and isinstance(size := self._manners.size(data[at:], "client"), int):
                 pieces.append(data[at : at + size])
                 at += size
         except DecodeError:
@@ -543,7 +542,7 @@ class FaultyConnection:
             return [data]
         frames, at = [], 0
         try:
-            while at < len(data) and (size := self._manners.size(data[at:], "server")) is not NEED_DATA:
+            while at < len(data) and isinstance(size := self._manners.size(data[at:], "server"), int):
                 frames.append(data[at : at + size])
                 at += size
         except DecodeError:  # compressed, or what this codec does not know

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 
 import pytest
 
@@ -69,6 +70,19 @@ def test_a_conversion_is_made_once(protocol: Protocol) -> None:
     ways += [container.deliver(protocol, **{name: 2}) for name in ("delivery_count", "packet_identifier", "waited_ms")]  # type: ignore[arg-type]
     ways += [container.deliver(protocol, **{name: True}) for name in ("redelivered", "retain", "explain")]  # type: ignore[arg-type]
     assert len({id(way) for way in ways}) == len(ways)
+
+
+def test_a_container_keeps_few_conversions() -> None:
+    """A message waits for long, or goes to many consumers: the number of its conversions is not bounded, its memory is."""
+    container = Container(PACKET, source="mqtt5", now_ms=1)
+    container.deliver("amqp10")
+    tracemalloc.start()
+    try:
+        for n in range(1, 5001):
+            container.deliver("mqtt5", packet_identifier=n)
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])

@@ -4,6 +4,8 @@ from time import time_ns
 
 from wirefmt.convert.annotations import Annotations, after_death
 
+cdef Py_ssize_t CONVERT_CACHED = 16         # conversions that a container keeps at most
+
 
 @cython.final
 cdef class Container:
@@ -153,13 +155,15 @@ cdef class Container:
         return made
 
     cdef Conversion converted(self, const ConvertDelivery* d):
-        """From the cache, or converted now."""
+        """From the cache, or converted now. The cache keeps a few conversions: packet identifiers and waiting times are of any number."""
         cdef bytes key = octets_of(<const uint8_t*>d, sizeof(ConvertDelivery))
         cdef Conversion out
         if self.cache is None:
             self.cache = {}
         elif key in self.cache:
             return self.cache[key]
+        elif len(self.cache) == CONVERT_CACHED:
+            self.cache.clear()
         if d.purpose == PURPOSE_TO and d.target == self.source:
             out = unconverted(self.wire)
         else:

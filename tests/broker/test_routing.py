@@ -204,6 +204,21 @@ def test_unused_queues_expire() -> None:
     run(test())
 
 
+def test_a_time_of_zero_is_for_consumers_that_wait() -> None:
+    async def test() -> None:
+        async with Broker(ports=PORTS) as b, amqp091.connect(b.url("amqp")) as old:
+            channel = await old.channel()
+            await channel.declare_queue("q")
+            properties = amqp091.BasicProperties(expiration="0")
+            await channel.publish(b"nobody waits", routing_key="q", properties=properties)
+            await until(lambda: not b.queue("q"))
+            consumer = await channel.consume("q")
+            await channel.publish(b"taken", routing_key="q", properties=properties)
+            assert (await anext(consumer)).body == b"taken"
+
+    run(test())
+
+
 def test_mqtt_and_dead_letters_and_wills() -> None:
     """What expires in a queue can come to a subscriber; a will goes to a queue."""
 

@@ -294,12 +294,12 @@ class Queue:
         ttl = item.published.ttl
         if self.ttl >= 0:
             ttl = self.ttl if ttl is None else min(ttl, self.ttl)
-        if ttl is not None:
-            item.expires = self.router.now() + ttl / 1000
         item.priority = min(item.published.priority, self.priorities)
         item.where = next(self._places)
         self._push(item)
         self.pump()
+        if ttl is not None:  # after the pump: what a consumer takes at once has not expired, even with 0
+            item.expires = self.router.now() + ttl / 1000
         while self.messages and self._exceeds:
             self.router.dead_letter(self, self._pop(), "maxlen")
         self._watch()

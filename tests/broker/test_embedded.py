@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import threading
@@ -17,7 +18,7 @@ from wirefmt.broker import Broker, NotSeen, Options
 from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.connection import aio
 from wirefmt.connection.sasl import Scram
-from wirefmt.errors import Refused
+from wirefmt.errors import ConnectionLost, Refused
 
 ALL = ("mqtt", "amqp", "amqp10", "nsq", "rocketmq", "phpmq")
 
@@ -299,6 +300,56 @@ def test_a_client_that_takes_no_bytes_is_dropped() -> None:
                 async with mqtt.connect(b.url("mqtt"), client_identifier="fast") as fast:
                     while [c.name for c in b.clients] != ["fast"]:
                         await fast.publish("t", bytes(1 << 20), qos=1)
+
+    run(test())
+
+
+def test_nothing_is_left_of_clients_that_are_gone() -> None:
+    """Clients of every protocol consume, and their transports are cut in the middle of it, again and again."""
+
+    cut: list[int] = []
+
+    async def consume(b: Broker) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            old = await stack.enter_async_context(amqp091.connect(b.url("amqp")))
+            channel = await old.channel()
+            await channel.declare_queue("mine", exclusive=True)
+            await channel.declare_queue("auto", auto_delete=True)
+            await channel.consume("auto")
+            await channel.publish(b"x", routing_key="auto")
+            new = await stack.enter_async_context(amqp10.connect(b.url("amqp10")))
+            await new.receiver(amqp10.Source(dynamic=True))
+            await new.sender("/exchanges/amq.topic/k")
+            meter = await stack.enter_async_context(mqtt.connect(b.url("mqtt"), session_expiry_interval=0))
+            await meter.subscribe("#")
+            queue = await stack.enter_async_context(nsq.connect(b.url("nsq")))
+            consuming = queue.consume("t#ephemeral", "c#ephemeral")
+            await stack.enter_async_context(consuming)
+            await until(lambda: b.nsq.topics)
+            list_ = await stack.enter_async_context(phpmq.connect(b.url("phpmq")))
+            await list_.publish("list", b"x")
+            remote = await stack.enter_async_context(rocketmq.connect(f"{HOST}:{b.port('rocketmq')}"))
+            await remote.producer("P").send("Topic", b"x")
+            assert {c.protocol for c in await b.clients.wait(6)} == set(ALL)
+            cut.append(len(b.clients))
+            for driver in [driver for server in b.servers.values() for driver in server.drivers]:
+                driver.abort()
+            await until(lambda: not b.clients)
+
+    async def test() -> None:
+        async with Broker() as b:
+            for _ in range(3):
+                with contextlib.suppress(ConnectionLost):
+                    await consume(b)
+                await until(lambda: not b.clients)
+                assert not b.amqp._sessions and not b.amqp10._clients and not b.router.queues
+                assert not b.mqtt.subscribers and not b.mqtt._by_peer and not b.mqtt._index.match("t")
+                assert not b.nsq.topics and not b.nsq._channels
+                assert not b.phpmq._by_peer
+                assert not b.rocketmq._waiting
+                assert not any(group for group in b.rocketmq.producers.values())
+                assert b.router.bytes == 0
+            assert len(cut) == 3
 
     run(test())
 

@@ -539,7 +539,7 @@ class Sender(Link):
         session.next_delivery_id = (number + 1) & MASK
         delivery.delivery_id = number
         if not delivery.settled:
-            session.outgoing.add(number, delivery)
+            session.outgoing[number] = delivery
         self.delivery_count = (self.delivery_count + 1) & MASK
         self.credit -= 1
         if isinstance(heads, bytes):
@@ -663,7 +663,7 @@ class Sender(Link):
     def _forget(self, delivery: Outgoing) -> None:
         self.unsettled.pop(delivery.delivery_tag, None)
         if delivery.delivery_id is not None:
-            self.session.outgoing.settle(delivery.delivery_id)
+            self.session.outgoing.pop(delivery.delivery_id, None)
         if self.terminus is not None and self.terminus.outgoing.pop(delivery.delivery_tag, None) is not None:
             self.session.connection.unnote(self.terminus, delivery.delivery_tag)
 
@@ -726,7 +726,7 @@ class Sender(Link):
         mine = list(self.unsettled.values())
         for delivery in mine:
             if delivery.delivery_id is not None:
-                session.outgoing.settle(delivery.delivery_id)
+                session.outgoing.pop(delivery.delivery_id, None)
                 delivery.delivery_id = None
         self.unsettled.clear()
         self._resuming.clear()

@@ -80,7 +80,7 @@ class Session:
         self.remote_incoming_window = 0
         self.remote_outgoing_window = 0
         self.last_remote_id: int | None = None  # the latest delivery-id of the peer
-        self.outgoing: Outstanding[int, Outgoing] = Outstanding(32)
+        self.outgoing: Outstanding[Outgoing] = Outstanding(32)
         self.incoming: dict[int, Incoming] = {}
         self.job: Job | None = None
         self.dirty: dict[Link, None] = {}  # links whose flow is due
@@ -528,7 +528,7 @@ class Session:
         if message.role:
             outgoing = self.outgoing
             full = len(outgoing) >= self.connection.options.unsettled
-            for number in (first,) if first == last else outgoing.range(first, last):
+            for number in (first,) if first == last else numbers_between(outgoing, first, last):
                 delivery = outgoing.get(number)
                 if delivery is None or delivery.link is None:
                     continue

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._engine import Conversion, convert, routing_key_of, topic_of
-from ._engine import restore_conversion as restore_conversion  # pickles name it
-from .container import Container, Death
+from ._engine import Container, Conversion, convert, routing_key_of, topic_of
+from ._engine import restore_container as restore_container  # pickles name it
+from ._engine import restore_conversion as restore_conversion
+from .annotations import Death
 from .conversion import Loss, Topics
 from .dialects import DIALECTS, Change, Dialect, tables_of
 from .messages import PROTOCOLS, Protocol, Wire

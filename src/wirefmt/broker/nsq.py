@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from wirefmt import nsq
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
-from wirefmt.nsq.events import Delivery, Publication, Requeued, TimedOut
+from wirefmt.nsq.events import Publication, Requeued, TimedOut
 from wirefmt.nsq.server import Peer
 
 
@@ -262,7 +262,7 @@ class Broker:
             return
         channel.clients.remove(peer)
         for delivery in reversed(event.lost):
-            assert isinstance(delivery, Delivery)
+            assert isinstance(delivery, nsq.Delivery)
             channel.queue.appendleft(delivery.host)
         if channel.clients:
             self._pump_soon(channel)

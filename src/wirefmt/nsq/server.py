@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from wirefmt.connection import aio
 from wirefmt.connection.contract import StartTls
-from wirefmt.nsq.connection import ServerConnection
-from wirefmt.nsq.events import Asked, ConnectionOptions, Delivery, Event, Publication
+from wirefmt.nsq._codec import Delivery
+from wirefmt.nsq.events import Asked, ConnectionOptions, Event, Publication
+from wirefmt.nsq.server_connection import ServerConnection
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

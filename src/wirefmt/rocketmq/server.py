@@ -11,9 +11,9 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wirefmt.connection import aio
-from wirefmt.rocketmq._codec import CommandCustomHeader, RemotingCommand
+from wirefmt.rocketmq._codec import CommandCustomHeader, RemotingCommand, Request
 from wirefmt.rocketmq.connection import ServerConnection
-from wirefmt.rocketmq.events import SUCCESS, ConnectionOptions, Event, Request
+from wirefmt.rocketmq.events import SUCCESS, ConnectionOptions, Event
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -96,8 +97,6 @@ def test_cut_after_messages(b: Running) -> None:
 
 def test_cut_after_bytes(b: Running) -> None:
     """CONNECT and CONNACK of 3.1.1 have 13 + 4 bytes with this name; one more ends the connection."""
-    import socket
-
     with b.fault("mqtt", cut_after_bytes=18), socket.create_connection((HOST, b.port("mqtt")), PATIENCE) as client:
         client.sendall(bytes.fromhex("100d00044d51545404020000000163"))
         assert client.recv(100) == bytes.fromhex("200200")
@@ -606,3 +605,13 @@ def test_the_page_has_every_fault() -> None:
     page = (ROOT / "docs" / "broker-faults.md").read_text()
     for kind in FAULTS:
         assert f"| `{kind.name}` | {kind.value} | {kind.effect} | {kind.where} |" in page
+
+
+def test_many_small_frames_take_linear_time(b: Running) -> None:
+    """Messages are counted in a chunk of 20,000 PINGREQs, and the connection goes on."""
+    with b.fault("mqtt", stall_after=1), socket.create_connection((HOST, b.port("mqtt")), PATIENCE) as client:
+        client.sendall(bytes.fromhex("100d00044d51545404020000000163") + bytes.fromhex("c000") * 20_000)
+        expected = 4 + 2 * 20_000
+        got = 0
+        while got < expected:
+            got += len(client.recv(1 << 16))

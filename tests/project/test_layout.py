@@ -169,7 +169,9 @@ FLOORS = {
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
     "broker": {"errors", "connection", "convert"} | NAMED,
     "capture": BELOW | {"protocols"},
-    "cli": (BELOW - {"_core"}) | NAMED | {"broker", "capture", "connection", "convert", "protocols", "secrets", "__version__"},
+    "cli": (BELOW - {"_core"})
+    | NAMED
+    | {"broker", "capture", "connection", "convert", "protocols", "secrets", "__version__"},
 }
 
 

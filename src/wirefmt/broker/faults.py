@@ -170,7 +170,7 @@ class Manners(NamedTuple):
         again: take a message once more. It is called with the broker, the peer and the event.
     """
 
-    size: Callable[[bytes, Literal["client", "server"]], Any]
+    size: Callable[[memoryview, Literal["client", "server"]], Any]
     decoder: Callable[[Any], Any]
     opening: tuple[type[Any], ...]
     publications: tuple[type[Any], ...]
@@ -403,6 +403,7 @@ class FaultyConnection:
         self._active = faults.active[name]
         self._passed: dict[Active, list[int]] = {}  # messages, bytes and lost acknowledgements since the fault began
         self._frame = b""  # the beginning of a frame of the client
+        self._split = False  # the connection has had whole frames since messages are counted
         self._kept = b""  # what the client has said while it is not heard
         self._late: deque[tuple[float, bytes]] = deque()  # what the broker has said, and when it is written
         self._decoder: Any = None
@@ -444,7 +445,7 @@ class FaultyConnection:
         events: list[Any] = []
         pieces = self._pieces(kept, last)
         while pieces and not self._stalled and not self._cut:
-            piece = pieces.pop(0)[: self._room()]
+            piece = pieces.popleft()[: self._room()]
             found = self.connection.receive(piece, now)
             self._note(found)
             events += found
@@ -458,22 +459,31 @@ class FaultyConnection:
     def wants_read(self) -> bool:
         return self.connection.wants_read and not self._stalled and not self._kept
 
-    def _pieces(self, data: bytes, last: bool) -> list[bytes]:
+    def _pieces(self, data: bytes, last: bool) -> deque[bytes]:
         """Frames, if messages are counted. The beginning of a frame waits for the rest."""
-        frame, self._frame = self._frame, b""
-        if not self._counts_messages() or last or (not frame and self.connection._decoder.pending):
-            return [frame + data] if frame or data else []
-        pieces, data, at = [], frame + data, 0
+        data, self._frame = self._frame + data, b""
+        if not self._counts_messages() or last or (not self._split and self.connection._decoder.pending):
+            return deque([data] if data else [])
+        self._split = True
+        pieces, rest, fault = self._frames_in(data, "client")
+        if fault or len(rest) > HELD_BYTES:
+            self._split = False
+            pieces.append(rest)
+        else:
+            self._frame = rest
+        return pieces
+
+    def _frames_in(self, data: bytes, side: Literal["client", "server"]) -> tuple[deque[bytes], bytes, bool]:
+        """Whole frames, the rest, and whether the rest is no frame."""
+        frames: deque[bytes] = deque()
+        view, at = memoryview(data), 0
         try:
-            while at < len(data) and isinstance(size := self._manners.size(data[at:], "client"), int):
-                pieces.append(data[at : at + size])
+            while at < len(data) and isinstance(size := self._manners.size(view[at:], side), int):
+                frames.append(data[at : at + size])
                 at += size
         except DecodeError:
-            return [*pieces, data[at:]]
-        if len(data) - at > HELD_BYTES:
-            return [*pieces, data[at:]]
-        self._frame = data[at:]
-        return pieces
+            return frames, data[at:], True
+        return frames, data[at:], False
 
     def _note(self, events: list[Any]) -> None:
         """What will be answered."""
@@ -536,18 +546,14 @@ class FaultyConnection:
                 self._corrupt(active, out)
         return bytes(out)
 
-    def _frames(self, data: bytes) -> list[bytes]:
+    def _frames(self, data: bytes) -> Iterable[bytes]:
         """The server's frames, if messages are looked at. It always queues whole ones."""
         if not self._decoding or not self._counts_messages():
             return [data]
-        frames, at = [], 0
-        try:
-            while at < len(data) and isinstance(size := self._manners.size(data[at:], "server"), int):
-                frames.append(data[at : at + size])
-                at += size
-        except DecodeError:  # compressed, or what this codec does not know
+        frames, rest, fault = self._frames_in(data, "server")
+        if fault:  # compressed, or what this codec does not know
             self._decoding = False
-        return [*frames, data[at:]] if at < len(data) else frames
+        return [*frames, rest] if rest else frames
 
     def _messages(self, frame: bytes) -> list[Any]:
         if not self._decoding or not self._counts_messages():
@@ -638,7 +644,7 @@ class FaultyConnection:
             for other in self._active
         )
         if not self._counts_messages():
-            self._decoder, self._decoding = None, True
+            self._decoder, self._decoding, self._split = None, True, False
             self.asked.clear()
             self.requests.clear()
         try:

@@ -289,7 +289,7 @@ def test_outstanding_numbers_are_used_once_at_a_time() -> None:
     assert outstanding[1] == "a"
     assert outstanding.get(2) is None
     assert 1 in outstanding
-    assert dict(outstanding.by_number) == {1: "a"}
+    assert outstanding.records == {1: "a"}
     assert outstanding.settle_range(5, 2) == []
 
 
@@ -298,6 +298,20 @@ def test_a_huge_range_of_a_peer_costs_nothing() -> None:
     for number in (5, 6, 9):
         outstanding.add(number, number)
     assert outstanding.settle_range(6, 2**31) == [6, 9]
+
+
+def test_ranges_of_a_long_life() -> None:
+    """Numbers wrap more than once between two ranges."""
+    outstanding: Outstanding[int, int] = Outstanding(bits=32)
+    for start in (0, 2**31 + 50, 2**32 + 100, 7 * 2**30):
+        for number in range(start, start + 10):
+            outstanding.add(number % 2**32, number)
+        assert outstanding.range((start + 2) % 2**32, (start + 4) % 2**32) == [
+            n % 2**32 for n in range(start + 2, start + 5)
+        ]
+        for number in range(start, start + 10):
+            outstanding.settle(number % 2**32)
+        assert outstanding.range(0, 2**31) == []
 
 
 # ---- carriers

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 from wirefmt._core import Identifiers
 
@@ -31,84 +32,111 @@ def serial_less(first: int, second: int, bits: int = 32) -> bool:
     return 0 < (second - first) & ((1 << bits) - 1) < 1 << (bits - 1)
 
 
-def numbers_between(numbers: Collection[_Key], first: _Key, last: _Key, bits: int = 32) -> list[_Key]:
-    """Those of `numbers` from `first` to `last`, both included, in order; none if `last` comes before `first`.
-
-    A peer chooses both ends: a range larger than the collection costs no more than the collection.
-    """
-    span = serial_distance(first, last, bits)
-    if span < 0:
-        return []
-    if span >= len(numbers):
-        return [n for n in numbers if 0 <= serial_distance(first, n, bits) <= span]
-    mask = (1 << bits) - 1
-    within: Iterable[Any] = ((first + i) & mask for i in range(span + 1))
-    return [n for n in within if n in numbers]
-
-
 class Outstanding(Generic[_Key, _Record]):
     """Records by number, in the order in which they were added.
 
     Numbers are added in ascending order, with `bits`-bit serial arithmetic if they wrap (AMQP 1.0's delivery-id); tags that
-    never wrap (AMQP 0.9.1's delivery-tag) need no `bits`. The cost of settling depends only on what is settled.
+    never wrap (AMQP 0.9.1's delivery-tag) need no `bits`. The cost of settling depends only on what is settled, whatever
+    range a peer names.
+
+    Attributes:
+        records: the records by number. A fast path may add and remove records here.
     """
 
-    __slots__ = ("_bits", "_records")
+    __slots__ = ("_bits", "_order", "records")
 
     def __init__(self, bits: int = 64) -> None:
         self._bits = bits
-        self._records: dict[_Key, _Record] = {}
+        self._order: list[_Key] = []  # numbers in order; the latest may be missing, and some have been settled
+        self.records: dict[_Key, _Record] = {}
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self.records)
 
     def __contains__(self, number: _Key) -> bool:
-        return number in self._records
+        return number in self.records
 
     def __iter__(self) -> Iterator[_Record]:
         """Records in the order of sending: the order of replay."""
-        return iter(self._records.values())
+        return iter(self.records.values())
 
     def __getitem__(self, number: _Key) -> _Record:
-        return self._records[number]
-
-    @property
-    def by_number(self) -> Mapping[_Key, _Record]:
-        return self._records
+        return self.records[number]
 
     def get(self, number: _Key) -> _Record | None:
-        return self._records.get(number)
+        return self.records.get(number)
 
     def add(self, number: _Key, record: _Record) -> None:
         """Add a record. Raises KeyError if its number is outstanding already."""
-        if number in self._records:
+        if number in self.records:
             raise KeyError(number)
-        self._records[number] = record
+        self.records[number] = record
 
     def settle(self, number: _Key) -> _Record | None:
         """Remove and return one record; None: the number is not outstanding."""
-        return self._records.pop(number, None)
+        return self.records.pop(number, None)
 
     def settle_up_to(self, number: _Key) -> list[_Record]:
         """Remove and return all records up to and including `number`, in order."""
         settled: list[_Record] = []
-        while self._records:
-            oldest = next(iter(self._records))
+        while self.records:
+            oldest = next(iter(self.records))
             if serial_distance(oldest, number, self._bits) < 0:
                 break
-            settled.append(self._records.pop(oldest))
+            settled.append(self.records.pop(oldest))
         return settled
 
     def range(self, first: _Key, last: _Key) -> list[_Key]:
-        """The numbers of the records from `first` to `last`, both included, in order."""
-        return numbers_between(self._records, first, last, self._bits)
+        """The numbers of the records from `first` to `last`, both included, in order; none if `last` comes before `first`."""
+        span = serial_distance(first, last, self._bits)
+        records = self.records
+        if span < 0 or not records:
+            return []
+        if not span:
+            return [first] if first in records else []
+        order = self._order
+        self._learn(order)
+        origin, bits = order[0], self._bits
+
+        def position(number: _Key) -> int:
+            return serial_distance(origin, number, bits)
+
+        start = position(first)
+        low = bisect_left(order, start, key=position)
+        high = bisect_right(order, start + span, lo=low, key=position)
+        within = [number for number in order[low:high] if number in records]
+        if len(within) < high - low:
+            order[low:high] = within  # what has been settled is walked over once
+        return within
+
+    def _learn(self, order: list[_Key]) -> None:
+        """Add the numbers that are new since the last call."""
+        records, bits = self.records, self._bits
+        if len(order) > 2 * len(records) + 64:
+            order[:] = records
+            return
+        while order and order[-1] not in records:
+            order.pop()
+        settled = 0  # both ends are outstanding, so all numbers are within half the range of each other
+        while settled < len(order) and order[settled] not in records:
+            settled += 1
+        del order[:settled]
+        latest = order[-1] if order else None
+        new: list[_Key] = []
+        for number in reversed(records):
+            if latest is not None and serial_distance(latest, number, bits) <= 0:
+                break
+            new.append(number)
+        new.reverse()
+        order += new
 
     def settle_range(self, first: _Key, last: _Key) -> list[_Record]:
         """Remove and return the records from `first` to `last`, both included, in order. Numbers not outstanding are skipped."""
-        return [self._records.pop(n) for n in self.range(first, last)]
+        return [self.records.pop(n) for n in self.range(first, last)]
 
     def clear(self) -> list[_Record]:
         """Remove and return all records, in order."""
-        records = list(self._records.values())
-        self._records.clear()
+        records = list(self.records.values())
+        self.records.clear()
+        self._order.clear()
         return records

@@ -140,7 +140,7 @@ class Pair:
                 method = message.method
                 assert channel is not None
                 get = self.waiting(amqp091.BasicGet, number)
-                delivery = channel.get_ok(
+                delivery, _ = channel.get_ok(
                     get, str(method.exchange), str(method.routing_key), message.body, message.properties
                 )
                 assert delivery is None or delivery.tag == method.delivery_tag

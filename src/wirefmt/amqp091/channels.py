@@ -303,7 +303,7 @@ class ClientChannel(Channel):
         self.queue = ""
         self._calls: dict[type[Any], deque[Call]] = {}
         self._unconfirmed: Tags[Publication] = Tags()
-        self._mandatory: OrderedDict[int, Publication] = OrderedDict()  # by tag
+        self._mandatory: OrderedDict[int, Publication] = OrderedDict()  # by tag: those that may still be returned
         self._next_tag = 0  # of confirms
         self._last_delivery = 0
         self._full = False  # a publish was refused
@@ -430,19 +430,23 @@ class ClientChannel(Channel):
         self._recovering += 1
         call = Call(self.connection._next_number(), message)
         self._calls.setdefault(amqp091.BasicRecoverOk, deque()).append(call)
+        self.connection._note_reading()  # deliveries no longer wait: recover-ok must be read
         return call
 
-    def close(self, code: int = SUCCESS, reason: str = "Normal shutdown") -> None:
-        """Close the channel. `ChannelClosed` comes with close-ok; until then what the server sends is dropped.
+    def close(self, code: int = SUCCESS, reason: str = "Normal shutdown") -> list[Event]:
+        """Close the channel. `ChannelClosed` comes with close-ok; until then what the server sends on it is dropped.
 
-        Deliveries that are not acknowledged go back to their queues."""
+        Deliveries that are not acknowledged go back to their queues. Returns events of bytes that were waiting.
+        """
         self._check("channel.close")
         self._close(code, reason)
         self._begin_closing(code, reason)
+        return self.connection._go_on()
 
     def _send_close(self, message: amqp091.ChannelClose) -> None:
         self._put(message)
         self._begin_closing(message.reply_code, _text(message.reply_text))
+        self.connection._note_reading()
 
     def _begin_closing(self, code: int, reason: str) -> None:
         self.state = ChannelState.CLOSING
@@ -728,16 +732,16 @@ class ClientChannel(Channel):
         come."""
         method = message.method
         for publication in self._mandatory.values():
-            if publication.returned is None:
-                published = publication.message
-                if (
-                    published.method.routing_key == method.routing_key
-                    and published.method.exchange == method.exchange
-                    and published.properties == message.properties
-                    and published.body == message.body
-                ):
-                    publication.returned = message
-                    return publication
+            published = publication.message
+            if (
+                published.method.routing_key == method.routing_key
+                and published.method.exchange == method.exchange
+                and published.properties == message.properties
+                and published.body == message.body
+            ):
+                publication.returned = message
+                del self._mandatory[publication.tag]  # a return comes once
+                return publication
         return None
 
     # ---- replies
@@ -969,8 +973,12 @@ class ServerChannel(Channel):
         message_count: int = 0,
         redelivered: bool = False,
         context: Any = None,
-    ) -> Delivery | None:
-        """Answer a basic.get with a message. `connection.reply` answers that there is none. See `deliver`."""
+    ) -> tuple[Delivery | None, list[Event]]:
+        """Answer a basic.get with a message. `connection.reply` answers that there is none.
+
+        Returns the handle of the delivery, as `deliver` does, and events of bytes that were waiting. Raises
+        LocalProtocolError if the event does not wait for it, or too many deliveries are unacknowledged.
+        """
         self._check("basic.get-ok")
         self._asked(event)
         if not event.no_ack and len(self._deliveries.open) + self._transacted >= self.connection.options.unacknowledged:
@@ -988,11 +996,11 @@ class ServerChannel(Channel):
         self._send_content(self._content(method, properties, body))
         self._answered(event)
         self._next_delivery = tag
-        if event.no_ack:
-            return None
-        delivery = Delivery(self.connection._next_number(), self.number, tag, None, context)
-        self._deliveries.open[tag] = delivery
-        return delivery
+        delivery: Delivery | None = None
+        if not event.no_ack:
+            delivery = Delivery(self.connection._next_number(), self.number, tag, None, context)
+            self._deliveries.open[tag] = delivery
+        return delivery, self.connection._go_on()
 
     def cancel(self, consumer_tag: str) -> None:
         """End a consumer, as when its queue is deleted. A client that has announced consumer_cancel_notify receives
@@ -1004,11 +1012,12 @@ class ServerChannel(Channel):
             self._put(amqp091.BasicCancel(channel=self.number, consumer_tag=consumer_tag, nowait=True))
 
     def close(self, code: int = SUCCESS, reason: str = "", event: Any = None) -> list[Event]:
-        """Close the channel, for an event with its class and method. Returns `ChannelClosed`."""
+        """Close the channel, for an event with its class and method. Returns `ChannelClosed`, and events of bytes that were
+        waiting."""
         self._check("channel.close")
         events: list[Event] = []
         self._fail(code, reason, ids_of(event) if event is not None else (0, 0), events)
-        return events
+        return events + self.connection._go_on()
 
     def _fail(
         self, code: int, reason: str, ids: tuple[int, int], events: list[Event], error: Exception | None = None

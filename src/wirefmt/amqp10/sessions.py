@@ -299,13 +299,11 @@ class Session:
         link.gone = True
 
     def answer(self, link: Link) -> None:
-        """An attach without our terminus; a detach follows."""
-        remote = link.remote
-        assert remote is not None
+        """An attach without termini; a detach follows. Ours has to be null (2.6.3); go-amqp, and Azure's services, take a link
+        as refused only if both are."""
         link.wait(None)
         self._take(link, self._free_handle())
-        other = "target" if link.sends else "source"
-        link.put_attach({other: getattr(remote, other)}, None)
+        link.put_attach({}, None)
         link.state = LinkState.ATTACHED
 
     def remove(self, link: Link) -> None:

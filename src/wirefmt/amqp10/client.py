@@ -582,6 +582,7 @@ class _Host:
         self.up: asyncio.Future[Negotiated] = loop.create_future()
         self.gone: asyncio.Future[None] = loop.create_future()
         self.event: Disconnected | None = None
+        self.ended: SessionEnded | None = None  # the session was ended with an error
 
     def handle(self, event: Any) -> None:
         self.client._handle(self, event)
@@ -598,7 +599,13 @@ class _Host:
 
     def lost(self) -> Exception:
         """Why this connection is over, as an exception for the host."""
-        event, error = self.event, self.driver.error
+        event, error, ended = self.event, self.driver.error, self.ended
+        if ended is not None and ended.error is not None:
+            condition = str(ended.error.condition)
+            text = f"{condition} {ended.error.description or ''}"
+            if ended.by == "peer":
+                return Refused(f"the server has ended the session: {text}", condition, ended)
+            return ConnectionLost(f"the server has broken the protocol in the session: {text}", ended)
         if event is not None and event.by == "peer" and event.code is not None:
             return Refused(f"the server has ended the connection: {event.code} {event.reason}", event.code, event)
         text = str(error) if error else event.reason if event else "the connection is over"
@@ -979,6 +986,7 @@ class Client:
             case SessionEnded():
                 # All links have gone with it; the connection is of no more use.
                 if event.error is not None:
+                    host.ended = event
                     host.driver.update(host.connection.close())
             case SessionBegun():
                 pass

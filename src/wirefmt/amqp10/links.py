@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt.amqp10._codec import (
     Attach,
+    Coordinator,
     Declared,
     Detach,
     Error,
@@ -407,8 +408,8 @@ class Sender(Link):
         if delivery_tag is None:
             number, delivery_tag = terminus.take_number() if terminus is not None else self._take_number()
         else:
-            if not 0 < len(delivery_tag) <= 32 or delivery_tag in self.unsettled:
-                raise LocalProtocolError("a delivery-tag has 1 to 32 bytes and is unique (2.7.5)")
+            if len(delivery_tag) > 32 or delivery_tag in self.unsettled:
+                raise LocalProtocolError("a delivery-tag has up to 32 bytes and is unique (2.8.7, 2.7.5)")
             number, _ = terminus.take_number() if terminus is not None else self._take_number()
         delivery = Outgoing(self, number, delivery_tag, settled)
         delivery.message_format = message_format
@@ -426,6 +427,8 @@ class Sender(Link):
                 terminus.outgoing[delivery_tag] = delivery
                 if not more:
                     session.connection.note(terminus, delivery_tag)
+        if type(self.target) is Coordinator:
+            session.flush()  # a discharge comes after the dispositions of its transaction (4.3)
         self._start(delivery, heads, payload, more)
         return delivery
 
@@ -864,7 +867,7 @@ class Receiver(Link):
         more = message.more
         if partial is None:
             number, tag = message.delivery_id, message.delivery_tag
-            if number is None or not tag or len(tag) > 32:
+            if number is None or tag is None or len(tag) > 32:
                 raise Fault(INVALID_FIELD, "a first transfer has delivery-id and delivery-tag (2.7.5)")
             if session.last_remote_id is not None and number != (session.last_remote_id + 1) & MASK:
                 raise Fault(INVALID_FIELD, "delivery-id does not follow the one before it (2.6.12)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -30,6 +30,7 @@ from wirefmt.amqp091.events import (
 )
 from wirefmt.amqp091.states import CHANNEL_RECEIVES, CHANNEL_SENDS, ChannelState, ChannelTransition, Role, Violation
 from wirefmt.connection.contract import Acknowledged, WindowOpened
+from wirefmt.connection.outstanding import Outstanding
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -82,21 +83,8 @@ class Tags(Generic[_Record]):
     __slots__ = ("acked", "open")
 
     def __init__(self) -> None:
-        self.open: OrderedDict[int, _Record] = OrderedDict()
+        self.open: Outstanding[_Record] = Outstanding()
         self.acked: list[int] = []
-
-    def up_to(self, tag: int) -> list[_Record]:
-        """Take out all records up to this number, in order. Costs time for what is taken out."""
-        taken: list[_Record] = []
-        records = self.open
-        while records:
-            number, record = records.popitem(last=False)
-            if number > tag:
-                records[number] = record
-                records.move_to_end(number, last=False)
-                break
-            taken.append(record)
-        return taken
 
     def frames(self, channel: int) -> bytes:
         """The basic.ack frames for what was settled positively."""
@@ -303,7 +291,7 @@ class ClientChannel(Channel):
         self.queue = ""
         self._calls: dict[type[Any], deque[Call]] = {}
         self._unconfirmed: Tags[Publication] = Tags()
-        self._mandatory: OrderedDict[int, Publication] = OrderedDict()  # by tag: those that may still be returned
+        self._mandatory: Outstanding[Publication] = Outstanding()  # by tag: those that may still be returned
         self._next_tag = 0  # of confirms
         self._last_delivery = 0
         self._full = False  # a publish was refused
@@ -586,7 +574,7 @@ class ClientChannel(Channel):
         tag = message.delivery_tag
         handles: list[Publication]
         if message.multiple:
-            handles = self._unconfirmed.up_to(tag or self._next_tag)  # 0: all (1.8.3.13)
+            handles = self._unconfirmed.open.settle_up_to(tag or self._next_tag)  # 0: all (1.8.3.13)
         else:
             publication = unconfirmed.pop(tag, None)
             handles = [publication] if publication is not None else []
@@ -667,7 +655,7 @@ class ClientChannel(Channel):
         if tag and tag not in self._tags.open:
             self._not_waiting(tag)
         self._flush()
-        return bool(self._tags.up_to(tag or self._last_delivery))
+        return bool(self._tags.open.settle_up_to(tag or self._last_delivery))
 
     def _not_waiting(self, tag: int) -> None:
         raise LocalProtocolError(
@@ -1198,7 +1186,8 @@ class ServerChannel(Channel):
             self._in_transaction.clear()
             self._transacted = 0
             everything = sorted([*back, *self._deliveries.open.values()], key=lambda d: d.tag)
-            self._deliveries.open = OrderedDict((d.tag, d) for d in everything)
+            self._deliveries.open.clear()
+            self._deliveries.open.update((d.tag, d) for d in everything)
         self._put(amqp091.TxRollbackOk(channel=self.number))
         events.append(message)
 
@@ -1219,7 +1208,7 @@ class ServerChannel(Channel):
         if multiple:
             if tag and tag not in waiting:
                 raise RemoteProtocolError(f"unknown delivery tag {tag}", reply=PRECONDITION)
-            deliveries = self._deliveries.up_to(tag or self._next_delivery)
+            deliveries = self._deliveries.open.settle_up_to(tag or self._next_delivery)
         else:
             delivery = waiting.pop(tag, None)
             if delivery is None:
@@ -1244,7 +1233,7 @@ class ServerChannel(Channel):
     def _on_recover(self, message: Any, events: list[Event]) -> None:
         if not message.requeue:
             raise RemoteProtocolError("requeue=false", reply=NOT_IMPLEMENTED)
-        deliveries = self._deliveries.up_to(self._next_delivery)
+        deliveries = self._deliveries.open.settle_up_to(self._next_delivery)
         self._release(deliveries)
         if type(message) is amqp091.BasicRecover:
             self._put(amqp091.BasicRecoverOk(channel=self.number))

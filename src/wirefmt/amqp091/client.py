@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from wirefmt import amqp091
@@ -32,18 +32,17 @@ from wirefmt.amqp091.events import (
 from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.states import ChannelState
 from wirefmt.connection import aio
+from wirefmt.connection import client as connecting
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.journal import Store
 from wirefmt.connection.sasl import Mechanism, Plain
-from wirefmt.errors import ConnectionLost, DecodeError, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
 if TYPE_CHECKING:
     from typing import Self
 
     from typing_extensions import Buffer
-
-_P = ParamSpec("_P")
 
 #: URL scheme -> TLS, usual port.
 SCHEMES: Final[dict[str, tuple[bool, int]]] = {
@@ -618,17 +617,14 @@ def _binding(fields: Mapping[str, Any]) -> tuple[str, ...]:
     return (*(str(fields.get(name, "")) for name in names), key)
 
 
-class _Link:
+class _Link(connecting.Link):
     """The host of one connection of a client."""
 
+    connection: ClientConnection
+
     def __init__(self, client: Client) -> None:
+        super().__init__()
         self.client = client
-        self.driver: aio.Driver
-        self.connection: ClientConnection
-        loop = asyncio.get_running_loop()
-        self.up: asyncio.Future[Connected] = loop.create_future()
-        self.gone: asyncio.Future[None] = loop.create_future()
-        self.event: Disconnected | None = None
         self.calls: dict[Call, tuple[asyncio.Future[Any], Callable[[Any], None] | None]] = {}
 
     def handle(self, event: Any) -> None:
@@ -637,25 +633,8 @@ class _Link:
     def writable(self) -> None:
         self.client._pump()
 
-    def closed(self, error: Exception | None) -> None:
-        if not self.gone.done():
-            self.gone.set_result(None)
 
-    def lost(self) -> Exception:
-        """Why this connection is over, as an exception for the host."""
-        event, error = self.event, self.driver.error
-        if event is not None and event.code and event.by != "local":
-            return Refused(f"the server has ended the connection: {event.code} {event.reason}", event.code, event)
-        if event is not None and event.error is not None:
-            lost = ConnectionLost(str(event.error), event)
-            lost.__cause__ = event.error
-            return lost
-        lost = ConnectionLost(str(error) if error else event.reason if event else "the connection is over", event)
-        lost.__cause__ = error
-        return lost
-
-
-class Client:
+class Client(connecting.Client[_Link]):
     """An AMQP 0.9.1 client, made by `amqp091.connect`. `async with` connects and closes it; so do `open` and `close`.
 
     ::
@@ -706,6 +685,7 @@ class Client:
         options: ConnectionOptions | None = None,
         random: Random | None = None,
     ) -> None:
+        super().__init__(reconnect, random)
         parts = urlsplit(url)
         if parts.scheme not in SCHEMES:
             raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
@@ -725,21 +705,13 @@ class Client:
         self._ssl = ssl if ssl is not None or not secure else tls.create_default_context()
         self._journal_path = journal
         self._name = name
-        self._reconnect = reconnect
         self._inbox_limit = inbox
         self._timeout = timeout
         self._options = options or ConnectionOptions()
-        self._random = random or SystemRandom()
 
         self.session = session if session is not None else Session()
         self._store: Store | None = None
-        self.connections = 0
         self.lost = 0
-        self._link: _Link | None = None  # the connection that is up and restored
-        self._keeper: asyncio.Task[None] | None = None
-        self._closing = False
-        self._ended = True
-        self._error: Exception | None = None
         self._channels: dict[int, Channel] = {}  # by id
         self._by_number: dict[int, Channel] = {}
         self._closings: dict[ClientChannel, asyncio.Future[None]] = {}
@@ -752,69 +724,16 @@ class Client:
 
     # ---- opening and closing
 
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def open(self) -> None:
-        """Connect. What is in the session or journal is sent again first.
-
-        Raises:
-            Refused: the server refuses the connection: credentials, virtual host.
-            ConnectionLost: it ends the connection, or breaks the protocol.
-            OSError: there is no connection (TimeoutError; ssl.SSLError).
-            sqlite3.Error: the journal cannot be opened.
-        """
-        if not self._ended:
-            raise RuntimeError("the client is open")
-        self._ended = self._closing = False
-        self._error = None
-        try:
-            if self._journal_path is not None:
-                self._store = Store(self._journal_path, f"amqp091 {self._name}")
-                self.session = Session.replay(await self._store.open(), journaled=True)
-            link = await self._connect()
-        except BaseException:
-            self._ended = True
-            await self._close_journal()
-            raise
-        self._keeper = asyncio.get_running_loop().create_task(self._keep(link))
-
-    async def close(self) -> None:
-        """Close the connection, and wait until transport, tasks and journal are closed. Calls that wait raise ConnectionLost."""
-        self._closing = True
-        link, keeper = self._link, self._keeper
-        try:
-            if link is not None and link.event is None:
-                link.driver.close()
-                await link.driver.wait_closed()
-            if keeper is not None:
-                if link is None:
-                    keeper.cancel()  # it waits before the next attempt, or connects
-                await asyncio.wait([keeper])
-        except BaseException:
-            if link is not None:
-                link.driver.abort()
-            if keeper is not None:
-                keeper.cancel()
-            raise
-        finally:
-            self._keeper = None
-            self._end(None)
-            await self._close_journal()
+    async def _begin(self) -> _Link:
+        if self._journal_path is not None:
+            self._store = Store(self._journal_path, f"amqp091 {self._name}")
+            self.session = Session.replay(await self._store.open(), journaled=True)
+        return await self._connect()
 
     async def _close_journal(self) -> None:
         store, self._store = self._store, None
         if store is not None:
             await store.close()
-
-    @property
-    def connected(self) -> bool:
-        """True while there is a connection, with everything restored."""
-        return self._link is not None
 
     @property
     def blocked(self) -> bool:
@@ -878,7 +797,7 @@ class Client:
 
     def _note_progress(self) -> None:
         waiters, self._progressing = self._progressing, []
-        _release(waiters)
+        connecting.release(waiters)
 
     async def _reply(self, link: _Link, call: Call, too_late: Callable[[Any], None] | None = None) -> Any:
         future = asyncio.get_running_loop().create_future()
@@ -937,8 +856,7 @@ class Client:
                 self._channel_closed(link, event)
             case Connected():
                 self.connections += 1
-                if not link.up.done():
-                    link.up.set_result(event)
+                link.accepted()
             case Disconnected():
                 self._disconnected(link, event)
 
@@ -1017,18 +935,15 @@ class Client:
         self._check_reading()
 
     def _disconnected(self, link: _Link, event: Disconnected) -> None:
-        link.event = event
+        link.ended(event)
         lost = link.lost()
-        if not link.up.done():
-            link.up.set_exception(lost)
-            link.up.exception()  # it is seen, even if nobody waits any more
         calls, link.calls = link.calls, {}
         reason: Exception = lost if isinstance(lost, Refused) else ConnectionLost(f"{_LOST_IN_CALL}: {lost}", event)
         for future, _ in calls.values():
             if not future.done():
                 future.set_exception(reason)
         closings, self._closings = self._closings, {}
-        _release(closings.values())
+        connecting.release(closings.values())
         if self._link is link:
             self._link = None
         self._by_number.clear()
@@ -1036,11 +951,13 @@ class Client:
             channel._detach()
 
     def _comes_back(self, link: _Link) -> bool:
-        """Is there going to be another connection?"""
         event = link.event
         assert event is not None
         final = event.by != "local" and event.code in FINAL_CODES
-        return self._reconnect is not None and not self._closing and not final
+        return super()._comes_back(link) and not final
+
+    def _is_final(self, refused: Refused) -> bool:
+        return refused.code in FINAL_CODES or isinstance(refused.message, ChannelClosed)
 
     # ---- connections
 
@@ -1052,23 +969,20 @@ class Client:
         store = self._store.put if self._store is not None else None
         link.driver = aio.Driver(link.connection, link, store=store)
         try:
-            link.connection.open(self._virtual_host, self._mechanisms, self._properties)
-            async with asyncio.timeout(self._timeout):
+            async with link.attempt(self._timeout):
+                link.connection.open(self._virtual_host, self._mechanisms, self._properties)
                 await aio.open_transport(link.driver, self._host, self._port, path=self._path, ssl=self._ssl)
                 link.driver.update()
                 await link.up
                 await self._restore(link)
         except BaseException:
-            link.driver.abort()
-            if link.driver.transport is not None:
-                await link.driver.wait_closed()
             self.session.held = False
             raise
         if link.event is not None:
             raise link.lost()
         self._link = link
         states, self._states = self._states, []
-        _release(states)
+        connecting.release(states)
         self._pump()
         return link
 
@@ -1144,48 +1058,7 @@ class Client:
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         link.calls[call] = (future, None)
 
-    async def _keep(self, link: _Link) -> None:
-        try:
-            await self._reconnecting(link)
-        except Exception as error:
-            self._end(error)
-
-    async def _reconnecting(self, link: _Link) -> None:
-        """Wait for the end of each connection, and make the next one."""
-        while True:
-            await link.gone
-            if self._closing:
-                return
-            error: Exception = link.lost()
-            backoff = self._reconnect
-            if backoff is None or not self._comes_back(link):
-                self._end(error)
-                return
-            attempt = 0
-            while True:
-                if backoff.attempts is not None and attempt >= backoff.attempts:
-                    self._end(error)
-                    return
-                await asyncio.sleep(backoff.delay(attempt, self._random))
-                attempt += 1
-                try:
-                    link = await self._connect()
-                    break
-                except Refused as refused:
-                    error = refused
-                    if refused.code in FINAL_CODES or isinstance(refused.message, ChannelClosed):
-                        self._end(error)
-                        return
-                except (OSError, DecodeError, ConnectionLost) as failed:
-                    error = failed
-
-    def _end(self, error: Exception | None) -> None:
-        """There is no further connection: nobody waits any longer."""
-        if self._ended:
-            return
-        self._ended = True
-        self._error = error
-        reason = error or ConnectionLost("the client was closed")
+    def _finish(self, error: Exception | None, reason: Exception) -> None:
         entries, self._entries = self._entries, {}
         for _, entry in entries.values():
             entry.batch.done(reason)
@@ -1199,29 +1072,8 @@ class Client:
         self._channels.clear()
         self._topology.clear()
         states, self._states = self._states, []
-        _release(states)
+        connecting.release(states)
         self._note_progress()
 
 
-def _release(waiters: Iterable[asyncio.Future[None]]) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            waiter.set_result(None)
-
-
-def _verb(make: Callable[_P, Client]) -> Callable[_P, Client]:
-    def connect(*args: _P.args, **more: _P.kwargs) -> Client:
-        """A client for a server, not connected yet: see `Client` for the arguments.
-
-        ::
-
-            async with amqp091.connect("amqp://guest:guest@broker/") as client: ...
-        """
-        return make(*args, **more)
-
-    connect.__qualname__ = "connect"
-    connect.__wrapped__ = make  # type: ignore[attr-defined]  # its signature
-    return connect
-
-
-connect = _verb(Client)
+connect = connecting.verb(Client, 'amqp091.connect("amqp://guest:guest@broker/")')

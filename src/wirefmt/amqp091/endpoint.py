@@ -1,9 +1,9 @@
-"""What both roles of an AMQP 0.9.1 connection share: reading, writing, timers, faults, the end."""
+"""What both roles of an AMQP 0.9.1 connection share: frames and their channels, acks of a turn, faults, the end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from wirefmt import amqp091
 from wirefmt.amqp091.channels import NAME_OF, Channel, _text, ids_of
@@ -33,31 +33,37 @@ from wirefmt.amqp091.states import (
     State,
     Violation,
 )
-from wirefmt.connection.contract import Disconnected
-from wirefmt.connection.deadlines import Deadlines, Keepalive
-from wirefmt.connection.outbox import Outbox
+from wirefmt.connection import endpoint
+from wirefmt.connection.deadlines import Keepalive
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-#: Answers to a peer may exceed `pending_bytes` by so many bytes, since they cannot be refused.
-ANSWER_ROOM = 1 << 20
-
 HEARTBEAT_FRAME = amqp091.Heartbeat().encode()
 
 
-class Endpoint:
-    """Reading, writing, timers, faults and the end. The connections add what is theirs."""
+class Endpoint(endpoint.Endpoint[State]):
+    """What both roles do. The connections add what is theirs."""
 
     role: Role
+    options: ConnectionOptions
+    _final_state = State.CLOSED
+    _exhausted = RESOURCE
+    _late = {  # noqa: RUF012
+        # no close method: the peer would not read it (RabbitMQ)
+        Keepalive.EXPECT: ("nothing has come within two heartbeats (4.2.7)", None),
+        "handshake": ("the handshake has not been completed in time", None),
+        "blocked": ("the server has blocked the connection too long", None),
+    }
+    _decoder: amqp091.Assembler
     _channel: type[Channel]
     _free_state: ChannelState
     _handlers: dict[type[Any], Callable[[Any, Any, list[Event]], None]]
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
-        self.options = options or ConnectionOptions()
+        super().__init__(now, options or ConnectionOptions(), State.IDLE)
         self.negotiated: Negotiated | None = None
         #: Channels by number: all that are open, and those that wait for open-ok or close-ok.
         self.channels: dict[int, Any] = {}
@@ -67,89 +73,23 @@ class Endpoint:
         self.frame_max = self.options.first_frame
         #: Confirms of nothing that was open, and cancellations of consumers that were gone. They are ignored.
         self.strays = 0
-        self._outbox = Outbox()
-        self._deadlines = Deadlines(now)
-        self._keepalive = Keepalive(self._deadlines)
         self._deadlines.set("handshake", now + self.options.handshake_timeout)
-        self._decoder = amqp091.Assembler(
+        self._marked: list[Channel] = []  # channels with acks to write
+        self._undecided = 0
+        self._number = 0
+        self._closing: tuple[int, str] | None = None  # what the host has closed with
+
+    def _enter(self, state: State) -> None:
+        self._up = state is State.OPEN
+
+    def _make_decoder(self) -> amqp091.Assembler:
+        return amqp091.Assembler(
             side="client" if self.role is Role.SERVER else "server",
             frame_max=self.options.first_frame,
             body_max=self.options.body_size,
             pending_max=self.options.unfinished_bytes,
             limits=Limits(frame_size=0, elements=self.options.elements),
         )
-        self._marked: list[Channel] = []  # channels with acks to write
-        self._undecided = 0
-        self._number = 0
-        self._paused = False
-        self._reading = True
-        self._eof = False
-        self._trailing = b""
-        self._ended = False
-        self._closing: tuple[int, str] | None = None  # what the host has closed with
-        self.state = State.IDLE
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.state.value}>"
-
-    @property
-    def state(self) -> State:
-        return self._state
-
-    @state.setter
-    def state(self, state: State) -> None:
-        self._state = state
-        self._up = state is State.OPEN
-
-    # ---- in
-
-    def receive(self, data: Buffer, now: float) -> list[Event]:
-        """Take bytes from the peer; return the events they complete, in order."""
-        self._check_over()
-        self._deadlines.advance(now)
-        if memoryview(data).nbytes:
-            self._keepalive.received()
-        if self._trailing:
-            data, self._trailing = self._trailing + bytes(data), b""
-        events: list[Event] = []
-        self._read(data, events)
-        return events
-
-    def receive_eof(self, now: float) -> list[Event]:
-        """Take the end of the peer's stream. What was left unread is read first, once there is room."""
-        self._check_over()
-        self._deadlines.advance(now)
-        self._eof = True
-        events: list[Event] = []
-        self._finish_eof(events)
-        return events
-
-    def pause(self) -> None:
-        """Stop after the messages read so far. Bytes that follow are kept."""
-        self._check_over()
-        self._paused = True
-        self._note_reading()
-
-    def resume(self, now: float) -> list[Event]:
-        """Go on after `pause`; return the events of the bytes kept."""
-        self._check_over()
-        self._deadlines.advance(now)
-        self._paused = False
-        return self._go_on()
-
-    @property
-    def trailing_data(self) -> bytes:
-        """Bytes received and not read, while paused or after the end."""
-        if self._paused or self._ended:
-            try:
-                self._trailing += self._decoder.rest()
-            except DecodeError:
-                pass
-        return self._trailing
-
-    @property
-    def wants_read(self) -> bool:
-        return self._reading and not self._ended
 
     @property
     def undecided(self) -> int:
@@ -159,58 +99,30 @@ class Endpoint:
     # ---- out
 
     def data_to_send(self) -> bytes:
-        """Take everything queued, as one bytes object."""
         if self._marked:
             self._flush()
-        return self._outbox.take()
+        return super().data_to_send()
 
     def buffers_to_send(self) -> list[Buffer]:
-        """Take everything queued, as a list of buffers in order. Large bodies are not copied."""
         if self._marked:
             self._flush()
-        return self._outbox.take_buffers()
+        return super().buffers_to_send()
 
     @property
     def pending_bytes(self) -> int:
         """Bytes queued and not taken. Acks that are not written yet count with their smallest size."""
         return self._outbox.pending + 21 * len(self._marked)
 
-    @property
-    def should_close(self) -> bool:
-        return self._ended and not self._outbox.pending
+    def _due(self, name: str, events: list[Event]) -> None:
+        if name == "close":
+            assert self._closing is not None
+            self._end("local", self._closing[0], "no close-ok has come in time", events)
+        else:
+            super()._due(name, events)
 
-    def changes(self) -> list[Any]:
-        """What a journal must keep since the last call."""
-        return []
-
-    # ---- time
-
-    def next_timeout(self) -> float | None:
-        """When to call `handle_timeout` at the latest; None: no timer runs."""
-        return self._deadlines.next()
-
-    def handle_timeout(self, now: float) -> list[Event]:
-        """Do what is due."""
-        self._check_over()
-        events: list[Event] = []
-        for name in self._deadlines.due(now):
-            if self._ended:
-                break
-            match name:
-                case Keepalive.EXPECT:
-                    if self._keepalive.is_lost():  # no close method: the peer would not read it (RabbitMQ)
-                        self._end("local", None, "nothing has come within two heartbeats (4.2.7)", events)
-                case Keepalive.SEND:
-                    if self._keepalive.must_send():
-                        self._outbox.put(HEARTBEAT_FRAME)
-                case "handshake":
-                    self._end("local", None, "the handshake has not been completed in time", events)
-                case "close":
-                    assert self._closing is not None
-                    self._end("local", self._closing[0], "no close-ok has come in time", events)
-                case "blocked":
-                    self._end("local", None, "the server has blocked the connection too long", events)
-        return events
+    def _send_keepalive(self) -> None:
+        self._put(HEARTBEAT_FRAME)
+        self._said = self._outbox.position  # as RabbitMQ: one in each half interval, so this one does not count
 
     # ---- the end, by the host
 
@@ -221,12 +133,10 @@ class Endpoint:
         is dropped. Returns `Disconnected` if the connection has ended. A second call changes nothing.
         """
         self._check_over()
-        events: list[Event] = []
         if immediate:
-            self._outbox.clear()
-            self._marked.clear()
-            self._end("local", None, "dropped by the host", events)
-        elif self._state is State.CLOSING:
+            return self._drop()
+        events: list[Event] = []
+        if self._state is State.CLOSING:
             pass
         elif SENDS[self.role, self._state, "connection.close"] is State.CLOSED:
             self._end("local", None, "closed before the connection was open", events)
@@ -235,8 +145,7 @@ class Endpoint:
             self._closing = (code, reason or "closed by the host")
             self.state = State.CLOSING
             self._deadlines.start("close", self.options.close_timeout)
-            if not self._reading:
-                events += self._go_on()
+            events += self._go_on()
         return events
 
     def _say_close(self, code: int, reason: str, ids: tuple[int, int] = (0, 0)) -> None:
@@ -250,38 +159,6 @@ class Endpoint:
         self._put(close.encode())
 
     # ---- reading
-
-    def _read(self, data: Buffer, events: list[Event]) -> None:
-        """Read as many messages as there is room for."""
-        decoder = self._decoder
-        while True:
-            room = self._room()
-            fault: DecodeError | None = None
-            try:
-                messages: Iterable[Any] = decoder.feed(data, room)
-            except DecodeError as error:
-                messages, fault = error.messages, error
-            data = b""
-            self._handle(messages, events)
-            if self._ended:
-                return
-            if fault is not None:
-                if self._state is State.CLOSING:  # dropped, but where the next frame begins is not known
-                    assert self._closing is not None
-                    self._end("local", self._closing[0], self._closing[1], events)
-                else:
-                    self._fault(fault, events)
-                return
-            if not decoder.unread or not self._room():
-                break
-        if self._outbox.pending > self.options.pending_bytes + ANSWER_ROOM:
-            self._fault(RemoteProtocolError("the peer does not take its answers", reply=RESOURCE), events)
-        elif decoder.unread > self.options.unread_bytes and not self._room():
-            self._fault(RemoteProtocolError("more bytes than are kept while the host decides", reply=RESOURCE), events)
-        elif self._eof:
-            self._finish_eof(events)
-        else:
-            self._note_reading()
 
     def _handle(self, messages: Iterable[Any], events: list[Event]) -> None:
         channels = self.channels
@@ -313,7 +190,7 @@ class Endpoint:
                     self._close_channel(channel, error, ids_of(message), events)
                 else:
                     self._fault(error, events, message)
-            if self._ended:
+            if self._over:
                 return
 
     def _on_channel(self, message: Any, events: list[Event]) -> None:
@@ -351,21 +228,9 @@ class Endpoint:
         """The peer has broken a rule with a soft code: close the channel."""
         raise NotImplementedError
 
-    def _go_on(self) -> list[Event]:
-        """Read what was left unread, after an answer or `resume`."""
-        if self._reading or self._ended:
-            return []  # nothing was left
-        events: list[Event] = []
-        data, self._trailing = self._trailing, b""
-        if data or self._decoder.unread or self._eof:
-            self._read(data, events)
-        else:
-            self._note_reading()
-        return events
-
     def _room(self) -> int:
         """How many messages may be read now."""
-        if self._paused or self._ended or self._state is State.DECIDING:
+        if self._paused or self._over or self._state is State.DECIDING:
             return 0
         if self._state is State.CLOSING:
             return 1024
@@ -378,30 +243,16 @@ class Endpoint:
         """Events that count for the limit of `undecided`."""
         return self._undecided
 
-    def _note_reading(self) -> None:
-        """Silence of the peer does not count while we do not read."""
-        reading = not self._paused and self._room() > 0
-        if reading is not self._reading:
-            self._reading = reading
-            if reading:
-                self._keepalive.expect_again()
-            else:
-                self._keepalive.suspend()
-
     def _finish_eof(self, events: list[Event]) -> None:
-        if self._decoder.unread or self._trailing or self._paused:
-            return  # `resume` or an answer reads them first
-        reason = "the stream ended inside a message" if self._decoder.pending else "the stream ended"
-        if self._closing is not None:
+        if self._closing is not None and not self._paused and not self._unread():
             self._end("local", *self._closing, events)
         else:
-            self._end("transport", None, reason, events)
+            super()._finish_eof(events)
 
     # ---- writing
 
     def _put(self, octets: bytes) -> None:
         self._outbox.put(octets)
-        self._keepalive.sent()
 
     def _flush(self) -> None:
         """Write the acks that have been noted."""
@@ -419,15 +270,6 @@ class Endpoint:
         self._number += 1
         return self._number
 
-    def _check_pending(self, size: int) -> None:
-        pending = self._outbox.pending
-        if pending and pending + size > self.options.pending_bytes:
-            raise LocalProtocolError(f"{pending} bytes are queued and not taken", reply=RESOURCE)
-
-    def _check_over(self) -> None:
-        if self._ended:
-            raise LocalProtocolError("the connection is over")
-
     def _check_open(self) -> None:
         """May methods of channels be sent?"""
         self._check_over()
@@ -439,7 +281,7 @@ class Endpoint:
         """4.2.7: the peer is lost after two silent intervals. A heartbeat follows half an interval in which nothing was sent, as
         RabbitMQ does it."""
         if seconds:
-            self._keepalive = Keepalive(self._deadlines, send_every=float(seconds), expect_within=2.0 * seconds)
+            self._keep_alive(send_every=float(seconds), expect_within=2.0 * seconds)
 
     # ---- channels
 
@@ -465,8 +307,13 @@ class Endpoint:
         assert self._closing is not None
         self._end("local", *self._closing, events)
 
-    def _fault(self, error: DecodeError | RemoteProtocolError, events: list[Event], message: Any = None) -> None:
+    def _fault(self, error: endpoint.Fault, events: list[Event], message: Any = None) -> None:
         """The peer has broken a rule: answer as RabbitMQ does, and end."""
+        if isinstance(error, DecodeError) and self._state is State.CLOSING:
+            # dropped, but where the next frame begins is not known
+            assert self._closing is not None
+            self._end("local", *self._closing, events)
+            return
         code = error.reply if isinstance(error.reply, int) else None
         if isinstance(error, DecodeError) and error.spec == "4.3" and "only methods of class" in error.reason:
             code = CHANNEL_ERROR
@@ -477,30 +324,16 @@ class Endpoint:
         """Queue the answer to the peer and return its code; None: there is no answer."""
         raise NotImplementedError
 
-    def _end(
-        self,
-        by: Literal["local", "peer", "transport"],
-        code: int | None,
-        reason: str,
-        events: list[Event],
-        *,
-        error: Exception | None = None,
-        message: Any = None,
-    ) -> None:
+    def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         self._marked.clear()
-        resumable, lost = self._handles()
+        handles = self._handles()
         for channel in self.channels.values():
             channel.consumers.clear()
             channel._tags = type(channel._tags)()
             channel._forget()
             channel.state = self._free_state
         self.channels.clear()
-        self._ended = True
-        self.state = State.CLOSED
-        self._deadlines.clear()
-        events.append(
-            Disconnected(by=by, code=code, reason=reason, error=error, message=message, resumable=resumable, lost=lost)
-        )
+        return handles
 
     def _handles(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Handles that a later connection may send again, and the others that are not finished."""

@@ -6,7 +6,7 @@ docs/connections.md describes the contract, docs/amqp10-connection.md the states
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt.amqp10._codec import (
     Array,
@@ -55,9 +55,10 @@ from wirefmt.amqp10.sessions import Session
 from wirefmt.amqp10.states import RECEIVES, SASL_RECEIVES, SENDS, Outcome, Role, SaslState, SessionState, Violation
 from wirefmt.amqp10.states import State as ConnectionState
 from wirefmt.amqp10.terminus import Terminus
-from wirefmt.connection.contract import Connected, Disconnected
-from wirefmt.connection.deadlines import Deadlines, Keepalive
-from wirefmt.connection.outbox import Outbox
+from wirefmt.connection import endpoint
+from wirefmt.connection.contract import Connected
+from wirefmt.connection.deadlines import Keepalive
+from wirefmt.connection.endpoint import STEP
 from wirefmt.connection.sasl import SCRAM_HASHES, Mechanism, ScramCredentials, ScramServer, read_plain
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
@@ -65,8 +66,6 @@ from wirefmt.framing import Limits
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-#: Answers may exceed the limit on queued bytes by so much before a peer that does not read is given up.
-ANSWER_ROOM: Final = 1 << 20
 #: Seconds: a peer that wants to hear of us more often is refused (2.4.5).
 SHORTEST_IDLE: Final = 0.1
 #: Codes of sasl-outcome (5.3.3.6).
@@ -122,7 +121,7 @@ def kind_of(message: Any) -> str:
     raise LocalProtocolError(f"{type(message).__name__} is no performative")
 
 
-class Endpoint:
+class Endpoint(endpoint.Endpoint[ConnectionState]):
     """What both roles do. Use `ClientConnection` or `ServerConnection`.
 
     Attributes:
@@ -135,10 +134,18 @@ class Endpoint:
     """
 
     role: Role
+    options: ConnectionOptions
+    _final_state = ConnectionState.END
+    _exhausted = RESOURCE_LIMIT_EXCEEDED
+    _late = {  # noqa: RUF012
+        Keepalive.EXPECT: ("nothing has come within the idle time-out (2.4.5)", RESOURCE_LIMIT_EXCEEDED),
+        "open": ("no open has come in time", None),
+        "close": ("no close has come in time", None),
+    }
+    _unit = "frame"
 
     def __init__(self, now: float, container_id: str, options: ConnectionOptions | None) -> None:
         self.container_id = container_id
-        self.options = options or ConnectionOptions()
         self.sessions: dict[int, Session] = {}
         self.sasl_state: SaslState | None = None
         self.negotiated: Negotiated | None = None
@@ -146,84 +153,21 @@ class Endpoint:
         self.unfinished = 0  # bytes of messages that have come in part
         self.attaching = 0  # attaches that wait for the host
         self.frame_limit = SMALLEST_FRAME
-        self._channel_max = self.options.sessions - 1
         self._by_remote: dict[int, Session] = {}
-        self._decoder = Decoder(
-            strictness="strict", limits=Limits(frame_size=self.options.frame_size, elements=self.options.elements)
-        )
-        self._outbox = Outbox()
-        self._deadlines = Deadlines(now)
-        self._keepalive = Keepalive(self._deadlines)
         self._changes: dict[tuple[str, bytes], Terminus] = {}
         self._undecided: Login | Open | None = None
         self._error: Error | None = None  # of our close
-        self._heard = False
-        self._paused = False
-        self._reading = True
-        self._eof = False
-        self._trailing = b""
-        self.state = ConnectionState.START
+        self._spoken = False  # something that can be read has come
+        super().__init__(now, options or ConnectionOptions(), ConnectionState.START)
+        self._channel_max = self.options.sessions - 1
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.state.value}>"
-
-    @property
-    def state(self) -> ConnectionState:
-        return self._state
-
-    @state.setter
-    def state(self, state: ConnectionState) -> None:
-        self._state = state
+    def _enter(self, state: ConnectionState) -> None:
         self._opened = state is ConnectionState.OPENED
 
-    # ---- in
-
-    def receive(self, data: Buffer, now: float) -> list[Event]:
-        """Take bytes from the peer; return the events they complete, in order."""
-        self._check_over()
-        self._deadlines.advance(now)
-        self._keepalive.received()
-        if self._trailing:
-            data, self._trailing = self._trailing + bytes(data), b""
-        events: list[Event] = []
-        self._read(data, events)
-        return events
-
-    def receive_eof(self, now: float) -> list[Event]:
-        """Take the end of the peer's stream. What was left unread is read first, once there is room."""
-        self._check_over()
-        self._deadlines.advance(now)
-        self._eof = True
-        events: list[Event] = []
-        self._finish_eof(events)
-        return events
-
-    def pause(self) -> None:
-        """Stop after the frames read so far. Bytes that follow are kept."""
-        self._check_over()
-        self._paused = True
-        self._note_reading()
-
-    def resume(self, now: float) -> list[Event]:
-        """Go on after `pause`; return the events of the bytes kept."""
-        self._check_over()
-        self._deadlines.advance(now)
-        self._paused = False
-        return self._go_on()
-
-    @property
-    def trailing_data(self) -> bytes:
-        """Bytes received and not read, while paused or after the end."""
-        if self._paused or self._state is ConnectionState.END:
-            try:
-                self._trailing += self._decoder.rest()
-            except DecodeError:
-                pass
-        return self._trailing
-
-    @property
-    def wants_read(self) -> bool:
-        return self._reading and self._state is not ConnectionState.END
+    def _make_decoder(self) -> Decoder:
+        return Decoder(
+            strictness="strict", limits=Limits(frame_size=self.options.frame_size, elements=self.options.elements)
+        )
 
     @property
     def undecided(self) -> int:
@@ -332,14 +276,12 @@ class Endpoint:
         delivery.link.settle(delivery, state, settled)
 
     def data_to_send(self) -> bytes:
-        """Take everything queued, as one bytes object."""
         self._flush()
-        return self._outbox.take()
+        return super().data_to_send()
 
     def buffers_to_send(self) -> list[Buffer]:
-        """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
         self._flush()
-        return self._outbox.take_buffers()
+        return super().buffers_to_send()
 
     @property
     def pending_bytes(self) -> int:
@@ -349,10 +291,6 @@ class Endpoint:
             if session.job is not None:
                 waiting += len(session.job.payload) - session.job.at
         return self._outbox.pending + waiting
-
-    @property
-    def should_close(self) -> bool:
-        return self._state is ConnectionState.END and not self._outbox.pending
 
     def changes(self) -> list[Change]:
         """What a journal must keep since the last call, with `options.journaled`: deliveries of links with a Terminus."""
@@ -376,47 +314,20 @@ class Endpoint:
         Returns `Disconnected` if there is nothing to wait for. Harmless if close has been sent.
         """
         self._check_over()
-        events: list[Event] = []
         if immediate:
-            self._outbox.clear()
-            self._end("local", None, "closed", events)
-            return events
-        self._close(error, events)
-        return events
-
-    # ---- time
-
-    def next_timeout(self) -> float | None:
-        """When to call `handle_timeout` at the latest; None: no timer runs."""
-        return self._deadlines.next()
-
-    def handle_timeout(self, now: float) -> list[Event]:
-        """Do what is due."""
-        self._check_over()
+            return self._drop()
         events: list[Event] = []
-        for name in self._deadlines.due(now):
-            if self._state is ConnectionState.END:
-                break
-            match name:
-                case Keepalive.EXPECT:
-                    if self._keepalive.is_lost():
-                        self._fault(
-                            RESOURCE_LIMIT_EXCEEDED, "nothing has come within the idle time-out (2.4.5)", events
-                        )
-                case Keepalive.SEND:
-                    if self._keepalive.must_send() and not self._closing:
-                        self.put(_EMPTY)
-                case "open":
-                    self._end("local", None, "no open has come in time", events)
-                case "close":
-                    self._end("local", None, "no close has come in time", events)
+        self._close(error, events)
         return events
 
     # ---- for sessions and links
 
     def put(self, data: bytes | memoryview) -> None:
         self._outbox.put(data)
-        self._keepalive.sent()
+
+    def _send_keepalive(self) -> None:
+        if not self._closing:
+            self.put(_EMPTY)
 
     def check(self, kind: str) -> None:
         """Raises LocalProtocolError if this may not be sent now."""
@@ -427,9 +338,7 @@ class Endpoint:
 
     def check_pending(self, size: int) -> None:
         """Raises LocalProtocolError if the peer does not take what is queued."""
-        pending = self._outbox.pending
-        if pending and pending + size > self.options.pending_bytes:
-            raise LocalProtocolError(f"{pending} bytes are queued and not taken", reply=RESOURCE_LIMIT_EXCEEDED)
+        self._check_pending(size)
 
     def note(self, terminus: Terminus, tag: bytes) -> None:
         """What a terminus knows of a delivery has changed."""
@@ -453,35 +362,6 @@ class Endpoint:
             del self._by_remote[session.remote_channel]
 
     # ---- reading
-
-    def _read(self, data: Buffer, events: list[Event]) -> None:
-        while True:
-            room = self._room()
-            fault: DecodeError | None = None
-            try:
-                messages: Iterable[Any] = self._decoder.feed(data, room)
-            except DecodeError as error:
-                messages, fault = error.messages, error
-            data = b""
-            try:
-                self._handle(messages, events)
-            except RemoteProtocolError as error:
-                self._fault(error.reply, str(error), events, error)
-            if self._state is ConnectionState.END:
-                return
-            if fault is not None:
-                self._wrong(fault, events)
-                return
-            if not self._decoder.unread or not self._has_room():
-                break
-        if self._outbox.pending > self.options.pending_bytes + ANSWER_ROOM:
-            self._fault(RESOURCE_LIMIT_EXCEEDED, "the peer does not take its answers", events)
-        elif self._decoder.unread > self.options.unread_bytes and not self._has_room():
-            self._fault(RESOURCE_LIMIT_EXCEEDED, "more bytes than are kept while the host decides", events)
-        elif self._eof:
-            self._finish_eof(events)
-        else:
-            self._note_reading()
 
     def _handle(self, messages: Iterable[Any], events: list[Event]) -> None:
         for message in messages:
@@ -511,7 +391,7 @@ class Endpoint:
             raise RemoteProtocolError(transition.rule, reply=transition.condition)
         if transition is Outcome.DROPPED:
             return
-        self._heard = True
+        self._spoken = True
         match kind:
             case "AMQP header":
                 assert isinstance(transition, ConnectionState)
@@ -565,42 +445,17 @@ class Endpoint:
             raise LocalProtocolError(f"all {channel} channels are in use (2.7.1)")
         return channel
 
-    def _go_on(self) -> list[Event]:
-        """Read what was left unread, after an answer or `resume`."""
-        if self._reading:
-            return []  # nothing was left
-        events: list[Event] = []
-        data, self._trailing = self._trailing, b""
-        if data or self._decoder.unread or self._eof:
-            self._read(data, events)
-        else:
-            self._note_reading()
-        return events
-
     def _has_room(self) -> bool:
-        return not self._paused and self._undecided is None and self._state is not ConnectionState.END
+        return not self._paused and self._undecided is None and not self._over
 
-    def _room(self) -> int | None:
-        """How many messages may be read now; None: all."""
+    def _room(self) -> int:
         if not self._has_room():
             return 0
-        return None if self._opened else 1
-
-    def _note_reading(self) -> None:
-        """The peer's silence is not counted while we do not read."""
-        reading = self._has_room()
-        if reading is not self._reading:
-            self._reading = reading
-            if reading:
-                self._keepalive.expect_again()
-            else:
-                self._keepalive.suspend()
+        return STEP if self._opened else 1
 
     def _finish_eof(self, events: list[Event]) -> None:
-        if self._state is ConnectionState.END or self._decoder.unread or self._trailing or not self._has_room():
-            return  # `resume` or an answer reads them first
-        reason = "the stream ended inside a frame" if self._decoder.pending else "the stream ended"
-        self._end("transport", None, reason, events)
+        if self._has_room():
+            super()._finish_eof(events)
 
     # ---- headers, open and close
 
@@ -625,8 +480,7 @@ class Endpoint:
         self.frame_limit = size
         channel_max = 65535 if message.channel_max is None else message.channel_max
         self._channel_max = min(self._channel_max, channel_max)
-        self._keepalive = Keepalive(
-            self._deadlines,
+        self._keep_alive(
             send_every=idle / 2000 if idle else None,  # half of what the peer enforces
             expect_within=self.options.idle_timeout,
         )
@@ -693,50 +547,35 @@ class Endpoint:
         reason = (own.description or "") if own is not None else "closed"
         self._end("local", code, reason, events, message=message)
 
-    def _wrong(self, error: DecodeError, events: list[Event]) -> None:
-        """The bytes are no AMQP."""
-        if not self._heard:  # 2.2: the answer to another header is ours
-            self._answer_header()
-            self._end("local", None, str(error), events, error=error)
-            return
-        self._fault(error.reply or FRAMING_ERROR, str(error), events, error)
+    def _reply_to(self, error: endpoint.Fault) -> str | None:
+        code = error.reply
+        if isinstance(error, DecodeError):
+            if not self._spoken:  # 2.2: the answer to another header is ours
+                self._answer_header()
+                return None
+            code = code or FRAMING_ERROR
+        return self._tell(str(code), str(error)) if code else None
 
     def _answer_header(self) -> None:
         """Say which protocol is spoken here."""
 
-    def _fault(
-        self, condition: int | str | None, description: str, events: list[Event], error: Exception | None = None
-    ) -> None:
-        """The connection cannot go on: close it with an error, and end (2.4.3)."""
-        code = str(condition) if condition else None
-        said = None
-        if code is not None and self.sasl_state in (None, SaslState.DONE) and not self._closing:
-            said = self._say_fault(code, description)
-        self._end("local", said, description, events, error=error)
-
-    def _say_fault(self, condition: str, description: str) -> str | None:
+    def _tell(self, code: str, reason: str) -> str | None:
+        """The connection cannot go on: close it with an error (2.4.3)."""
+        if self.sasl_state not in (None, SaslState.DONE) or self._closing:
+            return None
         transition = SENDS[self.role, self._state, "close"]
-        text = Error(condition=condition, description=description[:200])
+        text = Error(condition=code, description=reason[:200])
         if not isinstance(transition, Violation):
             self._flush()
             self.put(Close(error=text).encode())
-            return condition
+            return code
         if self._state in (ConnectionState.HDR_EXCH, ConnectionState.OPEN_RCVD):
             self.put(self._make_open().encode())
             self.put(Close(error=text).encode())
-            return condition
+            return code
         return None
 
-    def _end(
-        self,
-        by: Literal["local", "peer", "transport"],
-        code: int | str | None,
-        reason: str,
-        events: list[Event],
-        *,
-        error: Exception | None = None,
-        message: Close | SaslOutcome | None = None,
-    ) -> None:
+    def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         resumable: list[Any] = []
         lost: list[Any] = []
         for session in list(self.sessions.values()):
@@ -746,30 +585,14 @@ class Endpoint:
             session.state = SessionState.UNMAPPED
         self.sessions.clear()
         self._by_remote.clear()
-        self.state = ConnectionState.END
-        self._deadlines.clear()
         self._undecided = None
-        events.append(
-            Disconnected(
-                by=by,
-                code=code,
-                reason=reason,
-                error=error,
-                message=message,
-                resumable=tuple(resumable),
-                lost=tuple(lost),
-            )
-        )
+        return tuple(resumable), tuple(lost)
 
     def _flush(self) -> None:
         """Write the answers and flows of this turn."""
         if self._opened:
             for session in self.sessions.values():
                 session.flush()
-
-    def _check_over(self) -> None:
-        if self._state is ConnectionState.END:
-            raise LocalProtocolError("the connection is over")
 
 
 class ClientConnection(Endpoint):
@@ -856,7 +679,7 @@ class ClientConnection(Endpoint):
         if isinstance(transition, Violation):
             raise RemoteProtocolError(transition.rule, reply=transition.condition)
         assert isinstance(transition, SaslState)
-        self._heard = True
+        self._spoken = True
         self.sasl_state = transition
         match kind:
             case "sasl-mechanisms":
@@ -1016,7 +839,7 @@ class ServerConnection(Endpoint):
             self.sasl_state = None
             self._take(message, events)
             return
-        if state is None and self._heard:
+        if state is None and self._spoken:
             raise RemoteProtocolError("the connection has no SASL layer (5.3.1)", reply=NOT_ALLOWED)
         if state is None or (state is SaslState.START and kind != "SASL header"):
             self._answer_header()
@@ -1025,7 +848,7 @@ class ServerConnection(Endpoint):
         transition = SASL_RECEIVES.get((self.role, state, kind), _NO_SASL)
         if isinstance(transition, Violation):
             raise RemoteProtocolError(transition.rule, reply=transition.condition)
-        self._heard = True
+        self._spoken = True
         match kind:
             case "SASL header":
                 self.put(_SASL_HEADER)

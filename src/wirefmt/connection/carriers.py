@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wirefmt.errors import DecodeError, LimitExceeded, Malformed
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 #: Bytes that one call of `receive` may produce by default. Compressed data can grow a thousandfold.
 LIMIT = 1 << 26
@@ -45,6 +48,50 @@ class Compression(Carrier, Protocol):
     def unread(self) -> int:
         """Bytes of the transport that are kept and from which `read` may get more."""
         ...
+
+
+class CarriedDecoder:
+    """A Decoder whose bytes come through a compression. It reads one piece at a time, so that a reader can stop.
+
+    Args:
+        decoder: of the protocol.
+        carrier: what the bytes of the transport go through.
+    """
+
+    def __init__(self, decoder: Any, carrier: Compression) -> None:
+        self._decoder = decoder
+        self._carrier = carrier
+        self._back = b""
+
+    @property
+    def pending(self) -> int:
+        pending: int = self._decoder.pending
+        return pending
+
+    @property
+    def unread(self) -> int:
+        """Bytes of the protocol and of the transport that have not been read."""
+        unread: int = self._decoder.unread
+        return unread + self._carrier.unread + len(self._back)
+
+    def feed(self, data: Buffer, /, count: int | None = None) -> list[Any]:
+        """The messages in the next piece, at most `count`. Raises DecodeError."""
+        if memoryview(data).nbytes:
+            self._carrier.feed(bytes(data))
+        piece, self._back = self._back, b""
+        if not piece and count != 0 and not self._decoder.unread:
+            piece = self._carrier.read()
+        messages: list[Any] = self._decoder.feed(piece, count)
+        return messages
+
+    def rest(self) -> bytes:
+        """The bytes of the protocol that have not been read."""
+        rest: bytes = self._decoder.rest()
+        return self._back + rest
+
+    def put_back(self, data: bytes) -> None:
+        """What `rest` has handed over is read next."""
+        self._back = data
 
 
 class Plain:

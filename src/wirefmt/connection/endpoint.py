@@ -6,12 +6,11 @@ to do with each, what its timers mean, what to answer to a fault, and which hand
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
-from wirefmt.connection.carriers import Compression
 from wirefmt.connection.contract import Disconnected
-from wirefmt.connection.deadlines import Deadlines
+from wirefmt.connection.deadlines import Deadlines, Keepalive
 from wirefmt.connection.outbox import Outbox
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 
@@ -26,6 +25,8 @@ STEP: Final = 1 << 20
 
 Fault = DecodeError | RemoteProtocolError
 
+_State = TypeVar("_State")
+
 
 class FrameDecoder(Protocol):
     """What is needed of a protocol's Decoder."""
@@ -38,78 +39,124 @@ class FrameDecoder(Protocol):
     def rest(self) -> bytes: ...
 
 
-class Endpoint:
-    """Reading, writing, timers, faults and the end.
+class Options(Protocol):
+    """What is needed of a protocol's ConnectionOptions.
 
-    Args:
-        now: the time at which the transport was connected.
+    Attributes:
         unread_bytes: bytes kept while we do not read.
         pending_bytes: bytes queued for the peer; above it `_check_pending` refuses.
     """
 
-    def __init__(self, now: float, *, unread_bytes: int, pending_bytes: int) -> None:
+    @property
+    def unread_bytes(self) -> int: ...
+    @property
+    def pending_bytes(self) -> int: ...
+
+
+class Endpoint(Generic[_State]):
+    """Reading, writing, timers, faults and the end.
+
+    Args:
+        now: the time at which the transport was connected.
+        options: limits and times.
+        state: the first state.
+    """
+
+    #: The state after the end.
+    _final_state: ClassVar[Any]
+    #: The code for a peer that costs more memory than it may; None: it receives no answer.
+    _exhausted: ClassVar[Any] = None
+    #: Timers that end the connection: the reason, and the code for the peer; None: it receives nothing.
+    _late: ClassVar[Mapping[str, tuple[str, Any]]] = {}
+    #: What a stream consists of, in words.
+    _unit: ClassVar[str] = "message"
+
+    options: Any
+    _outbox: Outbox
+    _decoder: FrameDecoder
+
+    def __init__(self, now: float, options: Options, state: _State) -> None:
+        self.options = options
         self._deadlines = Deadlines(now)
-        self._unread_bytes = unread_bytes
-        self._pending_bytes = pending_bytes
+        self._keepalive = Keepalive(self._deadlines)
         self._outbox = Outbox()
-        self._before: list[Buffer] = []  # bytes for the transport that were queued before the carrier changed
-        self._before_bytes = 0
-        self._carrier: Compression | None = None
-        self._decoder: FrameDecoder = self._make_decoder()
-        self._held: Sequence[Any] = ()  # messages read whose turn comes after an answer
-        self._fault_after: Fault | None = None  # and the fault behind them
+        self._said = 0  # position in the outbox when the keep-alive timer was last due
+        self._decoder = self._make_decoder()
         self._over = False
         self._paused = False
         self._reading = True
         self._eof = False
         self._trailing = b""
+        self.state = state
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._state.value}>"  # type: ignore[attr-defined]
+
+    @property
+    def state(self) -> _State:
+        return self._state
+
+    @state.setter
+    def state(self, state: _State) -> None:
+        self._state = state
+        self._enter(state)
 
     # ---- what a protocol adds
 
-    def _make_decoder(self) -> FrameDecoder:
+    def _make_decoder(self) -> Any:
         raise NotImplementedError
+
+    def _enter(self, state: _State) -> None:
+        """The state has changed."""
 
     def _room(self) -> int:
-        """How many messages may be read now."""
+        """How many messages may be read now. 0 while paused and after the end."""
         raise NotImplementedError
 
-    def _handle(self, messages: Sequence[Any], events: list[Any]) -> Sequence[Any]:
-        """Take messages. Those that have to wait for an answer of the host are returned. Raises Fault."""
+    def _handle(self, messages: list[Any], events: list[Any]) -> Any:
+        """Take messages. Raises Fault."""
         raise NotImplementedError
 
-    def _due(self, name: str, events: list[Any]) -> None:
-        """A timer is due."""
+    def _advance(self, now: float) -> None:
+        """The host has told the time."""
+        self._deadlines.advance(now)
 
-    def _say(self, error: Fault) -> Any:
+    def _heard(self) -> None:
+        """Bytes have come."""
+        self._keepalive.received()
+
+    def _send_keepalive(self) -> None:
+        """Nothing has been sent for too long."""
+
+    def _reply_to(self, error: Fault) -> Any:
         """Queue the answer to a fault of the peer. Returns its code; None: there is no answer."""
+        return self._tell(error.reply, str(error)) if error.reply is not None else None
+
+    def _tell(self, code: Any, reason: str) -> Any:
+        """Queue a closing message. Returns its code; None: none is possible."""
         return None
 
     def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The connection is over: drop what belongs to it. Returns the handles that are resumable, and those lost."""
         return (), ()
 
-    def _heard(self) -> None:
-        """Bytes have come."""
-
-    def _note_reading(self) -> None:
-        """`_reading` says whether we read."""
-        self._reading = not self._paused and not self._held and self._room() > 0
-
     # ---- in
 
     def receive(self, data: Buffer, now: float) -> list[Any]:
         """Take bytes from the peer; return the events they complete, in order."""
-        self._check_open()
-        self._deadlines.advance(now)
-        self._heard()
+        if self._over:
+            self._check_over()
+        self._advance(now)
+        if memoryview(data).nbytes:
+            self._heard()
         events: list[Any] = []
         self._read(data, events)
         return events
 
     def receive_eof(self, now: float) -> list[Any]:
         """Take the end of the peer's stream. What was left unread is read first, once there is room."""
-        self._check_open()
-        self._deadlines.advance(now)
+        self._check_over()
+        self._advance(now)
         self._eof = True
         events: list[Any] = []
         self._finish_eof(events)
@@ -117,14 +164,14 @@ class Endpoint:
 
     def pause(self) -> None:
         """Stop after the messages read so far. Bytes that follow are kept."""
-        self._check_open()
+        self._check_over()
         self._paused = True
         self._note_reading()
 
     def resume(self, now: float) -> list[Any]:
         """Go on after `pause`; return the events of the bytes kept."""
-        self._check_open()
-        self._deadlines.advance(now)
+        self._check_over()
+        self._advance(now)
         self._paused = False
         return self._go_on()
 
@@ -146,37 +193,24 @@ class Endpoint:
 
     def data_to_send(self) -> bytes:
         """Take everything queued, as one bytes object."""
-        return b"".join(self.buffers_to_send())
+        return self._outbox.take()
 
     def buffers_to_send(self) -> list[Buffer]:
         """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
-        buffers = self._wire()
-        if self._before:
-            buffers = self._before + buffers
-            self._before, self._before_bytes = [], 0
-        return buffers
+        return self._outbox.take_buffers()
 
     @property
     def pending_bytes(self) -> int:
-        return self._outbox.pending + self._before_bytes
+        """Bytes queued and not taken."""
+        return self._outbox.pending
 
     @property
     def should_close(self) -> bool:
         return self._over and not self.pending_bytes
 
-    def _wire(self) -> list[Buffer]:
-        """What is in the outbox, as bytes for the transport."""
-        if self._carrier is None:
-            return self._outbox.take_buffers()
-        data = self._outbox.take()
-        return [self._carrier.send(data)] if data else []
-
-    def _change_carrier(self, carrier: Compression | None) -> None:
-        """From here on bytes for the peer go through another carrier."""
-        before = self._wire()
-        self._before += before
-        self._before_bytes += sum(memoryview(buffer).nbytes for buffer in before)
-        self._carrier = carrier
+    def changes(self) -> list[Any]:
+        """What a journal must keep since the last call."""
+        return []
 
     # ---- time
 
@@ -186,7 +220,8 @@ class Endpoint:
 
     def handle_timeout(self, now: float) -> list[Any]:
         """Do what is due."""
-        self._check_open()
+        self._check_over()
+        self._advance(now)
         events: list[Any] = []
         for name in self._deadlines.due(now):
             if self._over:
@@ -194,111 +229,125 @@ class Endpoint:
             self._due(name, events)
         return events
 
+    def _due(self, name: str, events: list[Any]) -> None:
+        """A timer is due."""
+        if name == Keepalive.SEND:
+            if self._outbox.position != self._said:
+                self._said = self._outbox.position
+                self._keepalive.sent()
+            if self._keepalive.must_send():
+                self._send_keepalive()
+        elif name != Keepalive.EXPECT or self._keepalive.is_lost():
+            reason, code = self._late[name]
+            self._end("local", None if code is None else self._tell(code, reason), reason, events)
+
+    def _keep_alive(self, *, send_every: float | None = None, expect_within: float | None = None) -> None:
+        """Begin keep-alive, in place of the one before: see `Keepalive`."""
+        self._deadlines.cancel(Keepalive.SEND)
+        self._deadlines.cancel(Keepalive.EXPECT)
+        self._keepalive = Keepalive(self._deadlines, send_every=send_every, expect_within=expect_within)
+        self._said = self._outbox.position
+
     # ---- reading
 
     def _read(self, data: Buffer, events: list[Any]) -> None:
         """Read as many messages as there is room for."""
-        trailing: Buffer = b""
         if self._trailing:
-            trailing, self._trailing = self._trailing, b""
-        carrier = self._carrier
-        if carrier is not None:
-            carrier.feed(bytes(data))
-            data = trailing
-        elif trailing:
-            data = bytes(trailing) + bytes(data)
+            data, self._trailing = self._trailing + bytes(data), b""
+        decoder = self._decoder
         while True:
-            room = 0 if self._paused or self._held else self._room()
-            decoder = self._decoder
-            fault: Fault | None = None
-            messages: Sequence[Any] = ()
+            fault: DecodeError | None = None
             try:
-                if carrier is not None and room and not decoder.unread and not memoryview(data).nbytes:
-                    data = carrier.read()
-                messages = decoder.feed(data, room)
+                messages = decoder.feed(data, self._room())
             except DecodeError as error:
-                messages, fault = error.messages, error
+                messages, fault = list(error.messages), error
             data = b""
-            self._take(messages, fault, events)
+            try:
+                self._handle(messages, events)
+            except (DecodeError, RemoteProtocolError) as error:
+                self._fault(error, events)
             if self._over:
                 return
-            decoder, carrier = self._decoder, self._carrier
-            if self._held or self._fault_after is not None:
+            if fault is not None:
+                self._fault(fault, events)
+                return
+            decoder = self._decoder  # the host may have changed the version
+            if not decoder.unread or not self._room():
                 break
-            if not (decoder.unread or (carrier is not None and carrier.unread)) or self._paused or not self._room():
-                break
-        if self.pending_bytes > self._pending_bytes + ANSWER_ROOM:
+        self._check_limits(events)
+
+    def _check_limits(self, events: list[Any]) -> None:
+        """What could be read has been read: does the peer cost more memory than it may?"""
+        options = self.options
+        if self._outbox.pending > options.pending_bytes + ANSWER_ROOM:
             self._give_up("the peer does not take its answers", events)
-        elif self._unread() > self._unread_bytes and (self._paused or self._held or not self._room()):
+        elif self._unread() > options.unread_bytes and not self._room():
             self._give_up("more bytes than are kept while the host decides", events)
         elif self._eof:
             self._finish_eof(events)
         else:
             self._note_reading()
 
-    def _take(self, messages: Sequence[Any], fault: Fault | None, events: list[Any]) -> None:
-        """Messages, then the fault behind them, as far as they need not wait."""
-        try:
-            self._held = self._handle(messages, events) if messages else ()
-        except (DecodeError, RemoteProtocolError) as error:
-            self._held = ()
-            self._fault(error, events)
-        if self._over or fault is None:
-            return
-        if self._held:
-            self._fault_after = fault
-        else:
-            self._fault(fault, events)
-
     def _go_on(self) -> list[Any]:
         """Read what was left unread, after an answer or `resume`."""
+        if self._reading or self._over:
+            return []  # nothing was left
         events: list[Any] = []
-        self._go_on_into(events)
+        if self._unread() or self._eof:
+            self._read(b"", events)
+        else:
+            self._note_reading()
         return events
 
-    def _go_on_into(self, events: list[Any]) -> None:
-        if self._reading or self._over:
-            return  # nothing was left
-        if self._held and not self._paused:
-            held, fault = self._held, self._fault_after
-            self._held, self._fault_after = (), None
-            self._take(held, fault, events)
-        if not self._over:
-            if self._unread() or self._eof:
-                self._read(b"", events)
-            else:
-                self._note_reading()
-
     def _unread(self) -> int:
-        return self._decoder.unread + len(self._trailing) + (self._carrier.unread if self._carrier is not None else 0)
+        return self._decoder.unread + len(self._trailing)
+
+    def _note_reading(self) -> None:
+        """Silence of the peer does not count while we do not read."""
+        reading = self._room() > 0
+        if reading is not self._reading:
+            self._reading = reading
+            if reading:
+                self._keepalive.expect_again()
+            else:
+                self._keepalive.suspend()
 
     def _finish_eof(self, events: list[Any]) -> None:
-        if self._unread() or self._held or self._paused:
+        if self._over or self._paused or (self._unread() and not self._room()):
             return  # `resume` or an answer reads them first
-        reason = "the stream ended inside a message" if self._decoder.pending else "the stream ended"
-        self._end("transport", None, reason, events)
+        inside = self._decoder.pending or self._trailing
+        self._end(
+            "transport", None, f"the stream ended inside a {self._unit}" if inside else "the stream ended", events
+        )
 
     # ---- writing
 
     def _check_pending(self, size: int) -> None:
-        pending = self.pending_bytes
-        if pending and pending + size > self._pending_bytes:
-            raise LocalProtocolError(f"{pending} bytes are queued and not taken")
+        """Raises LocalProtocolError if the peer does not take what is queued."""
+        pending = self._outbox.pending
+        if pending and pending + size > self.options.pending_bytes:
+            raise LocalProtocolError(f"{pending} bytes are queued and not taken", reply=self._exhausted)
 
     # ---- the end
 
-    def _check_open(self) -> None:
+    def _check_over(self) -> None:
         if self._over:
             raise LocalProtocolError("the connection is over")
 
+    def _drop(self) -> list[Any]:
+        """The host ends the connection without a word. What is queued is dropped."""
+        self._outbox.clear()
+        events: list[Any] = []
+        self._end("local", None, "dropped by the host", events)
+        return events
+
     def _fault(self, error: Fault, events: list[Any]) -> None:
         """The peer has broken a rule: answer as the protocol asks, and end."""
-        self._end("local", self._say(error), str(error), events, error=error)
+        self._end("local", self._reply_to(error), str(error), events, error=error)
 
     def _give_up(self, reason: str, events: list[Any]) -> None:
-        """The peer costs more memory than it may: end at once."""
-        error = RemoteProtocolError(reason)
-        self._end("local", self._say(error), reason, events, error=error)
+        """The peer costs more memory than it may."""
+        self._fault(RemoteProtocolError(reason, reply=self._exhausted), events)
 
     def _end(
         self,
@@ -309,11 +358,21 @@ class Endpoint:
         *,
         error: Exception | None = None,
         message: Any = None,
+        will: Any = None,
     ) -> None:
         resumable, lost = self._forget()
         self._over = True
-        self._held, self._fault_after = (), None
+        self.state = self._final_state
         self._deadlines.clear()
         events.append(
-            Disconnected(by=by, code=code, reason=reason, error=error, message=message, resumable=resumable, lost=lost)
+            Disconnected(
+                by=by,
+                code=code,
+                reason=reason,
+                error=error,
+                message=message,
+                resumable=resumable,
+                lost=lost,
+                will=will,
+            )
         )

@@ -3,102 +3,52 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from wirefmt._core import Identifiers
 
-__all__ = ["Identifiers", "Outstanding", "serial_add", "serial_distance", "serial_less"]
+__all__ = ["Identifiers", "Outstanding", "Ranges", "serial_distance"]
 
-_Key = TypeVar("_Key", bound=int)
 _Record = TypeVar("_Record")
 
 
-def serial_add(value: int, count: int, bits: int = 32) -> int:
-    """RFC 1982, 3.1: addition of a serial number of `bits` bits and a count below 2 ** (bits - 1)."""
-    if not 0 <= count < 1 << (bits - 1):
-        raise ValueError(f"{count} cannot be added to a serial number of {bits} bits")
-    return (value + count) & ((1 << bits) - 1)
-
-
 def serial_distance(start: int, end: int, bits: int = 32) -> int:
-    """How far `end` is after `start`; negative: before. Two numbers half the range apart count as after."""
+    """How far `end` is after `start`, by RFC 1982; negative: before. Two numbers half the range apart count as after."""
     distance = (end - start) & ((1 << bits) - 1)
     return distance - (1 << bits) if distance > 1 << (bits - 1) else distance
 
 
-def serial_less(first: int, second: int, bits: int = 32) -> bool:
-    """RFC 1982, 3.2: is `first` before `second`? False both ways if they are half the range apart."""
-    return 0 < (second - first) & ((1 << bits) - 1) < 1 << (bits - 1)
+class Ranges:
+    """Finds the outstanding numbers of a range. The cost depends on what is found, whatever range a peer names.
 
-
-class Outstanding(Generic[_Key, _Record]):
-    """Records by number, in the order in which they were added.
-
-    Numbers are added in ascending order, with `bits`-bit serial arithmetic if they wrap (AMQP 1.0's delivery-id); tags that
-    never wrap (AMQP 0.9.1's delivery-tag) need no `bits`. The cost of settling depends only on what is settled, whatever
-    range a peer names.
-
-    Attributes:
-        records: the records by number. A fast path may add and remove records here.
+    Args:
+        bits: of the numbers, which wrap.
     """
 
-    __slots__ = ("_bits", "_order", "records")
+    __slots__ = ("_bits", "_order")
 
-    def __init__(self, bits: int = 64) -> None:
+    def __init__(self, bits: int = 32) -> None:
         self._bits = bits
-        self._order: list[_Key] = []  # numbers in order; the latest may be missing, and some have been settled
-        self.records: dict[_Key, _Record] = {}
+        self._order: list[int] = []  # numbers in order; the latest may be missing, and some are no longer outstanding
 
-    def __len__(self) -> int:
-        return len(self.records)
+    def find(self, records: Mapping[int, Any], first: int, last: int) -> list[int]:
+        """Those from `first` to `last`, both included, in order; none if `last` comes before `first`.
 
-    def __contains__(self, number: _Key) -> bool:
-        return number in self.records
-
-    def __iter__(self) -> Iterator[_Record]:
-        """Records in the order of sending: the order of replay."""
-        return iter(self.records.values())
-
-    def __getitem__(self, number: _Key) -> _Record:
-        return self.records[number]
-
-    def get(self, number: _Key) -> _Record | None:
-        return self.records.get(number)
-
-    def add(self, number: _Key, record: _Record) -> None:
-        """Add a record. Raises KeyError if its number is outstanding already."""
-        if number in self.records:
-            raise KeyError(number)
-        self.records[number] = record
-
-    def settle(self, number: _Key) -> _Record | None:
-        """Remove and return one record; None: the number is not outstanding."""
-        return self.records.pop(number, None)
-
-    def settle_up_to(self, number: _Key) -> list[_Record]:
-        """Remove and return all records up to and including `number`, in order."""
-        settled: list[_Record] = []
-        while self.records:
-            oldest = next(iter(self.records))
-            if serial_distance(oldest, number, self._bits) < 0:
-                break
-            settled.append(self.records.pop(oldest))
-        return settled
-
-    def range(self, first: _Key, last: _Key) -> list[_Key]:
-        """The numbers of the records from `first` to `last`, both included, in order; none if `last` comes before `first`."""
+        Args:
+            records: outstanding numbers with their records, in ascending order; in each call the same mapping.
+        """
         span = serial_distance(first, last, self._bits)
-        records = self.records
         if span < 0 or not records:
             return []
         if not span:
             return [first] if first in records else []
         order = self._order
-        self._learn(order)
+        self._learn(records)
         origin, bits = order[0], self._bits
 
-        def position(number: _Key) -> int:
+        def position(number: int) -> int:
             return serial_distance(origin, number, bits)
 
         start = position(first)
@@ -109,20 +59,20 @@ class Outstanding(Generic[_Key, _Record]):
             order[low:high] = within  # what has been settled is walked over once
         return within
 
-    def _learn(self, order: list[_Key]) -> None:
+    def _learn(self, records: Mapping[int, Any]) -> None:
         """Add the numbers that are new since the last call."""
-        records, bits = self.records, self._bits
+        order, bits = self._order, self._bits
         if len(order) > 2 * len(records) + 64:
             order[:] = records
             return
         while order and order[-1] not in records:
             order.pop()
-        settled = 0  # both ends are outstanding, so all numbers are within half the range of each other
-        while settled < len(order) and order[settled] not in records:
-            settled += 1
-        del order[:settled]
+        gone = 0  # both ends are outstanding, so all numbers are within half the range of each other
+        while gone < len(order) and order[gone] not in records:
+            gone += 1
+        del order[:gone]
         latest = order[-1] if order else None
-        new: list[_Key] = []
+        new: list[int] = []
         for number in reversed(records):
             if latest is not None and serial_distance(latest, number, bits) <= 0:
                 break
@@ -130,13 +80,32 @@ class Outstanding(Generic[_Key, _Record]):
         new.reverse()
         order += new
 
-    def settle_range(self, first: _Key, last: _Key) -> list[_Record]:
-        """Remove and return the records from `first` to `last`, both included, in order. Numbers not outstanding are skipped."""
-        return [self.records.pop(n) for n in self.range(first, last)]
 
-    def clear(self) -> list[_Record]:
-        """Remove and return all records, in order."""
-        records = list(self.records.values())
-        self.records.clear()
-        self._order.clear()
-        return records
+class Outstanding(OrderedDict[int, _Record]):
+    """Records by number, in the order in which they were added: the order of replay.
+
+    Numbers are added in ascending order. What is settled leaves at any place, and the cost depends only on what is settled.
+
+    Args:
+        bits: of numbers that wrap, compared by RFC 1982 (AMQP 1.0's delivery-id). None: numbers never wrap (AMQP 0.9.1's
+            delivery-tag).
+    """
+
+    __slots__ = ("_bits",)
+
+    def __init__(self, bits: int | None = None) -> None:
+        super().__init__()
+        self._bits = bits
+
+    def settle_up_to(self, number: int) -> list[_Record]:
+        """Remove and return all records up to and including `number`, in order."""
+        settled: list[_Record] = []
+        bits = self._bits
+        while self:
+            oldest, record = self.popitem(last=False)
+            if oldest > number if bits is None else serial_distance(oldest, number, bits) < 0:
+                self[oldest] = record
+                self.move_to_end(oldest, last=False)
+                break
+            settled.append(record)
+        return settled

@@ -467,7 +467,7 @@ class Arrivals:
 
 @disjoint_base
 class Flows:
-    _outbox: Final[Outbox]
+    _outbox: Outbox
     _arrivals: Final[Arrivals]
     _releasing: set[int]
     @property

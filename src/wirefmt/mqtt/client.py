@@ -8,19 +8,20 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from urllib.parse import unquote, urlsplit
 
 from wirefmt import mqtt
 from wirefmt.connection import aio
+from wirefmt.connection import client as connecting
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.websocket import ClientHandshake
-from wirefmt.errors import ConnectionLost, DecodeError, EncodeError, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, EncodeError, LocalProtocolError, Refused
 from wirefmt.mqtt.connection import ClientConnection
 from wirefmt.mqtt.events import (
     REAUTHENTICATE,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from typing_extensions import Buffer
-
-_P = ParamSpec("_P")
 
 #: URL scheme -> TLS, WebSocket, usual port.
 SCHEMES: Final[dict[str, tuple[bool, bool, int]]] = {
@@ -129,18 +128,15 @@ class _Arrival:
         self.record: tuple[str, Sequence[Any]] | None = None  # for the journal, with the acknowledgement
 
 
-class _Link:
+class _Link(connecting.Link):
     """The host of one connection of a client."""
 
+    connection: ClientConnection
+
     def __init__(self, client: Client, *, passing: bool = False) -> None:
+        super().__init__()
         self.client = client
         self.passing = passing  # only there to end a session of the server
-        self.driver: aio.Driver
-        self.connection: ClientConnection
-        loop = asyncio.get_running_loop()
-        self.up: asyncio.Future[Connected] = loop.create_future()
-        self.gone: asyncio.Future[None] = loop.create_future()
-        self.event: Disconnected | None = None
         self.tasks: set[asyncio.Task[None]] = set()
 
     def handle(self, event: Any) -> None:
@@ -152,23 +148,11 @@ class _Link:
     def closed(self, error: Exception | None) -> None:
         for task in self.tasks:
             task.cancel()
-        if not self.gone.done():
-            self.gone.set_result(None)
+        super().closed(error)
 
-    def lost(self) -> Exception:
-        """Why this connection is over, as an exception for the host."""
-        event, error = self.event, self.driver.error
-        if event is not None and event.by == "peer" and event.code:
-            return Refused(
-                f"the server has ended the connection: {_code(event.code)} {event.reason}", event.code, event
-            )
-        if event is not None and event.error is not None:
-            lost = ConnectionLost(str(event.error), event)
-            lost.__cause__ = event.error
-            return lost
-        lost = ConnectionLost(str(error) if error else event.reason if event else "the connection is over", event)
-        lost.__cause__ = error
-        return lost
+    def _refused(self, event: Disconnected) -> Refused:
+        code = event.code or 0
+        return Refused(f"the server has ended the connection: {_code(code)} {event.reason}", code, event)
 
 
 class Messages:
@@ -204,7 +188,7 @@ class Messages:
             self._client._in_hand.pop(id(self), None)
 
 
-class Client:
+class Client(connecting.Client[_Link]):
     """An MQTT client, made by `mqtt.connect`. `async with` connects and closes it; so do its methods `open` and `close`.
 
     ::
@@ -280,6 +264,7 @@ class Client:
         options: ConnectionOptions | None = None,
         random: Random | None = None,
     ) -> None:
+        super().__init__(reconnect, random)
         parts = urlsplit(url)
         if parts.scheme not in SCHEMES:
             raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
@@ -308,7 +293,6 @@ class Client:
         self._properties = tuple(properties)
         self._authenticator = authenticator
         self._journal_path = journal
-        self._reconnect = reconnect
         self._in_flight = in_flight if in_flight is not None else 65535 if version == 5 else IN_FLIGHT
         self._automatic = acknowledge == "automatic"
         self._inbox_limit = inbox
@@ -317,18 +301,11 @@ class Client:
         self._options = options or ConnectionOptions()
         if self._options.automatic:
             raise ValueError("options.automatic: messages are acknowledged when the host is done with them")
-        self._random = random or SystemRandom()
 
         self.session = session if session is not None else Session(client_identifier)
         self.journal: Journal | None = None
         self.dropped = 0
         self.lost = 0
-        self.connections = 0
-        self._link: _Link | None = None  # the connection that is up
-        self._keeper: asyncio.Task[None] | None = None
-        self._closing = False
-        self._ended = True
-        self._error: Exception | None = None
         self._queue: deque[_Entry] = deque()  # not sent
         self._waiting: dict[Delivery | Request, _Entry] = {}  # sent, in that order
         self._subscriptions: dict[str, tuple[mqtt.Subscription, Properties]] = {}
@@ -344,83 +321,37 @@ class Client:
 
     # ---- opening and closing
 
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._settle_all()
-        await self.close()
+        await super().__aexit__(kind)
 
-    async def open(self) -> None:
-        """Connect.
-
-        Raises:
-            Refused: the server refuses the connection.
-            ConnectionLost: it ends the connection before CONNACK, or breaks the protocol.
-            OSError: there is no connection (TimeoutError; ssl.SSLError).
-            sqlite3.Error: the journal cannot be opened.
-        """
-        if not self._ended:
-            raise RuntimeError("the client is open")
-        self._ended = self._closing = False
-        self._error = None
-        try:
-            if self._journal_path is not None:
-                self.journal = Journal(self._journal_path, self._identifier)
-                restored = await self.journal.open()
-                self.session = restored or Session(self._identifier, journaled=True)
-            if self._clean_start is False:
-                self.session.established = True  # the host says that it wants what the server has
-            elif self._version < 5 and self._expiry and not self.session.established and not self._clean_start:
-                # Before 5.0 a session that begins empty and goes on takes two connections (3.1.1, 3.1.2.4).
-                passing = await self._connect(clean=True, passing=True)
-                passing.driver.close()
-                await passing.driver.wait_closed()
-                self.session.established = True
-            link = await self._connect(clean=bool(self._clean_start) or not self.session.established)
-        except BaseException:
-            self._ended = True
-            await self._close_journal()
-            raise
-        self._keeper = asyncio.get_running_loop().create_task(self._keep(link))
+    async def _begin(self) -> _Link:
+        if self._journal_path is not None:
+            self.journal = Journal(self._journal_path, self._identifier)
+            restored = await self.journal.open()
+            self.session = restored or Session(self._identifier, journaled=True)
+        if self._clean_start is False:
+            self.session.established = True  # the host says that it wants what the server has
+        elif self._version < 5 and self._expiry and not self.session.established and not self._clean_start:
+            # Before 5.0 a session that begins empty and goes on takes two connections (3.1.1, 3.1.2.4).
+            passing = await self._attempt(clean=True, passing=True)
+            passing.driver.close()
+            await passing.driver.wait_closed()
+            self.session.established = True
+        return await self._attempt(clean=bool(self._clean_start) or not self.session.established)
 
     async def close(self, reason_code: int = SUCCESS, properties: Properties = ()) -> None:
         """Send DISCONNECT, and wait until transport, tasks and journal are closed. Calls that wait raise ConnectionLost.
 
         0x04 asks the server to publish the will.
         """
-        self._closing = True
-        link, keeper = self._link, self._keeper
-        try:
-            if link is not None and link.event is None:
-                link.driver.update(link.connection.close(reason_code, properties))
-                await link.driver.wait_closed()
-            if keeper is not None:
-                if not link:
-                    keeper.cancel()  # it waits before the next attempt, or connects
-                await asyncio.wait([keeper])
-        except BaseException:
-            if link is not None:
-                link.driver.abort()
-            if keeper is not None:
-                keeper.cancel()
-            raise
-        finally:
-            self._keeper = None
-            self._end(None)
-            await self._close_journal()
+        await self._close(lambda link: link.driver.update(link.connection.close(reason_code, properties)))
 
     async def _close_journal(self) -> None:
         journal, self.journal = self.journal, None
         if journal is not None:
             await journal.close()
-
-    @property
-    def connected(self) -> bool:
-        """True while there is a connection and the server has accepted it."""
-        return self._link is not None
 
     @property
     def negotiated(self) -> Negotiated | None:
@@ -780,8 +711,7 @@ class Client:
         if self._authenticator is not None:
             self._authenticator.complete(find(event.message.properties, "authentication_data"))
         self.connections += 1
-        if not link.up.done():
-            link.up.set_result(event)
+        link.accepted()
         if link.passing:
             return
         self._link = link
@@ -808,10 +738,7 @@ class Client:
         self._pump()
 
     def _disconnected(self, link: _Link, event: Disconnected) -> None:
-        link.event = event
-        if not link.up.done():
-            link.up.set_exception(link.lost())
-            link.up.exception()  # it is seen, even if nobody waits any more
+        link.ended(event)
         if self._link is not link:
             return
         self._link = None
@@ -833,11 +760,13 @@ class Client:
                 arrival.driver = None
 
     def _comes_back(self, link: _Link) -> bool:
-        """Is there going to be another connection?"""
         event = link.event
         assert event is not None
-        final = FINAL_CODES[self._version]
-        return self._reconnect is not None and not self._closing and not (event.by == "peer" and event.code in final)
+        final = event.by == "peer" and event.code in FINAL_CODES[self._version]
+        return super()._comes_back(link) and not final
+
+    def _is_final(self, refused: Refused) -> bool:
+        return refused.code in FINAL_CODES[self._version]
 
     def _authenticate(self, link: _Link, event: mqtt.Auth) -> None:
         authenticator = self._authenticator
@@ -865,7 +794,10 @@ class Client:
 
     # ---- connections
 
-    async def _connect(self, *, clean: bool, passing: bool = False) -> _Link:
+    async def _connect(self) -> _Link:
+        return await self._attempt(clean=not self.session.established)
+
+    async def _attempt(self, *, clean: bool, passing: bool = False) -> _Link:
         """One attempt: transport, CONNECT, CONNACK."""
         properties = self._properties
         if self._version == 5 and self._expiry:
@@ -894,53 +826,12 @@ class Client:
         link.connection = ClientConnection(loop.time(), Session() if passing else self.session, self._options)
         store = self.journal.put if self.journal is not None and not passing else None
         link.driver = aio.Driver(link.connection, link, opening=opening, carrier=carrier, store=store)
-        try:
+        async with link.attempt(self._timeout):
             link.connection.send(connect)
-            async with asyncio.timeout(self._timeout):
-                await aio.open_transport(link.driver, self._host, self._port, path=self._path, ssl=self._ssl)
-                link.driver.update()
-                await link.up
-        except BaseException:
-            link.driver.abort()
-            if link.driver.transport is not None:
-                await link.driver.wait_closed()
-            raise
+            await aio.open_transport(link.driver, self._host, self._port, path=self._path, ssl=self._ssl)
+            link.driver.update()
+            await link.up
         return link
-
-    async def _keep(self, link: _Link) -> None:
-        try:
-            await self._reconnecting(link)
-        except Exception as error:
-            self._end(error)
-
-    async def _reconnecting(self, link: _Link) -> None:
-        """Wait for the end of each connection, and make the next one."""
-        while True:
-            await link.gone
-            if self._closing:
-                return
-            error: Exception = link.lost()
-            backoff = self._reconnect
-            if backoff is None or not self._comes_back(link):
-                self._end(error)
-                return
-            attempt = 0
-            while True:
-                if backoff.attempts is not None and attempt >= backoff.attempts:
-                    self._end(error)
-                    return
-                await asyncio.sleep(backoff.delay(attempt, self._random))
-                attempt += 1
-                try:
-                    link = await self._connect(clean=not self.session.established)
-                    break
-                except Refused as refused:
-                    error = refused
-                    if refused.code in FINAL_CODES[self._version]:
-                        self._end(error)
-                        return
-                except (OSError, DecodeError) as failed:
-                    error = failed
 
     def _give_up(self, error: Exception) -> None:
         """End the client for an error that nobody waits for."""
@@ -950,13 +841,7 @@ class Client:
             link.driver.error = error
             link.driver.close()
 
-    def _end(self, error: Exception | None) -> None:
-        """There is no further connection: nobody waits any longer."""
-        if self._ended:
-            return
-        self._ended = True
-        self._error = error
-        reason = error or ConnectionLost("the client was closed")
+    def _finish(self, error: Exception | None, reason: Exception) -> None:
         for entry in [*self._waiting.values(), *self._queue]:
             if not entry.fail(reason):
                 self.lost += 1
@@ -965,9 +850,7 @@ class Client:
         self._inbox.extendleft(reversed(self._held))
         self._held.clear()
         receivers, self._receivers = self._receivers, deque()
-        for waiter in receivers:
-            if not waiter.done():
-                waiter.set_result(None)
+        connecting.release(receivers)
 
 
 def _same(one: mqtt.Publish, other: mqtt.Publish) -> bool:
@@ -989,23 +872,8 @@ def _fresh(message: mqtt.Publish | None, version: int) -> mqtt.Publish:
     )
 
 
-def _code(code: int | str | None) -> str:
-    return f"0x{code:02X}" if isinstance(code, int) else str(code)
+def _code(code: int | str) -> str:
+    return f"0x{code:02X}" if isinstance(code, int) else code
 
 
-def _verb(make: Callable[_P, Client]) -> Callable[_P, Client]:
-    def connect(*args: _P.args, **more: _P.kwargs) -> Client:
-        """A client for a server, not connected yet: see `Client` for the arguments.
-
-        ::
-
-            async with mqtt.connect("mqtts://broker:8883", client_identifier="meter-7") as client: ...
-        """
-        return make(*args, **more)
-
-    connect.__qualname__ = "connect"
-    connect.__wrapped__ = make  # type: ignore[attr-defined]  # its signature
-    return connect
-
-
-connect = _verb(Client)
+connect = connecting.verb(Client, 'mqtt.connect("mqtts://broker:8883", client_identifier="meter-7")')

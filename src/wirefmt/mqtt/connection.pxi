@@ -391,7 +391,7 @@ cdef class Flows:
     something comes that is no plain message, they have changed nothing and the methods of the derived classes see to it:
     `_publish`, `_acknowledge` and the handlers of packets.
     """
-    cdef readonly Outbox _outbox
+    cdef public Outbox _outbox
     cdef readonly Arrivals _arrivals
     cdef public set _releasing              # QoS 2 of the peer: PUBREC is queued on this connection, PUBREL has not come
     cdef Window quota                       # for what we send

@@ -22,8 +22,10 @@ from wirefmt.mqtt.events import (
     CONTINUE_AUTHENTICATION,
     IDENTIFIER_NOT_VALID,
     IDENTIFIER_REJECTED,
+    KEEP_ALIVE_TIMEOUT,
     LARGEST_PACKET,
     MALFORMED_PACKET,
+    NOT_AUTHORIZED,
     PACKET_TOO_LARGE,
     PROTOCOL_ERROR,
     QOS_NOT_SUPPORTED,
@@ -34,6 +36,7 @@ from wirefmt.mqtt.events import (
     SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED,
     SUCCESS,
     UNACCEPTABLE_VERSION,
+    UNSPECIFIED_ERROR,
     UNSUPPORTED_VERSION,
     WILDCARDS_NOT_SUPPORTED,
     Asked,
@@ -76,6 +79,11 @@ class ClientConnection(Sending, Receiving):
     """
 
     role = Role.CLIENT
+    _late = {  # noqa: RUF012
+        "connect": ("no CONNACK has come in time", None),
+        "answer": ("no answer to PINGREQ has come in time", None),
+        "authentication": ("no AUTH has come in time", UNSPECIFIED_ERROR),  # 0x87 is the server's (3.14.2.1)
+    }
     _session: Session
 
     def __init__(self, now: float, session: Session | None = None, options: ConnectionOptions | None = None) -> None:
@@ -114,7 +122,7 @@ class ClientConnection(Sending, Receiving):
         self, event: mqtt.Auth, authentication_data: bytes | None = None, properties: Properties = ()
     ) -> list[Event]:
         """Answer an `Auth` event of code 0x18 with AUTH 0x18 [MQTT-4.12.0-3]. The method is added."""
-        self._check_open()
+        self._check_over()
         self._take_auth(event)
         self._put(self._fit(mqtt.Auth, self._auth_properties(authentication_data, properties), reason_code=0x18))
         self._authentication = None
@@ -128,12 +136,10 @@ class ClientConnection(Sending, Receiving):
 
         Returns the `Disconnected` event. Raises LocalProtocolError for a code or property that cannot be sent.
         """
-        self._check_open()
-        events: list[Event] = []
+        self._check_over()
         if immediate:
-            self._outbox.clear()
-            self._end("local", None, "dropped by the host", events)
-            return events
+            return self._drop()
+        events: list[Event] = []
         if isinstance(SENDS_IN[self.role][self.state]["DISCONNECT"], Violation):
             self._end("local", None, "closed before CONNECT", events)
             return events
@@ -212,7 +218,7 @@ class ClientConnection(Sending, Receiving):
 
     def _send_pingreq(self, message: mqtt.Pingreq) -> None:
         self._host_pings += 1
-        self._ping()
+        self._send_keepalive()
 
     def _send_auth(self, message: mqtt.Auth) -> None:
         if message.reason_code != REAUTHENTICATE:
@@ -231,16 +237,22 @@ class ClientConnection(Sending, Receiving):
             own.append(("authentication_data", data))
         return (*own, *properties)
 
-    def _ping(self) -> None:
+    def _send_keepalive(self) -> None:
         self._put(b"\xc0\x00")
         self._ping_unanswered = True
         self._await_answer()
 
     def _heard(self) -> None:
+        super()._heard()
         self._ping_unanswered = False
         self._deadlines.cancel("answer")
 
+    def _note_reading(self) -> None:
+        super()._note_reading()
+        self._await_answer()
+
     def _await_answer(self) -> None:
+        """PINGRESP is awaited only while we read."""
         if not self._ping_unanswered or not self._reading:
             self._deadlines.cancel("answer")
         elif "answer" not in self._deadlines:
@@ -300,8 +312,7 @@ class ClientConnection(Sending, Receiving):
         keep_alive = self.negotiated.keep_alive
         if keep_alive:
             margin = min(keep_alive / 10, 5.0)
-            self._keepalive = Keepalive(self._deadlines, send_every=keep_alive - margin)
-            self._said = self._outbox.position
+            self._keep_alive(send_every=keep_alive - margin)
         events.append(Connected(self.negotiated, message, resumed and known, lost))
         self._resume_session(events)
 
@@ -354,12 +365,13 @@ class ClientConnection(Sending, Receiving):
                 self._deadlines.cancel("connect")
         events.append(message)
 
-    def _lost_requests(self) -> tuple[Any, ...]:
+    def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         requests = tuple(self._requests.values())
         for request in requests:
             self._session.identifiers.release(request.packet_identifier)
         self._requests.clear()
-        return requests
+        resumable, lost = super()._forget()
+        return resumable, requests + lost
 
     _handlers = {  # noqa: RUF012
         mqtt.Connack: _on_connack,
@@ -419,6 +431,11 @@ class ServerConnection(Sending, Receiving):
     """
 
     role = Role.SERVER
+    _late = {  # noqa: RUF012
+        "connect": ("no CONNECT has come in time", None),
+        "authentication": ("no AUTH has come in time", NOT_AUTHORIZED),
+        Keepalive.EXPECT: ("nothing has come within one and a half Keep Alive", KEEP_ALIVE_TIMEOUT),
+    }
 
     def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
         super().__init__(now, options)
@@ -426,12 +443,26 @@ class ServerConnection(Sending, Receiving):
         self._waiting: mqtt.Connect | None = None  # waits for the host
         self._requests: dict[int, Asked] = {}  # undecided, by packet identifier
         self._will_removed = False
+        self._pongs = 0  # PINGRESPs that leave after the answers of this turn
         self._deadlines.set("connect", now + self.options.connect_timeout)
 
     def receive(self, data: Buffer, now: float) -> list[Event]:
         if self.state is State.IDLE and len(self._opening) < 16:
             self._opening = (self._opening + bytes(memoryview(data)[:16]))[:16]
+        self._put_pongs()
         return super().receive(data, now)
+
+    def data_to_send(self) -> bytes:
+        self._put_pongs()
+        return super().data_to_send()
+
+    def buffers_to_send(self) -> list[Buffer]:
+        self._put_pongs()
+        return super().buffers_to_send()
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._outbox.pending + 2 * self._pongs
 
     # ---- answers
 
@@ -460,7 +491,7 @@ class ServerConnection(Sending, Receiving):
 
         Raises LocalProtocolError if the event does not wait for an answer, or the answer breaks a rule.
         """
-        self._check_open()
+        self._check_over()
         if self.state is State.REAUTHENTICATING:
             self._take_auth(event)
             own = self._auth_properties(authentication_data, properties)
@@ -490,7 +521,7 @@ class ServerConnection(Sending, Receiving):
         self._restricted |= negotiated.maximum_qos < 2 or not negotiated.retain_available
         if negotiated.keep_alive:
             # [MQTT-3.1.2-22]: one and a half times
-            self._keepalive = Keepalive(self._deadlines, expect_within=negotiated.keep_alive * 1.5)
+            self._keep_alive(expect_within=negotiated.keep_alive * 1.5)
         connack = mqtt.decode(packet, version=connect.version)
         events: list[Event] = [Connected(negotiated, connack, resumed)]
         self._resume_session(events)
@@ -508,7 +539,7 @@ class ServerConnection(Sending, Receiving):
 
         Returns the `Disconnected` event. Raises LocalProtocolError as `accept` does.
         """
-        self._check_open()
+        self._check_over()
         events: list[Event] = []
         if reason_code == SUCCESS:
             raise LocalProtocolError("a refusal has a code other than 0")
@@ -526,7 +557,7 @@ class ServerConnection(Sending, Receiving):
         self, event: mqtt.Connect | mqtt.Auth, authentication_data: bytes | None = None, properties: Properties = ()
     ) -> list[Event]:
         """Ask the client for its next AUTH with AUTH 0x18 [MQTT-4.12.0-2]. The method is added."""
-        self._check_open()
+        self._check_over()
         if self._method() is None:
             raise LocalProtocolError("CONNECT has no Authentication Method [MQTT-4.12.0-6]", reply=PROTOCOL_ERROR)
         if self.state is State.REAUTHENTICATING:
@@ -589,12 +620,12 @@ class ServerConnection(Sending, Receiving):
 
         Returns the `Disconnected` event. Raises LocalProtocolError for a code or property that cannot be sent.
         """
-        self._check_open()
-        events: list[Event] = []
+        self._check_over()
         if immediate:
-            self._outbox.clear()
-            self._end("local", None, "dropped by the host", events)
-            return events
+            self._pongs = 0
+            return self._drop()
+        self._put_pongs()
+        events: list[Event] = []
         code = None
         if self.version == 5 and self._up:
             if find(properties, "session_expiry_interval") is not None:
@@ -729,7 +760,17 @@ class ServerConnection(Sending, Receiving):
         events.append(message)
 
     def _on_pingreq(self, message: mqtt.Pingreq, events: list[Event]) -> None:
-        self._put(b"\xd0\x00")  # [MQTT-3.12.4-1]
+        """[MQTT-3.12.4-1]. PINGRESP follows what the host answers at once to the packets before, so that a client that sees it
+        knows that they have been handled."""
+        if events:
+            self._pongs += 1
+        else:
+            self._put(b"\xd0\x00")
+
+    def _put_pongs(self) -> None:
+        if self._pongs:
+            self._put(b"\xd0\x00" * self._pongs)
+            self._pongs = 0
 
     def _on_disconnect(self, message: mqtt.Disconnect, events: list[Event]) -> None:
         code = message.reason_code or 0
@@ -767,14 +808,15 @@ class ServerConnection(Sending, Receiving):
 
     # ---- the end
 
-    def _say_fault(self, code: int) -> int | None:
+    def _tell(self, code: int, reason: str) -> int | None:
+        self._put_pongs()
         if self.state is State.IDLE:
             return self._refuse_unread(code)
         if self.version == 5 and self.state in (State.CONNECTING, State.AUTHENTICATING):
             code = code if code in REASONS["CONNACK"] else PROTOCOL_ERROR
             self._put(mqtt.Connack(reason_code=code, version=5).encode())
             return code
-        return super()._say_fault(code)
+        return super()._tell(code, reason)
 
     def _refuse_unread(self, code: int) -> int | None:
         """Answer a CONNECT that cannot be read, if it shows which version to answer in (3.1.4).
@@ -807,6 +849,7 @@ class ServerConnection(Sending, Receiving):
             kwargs["will"] = self.connect.will
         self._requests.clear()
         self._waiting = None
+        self._put_pongs()
         super()._end(*args, **kwargs)
 
     _handlers = {  # noqa: RUF012

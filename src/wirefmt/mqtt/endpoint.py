@@ -1,4 +1,4 @@
-"""What both roles of an MQTT connection do: reading, writing, timers, faults, the end.
+"""What both roles of an MQTT connection do: which packets may come and leave, the answers to faults, the end.
 
 Sections are those of MQTT 5.0. `v3` means 3.1 and 3.1.1.
 """
@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Literal
 
 from wirefmt import mqtt
-from wirefmt.connection.contract import Acknowledged, Change, Disconnected
-from wirefmt.connection.deadlines import Deadlines, Keepalive
+from wirefmt.connection import endpoint
+from wirefmt.connection.contract import Acknowledged, Change
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.mqtt._codec import Flows
 from wirefmt.mqtt.events import (
     CONTINUE_AUTHENTICATION,
     IDENTIFIER_NOT_VALID,
-    KEEP_ALIVE_TIMEOUT,
     LARGEST_PACKET,
     MALFORMED_PACKET,
-    NOT_AUTHORIZED,
     PACKET_TOO_LARGE,
     PROTOCOL_ERROR,
     QUOTA_EXCEEDED,
     REAUTHENTICATE,
     SUCCESS,
-    UNSPECIFIED_ERROR,
     Asked,
     ConnectionOptions,
     Event,
@@ -40,12 +37,6 @@ from wirefmt.mqtt.events import (
 from wirefmt.mqtt.session import Delivery, Session
 from wirefmt.mqtt.spec import REASON_CODES
 from wirefmt.mqtt.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
-#: Answers may exceed the limit on queued bytes by so much before a peer that does not read is given up.
-ANSWER_ROOM: Final = 1 << 20
 
 REASONS: dict[str, frozenset[int]] = {
     packet: frozenset(row.code for row in REASON_CODES if packet in row.packets) for packet in ("CONNACK", "DISCONNECT")
@@ -114,10 +105,15 @@ def numbered(message: Asked, packet_identifier: int) -> bytes:
     return packet[: at + 1] + packet_identifier.to_bytes(2) + packet[at + 3 :]
 
 
-class Endpoint(Flows):
-    """Reading, writing, timers, faults and the end. `Receiving` and `Sending` add messages in each direction."""
+class Endpoint(Flows, endpoint.Endpoint[State]):
+    """What both roles do. `Receiving` and `Sending` add messages in each direction."""
 
     role: Role
+    options: ConnectionOptions
+    _final_state = State.CLOSED
+    _exhausted = QUOTA_EXCEEDED
+    _unit = "packet"
+    _decoder: mqtt.Decoder
     _session: Session | None
     _handlers: dict[type[mqtt.Packet], Callable[[Any, Any, list[Event]], None]]
     _senders: dict[type[mqtt.Packet], Callable[[Any, Any], Any]]
@@ -137,86 +133,19 @@ class Endpoint(Flows):
             }
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
-        self.options = options or ConnectionOptions()
+        Flows.__init__(self)
+        endpoint.Endpoint.__init__(self, now, options or ConnectionOptions(), State.IDLE)
         self._configure(self.options, Acknowledged)
-        self.state = State.IDLE
         self.negotiated: Negotiated | None = None
         self.connect: mqtt.Connect | None = None
         #: Acknowledgements that named nothing outstanding. They are ignored.
         self.strays = 0
-        self._decoder: mqtt.Decoder = self._make_decoder(None)
-        self._said = 0  # position in the outbox when the keep-alive timer was last due
-        self._deadlines = Deadlines(now)
-        self._keepalive = Keepalive(self._deadlines)
         self._authentication: mqtt.Auth | None = None  # waits for the host
-        self._paused = False
-        self._eof = False
-        self._trailing = b""
         self._problem_information = True
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.state.value}>"
-
-    @property
-    def state(self) -> State:
-        return self._state
-
-    @state.setter
-    def state(self, state: State) -> None:
-        self._state = state
+    def _enter(self, state: State) -> None:
         self._up = state is State.CONNECTED or state is State.REAUTHENTICATING
         self._steady = self._steady_in[state]
-
-    # ---- in
-
-    def receive(self, data: Buffer, now: float) -> list[Event]:
-        """Take bytes from the peer; return the events they complete, in order."""
-        self._check_open()
-        self._deadlines.advance(now)
-        if memoryview(data).nbytes:
-            self._keepalive.received()
-            self._heard()
-        if self._trailing:
-            data, self._trailing = self._trailing + bytes(data), b""
-        events: list[Event] = []
-        self._read(data, events)
-        return events
-
-    def receive_eof(self, now: float) -> list[Event]:
-        """Take the end of the peer's stream. What was left unread is read first, once there is room."""
-        self._check_open()
-        self._deadlines.advance(now)
-        self._eof = True
-        events: list[Event] = []
-        self._finish_eof(events)
-        return events
-
-    def pause(self) -> None:
-        """Stop after the messages read so far. Bytes that follow are kept."""
-        self._check_open()
-        self._paused = True
-        self._note_reading()
-
-    def resume(self, now: float) -> list[Event]:
-        """Go on after `pause`; return the events of the bytes kept."""
-        self._check_open()
-        self._deadlines.advance(now)
-        self._paused = False
-        return self._go_on()
-
-    @property
-    def trailing_data(self) -> bytes:
-        """Bytes received and not read, while paused or after the end."""
-        if self._paused or self._state is State.CLOSED:
-            try:
-                self._trailing += self._decoder.rest()
-            except DecodeError:
-                pass
-        return self._trailing
-
-    @property
-    def wants_read(self) -> bool:
-        return self._reading and self.state is not State.CLOSED
 
     @property
     def undecided(self) -> int:
@@ -238,7 +167,7 @@ class Endpoint(Flows):
             LocalProtocolError: the packet is not legal now. Its `reply` is the reason code that a peer would give, if
                 there is one. Nothing has changed.
         """
-        self._check_open()
+        self._check_over()
         transition = SENDS_IN[self.role][self.state][kind_of(message)]
         if isinstance(transition, Violation):
             raise LocalProtocolError(transition.rule, reply=transition.code)
@@ -250,22 +179,6 @@ class Endpoint(Flows):
         handle: Delivery | Request | None = sender(self, message)
         return handle
 
-    def data_to_send(self) -> bytes:
-        """Take everything queued, as one bytes object."""
-        return self._outbox.take()
-
-    def buffers_to_send(self) -> list[Buffer]:
-        """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
-        return self._outbox.take_buffers()
-
-    @property
-    def pending_bytes(self) -> int:
-        return self._outbox.pending
-
-    @property
-    def should_close(self) -> bool:
-        return self._state is State.CLOSED and not self._outbox.pending
-
     @property
     def session(self) -> Session | None:
         """The session: a client's from the beginning, a server's once the host has accepted."""
@@ -275,79 +188,7 @@ class Endpoint(Flows):
         """What a journal must keep since the last call: see `Session.changes`."""
         return self._session.changes() if self._session is not None else []
 
-    # ---- time
-
-    def next_timeout(self) -> float | None:
-        """When to call `handle_timeout` at the latest; None: no timer runs."""
-        return self._deadlines.next()
-
-    def handle_timeout(self, now: float) -> list[Event]:
-        """Do what is due."""
-        self._check_open()
-        events: list[Event] = []
-        for name in self._deadlines.due(now):
-            if self._state is State.CLOSED:
-                break
-            match name:
-                case Keepalive.EXPECT:
-                    if self._keepalive.is_lost():
-                        self._expire(KEEP_ALIVE_TIMEOUT, "nothing has come within one and a half Keep Alive", events)
-                case Keepalive.SEND:
-                    if self._outbox.position != self._said:
-                        self._said = self._outbox.position
-                        self._keepalive.sent()
-                    if self._keepalive.must_send():
-                        self._ping()
-                case "authentication":
-                    # only a server may say 0x87 in DISCONNECT (3.14.2.1)
-                    code = NOT_AUTHORIZED if self.role is Role.SERVER else UNSPECIFIED_ERROR
-                    self._expire(code, "no AUTH has come in time", events)
-                case "connect":
-                    awaited = "CONNACK" if self.role is Role.CLIENT else "CONNECT"
-                    self._end("local", None, f"no {awaited} has come in time", events)
-                case "answer":
-                    self._end("local", None, "no answer to PINGREQ has come in time", events)
-        return events
-
     # ---- reading
-
-    def _read(self, data: Buffer, events: list[Event]) -> None:
-        """Read as many packets as there is room for."""
-        decoder = self._decoder
-        while True:
-            room = self._room()
-            fault: DecodeError | None = None
-            try:
-                messages: list[Any] = decoder.feed(data, room)
-            except DecodeError as error:
-                messages, fault = list(error.messages), error
-            data = b""
-            try:
-                self._handle(messages, events)
-            except (DecodeError, RemoteProtocolError) as error:
-                self._fault(error, error.reply, events)
-            if self._state is State.CLOSED:
-                return
-            if fault is not None:
-                self._fault(fault, fault.reply, events)
-                return
-            decoder = self._decoder  # `accept` may have put in another one
-            if not decoder.unread or not self._room():
-                break
-        if self._outbox.pending > self.options.pending_bytes + ANSWER_ROOM:
-            self._fault(
-                RemoteProtocolError("the peer does not take its answers", reply=QUOTA_EXCEEDED), QUOTA_EXCEEDED, events
-            )
-        elif decoder.unread > self.options.unread_bytes and not self._room():
-            self._fault(
-                RemoteProtocolError("more bytes than are kept while the host decides", reply=QUOTA_EXCEEDED),
-                QUOTA_EXCEEDED,
-                events,
-            )
-        elif self._eof:
-            self._finish_eof(events)
-        else:
-            self._note_reading()
 
     def _handle(self, messages: list[mqtt.Packet], events: list[Event]) -> None:
         tolerant = bool(self.options.tolerate)
@@ -387,21 +228,9 @@ class Endpoint(Flows):
         if not self.options.control_characters and _CONTROLS.search(text):
             raise RemoteProtocolError(f"a control character or noncharacter in {text!r} (1.5.4)", reply=reply)
 
-    def _go_on(self) -> list[Event]:
-        """Read what was left unread, after an answer or `resume`."""
-        if self._reading:
-            return []  # nothing was left
-        events: list[Event] = []
-        data, self._trailing = self._trailing, b""
-        if data or self._decoder.unread or self._eof:
-            self._read(data, events)
-        else:
-            self._note_reading()
-        return events
-
     def _room(self) -> int:
         """How many packets may be read now."""
-        if self._paused or self._state is State.CLOSED or (self.role is Role.SERVER and self.state is State.CONNECTING):
+        if self._paused or self._over or (self.role is Role.SERVER and self.state is State.CONNECTING):
             return 0
         if not self._up:
             return 1
@@ -410,38 +239,12 @@ class Endpoint(Flows):
             waiting += self._unanswered()
         return max(self.options.undecided - waiting, 0)
 
-    def _note_reading(self) -> None:
-        """Keep Alive of the peer does not run while we do not read."""
-        reading = not self._paused and self._room() > 0
-        if reading is not self._reading:
-            self._reading = reading
-            if reading:
-                self._keepalive.expect_again()
-            else:
-                self._keepalive.suspend()
-            self._await_answer()
-
-    def _finish_eof(self, events: list[Event]) -> None:
-        if self._decoder.unread or self._trailing or self._paused:
-            return  # `resume` or an answer reads them first
-        reason = "the stream ended inside a packet" if self._decoder.pending else "the stream ended"
-        self._end("transport", None, reason, events)
-
     def _undecided_requests(self) -> int:
         return 0
 
     def _unanswered(self) -> int:
         """QoS 1 and 2 messages of the peer whose PUBACK or PUBREC has not been queued."""
         return 0
-
-    def _heard(self) -> None:
-        """Bytes have come."""
-
-    def _await_answer(self) -> None:
-        """PINGRESP is awaited only while we read."""
-
-    def _ping(self) -> None:
-        raise NotImplementedError
 
     # ---- writing
 
@@ -489,56 +292,33 @@ class Endpoint(Flows):
     def _maximum_packet_size(self) -> int:
         return self.negotiated.maximum_packet_size if self.negotiated is not None else LARGEST_PACKET
 
-    def _check_pending(self, size: int) -> None:
-        pending = self._outbox.pending
-        if pending and pending + size > self.options.pending_bytes:
-            raise LocalProtocolError(f"{pending} bytes are queued and not taken", reply=QUOTA_EXCEEDED)
-
     # ---- the end
 
-    def _check_open(self) -> None:
-        if self._state is State.CLOSED:
-            raise LocalProtocolError("the connection is over")
-
     def _check_connected(self) -> None:
-        self._check_open()
+        self._check_over()
         if not self._up:
             raise LocalProtocolError(f"not possible while {self.state.value}")
 
-    def _fault(self, error: DecodeError | RemoteProtocolError, reply: int | str | None, events: list[Event]) -> None:
-        """The peer has broken a rule: answer as the specification asks, and end (4.13)."""
+    def _reply_to(self, error: endpoint.Fault) -> int | None:
+        """As the specification asks (4.13)."""
+        reply = error.reply
         if isinstance(error, DecodeError):
             reply = _ANSWERS.get((error.path, error.spec), MALFORMED_PACKET if reply is None else reply)
-        said = self._say_fault(reply) if isinstance(reply, int) else None
-        self._end("local", said, str(error), events, error=error)
+        return self._tell(reply, str(error)) if isinstance(reply, int) else None
 
-    def _say_fault(self, code: int) -> int | None:
-        """Queue the answer to the peer and return its code; None: there is no answer."""
+    def _tell(self, code: int, reason: str) -> int | None:
         if self.version == 5 and self._up:
             code = code if code in REASONS["DISCONNECT"] else PROTOCOL_ERROR
             self._put(mqtt.Disconnect(reason_code=code, version=5).encode())
             return code
         return None
 
-    def _expire(self, code: int, reason: str, events: list[Event]) -> None:
-        """A timer has ended the connection."""
-        self._end("local", self._say_fault(code), reason, events)
-
-    def _end(
-        self,
-        by: Literal["local", "peer", "transport"],
-        code: int | None,
-        reason: str,
-        events: list[Event],
-        *,
-        error: Exception | None = None,
-        message: mqtt.Packet | None = None,
-        will: mqtt.Will | None = None,
-    ) -> None:
+    def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         resumable: tuple[Delivery, ...] = ()
-        lost = self._lost_requests()
-        if self._session is not None:
-            session = self._session
+        lost: tuple[Delivery, ...] = ()
+        self._authentication = None
+        session = self._session
+        if session is not None:
             for delivery in session.outgoing.values():
                 # What is queued now still leaves; what `close` has dropped does not.
                 if delivery.mark is not None and delivery.mark <= self._outbox.position:
@@ -550,30 +330,9 @@ class Endpoint(Flows):
             if session.expiry_interval or not self._up:
                 resumable = tuple(session.outgoing.values())
             else:
-                lost += session.clear()
+                lost = session.clear()
             session.held = False
-        self.state = State.CLOSED
-        self._deadlines.clear()
-        self._authentication = None
-        self._forget()
-        events.append(
-            Disconnected(
-                by=by,
-                code=code,
-                reason=reason,
-                error=error,
-                message=message,
-                resumable=resumable,
-                lost=lost,
-                will=will,
-            )
-        )
-
-    def _forget(self) -> None:
-        """The connection is over: drop what belongs to it alone."""
-
-    def _lost_requests(self) -> tuple[Any, ...]:
-        return ()
+        return resumable, lost
 
     def _take_auth(self, event: mqtt.Connect | mqtt.Auth) -> None:
         """The host answers this AUTH."""
@@ -595,7 +354,7 @@ class Endpoint(Flows):
                 "the Authentication Method is not that of CONNECT [MQTT-4.12.0-5]", reply=PROTOCOL_ERROR
             )
 
-    def _make_decoder(self, version: int | None) -> mqtt.Decoder:
+    def _make_decoder(self, version: int | None = None) -> mqtt.Decoder:
         strictness = "lax" if self.options.tolerate else "strict"
         return mqtt.Decoder(version=version, side=self._peer(), strictness=strictness, limits=self._limits())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
@@ -39,10 +41,10 @@ class Receiving(Endpoint):
     def _unanswered(self) -> int:
         return len(self._arrivals)
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         self._arrivals.clear()
         self._aliases_in.clear()  # [MQTT-3.3.2-7]
+        return super()._forget()
 
     def _acknowledge(self, message: mqtt.Publish, reason_code: int, properties: Properties) -> list[Event]:
         """`acknowledge`, with all that an answer may have."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, WindowOpened
@@ -41,9 +41,9 @@ class Sending(Endpoint):
         self._replay: deque[Delivery] = deque()  # of a resumed session, not yet sent again
         self._aliases_out = OutgoingAliases(0)
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         self._replay.clear()
+        return super()._forget()
 
     def _limit(self, negotiated: Negotiated) -> None:
         """Keep to what the peer has announced."""

@@ -11,14 +11,15 @@ import ssl as tls
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import Request as HttpRequest
 from urllib.request import urlopen
 
 from wirefmt import nsq
 from wirefmt.connection import aio
+from wirefmt.connection import client as connecting
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
 from wirefmt.connection.journal import Store
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from typing_extensions import Buffer
-
-_P = ParamSpec("_P")
 
 #: URL scheme -> TLS asked for in IDENTIFY, usual port.
 SCHEMES: Final[dict[str, tuple[bool, int]]] = {"nsq": (False, 4150), "nsqs": (True, 4150), "nsq+unix": (False, 0)}
@@ -55,20 +54,19 @@ class Address:
         self.key = (self.host, self.port, self.path)
 
 
-class _Link:
+class _Link(connecting.Link):
     """The host of one connection."""
 
+    connection: ClientConnection
+
     def __init__(self, owner: Client | Consumer, settings: Client, address: Address, session: Session | None) -> None:
+        super().__init__()
         self.owner = owner
         self.settings = settings
         self.address = address
-        loop = asyncio.get_running_loop()
-        self.up: asyncio.Future[None] = loop.create_future()
-        self.gone: asyncio.Future[None] = loop.create_future()
-        self.event: Disconnected | None = None
         self.request: Request | None = None  # AUTH or SUB, whose answer is awaited
         self.subscribe: tuple[str, str] | None = None
-        self.connection = ClientConnection(loop.time(), session, settings._options)
+        self.connection = ClientConnection(asyncio.get_running_loop().time(), session, settings._options)
         store = settings._store
         self.driver = aio.Driver(
             self.connection, self, store=store.put if store is not None and session is not None else None
@@ -77,17 +75,11 @@ class _Link:
     async def open(self) -> None:
         """Connect, IDENTIFY, TLS, compression, AUTH, SUB. Raises OSError, Refused, ConnectionLost."""
         address = self.address
-        try:
+        async with self.attempt(self.settings._timeout):
             self.connection.send(self.settings._identify(address.tls))
-            async with asyncio.timeout(self.settings._timeout):
-                await aio.open_transport(self.driver, address.host, address.port, path=address.path)
-                self.driver.update()
-                await self.up
-        except BaseException:
-            self.driver.abort()
-            if self.driver.transport is not None:
-                await self.driver.wait_closed()
-            raise
+            await aio.open_transport(self.driver, address.host, address.port, path=address.path)
+            self.driver.update()
+            await self.up
 
     def handle(self, event: Any) -> None:
         match event:
@@ -103,18 +95,11 @@ class _Link:
             case Connected():
                 self._connected(event)
             case Disconnected():
-                self.event = event
-                if not self.up.done():
-                    self.up.set_exception(self.lost())
-                    self.up.exception()  # it is seen, even if nobody waits any more
+                self.ended(event)
                 self.owner._handle(self, event)
 
     def writable(self) -> None:
         self.owner._writable(self)
-
-    def closed(self, error: Exception | None) -> None:
-        if not self.gone.done():
-            self.gone.set_result(None)
 
     def _connected(self, event: Connected) -> None:
         negotiated = event.negotiated
@@ -146,20 +131,15 @@ class _Link:
             self._is_up()
 
     def _is_up(self) -> None:
-        if not self.up.done():
-            self.up.set_result(None)
+        self.accepted()
         self.owner._up(self)
 
     def lost(self) -> Exception:
-        """Why this connection is over, as an exception for the host."""
-        event, error = self.event, self.driver.error
-        if isinstance(error, PermissionError):
-            return Refused(str(error), "E_AUTH_FIRST", event)
-        if event is not None and event.by == "peer" and event.code:
-            return Refused(f"the server says {event.code} {event.reason}".rstrip(), event.code, event.message)
-        lost = ConnectionLost(str(error) if error else event.reason if event else "the connection is over", event)
-        lost.__cause__ = error or (event.error if event is not None else None)
-        return lost
+        error = self.driver.error
+        return Refused(str(error), "E_AUTH_FIRST", self.event) if isinstance(error, PermissionError) else super().lost()
+
+    def _refused(self, event: Disconnected) -> Refused:
+        return Refused(f"the server says {event.code} {event.reason}".rstrip(), event.code or 0, event.message)
 
 
 class Message:
@@ -647,7 +627,7 @@ class _Entry:
         self.future = future
 
 
-class Client:
+class Client(connecting.Client[_Link]):
     """An NSQ client, made by `nsq.connect`. `async with` connects and closes it; so do its methods `open` and `close`.
 
     ::
@@ -704,6 +684,7 @@ class Client:
         options: ConnectionOptions | None = None,
         random: Random | None = None,
     ) -> None:
+        super().__init__(reconnect, random)
         self._addresses = [Address(url) for url in urls]
         self._lookups = tuple(lookup)
         if not self._addresses and not self._lookups:
@@ -718,22 +699,14 @@ class Client:
         self._ssl = ssl
         self._members = {"user_agent": "wirefmt", "feature_negotiation": True, **(identify or {})}
         self._journal_path = journal
-        self._reconnect = reconnect
         self._timeout = timeout
         self._lookup_interval = lookup_interval
         self._options = options or ConnectionOptions()
-        self._random = random or SystemRandom()
         self._identify(self._tls)  # raises for an invalid value
 
         self.session: Session | None = Session() if reconnect is not None else None
-        self.connections = 0
         self.lost = 0
         self._store: Store | None = None
-        self._link: _Link | None = None
-        self._keeper: asyncio.Task[None] | None = None
-        self._closing = False
-        self._ended = True
-        self._error: Exception | None = None
         self._queue: deque[_Entry] = deque()  # not sent
         self._waiting: dict[Request, _Entry] = {}  # sent
         self._drained: asyncio.Future[None] | None = None
@@ -751,72 +724,32 @@ class Client:
 
     # ---- opening and closing
 
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def open(self) -> None:
-        """Connect the producer, if there are servers for it.
-
-        Raises:
-            Refused: the server refuses.
-            ConnectionLost: it ends the connection, or breaks the protocol.
-            OSError: there is no connection (TimeoutError; ssl.SSLError).
-            sqlite3.Error: the journal cannot be opened.
-        """
-        if not self._ended:
-            raise RuntimeError("the client is open")
-        self._ended = self._closing = False
-        self._error = None
-        try:
-            if self._journal_path is not None:
-                self._store = Store(self._journal_path, "nsq")
-                self.session = Session.replay(await self._store.open(), journaled=True)
-            if self._addresses:
-                link = await self._connect()
-                self._keeper = asyncio.get_running_loop().create_task(self._keep(link))
-        except BaseException:
-            self._ended = True
-            await self._close_store()
-            raise
+    async def _begin(self) -> _Link | None:
+        """The producer connects, if there are servers for it."""
+        if self._journal_path is not None:
+            self._store = Store(self._journal_path, "nsq")
+            self.session = Session.replay(await self._store.open(), journaled=True)
+        return await self._connect() if self._addresses else None
 
     async def close(self) -> None:
         """Wait until what was published is answered and sent, for at most the time of an attempt to connect, then close
         transport and journal. Calls that still wait raise ConnectionLost."""
-        link, keeper = self._link, self._keeper
+        link = self._link
         try:
             if link is not None and (self._queue or self._waiting or self._unanswered()):
                 self._drained = asyncio.get_running_loop().create_future()
                 await asyncio.wait([self._drained, link.gone], timeout=self._timeout, return_when="FIRST_COMPLETED")
-            self._closing = True
-            if link is not None:
-                link.driver.close()
-                await link.driver.wait_closed()
         finally:
-            self._closing = True
             self._drained = None
-            if keeper is not None:
-                keeper.cancel()
-                await asyncio.wait([keeper])
-            self._keeper = self._link = None
-            self._end(None)
-            await self._close_store()
+            await super().close()
 
     def _unanswered(self) -> int:
         return len(self.session.pending) if self.session is not None else 0
 
-    async def _close_store(self) -> None:
+    async def _close_journal(self) -> None:
         store, self._store = self._store, None
         if store is not None:
             await store.close()
-
-    @property
-    def connected(self) -> bool:
-        """True while the producer has a connection."""
-        return self._link is not None
 
     # ---- requests
 
@@ -963,37 +896,10 @@ class Client:
         assert error is not None
         raise error
 
-    async def _keep(self, link: _Link) -> None:
-        """Wait for the end of each connection, and make the next one."""
-        while True:
-            await link.gone
-            if self._closing:
-                return
-            error = link.lost()
-            backoff = self._reconnect
-            if backoff is None:
-                self._end(error)
-                return
-            attempt = 0
-            while True:
-                if backoff.attempts is not None and attempt >= backoff.attempts:
-                    self._end(error)
-                    return
-                await asyncio.sleep(backoff.delay(attempt, self._random))
-                attempt += 1
-                try:
-                    link = await self._connect()
-                    break
-                except (OSError, Refused, DecodeError) as failed:
-                    error = failed
+    def _is_final(self, refused: Refused) -> bool:
+        return False
 
-    def _end(self, error: Exception | None) -> None:
-        """There is no further connection: nobody waits any longer."""
-        if self._ended:
-            return
-        self._ended = True
-        self._error = error
-        reason = error or ConnectionLost("the client was closed")
+    def _finish(self, error: Exception | None, reason: Exception) -> None:
         for entry in [*self._waiting.values(), *self._queue]:
             if entry.future.done():
                 self.lost += 1
@@ -1010,19 +916,4 @@ def _build(make: Callable[..., Any], **fields: Any) -> Any:
         raise LocalProtocolError(str(error)) from error
 
 
-def _verb(make: Callable[_P, Client]) -> Callable[_P, Client]:
-    def connect(*args: _P.args, **more: _P.kwargs) -> Client:
-        """A client for one or several servers, not connected yet: see `Client` for the arguments.
-
-        ::
-
-            async with nsq.connect("nsq://127.0.0.1:4150") as client: ...
-        """
-        return make(*args, **more)
-
-    connect.__qualname__ = "connect"
-    connect.__wrapped__ = make  # type: ignore[attr-defined]  # its signature
-    return connect
-
-
-connect = _verb(Client)
+connect = connecting.verb(Client, 'nsq.connect("nsq://127.0.0.1:4150")')

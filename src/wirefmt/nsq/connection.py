@@ -15,10 +15,11 @@ from wirefmt import nsq
 from wirefmt.connection.carriers import Compression, Deflate, Snappy
 from wirefmt.connection.contract import Acknowledged, Change, Connected, StartTls, WindowOpened
 from wirefmt.connection.deadlines import Keepalive
-from wirefmt.connection.endpoint import STEP, Endpoint, Fault, FrameDecoder
+from wirefmt.connection.endpoint import ANSWER_ROOM, STEP, Fault
 from wirefmt.connection.outbox import KEEP_FROM
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
+from wirefmt.nsq.endpoint import Endpoint, kind_of
 from wirefmt.nsq.events import (
     DEFLATE_LEVEL,
     HEARTBEAT_INTERVAL,
@@ -35,7 +36,7 @@ from wirefmt.nsq.events import (
 from wirefmt.nsq.inflight import InFlight, Moment
 from wirefmt.nsq.session import Session
 from wirefmt.nsq.spec import LINE_MAX
-from wirefmt.nsq.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
+from wirefmt.nsq.states import Role, State, Violation
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -51,142 +52,6 @@ _MESSAGE_REST: Final = 30  # what the size counts next to the body
 _PUBLISHING: Final = (nsq.Publish, nsq.MultiPublish, nsq.DeferredPublish)
 
 
-def kind_of(message: nsq.Command | nsq.Frame) -> str:
-    """The kind of a command or a frame in the table of states."""
-    if isinstance(message, nsq.Response):
-        data = message.data
-        if data == b"OK":
-            return "OK"
-        if data == b"_heartbeat_":
-            return "heartbeat"
-        if data == b"CLOSE_WAIT":
-            return "CLOSE_WAIT"
-        members = message.members
-        if members is None:
-            return "other response"
-        said = dict(members)
-        if said.get("tls_v1") is True:
-            return "JSON with tls_v1"
-        if said.get("deflate") is True or said.get("snappy") is True:
-            return "JSON with compression"
-        return "JSON"
-    if isinstance(message, nsq.MessageFrame):
-        return "message"
-    if isinstance(message, nsq.Error):
-        return "error" if message.fatal is False else "fatal error"
-    if isinstance(message, nsq.Magic):
-        return "magic"
-    if isinstance(message, nsq.Command):
-        return message.name
-    if isinstance(message, nsq.Frame):
-        return "other response"
-    raise LocalProtocolError(f"{type(message).__name__} is no command or frame of NSQ")
-
-
-def _row(table: Mapping[tuple[Role, State, str], Transition], role: Role, state: State) -> dict[str, Transition]:
-    return {kind: value for (whose, where, kind), value in table.items() if whose is role and where is state}
-
-
-class _Connection(Endpoint):
-    """What both roles share."""
-
-    role: ClassVar[Role]
-    _receives: ClassVar[dict[State, dict[str, Transition]]]
-    _sends: ClassVar[dict[State, dict[str, Transition]]]
-    _handlers: ClassVar[dict[str, Callable[[Any, Any, list[Event]], None]]]
-    #: Classes whose objects are of one kind each: for each state the handlers of those that are legal and leave it as it is.
-    _steady_in: ClassVar[dict[State, dict[type[Any], Callable[[Any, Any, list[Event]], None]]]]
-
-    def __init_subclass__(cls) -> None:
-        cls._receives = {state: _row(RECEIVES, cls.role, state) for state in State}
-        cls._sends = {state: _row(SENDS, cls.role, state) for state in State}
-        cls._steady_in = {
-            state: {
-                kind: cls._handlers[name]
-                for name, kind in _ONE_KIND.items()
-                if name in cls._handlers and cls._receives[state].get(name) is state
-            }
-            for state in State
-        }
-
-    def __init__(self, now: float, options: ConnectionOptions | None) -> None:
-        self.options = options or ConnectionOptions()
-        self.negotiated: Negotiated | None = None
-        self._restricted = False  # commands need a further look
-        self.state = State.IDLE
-        self._next_number = 1
-        super().__init__(now, unread_bytes=self.options.unread_bytes, pending_bytes=self.options.pending_bytes)
-        self._keepalive = Keepalive(self._deadlines)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.state.value}>"
-
-    @property
-    def state(self) -> State:
-        return self._state
-
-    @state.setter
-    def state(self, state: State) -> None:
-        self._state = state
-        self._steady = {} if self._restricted else self._steady_in[state]
-
-    def changes(self) -> list[Change]:
-        """What a journal must keep since the last call."""
-        return []
-
-    def _handle(self, messages: Sequence[Any], events: list[Event]) -> Sequence[Any]:
-        steady = self._steady
-        for at, message in enumerate(messages):
-            handler = steady.get(type(message))
-            if handler is not None:
-                handler(self, message, events)
-                continue
-            kind = kind_of(message)
-            transition = self._receives[self._state][kind]
-            if isinstance(transition, Violation):
-                raise RemoteProtocolError(transition.rule, reply=transition.code)
-            if transition is Outcome.IGNORED:
-                continue
-            if transition is Outcome.UNREAD:
-                return messages[at:]
-            before = self._state
-            self._handlers[kind](self, message, events)
-            if self._over:
-                return ()
-            if self._state is before and isinstance(transition, State):
-                self.state = transition
-            steady = self._steady
-        return ()
-
-    def _end(self, *args: Any, **more: Any) -> None:
-        super()._end(*args, **more)
-        self.state = State.CLOSED
-
-    def _number(self) -> int:
-        number = self._next_number
-        self._next_number += 1
-        return number
-
-    def _compression(self, negotiated: Negotiated) -> Compression | None:
-        if negotiated.snappy:
-            return Snappy()
-        return Deflate(negotiated.deflate_level) if negotiated.deflate else None
-
-
-#: Kinds that have a class of their own.
-_ONE_KIND: Final[dict[str, type[Any]]] = {
-    "message": nsq.MessageFrame,
-    "PUB": nsq.Publish,
-    "MPUB": nsq.MultiPublish,
-    "DPUB": nsq.DeferredPublish,
-    "RDY": nsq.Ready,
-    "FIN": nsq.Finish,
-    "REQ": nsq.Requeue,
-    "TOUCH": nsq.Touch,
-    "NOP": nsq.Nop,
-}
-
-
 class _Arrival:
     """A message in flight, at the client."""
 
@@ -198,7 +63,7 @@ class _Arrival:
         self.until: float | None = None
 
 
-class ClientConnection(_Connection):
+class ClientConnection(Endpoint):
     """The client's side of one connection: a producer, a consumer, or both.
 
     ::
@@ -219,6 +84,10 @@ class ClientConnection(_Connection):
     """
 
     role = Role.CLIENT
+    _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        Keepalive.EXPECT: ("nothing has come within two heartbeat intervals", None),
+        "answer": ("the server has not answered in time", None),
+    }
 
     def __init__(self, now: float, session: Session | None = None, options: ConnectionOptions | None = None) -> None:
         super().__init__(now, options)
@@ -266,7 +135,7 @@ class ClientConnection(_Connection):
 
         Raises LocalProtocolError if the command is not legal now; nothing has changed then.
         """
-        self._check_open()
+        self._check_over()
         kind = kind_of(command)
         transition = self._sends[self._state].get(kind)
         if transition is None:
@@ -315,7 +184,7 @@ class ClientConnection(_Connection):
 
     def touch(self, message: nsq.MessageFrame) -> None:
         """Ask for more time for a message. Raises as `finish` does."""
-        self._check_open()
+        self._check_over()
         message_id = message.message_id
         self._check_in_flight(message, message_id)
         self._touched.append(message_id)
@@ -323,10 +192,10 @@ class ClientConnection(_Connection):
 
     def secured(self, now: float) -> list[Event]:
         """TLS is up: from now on `receive` is given what TLS has decrypted, and `data_to_send` is what it encrypts."""
-        self._check_open()
+        self._check_over()
         if not self._handshaking:
             raise LocalProtocolError("no TLS handshake runs")
-        self._deadlines.advance(now)
+        self._advance(now)
         self._handshaking = False
         self._trailing = b""
         self._decoder = self._make_decoder()
@@ -338,12 +207,11 @@ class ClientConnection(_Connection):
 
         With `immediate` what is queued is dropped.
         """
-        self._check_open()
+        self._check_over()
         if immediate:
-            self._outbox.clear()
-            self._before, self._before_bytes = [], 0
+            return self._drop()
         events: list[Event] = []
-        self._end("local", None, "dropped by the host" if immediate else "closed by the host", events)
+        self._end("local", None, "closed by the host", events)
         return events
 
     def changes(self) -> list[Change]:
@@ -355,36 +223,26 @@ class ClientConnection(_Connection):
     def next_timeout(self) -> float | None:
         return self._deadlines.clock if self._touched else self._deadlines.next()
 
-    def handle_timeout(self, now: float) -> list[Event]:
-        if self._touched:
-            self._deadlines.advance(now)
-            self._bring()
-        return super().handle_timeout(now)
-
-    def _heard(self) -> None:
-        if self._touched:
-            self._bring()
-        self._keepalive.received()
-        self._moment = Moment(self._deadlines.clock)
-
-    def _bring(self) -> None:
+    def _advance(self, now: float) -> None:
         """The time of TOUCHes since the last call that brought it."""
+        super()._advance(now)
         for message_id in self._touched:
             self._in_flight.touch(message_id, self._deadlines.clock)
         self._touched.clear()
 
+    def _heard(self) -> None:
+        super()._heard()
+        self._moment = Moment(self._deadlines.clock)
+
     def _due(self, name: str, events: list[Event]) -> None:
-        match name:
-            case Keepalive.EXPECT:
-                if self._keepalive.is_lost():
-                    self._end("local", None, "nothing has come within two heartbeat intervals", events)
-            case Keepalive.SEND:
-                if self._keepalive.must_send() and self._may_nop():
-                    self._put(_NOP)
-            case "answer":
-                self._end("local", None, "the server has not answered in time", events)
-            case "in flight":
-                self._expire(events)
+        if name == "in flight":
+            self._expire(events)
+        else:
+            super()._due(name, events)
+
+    def _send_keepalive(self) -> None:
+        if self._may_nop():
+            self._put(_NOP)
 
     def _expire(self, events: list[Event]) -> None:
         events += [TimedOut(arrival.message) for arrival in self._in_flight.expire(self._deadlines.clock)]
@@ -396,22 +254,13 @@ class ClientConnection(_Connection):
         if when is not None:
             self._deadlines.set("in flight", when)
 
-    def _note_reading(self) -> None:
-        before = self._reading
-        super()._note_reading()
-        if self._reading is not before:
-            if self._reading:
-                self._keepalive.expect_again()
-            else:
-                self._keepalive.suspend()
-
     # ---- reading
 
-    def _make_decoder(self) -> FrameDecoder:
+    def _make_decoder(self) -> nsq.Decoder:
         return nsq.Decoder(side="server", limits=Limits(frame_size=self.options.frame_size))
 
-    def _room(self) -> int:
-        if self._handshaking or self._over:
+    def _step(self) -> int:
+        if self._handshaking:
             return 0
         return 1 if self._state in _STEPS else STEP
 
@@ -553,12 +402,10 @@ class ClientConnection(_Connection):
             self._compressor = None
             self._connected(events)
             return
-        rest = self._decoder.rest()
-        self._decoder = self._make_decoder()
         if self._agreed.deflate and isinstance(self._compressor, Deflate):
             self._compressor = Deflate(self._agreed.deflate_level)
+        self._compressor.feed(self._decoder.rest())
         self._change_carrier(self._compressor)
-        self._compressor.feed(rest)
         self.state = State.COMPRESSING
 
     def _connected(self, events: list[Event]) -> None:
@@ -573,14 +420,8 @@ class ClientConnection(_Connection):
             self._resume_session(events)
 
     def _start_keepalive(self, interval: int) -> None:
-        seconds = interval / 1000
-        self._deadlines.cancel(Keepalive.SEND)
-        self._deadlines.cancel(Keepalive.EXPECT)
-        self._keepalive = (
-            Keepalive(self._deadlines, send_every=seconds, expect_within=2 * seconds)
-            if interval
-            else Keepalive(self._deadlines)
-        )
+        seconds = interval / 1000 or None
+        self._keep_alive(send_every=seconds, expect_within=seconds and 2 * seconds)
 
     def _resume_session(self, events: list[Event]) -> None:
         """Send again what no answer has come to, in the order first sent."""
@@ -601,7 +442,6 @@ class ClientConnection(_Connection):
 
     def _put(self, data: bytes) -> None:
         self._outbox.put(data)
-        self._keepalive.sent()
 
     def _begin(self) -> None:
         """The magic, before the first command."""
@@ -700,11 +540,10 @@ class ClientConnection(_Connection):
         records = self._in_flight.by_id
         arrival = records.get(message_id)
         if arrival is None or arrival.message is not message:
-            self._check_open()
+            self._check_over()
             self._check_in_flight(message, message_id)
         del records[message_id]
         self._outbox.put(data)
-        self._keepalive.sent()
 
     def _check_in_flight(self, message: nsq.MessageFrame, message_id: bytes) -> None:
         arrival = self._in_flight.by_id.get(message_id)
@@ -770,7 +609,7 @@ class _Reply:
         self.then: Callable[[list[Event]], None] | None = None
 
 
-class ServerConnection(_Connection):
+class ServerConnection(Endpoint):
     """The server's side of one connection.
 
     Events and their answers:
@@ -793,6 +632,11 @@ class ServerConnection(_Connection):
     """
 
     role = Role.SERVER
+    _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        Keepalive.EXPECT: ("no command has come within two heartbeat intervals", None),
+        "identify": ("no command has come in time", None),
+        "tls": ("the TLS handshake has not been complete in time", None),
+    }
 
     def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
         self._settled = False  # IDENTIFY cannot bring an upgrade any more
@@ -864,7 +708,7 @@ class ServerConnection(_Connection):
         Raises LocalProtocolError if the command does not wait for an answer.
         """
         if self._over:
-            self._check_open()
+            self._check_over()
         reply = self._waiting.pop(id(event), None)
         if reply is None:
             raise LocalProtocolError("this command does not wait for an answer")
@@ -888,7 +732,7 @@ class ServerConnection(_Connection):
 
         Raises LocalProtocolError if the command does not wait for an answer.
         """
-        self._check_open()
+        self._check_over()
         error = _error(code, text)
         if self._asked is not None and self._asked.event is event:
             reply, self._asked = self._asked, None
@@ -908,7 +752,7 @@ class ServerConnection(_Connection):
 
         Raises LocalProtocolError if the client has no room, or the message is not legal now; nothing has changed then.
         """
-        self._check_open()
+        self._check_over()
         kind = kind_of(message)
         transition = self._sends[self._state].get(kind)
         if transition is None:
@@ -931,7 +775,7 @@ class ServerConnection(_Connection):
             host: what the handle holds for the host.
         """
         if self._state is not State.SUBSCRIBED:
-            self._check_open()
+            self._check_over()
             transition = self._sends[self._state]["message"]
             assert isinstance(transition, Violation)
             raise LocalProtocolError(transition.rule)
@@ -945,7 +789,7 @@ class ServerConnection(_Connection):
             body = bytes(body)
         size = len(body)
         outbox = self._outbox
-        if outbox.position - outbox.taken + size > self._pending_bytes:
+        if outbox.position - outbox.taken + size > self.options.pending_bytes:
             self._check_pending(size)
         try:
             head = _MESSAGE.pack(size + _MESSAGE_REST, 2, timestamp, attempts & 0xFFFF, message_id)
@@ -963,10 +807,10 @@ class ServerConnection(_Connection):
 
     def secured(self, now: float) -> list[Event]:
         """TLS is up: from now on `receive` is given what TLS has decrypted, and `data_to_send` is what it encrypts."""
-        self._check_open()
+        self._check_over()
         if not self._handshaking:
             raise LocalProtocolError("no TLS handshake runs")
-        self._deadlines.advance(now)
+        self._advance(now)
         self._handshaking = False
         self._drop_unread()
         self.secure = True
@@ -974,12 +818,11 @@ class ServerConnection(_Connection):
         self._deadlines.cancel("tls")
         events: list[Event] = []
         self._compress(events)
-        self._go_on_into(events)
-        return events
+        return events + self._go_on()
 
     def tls_failed(self, reason: str = "") -> list[Event]:
         """The TLS handshake has failed: say so without TLS, as nsqd does, and end."""
-        self._check_open()
+        self._check_over()
         if not self._handshaking:
             raise LocalProtocolError("no TLS handshake runs")
         events: list[Event] = []
@@ -992,33 +835,27 @@ class ServerConnection(_Connection):
 
         With `immediate` what is queued is dropped.
         """
-        self._check_open()
-        events: list[Event] = []
+        self._check_over()
         if immediate:
-            self._outbox.clear()
-            self._before, self._before_bytes = [], 0
-        elif code is not None:
+            return self._drop()
+        events: list[Event] = []
+        if code is not None:
             self._outbox.put(_error(code, text).encode())
-        self._end("local", code, text or ("dropped by the host" if immediate else "closed by the host"), events)
+        self._end("local", code, text or "closed by the host", events)
         return events
 
     # ---- time
 
-    def receive(self, data: Buffer, now: float) -> list[Event]:
-        if self._in_flight.waits_for_time:
-            self._bring(now)
-        return super().receive(data, now)
-
-    def handle_timeout(self, now: float) -> list[Event]:
-        if self._in_flight.waits_for_time:
-            self._bring(now)
-        return super().handle_timeout(now)
-
-    def _bring(self, now: float) -> None:
+    def _advance(self, now: float) -> None:
         """The time of messages sent since the last call that brought it."""
-        self._in_flight.advance(max(now, self._deadlines.clock))
-        if not self._watching:
-            self._watch()
+        super()._advance(now)
+        if self._in_flight.waits_for_time:
+            self._in_flight.advance(self._deadlines.clock)
+            if not self._watching:
+                self._watch()
+
+    def _heard(self) -> None:
+        """Only whole commands count: see `_handle`."""
 
     def next_timeout(self) -> float | None:
         if self._in_flight.waits_for_time:
@@ -1027,25 +864,20 @@ class ServerConnection(_Connection):
 
     def _due(self, name: str, events: list[Event]) -> None:
         match name:
-            case Keepalive.EXPECT:
-                if self._keepalive.is_lost():
-                    self._end("local", None, "no command has come within two heartbeat intervals", events)
             case "heartbeat":
                 if self._state not in (State.IDENTIFYING, State.SECURING):
                     self._outbox.put(_HEARTBEAT)
-                if self.pending_bytes > self._pending_bytes + (1 << 20):
+                if self.pending_bytes > self.options.pending_bytes + ANSWER_ROOM:
                     self._end("local", None, "the client does not read", events)
                 else:
                     self._deadlines.set("heartbeat", self._deadlines.clock + self._interval)
-            case "identify":
-                self._end("local", None, "no command has come in time", events)
-            case "tls":
-                self._end("local", None, "the TLS handshake has not been complete in time", events)
             case "in flight":
                 closed = not self.send_quota
                 events += [TimedOut(delivery) for delivery in self._in_flight.expire(self._deadlines.clock)]
                 self._note_window(closed, events)
                 self._watch()
+            case _:
+                super()._due(name, events)
 
     def _watch(self) -> None:
         when = self._in_flight.next()
@@ -1058,23 +890,13 @@ class ServerConnection(_Connection):
     def _start_heartbeat(self, interval: int) -> None:
         self._interval = interval / 1000
         self._deadlines.cancel("heartbeat")
-        self._deadlines.cancel(Keepalive.EXPECT)
-        self._keepalive = Keepalive(self._deadlines, expect_within=2 * self._interval if interval else None)
+        self._keep_alive(expect_within=2 * self._interval if interval else None)
         if interval:
             self._deadlines.start("heartbeat", self._interval)
 
-    def _note_reading(self) -> None:
-        before = self._reading
-        super()._note_reading()
-        if self._reading is not before:
-            if self._reading:
-                self._keepalive.expect_again()
-            else:
-                self._keepalive.suspend()
-
     # ---- reading
 
-    def _make_decoder(self) -> FrameDecoder:
+    def _make_decoder(self) -> nsq.Decoder:
         server = self.options.server
         return nsq.Decoder(
             side="client",
@@ -1083,21 +905,23 @@ class ServerConnection(_Connection):
             server=server,
         )
 
-    def _room(self) -> int:
-        if self._failing or self._over or self._state in _DECIDING:
+    def _step(self) -> int:
+        if self._failing or self._state in _DECIDING:
             return 0
         if self._undecided_bytes >= self.options.undecided_bytes:
             return 0
         room = self.options.undecided - len(self._waiting)
         return room if self._settled else min(room, 1)
 
-    def _handle(self, messages: Sequence[Any], events: list[Event]) -> Sequence[Any]:
-        self._keepalive.received()
+    def _handle(self, messages: Sequence[Any], events: list[Event]) -> None:
+        if messages:
+            self._keepalive.received()
         if self._restricted:
-            return self._handle_restricted(messages, events)
-        return super()._handle(messages, events)
+            self._handle_restricted(messages, events)
+        else:
+            super()._handle(messages, events)
 
-    def _handle_restricted(self, messages: Sequence[Any], events: list[Event]) -> Sequence[Any]:
+    def _handle_restricted(self, messages: Sequence[Any], events: list[Event]) -> None:
         """While TLS or AUTH is missing."""
         for at, message in enumerate(messages):
             if isinstance(message, nsq.Command) and not isinstance(message, nsq.Magic | nsq.Identify):
@@ -1108,10 +932,11 @@ class ServerConnection(_Connection):
                 needs = isinstance(message, (nsq.Sub, *_PUBLISHING))
                 if needs and self.options.auth_required and not self.authenticated:
                     raise RemoteProtocolError(f"AUTH required before {message.name}", reply="E_AUTH_FIRST")
-            held = super()._handle((message,), events)
-            if held or self._over:
-                return messages[at:] if held else ()
-        return ()
+            super()._handle((message,), events)
+            if self._held:
+                self._held = messages[at:]
+            if self._held or self._over:
+                return
 
     def _restrict(self) -> None:
         """Do commands need a further look?"""
@@ -1120,7 +945,7 @@ class ServerConnection(_Connection):
         )
         self.state = self._state
 
-    def _say(self, error: Fault) -> str | None:
+    def _reply_to(self, error: Fault) -> str | None:
         reply = error.reply
         if not isinstance(reply, str):
             return None
@@ -1129,7 +954,7 @@ class ServerConnection(_Connection):
         return reply
 
     def _fault(self, error: Fault, events: list[Event]) -> None:
-        if not self._replies:
+        if self._held or not self._replies:
             super()._fault(error, events)
         elif not self._failing:  # the commands before it are answered first
             self._failing = True
@@ -1229,7 +1054,7 @@ class ServerConnection(_Connection):
     # ---- answers
 
     def _take_asked(self, event: Asked) -> _Reply:
-        self._check_open()
+        self._check_over()
         if self._asked is None or self._asked.event is not event:
             raise LocalProtocolError("this command does not wait for an answer")
         return self._asked
@@ -1244,8 +1069,7 @@ class ServerConnection(_Connection):
             self._outbox.put(reply.answer)
             if reply.then is not None:
                 reply.then(events)
-        self._go_on_into(events)
-        return events
+        return events + self._go_on()
 
     def _negotiate(self, identify: nsq.Identify, members: Mapping[str, Any]) -> tuple[Negotiated, bytes]:
         """What is agreed on, and the answer that says so."""
@@ -1319,7 +1143,7 @@ class ServerConnection(_Connection):
         agreed, self._agreed = self._agreed, None
         assert agreed is not None
         if agreed.deflate or agreed.snappy:
-            self._change_carrier(self._compression(agreed))
+            self._change_carrier(Snappy() if agreed.snappy else Deflate(agreed.deflate_level))
             self._outbox.put(_OK)
         self.negotiated = agreed
         self._restrict()

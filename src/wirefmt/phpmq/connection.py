@@ -6,12 +6,12 @@ published message, no error message, no heartbeat and no closing message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wirefmt import phpmq
 from wirefmt.connection.contract import Acknowledged, WindowOpened
-from wirefmt.connection.endpoint import STEP, Endpoint, FrameDecoder
+from wirefmt.connection.endpoint import STEP, Endpoint
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.phpmq.events import ConnectionOptions, Delivery, Event, Returned
@@ -40,10 +40,12 @@ def _row(table: Mapping[tuple[Role, State, str], Transition], role: Role, state:
     return {kind: value for (whose, where, kind), value in table.items() if whose is role and where is state}
 
 
-class _Connection(Endpoint):
+class _Connection(Endpoint[State]):
     """What both roles share."""
 
     role: ClassVar[Role]
+    options: ConnectionOptions
+    _final_state = State.CLOSED
     _receives: ClassVar[dict[State, dict[str, Transition]]]
     _sends: ClassVar[dict[State, dict[str, Transition]]]
     _handlers: ClassVar[dict[str, Callable[[Any, Any, list[Event]], None]]]
@@ -53,38 +55,29 @@ class _Connection(Endpoint):
         cls._sends = {state: _row(SENDS, cls.role, state) for state in State}
 
     def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
-        self.options = options or ConnectionOptions()
-        self.state = State.IDLE
+        super().__init__(now, options or ConnectionOptions(), State.IDLE)
         self._next_number = 1
-        super().__init__(now, unread_bytes=self.options.unread_bytes, pending_bytes=self.options.pending_bytes)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.state.value}>"
-
-    def changes(self) -> list[Any]:
-        """What a journal must keep: nothing, since the protocol has no answer to a published message."""
-        return []
 
     def close(self, *, immediate: bool = False) -> list[Event]:
         """End. The protocol has no closing message: what is queued still goes, then the transport is closed.
 
         With `immediate` what is queued is dropped.
         """
-        self._check_open()
+        self._check_over()
         if immediate:
-            self._outbox.clear()
+            return self._drop()
         events: list[Event] = []
-        self._end("local", None, "dropped by the host" if immediate else "closed by the host", events)
+        self._end("local", None, "closed by the host", events)
         return events
 
-    def _make_decoder(self) -> FrameDecoder:
+    def _make_decoder(self) -> phpmq.Decoder:
         side: Any = "server" if self.role is Role.CLIENT else "client"
         return phpmq.Decoder(side=side, limits=Limits(frame_size=self.options.frame_size))
 
     def _room(self) -> int:
-        return 0 if self._over else STEP
+        return 0 if self._paused or self._over else STEP
 
-    def _handle(self, messages: Sequence[Any], events: list[Event]) -> Sequence[Any]:
+    def _handle(self, messages: list[Any], events: list[Event]) -> None:
         for message in messages:
             kind = _KINDS.get(type(message))
             if kind is None:
@@ -95,15 +88,15 @@ class _Connection(Endpoint):
             if isinstance(transition, Violation):
                 raise RemoteProtocolError(transition.rule)
             if transition is Outcome.DROPPED:
-                return ()
+                return
             self._handlers[kind](self, message, events)
             assert isinstance(transition, State)
-            self.state = transition
-        return ()
+            if transition is not self._state:
+                self.state = transition
 
     def _checked(self, message: phpmq.Message) -> tuple[str, State, bytes]:
         """Kind, next state and bytes of a message to send. Raises LocalProtocolError if it is not legal now."""
-        self._check_open()
+        self._check_over()
         kind = _KINDS.get(type(message))
         transition = self._sends[self.state].get(kind) if kind is not None else None
         if kind is None or transition is None:
@@ -119,10 +112,6 @@ class _Connection(Endpoint):
             raise LocalProtocolError(str(error)) from error
         self._check_pending(len(data))
         return kind, transition, data
-
-    def _end(self, *args: Any, **more: Any) -> None:
-        super()._end(*args, **more)
-        self.state = State.CLOSED
 
 
 class ClientConnection(_Connection):
@@ -199,7 +188,7 @@ class ClientConnection(_Connection):
         self._settle(message, phpmq.DeadLetter)
 
     def _settle(self, message: phpmq.MessageServerToClient, make: Callable[..., Any], **fields: Any) -> None:
-        self._check_open()
+        self._check_over()
         if self._in_flight.get(message.message_id or "") is not message:
             raise LocalProtocolError("this message does not wait for an answer")
         self.send(_build(make, queue_name=message.queue_name, message_id=message.message_id, **fields))

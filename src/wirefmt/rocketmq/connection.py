@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls
-from wirefmt.connection.deadlines import Deadlines
-from wirefmt.connection.outbox import Outbox
+from wirefmt.connection import endpoint
+from wirefmt.connection.contract import Acknowledged, Connected, StartTls
+from wirefmt.connection.deadlines import Keepalive
+from wirefmt.connection.endpoint import ANSWER_ROOM
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.rocketmq._codec import CommandCustomHeader, Decoder, RemotingCommand
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 #: Bits of a command's flag (section 1).
 RESPONSE: Final = 1
 ONEWAY: Final = 2
-
-#: Responses may exceed the limit on queued bytes by so much before a peer that does not read is given up.
-ANSWER_ROOM: Final = 1 << 20
 
 _KINDS: Final = ("request", "response", "one-way request", "response")  # by the two bits of the flag
 _OPENING: Final = frozenset((State.IDLE, State.PROXIED, State.SECURED))
@@ -70,22 +68,22 @@ def numbered(command: RemotingCommand, opaque: int, flag: int) -> RemotingComman
     )
 
 
-class Endpoint:
+class Endpoint(endpoint.Endpoint[State]):
     """What both roles do."""
 
     role: Role
+    options: ConnectionOptions
+    _final_state = State.CLOSED
+    _late = {Keepalive.EXPECT: ("nothing has come within the idle timeout", None)}  # noqa: RUF012
+    _unit = "frame"
 
     def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
-        self.options = options or ConnectionOptions()
+        super().__init__(now, options or ConnectionOptions(), State.IDLE)
         self.negotiated: Negotiated | None = None
         #: Responses to requests that had timed out or were cancelled.
         self.late = 0
         #: Responses to no request of ours. They are ignored, as real peers do.
         self.strays = 0
-        self._state = State.IDLE
-        self._decoder = Decoder(limits=Limits(frame_size=self.options.frame_size))
-        self._outbox = Outbox()
-        self._deadlines = Deadlines(now)
         self._pending: dict[int, Request] = {}  # by opaque
         self._begun: list[tuple[float, int, Request]] = []  # a heap by deadline; finished ones are left in it
         self._latest = now  # the largest deadline there has been
@@ -98,68 +96,11 @@ class Endpoint:
         self._source: tuple[str, int] | None = None
         self._secured = False
         self._ending: tuple[Literal["local", "peer"], int | None, str] = ("local", None, "")
-        self._heard_at = now
-        self._paused = False
-        self._eof = False
-        self._trailing = b""
-        if self.role is Role.SERVER and self.options.idle_timeout is not None:
-            self._deadlines.start("idle", self.options.idle_timeout)
+        if self.role is Role.SERVER:
+            self._keep_alive(expect_within=self.options.idle_timeout)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._state.value}>"
-
-    @property
-    def state(self) -> State:
-        return self._state
-
-    # ---- in
-
-    def receive(self, data: Buffer, now: float) -> list[Event]:
-        """Take bytes from the peer; return the events they complete, in order."""
-        if self._state is State.CLOSED:
-            self._check_open()
-        deadlines = self._deadlines
-        if now != deadlines.clock or self._waiting:
-            self._advance(now)
-        self._heard_at = deadlines.clock
-        events: list[Event] = []
-        self._read(data, events)
-        return events
-
-    def receive_eof(self, now: float) -> list[Event]:
-        """Take the end of the peer's stream. What was left unread is read first, once there is room."""
-        self._check_open()
-        self._advance(now)
-        self._eof = True
-        events: list[Event] = []
-        self._finish_eof(events)
-        return events
-
-    def pause(self) -> None:
-        """Stop after the commands read so far. Bytes that follow are kept."""
-        self._check_open()
-        self._paused = True
-
-    def resume(self, now: float) -> list[Event]:
-        """Go on after `pause`; return the events of the bytes kept."""
-        self._check_open()
-        self._advance(now)
-        self._paused = False
-        return self._go_on()
-
-    @property
-    def trailing_data(self) -> bytes:
-        """Bytes received and not read, while paused, while TLS begins, or after the end."""
-        if self._paused or self._state in (State.SECURING, State.CLOSED):
-            try:
-                self._trailing += self._decoder.rest()
-            except DecodeError:
-                pass
-        return self._trailing
-
-    @property
-    def wants_read(self) -> bool:
-        return self._room() > 0
+    def _make_decoder(self) -> Decoder:
+        return Decoder(limits=Limits(frame_size=self.options.frame_size))
 
     @property
     def undecided(self) -> int:
@@ -256,7 +197,7 @@ class Endpoint:
     def cancel(self, handle: Request) -> None:
         """Give up a request. It has no outcome; a response that still comes is counted (`late`). A request that is finished
         stays so."""
-        self._check_open()
+        self._check_over()
         if self._pending.get(handle.opaque) is handle:
             del self._pending[handle.opaque]
             self._remember(handle.opaque)
@@ -331,13 +272,13 @@ class Endpoint:
             wait: seconds. Above 0 what is pending and undecided may come to its end first: state DRAINING.
             immediate: drop what is queued.
         """
-        self._check_open()
-        events: list[Event] = []
+        self._check_over()
         if immediate:
-            self._outbox.clear()
-        elif wait > 0 and self._state is not State.SECURING:
+            return self._drop()
+        events: list[Event] = []
+        if wait > 0 and self._state is not State.SECURING:
             if self._state is not State.DRAINING:
-                self._state = State.DRAINING
+                self.state = State.DRAINING
                 self._ending = ("local", None, "the host has closed the connection")
             self._deadlines.start("drain", wait)
             self._finish_draining(events)
@@ -345,30 +286,9 @@ class Endpoint:
         self._end("local", None, "the host has closed the connection", events)
         return events
 
-    def data_to_send(self) -> bytes:
-        """Take everything queued, as one bytes object."""
-        return self._outbox.take()
-
-    def buffers_to_send(self) -> list[Buffer]:
-        """Take everything queued, as a list of buffers in order. Large frames are not copied."""
-        return self._outbox.take_buffers()
-
-    @property
-    def pending_bytes(self) -> int:
-        return self._outbox.pending
-
-    @property
-    def should_close(self) -> bool:
-        return self._state is State.CLOSED and not self._outbox.pending
-
-    def changes(self) -> list[Any]:
-        """Nothing: no state of a RocketMQ connection outlives it."""
-        return []
-
     # ---- time
 
     def next_timeout(self) -> float | None:
-        """When to call `handle_timeout` at the latest; None: no timer runs."""
         if self._waiting:
             return self._deadlines.clock
         begun, pending = self._begun, self._pending
@@ -380,8 +300,7 @@ class Endpoint:
         return when
 
     def handle_timeout(self, now: float) -> list[Event]:
-        """Do what is due."""
-        self._check_open()
+        self._check_over()
         self._advance(now)
         clock = self._deadlines.clock
         events: list[Event] = []
@@ -392,20 +311,21 @@ class Endpoint:
                 del pending[request.opaque]
                 self._remember(request.opaque)
                 events.append(TimedOut(request))
-        for name in self._deadlines.due(now):
-            if self._state is State.CLOSED:
-                break
-            if name == "drain":
-                by, code, reason = self._ending
-                self._end(by, code, reason, events)
-            elif name == "idle":
-                self._look_for_idleness(events)
+        events += super().handle_timeout(now)
         self._finish_draining(events)
         return events
 
+    def _due(self, name: str, events: list[Event]) -> None:
+        if name == "drain":
+            by, code, reason = self._ending
+            self._end(by, code, reason, events)
+        else:
+            super()._due(name, events)
+
     def _advance(self, now: float) -> None:
-        """Bring the time; it begins for requests that were sent without."""
-        self._deadlines.advance(now)
+        """Time begins for requests that were sent without."""
+        if now != self._deadlines.clock:
+            super()._advance(now)
         if self._waiting:
             clock = self._deadlines.clock
             for request in self._waiting:
@@ -414,72 +334,20 @@ class Endpoint:
                 heappush(self._begun, (request.deadline, request.number, request))
             self._waiting.clear()
 
-    def _look_for_idleness(self, events: list[Event]) -> None:
-        limit = self.options.idle_timeout
-        assert limit is not None
-        if self._room() <= 0:
-            self._deadlines.start("idle", limit)  # we do not read: silence says nothing
-        elif self._heard_at + limit > self._deadlines.clock:
-            self._deadlines.set("idle", self._heard_at + limit)
-        else:
-            self._end("local", None, "nothing has come within the idle timeout", events)
-
     # ---- reading
 
     def _read(self, data: Buffer, events: list[Event]) -> None:
-        """Read as many commands as there is room for."""
-        if self._state is not State.OPEN and self._state in _OPENING and self.role is Role.SERVER:
-            if not self._preface(data, events):
-                return
-            data, self._trailing = self._trailing, b""
-        elif self._trailing:
-            data, self._trailing = self._trailing + bytes(data), b""
-        decoder = self._decoder
-        while True:
-            fault: DecodeError | None = None
-            room = self._room()
-            try:
-                messages: Any = decoder.feed(data, room if room > 0 else 0)
-            except DecodeError as error:
-                messages, fault = error.messages, error
+        if self.role is Role.SERVER and self._state in _OPENING:
+            self._trailing += bytes(data)
             data = b""
-            undecided = self._undecided
-            for message in messages:
-                # in the state open, what every connection does all the time; the rest is in the table
-                if self._state is not State.OPEN:
-                    self._handle(message, events)
-                    if self._state is State.CLOSED:
-                        return
-                    continue
-                flag = message.flag
-                if not flag & RESPONSE:
-                    if not flag & ONEWAY:
-                        undecided[id(message)] = message
-                    events.append(message)
-                elif message.code != GO_AWAY or self.role is Role.SERVER:
-                    self._settle(message, events)
-                else:
-                    self._handle(message, events)
-                    if self.state is State.CLOSED:
-                        return
-            if fault is not None:
-                self._end("local", None, str(fault), events, error=fault)  # without an answer (section 1)
+            if self._room() and not self._preface(events):
+                if not self._over:
+                    self._check_limits(events)
                 return
-            if not decoder.unread or self._room() <= 0:
-                break
-        outbox = self._outbox
-        if outbox.position - outbox.taken > self.options.pending_bytes + ANSWER_ROOM:
-            self._fault(RemoteProtocolError("the peer does not take its responses"), events)
-        elif decoder.unread and decoder.unread > self.options.unread_bytes and self._room() <= 0:
-            self._fault(RemoteProtocolError("more bytes than are kept while the host decides"), events)
-        elif self._eof:
-            self._finish_eof(events)
+        super()._read(data, events)
 
-    def _preface(self, data: Buffer, events: list[Event]) -> bool:
+    def _preface(self, events: list[Event]) -> bool:
         """See what a client begins with. True: `_trailing` begins with a frame, or is empty."""
-        self._trailing += bytes(data)
-        if self._paused:
-            return False
         state = self._state
         while self._trailing:
             first = self._trailing[0]
@@ -488,7 +356,7 @@ class Endpoint:
                 if isinstance(transition, Violation):
                     self._fault(RemoteProtocolError(transition.rule), events)
                 else:
-                    self._state = State.SECURING
+                    self.state = State.SECURING
                     events.append(StartTls())
                 return False
             if not self.options.proxy:
@@ -496,11 +364,9 @@ class Endpoint:
             try:
                 found = proxy_preface(self._trailing)
             except DecodeError as error:
-                self._end("local", None, str(error), events, error=error)
+                self._fault(error, events)
                 return False
             if found is None:
-                if self._eof:
-                    self._finish_eof(events)
                 return False
             size, source = found
             if not size:
@@ -509,7 +375,7 @@ class Endpoint:
             if isinstance(transition, Violation):
                 self._fault(RemoteProtocolError(transition.rule), events)
                 return False
-            self._state = state = State.PROXIED
+            self.state = state = State.PROXIED
             self._source = source
             self._trailing = self._trailing[size:]
         if self._trailing and self.options.tls == "enforcing" and not self._secured:
@@ -519,15 +385,36 @@ class Endpoint:
 
     def secured(self) -> None:
         """The handshake of TLS has been made, and began with `trailing_data`. What is received from now on is inside TLS."""
-        self._check_open()
+        self._check_over()
         if self._state is not State.SECURING:
             raise LocalProtocolError("no client has begun with TLS")
         self._decoder.rest()
         self._trailing = b""
         self._secured = True
-        self._state = State.SECURED
+        self.state = State.SECURED
+        self._note_reading()
 
-    def _handle(self, message: RemotingCommand, events: list[Event]) -> None:
+    def _handle(self, messages: list[RemotingCommand], events: list[Event]) -> None:
+        undecided = self._undecided
+        for message in messages:
+            # in the state open, what every connection does all the time; the rest is in the table
+            if self._state is not State.OPEN:
+                self._handle_any(message, events)
+            elif not (flag := message.flag) & RESPONSE:
+                if not flag & ONEWAY:
+                    undecided[id(message)] = message
+                events.append(message)
+                continue
+            elif message.code != GO_AWAY or self.role is Role.SERVER:
+                self._settle(message, events)
+                continue
+            else:
+                self._handle_any(message, events)
+            if self._over:
+                return
+
+    def _handle_any(self, message: RemotingCommand, events: list[Event]) -> None:
+        """A command in any state."""
         flag = message.flag
         state = self._state
         transition = RECEIVES[self.role, state, kind_of(message)]
@@ -539,7 +426,7 @@ class Endpoint:
                 self._serialize_type = message.serialize_type
             events.append(Connected(self.negotiated, message))
         if isinstance(transition, State):
-            self._state = transition
+            self.state = transition
         elif transition is Outcome.DROPPED:
             return
         elif transition is Outcome.REFUSED:
@@ -588,26 +475,10 @@ class Endpoint:
             ).encode()
         )
 
-    def _go_on(self) -> list[Event]:
-        """Read what was left unread, after an answer or `resume`."""
-        events: list[Event] = []
-        if (self._trailing or self._decoder.unread or self._eof) and self._room() > 0:
-            self._read(b"", events)
-        return events
-
     def _room(self) -> int:
-        """How many commands may be read now."""
-        if self._paused or self._state is State.SECURING or self._state is State.CLOSED:
+        if self._paused or self._state is State.SECURING or self._over:
             return 0
-        return self.options.undecided - len(self._undecided)
-
-    def _finish_eof(self, events: list[Event]) -> None:
-        if self._state is State.CLOSED or self._paused:
-            return
-        if self._room() <= 0 and (self._decoder.unread or self._trailing):
-            return  # `resume` or an answer reads them first
-        inside = self._decoder.pending or self._trailing
-        self._end("transport", None, "the stream ended inside a frame" if inside else "the stream ended", events)
+        return max(self.options.undecided - len(self._undecided), 0)
 
     # ---- writing
 
@@ -631,9 +502,8 @@ class Endpoint:
     ) -> Request | None:
         frame = command.encode()
         outbox, options = self._outbox, self.options
-        waiting = outbox.position - outbox.taken
-        if waiting and waiting + len(frame) > options.pending_bytes:
-            raise LocalProtocolError(f"{waiting} bytes are queued and not taken")
+        if outbox.position - outbox.taken + len(frame) > options.pending_bytes:
+            self._check_pending(len(frame))
         if timeout is None:
             timeout = options.timeout
         elif timeout <= 0:
@@ -671,23 +541,17 @@ class Endpoint:
         outbox.put(response.encode())
         if outbox.position - outbox.taken > self.options.pending_bytes + ANSWER_ROOM:
             events: list[Event] = []
-            self._fault(RemoteProtocolError("the peer does not take its responses"), events)
+            self._give_up("the peer does not take its answers", events)
             return events
-        if self._state is State.OPEN and not self._decoder.unread and not self._eof:
-            return []
-        return self._answered()
+        return [] if self._reading and self._state is State.OPEN else self._answered()
 
     def _answered(self) -> list[Event]:
-        if self._state is State.DRAINING:
-            events = self._go_on()
-            self._finish_draining(events)
-            return events
-        if self._decoder.unread or self._eof:
-            return self._go_on()
-        return []
+        events = self._go_on()
+        self._finish_draining(events)
+        return events
 
     def _check_undecided(self, event: RemotingCommand) -> None:
-        self._check_open()
+        self._check_over()
         if id(event) not in self._undecided:
             raise LocalProtocolError("this request does not wait for an answer")
 
@@ -699,37 +563,19 @@ class Endpoint:
 
     # ---- the end
 
-    def _check_open(self) -> None:
-        if self._state is State.CLOSED:
-            raise LocalProtocolError("the connection is over")
-
     def _finish_draining(self, events: list[Event]) -> None:
         if self._state is State.DRAINING and not self._pending and not self._undecided:
             by, code, reason = self._ending
             self._end(by, code, reason, events)
 
-    def _fault(self, error: RemoteProtocolError, events: list[Event]) -> None:
-        """The peer has broken a rule. There is no answer to it (section 1)."""
-        self._end("local", None, str(error), events, error=error)
-
-    def _end(
-        self,
-        by: Literal["local", "peer", "transport"],
-        code: int | None,
-        reason: str,
-        events: list[Event],
-        *,
-        error: Exception | None = None,
-    ) -> None:
+    def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         lost = tuple(self._pending.values())
-        self._state = State.CLOSED
-        self._deadlines.clear()
         self._pending.clear()
         self._begun.clear()
         self._waiting.clear()
         self._gone.clear()
         self._undecided.clear()
-        events.append(Disconnected(by=by, code=code, reason=reason, error=error, lost=lost))
+        return (), lost
 
 
 class ClientConnection(Endpoint):

@@ -9,6 +9,7 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, Any
 
 from wirefmt.connection import aio
+from wirefmt.connection import client as connecting
 from wirefmt.connection.contract import Acknowledged, Disconnected
 from wirefmt.errors import ConnectionLost, LocalProtocolError
 from wirefmt.rocketmq._codec import CommandCustomHeader, RemotingCommand
@@ -20,17 +21,18 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class Link:
+class Link(connecting.Link):
     """The host of one connection."""
 
+    connection: ClientConnection
+
     def __init__(self, asked: Callable[[Link, RemotingCommand], None], options: ConnectionOptions) -> None:
-        loop = asyncio.get_running_loop()
-        self.connection = ClientConnection(loop.time(), options)
+        super().__init__()
+        self.connection = ClientConnection(asyncio.get_running_loop().time(), options)
         self.driver = aio.Driver(self.connection, self)
         self.waiting: dict[Any, asyncio.Future[RemotingCommand]] = {}  # by handle
         self._asked = asked
         self._drained: list[asyncio.Future[None]] = []
-        self.closed_event = loop.create_future()
 
     @property
     def usable(self) -> bool:
@@ -57,6 +59,7 @@ class Link:
                 if not future.done():
                     future.set_exception(TimeoutError(f"no response to request {event.handle.code} in time"))
             case Disconnected():
+                self.event = event
                 for handle in event.lost:
                     future = self.waiting.pop(handle)
                     if not future.done():
@@ -69,13 +72,7 @@ class Link:
 
     def writable(self) -> None:
         waiters, self._drained = self._drained, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def closed(self, error: Exception | None) -> None:
-        if not self.closed_event.done():
-            self.closed_event.set_result(None)
+        connecting.release(waiters)
 
 
 class Remote:
@@ -171,14 +168,14 @@ class Remote:
                 raise ConnectionLost("the client is closed")
             link = Link(self._asked, self._options)
             try:
-                async with asyncio.timeout(self._connect_timeout):
+                async with link.attempt(self._connect_timeout):
                     await aio.open_transport(link.driver, self._host, self._port, ssl=self._ssl)
             except (OSError, TimeoutError) as error:
                 raise ConnectionLost(f"cannot connect to {self.address}: {error}") from error
             self.connections += 1
             self._link = link
             self._links.add(link)
-            link.closed_event.add_done_callback(lambda _: self._links.discard(link))
+            link.gone.add_done_callback(lambda _: self._links.discard(link))
             return link
 
     async def close(self) -> None:

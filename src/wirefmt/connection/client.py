@@ -1,0 +1,258 @@
+"""A client on asyncio: it makes a connection, waits for its end, makes the next one, and closes it in good order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from wirefmt.connection import aio
+from wirefmt.connection.contract import Disconnected
+from wirefmt.errors import ConnectionLost, DecodeError, Refused
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Link = TypeVar("_Link", bound="Link")
+
+
+class Link:
+    """The host of one connection of a client. A protocol adds `handle` and `writable`.
+
+    Attributes:
+        up: done once the connection can be used; the exception says why it never was.
+        gone: done once the transport is gone.
+        event: the end of the connection; None: it is not over.
+    """
+
+    driver: aio.Driver
+    connection: Any
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.up: asyncio.Future[None] = loop.create_future()
+        self.gone: asyncio.Future[None] = loop.create_future()
+        self.event: Disconnected | None = None
+
+    @asynccontextmanager
+    async def attempt(self, seconds: float) -> AsyncIterator[None]:
+        """What makes the connection. If it fails or takes too long, nothing of the connection is left."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except BaseException:
+            self.driver.abort()
+            if self.driver.transport is not None:
+                await self.driver.wait_closed()
+            raise
+
+    def accepted(self) -> None:
+        """The connection can be used."""
+        if not self.up.done():
+            self.up.set_result(None)
+
+    def ended(self, event: Disconnected) -> None:
+        """The connection is over."""
+        self.event = event
+        if not self.up.done():
+            self.up.set_exception(self.lost())
+            self.up.exception()  # it is seen, even if nobody waits any more
+
+    def closed(self, error: Exception | None) -> None:
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def lost(self) -> Exception:
+        """Why this connection is over, as an exception for the program."""
+        event, error = self.event, self.driver.error
+        if event is not None and event.by != "local" and event.code:
+            return self._refused(event)
+        cause = event.error if event is not None and event.error is not None else error
+        text = str(cause) if cause else event.reason if event is not None else "the connection is over"
+        lost = ConnectionLost(text, event)
+        lost.__cause__ = cause
+        return lost
+
+    def _refused(self, event: Disconnected) -> Refused:
+        return Refused(f"the server has ended the connection: {event.code} {event.reason}", event.code or 0, event)
+
+
+class Client(Generic[_Link]):
+    """What clients of all protocols do about their connections.
+
+    Args:
+        reconnect: connect again when the connection is lost; None: its end ends the client.
+        random: for back-off; None: the system's.
+
+    Attributes:
+        connections: how many connections there have been.
+    """
+
+    def __init__(self, reconnect: aio.Backoff | None, random: Random | None) -> None:
+        self._reconnect = reconnect
+        self._random = random or SystemRandom()
+        self.connections = 0
+        self._link: _Link | None = None  # the connection that is up
+        self._keeper: asyncio.Task[None] | None = None
+        self._closing = False
+        self._ended = True
+        self._error: Exception | None = None
+
+    # ---- what a protocol adds
+
+    async def _begin(self) -> _Link | None:
+        """Open the journal, and make the first connection. None: the client needs none."""
+        return await self._connect()
+
+    async def _connect(self) -> _Link:
+        """One attempt. Raises OSError, DecodeError, Refused."""
+        raise NotImplementedError
+
+    def _is_final(self, refused: Refused) -> bool:
+        """Would another attempt end alike?"""
+        return True
+
+    def _comes_back(self, link: _Link) -> bool:
+        """Is there going to be another connection after this one?"""
+        return self._reconnect is not None and not self._closing
+
+    def _finish(self, error: Exception | None, reason: Exception) -> None:
+        """There is no further connection. `error`: what iterators raise; None: the client was closed. `reason`: what calls
+        that wait raise."""
+
+    async def _close_journal(self) -> None:
+        """Close it, if there is one."""
+
+    # ---- opening and closing
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Connect.
+
+        Raises:
+            Refused: the server refuses the connection.
+            ConnectionLost: it ends the connection, or breaks the protocol.
+            OSError: there is no connection (TimeoutError; ssl.SSLError).
+            sqlite3.Error: the journal cannot be opened.
+        """
+        if not self._ended:
+            raise RuntimeError("the client is open")
+        self._ended = self._closing = False
+        self._error = None
+        try:
+            link = await self._begin()
+        except BaseException:
+            self._ended = True
+            await self._close_journal()
+            raise
+        if link is not None:
+            self._keeper = asyncio.get_running_loop().create_task(self._keep(link))
+
+    async def close(self) -> None:
+        """Close the connection, and wait until transport, tasks and journal are closed. Calls that wait raise
+        ConnectionLost."""
+        await self._close(lambda link: link.driver.close())
+
+    async def _close(self, end: Callable[[_Link], None]) -> None:
+        """`end`: ends the connection, if there is one."""
+        self._closing = True
+        link, keeper = self._link, self._keeper
+        try:
+            if link is not None and link.event is None:
+                end(link)
+                await link.driver.wait_closed()
+            if keeper is not None:
+                if link is None:
+                    keeper.cancel()  # it waits before the next attempt, or connects
+                await asyncio.wait([keeper])
+        except BaseException:
+            if link is not None:
+                link.driver.abort()
+            if keeper is not None:
+                keeper.cancel()
+            raise
+        finally:
+            self._keeper = None
+            self._end(None)
+            await self._close_journal()
+
+    @property
+    def connected(self) -> bool:
+        """True while there is a connection that can be used."""
+        return self._link is not None
+
+    # ---- connections
+
+    async def _keep(self, link: _Link) -> None:
+        try:
+            self._end(await self._keeping(link))
+        except Exception as error:
+            self._end(error)
+
+    async def _keeping(self, link: _Link) -> Exception | None:
+        """Wait for the end of each connection, and make the next one. Returns why there is none; None: the client closes."""
+        while True:
+            await link.gone
+            if self._closing:
+                return None
+            error = link.lost()
+            backoff = self._reconnect
+            if backoff is None or not self._comes_back(link):
+                return error
+            attempt = 0
+            while True:
+                if backoff.attempts is not None and attempt >= backoff.attempts:
+                    return error
+                await asyncio.sleep(backoff.delay(attempt, self._random))
+                attempt += 1
+                try:
+                    link = await self._connect()
+                    break
+                except Refused as refused:
+                    error = refused
+                    if self._is_final(refused):
+                        return error
+                except (OSError, DecodeError) as failed:
+                    error = failed
+
+    def _end(self, error: Exception | None) -> None:
+        """There is no further connection: nobody waits any longer."""
+        if not self._ended:
+            self._ended = True
+            self._error = error
+            self._finish(error, error or ConnectionLost("the client was closed"))
+
+
+def release(waiters: Iterable[asyncio.Future[None]]) -> None:
+    """Wake up everybody who waits."""
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+def verb(make: Callable[_P, _T], example: str) -> Callable[_P, _T]:
+    """The function `connect` of a package: what makes a client, under the name of what is done with it."""
+
+    def connect(*args: _P.args, **more: _P.kwargs) -> _T:
+        return make(*args, **more)
+
+    connect.__doc__ = f"""A client for a server, not connected yet: see `Client` for the arguments.
+
+        ::
+
+            async with {example} as client: ...
+        """
+    connect.__module__ = make.__module__
+    connect.__qualname__ = "connect"
+    connect.__wrapped__ = make  # type: ignore[attr-defined]  # its signature
+    return connect

@@ -1,0 +1,213 @@
+"""What both roles of an NSQ connection do: states, compression that begins in mid-stream, commands that wait their turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from wirefmt import nsq
+from wirefmt.connection import endpoint
+from wirefmt.connection.carriers import CarriedDecoder, Compression
+from wirefmt.connection.endpoint import Fault
+from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.nsq.events import ConnectionOptions, Event, Negotiated
+from wirefmt.nsq.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+def kind_of(message: nsq.Command | nsq.Frame) -> str:
+    """The kind of a command or a frame in the table of states."""
+    if isinstance(message, nsq.Response):
+        data = message.data
+        if data == b"OK":
+            return "OK"
+        if data == b"_heartbeat_":
+            return "heartbeat"
+        if data == b"CLOSE_WAIT":
+            return "CLOSE_WAIT"
+        members = message.members
+        if members is None:
+            return "other response"
+        said = dict(members)
+        if said.get("tls_v1") is True:
+            return "JSON with tls_v1"
+        if said.get("deflate") is True or said.get("snappy") is True:
+            return "JSON with compression"
+        return "JSON"
+    if isinstance(message, nsq.MessageFrame):
+        return "message"
+    if isinstance(message, nsq.Error):
+        return "error" if message.fatal is False else "fatal error"
+    if isinstance(message, nsq.Magic):
+        return "magic"
+    if isinstance(message, nsq.Command):
+        return message.name
+    if isinstance(message, nsq.Frame):
+        return "other response"
+    raise LocalProtocolError(f"{type(message).__name__} is no command or frame of NSQ")
+
+
+def _row(table: Mapping[tuple[Role, State, str], Transition], role: Role, state: State) -> dict[str, Transition]:
+    return {kind: value for (whose, where, kind), value in table.items() if whose is role and where is state}
+
+
+#: Kinds that have a class of their own.
+_ONE_KIND: Final[dict[str, type[Any]]] = {
+    "message": nsq.MessageFrame,
+    "PUB": nsq.Publish,
+    "MPUB": nsq.MultiPublish,
+    "DPUB": nsq.DeferredPublish,
+    "RDY": nsq.Ready,
+    "FIN": nsq.Finish,
+    "REQ": nsq.Requeue,
+    "TOUCH": nsq.Touch,
+    "NOP": nsq.Nop,
+}
+
+
+class Endpoint(endpoint.Endpoint[State]):
+    """What both roles share."""
+
+    role: ClassVar[Role]
+    options: ConnectionOptions
+    _final_state = State.CLOSED
+    _receives: ClassVar[dict[State, dict[str, Transition]]]
+    _sends: ClassVar[dict[State, dict[str, Transition]]]
+    _handlers: ClassVar[dict[str, Callable[[Any, Any, list[Event]], None]]]
+    #: Classes whose objects are of one kind each: for each state the handlers of those that are legal and leave it as it is.
+    _steady_in: ClassVar[dict[State, dict[type[Any], Callable[[Any, Any, list[Event]], None]]]]
+
+    def __init_subclass__(cls) -> None:
+        cls._receives = {state: _row(RECEIVES, cls.role, state) for state in State}
+        cls._sends = {state: _row(SENDS, cls.role, state) for state in State}
+        cls._steady_in = {
+            state: {
+                kind: cls._handlers[name]
+                for name, kind in _ONE_KIND.items()
+                if name in cls._handlers and cls._receives[state].get(name) is state
+            }
+            for state in State
+        }
+
+    def __init__(self, now: float, options: ConnectionOptions | None) -> None:
+        self.negotiated: Negotiated | None = None
+        self._restricted = False  # commands need a further look
+        self._next_number = 1
+        self._carrier: Compression | None = None
+        self._before: list[Buffer] = []  # bytes for the transport that were queued before the carrier changed
+        self._before_bytes = 0
+        self._held: Sequence[Any] = ()  # messages read whose turn comes after an answer
+        self._fault_after: Fault | None = None  # and the fault behind them
+        super().__init__(now, options or ConnectionOptions(), State.IDLE)
+
+    def _enter(self, state: State) -> None:
+        self._steady = {} if self._restricted else self._steady_in[state]
+
+    def _number(self) -> int:
+        number = self._next_number
+        self._next_number += 1
+        return number
+
+    # ---- compression
+
+    def _change_carrier(self, carrier: Compression) -> None:
+        """From here on bytes in both directions go through a compression."""
+        before = self._wire()
+        self._before += before
+        self._before_bytes += sum(memoryview(buffer).nbytes for buffer in before)
+        self._carrier = carrier
+        self._decoder = CarriedDecoder(self._make_decoder(), carrier)
+
+    def _wire(self) -> list[Buffer]:
+        """What is in the outbox, as bytes for the transport."""
+        if self._carrier is None:
+            return self._outbox.take_buffers()
+        data = self._outbox.take()
+        return [self._carrier.send(data)] if data else []
+
+    def data_to_send(self) -> bytes:
+        return b"".join(self.buffers_to_send())
+
+    def buffers_to_send(self) -> list[Buffer]:
+        buffers = self._wire()
+        if self._before:
+            buffers = self._before + buffers
+            self._before, self._before_bytes = [], 0
+        return buffers
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._outbox.pending + self._before_bytes
+
+    def _drop(self) -> list[Event]:
+        self._before, self._before_bytes = [], 0
+        return super()._drop()
+
+    # ---- reading
+
+    def _step(self) -> int:
+        """How many messages may be read at once."""
+        raise NotImplementedError
+
+    def _room(self) -> int:
+        return 0 if self._paused or self._over or self._held else max(self._step(), 0)
+
+    def _read(self, data: Buffer, events: list[Event]) -> None:
+        if self._trailing and isinstance(self._decoder, CarriedDecoder):
+            self._decoder.put_back(self._trailing)
+            self._trailing = b""
+        super()._read(data, events)
+
+    def _handle(self, messages: Sequence[Any], events: list[Event]) -> None:
+        steady = self._steady
+        for at, message in enumerate(messages):
+            handler = steady.get(type(message))
+            if handler is not None:
+                handler(self, message, events)
+                continue
+            kind = kind_of(message)
+            transition = self._receives[self._state][kind]
+            if isinstance(transition, Violation):
+                raise RemoteProtocolError(transition.rule, reply=transition.code)
+            if transition is Outcome.IGNORED:
+                continue
+            if transition is Outcome.UNREAD:
+                self._held = messages[at:]
+                return
+            before = self._state
+            self._handlers[kind](self, message, events)
+            if self._over:
+                return
+            if self._state is before and isinstance(transition, State):
+                self.state = transition
+            steady = self._steady
+
+    def _go_on(self) -> list[Event]:
+        events: list[Event] = []
+        if self._held and not self._paused and not self._over:
+            held, fault = self._held, self._fault_after
+            self._held, self._fault_after = (), None
+            try:
+                self._handle(held, events)
+            except (DecodeError, RemoteProtocolError) as error:
+                self._fault(error, events)
+            if fault is not None and not self._over:
+                self._fault(fault, events)
+        return events + super()._go_on()
+
+    def _unread(self) -> int:
+        return super()._unread() + len(self._held)
+
+    # ---- the end
+
+    def _fault(self, error: Fault, events: list[Event]) -> None:
+        if self._held:  # their turn comes first
+            self._fault_after = error
+            self._note_reading()
+        else:
+            super()._fault(error, events)
+
+    def _give_up(self, reason: str, events: list[Event]) -> None:
+        self._end("local", None, reason, events, error=RemoteProtocolError(reason))

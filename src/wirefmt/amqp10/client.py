@@ -9,6 +9,7 @@ import asyncio
 import ssl as tls
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from pathlib import Path
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
@@ -25,6 +26,7 @@ from wirefmt.amqp10._codec import (
     Source,
     Target,
     TransactionalState,
+    encode_value,
 )
 from wirefmt.amqp10.connection import ClientConnection
 from wirefmt.amqp10.events import (
@@ -42,6 +44,7 @@ from wirefmt.amqp10.events import (
     SessionEnded,
     State,
 )
+from wirefmt.amqp10.journal import Journal, Record
 from wirefmt.amqp10.links import Link
 from wirefmt.amqp10.links import Sender as SenderLink
 from wirefmt.amqp10.sessions import Session
@@ -76,12 +79,18 @@ OVERRUN: Final = 1000
 class _Entry:
     """A message of the host: it waits to be sent, or for its outcome."""
 
-    __slots__ = ("fields", "future", "payload")
+    __slots__ = ("fields", "future", "number", "payload")
 
     def __init__(self, payload: bytes, fields: dict[str, Any], future: asyncio.Future[Any]) -> None:
         self.payload = payload
         self.fields = fields
         self.future = future
+        self.number: int | None = None  # in the journal
+
+    @property
+    def given_up(self) -> bool:
+        """Nobody waits for it, and no journal has it."""
+        return self.number is None and self.future.done()
 
 
 class _End:
@@ -169,7 +178,7 @@ class Sender(_End):
         fields: dict[str, Any],
     ) -> None:
         super().__init__(client, name)
-        self._target = target
+        self._target = Target(address=target) if isinstance(target, str) else target
         self._source = source
         self._settled = settled
         self._fields = fields
@@ -220,7 +229,7 @@ class Sender(_End):
             self.check()
             cut = _cut(parts)
             held = await anext(cut, b"")  # one part is held back, since the last transfer says that it is the last
-            while self._queue or self.link is None or not self.link.send_quota or not self.client._ready:
+            while self._queue or self._held or self.link is None or not self.link.send_quota or not self.client._ready:
                 await self._wait_room()
             link = self.link
             future: asyncio.Future[State] = asyncio.get_running_loop().create_future()
@@ -265,28 +274,58 @@ class Sender(_End):
         link, queue = self.link, self._queue
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
-        if link is None:
+        if link is None or self._held:
             return
         sent = False
         while queue and link.send_quota and self.client._ready:
             entry = queue.popleft()
-            if entry.future.done():  # given up
+            if entry.given_up:
                 continue
             try:
                 handle = link.send(entry.payload, **entry.fields)
             except LocalProtocolError as error:
-                entry.future.set_exception(error)
+                self._give(entry, error)
                 continue
             sent = True
             if handle.settled:
                 entry.future.set_result(None)
             else:
                 self._waiting[handle] = entry
+                self._keep(entry)
         if link.draining and not queue and link.attached:
             link.drained()
             sent = True
         if sent:
             self.client._update()
+
+    @property
+    def _held(self) -> bool:
+        """Messages of an earlier process go to the same target, and come first."""
+        earlier = self.client._earlier
+        return bool(earlier) and earlier.get(encode_value(self._target), self) is not self
+
+    def _keep(self, entry: _Entry) -> None:
+        """It has been sent: put it into the journal, unless it is there or part of a transaction."""
+        journal, fields = self.client._journal, entry.fields
+        if (
+            journal is not None
+            and entry.number is None
+            and fields.get("state") is None
+            and not isinstance(self._target, Coordinator)
+        ):
+            form, tag = fields.get("message_format", 0), fields.get("delivery_tag")
+            entry.number = journal.keep(self._target, form, tag, entry.payload)
+
+    def _give(self, entry: _Entry, answer: Any) -> None:
+        """A message has its outcome, or cannot be sent."""
+        if entry.number is not None and self.client._journal is not None:
+            self.client._journal.forget(entry.number)
+        if entry.future.done():
+            return
+        if isinstance(answer, Exception):
+            entry.future.set_exception(answer)
+        else:
+            entry.future.set_result(answer)
 
     def attach(self, session: Session) -> None:
         mode = {None: 2, False: 0, True: 1}[self._settled]
@@ -301,23 +340,20 @@ class Sender(_End):
         assert isinstance(handle, Outgoing)
         entry = self._waiting.pop(handle, None)
         self._broken.discard(handle)
-        if entry is None or entry.future.done():
+        if entry is None:
             return
         outcome = event.message.outcome if isinstance(event.message, TransactionalState) else event.message
-        if event.code:
-            entry.future.set_exception(_refused(outcome, event.code, event.message))
-        else:
-            entry.future.set_result(event.message)
+        self._give(entry, _refused(outcome, event.code, event.message) if event.code else event.message)
 
     def lost(self, error: Exception, *, final: bool) -> None:
         again: list[_Entry] = []
         for handle, entry in self._waiting.items():
-            if entry.future.done():
+            if entry.given_up:
                 continue
-            if final or handle in self._broken or entry.fields.get("state") is not None:
-                entry.future.set_exception(error)  # it is not known whether it has arrived
-            else:
+            if not (final or handle in self._broken or entry.fields.get("state") is not None):
                 again.append(entry)
+            elif not entry.future.done():
+                entry.future.set_exception(error)  # it is not known whether it has arrived
         self._waiting.clear()
         self._broken.clear()
         self._queue.extendleft(reversed(again))
@@ -329,6 +365,44 @@ class Sender(_End):
             self._queue.clear()
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
+
+
+class _Earlier(Sender):
+    """Sends what an earlier process has left in the journal for a target. Other senders of the target wait for its end."""
+
+    def __init__(self, client: Client, name: str, target: Any) -> None:
+        super().__init__(client, name, target, None, False, {})
+        client._earlier[encode_value(target)] = self
+
+    def add(self, record: Record) -> None:
+        fields: dict[str, Any] = {"message_format": record.message_format}
+        if record.delivery_tag is not None:
+            fields["delivery_tag"] = record.delivery_tag
+        future: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(self._count)
+        entry = _Entry(record.payload, fields, future)
+        entry.number = record.number
+        self._queue.append(entry)
+
+    def _count(self, future: asyncio.Future[State]) -> None:
+        if future.exception() is not None and self.error is None:
+            self.client.lost += 1
+
+    def acknowledged(self, event: Acknowledged) -> None:
+        super().acknowledged(event)
+        if not self._queue and not self._waiting and self.link.attached:
+            self.link.detach()
+            self.closing = asyncio.get_running_loop().create_future()
+            self._release()
+
+    def lost(self, error: Exception, *, final: bool) -> None:
+        super().lost(error, final=final)
+        if final:
+            self._release()
+
+    def _release(self) -> None:
+        if self.client._earlier.pop(encode_value(self._target), None) is not None:
+            self.client._pump()
 
 
 class Receiver(_End):
@@ -547,13 +621,16 @@ class Client:
 
     Args:
         url: `amqp://host:5672`, `amqps://` (TLS), `ws://host/path`, `wss://` (WebSocket). User name and password may be in it.
-        container_id: ours; "": a random one.
+        container_id: ours; "": a random one. With a journal: whose messages in it.
         hostname: what is asked for in SASL and open; None: the URL's host.
         sasl: mechanisms in the order in which they are preferred. None: PLAIN if there are credentials, else ANONYMOUS. An
             empty sequence: without the SASL layer.
         ssl: TLS with this context; None: the default one with `amqps` and `wss`.
         reconnect: connect again when the connection is lost, and attach all links again. Messages without an outcome are
             sent again, in order. None: the end of the connection ends the client.
+        journal: path of a SQLite database that keeps messages without an outcome: they survive the process. The next client
+            with this container_id sends them again, in order, before what it sends itself to the same target. Messages of
+            a transaction, settled and streamed ones are not kept.
         timeout: seconds that an attempt to connect may take.
         options: limits and times of each connection.
         random: for names, back-off and WebSocket; None: the system's.
@@ -566,6 +643,8 @@ class Client:
 
     Attributes:
         connections: how many connections there have been.
+        lost: messages of an earlier process, from the journal, that the server has not accepted. Those whose link it refuses
+            stay in the journal and do not count.
     """
 
     def __init__(
@@ -577,6 +656,7 @@ class Client:
         sasl: Mechanism | Sequence[Mechanism] | None = None,
         ssl: tls.SSLContext | None = None,
         reconnect: Backoff | None = None,
+        journal: str | Path | None = None,
         timeout: float = 30.0,
         options: ConnectionOptions | None = None,
         random: Random | None = None,
@@ -595,13 +675,18 @@ class Client:
         self._sasl = sasl
         self._ssl = ssl if ssl is not None or not secure else tls.create_default_context()
         self._random = random or SystemRandom()
+        self._owner = container_id
         self._container_id = container_id or f"wirefmt-{self._random.getrandbits(64):016x}"
         self._hostname = hostname if hostname is not None else self._host
         self._reconnect = reconnect
         self._timeout = timeout
         self._options = options or ConnectionOptions(overrun=OVERRUN)
         self._properties = properties
+        self._journal_path = journal
         self.connections = 0
+        self.lost = 0
+        self._journal: Journal | None = None
+        self._earlier: dict[bytes, _Earlier] = {}  # by encoded target
         self._up: _Host | None = None
         self._session: Session | None = None
         self._ends: dict[tuple[str, bool], Sender | Receiver] = {}
@@ -628,10 +713,28 @@ class Client:
         return self._keeper is not None and not self._closing and self._error is None
 
     async def open(self) -> None:
-        """Connect. Raises OSError, ssl.SSLError, ConnectionLost, Refused or TimeoutError."""
+        """Connect.
+
+        Raises:
+            OSError: there is no connection (TimeoutError; ssl.SSLError).
+            Refused: the server refuses the connection: credentials.
+            ConnectionLost: it ends the connection, or breaks the protocol.
+            sqlite3.Error: the journal cannot be opened.
+            DecodeError: the journal has something that is not a message.
+        """
         if self._keeper is not None:
             raise LocalProtocolError("the client has been opened")
-        host = await self._connect()
+        try:
+            if self._journal_path is not None:
+                self._journal = Journal(self._journal_path, self._owner)
+                for record in await self._journal.open():
+                    self._resume(record)
+            host = await self._connect()
+        except BaseException:
+            self._ends.clear()
+            self._earlier.clear()
+            await self._close_journal()
+            raise
         self._keeper = asyncio.get_running_loop().create_task(self._keep(host))
 
     async def close(self) -> None:
@@ -645,6 +748,20 @@ class Client:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         self._finish(ConnectionLost("the client is closed"))
+        await self._close_journal()
+
+    async def _close_journal(self) -> None:
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            await journal.close()
+
+    def _resume(self, record: Record) -> None:
+        """A message of an earlier process."""
+        sender = self._earlier.get(encode_value(record.target))
+        if sender is None:
+            sender = _Earlier(self, self._name(None), record.target)
+            self._ends[sender.name, True] = sender
+        sender.add(record)
 
     # ---- links
 
@@ -748,7 +865,8 @@ class Client:
         now = asyncio.get_running_loop().time()
         host.connection = ClientConnection(now, self._container_id, sasl=self._sasl, options=self._options)
         host.connection.open(hostname=self._hostname, properties=self._properties)
-        host.driver = aio.Driver(host.connection, host, opening=opening, carrier=carrier)
+        store = self._journal.put if self._journal is not None else None
+        host.driver = aio.Driver(host.connection, host, opening=opening, carrier=carrier, store=store)
         try:
             async with asyncio.timeout(self._timeout):
                 await aio.open_transport(host.driver, self._host, self._port, ssl=self._ssl)
@@ -774,7 +892,7 @@ class Client:
                 self._finish(error)
                 return
             for end in list(self._ends.values()):
-                end.lost(error, final=False)
+                end.lost(error, final=end.closing is not None)
             attempt = 0
             while True:
                 if self._reconnect.attempts is not None and attempt >= self._reconnect.attempts:

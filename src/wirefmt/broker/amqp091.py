@@ -747,7 +747,7 @@ class Broker:
         if item is None:
             peer.reply(event)
             return
-        channel.get_ok(
+        _, events = channel.get_ok(
             event,
             item.exchange,
             item.routing_key,
@@ -757,7 +757,7 @@ class Broker:
             redelivered=item.redelivered,
             context=(queue, item),
         )
-        peer.driver.update()
+        peer.driver.update(events)
 
     def _settled(self, peer: Peer, event: Settled) -> None:
         if event.outcome == "requeue":

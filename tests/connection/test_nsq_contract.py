@@ -302,7 +302,7 @@ def test_a_fault_waits_for_the_answers_before_it() -> None:
 
 
 def test_undecided_commands_are_bounded() -> None:
-    for options, most in ((nsq.ConnectionOptions(undecided=5), 5), (nsq.ConnectionOptions(undecided_bytes=30), 3)):
+    for options, most in ((nsq.ConnectionOptions(undecided=5), 5), (nsq.ConnectionOptions(undecided_bytes=60), 3)):
         server = nsq.ServerConnection(0.0, options)
         data = nsq.Publish(topic="t", body=b"0123456789").encode()
         events = server.receive(b"  V2", 0.0)

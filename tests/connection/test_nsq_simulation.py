@@ -20,7 +20,7 @@ import pytest
 from wirefmt import nsq
 from wirefmt.connection import Acknowledged, Change, Connected, Disconnected, StartTls, WindowOpened
 from wirefmt.errors import LocalProtocolError
-from wirefmt.nsq.connection import ClientConnection, ServerConnection
+from wirefmt.nsq import ClientConnection, ServerConnection
 from wirefmt.nsq.spec import ServerOptions
 from wirefmt.nsq.states import State
 

@@ -10,7 +10,8 @@ from wirefmt import nsq
 from wirefmt.connection import Connected, Disconnected, StartTls
 from wirefmt.connection.carriers import Deflate
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
-from wirefmt.nsq.connection import ClientConnection, ServerConnection, kind_of
+from wirefmt.nsq import ClientConnection, ServerConnection
+from wirefmt.nsq.endpoint import kind_of
 from wirefmt.nsq.events import ConnectionOptions
 from wirefmt.nsq.states import (
     COMMANDS,

@@ -15,7 +15,7 @@ from wirefmt import nsq
 from wirefmt.connection import Disconnected
 from wirefmt.connection.carriers import Deflate, Snappy
 from wirefmt.errors import LocalProtocolError
-from wirefmt.nsq.connection import kind_of
+from wirefmt.nsq.endpoint import kind_of
 
 CAPTURES = sorted(path for path in (DATA / "nsq").glob("*.pcap.gz") if "tls" not in path.name)  # TLS hides the rest
 

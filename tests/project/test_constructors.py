@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lib.paths import ROOT
-from wirefmt import amqp091, amqp10, mqtt, rocketmq
+from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
 from wirefmt.errors import EncodeError
 from wirefmt.framing import Limits
 from wirefmt.nsq import ServerOptions
@@ -125,6 +125,7 @@ BY_NAME: dict[str, Any] = {
     "mqtt.properties": (("user_property", ("k", "v")),),
     "mqtt.version": 5,
     "nsq.bodies": (b"x",),
+    "nsq.Arrival.message": nsq.MessageFrame(timestamp=1, attempts=1, message_id=b"0123456789abcdef", body=b"x"),
     "nsq.Frame.frame_type": 7,
     "nsq.message_id": b"0123456789abcdef",
     "phpmq.Message.message_type": 9,

@@ -18,6 +18,7 @@ from wirefmt.nsq._codec import (
     Command,
     Decoder,
     DeferredPublish,
+    Delivery,
     Error,
     Finish,
     Frame,
@@ -43,20 +44,24 @@ from wirefmt.nsq.spec import ServerOptions
 
 if TYPE_CHECKING:
     from wirefmt.connection.aio import Backoff
-    from wirefmt.nsq.client import Client, Consumer, Message, connect, lookup
-    from wirefmt.nsq.connection import ClientConnection, ServerConnection
-    from wirefmt.nsq.events import ConnectionOptions, Delivery, Negotiated, Request, Requeued, TimedOut
+    from wirefmt.nsq.client import Client, connect
+    from wirefmt.nsq.client_connection import ClientConnection
+    from wirefmt.nsq.consumer import Consumer, Message, lookup
+    from wirefmt.nsq.events import ConnectionOptions, Negotiated, Request, Requeued, TimedOut
     from wirefmt.nsq.server import Handler, Peer, Server, serve
+    from wirefmt.nsq.server_connection import ServerConnection
     from wirefmt.nsq.session import Session
     from wirefmt.nsq.states import State
 
 #: Modules of the connections. They are loaded when one of their names is first used.
 _MODULES = {
     "wirefmt.connection.aio": ("Backoff",),
-    "wirefmt.nsq.client": ("Client", "Consumer", "Message", "connect", "lookup"),
+    "wirefmt.nsq.client": ("Client", "connect"),
+    "wirefmt.nsq.consumer": ("Consumer", "Message", "lookup"),
     "wirefmt.nsq.server": ("Handler", "Peer", "Server", "serve"),
-    "wirefmt.nsq.connection": ("ClientConnection", "ServerConnection"),
-    "wirefmt.nsq.events": ("ConnectionOptions", "Delivery", "Negotiated", "Request", "Requeued", "TimedOut"),
+    "wirefmt.nsq.client_connection": ("ClientConnection",),
+    "wirefmt.nsq.server_connection": ("ServerConnection",),
+    "wirefmt.nsq.events": ("ConnectionOptions", "Negotiated", "Request", "Requeued", "TimedOut"),
     "wirefmt.nsq.session": ("Session",),
     "wirefmt.nsq.states": ("State",),
 }

@@ -1,11 +1,11 @@
 """Type stub of the codec of NSQ, in the order of its rooms."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder, _ArrowColumns
+from wirefmt._core import Batch, FrameDecoder, Outbox, _ArrowColumns
 from wirefmt.framing import Limits, NeedData
 from wirefmt.nsq.spec import ServerOptions
 from wirefmt.strictness import Note, Strictness
@@ -251,3 +251,60 @@ def encode_batch(
 ) -> bytes: ...
 
 PROTOCOL: object
+
+# ---- connection
+@disjoint_base
+class Flows:
+    _flowing: bool
+    _subscribed: bool
+    _in_flight: Any
+    @property
+    def _outbox(self) -> Outbox: ...
+    @_outbox.setter
+    def _outbox(self, outbox: Outbox) -> None: ...
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+@final
+class Arrival:
+    until: float | None
+    def __init__(self, message: MessageFrame, moment: Any) -> None: ...
+    @property
+    def message(self) -> MessageFrame: ...
+    @property
+    def moment(self) -> Any: ...
+
+@disjoint_base
+class ClientFlows(Flows):
+    _watching: bool
+    _most_ready: int
+    _moment: Any
+    def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int: ...
+    def finish(self, message: MessageFrame) -> None: ...
+    def holds(self, message: MessageFrame) -> bool: ...
+
+@final
+class Delivery:
+    host: Any
+    until: float | None
+    def __init__(self, number: int, message_id: bytes, attempts: int, moment: Any, host: Any = None) -> None: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def message_id(self) -> bytes: ...
+    @property
+    def attempts(self) -> int: ...
+    @property
+    def moment(self) -> Any: ...
+
+@disjoint_base
+class ServerFlows(Flows):
+    ready_count: int
+    _next_number: int
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def _configure(self, most_pending: int, acknowledged: type[Any]) -> None: ...
+    def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int: ...
+    def deliver(
+        self, message_id: bytes, body: Buffer, timestamp: int = 0, attempts: int = 1, host: Any = None
+    ) -> Delivery: ...
+
+def size_of(message: Message) -> int: ...

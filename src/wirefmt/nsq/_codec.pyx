@@ -2,7 +2,7 @@
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
 """The compiled codec of NSQ. Its rooms; each uses only rooms above it."""
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
@@ -13,8 +13,8 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, CARRIER_DEFLATE, CARRIER_PLAIN, CARRIER_SNAPPY, CARRIER_TLS, CText, Col, DETAIL_FIELD, DetailField,
-    DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder, HEX_ROOM, Input, MORE, MessageContext, MessageTable, NO,
-    NO_TEXT, Problem, Protocol, ProtocolTables, PyDescr_NewMember, PyMemberDef, READONLY, REFUSED_FAULT, REFUSED_MEMORY,
+    DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder, HEX_ROOM, Input, KEEP_FROM, MORE, MessageContext, MessageTable, NO,
+    NO_TEXT, Outbox, Problem, Protocol, ProtocolTables, PyDescr_NewMember, PyMemberDef, READONLY, REFUSED_FAULT, REFUSED_MEMORY,
     REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol,
     TEXT_PAD, T_ATTEMPTS, T_CLIENT_ID, T_CONSUMER_GROUP, T_DESTINATION, T_KIND, T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION,
     T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_VERSION, Text, Writer, YES, add_json_string, ascii_octets, bare_object,
@@ -40,7 +40,15 @@ from wirefmt.strictness import Note
 include "json.pxi"
 # NSQ: octets -> NsqUnitView, nogil
 include "parse.pxi"
-# commands and frames as Python objects, encoders
+# Python values -> octets, and JSON
+include "values.pxi"
+# the base of commands and frames
+include "message.pxi"
+# of a client
+include "commands.pxi"
+# of a server
+include "frames.pxi"
+# decode, encode, Decoder
 include "objects.pxi"
 # NsqUnitView -> rows of the message table
 include "rows.pxi"
@@ -52,6 +60,10 @@ include "encode_batch.pxi"
 include "detail.pxi"
 # what captures call
 include "probe.pxi"
+# what a connection does for every message
+include "connection.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
-seal(globals(), "wirefmt.nsq", (Answer, BatchColumns, Members, Message, Publication, RowEncoder))
+seal(globals(), "wirefmt.nsq", (
+    Answer, Arrival, BatchColumns, ClientFlows, Flows, Members, Message, Publication, RowEncoder, ServerFlows, size_of,
+))

@@ -9,7 +9,7 @@ from wirefmt import nsq
 from wirefmt.connection import endpoint
 from wirefmt.connection.carriers import CarriedDecoder, Compression
 from wirefmt.connection.endpoint import Fault
-from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.nsq.events import ConnectionOptions, Event, Negotiated
 from wirefmt.nsq.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
 
@@ -49,6 +49,14 @@ def kind_of(message: nsq.Command | nsq.Frame) -> str:
     raise LocalProtocolError(f"{type(message).__name__} is no command or frame of NSQ")
 
 
+def build(make: Callable[..., Any], **fields: Any) -> Any:
+    """A command or frame of the host's values."""
+    try:
+        return make(**fields)
+    except (EncodeError, TypeError, ValueError) as error:
+        raise LocalProtocolError(str(error)) from error
+
+
 def _row(table: Mapping[tuple[Role, State, str], Transition], role: Role, state: State) -> dict[str, Transition]:
     return {kind: value for (whose, where, kind), value in table.items() if whose is role and where is state}
 
@@ -68,7 +76,7 @@ _ONE_KIND: Final[dict[str, type[Any]]] = {
 
 
 class Endpoint(endpoint.Endpoint[State]):
-    """What both roles share."""
+    """What both roles share. What is done for every message is in the compiled base of each: `ClientFlows`, `ServerFlows`."""
 
     role: ClassVar[Role]
     options: ConnectionOptions
@@ -76,6 +84,14 @@ class Endpoint(endpoint.Endpoint[State]):
     _receives: ClassVar[dict[State, dict[str, Transition]]]
     _sends: ClassVar[dict[State, dict[str, Transition]]]
     _handlers: ClassVar[dict[str, Callable[[Any, Any, list[Event]], None]]]
+    #: The class of what comes most often. `_flow` takes it in the states that it leaves as they are.
+    _frequent: ClassVar[type[Any]]
+    if TYPE_CHECKING:
+        _flowing: bool
+        _subscribed: bool
+
+        def _flow(self, messages: Sequence[Any], at: int, events: list[Event]) -> int: ...
+
     #: Classes whose objects are of one kind each: for each state the handlers of those that are legal and leave it as it is.
     _steady_in: ClassVar[dict[State, dict[type[Any], Callable[[Any, Any, list[Event]], None]]]]
 
@@ -104,6 +120,8 @@ class Endpoint(endpoint.Endpoint[State]):
 
     def _enter(self, state: State) -> None:
         self._steady = {} if self._restricted else self._steady_in[state]
+        self._flowing = self._frequent in self._steady
+        self._subscribed = state is State.SUBSCRIBED
 
     def _number(self) -> int:
         number = self._next_number
@@ -161,9 +179,15 @@ class Endpoint(endpoint.Endpoint[State]):
         super()._read(data, events)
 
     def _handle(self, messages: Sequence[Any], events: list[Event]) -> None:
-        steady = self._steady
-        for at, message in enumerate(messages):
-            handler = steady.get(type(message))
+        at, count = 0, len(messages)
+        while True:
+            if self._flowing:
+                at = self._flow(messages, at, events)
+            if at == count:
+                return
+            message = messages[at]
+            at += 1
+            handler = self._steady.get(type(message))
             if handler is not None:
                 handler(self, message, events)
                 continue
@@ -174,7 +198,7 @@ class Endpoint(endpoint.Endpoint[State]):
             if transition is Outcome.IGNORED:
                 continue
             if transition is Outcome.UNREAD:
-                self._held = messages[at:]
+                self._held = messages[at - 1 :]
                 return
             before = self._state
             self._handlers[kind](self, message, events)
@@ -182,7 +206,6 @@ class Endpoint(endpoint.Endpoint[State]):
                 return
             if self._state is before and isinstance(transition, State):
                 self.state = transition
-            steady = self._steady
 
     def _go_on(self) -> list[Event]:
         events: list[Event] = []

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from wirefmt import nsq
 from wirefmt.nsq.spec import ServerOptions
-
-if TYPE_CHECKING:
-    from wirefmt.nsq.inflight import Moment
 
 Event = Any
 Publication = nsq.Publish | nsq.MultiPublish | nsq.DeferredPublish
@@ -114,30 +111,6 @@ class Request:
         return f"<Request {self.number}: {self.command.name}>"
 
 
-class Delivery:
-    """The handle of a message that a server has sent. `Acknowledged` with Finish or Requeue, `TimedOut` or the end of the
-    connection finishes it, exactly one of them.
-
-    Attributes:
-        message_id: 16 bytes.
-        attempts: which attempt it is.
-        host: what the host wants to find here.
-    """
-
-    __slots__ = ("attempts", "host", "message_id", "moment", "number", "until")
-
-    def __init__(self, number: int, message_id: bytes, attempts: int, moment: Moment, host: Any = None) -> None:
-        self.number = number
-        self.message_id = message_id
-        self.attempts = attempts
-        self.moment = moment
-        self.host = host
-        self.until: float | None = None  # TOUCH has set it
-
-    def __repr__(self) -> str:
-        return f"<Delivery {self.number}: {self.message_id!r}, attempt {self.attempts}>"
-
-
 @dataclass(frozen=True, slots=True)
 class TimedOut:
     """The time of a message in flight is over. A server's host puts it into its channel again; at a client it cannot be
@@ -154,5 +127,5 @@ class TimedOut:
 class Requeued:
     """REQ has come: the message is not in flight any more, and the host delivers it again after `delay` milliseconds."""
 
-    handle: Delivery
+    handle: nsq.Delivery
     delay: int

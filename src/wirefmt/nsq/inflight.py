@@ -27,7 +27,9 @@ class Timed(Protocol):
         until: None, or what TOUCH has made of its end: seconds of the clock.
     """
 
-    moment: Moment
+    @property
+    def moment(self) -> Moment: ...
+
     until: float | None
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from wirefmt.connection import aio
 from wirefmt.connection.contract import StartTls
-from wirefmt.nsq.connection import ServerConnection
-from wirefmt.nsq.events import Asked, ConnectionOptions, Delivery, Event, Publication
+from wirefmt.nsq._codec import Delivery
+from wirefmt.nsq.events import Asked, ConnectionOptions, Event, Publication
+from wirefmt.nsq.server_connection import ServerConnection
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -97,6 +98,7 @@ async def serve(
     options: ConnectionOptions | None = None,
     backlog: int = 100,
     most: int = 100_000,
+    tap: aio.TapFactory | None = None,
 ) -> Server:
     """Serve NSQ's TCP protocol V2.
 
@@ -109,6 +111,7 @@ async def serve(
         options: limits and times of each connection.
         backlog: connections that the system keeps until they are accepted.
         most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
+        tap: what lies between transport and driver of each client (`aio.Tap`); None: nothing.
 
     Returns the running server. Leaving `async with` or `close()` ends it.
 
@@ -120,7 +123,7 @@ async def serve(
     def make(server: Server) -> aio.Driver:
         return make_driver(server, handler, options, ssl)
 
-    return await aio.listen(make, host, port, path=path, backlog=backlog, most=most)
+    return await aio.listen(make, host, port, path=path, backlog=backlog, most=most, tap=tap)
 
 
 def make_driver(

@@ -144,6 +144,7 @@ from wirefmt.rocketmq._codec import (
     RemotingSerializable,
     RemoveBrokerRequestHeader,
     ReplyMessageRequestHeader,
+    Request,
     ResetMasterFlushOffsetHeader,
     ResetOffsetRequestHeader,
     ResumeCheckHalfMessageRequestHeader,
@@ -217,7 +218,7 @@ if TYPE_CHECKING:
     from wirefmt.rocketmq.client import Client, Queue, Route, connect
     from wirefmt.rocketmq.connection import ClientConnection, ServerConnection
     from wirefmt.rocketmq.consumer import PopConsumer, Popped, PullConsumer, PullResult, PushConsumer
-    from wirefmt.rocketmq.events import ConnectionOptions, Credentials, Negotiated, Request, TimedOut, is_signed
+    from wirefmt.rocketmq.events import ConnectionOptions, Credentials, Negotiated, TimedOut, is_signed
     from wirefmt.rocketmq.journal import Journal
     from wirefmt.rocketmq.producer import Producer, SendResult
     from wirefmt.rocketmq.server import Handler, Peer, Server, serve
@@ -231,7 +232,7 @@ _MODULES = {
     "wirefmt.rocketmq.producer": ("Producer", "SendResult"),
     "wirefmt.rocketmq.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.rocketmq.connection": ("ClientConnection", "ServerConnection"),
-    "wirefmt.rocketmq.events": ("ConnectionOptions", "Credentials", "Negotiated", "Request", "TimedOut", "is_signed"),
+    "wirefmt.rocketmq.events": ("ConnectionOptions", "Credentials", "Negotiated", "TimedOut", "is_signed"),
     "wirefmt.rocketmq.states": ("State",),
 }
 

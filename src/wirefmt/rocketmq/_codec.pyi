@@ -1,12 +1,13 @@
 """Type stub of the codec of RocketMQ, in the order of its rooms."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder, _ArrowColumns
+from wirefmt._core import Batch, FrameDecoder, Outbox, _ArrowColumns
+from wirefmt.connection.deadlines import Deadlines
 from wirefmt.framing import Limits, NeedData
 from wirefmt.rocketmq._classes import *  # noqa: F403
 from wirefmt.rocketmq._classes import SendMessageRequestHeader, SendMessageRequestHeaderV2
@@ -305,3 +306,62 @@ def decode_batch(
 def encode_batch(data: _ArrowColumns) -> bytes: ...
 
 PROTOCOL: object
+
+# ---- connection
+@final
+class Request:
+    deadline: float | None
+    def __init__(self, number: int, opaque: int, code: int, timeout: float, deadline: float | None) -> None: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def opaque(self) -> int: ...
+    @property
+    def code(self) -> int: ...
+    @property
+    def timeout(self) -> float: ...
+
+@disjoint_base
+class Flows:
+    @property
+    def _outbox(self) -> Outbox: ...
+    @_outbox.setter
+    def _outbox(self, outbox: Outbox) -> None: ...
+    _pending: Final[dict[int, Request]]
+    _undecided: Final[dict[int, RemotingCommand]]
+    _gone: Final[dict[int, None]]
+    _waiting: Final[list[Request]]
+    _begun: list[tuple[float, int, Request]]
+    _latest: float
+    _sent: int
+    _opaque: int
+    late: int
+    strays: int
+    _open: bool
+    _deadlines: Deadlines
+    _serialize_type: Any
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def _configure(self, options: Any, server: bool, acknowledged: type[Any]) -> None: ...
+    def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int: ...
+    def _settle(self, message: RemotingCommand, events: list[Any]) -> int: ...
+    def request(
+        self,
+        code: int,
+        header: CommandCustomHeader | None = None,
+        body: Buffer | None = None,
+        *,
+        ext_fields: Mapping[str, str | None] | None = None,
+        oneway: bool = False,
+        timeout: float | None = None,
+        now: float | None = None,
+    ) -> Request | None: ...
+    def respond(
+        self,
+        event: RemotingCommand,
+        code: int = 0,
+        header: CommandCustomHeader | None = None,
+        body: Buffer | None = None,
+        *,
+        ext_fields: Mapping[str, str | None] | None = None,
+        remark: str | None = None,
+    ) -> list[Any]: ...

@@ -17,7 +17,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, CText, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, FAULT_CLASSES, Factory, FrameBatch,
-    FrameDecoder, INPUT_HEAD, Input, MORE, MessageContext, MessageTable, NO, Problem, Protocol, ProtocolTables,
+    FrameDecoder, INPUT_HEAD, Input, MORE, MessageContext, MessageTable, NO, Outbox, Problem, Protocol, ProtocolTables,
     PyVectorcall_NARGS, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS,
     SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol, TEXT_PAD, T_ATTEMPTS, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,
     T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL,
@@ -43,8 +43,20 @@ from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, U
 from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
 from wirefmt.rocketmq.spec import REQUEST_CODES as ROCKETMQ_REQUEST_ROWS, RESPONSE_CODES as ROCKETMQ_RESPONSE_ROWS
 
-# octets -> RocketmqFrameView, stored messages, nogil
+# RocketmqFrameView, stored messages: spans
+include "types.pxi"
+# the JSON of headers, nogil
+include "fastjson.pxi"
+# entries of extFields
+include "fields.pxi"
+# JSON header -> RocketmqFrameView
+include "json_header.pxi"
+# octets -> RocketmqFrameView
 include "parse.pxi"
+# stored messages, batches
+include "stored.pxi"
+# what contains secrets
+include "secrets.pxi"
 # texts and JSON as Python values, and as the Java code writes them
 include "values.pxi"
 # typed headers
@@ -65,6 +77,8 @@ include "detail.pxi"
 include "rows.pxi"
 # what captures call
 include "probe.pxi"
+# what a connection does for every message
+include "connection.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
-seal(globals(), "wirefmt.rocketmq", (BatchColumns, HeaderForm, RowEncoder))
+seal(globals(), "wirefmt.rocketmq", (BatchColumns, Flows, HeaderForm, RowEncoder))

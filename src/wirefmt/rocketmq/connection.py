@@ -15,19 +15,16 @@ from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import ANSWER_ROOM
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
-from wirefmt.rocketmq._codec import CommandCustomHeader, Decoder, RemotingCommand
+from wirefmt.rocketmq._codec import CommandCustomHeader, Decoder, Flows, RemotingCommand, Request
 from wirefmt.rocketmq.events import (
     BINARY_CODE_MOST,
     GO_AWAY,
     REQUEST_CODE_NOT_SUPPORTED,
     SERVICE_NOT_AVAILABLE,
-    SUCCESS,
     VERSION_5_3_1,
     ConnectionOptions,
     Event,
     Negotiated,
-    Request,
-    SerializeType,
     TimedOut,
 )
 from wirefmt.rocketmq.preface import TLS, proxy_preface
@@ -68,8 +65,8 @@ def numbered(command: RemotingCommand, opaque: int, flag: int) -> RemotingComman
     )
 
 
-class Endpoint(endpoint.Endpoint[State]):
-    """What both roles do."""
+class Endpoint(endpoint.Endpoint[State], Flows):
+    """What both roles do. What they do for every request and response is compiled: `Flows`."""
 
     role: Role
     options: ConnectionOptions
@@ -80,24 +77,16 @@ class Endpoint(endpoint.Endpoint[State]):
     def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
         super().__init__(now, options or ConnectionOptions(), State.IDLE)
         self.negotiated: Negotiated | None = None
-        #: Responses to requests that had timed out or were cancelled.
-        self.late = 0
-        #: Responses to no request of ours. They are ignored, as real peers do.
-        self.strays = 0
-        self._pending: dict[int, Request] = {}  # by opaque
-        self._begun: list[tuple[float, int, Request]] = []  # a heap by deadline; finished ones are left in it
-        self._latest = now  # the largest deadline there has been
-        self._waiting: list[Request] = []  # their time begins with the next call that brings it
-        self._gone: dict[int, None] = {}  # opaques that have timed out or were cancelled, the oldest first
-        self._undecided: dict[int, RemotingCommand] = {}  # by identity
-        self._sent = 0
-        self._opaque = 0
-        self._serialize_type: SerializeType = self.options.serialize_type
+        self._configure(self.options, self.role is Role.SERVER, Acknowledged)
+        self._latest = now
         self._source: tuple[str, int] | None = None
         self._secured = False
         self._ending: tuple[Literal["local", "peer"], int | None, str] = ("local", None, "")
         if self.role is Role.SERVER:
             self._keep_alive(expect_within=self.options.idle_timeout)
+
+    def _enter(self, state: State) -> None:
+        self._open = state is State.OPEN
 
     def _make_decoder(self) -> Decoder:
         return Decoder(limits=Limits(frame_size=self.options.frame_size))
@@ -114,35 +103,17 @@ class Endpoint(endpoint.Endpoint[State]):
 
     # ---- out
 
-    def request(
+    def _request(
         self,
         code: int,
-        header: CommandCustomHeader | None = None,
-        body: Buffer | None = None,
-        *,
-        ext_fields: Mapping[str, str | None] | None = None,
-        oneway: bool = False,
-        timeout: float | None = None,
-        now: float | None = None,
+        header: CommandCustomHeader | None,
+        body: Buffer | None,
+        ext_fields: Mapping[str, str | None] | None,
+        oneway: bool,
+        timeout: float | None,
+        now: float | None,
     ) -> Request | None:
-        """Queue a request that is made here, with our opaque, language, version and form of header, signed if there are
-        credentials.
-
-        Args:
-            code: of the request.
-            header: its typed header; or `ext_fields`.
-            body: its body.
-            oneway: True: there is no response.
-            timeout: seconds until the response must have come; None: the options'.
-            now: the time, if the caller knows it. Without it the request's time begins with the next call that brings the
-                time, and `next_timeout` asks for one at once.
-
-        Returns:
-            the request's handle; None for a one-way request.
-
-        Raises:
-            LocalProtocolError: not legal now, a limit is reached, or the command cannot be written. Nothing has changed.
-        """
+        """`request` where something is not plain, or not legal."""
         if self._state is not State.OPEN:
             self._check_send("one-way request" if oneway else "request")
         options = self.options
@@ -202,20 +173,16 @@ class Endpoint(endpoint.Endpoint[State]):
             del self._pending[handle.opaque]
             self._remember(handle.opaque)
 
-    def respond(
+    def _respond(
         self,
         event: RemotingCommand,
-        code: int = SUCCESS,
-        header: CommandCustomHeader | None = None,
-        body: Buffer | None = None,
-        *,
-        ext_fields: Mapping[str, str | None] | None = None,
-        remark: str | None = None,
+        code: int,
+        header: CommandCustomHeader | None,
+        body: Buffer | None,
+        ext_fields: Mapping[str, str | None] | None,
+        remark: str | None,
     ) -> list[Event]:
-        """Answer a request, in the form of its header. Returns the events that were waiting for room.
-
-        Raises LocalProtocolError if the request does not wait for an answer, or the response cannot be written.
-        """
+        """`respond` where something is not plain, or not legal."""
         if id(event) not in self._undecided:
             self._check_undecided(event)
         options = self.options
@@ -234,7 +201,7 @@ class Endpoint(endpoint.Endpoint[State]):
             )
         except (EncodeError, TypeError, ValueError, OverflowError) as error:
             raise LocalProtocolError(str(error)) from error
-        return self._answer(event, command)
+        return self._answer(event, command.encode())
 
     def forward(self, event: RemotingCommand, response: RemotingCommand) -> list[Event]:
         """Answer a request with a response of another server, unchanged but for its opaque."""
@@ -253,7 +220,7 @@ class Endpoint(endpoint.Endpoint[State]):
                 version=response.version,
                 serialize_type=response.serialize_type,
             )
-        return self._answer(event, response)
+        return self._answer(event, response.encode())
 
     def refuse(self, event: RemotingCommand) -> list[Event]:
         """Answer a request whose code the host does not know."""
@@ -330,8 +297,7 @@ class Endpoint(endpoint.Endpoint[State]):
             clock = self._deadlines.clock
             for request in self._waiting:
                 request.deadline = clock + request.timeout
-                self._latest = max(self._latest, request.deadline)
-                heappush(self._begun, (request.deadline, request.number, request))
+                self._begin(request)
             self._waiting.clear()
 
     # ---- reading
@@ -395,23 +361,12 @@ class Endpoint(endpoint.Endpoint[State]):
         self._note_reading()
 
     def _handle(self, messages: list[RemotingCommand], events: list[Event]) -> None:
-        undecided = self._undecided
-        for message in messages:
-            # in the state open, what every connection does all the time; the rest is in the table
-            if self._state is not State.OPEN:
-                self._handle_any(message, events)
-            elif not (flag := message.flag) & RESPONSE:
-                if not flag & ONEWAY:
-                    undecided[id(message)] = message
-                events.append(message)
-                continue
-            elif message.code != GO_AWAY or self.role is Role.SERVER:
-                self._settle(message, events)
-                continue
-            else:
-                self._handle_any(message, events)
+        at = self._flow(messages, 0, events)
+        while at < len(messages):
+            self._handle_any(messages[at], events)
             if self._over:
                 return
+            at = self._flow(messages, at + 1, events)
 
     def _handle_any(self, message: RemotingCommand, events: list[Event]) -> None:
         """A command in any state."""
@@ -446,18 +401,6 @@ class Endpoint(endpoint.Endpoint[State]):
                 if state is not State.DRAINING:
                     self._ending = ("peer", GO_AWAY, message.remark or "the server asks to go away")
                 self._finish_draining(events)
-
-    def _settle(self, message: RemotingCommand, events: list[Event]) -> None:
-        """A response has come."""
-        opaque = message.opaque
-        request = self._pending.pop(opaque, None)  # type: ignore[arg-type]
-        if request is not None:
-            events.append(Acknowledged(request, message, message.code))
-        elif opaque in self._gone:
-            del self._gone[opaque]
-            self.late += 1
-        else:
-            self.strays += 1
 
     def _turn_away(self, message: RemotingCommand) -> None:
         """A request has come while we drain."""
@@ -522,23 +465,24 @@ class Endpoint(endpoint.Endpoint[State]):
         if now != clock or self._waiting:
             self._advance(now)
             clock = self._deadlines.clock
-        deadline = clock + timeout
-        pending[opaque] = request = Request(number, opaque, code, timeout, deadline)
-        begun = self._begun
-        if deadline >= self._latest:
-            self._latest = deadline
-            begun.append((deadline, number, request))  # a heap stays one if what is appended is the largest
-        else:
-            heappush(begun, (deadline, number, request))
+        pending[opaque] = request = Request(number, opaque, code, timeout, clock + timeout)
+        self._begin(request)
+        return request
+
+    def _begin(self, request: Request) -> None:
+        """The time of a request runs."""
+        assert request.deadline is not None
+        begun, pending = self._begun, self._pending
+        heappush(begun, (request.deadline, request.number, request))
+        self._latest = max(self._latest, request.deadline)
         if len(begun) > 1024 + 2 * len(pending):  # finished ones are no more than the others
             self._begun = [item for item in begun if pending.get(item[2].opaque) is item[2]]
             heapify(self._begun)
-        return request
 
-    def _answer(self, event: RemotingCommand, response: RemotingCommand) -> list[Event]:
+    def _answer(self, event: RemotingCommand, response: bytes) -> list[Event]:
         del self._undecided[id(event)]
         outbox = self._outbox
-        outbox.put(response.encode())
+        outbox.put(response)
         if outbox.position - outbox.taken > self.options.pending_bytes + ANSWER_ROOM:
             events: list[Event] = []
             self._give_up("the peer does not take its answers", events)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from wirefmt.rocketmq._codec import RemotingCommand, sign, signature
+from wirefmt.rocketmq._codec import RemotingCommand, Request, sign, signature
 
 Event = Any
 SerializeType = Literal["JSON", "ROCKETMQ"]
@@ -145,30 +145,3 @@ class TimedOut:
     """No response has come in time. The handle is finished; a response that still comes is counted (`late`)."""
 
     handle: Request
-
-
-class Request:
-    """The handle of a request.
-
-    Its one outcome is `Acknowledged` (the response, whatever its code), `TimedOut`, or `Disconnected.lost`. A request that the
-    host cancels has none.
-
-    Attributes:
-        number: counts up with each request of the connection.
-        opaque: the number on the wire, used again after 2**31 requests.
-        code: the request's code.
-        timeout: seconds it may take.
-        deadline: when its time is over; None: its time has not begun (see `next_timeout`).
-    """
-
-    __slots__ = ("code", "deadline", "number", "opaque", "timeout")
-
-    def __init__(self, number: int, opaque: int, code: int, timeout: float, deadline: float | None) -> None:
-        self.number = number
-        self.opaque = opaque
-        self.code = code
-        self.timeout = timeout
-        self.deadline = deadline
-
-    def __repr__(self) -> str:
-        return f"<Request {self.number}: code {self.code}, opaque {self.opaque}>"

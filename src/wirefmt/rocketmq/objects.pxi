@@ -286,6 +286,48 @@ cdef dict command_fields(object header, object ext_fields):
     return out
 
 
+cdef bytes command_octets(object code, object flag, object opaque, object remark, object ext_fields, object header, object body,
+                          object language, object version, object serialize_type):
+    """A command as the Java code would write it."""
+    cdef Writer w = new_writer()
+    cdef RocketmqExtField[ROCKETMQ_FIELDS_START] start
+    cdef uint32_t[ROCKETMQ_FIELDS_START] order
+    cdef RocketmqExtFields fields
+    cdef bint binary = serialize_type == "ROCKETMQ"
+    cdef bytes block, octets
+    cdef uint8_t* p
+    cdef size_t size
+    fields.at = start
+    fields.order = order
+    fields.count = 0
+    fields.present = False
+    try:
+        owner = gather_fields(&fields, header, ext_fields, binary)
+        if serialize_type not in ROCKETMQ_SERIALIZE_NAMES:
+            raise EncodeError(f"serialize_type must be 'JSON' or 'ROCKETMQ', not {serialize_type!r}")
+        if binary:
+            write_binary_command(w, code, language, version, opaque, flag, remark, &fields)
+        else:
+            write_json_command(w, code, language, version, opaque, flag, remark, &fields)
+    finally:
+        if fields.at != start:
+            free(fields.at)
+    if w.size > 0xFFFFFF:
+        raise EncodeError(f"a header of {w.size} bytes, the limit is {0xFFFFFF}")
+    block = b"" if body is None else take_block(body)
+    size = 8 + w.size + <size_t>PyBytes_GET_SIZE(block)
+    if size > ROCKETMQ_FRAME_MAX:
+        raise EncodeError(f"a frame of {size} bytes, the limit is {ROCKETMQ_FRAME_MAX}")
+    octets = new_octets(size)
+    p = <uint8_t*>PyBytes_AS_STRING(octets)
+    store_u32(p, <uint32_t>(size - 4))
+    store_u32(p + 4, <uint32_t>w.size)
+    p[4] = ROCKETMQ_BINARY if binary else ROCKETMQ_JSON
+    memcpy(p + 8, w.p, w.size)
+    memcpy(p + 8 + w.size, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
+    return octets
+
+
 # ------------------------------------------------------------------------------------------------ the command
 
 @cython.final
@@ -311,43 +353,7 @@ cdef class RemotingCommand:
 
     def __init__(self, *, code, flag=0, opaque=0, remark=None, ext_fields=None, header=None, body=b"",
                  language="PYTHON", version=ROCKETMQ_CURRENT_VERSION, serialize_type="JSON"):
-        cdef Writer w = new_writer()
-        cdef RocketmqExtField[ROCKETMQ_FIELDS_START] start
-        cdef uint32_t[ROCKETMQ_FIELDS_START] order
-        cdef RocketmqExtFields fields
-        cdef bint binary = serialize_type == "ROCKETMQ"
-        cdef bytes block, octets
-        cdef uint8_t* p
-        cdef size_t size
-        fields.at = start
-        fields.order = order
-        fields.count = 0
-        fields.present = False
-        try:
-            owner = gather_fields(&fields, header, ext_fields, binary)
-            if serialize_type not in ROCKETMQ_SERIALIZE_NAMES:
-                raise EncodeError(f"serialize_type must be 'JSON' or 'ROCKETMQ', not {serialize_type!r}")
-            if binary:
-                write_binary_command(w, code, language, version, opaque, flag, remark, &fields)
-            else:
-                write_json_command(w, code, language, version, opaque, flag, remark, &fields)
-        finally:
-            if fields.at != start:
-                free(fields.at)
-        if w.size > 0xFFFFFF:
-            raise EncodeError(f"a header of {w.size} bytes, the limit is {0xFFFFFF}")
-        block = b"" if body is None else take_block(body)
-        size = 8 + w.size + <size_t>PyBytes_GET_SIZE(block)
-        if size > ROCKETMQ_FRAME_MAX:
-            raise EncodeError(f"a frame of {size} bytes, the limit is {ROCKETMQ_FRAME_MAX}")
-        octets = new_octets(size)
-        p = <uint8_t*>PyBytes_AS_STRING(octets)
-        store_u32(p, <uint32_t>(size - 4))
-        store_u32(p + 4, <uint32_t>w.size)
-        p[4] = ROCKETMQ_BINARY if binary else ROCKETMQ_JSON
-        memcpy(p + 8, w.p, w.size)
-        memcpy(p + 8 + w.size, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
-        self.settle(octets)
+        self.settle(command_octets(code, flag, opaque, remark, ext_fields, header, body, language, version, serialize_type))
 
     cdef int settle(self, bytes octets) except -1:
         cdef Fault f

@@ -1,0 +1,129 @@
+"""One connection of an NSQ client: its address, and its way to IDENTIFY, TLS, AUTH and SUB."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from wirefmt import nsq
+from wirefmt.connection import aio
+from wirefmt.connection import client as connecting
+from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
+from wirefmt.errors import Refused
+from wirefmt.nsq.client_connection import ClientConnection
+from wirefmt.nsq.events import Request, TimedOut
+from wirefmt.nsq.session import Session
+
+if TYPE_CHECKING:
+    from wirefmt.nsq.client import Client
+    from wirefmt.nsq.consumer import Consumer
+
+#: URL scheme -> TLS asked for in IDENTIFY, usual port.
+SCHEMES: Final[dict[str, tuple[bool, int]]] = {"nsq": (False, 4150), "nsqs": (True, 4150), "nsq+unix": (False, 0)}
+
+
+class Address:
+    """Where an nsqd is."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in SCHEMES:
+            raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
+        self.tls, port = SCHEMES[parts.scheme]
+        self.path = unquote(parts.path) if parts.scheme == "nsq+unix" else None
+        self.host, self.port = parts.hostname or "localhost", parts.port or port
+        self.secret = unquote(parts.password).encode() if parts.password is not None else None
+        self.key = (self.host, self.port, self.path)
+
+
+class Link(connecting.Link):
+    """The host of one connection."""
+
+    connection: ClientConnection
+
+    def __init__(self, owner: Client | Consumer, settings: Client, address: Address, session: Session | None) -> None:
+        super().__init__()
+        self.owner = owner
+        self.settings = settings
+        self.address = address
+        self.request: Request | None = None  # AUTH or SUB, whose answer is awaited
+        self.subscribe: tuple[str, str] | None = None
+        self.connection = ClientConnection(asyncio.get_running_loop().time(), session, settings._options)
+        store = settings._store
+        self.driver = aio.Driver(
+            self.connection, self, store=store.put if store is not None and session is not None else None
+        )
+
+    async def open(self) -> None:
+        """Connect, IDENTIFY, TLS, compression, AUTH, SUB. Raises OSError, Refused, ConnectionLost."""
+        address = self.address
+        async with self.attempt(self.settings._timeout):
+            self.connection.send(self.settings._identify(address.tls))
+            await aio.open_transport(self.driver, address.host, address.port, path=address.path)
+            self.driver.update()
+            await self.up
+
+    def handle(self, event: Any) -> None:
+        match event:
+            case nsq.MessageFrame():
+                self.owner._take(self, event)  # type: ignore[union-attr]  # only a Consumer subscribes
+            case TimedOut():
+                pass  # the connection does not hold it any more
+            case WindowOpened():
+                self.owner._handle(self, event)
+            case Acknowledged() if event.handle is self.request:
+                self.request = None
+                self._answered(event)
+            case Acknowledged():
+                self.owner._handle(self, event)
+            case StartTls():
+                self.driver.start_tls(self.settings._context(), self.address.host)
+            case Connected():
+                self._connected(event)
+            case Disconnected():
+                self.ended(event)
+                self.owner._handle(self, event)
+
+    def writable(self) -> None:
+        self.owner._writable(self)
+
+    def _connected(self, event: Connected) -> None:
+        negotiated = event.negotiated
+        if self.address.tls and not negotiated.tls:
+            self.driver.abort(ConnectionError("the server does not offer TLS"))
+        elif negotiated.auth_required:
+            secret = self.address.secret if self.address.secret is not None else self.settings._secret
+            if secret is None:
+                self.driver.abort(PermissionError("the server requires AUTH, and there is no secret"))
+                return
+            self.request = self.connection.send(nsq.Auth(secret=secret))
+            self.driver.update()
+        else:
+            self._ready()
+
+    def _answered(self, event: Acknowledged) -> None:
+        if isinstance(event.message, nsq.Error):
+            return  # Disconnected follows
+        if isinstance(event.handle.command, nsq.Auth):  # type: ignore[attr-defined]
+            self._ready()
+        else:
+            self._is_up()
+
+    def _ready(self) -> None:
+        if self.subscribe is not None:
+            self.request = self.connection.subscribe(*self.subscribe)
+            self.driver.update()
+        else:
+            self._is_up()
+
+    def _is_up(self) -> None:
+        self.accepted()
+        self.owner._up(self)
+
+    def lost(self) -> Exception:
+        error = self.driver.error
+        return Refused(str(error), "E_AUTH_FIRST", self.event) if isinstance(error, PermissionError) else super().lost()
+
+    def _refused(self, event: Disconnected) -> Refused:
+        return Refused(f"the server says {event.code} {event.reason}".rstrip(), event.code or 0, event.message)

@@ -987,7 +987,7 @@ def test_2_6_12_at_least_once() -> None:
     (event,) = pair.tell(disposition, to=pair.client)
     assert event == Acknowledged(handle, amqp10.Accepted(), 0)
     assert pair.client.data_to_send() == b""
-    assert (sender.unsettled, receiver.unsettled, ours.outgoing, theirs.incoming) == ({}, {}, {}, {})
+    assert (sender.unsettled, receiver.unsettled, ours.outgoing.records, theirs.incoming.records) == ({}, {}, {}, {})
     with pytest.raises(LocalProtocolError, match="answered"):
         pair.server.accept(delivery)
 
@@ -1010,7 +1010,7 @@ def test_2_6_12_exactly_once() -> None:
     assert isinstance(done, Settled)
     assert (done.delivery, done.state) == (delivery, amqp10.Accepted())
     assert pair.server.data_to_send() == b""
-    assert (receiver.unsettled, theirs.incoming) == ({}, {})
+    assert (receiver.unsettled, theirs.incoming.records) == ({}, {})
 
 
 def test_2_7_5_the_mode_of_one_delivery() -> None:
@@ -1116,7 +1116,7 @@ def test_2_6_12_the_sender_may_settle_unasked() -> None:
     _, (delivery,) = pair.carry()
     (event,) = pair.tell(amqp10.Disposition(role=False, first=0, settled=True))
     assert event.delivery is delivery
-    assert theirs.incoming == {}
+    assert theirs.incoming.records == {}
     pair.server.accept(delivery)
     assert pair.server.data_to_send() == b""
     with pytest.raises(LocalProtocolError, match="answered"):

@@ -30,7 +30,7 @@ from wirefmt.amqp091.events import (
 )
 from wirefmt.amqp091.states import CHANNEL_RECEIVES, CHANNEL_SENDS, ChannelState, ChannelTransition, Role, Violation
 from wirefmt.connection.contract import Acknowledged, WindowOpened
-from wirefmt.connection.outstanding import Outstanding
+from wirefmt.connection.outstanding import InOrder
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Tags(Generic[_Record]):
     __slots__ = ("acked", "open")
 
     def __init__(self) -> None:
-        self.open: Outstanding[_Record] = Outstanding()
+        self.open: InOrder[_Record] = InOrder()
         self.acked: list[int] = []
 
     def frames(self, channel: int) -> bytes:
@@ -291,7 +291,7 @@ class ClientChannel(Channel):
         self.queue = ""
         self._calls: dict[type[Any], deque[Call]] = {}
         self._unconfirmed: Tags[Publication] = Tags()
-        self._mandatory: Outstanding[Publication] = Outstanding()  # by tag: those that may still be returned
+        self._mandatory: InOrder[Publication] = InOrder()  # by tag: those that may still be returned
         self._next_tag = 0  # of confirms
         self._last_delivery = 0
         self._full = False  # a publish was refused

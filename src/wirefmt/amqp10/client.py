@@ -10,7 +10,7 @@ import ssl as tls
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from pathlib import Path
-from random import Random, SystemRandom
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -37,7 +37,6 @@ from wirefmt.amqp10.events import (
     Incoming,
     LinkAttached,
     LinkDetached,
-    Negotiated,
     Outgoing,
     Part,
     SessionBegun,
@@ -49,6 +48,7 @@ from wirefmt.amqp10.links import Link
 from wirefmt.amqp10.links import Sender as SenderLink
 from wirefmt.amqp10.sessions import Session
 from wirefmt.connection import aio
+from wirefmt.connection import client as connecting
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
@@ -571,18 +571,15 @@ class Transaction:
         return TransactionalState(txn_id=self.txn_id)
 
 
-class _Host:
+class _Host(connecting.Link):
     """The host of one connection of a client."""
 
+    connection: ClientConnection
+
     def __init__(self, client: Client) -> None:
+        super().__init__()
         self.client = client
-        self.driver: aio.Driver
-        self.connection: ClientConnection
-        loop = asyncio.get_running_loop()
-        self.up: asyncio.Future[Negotiated] = loop.create_future()
-        self.gone: asyncio.Future[None] = loop.create_future()
-        self.event: Disconnected | None = None
-        self.ended: SessionEnded | None = None  # the session was ended with an error
+        self.session_ended: SessionEnded | None = None  # the session was ended with an error
 
     def handle(self, event: Any) -> None:
         self.client._handle(self, event)
@@ -590,31 +587,19 @@ class _Host:
     def writable(self) -> None:
         self.client._pump()
 
-    def closed(self, error: Exception | None) -> None:
-        if not self.up.done():
-            self.up.set_exception(self.lost())
-            self.up.exception()
-        if not self.gone.done():
-            self.gone.set_result(None)
-
     def lost(self) -> Exception:
         """Why this connection is over, as an exception for the host."""
-        event, error, ended = self.event, self.driver.error, self.ended
-        if ended is not None and ended.error is not None:
-            condition = str(ended.error.condition)
-            text = f"{condition} {ended.error.description or ''}"
-            if ended.by == "peer":
-                return Refused(f"the server has ended the session: {text}", condition, ended)
-            return ConnectionLost(f"the server has broken the protocol in the session: {text}", ended)
-        if event is not None and event.by == "peer" and event.code is not None:
-            return Refused(f"the server has ended the connection: {event.code} {event.reason}", event.code, event)
-        text = str(error) if error else event.reason if event else "the connection is over"
-        lost = ConnectionLost(text, event)
-        lost.__cause__ = error or (event.error if event is not None else None)
-        return lost
+        ended = self.session_ended
+        if ended is None or ended.error is None:
+            return super().lost()
+        condition = str(ended.error.condition)
+        text = f"{condition} {ended.error.description or ''}"
+        if ended.by == "peer":
+            return Refused(f"the server has ended the session: {text}", condition, ended)
+        return ConnectionLost(f"the server has broken the protocol in the session: {text}", ended)
 
 
-class Client:
+class Client(connecting.Client[_Host]):
     """An AMQP 1.0 client with one session, made by `amqp10.connect`. `async with` opens and closes it; so do its methods `open`
     and `close`.
 
@@ -669,6 +654,7 @@ class Client:
         random: Random | None = None,
         properties: dict[str, Any] | None = None,
     ) -> None:
+        super().__init__(reconnect, random)
         parts = urlsplit(url)
         if parts.scheme not in SCHEMES:
             raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
@@ -681,81 +667,44 @@ class Client:
             sasl = Plain(user, password) if user else Anonymous()
         self._sasl = sasl
         self._ssl = ssl if ssl is not None or not secure else tls.create_default_context()
-        self._random = random or SystemRandom()
         self._owner = container_id
         self._container_id = container_id or f"wirefmt-{self._random.getrandbits(64):016x}"
         self._hostname = hostname if hostname is not None else self._host
-        self._reconnect = reconnect
         self._timeout = timeout
         self._options = options or ConnectionOptions(overrun=OVERRUN)
         self._properties = properties
         self._journal_path = journal
-        self.connections = 0
         self.lost = 0
         self._journal: Journal | None = None
         self._earlier: dict[bytes, _Earlier] = {}  # by encoded target
-        self._up: _Host | None = None
         self._session: Session | None = None
         self._ends: dict[tuple[str, bool], Sender | Receiver] = {}
         self._names = 0
-        self._keeper: asyncio.Task[None] | None = None
-        self._closing = False
-        self._error: Exception | None = None
         self._controller: Sender | None = None
 
     # ---- opening and closing
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             for end in list(self._ends.values()):
                 end.finish()
-        await self.close()
+        await super().__aexit__(kind)
 
     @property
     def is_open(self) -> bool:
-        return self._keeper is not None and not self._closing and self._error is None
+        return not self._ended and not self._closing
 
-    async def open(self) -> None:
-        """Connect.
-
-        Raises:
-            OSError: there is no connection (TimeoutError; ssl.SSLError).
-            Refused: the server refuses the connection: credentials.
-            ConnectionLost: it ends the connection, or breaks the protocol.
-            sqlite3.Error: the journal cannot be opened.
-            DecodeError: the journal has something that is not a message.
-        """
-        if self._keeper is not None:
-            raise LocalProtocolError("the client has been opened")
+    async def _begin(self) -> _Host:
         try:
             if self._journal_path is not None:
                 self._journal = Journal(self._journal_path, self._owner)
                 for record in await self._journal.open():
                     self._resume(record)
-            host = await self._connect()
+            return await self._connect()
         except BaseException:
             self._ends.clear()
             self._earlier.clear()
-            await self._close_journal()
             raise
-        self._keeper = asyncio.get_running_loop().create_task(self._keep(host))
-
-    async def close(self) -> None:
-        """End the connection with close, and wait until the transport is gone."""
-        self._closing = True
-        host = self._up
-        if host is not None:
-            host.driver.close()
-            await host.gone
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
-        self._finish(ConnectionLost("the client is closed"))
-        await self._close_journal()
 
     async def _close_journal(self) -> None:
         journal, self._journal = self._journal, None
@@ -874,61 +823,28 @@ class Client:
         host.connection.open(hostname=self._hostname, properties=self._properties)
         store = self._journal.put if self._journal is not None else None
         host.driver = aio.Driver(host.connection, host, opening=opening, carrier=carrier, store=store)
-        try:
-            async with asyncio.timeout(self._timeout):
-                await aio.open_transport(host.driver, self._host, self._port, ssl=self._ssl)
-                await host.up
-        except BaseException:
-            host.driver.abort()
-            raise
+        async with host.attempt(self._timeout):
+            await aio.open_transport(host.driver, self._host, self._port, ssl=self._ssl)
+            await host.up
         self.connections += 1
-        self._up = host
+        self._link = host
         self._session = host.connection.begin()
         for end in list(self._ends.values()):
             end.attach(self._session)
         host.driver.update()
         return host
 
-    async def _keep(self, host: _Host) -> None:
-        """Wait for the end of a connection, and make the next one."""
-        while True:
-            await host.gone
-            error = host.lost()
-            self._up = self._session = None
-            if self._closing or self._reconnect is None:
-                self._finish(error)
-                return
-            for end in list(self._ends.values()):
-                end.lost(error, final=end.closing is not None)
-            attempt = 0
-            while True:
-                if self._reconnect.attempts is not None and attempt >= self._reconnect.attempts:
-                    self._finish(error)
-                    return
-                await asyncio.sleep(self._reconnect.delay(attempt, self._random))
-                attempt += 1
-                try:
-                    host = await self._connect()
-                    break
-                except (OSError, TimeoutError) as failed:
-                    error = failed
-                except Refused as refused:
-                    self._finish(refused)
-                    return
-
-    def _finish(self, error: Exception) -> None:
-        if self._error is None:
-            self._error = error
+    def _finish(self, error: Exception | None, reason: Exception) -> None:
         for end in list(self._ends.values()):
-            end.lost(error, final=True)
+            end.lost(reason, final=True)
 
     @property
     def _ready(self) -> bool:
-        return self._up is not None and self._up.driver.ready
+        return self._link is not None and self._link.driver.ready
 
     def _update(self) -> None:
-        if self._up is not None:
-            self._up.driver.update()
+        if self._link is not None:
+            self._link.driver.update()
 
     def _pump(self) -> None:
         for end in list(self._ends.values()):
@@ -942,12 +858,14 @@ class Client:
     def _handle(self, host: _Host, event: Any) -> None:
         match event:
             case Connected():
-                if not host.up.done():
-                    host.up.set_result(event.negotiated)
+                host.accepted()
             case Disconnected():
-                host.event = event
-                if not host.up.done():
-                    host.up.set_exception(host.lost())
+                host.ended(event)
+                if self._link is host:
+                    self._link = self._session = None
+                    if self._comes_back(host):
+                        for end in list(self._ends.values()):
+                            end.lost(host.lost(), final=end.closing is not None)
             case Acknowledged():
                 assert isinstance(event.handle, Outgoing)
                 link = event.handle.link
@@ -986,15 +904,10 @@ class Client:
             case SessionEnded():
                 # All links have gone with it; the connection is of no more use.
                 if event.error is not None:
-                    host.ended = event
+                    host.session_ended = event
                     host.driver.update(host.connection.close())
             case SessionBegun():
                 pass
-
-
-def connect(url: str, **arguments: Any) -> Client:
-    """A client of AMQP 1.0: see `Client` for the arguments. Open it with `async with` or `open`."""
-    return Client(url, **arguments)
 
 
 async def _cut(parts: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncIterator[bytes]:
@@ -1014,3 +927,6 @@ def _refused(outcome: Any, code: int, message: Any) -> Refused:
     why = f": {error.condition} {error.description or ''}" if error is not None else ""
     assert code in CODES.values()
     return Refused(f"the message is {type(outcome).__name__.lower()}{why}", code, message)
+
+
+connect = connecting.verb(Client, 'amqp10.connect("amqp://user:secret@broker")')

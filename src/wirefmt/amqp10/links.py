@@ -542,7 +542,7 @@ class Sender(Link):
         session.next_delivery_id = (number + 1) & MASK
         delivery.delivery_id = number
         if not delivery.settled:
-            session.outgoing[number] = delivery
+            session.outgoing.add(number, delivery)
         self.delivery_count = (self.delivery_count + 1) & MASK
         self.credit -= 1
         if isinstance(heads, bytes):
@@ -668,7 +668,7 @@ class Sender(Link):
     def _forget(self, delivery: Outgoing) -> None:
         self.unsettled.pop(delivery.delivery_tag, None)
         if delivery.delivery_id is not None:
-            self.session.outgoing.pop(delivery.delivery_id, None)
+            self.session.outgoing.settle(delivery.delivery_id)
         if self.terminus is not None and self.terminus.outgoing.pop(delivery.delivery_tag, None) is not None:
             self.session.connection.unnote(self.terminus, delivery.delivery_tag)
 
@@ -731,7 +731,7 @@ class Sender(Link):
         mine = list(self.unsettled.values())
         for delivery in mine:
             if delivery.delivery_id is not None:
-                session.outgoing.pop(delivery.delivery_id, None)
+                session.outgoing.settle(delivery.delivery_id)
                 delivery.delivery_id = None
         self.unsettled.clear()
         self._resuming.clear()
@@ -902,7 +902,7 @@ class Receiver(Link):
                     if self.snd_settle_mode == SETTLED:
                         raise self._fault(NOT_ALLOWED, "an unsettled transfer, and the mode is settled (2.8.2)")
                     self.unsettled[tag] = delivery
-                    session.incoming[number] = delivery
+                    session.incoming.records[number] = delivery
                     if self.terminus is not None:
                         self._remember(delivery)
                 if self.streamed:
@@ -943,7 +943,7 @@ class Receiver(Link):
             if partial.delivery_tag in self.unsettled:
                 raise self._fault(NOT_ALLOWED, "the delivery-tag of an unsettled delivery (2.7.5)")
             self.unsettled[partial.delivery_tag] = partial
-            session.incoming[partial.delivery_id] = partial
+            session.incoming.records[partial.delivery_id] = partial
             if self.terminus is not None:
                 self._remember(partial)
         events.append(partial)
@@ -1005,7 +1005,7 @@ class Receiver(Link):
         session = self.session
         delivery.settled = True
         del self.unsettled[delivery.delivery_tag]
-        session.incoming.pop(delivery.delivery_id, None)
+        session.incoming.records.pop(delivery.delivery_id, None)
         if self.credit <= self._half:
             session.dirty[self] = None
         if self.terminus is not None:
@@ -1052,7 +1052,7 @@ class Receiver(Link):
         known = before if before is not None else delivery
         known.link, known.delivery_id, known.transfer = self, delivery.delivery_id, known.transfer
         self.unsettled[tag] = known
-        session.incoming[known.delivery_id] = known
+        session.incoming.records[known.delivery_id] = known
         if before is None:
             known.decided, known.state = True, state
             session.decided.append((known.delivery_id, state, self.rcv_settle_mode == FIRST))
@@ -1068,7 +1068,7 @@ class Receiver(Link):
         session = self.session
         returned = [delivery for delivery in self.unsettled.values() if not delivery.decided]
         for delivery in self.unsettled.values():
-            session.incoming.pop(delivery.delivery_id, None)
+            session.incoming.records.pop(delivery.delivery_id, None)
         self.unsettled.clear()
         self._drop_partial()
         self.credit = self._promised = 0

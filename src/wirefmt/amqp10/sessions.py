@@ -28,7 +28,7 @@ from wirefmt.amqp10.events import (
 from wirefmt.amqp10.links import Fault, Link, Receiver, Sender
 from wirefmt.amqp10.states import SESSION_RECEIVES, SESSION_SENDS, LinkState, Outcome, SessionState, Violation
 from wirefmt.amqp10.terminus import Terminus
-from wirefmt.connection.outstanding import Outstanding, Ranges, serial_distance
+from wirefmt.connection.outstanding import Outstanding, serial_distance
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -80,9 +80,8 @@ class Session:
         self.remote_incoming_window = 0
         self.remote_outgoing_window = 0
         self.last_remote_id: int | None = None  # the latest delivery-id of the peer
-        self.outgoing: Outstanding[Outgoing] = Outstanding(32)
-        self.incoming: dict[int, Incoming] = {}
-        self._outgoing_ranges, self._incoming_ranges = Ranges(), Ranges()
+        self.outgoing: Outstanding[int, Outgoing] = Outstanding(32)
+        self.incoming: Outstanding[int, Incoming] = Outstanding(32)
         self.job: Job | None = None
         self.dirty: dict[Link, None] = {}  # links whose flow is due
         self.flow_due = False
@@ -529,7 +528,7 @@ class Session:
         if message.role:
             outgoing = self.outgoing
             full = len(outgoing) >= self.connection.options.unsettled
-            for number in self._outgoing_ranges.find(outgoing, first, last):
+            for number in outgoing.range(first, last):
                 delivery = outgoing[number]
                 if delivery.link is None:
                     continue
@@ -538,7 +537,7 @@ class Session:
             if full:
                 self.reopen(events)
         else:
-            for number in self._incoming_ranges.find(self.incoming, first, last):
+            for number in self.incoming.range(first, last):
                 arrived = self.incoming[number]
                 arrived.link.settled_by_peer(arrived, state, events)
             if self.incoming_window <= self._half:

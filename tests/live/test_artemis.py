@@ -202,8 +202,8 @@ def test_reconnection_and_a_journal(port: int, tmp_path: Path) -> None:
             await sender.send(message(b"1"))
             waiting = [sender.post(message(b"%d" % n)) for n in range(2, 50)]
             await asyncio.sleep(0)
-            assert ours._up is not None
-            ours._up.driver.abort()
+            assert ours._link is not None
+            ours._link.driver.abort()
             await asyncio.gather(*waiting)
             assert ours.connections == 2
             receiver = await ours.receiver("again")

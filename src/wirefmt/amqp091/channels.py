@@ -1,4 +1,4 @@
-"""Channels of an AMQP 0.9.1 connection: their life, calls and replies, publishing, consuming."""
+"""Channels of an AMQP 0.9.1 connection: opening and closing, calls and replies, publishing, consuming."""
 
 from __future__ import annotations
 
@@ -397,7 +397,7 @@ class ClientChannel(Channel):
         return call
 
     def recover(self) -> Call:
-        """Have all unacknowledged messages delivered again: basic.recover with requeue. Their tags are void from now on."""
+        """Have all unacknowledged messages delivered again: basic.recover with requeue. Their tags are no longer valid."""
         call = self.call(amqp091.BasicRecover, requeue=True)
         assert call is not None
         return call
@@ -627,8 +627,8 @@ class ClientChannel(Channel):
         return [] if connection._reading else connection._go_on()
 
     def nack(self, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> list[Event]:
-        """Give a delivery back, or with `multiple` all up to it (tag 0: all): to be delivered again, or without `requeue` to
-        be dropped or dead-lettered. See `ack`."""
+        """Return a delivery to the server, or with `multiple` all up to it (tag 0: all). The server delivers it again, or without
+        `requeue` drops or dead-letters it. See `ack`."""
         self._check("basic.nack")
         if not (self._take(delivery_tag) if multiple else self._take_one(delivery_tag)):
             return []
@@ -636,7 +636,7 @@ class ClientChannel(Channel):
         return self.connection._go_on()
 
     def reject(self, delivery_tag: int, requeue: bool = True) -> list[Event]:
-        """Give one delivery back: basic.reject. See `nack`."""
+        """Return one delivery: basic.reject. See `nack`."""
         self._check("basic.reject")
         self._take_one(delivery_tag)
         self._put(amqp091.BasicReject(channel=self.number, delivery_tag=delivery_tag, requeue=requeue))

@@ -2,8 +2,9 @@
 
     python bench/bench_mqtt_connection.py
 
-CPU time. Peers that need no socket: paho-mqtt's client, and gmqtt's (`pip install gmqtt`; left out where it is absent), each
-with an object in place of the socket. They hold the same conversation: PUBLISHes of QoS 1 go out, their PUBACKs come back.
+CPU time. Peers that need no socket: paho-mqtt's client, gmqtt's (`pip install gmqtt`), each with an object in place of the
+socket, and the state machine of mqttproto (`pip install mqttproto`), which does no input or output itself. The last two are
+left out where they are absent. All hold the same conversation: PUBLISHes of QoS 1 go out, their PUBACKs come back.
 """
 
 from __future__ import annotations
@@ -187,8 +188,30 @@ def gmqtts(loop: asyncio.AbstractEventLoop) -> Callable[[], object]:
     return run
 
 
+def mqttprotos() -> Callable[[], object]:
+    """MQTT 5.0, the one version it has: publish, and feed_bytes of all PUBACKs."""
+    from mqttproto import QoS  # type: ignore[import-not-found]
+    from mqttproto.client_state_machine import MQTTClientStateMachine  # type: ignore[import-not-found]
+
+    client = MQTTClientStateMachine("c")
+    client.connect()
+    client.get_outbound_data()
+    client.feed_bytes(mqtt.Connack(version=5).encode())
+
+    def run() -> None:
+        publish = client.publish
+        at = 4 * (publish(TOPIC, PAYLOAD, qos=QoS.AT_LEAST_ONCE) - 1)
+        for _ in range(COUNT - 1):
+            publish(TOPIC, PAYLOAD, qos=QoS.AT_LEAST_ONCE)
+        client.get_outbound_data()
+        assert len(client.feed_bytes(PUBACKS[at : at + 4 * COUNT])) == COUNT
+        assert not client._pending_packets
+
+    return run
+
+
 def main() -> None:
-    print(versions("wirefmt", "paho-mqtt", "gmqtt"))
+    print(versions("wirefmt", "paho-mqtt", "gmqtt", "mqttproto"))
     clock = time.process_time
     for version in (4, 5):
         data = publishes(version, 0)
@@ -211,10 +234,11 @@ def main() -> None:
         )
     contestants = {"wirefmt, 3.1.1": ours(4), "wirefmt, 5.0": ours(5), "paho-mqtt": pahos()}
     loop = asyncio.new_event_loop()
-    try:
-        contestants["gmqtt"] = gmqtts(loop)
-    except ImportError:
-        print("gmqtt is not here: pip install gmqtt")
+    for name, make in (("gmqtt", lambda: gmqtts(loop)), ("mqttproto", mqttprotos)):
+        try:
+            contestants[name] = make()
+        except ImportError:
+            print(f"{name} is not here: pip install {name}")
     compare("MQTT QoS 1 published and acknowledged, client side", contestants, units=COUNT, clock=clock)
     loop.close()
 

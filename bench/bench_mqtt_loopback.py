@@ -4,9 +4,10 @@
     python bench/bench_mqtt_loopback.py 1000000             the full figure
     AMQTT=/path/to/python python bench/bench_mqtt_loopback.py 20000    also amqtt, of a Python that has it (pip install amqtt)
 
-CPU seconds (user and system) of the broker's process. Ten publishers and ten subscribers, each pair with a topic of its own,
-MQTT 3.1.1, payloads of 64 bytes. One generator makes the load for all brokers: raw sockets, packets encoded beforehand, at most
-WINDOW messages of a pair pending, so that no broker has to drop one.
+CPU seconds (user and system) of the broker's process for each message delivered, MQTT 3.1.1, payloads of 64 bytes. Ten
+publishers and ten subscribers, first each pair with a topic of its own, then (fan-out) each subscriber with the messages of all
+publishers. One generator makes the load for all brokers: raw sockets, packets encoded beforehand, at most WINDOW messages of a
+publisher pending, so that no broker has to drop one.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ PAYLOAD = bytes(64)
 OURS = """
 import asyncio
 from wirefmt import mqtt
-from wirefmt.broker.mqtt import Broker
+from wirefmt.broker.mqtt import Broker, BrokerOptions
 async def main():
-    async with await mqtt.serve(Broker(), "127.0.0.1", {port}): await asyncio.Event().wait()
+    broker = Broker(BrokerOptions(queue_messages=100_000))
+    async with await mqtt.serve(broker, "127.0.0.1", {port}): await asyncio.Event().wait()
 asyncio.run(main())
 """
 
@@ -85,16 +87,19 @@ def running(command: Callable[[int, Path], list[str]]) -> Iterator[tuple[int, in
 
 
 class Pair:
-    """A publisher and a subscriber of one topic."""
+    """A publisher of a topic, and a subscriber of this topic or of all."""
 
-    def __init__(self, port: int, number: int, qos: int, count: int) -> None:
+    def __init__(self, port: int, number: int, qos: int, count: int, *, fan_out: bool) -> None:
         topic = f"bench/{number:02}"
         self.qos = qos
         self.count = count
+        self.share = PAIRS if fan_out else 1  # copies that each subscriber gets for one message of each publisher
         self.sent = self.received = self.acknowledged = 0
         self.left = b""
         self.publisher, self.subscriber = (self.connect(port, f"{kind}{number}") for kind in "ps")
-        subscribe = mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription(topic, qos=qos)], version=4)
+        subscribe = mqtt.Subscribe(
+            packet_identifier=1, subscriptions=[mqtt.Subscription("bench/#" if fan_out else topic, qos=qos)], version=4
+        )
         self.subscriber.sendall(subscribe.encode())
         assert self.subscriber.recv(100)[:1] == b"\x90"
         packets = [
@@ -117,8 +122,9 @@ class Pair:
         assert connection.recv(100)[:1] == b"\x20"
         return connection
 
-    def publish(self) -> None:
-        done = min(self.received, self.acknowledged) if self.qos else self.received
+    def publish(self, received: float) -> None:
+        """`received`: messages of a publisher that have reached everybody."""
+        done = min(received, self.acknowledged) if self.qos else received
         while self.sent < self.count and self.sent + BLOCK - done <= WINDOW:
             block = self.blocks[self.sent // BLOCK % len(self.blocks)]
             while block:
@@ -145,30 +151,36 @@ class Pair:
         self.acknowledged += len(self.publisher.recv(1 << 18)) / 4
 
 
-def measure(command: Callable[[int, Path], list[str]], qos: int, messages: int) -> float:
-    """CPU seconds of the broker a message."""
+def measure(command: Callable[[int, Path], list[str]], qos: int, messages: int, *, fan_out: bool) -> float:
+    """CPU seconds of the broker for each message delivered."""
     with running(command) as (port, pid):
-        count = messages // PAIRS // BLOCK * BLOCK
-        pairs = [Pair(port, number, qos, count) for number in range(PAIRS)]
+        count = max(messages // PAIRS // (PAIRS if fan_out else 1) // BLOCK, 1) * BLOCK
+        pairs = [Pair(port, number, qos, count, fan_out=fan_out) for number in range(PAIRS)]
         selector = selectors.DefaultSelector()
         for pair in pairs:
             selector.register(pair.subscriber, selectors.EVENT_READ, (pair, pair.take))
             selector.register(pair.publisher, selectors.EVENT_READ, (pair, pair.take_answers))
+
+        def publish(pair: Pair) -> None:
+            # with fan-out what each subscriber has got of all publishers is taken to be evenly from each
+            slowest = min(each.received for each in pairs) / PAIRS if fan_out else pair.received
+            pair.publish(slowest)
+
         before = cpu_seconds(pid)
         for pair in pairs:
-            pair.publish()
-        while any(pair.received < count or (qos and pair.acknowledged < count) for pair in pairs):
+            publish(pair)
+        while any(pair.received < count * pair.share or (qos and pair.acknowledged < count) for pair in pairs):
             ready = selector.select(60)
             assert ready, [(pair.sent, pair.received, pair.acknowledged) for pair in pairs]
             for key, _ in ready:
                 pair, call = key.data
                 call()
-                pair.publish()
+                publish(pair)
         used = cpu_seconds(pid) - before
         for pair in pairs:
             pair.publisher.close()
             pair.subscriber.close()
-        return used / (count * PAIRS)
+        return used / (count * PAIRS * pairs[0].share)
 
 
 def ours(port: int, folder: Path) -> list[str]:
@@ -194,11 +206,13 @@ def main() -> None:
         print("mosquitto is not here: install it")
     if "AMQTT" in os.environ:
         brokers["amqtt"] = amqtt
-    for qos in (0, 1):
-        print(f"QoS {qos}: CPU of the broker a message, {PAIRS} publishers to {PAIRS} subscribers")
-        seconds = {name: measure(command, qos, messages) for name, command in brokers.items()}
-        for name, value in seconds.items():
-            print(f"  {name:12} {value * 1e6:10.2f} us   {value / seconds['wirefmt']:8.2f} x")
+    for fan_out in (False, True):
+        for qos in (0, 1):
+            kind = "fan-out" if fan_out else "pairs"
+            print(f"QoS {qos}, {kind}: CPU of the broker a message, {PAIRS} publishers to {PAIRS} subscribers")
+            seconds = {name: measure(command, qos, messages, fan_out=fan_out) for name, command in brokers.items()}
+            for name, value in seconds.items():
+                print(f"  {name:12} {value * 1e6:10.2f} us   {value / seconds['wirefmt']:8.2f} x")
 
 
 if __name__ == "__main__":

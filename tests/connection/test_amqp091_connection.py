@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lib.amqp091_driven import HEADER, Pair, client_in, method, octets, server_in
+from lib.steps import steps
 from wirefmt import amqp091
 from wirefmt.amqp091.events import CLIENT_CAPABILITIES
 from wirefmt.amqp091.sasl import credentials
@@ -255,6 +256,19 @@ def test_frames_are_small_before_tune_ok() -> None:
     large = octets("connection.start-ok", client_properties={"x": "y" * 9000})
     (gone,) = server.receive(large, 0.0)
     assert isinstance(gone.error, DecodeError)
+
+
+def test_numbers_of_channels_stay_below_channel_max() -> None:
+    """1.4.2.5: channel-max is the highest number. RabbitMQ only counts channels, other servers need not."""
+    pair = Pair(OPTIONS(channel_max=3))
+    kept, _ = pair.channel(2)
+    for expected in (1, 3, 1, 3, 1):
+        ours, _ = pair.channel()
+        assert ours.number == expected
+        ours.close()
+        pair.run()
+    numbers = [pair.channel()[0].number for _ in range(2)]
+    assert sorted([kept.number, *numbers]) == [1, 2, 3]
 
 
 def test_channel_max_counts_channels() -> None:
@@ -579,7 +593,7 @@ def test_get() -> None:
     ours, theirs = pair.channel()
     call = ours.get("q")
     _, (get,) = pair.run()
-    delivery = theirs.get_ok(get, "e", "k", b"body", message_count=4)
+    delivery, _ = theirs.get_ok(get, "e", "k", b"body", message_count=4)
     assert delivery is not None
     ((answer,), _) = pair.run()
     assert answer.handle is call
@@ -1232,6 +1246,104 @@ def test_deliveries_that_wait_stop_the_reading_of_a_client() -> None:
     assert not client.wants_read
     assert channel.reject(3) == []
     assert client.wants_read
+
+
+def test_many_publishes_without_a_confirm_stop_reading() -> None:
+    """32,000 publishes are on their way, and the host has answered none: no more than the limit become events."""
+    count, limit = 32_000, 1000
+    server, _channel = server_channel(OPTIONS(undecided=limit))
+    server.receive(octets("confirm.select"), 0.0)
+    server.data_to_send()
+    stream = memoryview(publish() * count)
+    at = 0
+    waiting: list[Any] = []
+    answered = 0
+    while answered < count:
+        while server.wants_read and at < len(stream):
+            waiting += server.receive(stream[at : at + 4096], 0.0)
+            at += 4096
+            assert server.undecided == len(waiting) <= limit
+        assert server.wants_read == (len(waiting) < limit)
+        for event in [waiting.pop(0) for _ in range(min(len(waiting), 300))]:
+            waiting += server.acknowledge(event)
+            answered += 1
+            assert len(waiting) <= limit
+    assert (server.undecided, server.wants_read) == (0, True)
+    last = [frame for frame in frames(server.data_to_send()) if isinstance(frame, amqp091.BasicAck)][-1]
+    assert (last.delivery_tag, last.multiple) == (count, True)
+
+
+def test_an_answer_to_get_goes_on_with_what_waits() -> None:
+    server, channel = server_channel(OPTIONS(undecided=1))
+    (get,) = server.receive(octets("basic.get", queue="q", no_ack=True) * 3, 0.0)
+    for left in (1, 1, 0):
+        assert server.wants_read is False
+        _, events = channel.get_ok(get, "", "q", b"m")
+        assert len(events) == left
+        get = events[0] if events else None
+    assert server.wants_read
+    assert names(server.data_to_send()).count("basic.get-ok") == 3
+
+
+def test_a_channel_that_is_closed_while_nothing_is_read() -> None:
+    """What waits on it holds up nothing: the answer to the close has to be read."""
+    server, channel = server_channel(OPTIONS(undecided=3))
+    server.receive(octets("channel.open", 2) + octets("confirm.select"), 0.0)
+    server.receive(publish() * 5 + octets("queue.declare", 2), 0.0)
+    assert not server.wants_read
+    closed, declare = channel.close(404, "gone")
+    assert isinstance(closed, amqp091.ChannelClosed)
+    assert isinstance(declare, amqp091.QueueDeclare)
+    assert server.wants_read
+    client, ours = client_channel(OPTIONS(undecided=3, heartbeat=0))
+    other = client.open_channel(2)
+    client.receive(octets("channel.open-ok", 2), 0.0)
+    for view, tag in ((ours, "c"), (other, "d")):
+        view.consume("q", tag, nowait=True)
+    client.receive(b"".join(deliver(k) for k in range(1, 6)) + deliver(1, channel=2, consumer="d"), 0.0)
+    assert not client.wants_read
+    (event,) = ours.close()  # the fourth and fifth are dropped
+    assert event.channel == 2
+    assert client.wants_read
+    (closed,) = client.receive(octets("channel.close-ok"), 0.0)
+    assert isinstance(closed, amqp091.ChannelClosed)
+
+
+@pytest.mark.parametrize("how", ["recover", "send"])
+def test_a_method_that_voids_deliveries_lets_its_reply_be_read(how: str) -> None:
+    client, channel = client_channel(OPTIONS(undecided=3, heartbeat=0))
+    channel.consume("q", "c", nowait=True)
+    client.receive(b"".join(deliver(k) for k in range(1, 4)), 0.0)
+    assert not client.wants_read
+    if how == "recover":
+        channel.recover()
+    else:
+        channel.send(method("channel.close"))
+    assert client.wants_read
+
+
+def test_returned_messages_cost_what_they_are() -> None:
+    """Each return looks for its publication among those that have not been returned."""
+    taken = []
+    for count in (20, 400):
+        client, channel = client_channel()
+        channel.confirm_select()
+        client.receive(octets("confirm.select-ok"), 0.0)
+        handles = [channel.publish("", "q", b"%d" % n, mandatory=True) for n in range(count)]
+        returned = [
+            amqp091.BasicMessage(
+                amqp091.BasicReturn(channel=1, reply_code=312, reply_text="NO_ROUTE", exchange="", routing_key="q"),
+                None,
+                b"%d" % n,
+            ).encode()
+            for n in range(count)
+        ]
+        events = client.receive(b"".join(returned[:-1]), 0.0)
+        assert [event.handle for event in events] == handles[:-1]
+        taken.append(steps(lambda c=client, r=returned: c.receive(r[-1], 0.0)))  # type: ignore[misc]
+        client.receive(octets("basic.ack", delivery_tag=count, multiple=True), 0.0)
+        assert not channel.unconfirmed
+    assert taken[1] < 1.5 * taken[0]
 
 
 def test_bytes_that_come_although_we_do_not_read() -> None:

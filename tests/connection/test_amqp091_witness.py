@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from lib.captures import octets_of, parameters, recorded
+from lib.captures import name_of, octets_of, recorded, unpacked_octets
 from lib.conversations import CLIENT, SERVER, segments
+from lib.paths import DATA
 from wirefmt import amqp091
 from wirefmt.amqp091.states import State
 from wirefmt.connection import Disconnected
@@ -140,7 +141,7 @@ class Pair:
                 method = message.method
                 assert channel is not None
                 get = self.waiting(amqp091.BasicGet, number)
-                delivery = channel.get_ok(
+                delivery, _ = channel.get_ok(
                     get, str(method.exchange), str(method.routing_key), message.body, message.properties
                 )
                 assert delivery is None or delivery.tag == method.delivery_tag
@@ -191,10 +192,16 @@ REPLIES: dict[str, type[Any]] = {
 }
 
 
-@pytest.mark.parametrize("row", parameters([row for row in recorded() if "amqp091" in row["protocols"]]))
-def test_recorded_conversations(row: dict[str, Any]) -> None:
+def captures() -> list[Any]:
+    found = {name_of(row): octets_of(row) for row in recorded() if "amqp091" in row["protocols"]}
+    found |= {f"data {path.name}": unpacked_octets(path) for path in sorted(DATA.glob("*-amqp091.pcap.gz"))}
+    return [pytest.param(octets, id=name) for name, octets in found.items()]
+
+
+@pytest.mark.parametrize("octets", captures())
+def test_recorded_conversations(octets: bytes) -> None:
     pairs: dict[int, Pair] = {}
-    for port, speaker, payload in segments(octets_of(row), 5672):
+    for port, speaker, payload in segments(octets, 5672):
         pairs.setdefault(port, Pair()).hear(speaker, payload)
     assert sum(pair.messages for pair in pairs.values()) > 40
     for pair in pairs.values():

@@ -10,6 +10,7 @@ import pytest
 
 from lib.loopback import HOST, OPENSSL, certificate, run, until
 from wirefmt import amqp10
+from wirefmt.amqp10.journal import Journal
 from wirefmt.broker.amqp10 import Broker, BrokerOptions
 from wirefmt.broker.routing import Limits, Router
 from wirefmt.connection import Disconnected
@@ -234,6 +235,134 @@ def test_reconnection_restores_links_and_sends_again_in_order() -> None:
             assert first == list(range(200))
             await other.send(message("b"))
             assert await take(receiver, 1) == ["b"]
+
+    run(test())
+
+
+class Mute:
+    """A host that takes messages and gives no outcome."""
+
+    def __init__(self) -> None:
+        self.got: list[str] = []
+        self.peers: list[amqp10.Peer] = []
+
+    async def __call__(self, peer: amqp10.Peer) -> None:
+        self.peers.append(peer)
+        async for event in peer:
+            match event:
+                case amqp10.Login() | amqp10.Open():
+                    peer.accept(event)
+                case amqp10.Attaching():
+                    peer.accept(event)
+                    if not event.link.sends:
+                        event.link.keep(100)
+                    peer.update()
+                case amqp10.Incoming():
+                    self.got.append(f"{event.link.target.address} {text(event)}")
+
+
+async def left_behind(path: Path, targets: list[str], cancelled: int = 0) -> None:
+    """A client that sends a message to each target in turn, and ends without an outcome."""
+    mute = Mute()
+    async with await started(mute) as server:
+        client = amqp10.connect(url(server), container_id="meter", journal=path)
+        await client.open()
+        senders = {target: await client.sender(target) for target in targets}
+        waiting = [senders[target].post(message(str(n))) for n, target in enumerate(targets)]
+        unkept = [senders[targets[0]].post(message("settled"), settled=True)]
+        await until(lambda: len(mute.got) == len(targets) + 1)
+        for future in waiting[:cancelled]:
+            future.cancel()
+        mute.peers[0].abort()
+        results = await asyncio.gather(*waiting[cancelled:], return_exceptions=True)
+        assert {type(result) for result in results} == {ConnectionLost}
+        assert await unkept[0] is None
+        await client.close()
+
+
+def test_a_journal_keeps_what_has_no_outcome(tmp_path: Path) -> None:
+    async def test() -> None:
+        path, broker = tmp_path / "journal.db", Broker()
+        targets = ["/queues/a", "/queues/b", "/queues/a", "/queues/a"]
+        await left_behind(path, targets, cancelled=2)
+        async with await started(broker) as server:
+            async with amqp10.connect(url(server), container_id="other", journal=path) as client:
+                assert not client._earlier  # they are another client's
+            async with amqp10.connect(url(server), container_id="meter", journal=path) as client:
+                sender = await client.sender("/queues/a")  # what it sends comes after what was left
+                await asyncio.gather(*(sender.post(message(str(n))) for n in (10, 11)))
+                await until(lambda: not client._earlier)
+                assert client.lost == 0
+                assert await take(await client.receiver("/queues/a"), 5) == ["0", "2", "3", "10", "11"]
+                assert await take(await client.receiver("/queues/b"), 1) == ["1"]
+            async with amqp10.connect(url(server), container_id="meter", journal=path) as client:
+                assert not client._earlier
+
+    run(test())
+
+
+def test_what_the_server_does_not_accept_of_a_journal_is_counted_or_stays(tmp_path: Path) -> None:
+    async def test() -> None:
+        path = tmp_path / "journal.db"
+        known, got = {"/queues/a"}, []
+
+        async def picky(peer: amqp10.Peer) -> None:
+            async for event in peer:
+                match event:
+                    case amqp10.Login() | amqp10.Open():
+                        peer.accept(event)
+                    case amqp10.Attaching() if event.message.target.address in known:
+                        peer.accept(event)
+                        event.link.keep(100)
+                        peer.update()
+                    case amqp10.Attaching():
+                        peer.refuse(event)
+                    case amqp10.Incoming() if text(event) == "1":
+                        peer.reject(event)
+                    case amqp10.Incoming():
+                        got.append(text(event))
+                        peer.accept(event)
+
+        await left_behind(path, ["/queues/a", "/queues/a", "/queues/b"])
+        async with await started(picky) as server:
+            async with amqp10.connect(url(server), container_id="meter", journal=path) as client:
+                await until(lambda: not client._earlier)
+                assert client.lost == 1
+            assert got == ["0"]
+            known.add("/queues/b")
+            async with amqp10.connect(url(server), container_id="meter", journal=path) as client:
+                assert len(client._earlier) == 1  # its link was refused before
+                await until(lambda: not client._earlier)
+            assert got == ["0", "2"]
+
+    run(test())
+
+
+def test_a_journal_and_reconnection(tmp_path: Path) -> None:
+    """What has been sent is sent again once, even if the call that waited for it was cancelled."""
+
+    async def test() -> None:
+        path, mute = tmp_path / "journal.db", Mute()
+        async with await started(mute) as server:
+            client = amqp10.connect(url(server), container_id="meter", journal=path, reconnect=QUICK)
+            await client.open()
+            sender = await client.sender("/queues/a")
+            waiting = [sender.post(message(str(n))) for n in range(3)]
+            await until(lambda: len(mute.got) == 3)
+            waiting[1].cancel()
+            mute.peers[0].abort()
+            await until(lambda: len(mute.got) == 6)
+            assert mute.got[3:] == mute.got[:3]
+            closing = asyncio.create_task(sender.close())
+            await client.close()
+            await closing
+            assert waiting[1].cancelled()
+            assert all(isinstance(waiting[n].exception(), ConnectionLost) for n in (0, 2))
+        journal = Journal(path, "meter")
+        assert [(record.number, record.payload) for record in await journal.open()] == [
+            (n + 1, message(str(n)).encode()) for n in range(3)
+        ]
+        await journal.close()
 
     run(test())
 

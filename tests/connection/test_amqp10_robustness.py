@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.amqp10_driven import connection, drive
+from lib.amqp10_pair import Pair, message
+from lib.steps import steps
 from wirefmt import amqp10
 
 ROLES = ("client", "server")
@@ -111,3 +113,71 @@ def test_any_frames(role: str, frames: list[amqp10.Performative], seed: int) -> 
     made, opening = connection(role, random_)
     begun = BEGUN if random_.random() < 0.8 else b""
     drive(role, made, bytearray(b"".join(opening) + begun + b"".join(frame.encode() for frame in frames)), random_)
+
+
+def delivered(count: int, role: bool) -> tuple[Pair, amqp10.Session]:
+    """A pair in which the client has sent `count` messages that are not settled, and the session of the end that hears of it.
+
+    role: that of a disposition to this end: True: it is the sender's end.
+    """
+    pair = Pair()
+    ours, theirs = pair.session()
+    link, _ = pair.sender(ours, credit=count)
+    for _ in range(count):
+        link.send(message())
+    pair.carry()
+    return pair, ours if role else theirs
+
+
+def cost(count: int, role: bool, before: range = range(0), **fields: object) -> int:
+    """Steps for a disposition, after a range of deliveries has been settled. It is sent twice; the second time counts."""
+    pair, session = delivered(count, role)
+    to = pair.client if role else pair.server
+    if before:
+        pair.tell(amqp10.Disposition(role=role, first=before[0], last=before[-1], settled=True), to=to)
+    frame = amqp10.Disposition(role=role, **fields).encode()  # type: ignore[arg-type]
+    to.receive(frame, pair.now)
+    left = len(session.outgoing if role else session.incoming)
+    taken = steps(lambda: to.receive(frame, pair.now))
+    assert len(session.outgoing if role else session.incoming) == left == count - len(before)
+    return taken
+
+
+@pytest.mark.parametrize("role", [False, True])
+def test_a_disposition_that_settles_nothing_costs_nothing(role: bool) -> None:
+    """2.7.6: one small frame can name any range of deliveries."""
+    few, many = 20, 900
+    for fields in (
+        {"first": 0, "last": 2**31 - 1},  # of those that are there, without a state
+        {"first": 5000, "last": 2**31, "settled": True},  # after all of them
+        {"first": 2**31 + 5000, "last": 2**32 - 1, "settled": True},  # before all of them
+    ):
+        assert cost(many, role, **fields) < 2 * cost(few, role, **fields), fields
+    between = [
+        cost(count, role, range(5, count - 5), first=5, last=count - 6, settled=True) for count in (few, many)
+    ]  # what it names has been settled
+    assert between[1] < 2 * between[0]
+
+
+@pytest.mark.parametrize("role", [False, True])
+def test_a_disposition_costs_what_it_settles(role: bool) -> None:
+    taken = []
+    for count in (100, 900):
+        pair, _ = delivered(count, role)
+        to = pair.client if role else pair.server
+        frame = amqp10.Disposition(role=role, first=10, last=29, settled=True).encode()
+        taken.append(steps(lambda to=to, frame=frame: to.receive(frame, 0.0)))  # type: ignore[misc]
+    # the first range of a session looks once at each delivery that came after it
+    assert taken[1] - taken[0] < 25 * 800
+    pair, _ = delivered(900, role)
+    to = pair.client if role else pair.server
+    first, second = (amqp10.Disposition(role=role, first=n, last=n + 19, settled=True).encode() for n in (10, 40))
+    to.receive(first, 0.0)
+    assert steps(lambda: to.receive(second, 0.0)) < 1.5 * taken[0]
+
+
+def test_a_state_that_is_known_is_told_once() -> None:
+    pair, _ = delivered(3, True)
+    told = amqp10.Disposition(role=True, first=0, last=2, state=amqp10.Received(section_number=0, section_offset=1))
+    assert len(pair.tell(told, to=pair.client)) == 3
+    assert pair.tell(told, to=pair.client) == []

@@ -987,7 +987,7 @@ def test_2_6_12_at_least_once() -> None:
     (event,) = pair.tell(disposition, to=pair.client)
     assert event == Acknowledged(handle, amqp10.Accepted(), 0)
     assert pair.client.data_to_send() == b""
-    assert (sender.unsettled, receiver.unsettled, len(ours.outgoing), theirs.incoming) == ({}, {}, 0, {})
+    assert (sender.unsettled, receiver.unsettled, ours.outgoing.records, theirs.incoming.records) == ({}, {}, {}, {})
     with pytest.raises(LocalProtocolError, match="answered"):
         pair.server.accept(delivery)
 
@@ -1010,7 +1010,7 @@ def test_2_6_12_exactly_once() -> None:
     assert isinstance(done, Settled)
     assert (done.delivery, done.state) == (delivery, amqp10.Accepted())
     assert pair.server.data_to_send() == b""
-    assert (receiver.unsettled, theirs.incoming) == ({}, {})
+    assert (receiver.unsettled, theirs.incoming.records) == ({}, {})
 
 
 def test_2_7_5_the_mode_of_one_delivery() -> None:
@@ -1116,7 +1116,7 @@ def test_2_6_12_the_sender_may_settle_unasked() -> None:
     _, (delivery,) = pair.carry()
     (event,) = pair.tell(amqp10.Disposition(role=False, first=0, settled=True))
     assert event.delivery is delivery
-    assert theirs.incoming == {}
+    assert theirs.incoming.records == {}
     pair.server.accept(delivery)
     assert pair.server.data_to_send() == b""
     with pytest.raises(LocalProtocolError, match="answered"):
@@ -1527,3 +1527,28 @@ def test_an_end_names_the_handles() -> None:
     assert (mine.lost, mine.resumable) == (handles, ())
     assert other.returned == tuple(deliveries)
     assert isinstance(mine, SessionEnded)
+
+
+def test_4_3_what_a_transaction_retires_is_said_before_its_discharge() -> None:
+    pair = Pair()
+    ours, _ = pair.session()
+    receiver, back = pair.receiver(ours, window=5)
+    controller, _ = pair.sender(ours, name="controller")
+    controller.target = amqp10.Coordinator()
+    back.send(message())
+    (delivery,), _ = pair.carry()
+    pair.client.settle(delivery, amqp10.TransactionalState(txn_id=b"t", outcome=amqp10.Accepted()))
+    controller.send(amqp10.Message(body=amqp10.AmqpValue(amqp10.Discharge(txn_id=b"t", fail=False))))
+    said = [frame for frame in frames(pair.client.data_to_send()) if not isinstance(frame, amqp10.Flow)]
+    assert kinds(said) == ["Disposition", "Transfer"]
+    assert receiver.unsettled == {}
+
+
+def test_2_8_7_a_delivery_tag_may_be_empty() -> None:
+    """Artemis gives none to messages that are settled."""
+    pair = Pair()
+    ours, _ = pair.session()
+    pair.sender(ours)
+    transfer = amqp10.Transfer(handle=0, delivery_id=0, delivery_tag=b"", settled=True, payload=message().encode())
+    (event,) = pair.tell(transfer)
+    assert isinstance(event, Incoming)

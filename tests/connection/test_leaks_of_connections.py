@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from lib import amqp10_pair
+from lib.amqp091_driven import Pair
 from lib.heap import heap
-from wirefmt import mqtt
+from wirefmt import amqp091, mqtt
 from wirefmt.connection.outbox import Outbox
 from wirefmt.mqtt.connection import ServerConnection
 
@@ -49,13 +51,94 @@ def arrived(qos: int, answered: int) -> None:
     assert bool(server.data_to_send()) == (answered == 40)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [queued, *(lambda q=q, n=n: arrived(q, n) for q in (1, 2) for n in (0, 20, 40))],
-    ids=["outbox", *(f"qos {q}, {n} answered" for q in (1, 2) for n in (0, 20, 40))],
-)
-def test_nothing_is_left(call: Callable[[], None]) -> None:
+def channels(by: str) -> Callable[[], None]:
+    """Opens five channels of a connection that goes on, leaves calls, publishes, consumers and deliveries open on them, and has
+    them closed by one side, or by both at a time."""
+    pair = Pair(amqp091.ConnectionOptions(channel_max=8))
+
+    def call() -> None:
+        for _ in range(5):
+            ours, theirs = pair.channel()
+            ours.confirm_select()
+            ours.consume("q", "c")
+            _, (consume,) = pair.run()
+            pair.server.reply(consume)
+            pair.run()
+            for _ in range(3):
+                theirs.deliver("c", "", "q", b"body")
+                ours.publish("", "q", b"body", mandatory=True)
+            ours.get("q")
+            events, requests = pair.run()
+            ours.ack(events[0].method.delivery_tag)  # its ack is noted, and the channel closed before it is written
+            pair.server.acknowledge(requests[0])
+            if by != "server":
+                ours.close()
+            if by != "client":
+                theirs.close(404, "gone")
+            pair.run()
+        for end in (pair.client, pair.server):
+            assert (end.channels, end.undecided, end.pending_bytes, end._marked) == ({}, 0, 0, [])
+        for publication in list(pair.client._session.outgoing.values()):
+            pair.client._session.forget(publication)  # they are the host's to send again or to drop
+
+    return call
+
+
+def links(by: str) -> Callable[[], None]:
+    """Attaches ten links in a connection of AMQP 1.0 that goes on, leaves credit and deliveries open on them, and has them
+    closed by one side, or by both, or with their session."""
+    pair = amqp10_pair.Pair()
+
+    def call() -> None:
+        ours, theirs = pair.session()
+        for n in range(5):
+            sender, receiver = pair.sender(ours, name=f"s{n}")
+            back, forth = pair.receiver(ours, window=5, name=f"r{n}")
+            for _ in range(3):
+                sender.send(b"body")
+                forth.send(b"body")
+            pair.carry()
+            if by in ("client", "both"):
+                sender.detach()
+                back.detach(closed=False)
+            if by in ("server", "both"):
+                receiver.detach(closed=False)
+                forth.detach()
+            pair.carry()
+        if by != "session":
+            assert (ours.links, theirs.links) == ({}, {})
+        ours.end()
+        pair.carry()
+        for end in (pair.client, pair.server):
+            assert (end.sessions, end.undecided, end.pending_bytes) == ({}, 0, 0)
+        pair.said.clear()
+        pair.answered.clear()
+
+    return call
+
+
+CASES: dict[str, Callable[[], Callable[[], None]]] = {
+    "outbox": lambda: queued,
+    **{
+        f"qos {q}, {n} answered": lambda q=q, n=n: lambda: arrived(q, n)  # type: ignore[misc]
+        for q in (1, 2)
+        for n in (0, 20, 40)
+    },
+    **{
+        f"channels closed by {by}": lambda by=by: channels(by)  # type: ignore[misc]
+        for by in ("client", "server", "both")
+    },
+    **{
+        f"links closed by {by}": lambda by=by: links(by)  # type: ignore[misc]
+        for by in ("client", "server", "both", "session")
+    },
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_left(name: str) -> None:
     """A leak grows in each round by as many chunks or objects as there are calls; what is kept for later use grows once."""
+    call = CASES[name]()
     for _ in range(12):
         call()
         gc.collect()

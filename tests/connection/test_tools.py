@@ -11,7 +11,7 @@ import pytest
 from wirefmt.connection.carriers import PIECE, Deflate, Plain, Snappy, WebSocket
 from wirefmt.connection.deadlines import Deadlines, Keepalive
 from wirefmt.connection.outbox import KEEP_FROM, Outbox
-from wirefmt.connection.outstanding import Identifiers, Outstanding, numbers_between, serial_distance
+from wirefmt.connection.outstanding import Identifiers, InOrder, Outstanding, serial_distance
 from wirefmt.connection.windows import Window
 from wirefmt.errors import LimitExceeded, Malformed
 
@@ -237,41 +237,56 @@ def test_rfc_1982_section_5_1() -> None:
     assert {pair for pair, distance in distances.items() if distance == -1} == {(1, 0), (2, 1), (3, 2), (0, 3)}
 
 
-@pytest.mark.parametrize(("start", "bits"), [(0, None), (1000, 32), (2**32 - 3, 32), (1000, None)])
-def test_outstanding_against_a_plain_list(start: int, bits: int | None) -> None:
+@pytest.mark.parametrize("start", [0, 1000, 2**32 - 3])
+def test_outstanding_against_a_plain_list(start: int) -> None:
     random_ = random.Random(start)
-    outstanding: Outstanding[int] = Outstanding(bits)
+    outstanding: Outstanding[int, int] = Outstanding(bits=32)
     model: list[int] = []
     added = 0
 
     def number_of(position: int) -> int:
-        return (start + position) % (2 ** (bits or 64))
+        return (start + position) % 2**32
 
     for _ in range(2000):
-        match random_.randrange(5):
+        match random_.randrange(4):
             case 0 | 1:
-                outstanding[number_of(added)] = added
+                outstanding.add(number_of(added), added)
                 model.append(added)
                 added += 1
             case 2:
                 position = random_.randrange(added + 1)
-                assert outstanding.pop(number_of(position), None) == (position if position in model else None)
+                assert outstanding.settle(number_of(position)) == (position if position in model else None)
                 model = [p for p in model if p != position]
             case 3:
-                position = max(added - random_.randrange(1, 20), 0)
-                assert outstanding.settle_up_to(number_of(position)) == [p for p in model if p <= position]
-                model = [p for p in model if p > position]
-            case 4:
                 low = max(added - random_.randrange(1, 20), 0)
                 high = low + random_.randrange(10)
-                within = numbers_between(outstanding, number_of(low), number_of(high))
-                assert within == [number_of(p) for p in model if low <= p <= high]
-        assert list(outstanding.values()) == model
+                expected = [p for p in model if low <= p <= high]
+                assert outstanding.range(number_of(low), number_of(high)) == [number_of(p) for p in expected]
+        assert list(outstanding) == model
+        assert len(outstanding) == len(model)
 
 
-def test_settling_from_the_front_takes_time_for_what_is_settled() -> None:
-    """Each step looks at the oldest record. With a look-up that passes the gaps of records gone this would take minutes."""
-    outstanding: Outstanding[int] = Outstanding()
+def test_records_in_order_against_a_plain_list() -> None:
+    random_ = random.Random(1)
+    outstanding: InOrder[int] = InOrder()
+    model: list[int] = []
+    for number in range(2000):
+        outstanding[number] = number
+        model.append(number)
+        chosen = random_.randrange(number + 1)
+        if random_.randrange(3):
+            assert outstanding.pop(chosen, None) == (chosen if chosen in model else None)
+            model = [n for n in model if n != chosen]
+        if not random_.randrange(4):
+            limit = number - random_.randrange(30)
+            assert outstanding.settle_up_to(limit) == [n for n in model if n <= limit]
+            model = [n for n in model if n > limit]
+        assert list(outstanding) == model
+
+
+def test_settling_from_the_front_costs_what_is_settled() -> None:
+    """A look-up of the oldest that passes the gaps of records gone would make this take minutes."""
+    outstanding: InOrder[int] = InOrder()
     for number in range(50_000):
         outstanding[number] = number
     for number in range(50_000):
@@ -279,12 +294,37 @@ def test_settling_from_the_front_takes_time_for_what_is_settled() -> None:
     assert not outstanding
 
 
-def test_a_range_that_ends_before_it_begins_is_empty() -> None:
-    assert numbers_between({2: "a", 5: "b"}, 5, 2) == []
+def test_outstanding_numbers_are_used_once_at_a_time() -> None:
+    outstanding: Outstanding[int, str] = Outstanding()
+    outstanding.add(1, "a")
+    with pytest.raises(KeyError):
+        outstanding.add(1, "b")
+    assert outstanding[1] == "a"
+    assert outstanding.get(2) is None
+    assert 1 in outstanding
+    assert outstanding.records == {1: "a"}
+    assert outstanding.range(5, 2) == []
 
 
 def test_a_huge_range_of_a_peer_costs_nothing() -> None:
-    assert numbers_between({5: 5, 6: 6, 9: 9}, 6, 2**31) == [6, 9]
+    outstanding: Outstanding[int, int] = Outstanding(bits=32)
+    for number in (5, 6, 9):
+        outstanding.add(number, number)
+    assert outstanding.range(6, 2**31) == [6, 9]
+
+
+def test_ranges_of_a_long_life() -> None:
+    """Numbers wrap more than once between two ranges."""
+    outstanding: Outstanding[int, int] = Outstanding(bits=32)
+    for start in (0, 2**31 + 50, 2**32 + 100, 7 * 2**30):
+        for number in range(start, start + 10):
+            outstanding.add(number % 2**32, number)
+        assert outstanding.range((start + 2) % 2**32, (start + 4) % 2**32) == [
+            n % 2**32 for n in range(start + 2, start + 5)
+        ]
+        for number in range(start, start + 10):
+            outstanding.settle(number % 2**32)
+        assert outstanding.range(0, 2**31) == []
 
 
 # ---- carriers

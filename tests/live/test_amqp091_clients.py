@@ -210,6 +210,89 @@ def test_py_amqp(running: Running) -> None:
     connection.close()
 
 
+# ---- aio-pika
+
+
+def test_aio_pika(running: Running) -> None:
+    """Topology, confirms, a return, consumers, ack, nack, reject, get, transactions, errors, and its own reconnection."""
+    aio_pika = pytest.importorskip("aio_pika", reason="needs aio-pika (pip install aio-pika)")
+    aiormq = importlib.import_module("aiormq")
+
+    async def plain() -> None:
+        connection = await aio_pika.connect(f"amqp://guest:guest@{HOST}:{running.port}/")
+        async with connection:
+            channel = await connection.channel(on_return_raises=True)
+            await channel.set_qos(prefetch_count=5)
+            exchange = await channel.declare_exchange("e", aio_pika.ExchangeType.TOPIC)
+            queue = await channel.declare_queue("q")
+            await queue.bind(exchange, "a.#")
+            for k in range(100):
+                message = aio_pika.Message(b"%d" % k, headers={"k": k}, message_id=str(k))
+                await exchange.publish(message, "a.b")
+            got = await queue.get(timeout=PATIENCE)
+            assert (got.body, got.headers, got.routing_key, got.redelivered) == (b"0", {"k": 0}, "a.b", False)
+            await got.nack()
+            found = []
+            async with queue.iterator() as messages:
+                async for message in messages:
+                    found.append(message.body)
+                    if len(found) < 100:
+                        await message.ack()
+                    else:
+                        await message.reject()
+                        break
+            assert found == [b"%d" % k for k in range(100)]
+            assert await queue.get(fail=False) is None
+            with pytest.raises(aio_pika.exceptions.DeliveryError):
+                await channel.default_exchange.publish(aio_pika.Message(b""), "nowhere", mandatory=True)
+            await exchange.publish(aio_pika.Message(bytes(300_000)), "a")
+            large = await queue.get()
+            assert large.body == bytes(300_000)
+            await large.ack()
+            other = await connection.channel()
+            with pytest.raises(aiormq.exceptions.ChannelNotFoundEntity):
+                await other.get_queue("gone", ensure=True)
+            transactional = await connection.channel(publisher_confirms=False)
+            transaction = transactional.transaction()
+            await transaction.select()
+            await transactional.default_exchange.publish(aio_pika.Message(b"1"), "q")
+            await transaction.rollback()
+            async with transactional.transaction():
+                await transactional.default_exchange.publish(aio_pika.Message(b"2"), "q")
+            assert (await queue.get(no_ack=True)).body == b"2"
+
+    async def robust() -> None:
+        connection = await aio_pika.connect_robust(f"amqp://guest:guest@{HOST}:{running.port}/", reconnect_interval=0.1)
+        async with connection:
+            channel = await connection.channel()
+            queue = await channel.declare_queue("robust", auto_delete=False)
+            arrived: asyncio.Queue[bytes] = asyncio.Queue()
+
+            async def take(message: Any) -> None:
+                async with message.process():
+                    arrived.put_nowait(message.body)
+
+            await queue.consume(take)
+            await channel.default_exchange.publish(aio_pika.Message(b"before"), "robust")
+            assert await arrived.get() == b"before"
+            connections = [*running.server.drivers]
+            running.do(lambda: [driver.abort() for driver in connections])
+            while not [driver for driver in running.server.drivers if driver not in connections]:
+                await asyncio.sleep(0.01)
+            await connection.ready()
+            await channel.default_exchange.publish(aio_pika.Message(b"after"), "robust")
+            while (body := await arrived.get()) == b"before":
+                pass  # its ack may not have arrived
+            assert body == b"after"
+
+    async def both() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await plain()
+            await robust()
+
+    asyncio.run(both())
+
+
 # ---- amqplib
 
 PROGRAM = r"""

@@ -146,8 +146,8 @@ def test_reconnection(rabbitmq: Broker) -> None:
             receiver = await ours.receiver("/queue/live-10-again")
             await sender.send(message(b"1"))
             assert await take(receiver, 1) == [b"1"]
-            assert ours._up is not None
-            ours._up.driver.abort()
+            assert ours._link is not None
+            ours._link.driver.abort()
             await sender.send(message(b"2"))
             bodies = await take(receiver, 1)
             if bodies == [b"1"]:  # its acceptance was lost

@@ -175,3 +175,25 @@ def test_rhea() -> None:
         assert broker.queue("rhea").dropped == 1
 
     with_server(client)
+
+
+# ---- go-amqp
+
+
+def test_go_amqp() -> None:
+    """Send, receive, every outcome, both settlement modes, credit and drain, multi-frame messages, errors, dynamic nodes, idle
+    times."""
+    program = os.environ.get("WIREFMT_GO_AMQP")
+    if not program:
+        pytest.skip("needs go-amqp (go build -C tests/live/go-amqp -o PROGRAM .; WIREFMT_GO_AMQP=PROGRAM)")
+
+    def client(port: int, broker: Broker) -> None:
+        done = subprocess.run(
+            [program, f"amqp://{HOST}:{port}"], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.splitlines() == [
+            "ordered", "large 300000", "settled", "drained true", "true", "reply", "true", "done"
+        ]  # fmt: skip
+
+    with_server(client, mechanisms=["PLAIN"])

@@ -17,10 +17,10 @@ rule is broken. This page is drawn from them. How to use the connections: [conne
 In the diagrams, `+` is a frame that comes from the peer and `-` one that we send. Frames that change no state are in the
 tables below them. A method with content counts once, when its content is complete.
 
-A violation has a reply code. A client answers it with connection.close once start-ok has been sent. A server answers in state
-idle with its protocol header, until the connection is open with connection.close if the client has announced
-authentication_failure_close, and then always. 403, 404, 405 and 406 close the channel only; these come from the host and from
-checks of arguments, which are not in the tables:
+A violation has a reply code. A client answers it with connection.close, once it has sent start-ok. A server in state idle
+answers with its protocol header. Then, until the connection is open, it answers with connection.close only if the client has
+announced authentication_failure_close; from then on it always does. The codes 403, 404, 405 and 406 close only the channel.
+They come from the host and from checks of arguments, which are not in the tables:
 
 | what comes to a server | code |
 | --- | --- |
@@ -30,10 +30,10 @@ checks of arguments, which are not in the tables:
 | an empty queue name, and no queue declared on the channel | 404 |
 | a consumer-tag in use; more channels than negotiated; tune-ok with values that tune does not allow | 530 |
 | immediate; prefetch-size other than 0; recover without requeue; flow with active=0 | 540 |
-| a content larger than `body_size`, frames that cannot be read | 501 |
+| a content larger than `body_size`; a malformed frame | 501 |
 | a frame that its channel does not expect: a content that begins, ends or is interrupted out of place | 505 |
 
-Two more things end a connection in any state: the end of the stream, and a timer."""
+The end of the stream and a timer end a connection in any state."""
 
 
 def amqp091_states_page(states: ModuleType) -> list[str]:

@@ -1,4 +1,4 @@
-"""Channels of an AMQP 0.9.1 connection: their life, calls and replies, publishing, consuming."""
+"""Channels of an AMQP 0.9.1 connection: opening and closing, calls and replies, publishing, consuming."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from wirefmt.amqp091.events import (
 )
 from wirefmt.amqp091.states import CHANNEL_RECEIVES, CHANNEL_SENDS, ChannelState, ChannelTransition, Role, Violation
 from wirefmt.connection.contract import Acknowledged, WindowOpened
-from wirefmt.connection.outstanding import Outstanding
+from wirefmt.connection.outstanding import InOrder
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Tags(Generic[_Record]):
     __slots__ = ("acked", "open")
 
     def __init__(self) -> None:
-        self.open: Outstanding[_Record] = Outstanding()
+        self.open: InOrder[_Record] = InOrder()
         self.acked: list[int] = []
 
     def frames(self, channel: int) -> bytes:
@@ -291,7 +291,7 @@ class ClientChannel(Channel):
         self.queue = ""
         self._calls: dict[type[Any], deque[Call]] = {}
         self._unconfirmed: Tags[Publication] = Tags()
-        self._mandatory: Outstanding[Publication] = Outstanding()  # by tag
+        self._mandatory: InOrder[Publication] = InOrder()  # by tag: those that may still be returned
         self._next_tag = 0  # of confirms
         self._last_delivery = 0
         self._full = False  # a publish was refused
@@ -397,7 +397,7 @@ class ClientChannel(Channel):
         return call
 
     def recover(self) -> Call:
-        """Have all unacknowledged messages delivered again: basic.recover with requeue. Their tags are void from now on."""
+        """Have all unacknowledged messages delivered again: basic.recover with requeue. Their tags are no longer valid."""
         call = self.call(amqp091.BasicRecover, requeue=True)
         assert call is not None
         return call
@@ -418,19 +418,23 @@ class ClientChannel(Channel):
         self._recovering += 1
         call = Call(self.connection._next_number(), message)
         self._calls.setdefault(amqp091.BasicRecoverOk, deque()).append(call)
+        self.connection._note_reading()  # deliveries no longer wait: recover-ok must be read
         return call
 
-    def close(self, code: int = SUCCESS, reason: str = "Normal shutdown") -> None:
-        """Close the channel. `ChannelClosed` comes with close-ok; until then what the server sends is dropped.
+    def close(self, code: int = SUCCESS, reason: str = "Normal shutdown") -> list[Event]:
+        """Close the channel. `ChannelClosed` comes with close-ok; until then what the server sends on it is dropped.
 
-        Deliveries that are not acknowledged go back to their queues."""
+        Deliveries that are not acknowledged go back to their queues. Returns events of bytes that were waiting.
+        """
         self._check("channel.close")
         self._close(code, reason)
         self._begin_closing(code, reason)
+        return self.connection._go_on()
 
     def _send_close(self, message: amqp091.ChannelClose) -> None:
         self._put(message)
         self._begin_closing(message.reply_code, _text(message.reply_text))
+        self.connection._note_reading()
 
     def _begin_closing(self, code: int, reason: str) -> None:
         self.state = ChannelState.CLOSING
@@ -623,8 +627,8 @@ class ClientChannel(Channel):
         return [] if connection._reading else connection._go_on()
 
     def nack(self, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> list[Event]:
-        """Give a delivery back, or with `multiple` all up to it (tag 0: all): to be delivered again, or without `requeue` to
-        be dropped or dead-lettered. See `ack`."""
+        """Return a delivery to the server, or with `multiple` all up to it (tag 0: all). The server delivers it again, or without
+        `requeue` drops or dead-letters it. See `ack`."""
         self._check("basic.nack")
         if not (self._take(delivery_tag) if multiple else self._take_one(delivery_tag)):
             return []
@@ -632,7 +636,7 @@ class ClientChannel(Channel):
         return self.connection._go_on()
 
     def reject(self, delivery_tag: int, requeue: bool = True) -> list[Event]:
-        """Give one delivery back: basic.reject. See `nack`."""
+        """Return one delivery: basic.reject. See `nack`."""
         self._check("basic.reject")
         self._take_one(delivery_tag)
         self._put(amqp091.BasicReject(channel=self.number, delivery_tag=delivery_tag, requeue=requeue))
@@ -716,16 +720,16 @@ class ClientChannel(Channel):
         come."""
         method = message.method
         for publication in self._mandatory.values():
-            if publication.returned is None:
-                published = publication.message
-                if (
-                    published.method.routing_key == method.routing_key
-                    and published.method.exchange == method.exchange
-                    and published.properties == message.properties
-                    and published.body == message.body
-                ):
-                    publication.returned = message
-                    return publication
+            published = publication.message
+            if (
+                published.method.routing_key == method.routing_key
+                and published.method.exchange == method.exchange
+                and published.properties == message.properties
+                and published.body == message.body
+            ):
+                publication.returned = message
+                del self._mandatory[publication.tag]  # a return comes once
+                return publication
         return None
 
     # ---- replies
@@ -957,8 +961,12 @@ class ServerChannel(Channel):
         message_count: int = 0,
         redelivered: bool = False,
         context: Any = None,
-    ) -> Delivery | None:
-        """Answer a basic.get with a message. `connection.reply` answers that there is none. See `deliver`."""
+    ) -> tuple[Delivery | None, list[Event]]:
+        """Answer a basic.get with a message. `connection.reply` answers that there is none.
+
+        Returns the handle of the delivery, as `deliver` does, and events of bytes that were waiting. Raises
+        LocalProtocolError if the event does not wait for it, or too many deliveries are unacknowledged.
+        """
         self._check("basic.get-ok")
         self._asked(event)
         if not event.no_ack and len(self._deliveries.open) + self._transacted >= self.connection.options.unacknowledged:
@@ -976,11 +984,11 @@ class ServerChannel(Channel):
         self._send_content(self._content(method, properties, body))
         self._answered(event)
         self._next_delivery = tag
-        if event.no_ack:
-            return None
-        delivery = Delivery(self.connection._next_number(), self.number, tag, None, context)
-        self._deliveries.open[tag] = delivery
-        return delivery
+        delivery: Delivery | None = None
+        if not event.no_ack:
+            delivery = Delivery(self.connection._next_number(), self.number, tag, None, context)
+            self._deliveries.open[tag] = delivery
+        return delivery, self.connection._go_on()
 
     def cancel(self, consumer_tag: str) -> None:
         """End a consumer, as when its queue is deleted. A client that has announced consumer_cancel_notify receives
@@ -992,11 +1000,12 @@ class ServerChannel(Channel):
             self._put(amqp091.BasicCancel(channel=self.number, consumer_tag=consumer_tag, nowait=True))
 
     def close(self, code: int = SUCCESS, reason: str = "", event: Any = None) -> list[Event]:
-        """Close the channel, for an event with its class and method. Returns `ChannelClosed`."""
+        """Close the channel, for an event with its class and method. Returns `ChannelClosed`, and events of bytes that were
+        waiting."""
         self._check("channel.close")
         events: list[Event] = []
         self._fail(code, reason, ids_of(event) if event is not None else (0, 0), events)
-        return events
+        return events + self.connection._go_on()
 
     def _fail(
         self, code: int, reason: str, ids: tuple[int, int], events: list[Event], error: Exception | None = None

@@ -583,8 +583,7 @@ class Channel:
         if view is not None and link is not None and view.state is ChannelState.OPEN:
             closed = asyncio.get_running_loop().create_future()
             client._closings[view] = closed
-            view.close()
-            link.driver.update()
+            link.driver.update(view.close())
             await closed
 
     def _fail_queue(self, error: Exception) -> None:
@@ -767,8 +766,7 @@ class Client(connecting.Client[_Link]):
             if view is not None:
                 self._by_number.pop(view.number, None)
                 if self._link is link and view.state in (ChannelState.OPENING, ChannelState.OPEN):
-                    view.close()
-                    link.driver.update()
+                    link.driver.update(view.close())
             raise
         return channel
 
@@ -1001,7 +999,7 @@ class Client(connecting.Client[_Link]):
                 answer = await self._reply(link, call)
                 if cls is amqp091.QueueDeclare and not fields["queue"]:
                     self._names[names[0]] = _text(answer.queue)
-            view.close()
+            link.driver.update(view.close())
         for channel in list(self._channels.values()):
             await self._open_channel(link, channel, again=True)
         left = [p for p in self.session.outgoing.values() if p not in self._entries]

@@ -30,7 +30,6 @@ from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.spec import FRAME_MIN, PROTOCOL_HEADER
 from wirefmt.amqp091.states import SENDS, ChannelState, Role, State, Violation
 from wirefmt.connection.contract import Acknowledged, Change, Connected
-from wirefmt.connection.outstanding import Identifiers
 from wirefmt.connection.sasl import Mechanism, Plain
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
@@ -85,7 +84,7 @@ class ClientConnection(Endpoint):
         self._session = session
         #: True while the server has blocked the connection (RabbitMQ): messages cannot be published.
         self.blocked = False
-        self._identifiers = Identifiers(_MOST)
+        self._latest = 0  # number of the channel that was opened last without one given
         self._used: set[int] = set()  # numbers that have had a channel
         self._mechanisms: Sequence[Mechanism] = ()
         self._mechanism: Mechanism | None = None
@@ -148,14 +147,11 @@ class ClientConnection(Endpoint):
         if len(self.channels) >= self.negotiated.channel_max:
             raise LocalProtocolError(f"{len(self.channels)} channels are open, more are not allowed", reply=NOT_ALLOWED)
         if number is None:
-            number = self._identifiers.take()
-            assert number is not None
+            number = self._free_number(self.negotiated.channel_max)
         elif not 1 <= number <= _MOST:
             raise LocalProtocolError(f"a channel is a number of 1 to {_MOST}, not {number!r}")
-        elif number in self._identifiers:
+        elif number in self.channels:
             raise LocalProtocolError(f"channel {number} is open or waits for close-ok", reply=504)
-        else:
-            self._identifiers.reserve(number)
         channel = ClientChannel(self, number)
         self.channels[number] = channel
         self._used.add(number)
@@ -166,6 +162,14 @@ class ClientConnection(Endpoint):
         channel._calls[amqp091.ChannelOpenOk] = deque((call,))
         channel.opened = call
         return channel
+
+    def _free_number(self, most: int) -> int:
+        """The next free number. 1.4.2.5: channel-max is the highest one; RabbitMQ only counts channels."""
+        number = self._latest % most + 1
+        while number in self.channels:
+            number = number % most + 1
+        self._latest = number
+        return number
 
     def send(self, message: Any) -> Any:
         """Queue a method or a message, on its channel: see `ClientChannel.send`. Of class connection it takes update-secret and
@@ -210,10 +214,6 @@ class ClientConnection(Endpoint):
         for channel in self.channels.values():
             waiting += len(channel._tags.open)
         return waiting
-
-    def _free(self, channel: Any) -> None:
-        super()._free(channel)
-        self._identifiers.release(channel.number)
 
     def _closed(self, channel: Any, events: list[Event]) -> None:
         self._free(channel)
@@ -483,8 +483,7 @@ class ServerConnection(Endpoint):
             return self._refuse_hard(event, code, reason)
         if type(event) is not amqp091.BasicMessage:
             channel._asked(event)
-        events = channel.close(code, reason, event)
-        return events + self._go_on()
+        return channel.close(code, reason, event)
 
     def _refuse_hard(self, event: Any, code: int, reason: str) -> list[Event]:
         events: list[Event] = []

@@ -36,7 +36,7 @@ class Peer(aio.Peer):
 
     @property
     def channels(self) -> Mapping[int, ServerChannel]:
-        """Open channels by number. After `ServerChannel.deliver` or `get_ok` call `update`."""
+        """Open channels by number. After `ServerChannel.deliver` call `update`, after `get_ok` and `close` with their events."""
         return self.connection.channels
 
     def update(self, events: Sequence[Event] = ()) -> None:

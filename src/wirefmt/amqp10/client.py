@@ -9,7 +9,8 @@ import asyncio
 import ssl as tls
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
-from random import Random, SystemRandom
+from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -25,6 +26,7 @@ from wirefmt.amqp10._codec import (
     Source,
     Target,
     TransactionalState,
+    encode_value,
 )
 from wirefmt.amqp10.connection import ClientConnection
 from wirefmt.amqp10.events import (
@@ -35,17 +37,18 @@ from wirefmt.amqp10.events import (
     Incoming,
     LinkAttached,
     LinkDetached,
-    Negotiated,
     Outgoing,
     Part,
     SessionBegun,
     SessionEnded,
     State,
 )
+from wirefmt.amqp10.journal import Journal, Record
 from wirefmt.amqp10.links import Link
 from wirefmt.amqp10.links import Sender as SenderLink
 from wirefmt.amqp10.sessions import Session
 from wirefmt.connection import aio
+from wirefmt.connection import client as connecting
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
@@ -76,12 +79,18 @@ OVERRUN: Final = 1000
 class _Entry:
     """A message of the host: it waits to be sent, or for its outcome."""
 
-    __slots__ = ("fields", "future", "payload")
+    __slots__ = ("fields", "future", "number", "payload")
 
     def __init__(self, payload: bytes, fields: dict[str, Any], future: asyncio.Future[Any]) -> None:
         self.payload = payload
         self.fields = fields
         self.future = future
+        self.number: int | None = None  # in the journal
+
+    @property
+    def given_up(self) -> bool:
+        """Nobody waits for it, and no journal has it."""
+        return self.number is None and self.future.done()
 
 
 class _End:
@@ -169,7 +178,7 @@ class Sender(_End):
         fields: dict[str, Any],
     ) -> None:
         super().__init__(client, name)
-        self._target = target
+        self._target = Target(address=target) if isinstance(target, str) else target
         self._source = source
         self._settled = settled
         self._fields = fields
@@ -220,7 +229,7 @@ class Sender(_End):
             self.check()
             cut = _cut(parts)
             held = await anext(cut, b"")  # one part is held back, since the last transfer says that it is the last
-            while self._queue or self.link is None or not self.link.send_quota or not self.client._ready:
+            while self._queue or self._held or self.link is None or not self.link.send_quota or not self.client._ready:
                 await self._wait_room()
             link = self.link
             future: asyncio.Future[State] = asyncio.get_running_loop().create_future()
@@ -265,28 +274,58 @@ class Sender(_End):
         link, queue = self.link, self._queue
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
-        if link is None:
+        if link is None or self._held:
             return
         sent = False
         while queue and link.send_quota and self.client._ready:
             entry = queue.popleft()
-            if entry.future.done():  # given up
+            if entry.given_up:
                 continue
             try:
                 handle = link.send(entry.payload, **entry.fields)
             except LocalProtocolError as error:
-                entry.future.set_exception(error)
+                self._give(entry, error)
                 continue
             sent = True
             if handle.settled:
                 entry.future.set_result(None)
             else:
                 self._waiting[handle] = entry
+                self._keep(entry)
         if link.draining and not queue and link.attached:
             link.drained()
             sent = True
         if sent:
             self.client._update()
+
+    @property
+    def _held(self) -> bool:
+        """Messages of an earlier process go to the same target, and come first."""
+        earlier = self.client._earlier
+        return bool(earlier) and earlier.get(encode_value(self._target), self) is not self
+
+    def _keep(self, entry: _Entry) -> None:
+        """It has been sent: put it into the journal, unless it is there or part of a transaction."""
+        journal, fields = self.client._journal, entry.fields
+        if (
+            journal is not None
+            and entry.number is None
+            and fields.get("state") is None
+            and not isinstance(self._target, Coordinator)
+        ):
+            form, tag = fields.get("message_format", 0), fields.get("delivery_tag")
+            entry.number = journal.keep(self._target, form, tag, entry.payload)
+
+    def _give(self, entry: _Entry, answer: Any) -> None:
+        """A message has its outcome, or cannot be sent."""
+        if entry.number is not None and self.client._journal is not None:
+            self.client._journal.forget(entry.number)
+        if entry.future.done():
+            return
+        if isinstance(answer, Exception):
+            entry.future.set_exception(answer)
+        else:
+            entry.future.set_result(answer)
 
     def attach(self, session: Session) -> None:
         mode = {None: 2, False: 0, True: 1}[self._settled]
@@ -301,23 +340,20 @@ class Sender(_End):
         assert isinstance(handle, Outgoing)
         entry = self._waiting.pop(handle, None)
         self._broken.discard(handle)
-        if entry is None or entry.future.done():
+        if entry is None:
             return
         outcome = event.message.outcome if isinstance(event.message, TransactionalState) else event.message
-        if event.code:
-            entry.future.set_exception(_refused(outcome, event.code, event.message))
-        else:
-            entry.future.set_result(event.message)
+        self._give(entry, _refused(outcome, event.code, event.message) if event.code else event.message)
 
     def lost(self, error: Exception, *, final: bool) -> None:
         again: list[_Entry] = []
         for handle, entry in self._waiting.items():
-            if entry.future.done():
+            if entry.given_up:
                 continue
-            if final or handle in self._broken or entry.fields.get("state") is not None:
-                entry.future.set_exception(error)  # it is not known whether it has arrived
-            else:
+            if not (final or handle in self._broken or entry.fields.get("state") is not None):
                 again.append(entry)
+            elif not entry.future.done():
+                entry.future.set_exception(error)  # it is not known whether it has arrived
         self._waiting.clear()
         self._broken.clear()
         self._queue.extendleft(reversed(again))
@@ -329,6 +365,44 @@ class Sender(_End):
             self._queue.clear()
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
+
+
+class _Earlier(Sender):
+    """Sends what an earlier process has left in the journal for a target. Other senders of the target wait for its end."""
+
+    def __init__(self, client: Client, name: str, target: Any) -> None:
+        super().__init__(client, name, target, None, False, {})
+        client._earlier[encode_value(target)] = self
+
+    def add(self, record: Record) -> None:
+        fields: dict[str, Any] = {"message_format": record.message_format}
+        if record.delivery_tag is not None:
+            fields["delivery_tag"] = record.delivery_tag
+        future: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(self._count)
+        entry = _Entry(record.payload, fields, future)
+        entry.number = record.number
+        self._queue.append(entry)
+
+    def _count(self, future: asyncio.Future[State]) -> None:
+        if future.exception() is not None and self.error is None:
+            self.client.lost += 1
+
+    def acknowledged(self, event: Acknowledged) -> None:
+        super().acknowledged(event)
+        if not self._queue and not self._waiting and self.link.attached:
+            self.link.detach()
+            self.closing = asyncio.get_running_loop().create_future()
+            self._release()
+
+    def lost(self, error: Exception, *, final: bool) -> None:
+        super().lost(error, final=final)
+        if final:
+            self._release()
+
+    def _release(self) -> None:
+        if self.client._earlier.pop(encode_value(self._target), None) is not None:
+            self.client._pump()
 
 
 class Receiver(_End):
@@ -497,17 +571,15 @@ class Transaction:
         return TransactionalState(txn_id=self.txn_id)
 
 
-class _Host:
+class _Host(connecting.Link):
     """The host of one connection of a client."""
 
+    connection: ClientConnection
+
     def __init__(self, client: Client) -> None:
+        super().__init__()
         self.client = client
-        self.driver: aio.Driver
-        self.connection: ClientConnection
-        loop = asyncio.get_running_loop()
-        self.up: asyncio.Future[Negotiated] = loop.create_future()
-        self.gone: asyncio.Future[None] = loop.create_future()
-        self.event: Disconnected | None = None
+        self.session_ended: SessionEnded | None = None  # the session was ended with an error
 
     def handle(self, event: Any) -> None:
         self.client._handle(self, event)
@@ -515,25 +587,19 @@ class _Host:
     def writable(self) -> None:
         self.client._pump()
 
-    def closed(self, error: Exception | None) -> None:
-        if not self.up.done():
-            self.up.set_exception(self.lost())
-            self.up.exception()
-        if not self.gone.done():
-            self.gone.set_result(None)
-
     def lost(self) -> Exception:
         """Why this connection is over, as an exception for the host."""
-        event, error = self.event, self.driver.error
-        if event is not None and event.by == "peer" and event.code is not None:
-            return Refused(f"the server has ended the connection: {event.code} {event.reason}", event.code, event)
-        text = str(error) if error else event.reason if event else "the connection is over"
-        lost = ConnectionLost(text, event)
-        lost.__cause__ = error or (event.error if event is not None else None)
-        return lost
+        ended = self.session_ended
+        if ended is None or ended.error is None:
+            return super().lost()
+        condition = str(ended.error.condition)
+        text = f"{condition} {ended.error.description or ''}"
+        if ended.by == "peer":
+            return Refused(f"the server has ended the session: {text}", condition, ended)
+        return ConnectionLost(f"the server has broken the protocol in the session: {text}", ended)
 
 
-class Client:
+class Client(connecting.Client[_Host]):
     """An AMQP 1.0 client with one session, made by `amqp10.connect`. `async with` opens and closes it; so do its methods `open`
     and `close`.
 
@@ -547,13 +613,16 @@ class Client:
 
     Args:
         url: `amqp://host:5672`, `amqps://` (TLS), `ws://host/path`, `wss://` (WebSocket). User name and password may be in it.
-        container_id: ours; "": a random one.
+        container_id: ours; "": a random one. With a journal: whose messages in it.
         hostname: what is asked for in SASL and open; None: the URL's host.
         sasl: mechanisms in the order in which they are preferred. None: PLAIN if there are credentials, else ANONYMOUS. An
             empty sequence: without the SASL layer.
         ssl: TLS with this context; None: the default one with `amqps` and `wss`.
         reconnect: connect again when the connection is lost, and attach all links again. Messages without an outcome are
             sent again, in order. None: the end of the connection ends the client.
+        journal: path of a SQLite database that keeps messages without an outcome: they survive the process. The next client
+            with this container_id sends them again, in order, before what it sends itself to the same target. Messages of
+            a transaction, settled and streamed ones are not kept.
         timeout: seconds that an attempt to connect may take.
         options: limits and times of each connection.
         random: for names, back-off and WebSocket; None: the system's.
@@ -566,6 +635,8 @@ class Client:
 
     Attributes:
         connections: how many connections there have been.
+        lost: messages of an earlier process, from the journal, that the server has not accepted. Those whose link it refuses
+            stay in the journal and do not count.
     """
 
     def __init__(
@@ -577,11 +648,13 @@ class Client:
         sasl: Mechanism | Sequence[Mechanism] | None = None,
         ssl: tls.SSLContext | None = None,
         reconnect: Backoff | None = None,
+        journal: str | Path | None = None,
         timeout: float = 30.0,
         options: ConnectionOptions | None = None,
         random: Random | None = None,
         properties: dict[str, Any] | None = None,
     ) -> None:
+        super().__init__(reconnect, random)
         parts = urlsplit(url)
         if parts.scheme not in SCHEMES:
             raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
@@ -594,57 +667,57 @@ class Client:
             sasl = Plain(user, password) if user else Anonymous()
         self._sasl = sasl
         self._ssl = ssl if ssl is not None or not secure else tls.create_default_context()
-        self._random = random or SystemRandom()
+        self._owner = container_id
         self._container_id = container_id or f"wirefmt-{self._random.getrandbits(64):016x}"
         self._hostname = hostname if hostname is not None else self._host
-        self._reconnect = reconnect
         self._timeout = timeout
         self._options = options or ConnectionOptions(overrun=OVERRUN)
         self._properties = properties
-        self.connections = 0
-        self._up: _Host | None = None
+        self._journal_path = journal
+        self.lost = 0
+        self._journal: Journal | None = None
+        self._earlier: dict[bytes, _Earlier] = {}  # by encoded target
         self._session: Session | None = None
         self._ends: dict[tuple[str, bool], Sender | Receiver] = {}
         self._names = 0
-        self._keeper: asyncio.Task[None] | None = None
-        self._closing = False
-        self._error: Exception | None = None
         self._controller: Sender | None = None
 
     # ---- opening and closing
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             for end in list(self._ends.values()):
                 end.finish()
-        await self.close()
+        await super().__aexit__(kind)
 
     @property
     def is_open(self) -> bool:
-        return self._keeper is not None and not self._closing and self._error is None
+        return not self._ended and not self._closing
 
-    async def open(self) -> None:
-        """Connect. Raises OSError, ssl.SSLError, ConnectionLost, Refused or TimeoutError."""
-        if self._keeper is not None:
-            raise LocalProtocolError("the client has been opened")
-        host = await self._connect()
-        self._keeper = asyncio.get_running_loop().create_task(self._keep(host))
+    async def _begin(self) -> _Host:
+        try:
+            if self._journal_path is not None:
+                self._journal = Journal(self._journal_path, self._owner)
+                for record in await self._journal.open():
+                    self._resume(record)
+            return await self._connect()
+        except BaseException:
+            self._ends.clear()
+            self._earlier.clear()
+            raise
 
-    async def close(self) -> None:
-        """End the connection with close, and wait until the transport is gone."""
-        self._closing = True
-        host = self._up
-        if host is not None:
-            host.driver.close()
-            await host.gone
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
-        self._finish(ConnectionLost("the client is closed"))
+    async def _close_journal(self) -> None:
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            await journal.close()
+
+    def _resume(self, record: Record) -> None:
+        """A message of an earlier process."""
+        sender = self._earlier.get(encode_value(record.target))
+        if sender is None:
+            sender = _Earlier(self, self._name(None), record.target)
+            self._ends[sender.name, True] = sender
+        sender.add(record)
 
     # ---- links
 
@@ -748,62 +821,30 @@ class Client:
         now = asyncio.get_running_loop().time()
         host.connection = ClientConnection(now, self._container_id, sasl=self._sasl, options=self._options)
         host.connection.open(hostname=self._hostname, properties=self._properties)
-        host.driver = aio.Driver(host.connection, host, opening=opening, carrier=carrier)
-        try:
-            async with asyncio.timeout(self._timeout):
-                await aio.open_transport(host.driver, self._host, self._port, ssl=self._ssl)
-                await host.up
-        except BaseException:
-            host.driver.abort()
-            raise
+        store = self._journal.put if self._journal is not None else None
+        host.driver = aio.Driver(host.connection, host, opening=opening, carrier=carrier, store=store)
+        async with host.attempt(self._timeout):
+            await aio.open_transport(host.driver, self._host, self._port, ssl=self._ssl)
+            await host.up
         self.connections += 1
-        self._up = host
+        self._link = host
         self._session = host.connection.begin()
         for end in list(self._ends.values()):
             end.attach(self._session)
         host.driver.update()
         return host
 
-    async def _keep(self, host: _Host) -> None:
-        """Wait for the end of a connection, and make the next one."""
-        while True:
-            await host.gone
-            error = host.lost()
-            self._up = self._session = None
-            if self._closing or self._reconnect is None:
-                self._finish(error)
-                return
-            for end in list(self._ends.values()):
-                end.lost(error, final=False)
-            attempt = 0
-            while True:
-                if self._reconnect.attempts is not None and attempt >= self._reconnect.attempts:
-                    self._finish(error)
-                    return
-                await asyncio.sleep(self._reconnect.delay(attempt, self._random))
-                attempt += 1
-                try:
-                    host = await self._connect()
-                    break
-                except (OSError, TimeoutError) as failed:
-                    error = failed
-                except Refused as refused:
-                    self._finish(refused)
-                    return
-
-    def _finish(self, error: Exception) -> None:
-        if self._error is None:
-            self._error = error
+    def _finish(self, error: Exception | None, reason: Exception) -> None:
         for end in list(self._ends.values()):
-            end.lost(error, final=True)
+            end.lost(reason, final=True)
 
     @property
     def _ready(self) -> bool:
-        return self._up is not None and self._up.driver.ready
+        return self._link is not None and self._link.driver.ready
 
     def _update(self) -> None:
-        if self._up is not None:
-            self._up.driver.update()
+        if self._link is not None:
+            self._link.driver.update()
 
     def _pump(self) -> None:
         for end in list(self._ends.values()):
@@ -817,12 +858,14 @@ class Client:
     def _handle(self, host: _Host, event: Any) -> None:
         match event:
             case Connected():
-                if not host.up.done():
-                    host.up.set_result(event.negotiated)
+                host.accepted()
             case Disconnected():
-                host.event = event
-                if not host.up.done():
-                    host.up.set_exception(host.lost())
+                host.ended(event)
+                if self._link is host:
+                    self._link = self._session = None
+                    if self._comes_back(host):
+                        for end in list(self._ends.values()):
+                            end.lost(host.lost(), final=end.closing is not None)
             case Acknowledged():
                 assert isinstance(event.handle, Outgoing)
                 link = event.handle.link
@@ -861,14 +904,10 @@ class Client:
             case SessionEnded():
                 # All links have gone with it; the connection is of no more use.
                 if event.error is not None:
+                    host.session_ended = event
                     host.driver.update(host.connection.close())
             case SessionBegun():
                 pass
-
-
-def connect(url: str, **arguments: Any) -> Client:
-    """A client of AMQP 1.0: see `Client` for the arguments. Open it with `async with` or `open`."""
-    return Client(url, **arguments)
 
 
 async def _cut(parts: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncIterator[bytes]:
@@ -888,3 +927,6 @@ def _refused(outcome: Any, code: int, message: Any) -> Refused:
     why = f": {error.condition} {error.description or ''}" if error is not None else ""
     assert code in CODES.values()
     return Refused(f"the message is {type(outcome).__name__.lower()}{why}", code, message)
+
+
+connect = connecting.verb(Client, 'amqp10.connect("amqp://user:secret@broker")')

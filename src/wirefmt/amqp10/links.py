@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt.amqp10._codec import (
     Attach,
+    Coordinator,
     Declared,
     Detach,
     Error,
@@ -407,8 +408,8 @@ class Sender(Link):
         if delivery_tag is None:
             number, delivery_tag = terminus.take_number() if terminus is not None else self._take_number()
         else:
-            if not 0 < len(delivery_tag) <= 32 or delivery_tag in self.unsettled:
-                raise LocalProtocolError("a delivery-tag has 1 to 32 bytes and is unique (2.7.5)")
+            if len(delivery_tag) > 32 or delivery_tag in self.unsettled:
+                raise LocalProtocolError("a delivery-tag has up to 32 bytes and is unique (2.8.7, 2.7.5)")
             number, _ = terminus.take_number() if terminus is not None else self._take_number()
         delivery = Outgoing(self, number, delivery_tag, settled)
         delivery.message_format = message_format
@@ -426,6 +427,8 @@ class Sender(Link):
                 terminus.outgoing[delivery_tag] = delivery
                 if not more:
                     session.connection.note(terminus, delivery_tag)
+        if type(self.target) is Coordinator:
+            session.flush()  # a discharge comes after the dispositions of its transaction (4.3)
         self._start(delivery, heads, payload, more)
         return delivery
 
@@ -539,7 +542,7 @@ class Sender(Link):
         session.next_delivery_id = (number + 1) & MASK
         delivery.delivery_id = number
         if not delivery.settled:
-            session.outgoing[number] = delivery
+            session.outgoing.add(number, delivery)
         self.delivery_count = (self.delivery_count + 1) & MASK
         self.credit -= 1
         if isinstance(heads, bytes):
@@ -641,6 +644,8 @@ class Sender(Link):
         """The receiver tells the state of a delivery. True: we owe it a disposition that settles."""
         outcome = state.outcome if type(state) is TransactionalState else state
         if not settled and not (isinstance(outcome, OUTCOMES) or type(outcome) is Declared):
+            if state == delivery.state:
+                return False
             delivery.state = state
             if self.terminus is not None:
                 self.session.connection.note(self.terminus, delivery.delivery_tag)
@@ -663,7 +668,7 @@ class Sender(Link):
     def _forget(self, delivery: Outgoing) -> None:
         self.unsettled.pop(delivery.delivery_tag, None)
         if delivery.delivery_id is not None:
-            self.session.outgoing.pop(delivery.delivery_id, None)
+            self.session.outgoing.settle(delivery.delivery_id)
         if self.terminus is not None and self.terminus.outgoing.pop(delivery.delivery_tag, None) is not None:
             self.session.connection.unnote(self.terminus, delivery.delivery_tag)
 
@@ -726,7 +731,7 @@ class Sender(Link):
         mine = list(self.unsettled.values())
         for delivery in mine:
             if delivery.delivery_id is not None:
-                session.outgoing.pop(delivery.delivery_id, None)
+                session.outgoing.settle(delivery.delivery_id)
                 delivery.delivery_id = None
         self.unsettled.clear()
         self._resuming.clear()
@@ -862,7 +867,7 @@ class Receiver(Link):
         more = message.more
         if partial is None:
             number, tag = message.delivery_id, message.delivery_tag
-            if number is None or not tag or len(tag) > 32:
+            if number is None or tag is None or len(tag) > 32:
                 raise Fault(INVALID_FIELD, "a first transfer has delivery-id and delivery-tag (2.7.5)")
             if session.last_remote_id is not None and number != (session.last_remote_id + 1) & MASK:
                 raise Fault(INVALID_FIELD, "delivery-id does not follow the one before it (2.6.12)")
@@ -897,7 +902,7 @@ class Receiver(Link):
                     if self.snd_settle_mode == SETTLED:
                         raise self._fault(NOT_ALLOWED, "an unsettled transfer, and the mode is settled (2.8.2)")
                     self.unsettled[tag] = delivery
-                    session.incoming[number] = delivery
+                    session.incoming.records[number] = delivery
                     if self.terminus is not None:
                         self._remember(delivery)
                 if self.streamed:
@@ -938,7 +943,7 @@ class Receiver(Link):
             if partial.delivery_tag in self.unsettled:
                 raise self._fault(NOT_ALLOWED, "the delivery-tag of an unsettled delivery (2.7.5)")
             self.unsettled[partial.delivery_tag] = partial
-            session.incoming[partial.delivery_id] = partial
+            session.incoming.records[partial.delivery_id] = partial
             if self.terminus is not None:
                 self._remember(partial)
         events.append(partial)
@@ -1000,7 +1005,7 @@ class Receiver(Link):
         session = self.session
         delivery.settled = True
         del self.unsettled[delivery.delivery_tag]
-        session.incoming.pop(delivery.delivery_id, None)
+        session.incoming.records.pop(delivery.delivery_id, None)
         if self.credit <= self._half:
             session.dirty[self] = None
         if self.terminus is not None:
@@ -1008,11 +1013,10 @@ class Receiver(Link):
             self.terminus.undecided.pop(delivery.delivery_tag, None)
             session.connection.unnote(self.terminus, delivery.delivery_tag)
 
-    def on_disposition(self, delivery: Incoming, settled: bool, state: State, events: list[Event]) -> None:
-        """The sender tells the state of a delivery."""
-        if settled:
-            self.forget(delivery)
-            events.append(Settled(delivery, self, delivery.delivery_tag, delivery.state if state is None else state))
+    def settled_by_peer(self, delivery: Incoming, state: State, events: list[Event]) -> None:
+        """The sender settles a delivery, in the state that it tells or in ours."""
+        self.forget(delivery)
+        events.append(Settled(delivery, self, delivery.delivery_tag, delivery.state if state is None else state))
 
     def resume(self, message: Attach, events: list[Event]) -> None:
         super().resume(message, events)
@@ -1048,7 +1052,7 @@ class Receiver(Link):
         known = before if before is not None else delivery
         known.link, known.delivery_id, known.transfer = self, delivery.delivery_id, known.transfer
         self.unsettled[tag] = known
-        session.incoming[known.delivery_id] = known
+        session.incoming.records[known.delivery_id] = known
         if before is None:
             known.decided, known.state = True, state
             session.decided.append((known.delivery_id, state, self.rcv_settle_mode == FIRST))
@@ -1064,7 +1068,7 @@ class Receiver(Link):
         session = self.session
         returned = [delivery for delivery in self.unsettled.values() if not delivery.decided]
         for delivery in self.unsettled.values():
-            session.incoming.pop(delivery.delivery_id, None)
+            session.incoming.records.pop(delivery.delivery_id, None)
         self.unsettled.clear()
         self._drop_partial()
         self.credit = self._promised = 0

@@ -28,7 +28,7 @@ from wirefmt.amqp10.events import (
 from wirefmt.amqp10.links import Fault, Link, Receiver, Sender
 from wirefmt.amqp10.states import SESSION_RECEIVES, SESSION_SENDS, LinkState, Outcome, SessionState, Violation
 from wirefmt.amqp10.terminus import Terminus
-from wirefmt.connection.outstanding import Outstanding, numbers_between, serial_distance
+from wirefmt.connection.outstanding import Outstanding, serial_distance
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class Session:
         self.remote_incoming_window = 0
         self.remote_outgoing_window = 0
         self.last_remote_id: int | None = None  # the latest delivery-id of the peer
-        self.outgoing: Outstanding[Outgoing] = Outstanding(32)
-        self.incoming: dict[int, Incoming] = {}
+        self.outgoing: Outstanding[int, Outgoing] = Outstanding(32)
+        self.incoming: Outstanding[int, Incoming] = Outstanding(32)
         self.job: Job | None = None
         self.dirty: dict[Link, None] = {}  # links whose flow is due
         self.flow_due = False
@@ -299,13 +299,11 @@ class Session:
         link.gone = True
 
     def answer(self, link: Link) -> None:
-        """An attach without our terminus; a detach follows."""
-        remote = link.remote
-        assert remote is not None
+        """An attach without termini; a detach follows. Ours has to be null (2.6.3); go-amqp, and Azure's services, take a link
+        as refused only if both are."""
         link.wait(None)
         self._take(link, self._free_handle())
-        other = "target" if link.sends else "source"
-        link.put_attach({other: getattr(remote, other)}, None)
+        link.put_attach({}, None)
         link.state = LinkState.ATTACHED
 
     def remove(self, link: Link) -> None:
@@ -525,22 +523,24 @@ class Session:
         settled, state = bool(message.settled), message.state
         if first != last and serial_distance(first, last) < 0:
             raise Fault(WINDOW_VIOLATION, "a disposition whose last comes before its first (2.7.6)")
+        if not settled and (state is None or not message.role):
+            return  # it changes nothing, however many deliveries it names
         if message.role:
             outgoing = self.outgoing
             full = len(outgoing) >= self.connection.options.unsettled
-            for number in (first,) if first == last else numbers_between(outgoing, first, last):
-                delivery = outgoing.get(number)
-                if delivery is None or delivery.link is None:
+            for number in outgoing.range(first, last):
+                delivery = outgoing[number]
+                if delivery.link is None:
                     continue
                 if delivery.link.on_disposition(delivery, settled, state, events):
                     self.settling.append(number)
             if full:
                 self.reopen(events)
         else:
-            for number in numbers_between(self.incoming, first, last):
+            for number in self.incoming.range(first, last):
                 arrived = self.incoming[number]
-                arrived.link.on_disposition(arrived, settled, state, events)
-            if settled and self.incoming_window <= self._half:
+                arrived.link.settled_by_peer(arrived, state, events)
+            if self.incoming_window <= self._half:
                 self.flow_due = True
 
     def on_detach(self, message: Any, events: list[Event]) -> None:

@@ -448,7 +448,7 @@ class Broker:
         else:
             peer.reply(event)
             return
-        channel.get_ok(
+        _, events = channel.get_ok(
             event,
             item.published.exchange,
             item.published.routing_key,
@@ -458,7 +458,7 @@ class Broker:
             redelivered=item.redelivered,
             context=(queue, item),
         )
-        peer.driver.update()
+        peer.driver.update(events)
 
     def _settled(self, peer: Peer, event: Settled) -> None:
         if event.outcome == "requeue":

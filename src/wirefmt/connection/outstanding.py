@@ -2,61 +2,123 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 from wirefmt._core import Identifiers
 
-__all__ = ["Identifiers", "Outstanding", "numbers_between", "serial_distance"]
+__all__ = ["Identifiers", "InOrder", "Outstanding", "serial_distance"]
 
+_Key = TypeVar("_Key", bound=int)
 _Record = TypeVar("_Record")
 
 
 def serial_distance(start: int, end: int, bits: int = 32) -> int:
-    """How far `end` is after `start`, by RFC 1982; negative: before. Two numbers half the range apart count as after."""
+    """How far `end` is after `start`; negative: before. Two numbers half the range apart count as after."""
     distance = (end - start) & ((1 << bits) - 1)
     return distance - (1 << bits) if distance > 1 << (bits - 1) else distance
 
 
-def numbers_between(numbers: Collection[int], first: int, last: int, bits: int = 32) -> list[int]:
-    """Those of `numbers` from `first` to `last`, both included, in order; none if `last` comes before `first`.
+class Outstanding(Generic[_Key, _Record]):
+    """Records by number, in the order in which they were added.
 
-    A peer chooses both ends: a range larger than the collection costs no more than the collection.
-    """
-    span = serial_distance(first, last, bits)
-    if span < 0:
-        return []
-    if span >= len(numbers):
-        return [n for n in numbers if 0 <= serial_distance(first, n, bits) <= span]
-    mask = (1 << bits) - 1
-    within: Iterable[Any] = ((first + i) & mask for i in range(span + 1))
-    return [n for n in within if n in numbers]
+    Numbers are added in ascending order, with `bits`-bit serial arithmetic if they wrap (AMQP 1.0's delivery-id). The cost of
+    settling depends only on what is settled, whatever range a peer names.
 
-
-class Outstanding(OrderedDict[int, _Record]):
-    """Records by number, in the order in which they were added: the order of replay.
-
-    Numbers are added in ascending order. What is settled leaves at any place, and the cost depends only on what is settled.
-
-    Args:
-        bits: of numbers that wrap, compared by RFC 1982 (AMQP 1.0's delivery-id). None: numbers never wrap (AMQP 0.9.1's
-            delivery-tag).
+    Attributes:
+        records: the records by number. A fast path may add and remove records here.
     """
 
-    __slots__ = ("_bits",)
+    __slots__ = ("_bits", "_order", "records")
 
-    def __init__(self, bits: int | None = None) -> None:
-        super().__init__()
+    def __init__(self, bits: int = 64) -> None:
         self._bits = bits
+        self._order: list[_Key] = []  # numbers in order; the latest may be missing, and some have been settled
+        self.records: dict[_Key, _Record] = {}
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __contains__(self, number: _Key) -> bool:
+        return number in self.records
+
+    def __iter__(self) -> Iterator[_Record]:
+        """Records in the order of sending: the order of replay."""
+        return iter(self.records.values())
+
+    def __getitem__(self, number: _Key) -> _Record:
+        return self.records[number]
+
+    def get(self, number: _Key) -> _Record | None:
+        return self.records.get(number)
+
+    def add(self, number: _Key, record: _Record) -> None:
+        """Add a record. Raises KeyError if its number is outstanding already."""
+        if number in self.records:
+            raise KeyError(number)
+        self.records[number] = record
+
+    def settle(self, number: _Key) -> _Record | None:
+        """Remove and return one record; None: the number is not outstanding."""
+        return self.records.pop(number, None)
+
+    def range(self, first: _Key, last: _Key) -> list[_Key]:
+        """The numbers of the records from `first` to `last`, both included, in order; none if `last` comes before `first`."""
+        span = serial_distance(first, last, self._bits)
+        records = self.records
+        if span < 0 or not records:
+            return []
+        if not span:
+            return [first] if first in records else []
+        order = self._order
+        self._learn(order)
+        origin, bits = order[0], self._bits
+
+        def position(number: _Key) -> int:
+            return serial_distance(origin, number, bits)
+
+        start = position(first)
+        low = bisect_left(order, start, key=position)
+        high = bisect_right(order, start + span, lo=low, key=position)
+        within = [number for number in order[low:high] if number in records]
+        if len(within) < high - low:
+            order[low:high] = within  # what has been settled is walked over once
+        return within
+
+    def _learn(self, order: list[_Key]) -> None:
+        """Add the numbers that are new since the last call."""
+        records, bits = self.records, self._bits
+        if len(order) > 2 * len(records) + 64:
+            order[:] = records
+            return
+        while order and order[-1] not in records:
+            order.pop()
+        settled = 0  # both ends are outstanding, so all numbers are within half the range of each other
+        while settled < len(order) and order[settled] not in records:
+            settled += 1
+        del order[:settled]
+        latest = order[-1] if order else None
+        new: list[_Key] = []
+        for number in reversed(records):
+            if latest is not None and serial_distance(latest, number, bits) <= 0:
+                break
+            new.append(number)
+        new.reverse()
+        order += new
+
+
+class InOrder(OrderedDict[int, _Record]):
+    """Records by number, in the order in which they were added, for numbers that ascend and never wrap (AMQP 0.9.1's
+    delivery-tag). They leave from the front, or alone."""
 
     def settle_up_to(self, number: int) -> list[_Record]:
-        """Remove and return all records up to and including `number`, in order."""
+        """Remove and return all records up to and including `number`, in order. Costs time for what is settled."""
         settled: list[_Record] = []
-        bits = self._bits
         while self:
             oldest, record = self.popitem(last=False)
-            if oldest > number if bits is None else serial_distance(oldest, number, bits) < 0:
+            if oldest > number:
                 self[oldest] = record
                 self.move_to_end(oldest, last=False)
                 break

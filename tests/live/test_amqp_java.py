@@ -1,0 +1,114 @@
+"""RabbitMQ's client for Java (AMQP 0.9.1) and Qpid JMS (AMQP 1.0), unchanged, against the brokers in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lib.loopback import HOST, run
+from wirefmt import amqp091, amqp10
+from wirefmt.broker import amqp091 as broker091
+from wirefmt.broker import amqp10 as broker10
+
+pytestmark = pytest.mark.live
+
+JARS = os.environ.get("WIREFMT_AMQP_JAVA", "")
+PROGRAMS = Path(__file__).parent / "amqp-java"
+PATIENCE = 120.0
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The class path."""
+    if shutil.which("javac") is None:
+        pytest.skip("needs javac (apt install openjdk-17-jdk-headless)")
+    if not JARS:
+        pytest.skip(
+            "needs RabbitMQ's client for Java and Qpid JMS (mvn -f tests/live/amqp-java/pom.xml "
+            "dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_AMQP_JAVA=DIR)"
+        )
+    folder = tmp_path_factory.mktemp("classes")
+    path = os.pathsep.join((f"{JARS}/*", str(folder)))
+    sources = [str(source) for source in PROGRAMS.glob("*.java")]
+    command = ["javac", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(folder), *sources]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
+
+
+async def said(classes: str, program: str, port: int) -> list[str]:
+    """What a program prints."""
+    process = await asyncio.create_subprocess_exec(
+        "java", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", classes, program,
+        str(port), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(PATIENCE):
+            output, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, output.decode() + errors.decode()
+    return output.decode().splitlines()
+
+
+def test_rabbitmq_java(classes: str) -> None:
+    """Declare, publish, confirm, return, consume, ack, nack, reject, get, recover, cancel, tx, errors, heartbeats, many
+    channels."""
+
+    async def test() -> None:
+        broker = broker091.Broker()
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            assert await said(classes, "Rabbit", server.port) == [
+                "got 300000 1 [a, 2] a.b",
+                "redelivered true",
+                "empty true",
+                "returned 312",
+                "confirmed true",
+                "ordered true",
+                "again true",
+                "recovered again",
+                "cancelled",
+                "channel error 404",
+                "channel closed",
+                "transaction 2",
+                "nothing true",
+                "count 0",
+                "refused",
+                "done",
+            ]
+        broker.close()
+
+    run(test(), PATIENCE + 30)
+
+
+def test_qpid_jms(classes: str) -> None:
+    """Send, outcomes, receive, multi-frame messages, recover, transactions, dynamic nodes, the anonymous terminus, errors of
+    links and of the login, idle times."""
+
+    async def test() -> None:
+        broker = broker10.Broker(broker10.BrokerOptions(users={"user": "secret"}))
+        async with await amqp10.serve(broker, HOST, 0, mechanisms=["PLAIN"]) as server:
+            assert await said(classes, "Jms", server.port) == [
+                "héllo red 7 c false",
+                "bytes 500000",
+                "map 1",
+                "sent true",
+                "ordered true",
+                "empty true",
+                "recover true",
+                "transaction committed",
+                "transaction again committed",
+                "empty true",
+                "temporary reply",
+                "refused true",
+                "login refused",
+                "done",
+            ]
+
+    run(test(), PATIENCE + 30)

@@ -396,6 +396,33 @@ def test_topic_aliases_of_a_client() -> None:
     tried(steps, limits=mqtt.ConnectionOptions(topic_alias_maximum=3))
 
 
+def test_topic_aliases_of_the_server() -> None:
+    """[MQTT-3.1.2-26, MQTT-3.1.2-27, MQTT-3.3.2-7]: never above the client's maximum, none without one."""
+
+    async def steps(place: Place) -> None:
+        client, plain = (
+            await place.connect("alias", properties=[("topic_alias_maximum", 1)]),
+            await place.connect("none"),
+        )
+        for each in (client, plain):
+            await each.subscribe("al/#", qos=1)
+        topics: dict[int, str] = {}
+        for topic in ("al/1", "al/1", "al/2", "al/1"):
+            plain.publish(topic, b"x", 0)
+            message = await client.want(mqtt.Publish)
+            alias = said(message).get("topic_alias")
+            if alias is not None:
+                assert alias == 1
+                if message.topic_name:
+                    topics[alias] = message.topic_name
+            assert (message.topic_name or topics[alias]) == topic
+            message = await plain.want(mqtt.Publish)
+            assert (message.topic_name, said(message)) == (topic, {})
+        assert topics == {1: "al/1"}
+
+    tried(steps)
+
+
 def test_properties_are_passed_on() -> None:
     """[MQTT-3.3.2-4, MQTT-3.3.2-15 to MQTT-3.3.2-20]: unaltered, user properties in order; expiry reduced (3.3.2-6)."""
 

@@ -24,6 +24,8 @@ EVERY_CODEC = {"table", "columns", "parse", "objects", "rows", "batch", "detail"
 SOME_CODECS = {
     "encode_batch",
     "pending",
+    "content",
+    "stream",
     "values",
     "text",
     "types",

@@ -57,10 +57,16 @@ include "parse.pxi"
 include "pending.pxi"
 # scalars as Python objects
 include "scalars.pxi"
-# lists, maps, arrays, described values and composites as Python objects
+# lists, maps, arrays and described values as Python objects
 include "values.pxi"
-# performatives, SASL frames, messages as Python objects, encoders
+# what all composite types share as Python objects
+include "composites.pxi"
+# performatives, SASL frames, other composite types as Python objects, encoders
 include "objects.pxi"
+# sections and messages
+include "messages.pxi"
+# decode, encode, Decoder, Assembler
+include "stream.pxi"
 # AMQP 1.0 values as text
 include "text.pxi"
 # Amqp10FrameView, Amqp10MessageView -> columns

@@ -24,6 +24,11 @@ EVERY_CODEC = {"table", "columns", "parse", "objects", "rows", "batch", "detail"
 SOME_CODECS = {
     "encode_batch",
     "pending",
+    "content",
+    "stream",
+    "properties",
+    "composites",
+    "messages",
     "values",
     "text",
     "types",

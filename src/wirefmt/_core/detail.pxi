@@ -61,9 +61,8 @@ cdef void line_number(DetailLine* l, const DetailField* f, bint negative, uint64
 
 
 cdef void line_digits(DetailLine* l, bint negative, uint64_t v) noexcept nogil:
-    cdef char[24] text
-    line_ascii(l, <const uint8_t*>text, snprintf(text, sizeof(text), "%s%llu", <const char*>(b"-" if negative else b""),
-                                                 <unsigned long long>v))
+    cdef uint8_t[DIGITS_ROOM] text
+    line_ascii(l, text, write_digits(negative, v, text))
 
 
 cdef void line_flag(DetailLine* l, const DetailField* f, bint set_) noexcept nogil:

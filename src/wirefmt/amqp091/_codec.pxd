@@ -198,6 +198,6 @@ cdef inline const uint8_t* begin_of(bytes block) noexcept:
     return <const uint8_t*>PyBytes_AS_STRING(block)
 
 
-# ---- pending
+# ---- content
 
 cdef uint32_t AMQP091_FRAME_MAX_DEFAULT

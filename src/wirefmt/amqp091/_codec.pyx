@@ -35,6 +35,7 @@ from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left
 from wirefmt._core.octets cimport BLOCK_OCTETS
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
+from wirefmt._core.text cimport DIGITS_ROOM, add_hex, add_json_string, write_digits, write_signed
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_plain_text, is_utf8
 from wirefmt._core.words cimport is_ascii
 
@@ -45,14 +46,18 @@ from wirefmt.strictness import Note
 
 # AMQP 0.9.1: octets -> Amqp091FrameView, field tables, contents of channels, nogil
 include "parse.pxi"
+# frames of a content assembled, nogil
+include "pending.pxi"
 # field values, tables and arrays as Python objects, both ways
 include "values.pxi"
 # frames as Python objects
 include "objects.pxi"
 # GENERATED from wirefmt/amqp091/spec.py: a class a method
 include "methods.pxi"
-# decode, Decoder, Assembler; a method with its content
-include "pending.pxi"
+# a method with its content
+include "content.pxi"
+# decode, encode, Decoder, Assembler
+include "stream.pxi"
 # field values as text of columns, nogil
 include "text.pxi"
 # one row per method, with its content: decode_batch

@@ -1,7 +1,7 @@
 # AMQP 0.9.1 -> columns: decode_batch for one direction of a stream. One row is one method with its content folded in.
 #
-# It stands on amqp091_parse and amqp091_fold, so it says what frames and the Assembler say. Only a body of several
-# frames is copied before it gets to its column.
+# It uses amqp091_parse and amqp091_join, as the Assembler does, so both say the same. Only a body in several frames is
+# copied before it gets to its column.
 from wirefmt.amqp091.columns import BATCH as AMQP091_BATCH_COLUMNS
 
 
@@ -31,50 +31,15 @@ cdef int fill_amqp091_columns() except -1:
 fill_amqp091_columns()
 
 
-cdef struct Amqp091Kept:            # a pending content on one channel
-    Amqp091Channel state
-    int64_t offset, size            # of its method; octets of its frames
-    Amqp091FrameView method, header  # views into the input
-    Octets body                     # of several frames
-
-
-cdef struct Amqp091KeptPage:
-    Amqp091Kept* kept[256]
-
-
 cdef class BatchColumns(FrameBatch):
     """The columns of decode_batch while they are built."""
 
     cdef bint body
-    cdef uint64_t body_max
-    cdef Amqp091KeptPage* pages[256]        # by channel
     cdef Amqp091Options options
+    cdef Amqp091Contents contents
 
     def __dealloc__(self):
-        cdef int i, j
-        for i in range(256):
-            if self.pages[i] == NULL:
-                continue
-            for j in range(256):
-                if self.pages[i].kept[j] != NULL:
-                    free_octets(&self.pages[i].kept[j].body)
-                    free(self.pages[i].kept[j])
-            free(self.pages[i])
-
-    cdef inline Amqp091Kept* kept_on(self, uint16_t channel) noexcept nogil:
-        """The channel's content; NULL without memory."""
-        cdef Amqp091KeptPage* page = self.pages[channel >> 8]
-        if page == NULL:
-            page = <Amqp091KeptPage*>calloc(1, sizeof(Amqp091KeptPage))
-            if page == NULL:
-                self.tally.no_memory = True
-                return NULL
-            self.pages[channel >> 8] = page
-        if page.kept[channel & 255] == NULL:
-            page.kept[channel & 255] = <Amqp091Kept*>calloc(1, sizeof(Amqp091Kept))
-            if page.kept[channel & 255] == NULL:
-                self.tally.no_memory = True
-        return page.kept[channel & 255]
+        amqp091_drop_contents(&self.contents)
 
     # ---- rows
 
@@ -156,16 +121,24 @@ cdef class BatchColumns(FrameBatch):
             else:
                 put_i64(c, row, <int64_t>load_u64(p))
 
-    cdef inline void put_body(self, const uint8_t* p, int64_t n) noexcept nogil:
-        if self.body:
-            put_octets(self.cols + A9B_BODY, self.row, p if n else <const uint8_t*>b"", n)
+    cdef inline void put_content(self, const Amqp091Content* k) noexcept nogil:
+        """A method with its content, as far as it is there."""
+        cdef const uint8_t* body = k.body.at
+        cdef int64_t size = <int64_t>k.body.size
+        self.put_method(k.m.byte_offset, <int64_t>k.size, &k.method)
+        if not k.header.type:
+            return
+        self.put_header(&k.header)
+        if not self.body:
+            return
+        if k.part.at != NULL:
+            body = k.part.at
+            size = k.part.size
+        put_octets(self.cols + A9B_BODY, self.row, body if size else <const uint8_t*>b"", size)
 
-    cdef void put_partial(self, const Amqp091Kept* k, const Fault* f, int64_t at) noexcept nogil:
+    cdef void put_partial(self, const Amqp091Content* k, const Fault* f, int64_t at) noexcept nogil:
         """A row of a content that was not completed: what there is of it, and why."""
-        self.put_method(k.offset, k.size, &k.method)
-        if k.state.stage == AMQP091_AWAITS_BODY:
-            self.put_header(&k.header)
-            self.put_body(k.body.at, <int64_t>k.body.size)
+        self.put_content(k)
         self.put_fault(at, f)
         self.row += 1
 
@@ -180,76 +153,36 @@ cdef class BatchColumns(FrameBatch):
         return self.put_parsed(at, &m, f) if status == OK else status
 
     cdef inline int put_parsed(self, int64_t at, const Amqp091FrameView* m, Fault* f) noexcept nogil:
-        cdef Amqp091Kept* k = NULL
-        cdef Amqp091Channel before
-        cdef int fold = AMQP091_ALONE
-        if m.type != AMQP091_FRAME_HEARTBEAT and m.type != AMQP091_PROTOCOL_HEADER:
-            k = self.kept_on(m.channel)
-            if k == NULL:
-                return OK               # without memory there is no batch
-            before = k.state
-            fold = amqp091_fold(&k.state, m, self.body_max, f)
-        if fold == AMQP091_UNEXPECTED and before.stage != AMQP091_IDLE:
-            k.state = before                # the pending content ends here; the frame may begin a new one
-            self.put_partial(k, f, at)
-            k.body.size = 0
-            memset(&k.state, 0, sizeof(k.state))
+        cdef Amqp091Content* kept = NULL
+        cdef int answer = amqp091_join(&self.contents, m, &kept, f)
+        if answer == AMQP091_JOIN_ENDED:
+            self.put_partial(self.contents.done, f, at)
             if m.type != AMQP091_FRAME_METHOD:
                 return OK
-            fold = amqp091_fold(&k.state, m, self.body_max, f)
-        if fold == AMQP091_ALONE:
-            self.put_method(at, m.size, m)
-            self.row += 1
-        elif fold == AMQP091_UNEXPECTED:
+            answer = amqp091_join(&self.contents, m, &kept, f)
+        if answer == AMQP091_JOIN_FAULT:
             return f.status
-        else:
-            self.keep(k, at, m, fold)
-        if k != NULL and k.body.failed:
+        if answer == AMQP091_JOIN_NO_MEMORY:
             self.tally.no_memory = True
+        elif answer == AMQP091_JOIN_PART:
+            if m.type == AMQP091_FRAME_METHOD:
+                kept.m.byte_offset = at
+        else:
+            if answer == AMQP091_JOIN_LAST:
+                self.put_content(self.contents.done)
+            else:
+                self.put_method(at, m.size, m)
+            self.row += 1
         return OK
 
-    cdef inline void keep(self, Amqp091Kept* k, int64_t at, const Amqp091FrameView* m, int fold) noexcept nogil:
-        """A frame of a content; its row if that completes it."""
-        cdef Span body
-        body.at = NULL
-        body.size = 0
-        if fold == AMQP091_BEGINS:
-            k.method = m[0]
-            k.offset = at
-            k.size = m.size
-            return
-        k.size += m.size
-        if m.type == AMQP091_FRAME_HEADER:
-            k.header = m[0]
-        elif fold == AMQP091_COMPLETES and k.body.size == 0:
-            body = m.payload
-        else:
-            add_octets(&k.body, m.payload.at, m.payload.size)
-        if fold != AMQP091_COMPLETES:
-            return
-        self.put_method(k.offset, k.size, &k.method)
-        self.put_header(&k.header)
-        if k.body.size:
-            self.put_body(k.body.at, <int64_t>k.body.size)
-        else:
-            self.put_body(body.at, body.size)
-        k.body.size = 0
-        self.row += 1
-
     cdef void put_unfinished(self, int64_t at) noexcept nogil:
-        """Contents that the input does not complete, by channel."""
-        cdef Amqp091Kept* k
+        """Contents that the input does not complete, in the order of their methods."""
+        cdef const Amqp091Content* k = amqp091_oldest(&self.contents)
         cdef Fault f
-        cdef int i, j
-        for i in range(256):
-            if self.pages[i] == NULL:
-                continue
-            for j in range(256):
-                k = self.pages[i].kept[j]
-                if k != NULL and k.state.stage != AMQP091_IDLE:
-                    amqp091_fault(&f, AMQP091_CHECK_CONTENT_UNFINISHED, AMQP091_FIELD_PAYLOAD, 0,
-                                  <int64_t>k.state.body_size, <int64_t>k.state.body_have, 0)
-                    self.put_partial(k, &f, at)
+        while k != NULL:
+            amqp091_unfinished(k, &f)
+            self.put_partial(k, &f, at)
+            k = k.next
 
 
 cdef inline void amqp091_argument_entry(const Amqp091ArgumentRow* a, const uint8_t* p, Amqp091Entry* e) noexcept nogil:
@@ -295,5 +228,5 @@ def decode_batch(data, *, side=None, strictness="lax", columns=None, bint body=T
     take_amqp091_options(&columns_set.options, side, strictness, frame_max, channel_max, limits)
     columns_set.body = body
     columns_set.expose(expose_credentials)
-    columns_set.body_max = <uint64_t>whole_number(body_max, 0x7FFFFFFFFFFFFFFF, "body_max")
+    columns_set.contents.max_body = <uint64_t>whole_number(body_max, 0x7FFFFFFFFFFFFFFF, "body_max")
     return columns_set.decode(&AMQP091_TABLES, octets, A9B_BODY if body else -1)

@@ -1,50 +1,24 @@
 # AMQP 0.9.1 in captures: how a stream of it is known, framed, and put into the message table.
 #
-# A content (method, header, bodies) is kept by its channel until it is complete, then it is one row. What is kept is
-# bounded: AMQP091_CONTENTS_MAX contents a direction, of each the method's and the header's frame (AMQP091_SEARCH_MAX
-# octets after a gap, else the connection's frame-max) and `max_message` octets of the body; and `max_buffered` octets for
-# all connections, which the capture watches over. What a limit ends is a `partial` row.
+# A content (method, header, bodies) is one row, in the place of its last frame. What is kept of pending contents is bounded:
+# AMQP091_CONTENTS_MAX contents in each direction, of each the frames of method and header (AMQP091_SEARCH_MAX octets after a
+# gap, else the connection's frame-max) and `max_message` octets of the body; and `max_buffered` octets for all connections,
+# which the capture watches. A content that a limit ends is a `partial` row.
 #
 # After a gap contents may have lost their method: they are `partial` rows of kind `header` (with properties and body)
-# or `body`. In a direction without a hole such frames are faults of the sender, and their rows `malformed`.
+# or `body`. In a direction without a gap such frames are faults of the sender, and their rows `malformed`.
 
 cdef enum:
     AMQP091_CONTENTS_MAX = 256      # pending contents in one direction; the oldest makes room for one more
     AMQP091_SEARCH_MAX = 1 << 18    # octets: the largest frame the search for a boundary waits for
     AMQP091_PART_MAX = 1 << 16      # octets: a method or header that claims to be larger is no frame boundary
-    AMQP091_SPARE_MAX = 1 << 12     # octets of room that a direction keeps for its next content
-
-
-cdef struct Amqp091Content:         # a pending content
-    Amqp091Content* next            # begun later
-    Amqp091Content* before
-    Amqp091Channel state
-    uint16_t channel
-    bint lacks_method               # it began with its header
-    MessageContext m                # of the first frame, with the time of the last and the size of all
-    Amqp091FrameView method, header  # header.type 0: not there, or not readable
-    Octets octets                   # the frames of method and header
-    Octets body
-    int32_t bodies
-    bint faulty
-    Fault fault                     # of a frame that cannot be read
-    int64_t fault_base              # octets of the content before that frame
-    int note                        # LAX: the first check that was skipped
-    int64_t note_offset
-
-
-cdef struct Amqp091Contents:        # of one direction, by age
-    Amqp091Content* first
-    Amqp091Content* last
-    Amqp091Content* spare
-    int count
-    bint lost                       # there is a hole somewhere before: methods may be missing
 
 
 cdef struct Amqp091Connection:      # what a capture knows of one connection: a ProtocolState, flow.held is first
     Amqp091Flow flow
     uint32_t frame_max              # 0: not negotiated yet, or no limit
     Amqp091Contents contents[2]     # by direction
+    int64_t counted[2]              # of their memory, in flow.held
 
 
 # ------------------------------------------------------------------------------------------------ frames
@@ -135,101 +109,33 @@ cdef inline void amqp091_learn_limits(Amqp091Connection* c, const Amqp091FrameVi
 
 # ------------------------------------------------------------------------------------------------ pending contents
 
-cdef inline Amqp091Content* amqp091_content_of(Amqp091Contents* d, uint16_t channel) noexcept nogil:
-    """The pending content on a channel; NULL: none."""
-    cdef Amqp091Content* k = d.last
-    while k != NULL and k.channel != channel:
-        k = k.before
-    return k
+cdef Amqp091Contents* amqp091_observed(MessageTable t, Amqp091Connection* c, int direction) noexcept nogil:
+    """The contents of a direction, with the limits of an observer: of a body as much is kept as the table wants."""
+    cdef Amqp091Contents* d = &c.contents[direction]
+    d.observes = True
+    d.max_count = AMQP091_CONTENTS_MAX
+    d.max_kept = t.options.max_message
+    if t.options.raw:
+        pass                        # all of it
+    elif not t.options.payload:
+        d.max_kept = 0
+    elif t.options.payload_max >= 0:
+        d.max_kept = min(d.max_kept, <uint64_t>t.options.payload_max)
+    return d
 
 
-cdef inline int64_t amqp091_content_octets(const Amqp091Content* k) noexcept nogil:
-    """Memory of a content."""
-    return <int64_t>(sizeof(Amqp091Content) + k.octets.room + k.body.room + 3 * BLOCK_OCTETS)
+cdef inline void amqp091_count_held(Amqp091Connection* c, int direction) noexcept nogil:
+    """The memory of a direction's contents is part of what the connection holds."""
+    c.flow.held += c.contents[direction].memory - c.counted[direction]
+    c.counted[direction] = c.contents[direction].memory
 
 
-cdef Amqp091Content* amqp091_begin_content(Amqp091Connection* c, Amqp091Contents* d, const MessageContext* m,
-                                           uint16_t channel) noexcept nogil:
-    """A new content; NULL without memory. There is room for it: see amqp091_make_room."""
-    cdef Amqp091Content* k = d.spare
-    if k != NULL:
-        d.spare = NULL
-        k.octets.size = k.body.size = 0
-    else:
-        k = <Amqp091Content*>calloc(1, sizeof(Amqp091Content))
-        if k == NULL:
-            return NULL
-        c.flow.held += amqp091_content_octets(k)
-    k.next = NULL
-    k.before = d.last
-    if d.last != NULL:
-        d.last.next = k
-    else:
-        d.first = k
-    d.last = k
-    d.count += 1
-    k.channel = channel
-    k.m = m[0]
-    k.m.wire_size = 0
-    k.lacks_method = k.faulty = False
-    k.method.type = k.method.method = k.header.type = 0
-    k.method.channel = channel
-    k.bodies = 0
-    k.note = 0
-    memset(&k.state, 0, sizeof(k.state))
-    return k
-
-
-cdef void amqp091_end_content(Amqp091Connection* c, Amqp091Contents* d, Amqp091Content* k) noexcept nogil:
-    """It is gone; one is kept for the next."""
-    if k.before != NULL:
-        k.before.next = k.next
-    else:
-        d.first = k.next
-    if k.next != NULL:
-        k.next.before = k.before
-    else:
-        d.last = k.before
-    d.count -= 1
-    if d.spare == NULL and k.octets.room <= AMQP091_SPARE_MAX and k.body.room <= AMQP091_SPARE_MAX and \
-            not k.octets.failed and not k.body.failed:
-        d.spare = k
-    else:
-        c.flow.held -= amqp091_content_octets(k)
-        amqp091_free_content(k)
-
-
-cdef void amqp091_free_content(Amqp091Content* k) noexcept nogil:
-    if k != NULL:
-        free_octets(&k.octets)
-        free_octets(&k.body)
-        free(k)
-
-
-cdef void amqp091_add_frame(Amqp091Connection* c, Amqp091Content* k, const MessageContext* m, const Amqp091FrameView* frame,
-                            bint readable) noexcept nogil:
-    """Another frame of the content, method or header: its octets are kept."""
-    cdef size_t at = k.octets.size
-    amqp091_count_frame(k, m, frame)
-    if not readable:
-        return
-    c.flow.held -= amqp091_content_octets(k)
-    add_octets(&k.octets, frame.frame, frame.size)
-    c.flow.held += amqp091_content_octets(k)
-    if k.octets.failed:
-        return
-    if frame.type == AMQP091_FRAME_METHOD:
-        k.method = frame[0]
-    else:
-        k.header = frame[0]
-        k.header.frame = k.octets.at + at
-        k.header.properties.at = k.header.frame + (frame.properties.at - frame.frame)
-    k.method.frame = k.octets.at
-
-
-cdef void amqp091_count_frame(Amqp091Content* k, const MessageContext* m, const Amqp091FrameView* frame) noexcept nogil:
-    """The content's time, size and notes with another frame."""
+cdef void amqp091_add_context(Amqp091Content* k, const MessageContext* m, const Amqp091FrameView* frame) noexcept nogil:
+    """A frame was added: the content's time, size and note."""
     cdef MessageContext first = k.m
+    if first.wire_size == 0:
+        first = m[0]
+        first.wire_size = 0
     if frame.note and not k.note:
         k.note = frame.note
         k.note_offset = first.wire_size + frame.note_offset
@@ -239,55 +145,44 @@ cdef void amqp091_count_frame(Amqp091Content* k, const MessageContext* m, const 
     k.m.wire_size = first.wire_size + m.wire_size
 
 
-cdef void amqp091_add_body(MessageTable t, Amqp091Connection* c, Amqp091Content* k, const Span* body) noexcept nogil:
-    """Octets of the body, as many as the table wants and the limit allows."""
-    cdef uint64_t most = t.options.max_message
-    cdef size_t n
-    if t.options.raw:
-        pass                        # all of it
-    elif not t.options.payload:
-        most = 0
-    elif t.options.payload_max >= 0:
-        most = min(most, <uint64_t>t.options.payload_max)
-    n = min(<size_t>body.size, <size_t>most - k.body.size if k.body.size < most else 0)
-    c.flow.held -= amqp091_content_octets(k)
-    add_octets(&k.body, body.at, n)
-    c.flow.held += amqp091_content_octets(k)
+cdef void amqp091_drop_content(Amqp091Connection* c, Amqp091Contents* d, Amqp091Content* k, int direction) noexcept nogil:
+    """Free a content, which is pending or `done`."""
+    if k != d.done:
+        amqp091_end_content(d, k)
+    amqp091_drop_done(d)
+    amqp091_count_held(c, direction)
 
 
 # ------------------------------------------------------------------------------------------------ rows
 
-cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Contents* d, Amqp091Content* k,
-                              const Span* rest, int status, const char* text, size_t text_size) noexcept nogil:
-    """The row of a content, which is gone then. `rest`: octets of the body that are not kept; `text`: why it is not
-    whole, with status ROW_PARTIAL or ROW_MALFORMED."""
+cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Contents* d, Amqp091Content* k, int status,
+                              const char* text, size_t text_size) noexcept nogil:
+    """Put the row of a content and free it. `text`: why it is not whole, with status ROW_PARTIAL or ROW_MALFORMED."""
     cdef char said[256]
     cdef int64_t row = t.begin_row(&k.m)
     cdef int direction = k.m.direction
     cdef int method = k.method.method
     cdef int size = 0
+    cdef const uint8_t* body = k.body.at if k.part.at == NULL else k.part.at
+    cdef size_t kept = k.body.size if k.part.at == NULL else k.part.size
     if k.lacks_method:
         k.method.type = AMQP091_FRAME_HEADER
-    if k.method.type == AMQP091_FRAME_METHOD and not k.octets.failed:
+    if k.method.type == AMQP091_FRAME_METHOD:
         amqp091_put_row(t, row, &k.method, &c.flow, direction)
     else:
         amqp091_put_kind(t, row, &k.method, direction)
         put_struct(t.cols + T_AMQP091, row)
-    if k.header.type and not k.octets.failed:
+    if k.header.type:
         amqp091_put_header(t, row, &k.header, method == AMQP091_BASIC_DELIVER or method == AMQP091_BASIC_GET_OK)
     if k.state.stage == AMQP091_AWAITS_BODY or k.bodies or status == ROW_OK:
-        put_i32(t.cols[<int>T_AMQP091].children + A9_BODY_FRAMES, row, k.bodies)
+        put_i32(t.cols[<int>T_AMQP091].children + A9_BODY_FRAMES, row, <int32_t>k.bodies)
         put_i64(t.cols + T_PAYLOAD_SIZE, row, <int64_t>k.state.body_have)
-        if rest != NULL and k.body.size == 0:
-            t.put_payload(row, rest.at if rest.size else <const uint8_t*>b"", rest.size)
-        else:
-            if rest != NULL:
-                amqp091_add_body(t, c, k, rest)
-            t.put_payload(row, <const uint8_t*>k.body.at if k.body.size else <const uint8_t*>b"", <int64_t>k.body.size)
-            if status == ROW_OK and t.options.payload and t.options.payload_max < 0 and k.body.size < k.state.body_have:
-                status = ROW_PARTIAL
-                size = snprintf(said, sizeof(said), "limit: %zu of %llu bytes of the body kept", k.body.size,
-                                <unsigned long long>k.state.body_have)
+        t.put_payload(row, body if kept else <const uint8_t*>b"", <int64_t>kept)
+        if status == ROW_OK and k.part.at == NULL and t.options.payload and t.options.payload_max < 0 and \
+                kept < k.state.body_have:
+            status = ROW_PARTIAL
+            size = snprintf(said, sizeof(said), "limit: %zu of %llu bytes of the body kept", kept,
+                            <unsigned long long>k.state.body_have)
     if k.faulty:
         status = ROW_MALFORMED
         size = fault_text(&AMQP091_TABLES, &k.fault, k.fault_base, said, sizeof(said))
@@ -301,26 +196,22 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
         size = snprintf(said, sizeof(said), "%s", amqp091_check_text[<int>AMQP091_CHECK_HEADER_UNEXPECTED])
     elif k.note and status == ROW_OK:
         size = snprintf(said, sizeof(said), "%s at offset %lld", amqp091_check_text[k.note], <long long>k.note_offset)
-    if t.options.detail and not k.octets.failed:
+    if t.options.detail:
         amqp091_put_detail(t, row, &k.method if k.method.type == AMQP091_FRAME_METHOD else NULL,
                            &k.header if k.header.type else NULL)
-    if t.options.raw and status == ROW_OK and not amqp091_put_octets(t, row, k, rest) and not size:
+    if t.options.raw and status == ROW_OK and not amqp091_put_octets(t, row, k, body, kept) and not size:
         size = snprintf(said, sizeof(said), "%s", HIDDEN_OCTETS)
     t.put_status(row, status, said if size else NULL, min(size, <int>sizeof(said) - 1))
-    amqp091_end_content(c, d, k)
+    amqp091_drop_content(c, d, k, direction)
 
 
-cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* k, const Span* rest) noexcept nogil:
-    """Content header and body, if all of them is there. Bodies are in other frames than they came in. False: they hold a
-    secret that is hidden."""
+cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* k, const uint8_t* body,
+                             size_t size) noexcept nogil:
+    """Content header and body, if the whole body is kept. Its frames are not those in which it came. False: the header has
+    a secret that is hidden."""
     cdef Octets o
     cdef const uint8_t* headers
-    cdef const uint8_t* body = k.body.at
-    cdef uint64_t size = k.body.size
-    if rest != NULL and size == 0:
-        body = rest.at
-        size = rest.size
-    if not k.header.type or size != k.header.body_size or k.octets.failed or k.body.failed:
+    if not k.header.type or size != k.header.body_size:
         return True
     headers = amqp091_property(&k.header.properties, AMQP091_PROPERTY_HEADERS)
     if headers != NULL and t.hides_octets() and amqp091_holds_secret(headers, True):
@@ -365,157 +256,133 @@ cdef void amqp091_put_alone(MessageTable t, const MessageContext* m, Amqp091Conn
 cdef bint amqp091_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                       const uint8_t* p, size_t n) noexcept nogil:
     cdef Amqp091Connection* c = <Amqp091Connection*>state
-    cdef Amqp091Contents* d = &c.contents[m.direction]
+    cdef Amqp091Contents* d = amqp091_observed(t, c, m.direction)
     cdef Amqp091Content* k = NULL
     cdef Amqp091Options o
-    cdef Amqp091Channel idle, before
-    cdef Amqp091Channel* channel = &idle
     cdef Amqp091FrameView frame
     cdef Fault f
-    cdef int fold
-    cdef char text[256]
-    cdef int size
+    cdef int answer = AMQP091_JOIN_FULL
     amqp091_options(&o, strict, m.direction)
     if amqp091_parse(p, n, &o, &frame, &f) != OK:
-        amqp091_put_faulty(t, m, c, &frame, &f)
+        amqp091_put_faulty(t, m, c, d, &frame, &f)
         return True
-    memset(&idle, 0, sizeof(idle))
-    if frame.type != AMQP091_FRAME_HEARTBEAT and frame.type != AMQP091_PROTOCOL_HEADER:
-        k = amqp091_content_of(d, frame.channel)
-    if k != NULL:
-        channel = &k.state
-    before = channel[0]
-    fold = amqp091_fold(channel, &frame, 0, &f)
-    if fold == AMQP091_UNEXPECTED and k != NULL:        # the pending content ends here
-        size = fault_text(&AMQP091_TABLES, &f, 0, text, sizeof(text))
-        k.state = before
-        if f.check == AMQP091_CHECK_BODY_EXCEEDS:
-            k.faulty = True
-            k.fault = f
-            k.fault_base = k.m.wire_size
-            amqp091_count_frame(k, m, &frame)
-        amqp091_put_content(t, c, d, k, NULL, ROW_PARTIAL, amqp091_check_text[f.check],
-                            strlen(amqp091_check_text[f.check]))
-        if f.check == AMQP091_CHECK_BODY_EXCEEDS:
-            return True
-        k = NULL
-        channel = &idle
-        fold = amqp091_fold(channel, &frame, 0, &f)
-    if fold == AMQP091_ALONE:
-        amqp091_learn_limits(c, &frame)
-        if frame.note:
-            size = snprintf(text, sizeof(text), "%s at offset %lld", amqp091_check_text[frame.note],
-                            <long long>frame.note_offset)
-            amqp091_put_alone(t, m, c, &frame, ROW_OK, text, <size_t>min(size, <int>sizeof(text) - 1))
-        else:
-            amqp091_put_alone(t, m, c, &frame, ROW_OK, NULL, 0)
-        return True
-    if fold == AMQP091_UNEXPECTED and frame.type == AMQP091_FRAME_BODY:
-        size = fault_text(&AMQP091_TABLES, &f, 0, text, sizeof(text))
-        if d.lost:
-            size = snprintf(text, sizeof(text), "content whose header was not captured")
-        amqp091_put_alone(t, m, c, &frame, ROW_PARTIAL if d.lost else ROW_MALFORMED, text, <size_t>size)
-        return True
-    if k == NULL:
-        k = amqp091_new_content(t, c, d, m, frame.channel)
-        if k == NULL:
-            return True
-        if fold == AMQP091_UNEXPECTED:                  # a header without its method
-            k.lacks_method = True
-            k.state.stage = AMQP091_AWAITS_HEADER
-            k.state.class_id = frame.class_id
-            fold = amqp091_fold(&k.state, &frame, 0, &f)
-        else:
-            k.state = idle
-    if frame.type != AMQP091_FRAME_BODY:
-        amqp091_add_frame(c, k, m, &frame, True)
+    while answer == AMQP091_JOIN_FULL or answer == AMQP091_JOIN_ENDED:
+        answer = amqp091_join(d, &frame, &k, &f)
+        if answer == AMQP091_JOIN_FULL:
+            amqp091_put_content(t, c, d, d.done, ROW_PARTIAL, b"limit", 5)
+        elif answer == AMQP091_JOIN_ENDED:
+            if f.check == AMQP091_CHECK_BODY_EXCEEDS:
+                amqp091_note_fault(d.done, &f)
+                amqp091_add_context(d.done, m, &frame)
+            amqp091_put_content(t, c, d, d.done, ROW_PARTIAL, amqp091_check_text[f.check], strlen(amqp091_check_text[f.check]))
+            if f.check == AMQP091_CHECK_BODY_EXCEEDS:   # that row has the frame
+                return True
+    if answer == AMQP091_JOIN_PART:
+        amqp091_add_context(k, m, &frame)
+        amqp091_count_held(c, m.direction)
+    elif answer == AMQP091_JOIN_LAST:
+        amqp091_add_context(d.done, m, &frame)
+        amqp091_put_content(t, c, d, d.done, ROW_OK, NULL, 0)
+    elif answer == AMQP091_JOIN_NO_MEMORY:
+        t.tally.no_memory = True
     else:
-        k.bodies += 1
-        amqp091_count_frame(k, m, &frame)
-        if fold == AMQP091_GOES_ON:
-            amqp091_add_body(t, c, k, &frame.payload)
-    if fold == AMQP091_COMPLETES:
-        amqp091_put_content(t, c, d, k, &frame.payload if frame.type == AMQP091_FRAME_BODY else NULL, ROW_OK, NULL, 0)
+        amqp091_put_single(t, m, c, d, &frame, &f if answer == AMQP091_JOIN_FAULT else NULL)
     return True
 
 
-cdef Amqp091Content* amqp091_new_content(MessageTable t, Amqp091Connection* c, Amqp091Contents* d,
-                                         const MessageContext* m, uint16_t channel) noexcept nogil:
-    """A new content; the oldest ends if there are too many. NULL without memory."""
-    cdef Amqp091Content* k
-    if d.count >= AMQP091_CONTENTS_MAX:
-        amqp091_put_content(t, c, d, d.first, NULL, ROW_PARTIAL, b"limit", 5)
-        d.lost = True
-    k = amqp091_begin_content(c, d, m, channel)
-    if k == NULL:
-        t.tally.no_memory = True
-    return k
+cdef void amqp091_put_single(MessageTable t, const MessageContext* m, Amqp091Connection* c, const Amqp091Contents* d,
+                             const Amqp091FrameView* frame, const Fault* f) noexcept nogil:
+    """A frame that is not part of a content; with a fault it is a body whose header is missing."""
+    cdef char text[256]
+    cdef int size = 0
+    cdef int status = ROW_OK
+    if f != NULL and d.lost:
+        status = ROW_PARTIAL
+        size = snprintf(text, sizeof(text), "content whose header was not captured")
+    elif f != NULL:
+        status = ROW_MALFORMED
+        size = fault_text(&AMQP091_TABLES, f, 0, text, sizeof(text))
+    else:
+        amqp091_learn_limits(c, frame)
+        if frame.note:
+            size = snprintf(text, sizeof(text), "%s at offset %lld", amqp091_check_text[frame.note],
+                            <long long>frame.note_offset)
+    amqp091_put_alone(t, m, c, frame, status, text if size else NULL, <size_t>min(size, <int>sizeof(text) - 1))
 
 
-cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Connection* c, const Amqp091FrameView* frame,
-                             const Fault* f) noexcept nogil:
+cdef inline void amqp091_note_fault(Amqp091Content* k, const Fault* f) noexcept nogil:
+    """The content's next frame has a fault. Its row tells the first."""
+    if not k.faulty:
+        k.faulty = True
+        k.fault = f[0]
+        k.fault_base = k.m.wire_size
+
+
+cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Connection* c, Amqp091Contents* d,
+                             const Amqp091FrameView* frame, const Fault* f) noexcept nogil:
     """A frame that cannot be read. If it is the method or the header of a content, what follows is still part of it."""
-    cdef Amqp091Contents* d = &c.contents[m.direction]
     cdef Amqp091Content* k = NULL
     cdef char text[256]
     cdef int size
     cdef bint method = frame.type == AMQP091_FRAME_METHOD and f.check != AMQP091_CHECK_FRAME_END
     cdef bint header = frame.type == AMQP091_FRAME_HEADER and f.check != AMQP091_CHECK_FRAME_END
     if method or header:
-        k = amqp091_content_of(d, frame.channel)
+        k = amqp091_content_on(d, frame.channel)
     if k != NULL and (method or k.state.stage != AMQP091_AWAITS_HEADER):
         size = snprintf(text, sizeof(text), "%s", amqp091_check_text[<int>AMQP091_CHECK_METHOD_UNEXPECTED if method else
                                                                      <int>AMQP091_CHECK_HEADER_UNEXPECTED])
-        amqp091_put_content(t, c, d, k, NULL, ROW_PARTIAL, text, <size_t>size)
+        amqp091_put_content(t, c, d, k, ROW_PARTIAL, text, <size_t>size)
         k = NULL
     if not (method and amqp091_methods[frame.method].content) and not (header and frame.class_id == AMQP091_CLASS_BASIC):
         size = fault_text(&AMQP091_TABLES, f, 0, text, sizeof(text))
         amqp091_put_alone(t, m, c, frame, ROW_MALFORMED, text, <size_t>size)
         return
     if k == NULL:
-        k = amqp091_new_content(t, c, d, m, frame.channel)
+        if not amqp091_has_room(d):
+            amqp091_put_content(t, c, d, d.done, ROW_PARTIAL, b"limit", 5)
+        k = amqp091_begin_content(d, frame.channel)
         if k == NULL:
+            t.tally.no_memory = True
             return
+        memset(&k.state, 0, sizeof(k.state))
+        amqp091_count_held(c, m.direction)
         k.lacks_method = header
         if method:
             k.method.method = frame.method
         k.state.class_id = AMQP091_CLASS_BASIC
-    if not k.faulty:
-        k.faulty = True
-        k.fault = f[0]
-        k.fault_base = k.m.wire_size
-    amqp091_add_frame(c, k, m, frame, False)
+    amqp091_note_fault(k, f)
+    amqp091_add_context(k, m, frame)
     k.state.stage = AMQP091_AWAITS_HEADER if method else AMQP091_AWAITS_BODY if frame.body_size else AMQP091_IDLE
     k.state.body_size = frame.body_size
     k.state.body_have = 0
     if k.state.stage == AMQP091_IDLE:
-        amqp091_put_content(t, c, d, k, NULL, ROW_MALFORMED, NULL, 0)
+        amqp091_put_content(t, c, d, k, ROW_MALFORMED, NULL, 0)
 
 
 cdef bint amqp091_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                            const char* text, size_t text_size) noexcept nogil:
     """The beginning of a frame. It ends the pending content of its channel, if any."""
     cdef Amqp091Connection* c = <Amqp091Connection*>state
-    cdef Amqp091Contents* d = &c.contents[m.direction]
+    cdef Amqp091Contents* d = amqp091_observed(t, c, m.direction)
     cdef Amqp091Content* k = NULL
     cdef Amqp091FrameView frame
-    cdef Span part
     memset(&frame, 0, sizeof(frame))
     frame.type = p[0]
     if n >= 7 and frame.type != AMQP091_PROTOCOL_HEADER:
         frame.channel = load_u16(p + 1)
-        k = amqp091_content_of(d, frame.channel)
+        k = amqp091_content_on(d, frame.channel)
         frame.payload.at = p + 7
         frame.payload.size = <uint32_t>min(n - 7, <size_t>load_u32(p + 3))
     if k != NULL and ((frame.type == AMQP091_FRAME_HEADER and k.state.stage == AMQP091_AWAITS_HEADER) or
                       (frame.type == AMQP091_FRAME_BODY and k.state.stage == AMQP091_AWAITS_BODY)):
-        amqp091_count_frame(k, m, &frame)
-        part = frame.payload
+        amqp091_add_context(k, m, &frame)
         if frame.type == AMQP091_FRAME_BODY:
-            k.bodies += 1
-            part.size = <uint32_t>min(<uint64_t>part.size, k.state.body_size - k.state.body_have)
-            k.state.body_have += part.size
-        amqp091_put_content(t, c, d, k, &part if frame.type == AMQP091_FRAME_BODY else NULL, ROW_PARTIAL, text, text_size)
+            frame.payload.size = <uint32_t>min(<uint64_t>frame.payload.size, k.state.body_size - k.state.body_have)
+            k.state.body_have += frame.payload.size
+            amqp091_take_body(d, k, &frame.payload, True)
+        if k.body.failed:
+            t.tally.no_memory = True
+        amqp091_put_content(t, c, d, k, ROW_PARTIAL, text, text_size)
         d.lost = True                               # more bodies may follow
         return True
     if frame.type == AMQP091_FRAME_METHOD and n >= 11:
@@ -529,23 +396,18 @@ cdef bint amqp091_flush(MessageTable t, void* state, int direction, const char* 
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Contents* d = &c.contents[direction]
     d.lost = True
-    while d.first != NULL:
+    while amqp091_oldest(d) != NULL:
         if t.is_full():
             return False
-        amqp091_put_content(t, c, d, d.first, NULL, ROW_PARTIAL, text, text_size)
+        amqp091_put_content(t, c, d, d.first, ROW_PARTIAL, text, text_size)
     return True
 
 
 cdef void amqp091_clear_state(void* state) noexcept nogil:
     cdef Amqp091Connection* c = <Amqp091Connection*>state
-    cdef Amqp091Content* k
     cdef int d
     for d in range(2):
-        while c.contents[d].first != NULL:
-            k = c.contents[d].first
-            c.contents[d].first = k.next
-            amqp091_free_content(k)
-        amqp091_free_content(c.contents[d].spare)
+        amqp091_drop_contents(&c.contents[d])
     free(<void*>c.flow.client_id.at)
 
 

@@ -72,7 +72,7 @@ cdef void amqp091_add_text(Octets* o, const Amqp091Entry* e) noexcept nogil:
     if e.letter == c"S":
         amqp091_add_plain(o, e.at, e.size)
     elif e.letter == c"x":
-        amqp091_add_hex(o, e.at, e.size)
+        add_hex(o, e.at, e.size)
     elif e.letter != c"V":
         amqp091_add_json(o, e)
 
@@ -85,7 +85,7 @@ cdef void amqp091_add_json(Octets* o, const Amqp091Entry* e) noexcept nogil:
         amqp091_add_members(o, e.at - 4, e.letter == c"F")
     elif e.letter == c"x":
         add_u8(o, c'"')
-        amqp091_add_hex(o, e.at, e.size)
+        add_hex(o, e.at, e.size)
         add_u8(o, c'"')
     elif e.letter == c"V":
         add_octets(o, <const uint8_t*>b"null", 4)
@@ -144,61 +144,35 @@ cdef bint amqp091_holds_secret(const uint8_t* p, bint named) noexcept nogil:
 cdef void amqp091_add_string(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:
     """A JSON string."""
     cdef uint8_t[HEX_ROOM] room
-    cdef char[8] escaped
-    cdef uint32_t i, begin = 0
     cdef Span octets, s
     octets.at = p
     octets.size = size
     text_or_hex(&octets, room, &s)
-    add_u8(o, c'"')
-    for i in range(s.size):
-        if s.at[i] < 0x20 or s.at[i] == c'"' or s.at[i] == c"\\":
-            add_octets(o, s.at + begin, i - begin)
-            begin = i + 1
-            if s.at[i] < 0x20:
-                snprintf(escaped, sizeof(escaped), "\\u%04x", <unsigned int>s.at[i])
-                add_octets(o, <const uint8_t*>escaped, 6)
-            else:
-                add_u8(o, c"\\")
-                add_u8(o, s.at[i])
-    add_octets(o, s.at + begin, s.size - begin)
-    add_u8(o, c'"')
-
-
-cdef void amqp091_add_hex(Octets* o, const uint8_t* p, size_t size) noexcept nogil:
-    cdef const uint8_t* digits = <const uint8_t*>b"0123456789abcdef"
-    cdef uint8_t* to = extend_octets(o, 2 * size)
-    cdef size_t i
-    if to != NULL:
-        for i in range(size):
-            to[2 * i] = digits[p[i] >> 4]
-            to[2 * i + 1] = digits[p[i] & 15]
+    add_json_string(o, s.at, s.size)
 
 
 cdef void amqp091_add_integer(Octets* o, const Amqp091Entry* e) noexcept nogil:
     """b B s u I i l L T in digits."""
-    cdef char[24] text
-    cdef int64_t v = 0
-    cdef int n
+    cdef uint8_t[DIGITS_ROOM] text
+    cdef int64_t v
     if e.letter == c"T":
-        n = snprintf(text, sizeof(text), "%llu", <unsigned long long>load_u64(e.at))
+        add_octets(o, text, <size_t>write_digits(False, load_u64(e.at), text))
+        return
+    if e.letter == c"b":
+        v = <int8_t>e.at[0]
+    elif e.letter == c"B":
+        v = e.at[0]
+    elif e.letter == c"s":
+        v = <int16_t>load_u16(e.at)
+    elif e.letter == c"u":
+        v = load_u16(e.at)
+    elif e.letter == c"I":
+        v = <int32_t>load_u32(e.at)
+    elif e.letter == c"i":
+        v = load_u32(e.at)
     else:
-        if e.letter == c"b":
-            v = <int8_t>e.at[0]
-        elif e.letter == c"B":
-            v = e.at[0]
-        elif e.letter == c"s":
-            v = <int16_t>load_u16(e.at)
-        elif e.letter == c"u":
-            v = load_u16(e.at)
-        elif e.letter == c"I":
-            v = <int32_t>load_u32(e.at)
-        elif e.letter == c"i":
-            v = load_u32(e.at)
-        else:
-            v = <int64_t>load_u64(e.at)
-        n = snprintf(text, sizeof(text), "%lld", <long long>v)
-    add_octets(o, <const uint8_t*>text, <size_t>n)
+        v = <int64_t>load_u64(e.at)
+    add_octets(o, text, <size_t>write_signed(v, text))
 
 
 cdef void amqp091_add_decimal(Octets* o, int scale, uint32_t unscaled) noexcept nogil:

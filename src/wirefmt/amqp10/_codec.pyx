@@ -10,6 +10,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memchr, memcmp, memcpy, memset, strcmp, strlen
 
@@ -37,6 +38,7 @@ from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
 from wirefmt._core.cursor cimport Span, left
 from wirefmt._core.octets cimport BLOCK_OCTETS, Octets, add_octets, add_u32, add_u8, free_octets, octets_over
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
+from wirefmt._core.text cimport add_hex, add_json_string, write_digits, write_signed
 from wirefmt._core.utf8 cimport UTF8_NUL, UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.words cimport hash_octets, is_ascii, mix
 
@@ -55,10 +57,16 @@ include "parse.pxi"
 include "pending.pxi"
 # scalars as Python objects
 include "scalars.pxi"
-# lists, maps, arrays, described values and composites as Python objects
+# lists, maps, arrays and described values as Python objects
 include "values.pxi"
-# performatives, SASL frames, messages as Python objects, encoders
+# what all composite types share as Python objects
+include "composites.pxi"
+# performatives, SASL frames, other composite types as Python objects, encoders
 include "objects.pxi"
+# sections and messages
+include "messages.pxi"
+# decode, encode, Decoder, Assembler
+include "stream.pxi"
 # AMQP 1.0 values as text
 include "text.pxi"
 # Amqp10FrameView, Amqp10MessageView -> columns

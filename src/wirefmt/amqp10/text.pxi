@@ -5,9 +5,8 @@
 # list, map, array or described value is an array of pairs, [[key, value], ...], not an object. And what the head of an array
 # says once is written once: the descriptor of its elements ({"descriptor": ..., "values": [...]}), and elements that take no
 # octets ({"repeat": n, "of": ...}).
-from libc.stdio cimport snprintf
 from wirefmt._core.floats cimport FLOAT_ROOM, write_float
-from wirefmt._core.octets cimport Octets, add_octets, add_u8, extend_octets, free_octets, octets_over
+from wirefmt._core.octets cimport Octets, add_octets, add_u8, free_octets, octets_over
 
 
 cdef enum:
@@ -123,7 +122,7 @@ cdef void amqp10_add_text(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     elif v.type == AMQP10_BINARY:
         amqp10_add_octets_text(o, v.body, v.size, False)
     elif AMQP10_DECIMAL32 <= v.type <= AMQP10_DECIMAL128:
-        amqp10_add_hex(o, v.body, v.size)
+        add_hex(o, v.body, v.size)
     elif v.type == AMQP10_UUID:
         amqp10_add_uuid(o, v.body)
     elif v.type == AMQP10_CHAR:
@@ -194,7 +193,7 @@ cdef void amqp10_add_array_json(Octets* o, const Amqp10ValueView* v) noexcept no
         items = amqp10_items(v)
         amqp10_next(&items, &item)
         add_octets(o, <const uint8_t*>b'{"repeat":', 10)
-        add_octets(o, short, <size_t>amqp10_write_digits(False, v.count, short))
+        add_octets(o, short, <size_t>write_digits(False, v.count, short))
         add_octets(o, <const uint8_t*>b',"of":', 6)
         amqp10_add_json(o, &item)
         add_u8(o, c"}")
@@ -288,26 +287,10 @@ cdef void amqp10_add_quoted(Octets* o, const Amqp10ValueView* v) noexcept nogil:
 
 cdef void amqp10_add_json_string(Octets* o, const Octets* text) noexcept nogil:
     """A JSON string of UTF-8."""
-    cdef char[8] escaped
-    cdef const uint8_t* p = text.at
-    cdef size_t i, begin = 0
     if text.failed:
         o.failed = True
-        return
-    add_u8(o, c'"')
-    for i in range(text.size):
-        if p[i] < 0x20 or p[i] == c'"' or p[i] == c"\\":
-            add_octets(o, p + begin, i - begin)
-            begin = i + 1
-            if p[i] < 0x20:
-                snprintf(escaped, sizeof(escaped), "\\u%04x", <unsigned int>p[i])
-                add_octets(o, <const uint8_t*>escaped, 6)
-            else:
-                add_u8(o, c"\\")
-                add_u8(o, p[i])
-    if text.size > begin:
-        add_octets(o, p + begin, text.size - begin)
-    add_u8(o, c'"')
+    else:
+        add_json_string(o, text.at, text.size)
 
 
 cdef void amqp10_add_octets_text(Octets* o, const uint8_t* p, size_t n, bint nul) noexcept nogil:
@@ -343,23 +326,13 @@ cdef void amqp10_add_char(Octets* o, uint32_t c) noexcept nogil:
     add_u8(o, <uint8_t>(0x80 | c & 63))
 
 
-cdef void amqp10_add_hex(Octets* o, const uint8_t* p, size_t size) noexcept nogil:
-    cdef const uint8_t* digits = <const uint8_t*>b"0123456789abcdef"
-    cdef uint8_t* to = extend_octets(o, 2 * size)
-    cdef size_t i
-    if to != NULL:
-        for i in range(size):
-            to[2 * i] = digits[p[i] >> 4]
-            to[2 * i + 1] = digits[p[i] & 15]
-
-
 cdef void amqp10_add_uuid(Octets* o, const uint8_t* p) noexcept nogil:
     """8-4-4-4-12, as RFC 4122 writes it."""
     cdef int i
     for i in range(16):
         if i == 4 or i == 6 or i == 8 or i == 10:
             add_u8(o, c"-")
-        amqp10_add_hex(o, p + i, 1)
+        add_hex(o, p + i, 1)
 
 
 cdef inline bint amqp10_is_short(int type) noexcept nogil:
@@ -369,32 +342,15 @@ cdef inline bint amqp10_is_short(int type) noexcept nogil:
 
 cdef int amqp10_short_text(const Amqp10ValueView* v, uint8_t* out) noexcept nogil:
     """The text of a boolean or number in `out` (AMQP10_SHORT_ROOM); octets written. 0: another type."""
-    cdef int64_t number
+    cdef bint true
     if not amqp10_is_short(v.type):
         return 0
     if v.type == AMQP10_BOOLEAN:
-        number = amqp10_unsigned(v) != 0
-        memcpy(out, b"true" if number else b"false", 4 if number else 5)
-        return 4 if number else 5
+        true = amqp10_unsigned(v) != 0
+        memcpy(out, b"true" if true else b"false", 4 if true else 5)
+        return 4 if true else 5
     if v.type == AMQP10_FLOAT or v.type == AMQP10_DOUBLE:
         return write_float(amqp10_unsigned(v), v.type == AMQP10_DOUBLE, out)
     if v.type < AMQP10_BYTE:
-        return amqp10_write_digits(False, amqp10_unsigned(v), out)
-    number = amqp10_signed(v)
-    return amqp10_write_digits(number < 0, <uint64_t>0 - <uint64_t>number if number < 0 else <uint64_t>number, out)
-
-
-cdef int amqp10_write_digits(bint negative, uint64_t v, uint8_t* out) noexcept nogil:
-    cdef uint8_t[24] text
-    cdef int i = 24
-    while True:
-        i -= 1
-        text[i] = <uint8_t>(c"0" + v % 10)
-        v //= 10
-        if v == 0:
-            break
-    if negative:
-        i -= 1
-        text[i] = c"-"
-    memcpy(out, text + i, <size_t>(24 - i))
-    return 24 - i
+        return write_digits(False, amqp10_unsigned(v), out)
+    return write_signed(amqp10_signed(v), out)

@@ -47,8 +47,12 @@ from wirefmt.strictness import Note
 
 # octets -> MqttPacketView, nogil
 include "parse.pxi"
+# properties, filters and codes: octets <-> values
+include "properties.pxi"
 # the fifteen packets as Python objects, encoders
 include "objects.pxi"
+# decode, encode, Decoder
+include "stream.pxi"
 # topic names, filters, matching, the index
 include "topics.pxi"
 # MqttPacketView -> rows of the message table

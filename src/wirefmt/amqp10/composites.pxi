@@ -1,0 +1,508 @@
+# Composite types of AMQP 1.0 (part 1, section 1.4) as Python objects: fields, constructors, attributes from the tables.
+
+
+cdef Factory[AMQP10_SHAPES] AMQP10_COMPOSITE_FACTORIES     # by shape; filled where the classes stand
+cdef dict AMQP10_SHAPE_OF_CLASS = {}
+cdef list AMQP10_FIELD_NAMES = [                   # interned, as the names of keywords in a call are
+    intern(amqp10_field_name[i].decode("ascii"))
+    for i in range(amqp10_shapes[AMQP10_SHAPES - 1].first + amqp10_shapes[AMQP10_SHAPES - 1].count)
+]
+cdef uint8_t[AMQP10_SHAPES][AMQP10_FIELDS_MAX] AMQP10_SECRET       # by shape and field: is it secret?
+
+
+cdef int fill_amqp10_secrets() except -1:
+    cdef int shape, i
+    for shape in range(1, AMQP10_SHAPES):
+        for i in range(amqp10_shapes[shape].count):
+            row = (amqp10_shape_name[shape].decode("ascii"), AMQP10_FIELD_NAMES[amqp10_shapes[shape].first + i])
+            AMQP10_SECRET[shape][i] = row in AMQP10_SECRET_ROWS
+    return 0
+
+
+cdef frozenset AMQP10_SECRET_ROWS = secret_fields("amqp10")
+fill_amqp10_secrets()
+cdef PyGetSetDef* AMQP10_FIELD_GETTERS = <PyGetSetDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyGetSetDef))
+cdef PyMemberDef* AMQP10_FIELD_MEMBERS = <PyMemberDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyMemberDef))
+
+
+cdef int amqp10_add_composite(object cls, int shape) except -1:
+    """Give the class of a composite type its attributes: one for each field, and __match_args__.
+
+    Frames are mostly routed by a field or two: theirs are getters, and become objects when one is asked for. The others
+    exist because somebody asked for them: their fields are members, which Python reads without a call."""
+    cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
+    cdef PyObject** first = (<Composite>AMQP10_ANY_COMPOSITE).fields
+    cdef bint is_frame = row.provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME) != 0
+    cdef PyGetSetDef* getter
+    cdef PyMemberDef* member
+    cdef int i
+    if AMQP10_FIELD_GETTERS == NULL or AMQP10_FIELD_MEMBERS == NULL:
+        raise MemoryError
+    for i in range(row.count):
+        if is_frame:
+            getter = &AMQP10_FIELD_GETTERS[row.first + i]
+            getter.name = amqp10_field_name[row.first + i]
+            getter.get = amqp10_get_field
+            getter.closure = <void*><size_t>i
+            attribute = PyDescr_NewGetSet(<PyTypeObject*>cls, getter)
+        else:
+            member = &AMQP10_FIELD_MEMBERS[row.first + i]
+            member.name = amqp10_field_name[row.first + i]
+            member.type = T_OBJECT_EX
+            member.offset = <Py_ssize_t>(<size_t>&first[i] - <size_t><void*>AMQP10_ANY_COMPOSITE)
+            member.flags = READONLY
+            attribute = PyDescr_NewMember(<PyTypeObject*>cls, member)
+        wirefmt_set_attribute(cls, AMQP10_FIELD_NAMES[row.first + i], attribute)
+    names = AMQP10_FIELD_NAMES[row.first:row.first + row.count]
+    wirefmt_set_attribute(cls, "__match_args__", tuple(names + list(getattr(cls, "__match_args__", ()))))
+    AMQP10_COMPOSITE_FACTORIES[shape] = factory_of(cls)
+    AMQP10_SHAPE_OF_CLASS[cls] = shape
+    set_vectorcall(cls, <void*>amqp10_construct)
+    return 0
+
+
+cdef object amqp10_construct(object cls, PyObject** args, size_t nargsf, PyObject* kwnames):
+    """A call of a composite's class: the keywords' values go from the caller's stack to the fields, without a dict.
+
+    What the class does not take goes the way of any other class, where the errors are raised.
+    """
+    cdef PyObject* values[AMQP10_FIELDS_MAX]
+    cdef PyObject* of_frame[AMQP10_OF_FRAME]
+    cdef PyObject* name
+    cdef Composite made
+    cdef int shape = AMQP10_SHAPE_OF_CLASS[cls]
+    cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
+    cdef bint is_frame = row.provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME) != 0
+    cdef int take = 0 if not is_frame else AMQP10_OF_FRAME if shape == AMQP10_TRANSFER else AMQP10_OF_TRANSFER
+    cdef Py_ssize_t i, count = 0 if kwnames == NULL else length_of(kwnames)
+    cdef int k, at = 0
+    memset(values, 0, sizeof(values))
+    memset(of_frame, 0, sizeof(of_frame))
+    if PyVectorcall_NARGS(nargsf):
+        return construct_slowly(cls, args, PyVectorcall_NARGS(nargsf), kwnames)
+    for i in range(count):
+        name = borrowed_item(kwnames, i)
+        for _ in range(row.count):          # callers mostly keep the order of the fields
+            k = at
+            at = at + 1 if at + 1 < row.count else 0
+            if AMQP10_FIELD_OBJECTS[row.first + k] == name:
+                values[k] = args[i]
+                break
+        else:
+            for k in range(take):
+                if AMQP10_FRAME_NAMES[k] == name:
+                    of_frame[k] = args[i]
+                    break
+            else:
+                return construct_slowly(cls, args, 0, kwnames)
+    made = <Composite>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
+    if is_frame:
+        made.build_frame(shape, values, None, 0 if of_frame[0] == NULL else <object>of_frame[0],
+                         b"" if of_frame[1] == NULL else <object>of_frame[1],
+                         b"" if of_frame[2] == NULL else <object>of_frame[2])
+    else:
+        made.build_value(shape, values, None)
+    return made
+
+
+cdef enum:                      # keywords of frames that are no fields, in the order of AMQP10_FRAME_NAMES
+    AMQP10_OF_TRANSFER = 2      # this one a transfer has only
+    AMQP10_OF_FRAME = 3
+
+
+cdef PyObject** AMQP10_FIELD_OBJECTS = <PyObject**>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyObject*))
+cdef PyObject* AMQP10_FRAME_NAMES[AMQP10_OF_FRAME]
+
+
+cdef int fill_amqp10_names() except -1:
+    """The names of keywords as pointers: both lists live for ever."""
+    cdef int i
+    if AMQP10_FIELD_OBJECTS == NULL:
+        raise MemoryError
+    for i in range(len(AMQP10_FIELD_NAMES)):
+        AMQP10_FIELD_OBJECTS[i] = <PyObject*>AMQP10_FIELD_NAMES[i]
+    for i in range(AMQP10_OF_FRAME):
+        AMQP10_FRAME_NAMES[i] = <PyObject*>AMQP10_FRAME_KEYWORDS[i]
+    return 0
+
+
+cdef tuple AMQP10_FRAME_KEYWORDS = (intern("channel"), intern("extended_header"), intern("payload"))
+fill_amqp10_names()
+
+
+cdef object amqp10_get_field(object self, void* closure):
+    cdef Composite composite = <Composite>self
+    if not composite.decoded:
+        composite.decode_fields()
+    return <object>composite.fields[<size_t>closure]
+
+
+@cython.freelist(256)
+@cython.no_gc
+cdef class Composite:
+    """Base of the composite types: performatives, SASL frames, sections, delivery states, sources, targets, errors.
+
+    Immutable; keeps the input block it was decoded from. It has an attribute for each field of the specification, in
+    Python's case; None if the field is absent or null (its default is in wirefmt.amqp10.spec.COMPOSITES).
+    Fields of a fixed integer type are int, fields of any type keep their type (UInt ...). Two are equal if they have the
+    same class and equal fields, including types.
+    """
+    cdef bytes block
+    cdef const uint8_t* begin   # the described value
+    cdef const uint8_t* frame   # of performatives; NULL: none
+    cdef uint32_t frame_size
+    cdef uint16_t channel_
+    cdef uint8_t shape
+    cdef uint8_t noted          # LAX let something pass
+    cdef uint8_t strict         # of performatives: decoded STRICT, or built
+    cdef uint8_t decoded        # `fields` are there: of a frame not before one is asked for
+    cdef uint8_t built          # by its constructor: STRICT finds no fault with its octets
+    cdef Span payload_span
+    cdef PyObject* fields[AMQP10_FIELDS_MAX]    # owned
+
+    def __init__(self, **fields):
+        cdef PyObject* values[AMQP10_FIELDS_MAX]
+        cdef int shape = self.check_new()
+        self.build_value(shape, values, fields if amqp10_take_names(shape, fields, values) else None)
+
+    cdef int build_value(self, int shape, PyObject** values, dict surplus) except -1:
+        """Be a composite that is no frame, of these values. `surplus`: as amqp10_put_fields has it."""
+        cdef uint8_t start[WRITER_START]
+        cdef Octets o = octets_over(start, WRITER_START)
+        cdef Amqp10Options options
+        cdef Amqp10Reader x
+        cdef Fault f
+        cdef bytes octets
+        cdef bint plain
+        self.shape = <uint8_t>shape
+        try:
+            plain = amqp10_put_fields(&o, shape, values, self.fields, surplus)
+            octets = amqp10_written_octets(&o)
+        finally:
+            free_octets(&o)
+        self.block = octets
+        self.begin = <const uint8_t*>PyBytes_AS_STRING(octets)
+        self.built = 1
+        if plain:
+            self.decoded = 1
+            return 0
+        amqp10_strict_options(&options)
+        amqp10_begin(&x, self.begin, &options, &f)
+        if amqp10_take_composite(&x, x.base, x.base + PyBytes_GET_SIZE(octets), 0, 0xFFFF, True, NULL) == NULL:
+            raise amqp10_encode_error(&f)
+        return self.decode_fields()
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(amqp10_shapes[self.shape].count):
+            Py_XDECREF(self.fields[i])
+
+    @property
+    def descriptor(self):
+        """The descriptor as encoded: a ULong, or a Symbol."""
+        cdef Amqp10ValueView v
+        amqp10_read(self.begin + 1, &v)
+        return amqp10_value_of(self.block, &v, False)
+
+    @property
+    def value(self):
+        """The fields as encoded, a List, including nulls at the end."""
+        cdef Amqp10ValueView v
+        self.read_list(&v)
+        value = amqp10_value_of(self.block, &v, False)
+        if memchr(AMQP10_SECRET[self.shape], 1, AMQP10_FIELDS_MAX) != NULL:
+            (<Value?>value).secret = True
+        return value
+
+    def encode(self):
+        """The bytes: those it was decoded from, or the smallest encoding of a new one. For a performative, the whole frame."""
+        if self.frame != NULL:
+            return self.part(self.frame, self.frame_size)
+        return self.part(self.begin, <size_t>(amqp10_skip(self.begin) - self.begin))
+
+    def __eq__(self, other):
+        if type(self) is not type(other):
+            return NotImplemented
+        return self.same(<Composite>other)
+
+    def __hash__(self):
+        cdef Amqp10ValueView v
+        amqp10_read(self.begin, &v)
+        return <Py_hash_t>(amqp10_hash(&v, 0) >> 1)
+
+    def __repr__(self):
+        return f"amqp10.{type(self).__name__}({', '.join(self.shown())})"
+
+    def __reduce__(self):
+        return restore_composite, (self.encode(),)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    # ---- for the classes below
+
+    cdef int build_frame(self, int shape, PyObject** values, dict surplus, object channel, object extended_header,
+                         object payload) except -1:
+        raise TypeError("only performatives are frames")
+
+    cdef int check_new(self) except -1:
+        shape = AMQP10_SHAPE_OF_CLASS.get(type(self))
+        if shape is None:
+            raise TypeError("Composite is a base class: use the class of a composite type")
+        return shape
+
+    cdef bytes part(self, const uint8_t* p, size_t n):
+        if p == <const uint8_t*>PyBytes_AS_STRING(self.block) and n == <size_t>PyBytes_GET_SIZE(self.block):
+            return self.block
+        return PyBytes_FromStringAndSize(<const char*>p, <Py_ssize_t>n)
+
+    cdef void read_list(self, Amqp10ValueView* v) noexcept:
+        amqp10_read(amqp10_skip(self.begin + 1), v)
+
+    cdef int decode_fields(self) except -1:
+        cdef const Amqp10ShapeRow* shape = &amqp10_shapes[self.shape]
+        cdef Amqp10Items items
+        cdef Amqp10ValueView v
+        cdef int i
+        self.read_list(&v)
+        items = amqp10_items(&v)
+        for i in range(shape.count):
+            value = None
+            if amqp10_next(&items, &v):
+                if self.fields[i] != NULL:      # the constructor kept it
+                    continue
+                value = amqp10_field_of(self.block, &amqp10_fields[shape.first + i], &v)
+            if self.fields[i] == NULL:          # else another thread was here in the meantime
+                Py_INCREF(value)
+                self.fields[i] = <PyObject*>value
+        self.decoded = 1
+        return 0
+
+    cdef bint same(self, Composite other):
+        cdef Amqp10ValueView a, b
+        amqp10_read(self.begin, &a)
+        amqp10_read(other.begin, &b)
+        return amqp10_compare(&a, &b) == 0
+
+    cdef list shown(self):
+        """Constructor arguments, in the order of the specification; absent ones are left out."""
+        if not self.decoded:
+            self.decode_fields()
+        values = [<object>self.fields[i] for i in range(amqp10_shapes[self.shape].count)]
+        first = amqp10_shapes[self.shape].first
+        return [f"{AMQP10_FIELD_NAMES[first + i]}={amqp10_shown_field(self.shape, i, value)}"
+                for i, value in enumerate(values) if value is not None]
+
+
+cdef object AMQP10_ANY_COMPOSITE = Composite.__new__(Composite)                            # where members are in any
+
+
+cdef str amqp10_shown_field(int shape, int i, object value):
+    """A repr shows no secrets, and few octets of anything."""
+    if AMQP10_SECRET[shape][i]:
+        return repr(SECRET_SHOWN_OCTETS)
+    return shown_octets(value) if isinstance(value, bytes) else repr(value)
+
+
+cdef object amqp10_field_of(bytes block, const Amqp10FieldRow* row, const Amqp10ValueView* v):
+    """The object of a field. A value of another type, which LAX accepted, keeps its type."""
+    cdef bint irregular = False
+    cdef int shape = 0
+    if v.type == AMQP10_DESCRIBED and row.requires & AMQP10_COMPOSITES_PROVIDE:
+        shape = amqp10_shape_of(amqp10_descriptor(v), &irregular)
+        if amqp10_shapes[shape].provides & row.requires:
+            return amqp10_composite_of(block, v.constructor, shape)
+    return amqp10_value_of(block, v, v.type == row.type)
+
+
+cdef object amqp10_composite_of(bytes block, const uint8_t* begin, int shape):
+    """The object of a (checked) described list that lies in `block`."""
+    cdef Composite composite = <Composite>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
+    composite.block = block
+    composite.begin = begin
+    composite.shape = <uint8_t>shape
+    composite.decode_fields()
+    return composite
+
+
+cdef int amqp10_put_composite(Octets* o, Composite composite) except -1:
+    add_octets(o, composite.begin, <size_t>(amqp10_skip(composite.begin) - composite.begin))
+    return 0
+
+
+cdef bint amqp10_take_names(int shape, dict fields, PyObject** values) except -1:
+    """The values of a shape's fields, by number; NULL: not given. They are the dict's. Whether it has other names too."""
+    cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
+    cdef int i
+    cdef Py_ssize_t found = 0
+    for i in range(row.count):
+        values[i] = PyDict_GetItemWithError(fields, AMQP10_FIELD_NAMES[row.first + i])
+        found += values[i] != NULL
+    return found != len(fields)
+
+
+cdef int amqp10_put_fields(Octets* o, int shape, PyObject** values, PyObject** kept, dict surplus) except -1:
+    """A composite of the values given by number: nulls at the end are left out. Whether all are plain: then parsing finds
+    no fault with what was written.
+
+    `kept`: takes what decoding would give for null and for plain values; NULL: it is not wanted. `surplus`: names and
+    values, some of fields that the shape does not have, an error; None: there is none such.
+    """
+    cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
+    cdef const Amqp10FieldRow* field = &amqp10_fields[row.first]
+    cdef uint32_t missing = row.mandatory
+    cdef size_t mark, last
+    cdef int i, count = 0
+    cdef bint plain = True
+    amqp10_add_descriptor(o, row.code)
+    mark = amqp10_open(o)
+    last = o.size
+    for i in range(row.count):
+        if values[i] == NULL or <object>values[i] is None:
+            add_u8(o, AMQP10_CODE_NULL)
+            if kept != NULL:
+                Py_INCREF(None)
+                kept[i] = <PyObject*>None
+            continue
+        if not amqp10_put_plain(o, &field[i], <object>values[i]):
+            plain = False
+            amqp10_put_field(o, &field[i], <object>values[i], AMQP10_FIELD_NAMES[row.first + i])
+        elif kept != NULL:
+            value = amqp10_plain_symbol(<object>values[i]) if field[i].type == AMQP10_SYMBOL else <object>values[i]
+            Py_INCREF(value)
+            kept[i] = <PyObject*>value
+        missing &= ~(<uint32_t>1 << i)
+        last = o.size
+        count = i + 1
+    if surplus is not None:
+        known = AMQP10_FIELD_NAMES[row.first:row.first + row.count]
+        wrong = ", ".join(name for name in surplus if name not in known)
+        raise TypeError(f"{amqp10_shape_class[shape].decode('ascii')} has no field {wrong}")
+    o.size = last
+    amqp10_close(o, mark, AMQP10_CODE_LIST8, <size_t>count)
+    return plain and not missing
+
+
+cdef object amqp10_plain_symbol(object text):
+    """The Symbol that decoding gives for a str of ASCII."""
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p = ascii_octets(<PyObject*>text, &size)
+    return amqp10_symbol_of(p, <uint32_t>size)
+
+
+cdef inline bint amqp10_put_plain(Octets* o, const Amqp10FieldRow* row, object value) noexcept:
+    """Write a plain value: of the class that decoding gives for a field of this type (a str for a symbol), and with no
+    octets or number that the field may not have. False: nothing was written."""
+    cdef Py_ssize_t size = 0
+    cdef int overflow = 0
+    cdef int64_t number
+    cdef int type = row.type
+    cdef const uint8_t* p
+    if row.multiple or row.requires & AMQP10_COMPOSITES_PROVIDE:
+        return False
+    p = ascii_octets(<PyObject*>value, &size)
+    if p != NULL:
+        if type != AMQP10_STRING and type != AMQP10_SYMBOL and type != AMQP10_ANY:
+            return False
+        amqp10_add_variable(o, AMQP10_CODE_SYM8 if type == AMQP10_SYMBOL else AMQP10_CODE_STR8, p, <size_t>size)
+    elif PyLong_CheckExact(value):
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow or (number < 0 and type != AMQP10_TIMESTAMP):
+            return False
+        if type == AMQP10_UINT and number <= 0xFFFFFFFF:
+            amqp10_add_uint(o, <uint32_t>number)
+        elif type == AMQP10_ULONG:
+            amqp10_add_ulong(o, <uint64_t>number)
+        elif type == AMQP10_TIMESTAMP:
+            amqp10_add_fixed(o, AMQP10_CODE_TIMESTAMP, <uint64_t>number)
+        elif type == AMQP10_UBYTE and number <= 0xFF:
+            amqp10_add_fixed(o, AMQP10_CODE_UBYTE, <uint64_t>number)
+        elif type == AMQP10_USHORT and number <= 0xFFFF:
+            amqp10_add_fixed(o, AMQP10_CODE_USHORT, <uint64_t>number)
+        else:
+            return False
+    elif type == AMQP10_BINARY and PyBytes_CheckExact(value):
+        amqp10_add_variable(o, AMQP10_CODE_VBIN8, <const uint8_t*>PyBytes_AS_STRING(value),
+                            <size_t>PyBytes_GET_SIZE(value))
+    elif type == AMQP10_BOOLEAN and (value is True or value is False):
+        amqp10_add_boolean(o, value is True)
+    else:
+        return False
+    return True
+
+
+cdef int amqp10_put_plain_entries(Octets* o, dict entries) except -1:
+    """Write a map of names that are ASCII and of scalars: parsing finds no fault with it as application properties.
+    False: nothing was written."""
+    cdef size_t mark = amqp10_open(o)
+    cdef size_t count = 0
+    cdef Py_ssize_t size = 0
+    cdef int overflow = 0
+    cdef int64_t number
+    cdef const uint8_t* p
+    for key, item in entries.items():
+        p = ascii_octets(<PyObject*>key, &size)
+        if p == NULL:
+            break
+        amqp10_add_variable(o, AMQP10_CODE_STR8, p, <size_t>size)
+        p = ascii_octets(<PyObject*>item, &size)
+        if p != NULL:
+            amqp10_add_variable(o, AMQP10_CODE_STR8, p, <size_t>size)
+        elif PyLong_CheckExact(item):
+            number = PyLong_AsLongLongAndOverflow(item, &overflow)
+            if overflow:
+                break
+            amqp10_add_long(o, number)
+        elif item is True or item is False:
+            amqp10_add_boolean(o, item is True)
+        elif PyFloat_CheckExact(item):
+            amqp10_put_double(o, item)
+        else:
+            break
+        count += 2
+    else:
+        amqp10_close(o, mark, AMQP10_CODE_MAP8, count)
+        return True
+    o.size = mark
+    return False
+
+
+cdef int amqp10_put_field(Octets* o, const Amqp10FieldRow* row, object value, str name) except -1:
+    """A value for a field: where the field's type is known, plain objects of Python do."""
+    try:
+        if row.multiple:
+            if isinstance(value, Array):
+                amqp10_put_value(o, value, 0)
+            else:
+                amqp10_put_symbols(o, value)
+        elif row.type == AMQP10_STRING or row.type == AMQP10_BOOLEAN:
+            amqp10_put_value(o, value, 0)              # parsing tells if it is one
+        elif row.type == AMQP10_MAP or row.type == AMQP10_ANY:
+            if row.requires & AMQP10_PROVIDES_MESSAGE_ID and type(value) is int:
+                value = ULong(value)            # the only integer that an identifier may be
+            amqp10_put_value(o, value, 0)
+        else:
+            amqp10_put_typed(o, row.type, value)
+    except EncodeError as error:
+        raise EncodeError(f"{name}: {error}") from None
+    except (TypeError, BufferError) as error:
+        raise TypeError(f"{name}: {error}") from None
+    return 0
+
+
+def restore_composite(bytes octets not None):
+    """Unpickle a composite that is not a frame."""
+    cdef Amqp10Options o
+    cdef Amqp10Reader x
+    cdef Amqp10CompositeView c
+    cdef Fault f
+    memset(&o, 0, sizeof(Amqp10Options))
+    amqp10_begin(&x, <const uint8_t*>PyBytes_AS_STRING(octets), &o, &f)
+    if amqp10_take_composite(&x, x.base, x.base + PyBytes_GET_SIZE(octets), 0, 0xFFFF, True, &c) == NULL:
+        raise_fault(&AMQP10_TABLES, &f, 0)
+    if amqp10_shapes[c.shape].provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME):
+        raise ValueError("the bytes of a frame begin with its header")
+    return amqp10_composite_of(octets, x.base, c.shape)

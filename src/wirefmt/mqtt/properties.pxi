@@ -1,0 +1,339 @@
+# Properties, filters and codes of MQTT packets as Python objects, and values written as fields of packets.
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.memoryview cimport PyMemoryView_FromObject
+from cpython.object cimport PyObject, PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+
+from sys import intern
+
+
+# ------------------------------------------------------------------------------------------------ names
+
+cdef list make_property_names():
+    """Interned, like names in the caller's source code, so that a dict finds them by their pointer."""
+    cdef int i
+    return [intern(mqtt_property_name[i].decode("ascii")) for i in range(MQTT_PROPERTY_TOP)]
+
+
+cdef list PROPERTY_NAMES = make_property_names()            # by identifier; "": undefined
+cdef list PROPERTY_PATHS = [f"properties.{name}" for name in PROPERTY_NAMES]
+cdef list WILL_PROPERTY_PATHS = [f"will.properties.{name}" for name in PROPERTY_NAMES]
+cdef dict PROPERTY_IDENTIFIERS = {name: i for i, name in enumerate(PROPERTY_NAMES) if name}
+
+cdef tuple FORMS = (None, "short", "reason_only", "full")   # by MqttForm
+cdef frozenset SECRET_PROPERTIES = frozenset([field for _, field in secret_fields("mqtt")])
+cdef uint8_t[64] MQTT_PROPERTY_SECRET                       # by identifier
+
+
+cdef int fill_secret_properties() except -1:
+    cdef int i
+    for i in range(MQTT_PROPERTY_TOP):
+        MQTT_PROPERTY_SECRET[i] = PROPERTY_NAMES[i] in SECRET_PROPERTIES
+    return 0
+
+
+fill_secret_properties()
+
+
+# ------------------------------------------------------------------------------------------------ octets -> values
+
+cdef tuple properties_of(const Span* area, uint32_t count):
+    """(name, value) pairs in the order of the octets, which mqtt_parse has checked.
+
+    The tuples cannot be part of a cycle, so they are untracked.
+    """
+    cdef const uint8_t* p = area.at
+    cdef const uint8_t* end = p + area.size
+    cdef const uint8_t* value
+    cdef SharedSlot* slot
+    cdef uint32_t identifier = 0, i
+    cdef size_t size
+    cdef tuple out, pair
+    if count == 0:
+        return ()
+    out = PyTuple_New(count)
+    for i in range(count):
+        value = p + read_varint(p, <size_t>(end - p), &identifier)
+        size = property_size(<int>identifier, value, end)
+        if size > SHARED_OCTETS or mqtt_properties[identifier].type == MQTT_BINARY or not WIREFMT_SHARES_VALUES:
+            pair = property_pair(<int>identifier, value)
+        else:
+            slot = shared_slot(<int>identifier, value, size)
+            if is_held(slot, <int>identifier, value, size):
+                pair = <tuple>slot.value
+            else:
+                pair = property_pair(<int>identifier, value)
+                share(slot, <int>identifier, value, size, pair)
+        p = value + size
+        Py_INCREF(pair)
+        PyTuple_SET_ITEM(out, i, pair)
+    PyObject_GC_UnTrack(<void*>out)
+    return out
+
+
+cdef inline size_t property_size(int identifier, const uint8_t* p, const uint8_t* end) noexcept nogil:
+    """Octets of a property's value."""
+    cdef uint32_t value = 0
+    cdef size_t size
+    cdef int type = mqtt_properties[identifier].type
+    if type == MQTT_STRING or type == MQTT_BINARY:
+        return <size_t>2 + load_u16(p)
+    if type == MQTT_PAIR:
+        size = <size_t>2 + load_u16(p)
+        return size + 2 + load_u16(p + size)
+    if type == MQTT_VARINT:
+        return <size_t>read_varint(p, <size_t>(end - p), &value)
+    return 1 if type == MQTT_BYTE else 2 if type == MQTT_TWO else 4
+
+
+cdef tuple property_pair(int identifier, const uint8_t* p):
+    """One property as (name, value); its value begins at `p`."""
+    cdef uint32_t number = 0
+    cdef const uint8_t* second
+    cdef int type = mqtt_properties[identifier].type
+    cdef tuple pair
+    if type == MQTT_STRING:
+        value = text_of(p + 2, load_u16(p))
+    elif type == MQTT_PAIR:
+        second = p + 2 + load_u16(p)
+        value = text_of(second + 2, load_u16(second))
+        value = (text_of(p + 2, load_u16(p)), hidden(value) if is_secret_name(p + 2, load_u16(p)) else value)
+        PyObject_GC_UnTrack(<void*>value)
+    elif type == MQTT_BINARY:
+        value = octets_of(p + 2, load_u16(p))
+        if MQTT_PROPERTY_SECRET[identifier]:
+            value = hidden(value)
+    elif type == MQTT_BYTE:
+        value = p[0]
+    elif type == MQTT_TWO:
+        value = load_u16(p)
+    elif type == MQTT_FOUR:
+        value = load_u32(p)
+    else:
+        read_varint(p, 4, &number)
+        value = number
+    pair = (<object>PROPERTY_NAMES[identifier], value)
+    PyObject_GC_UnTrack(<void*>pair)
+    return pair
+
+
+cdef tuple subscriptions_of(const MqttPacketView* m):
+    cdef const uint8_t* p = m.list.at
+    cdef uint8_t options
+    cdef uint32_t i
+    cdef list out = []
+    for i in range(m.list_count):
+        options = p[2 + load_u16(p)]
+        # before 5.0 the other bits are unused (3.1) or reserved (3.1.1): ignore them
+        out.append(make_subscription(text_of(p + 2, load_u16(p)), options if m.version == 5 else options & 3))
+        p += 3 + load_u16(p)
+    return tuple(out)
+
+
+cdef tuple filters_of(const MqttPacketView* m):
+    cdef const uint8_t* p = m.list.at
+    cdef uint32_t i
+    cdef list out = []
+    for i in range(m.list_count):
+        out.append(text_of(p + 2, load_u16(p)))
+        p += 2 + load_u16(p)
+    return tuple(out)
+
+
+# ------------------------------------------------------------------------------------------------ values -> octets
+
+cdef int write_properties(Writer w, object properties, int version, bint of_will) except -1:
+    """Property Length and properties; nothing before 5.0."""
+    cdef size_t at = w.size
+    cdef list paths = WILL_PROPERTY_PATHS if of_will else PROPERTY_PATHS
+    cdef PyObject* found
+    cdef int identifier, type
+    cdef str where
+    if version < 5:
+        if properties:
+            raise EncodeError("properties: only MQTT 5.0 has them")
+        return 0
+    for name, value in properties:
+        found = PyDict_GetItemWithError(PROPERTY_IDENTIFIERS, name)
+        if found == NULL:
+            raise EncodeError(f"properties: {name!r} is not a property [2.2.2.2]")
+        identifier = <object>found
+        type = mqtt_properties[identifier].type
+        where = paths[identifier]
+        w.put_u8(<uint8_t>identifier)
+        if type == MQTT_STRING:
+            w.put_text16(value, where)
+        elif type == MQTT_PAIR:
+            key, text = value
+            w.put_text16(key, where)
+            w.put_text16(text, where)
+        elif type == MQTT_BINARY:
+            w.put_buffer(value, True, where)
+        elif type == MQTT_BYTE:
+            w.put_u8(<uint8_t>whole_number(value, 0xFF, where))
+        elif type == MQTT_TWO:
+            w.put_u16(<uint16_t>whole_number(value, 0xFFFF, where))
+        elif type == MQTT_FOUR:
+            w.put_u32(<uint32_t>whole_number(value, 0xFFFFFFFF, where))
+        else:
+            w.put_varint(<uint32_t>whole_number(value, VARINT_MAX, where))
+    w.insert_varint(at)
+    return 0
+
+
+# Most properties of a PUBLISH need neither errors nor parsing: exact tuples, strings of ASCII, small
+# numbers, in an allowed order and number. All other properties go through write_properties and settle.
+
+cdef enum:
+    NAME_SLOTS = 256            # a power of two, several times the number of properties
+    LENGTH_ROOM = 4             # octets of Property Length, which is written last
+
+
+cdef PyObject* NAME_OBJECTS[NAME_SLOTS]         # names of properties by their pointer; PROPERTY_NAMES owns them
+cdef uint8_t NAME_IDENTIFIERS[NAME_SLOTS]
+
+
+cdef inline size_t name_slot(PyObject* name) noexcept:
+    """The slot of a name, or the free slot for it."""
+    cdef size_t at = (<size_t>name >> 4) * <size_t>0x9E3779B1 >> 8 & (NAME_SLOTS - 1)
+    while NAME_OBJECTS[at] != NULL and NAME_OBJECTS[at] != name:
+        at = (at + 1) & (NAME_SLOTS - 1)
+    return at
+
+
+cdef int fill_name_slots() except -1:
+    cdef size_t at
+    for name, identifier in PROPERTY_IDENTIFIERS.items():
+        at = name_slot(<PyObject*>PROPERTY_NAMES[identifier])
+        NAME_OBJECTS[at] = <PyObject*>PROPERTY_NAMES[identifier]
+        NAME_IDENTIFIERS[at] = identifier
+    return 0
+
+
+fill_name_slots()
+
+
+cdef int write_plain_properties(Octets* o, PyObject* properties, int packet) noexcept:
+    """Write (name, value) pairs of an exact tuple. Returns their number; -1: not all are plain."""
+    cdef Py_ssize_t i, size = 0, count = length_of(properties)
+    cdef const MqttPropertyRow* row
+    cdef const uint8_t* p
+    cdef PyObject* pair
+    cdef PyObject* value
+    cdef uint64_t seen = 0
+    cdef int64_t number
+    cdef int overflow = 0, identifier
+    for i in range(count):
+        pair = borrowed_item(properties, i)
+        if not PyTuple_CheckExact(<object>pair) or length_of(pair) != 2:
+            return -1
+        identifier = NAME_IDENTIFIERS[name_slot(borrowed_item(pair, 0))]
+        value = borrowed_item(pair, 1)
+        row = &mqtt_properties[identifier]                  # row 0 is not a property
+        if not mqtt_is_plain_property(packet, row, identifier, seen):
+            return -1
+        seen |= <uint64_t>1 << identifier
+        add_u8(o, <uint8_t>identifier)
+        if row.type == MQTT_STRING:
+            if not add_plain_text(o, row, value):
+                return -1
+        elif row.type == MQTT_PAIR:
+            if not PyTuple_CheckExact(<object>value) or length_of(value) != 2 or \
+                    not add_plain_text(o, row, borrowed_item(value, 0)) or \
+                    not add_plain_text(o, row, borrowed_item(value, 1)):
+                return -1
+        elif row.type == MQTT_BINARY:
+            if not PyBytes_CheckExact(<object>value) or PyBytes_GET_SIZE(<object>value) > 0xFFFF:
+                return -1
+            add_u16(o, <uint16_t>PyBytes_GET_SIZE(<object>value))
+            add_octets(o, <const uint8_t*>PyBytes_AS_STRING(<object>value), <size_t>PyBytes_GET_SIZE(<object>value))
+        else:
+            if not PyLong_CheckExact(<object>value):
+                return -1
+            number = PyLong_AsLongLongAndOverflow(<object>value, &overflow)
+            if overflow or number < 0 or number > 0xFFFFFFFF or not mqtt_is_plain_number(row, <uint32_t>number):
+                return -1
+            if row.type == MQTT_FOUR:
+                add_u32(o, <uint32_t>number)
+            elif row.type == MQTT_TWO and number <= 0xFFFF:
+                add_u16(o, <uint16_t>number)
+            elif row.type == MQTT_BYTE and number <= 0xFF:
+                add_u8(o, <uint8_t>number)
+            else:                                           # no frequent packet has a varint
+                return -1
+    return -1 if o.failed or o.size > VARINT_MAX else <int>count
+
+
+cdef inline bint add_plain_text(Octets* o, const MqttPropertyRow* row, PyObject* text) noexcept:
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* p = ascii_octets(text, &size)
+    if p == NULL or size > 0xFFFF or not mqtt_is_plain_string(row, p, <size_t>size):
+        return False
+    add_u16(o, <uint16_t>size)
+    add_octets(o, p, <size_t>size)
+    return True
+
+
+cdef int write_packet_identifier(Writer w, object identifier) except -1:
+    w.put_u16(<uint16_t>whole_number(identifier, 0xFFFF, "packet_identifier"))
+    return 0
+
+
+cdef int write_reason(Writer w, object reason_code, object properties, object form, int version) except -1:
+    """Reason Code and properties of acknowledgements, DISCONNECT and AUTH, in the requested form or the shortest."""
+    cdef int code
+    properties = tuple(properties)
+    if version < 5:
+        if reason_code is not None or properties or form is not None:
+            raise EncodeError("reason_code, properties and form: only MQTT 5.0 has them here")
+        return 0
+    code = 0 if reason_code is None else <int>whole_number(reason_code, 0xFF, "reason_code")
+    if form is None:
+        form = "full" if properties else "reason_only" if code else "short"
+    if form == "short":
+        if code or properties:
+            raise EncodeError("form 'short' cannot hold a reason_code other than 0 or properties")
+        return 0
+    w.put_u8(<uint8_t>code)
+    if form == "reason_only":
+        if properties:
+            raise EncodeError("form 'reason_only' cannot hold properties")
+        return 0
+    if form != "full":
+        raise EncodeError(f"form must be 'short', 'reason_only' or 'full', not {form!r}")
+    return write_properties(w, properties, 5, False)
+
+
+cdef inline int known_mqtt_version(object version) except -1:
+    if version is MQTT_5:
+        return 5
+    if version not in (3, 4, 5):
+        raise EncodeError(f"version must be 3 (MQTT 3.1), 4 (3.1.1) or 5 (5.0), not {version!r}")
+    return version
+
+
+cdef object MQTT_5 = 5          # the default of all constructors: a small integer is always the same object
+
+
+cdef bytes new_packet(int first, size_t remaining, uint8_t** at):
+    """A packet with its fixed header (2.1.4); the caller writes the `remaining` octets to `at`."""
+    cdef bytes octets
+    cdef uint8_t* p
+    cdef size_t used
+    if remaining > VARINT_MAX:
+        raise EncodeError(f"a packet of {remaining} bytes, the limit is {VARINT_MAX} [2.1.4]")
+    used = <size_t>varint_size(<uint32_t>remaining)
+    octets = new_octets(1 + used + remaining)
+    p = <uint8_t*>PyBytes_AS_STRING(octets)
+    p[0] = <uint8_t>first
+    store_varint(p + 1, <uint32_t>remaining)
+    at[0] = p + 1 + used
+    return octets
+
+
+cdef bytes close_packet(Writer w, int type, int flags):
+    """The packet of the octets written after its fixed header."""
+    cdef uint8_t* at = NULL
+    cdef bytes octets = new_packet(type << 4 | flags, w.size, &at)
+    memcpy(at, w.p, w.size)
+    return octets

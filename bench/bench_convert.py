@@ -1,4 +1,5 @@
-"""How long does a conversion take, octets in, octets out, beside pamqp reading one content header with five properties?
+"""How long does a conversion take, octets in, octets out, beside pamqp reading one content header with five properties? And what
+adds a Container, which derives the annotations and converts (`to`), also with them (`deliver`)?
 
     python bench/bench_convert.py
 
@@ -12,11 +13,12 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from pamqp import commands, frame, header
 
-from wirefmt.convert import Wire, convert
+from wirefmt.convert import Container, Wire, convert
 from wirefmt.errors import ConversionError
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors" / "conversions" / "public.jsonl"
@@ -84,8 +86,16 @@ def main() -> None:
                 for message in good:
                     convert(message, to=target, dialect=dialect, routing_key="k")  # type: ignore[arg-type]
 
+            def kept(good: list[Wire] = good, target: str = target, dialect: str = dialect, verb: str = "to") -> None:
+                for message in good:
+                    getattr(Container(message, routing_key="k", dialect=dialect, now_ms=1), verb)(target)
+
             took = best(work, len(good))
-            print(f"{source:8} -> {target:8} {dialect:13} {len(good):4} messages {took:6.2f} us   {took / unit:.2f}")
+            to, deliver = best(kept, len(good)), best(partial(kept, verb="deliver"), len(good))
+            print(
+                f"{source:8} -> {target:8} {dialect:13} {len(good):4} messages {took:6.2f} us   {took / unit:.2f}"
+                f"   Container.to {to:6.2f} us   .deliver {deliver:6.2f} us"
+            )
 
 
 if __name__ == "__main__":

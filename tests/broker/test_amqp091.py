@@ -11,15 +11,16 @@ import pytest
 
 from lib.loopback import HOST, run, until
 from wirefmt import amqp091
-from wirefmt.broker.amqp091 import Broker, BrokerOptions, headers_match, topic_matches
+from wirefmt.broker.amqp091 import Broker
+from wirefmt.broker.routing import Limits, headers_match, topic_matches
 from wirefmt.errors import Refused
 
 
 @contextlib.asynccontextmanager
 async def connected(
-    policy: BrokerOptions | None = None,
+    limits: Limits | None = None,
 ) -> AsyncIterator[tuple[Broker, amqp091.Client, amqp091.Channel]]:
-    broker = Broker(policy)
+    broker = Broker(limits=limits)
     async with (
         await amqp091.serve(broker, HOST, 0) as server,
         amqp091.connect(f"amqp://{HOST}:{server.port}") as client,
@@ -302,7 +303,7 @@ def test_deliveries_of_a_client_that_is_gone_come_again() -> None:
 def test_queues_are_bounded() -> None:
     async def test() -> None:
         for overflow in ("reject", "drop"):
-            options = BrokerOptions(queue_messages=3, queues=2, overflow=overflow)  # type: ignore[arg-type]
+            options = Limits(queue_messages=3, queues=2, overflow=overflow)  # type: ignore[arg-type]
             async with connected(options) as (broker, client, channel):
                 await channel.declare_queue("q")
                 results = await asyncio.gather(

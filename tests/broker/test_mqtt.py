@@ -134,6 +134,41 @@ def test_retained_messages_are_bounded() -> None:
     run(test())
 
 
+def test_the_oldest_retained_messages_may_be_dropped() -> None:
+    async def test() -> None:
+        policy = BrokerOptions(retained_messages=2, retained_bytes=10_000, retained_overflow="drop_oldest")
+        async with brokered(policy) as (broker, url), Client(url, "a") as a:
+            for topic in ("1", "2", "1", "3"):  # "2" is the oldest then
+                await a.publish(topic, b"x", qos=1, retain=True)
+            assert {topic for topic, _ in broker.retained.match("#")} == {"1", "3"}
+            await a.publish("4", bytes(9_900), qos=1, retain=True)
+            assert {topic for topic, _ in broker.retained.match("#")} == {"4"}
+            assert broker.counts["retained dropped"] == 3
+            with pytest.raises(Refused):
+                await a.publish("5", bytes(20_000), qos=1, retain=True)
+
+    run(test())
+
+
+def test_sessions_without_a_connection_may_be_dropped() -> None:
+    async def test() -> None:
+        policy = BrokerOptions(sessions=2, sessions_overflow="drop_oldest")
+        async with brokered(policy) as (broker, url):
+            for name in ("old", "new"):
+                async with Client(url, name, session_expiry_interval=1000):
+                    pass
+                await until(lambda name=name: broker.subscribers[name].peer is None)
+            async with Client(url, "third"):
+                assert set(broker.subscribers) == {"new", "third"}
+                async with Client(url, "fourth"):
+                    assert set(broker.subscribers) == {"third", "fourth"}
+                    with pytest.raises(Refused) as caught:  # all are connected
+                        await Client(url, "fifth").open()
+                    assert caught.value.code == 0x97
+
+    run(test())
+
+
 # ---- subscriptions
 
 

@@ -163,3 +163,23 @@ def test_the_rule_for_any_packets(made: list[tuple[bytes, int, bool]]) -> None:
 def test_options() -> None:
     with pytest.raises(ValueError, match="not in list"):
         BoundarySearch("smtp")
+
+
+@pytest.mark.parametrize("skipped", [(1 << 16) - 1, 1 << 16])
+def test_the_window_is_moved_in_steps(skipped: int) -> None:
+    """Behind octets that hold no boundary a message is waited for: they leave when they are 64 KiB."""
+    search = BoundarySearch("mqtt")
+    assert search.packet(NOISE * skipped + publish("a", bytes(5000))[:100]) is None
+    assert search.skipped == (skipped if skipped == 1 << 16 else 0)
+    assert search.size == 100 + skipped - search.skipped
+
+
+def test_a_message_is_waited_for_in_so_many_packets() -> None:
+    """8192, however small they are."""
+    octets = publish("a", bytes(20_000))
+    search = BoundarySearch("mqtt")
+    for at in range(8191):
+        assert search.packet(octets[at : at + 1]) is None
+    assert (search.skipped, search.size) == (0, 8191)
+    assert search.packet(b"\0") is None
+    assert (search.skipped, search.size) == (8192, 0)

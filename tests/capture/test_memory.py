@@ -531,3 +531,15 @@ def test_gaps_that_end_with_a_packet_are_in_order() -> None:
     assert whole.num_rows > 1500
     for batch_rows in (1, 5):
         assert compare(data, whole, batch_rows=batch_rows, **limits) <= batch_rows + 1
+
+
+def test_nothing_is_kept_of_a_connection_that_is_none_of_ours() -> None:
+    """What the server said first waits for the client; as soon as that has said something else too, it is dropped."""
+    frames = []
+    for port in range(20000, 20100):
+        tcp = Tcp(port=9999, client_port=port)
+        frames += [*tcp.open(), *tcp.send(SERVER, b"\xff" * 10_000), *tcp.send(CLIENT, b"\xff" * 10)]
+    reader = capture.read(io.BytesIO(pcap(frames)))
+    assert list(reader) == []
+    assert reader.stats["not_decoded"]["not_recognised"] == {"connections": 100, "packets": 1100, "octets": 1_001_000}
+    assert 10_000 <= reader.stats["most_buffered"] < 500_000

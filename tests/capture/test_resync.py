@@ -90,3 +90,34 @@ def test_a_protocol_header_that_comes_in_pieces(cut: int) -> None:
     octets = b"AMQP\0\1\0\0"
     opened = amqp10.Open(container_id="c").encode()
     assert behind_a_hole_of_amqp(octets[:cut], octets[cut:], opened, FLOW) == ["protocol-header", "open", "flow"]
+
+
+def behind_a_hole_of_nsq(*segments: bytes) -> list[tuple[object, ...]]:
+    """Rows of what comes after a lost segment of nsqd."""
+    tcp = Tcp(4150)
+    ok = b"\0\0\0\6\0\0\0\0OK"
+    frames = [*tcp.open(), *tcp.send(CLIENT, b"  V2SUB t c\nRDY 1\n"), *tcp.send(SERVER, ok)]
+    tcp.send(SERVER, ok)
+    for octets in segments:
+        frames += tcp.send(SERVER, octets)
+    found = [(row["kind"], row["nsq"] and row["nsq"]["response"]) for row in rows(frames + tcp.close())]
+    assert found[3:5] == [("response", "OK"), (None, None)]
+    return found[5:]
+
+
+@pytest.mark.parametrize("text", ["OK", "CLOSE_WAIT", "_heartbeat_", '{"max_rdy_count":2500}'])
+@pytest.mark.parametrize("cut", [1, 4, 7, 8, 9])
+def test_a_response_of_nsqd_that_comes_in_pieces(text: str, cut: int) -> None:
+    """What nsqd answers: OK, CLOSE_WAIT, heartbeats and JSON; the data begins with the ninth octet."""
+    octets = (4 + len(text)).to_bytes(4, "big") + bytes(4) + text.encode()
+    beat = b"\0\0\0\x0f\0\0\0\0_heartbeat_"
+    found = behind_a_hole_of_nsq(octets[:cut], octets[cut:], beat, beat)
+    assert found == [("response", text), *[("response", "_heartbeat_")] * 2]
+
+
+@pytest.mark.parametrize("text", ["NO", "ok", "\0", "heartbeat", "[1]", "E_BAD_TOPIC"])
+def test_no_response_of_nsqd_begins_so(text: str) -> None:
+    """As no frame, it is not waited for."""
+    octets = (1000).to_bytes(4, "big") + bytes(4) + text.encode()
+    beat = b"\0\0\0\x0f\0\0\0\0_heartbeat_"
+    assert behind_a_hole_of_nsq(octets, beat, beat) == [("response", "_heartbeat_")] * 2

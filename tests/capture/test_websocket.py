@@ -316,3 +316,19 @@ def test_any_filler_behind_a_hole_is_passed_over_within_the_window() -> None:
         assert most <= (4 << 20)
         while not decoder.end_file():
             decoder.take()
+
+
+@pytest.mark.parametrize("side", [CLIENT, SERVER])
+@pytest.mark.parametrize("size", range(8))
+def test_behind_the_rest_of_a_message_the_mask_tells_who_sends(size: int, side: int) -> None:
+    """RFC 6455, 5.1: a client masks its frames. The first packet ends a message that began before the capture."""
+    message = publish("topic", b"x" * size)
+    tcp = Tcp(port=8080)
+    frames = tcp.send(side, b"\1" * 50)
+    for _ in range(3):
+        frames += tcp.send(side, wrapped(side, message))
+    found, stats = decode(frames)
+    assert [(r["kind"], r["direction"], r["payload_size"]) for r in found if r["status"] == "ok"] == [
+        ("PUBLISH", side, size)
+    ] * 3
+    assert stats["websocket_flows"] == 1

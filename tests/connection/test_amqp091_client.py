@@ -229,7 +229,7 @@ def test_returned_and_not_taken() -> None:
                 await channel.publish(b"x", routing_key="nowhere", mandatory=True)
             assert refused.value.code == 312
             await channel.publish(b"x", routing_key="nowhere")
-            assert broker.unroutable == 2
+            assert broker.hosts["/"].unroutable == 2
             arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
             await channel.declare_queue("small", arguments=arguments)
             await channel.publish(b"1", routing_key="small")

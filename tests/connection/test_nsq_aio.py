@@ -93,10 +93,11 @@ def test_auth() -> None:
 def test_several_servers_share_max_in_flight_and_are_found_by_look_up() -> None:
     async def main() -> None:
         brokers, servers = [Broker() for _ in range(3)], []
-        lookups = []
+        lookups, listeners = [], []
         for broker in brokers:
             servers.append(await nsq.serve(broker, port=0))
-            lookups.append(f"http://127.0.0.1:{await broker.serve_lookup(servers[-1].port)}")
+            listeners.append(await broker.serve_lookup(servers[-1].port))
+            lookups.append(f"http://127.0.0.1:{listeners[-1].sockets[0].getsockname()[1]}")
         for number, server in enumerate(servers):
             async with nsq.connect(f"nsq://127.0.0.1:{server.port}") as client:
                 for n in range(20):
@@ -114,9 +115,10 @@ def test_several_servers_share_max_in_flight_and_are_found_by_look_up() -> None:
             assert sorted(link.connection.ready_count for link in messages._links) == [0, 1, 1]
         with pytest.raises(ConnectionLost):
             await client.publish("t", b"x")
-        for server, broker in zip(servers, brokers, strict=True):
+        for server, broker, listener in zip(servers, brokers, listeners, strict=True):
             await server.close()
             broker.close()
+            listener.close()
 
     run(main())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -69,9 +69,13 @@ def test_what_is_the_same_in_all_fields_is_the_same(protocol: str) -> None:
 
 KINDS: dict[str, Any] = {
     "symbol": lambda n: amqp10.Symbol(f"s{n}"), "string": lambda n: f"s{n}", "binary": lambda n: b"b%d" % n,
-    "uuid": lambda n: uuid.UUID(int=n << 64 | 5), "decimal32": lambda n: amqp10.Decimal32(n.to_bytes(4, "big")),
+    "uuid": lambda n: uuid.UUID(int=n << 64 | 5), "end of a uuid": lambda n: uuid.UUID(int=5 << 64 | n),
+    "decimal32": lambda n: amqp10.Decimal32(n.to_bytes(4, "big")),
     "decimal64": lambda n: amqp10.Decimal64(n.to_bytes(8, "little")),
     "decimal128": lambda n: amqp10.Decimal128(bytes(4) + n.to_bytes(4, "big") + bytes(8)),
+    "end of a decimal128": lambda n: amqp10.Decimal128(n.to_bytes(16, "big")),
+    "end of a string": lambda n: f"a string {n}", "end of a binary": lambda n: b"a binary %d" % n,
+    "end of a symbol": lambda n: amqp10.Symbol(f"a symbol {n}"),
     "char": lambda n: amqp10.Char(chr(0x4E00 + n)), "timestamp": amqp10.Timestamp, "double": lambda n: n / 7,
     "float": lambda n: amqp10.Float(n), "int": lambda n: amqp10.Int(-n), "long": lambda n: -n, "uint": amqp10.UInt,
     "ulong": amqp10.ULong, "ushort": amqp10.UShort, "short": lambda n: amqp10.Short(-n), "list": lambda n: [n],
@@ -81,9 +85,17 @@ KINDS: dict[str, Any] = {
 }  # fmt: skip
 
 
+#: A list is hashed by its items, as objects of Python; a composite by its octets.
+HOLDERS: list[Callable[[Any], Any]] = [
+    lambda value: amqp10.List([value]),
+    lambda value: amqp10.Source(filter={amqp10.Symbol("f"): value}),
+]
+
+
+@pytest.mark.parametrize("holder", HOLDERS, ids=["list", "composite"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_differs_is_spread_over_hashes(kind: str) -> None:
+def test_what_differs_is_spread_over_hashes(kind: str, holder: Callable[[Any], Any]) -> None:
     """What is looked up by hash takes linear time."""
-    values = [amqp10.List([KINDS[kind](n)]) for n in range(200)]
+    values = [holder(KINDS[kind](n)) for n in range(200)]
     assert len({hash(value) for value in values}) >= 199  # those of -1 and -2 are the same in Python
     assert len(set(values)) == 200

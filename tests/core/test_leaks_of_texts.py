@@ -23,7 +23,7 @@ from lib.packets import ethernet, fragments4
 from lib.packets import tcp as tcp_segment
 from lib.wire import RST, SYN, Tcp, pcap
 from wirefmt import amqp091, amqp10, convert, mqtt, nsq, phpmq, rocketmq
-from wirefmt.capture._engine import CaptureDecoder, PcapReader, find_record
+from wirefmt.capture._engine import BoundarySearch, CaptureDecoder, PcapReader, find_record
 from wirefmt.convert import dialects
 from wirefmt.convert._engine import convert_rows
 from wirefmt.errors import DecodeError, WireError
@@ -137,13 +137,15 @@ def amqp10_messages(n: int) -> Iterator[bytes]:
     yield amqp10.Transfer(handle=0, delivery_id=2, delivery_tag=b"u", more=True, payload=value[:20]).encode()
     yield amqp10.Transfer(handle=0, payload=value[20:]).encode()
     yield amqp10.Transfer(handle=0, delivery_id=3, delivery_tag=b"v", more=True, payload=message).encode()
-    for handle in (1, 2):
-        yield amqp10.Transfer(
-            handle=handle, delivery_id=3 + handle, delivery_tag=b"w", more=True, payload=message
-        ).encode()
-    yield amqp10.End().encode()  # two deliveries end with it
+    two = [
+        amqp10.Transfer(handle=handle, delivery_id=3 + handle, delivery_tag=b"w", more=True, payload=message).encode()
+        for handle in (1, 2)
+    ]
+    yield from two
+    yield amqp10.End().encode()  # both end with it
     error = amqp10.Error(condition=f"amqp:internal-error{n}", description=f"text{n}")
     yield amqp10.Detach(handle=0, closed=True, error=error).encode()
+    yield from two  # both are unfinished when the stream ends
 
 
 def nsq_messages(n: int) -> Iterator[bytes]:
@@ -168,6 +170,8 @@ def rocketmq_messages(n: int) -> Iterator[bytes]:
         ).encode()
     escaped = {"a": f"group\t{n}", "b": f"topic\t{n}", "e\t": "1\n", "i": "TAGS\x01t\x02"}  # of JSON: to be unescaped
     yield rocketmq.RemotingCommand(code=310, opaque=n + 2, remark=f"r\t{n}", ext_fields=escaped, body=b"b").encode()
+    large = {"b": "topic\t" * 300, "i": "KEYS\x01" + "k\t" * 600 + "\x02"}  # unescaped, no room for it on the stack
+    yield rocketmq.RemotingCommand(code=310, opaque=n + 3, remark="r\t" * 600, ext_fields=large, body=b"b").encode()
     for client in (f"client{n}", f"client\t{n}"):
         heart = rocketmq.HeartbeatData(client_id=client).encode()
         yield rocketmq.RemotingCommand(code=34, opaque=n + 1, body=heart).encode()
@@ -449,6 +453,18 @@ def many_flows(n: int) -> None:
 )
 def test_nothing_is_left_of_captures_in_disorder(action: Callable[[int], None], rounds: int) -> None:
     octets, blocks, references = grown(action, rounds, rounds)
+    assert (octets < 8, blocks < 0.5, references < 0.5) == (True, True, True), (octets, blocks, references)
+
+
+def test_nothing_is_left_of_searches() -> None:
+    def action(n: int) -> None:
+        for names, options in ((["mqtt"], {}), (["mqtt", "nsq"], {}), (["mqtt"], {"websocket": True})):
+            search = BoundarySearch(*names, **options)
+            for _ in range(40):
+                search.packet(b"\1" * 90)
+                search.packet(b"\x30\x7f\0\1a")
+
+    octets, blocks, references = grown(action)
     assert (octets < 8, blocks < 0.5, references < 0.5) == (True, True, True), (octets, blocks, references)
 
 

@@ -84,7 +84,8 @@ def brokered(container: Container, said: list[str]) -> tuple[Container, dict[str
     if died:
         known = container.annotations
         deaths = tuple(dataclasses.replace(death, last_time_ms=1700000002500) for death in known.deaths)
-        container._annotations = dataclasses.replace(known, deaths=deaths)
+        restore, state = container.__reduce__()
+        container = restore(*state[:-1], dataclasses.replace(known, deaths=deaths))
     return container, delivery
 
 

@@ -33,6 +33,14 @@ SOME_CODECS = {
     "headers",
     "bodies",
     "json",
+    "fastjson",
+    "json_header",
+    "fields",
+    "stored",
+    "secrets",
+    "message",
+    "commands",
+    "frames",
     "topics",
     "connection",
 }
@@ -159,7 +167,7 @@ FLOORS = {
     "connection": {"_core", "errors"},
     **dict.fromkeys(NAMED, BELOW | {"connection"}),
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
-    "broker": {"errors", "connection"} | NAMED,
+    "broker": {"errors", "connection", "convert"} | NAMED,
     "capture": BELOW | {"protocols"},
     "cli": (BELOW - {"_core"}) | NAMED | {"capture", "convert", "protocols", "secrets", "__version__"},
 }

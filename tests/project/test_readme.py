@@ -28,7 +28,14 @@ def names(pairs: list[tuple[str, str]]) -> list[str]:
     return [f"{i}-{text.strip().splitlines()[0][:40]}" for i, (_, text) in enumerate(pairs)]
 
 
-PAGES = ("README.md", "docs/captures.md", "docs/mqtt.md", "docs/mqtt-asyncio.md", "docs/rocketmq-asyncio.md")
+PAGES = (
+    "README.md",
+    "docs/broker.md",
+    "docs/captures.md",
+    "docs/mqtt.md",
+    "docs/mqtt-asyncio.md",
+    "docs/rocketmq-asyncio.md",
+)
 PYTHON = [block for page in PAGES for block in blocks(page, "python")]
 SHELL = [(page, line) for page in ("README.md", "docs/cli.md") for _, text in blocks(page, "sh")
          for line in text.splitlines() if line.strip() and not line.startswith("#")]  # fmt: skip

@@ -395,6 +395,31 @@ def test_a_hole_in_a_send_leaves_its_beginning() -> None:
     assert rows[2]["destination"] == "next"
 
 
+@pytest.mark.parametrize("cut", [0, 1, 50])
+@pytest.mark.parametrize("whole", [1, 2])
+def test_a_pull_response_that_ends_behind_a_message(whole: int, cut: int) -> None:
+    """A row for each whole message, and one that says that more is missing: of the octets behind them, if there are any."""
+    messages = [stored(topic=f"T{i}", body=bytes(300)) for i in range(3)]
+    octets = response(0, 1, b"".join(messages))
+    missing = sum(map(len, messages[whole:])) - cut
+    rows = talk((CLIENT, request(11, 1, topic="T")), (SERVER, octets[:-missing]))
+    given = [row for row in rows if row["direction"] == SERVER]
+    assert [(row["status"], row["destination"]) for row in given[:-1]] == [("ok", f"T{i}") for i in range(whole)]
+    assert (given[-1]["status"], given[-1]["wire_size"], given[-1]["payload"]) == ("partial", cut, None)
+    assert given[-1]["error"] == f"stream ended: {len(octets) - missing} of {len(octets)} bytes read"
+
+
+@pytest.mark.parametrize("size", [500, 512, 513, 3000, 100_000])
+def test_texts_of_any_size_are_unescaped(size: int) -> None:
+    """RFC 8259, 7: \\t is a tab. A text of the header, a longer one behind it, and one that is shorter again."""
+    texts = {"a": "g\t" * 10, "e": "t\t" * size, "z": "z\t" * (size // 100)}
+    remark = "r\t" * (size // 2)
+    octets = rocketmq.RemotingCommand(code=105, opaque=1, remark=remark, ext_fields=texts).encode()
+    assert octets.count(b"\\t") == 10 + size + size // 100 + size // 2
+    (row,) = talk((CLIENT, octets))
+    assert (row["rocketmq"]["remark"], dict(row["rocketmq"]["ext_fields"])) == (remark, texts)
+
+
 def test_a_hole_in_a_pull_response_leaves_whole_messages() -> None:
     body = b"".join(stored(topic=f"T{i}", body=bytes(300)) for i in range(10))
     tcp = Tcp(port=10911)

@@ -146,6 +146,9 @@ def test_frames_have_nothing_that_lax_skips() -> None:
         ('{"remark":"r";"extFields":null ;}', {"remark": "r", "ext_fields": None}),
         ('{"x":{};"code":1}', {"code": 1}), ('{"x":NaN;"code":1}', {"code": 1}), ('{"x":null ;"code":2}', {"code": 2}),
         ('{"code":true/**/,"flag":1}', {"code": 1, "flag": 1}), ("{'body':null ;}", {"code": 0}),
+        # a body in the header: text in base64, or an array of numbers, true, false and null
+        ('{"code":1,"body":"aGk="}', {"code": 1}), ('{"body":[],"code":1}', {"code": 1}),
+        ('{"body":[1,-2,1.5,null,true],"code":1}', {"code": 1}),
         # what it makes of too large numbers, where names are as it writes them, and no blank is in the way
         ('{"code":9999999999}', {"code": 1410065407}),
         ('{"flag":1,"code":-9999999999}', {"code": -1410065407}),
@@ -169,7 +172,8 @@ def test_the_real_reader_takes(text: str, fields: dict[str, Any]) -> None:
         ('{"language":[]}', "language"), ('{"remark":"\\q"}', "remark"), ('{"remark":"\\u12"}', "remark"),
         ('{"remark":"a}', "remark"), ('{"extFields":[]}', "ext_fields"), ('{"extFields":"null"}', "ext_fields"),
         ('{"extFields":{1:"a"}}', "ext_fields"), ('{"extFields":{"a":"b"}', "header"), ('{"suspended":[]}', "header"),
-        ('{"body":1}', "header"), ('{"body":NaN}', "header"), ('{"body":undefined}', "header"),
+        ('{"body":1}', "header"), ('{"body":true}', "header"), ('{"body":{}}', "header"), ('{"body":["a"]}', "header"),
+        ('{"body":[[1]]}', "header"), ('{"body":[1,{}]}', "header"), ('{"body":NaN}', "header"), ('{"body":undefined}', "header"),
         ('{"language":undefined}', "language"), ('{"language":NaN}', "language"), ('{"extFields":undefined}', "ext_fields"),
         ('{"serializeTypeCurrentRPC":2}', "header"), ('{"serializeTypeCurrentRPC":true}', "header"),
         ('{"serializeTypeCurrentRPC":{}}', "header"), ('{"serializeTypeCurrentRPC":NaN}', "header"),

@@ -96,7 +96,7 @@ class Handler(Protocol):
 async def serve(
     handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
     host: str | None = "127.0.0.1",
-    port: int = 5672,
+    port: int | None = 5672,
     *,
     path: str | None = None,
     ssl: SSLContext | None = None,
@@ -105,13 +105,15 @@ async def serve(
     options: ConnectionOptions | None = None,
     backlog: int = 100,
     most: int = 100_000,
+    tap: aio.TapFactory | None = None,
 ) -> Server:
     """Serve AMQP 0.9.1.
 
     Args:
         handler: a coroutine function that is called with the `Peer` of each client and iterates over its events; when it
             returns, the connection is closed. Or an object with the methods of `Handler`, which serves all clients.
-        host, port: where to listen; loopback by default. None: all interfaces. Port 0: any that is free (`Server.port`).
+        host, port: where to listen; loopback by default. None: all interfaces. Port 0: any that is free
+            (`Server.port`); None: nowhere (`Server.accept`).
         path: of a Unix socket, in place of host and port.
         ssl: TLS with this context.
         mechanisms: of SASL, offered in this order.
@@ -119,6 +121,7 @@ async def serve(
         options: limits and times of each connection.
         backlog: connections that the system keeps until they are accepted.
         most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
+        tap: what lies between transport and driver of each client (`aio.Tap`); None: nothing.
 
     Returns the running server. Leaving `async with` or `close()` ends it.
     """
@@ -126,7 +129,7 @@ async def serve(
     def make(server: Server) -> aio.Driver:
         return make_driver(server, handler, options, mechanisms=mechanisms, properties=properties)
 
-    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most)
+    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap)
 
 
 def make_driver(

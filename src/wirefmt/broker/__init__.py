@@ -1,4 +1,37 @@
-"""A small broker in memory, bounded everywhere: for tests, and as an example of how wirefmt is embedded.
+"""A broker in memory, bounded everywhere, that speaks all six protocols: for tests, and as an example of how wirefmt is embedded.
 
-`wirefmt.broker.mqtt` serves MQTT, `wirefmt.broker.amqp10` AMQP 1.0; `wirefmt.broker.topics` routes by topic.
+>>> from wirefmt import broker
+>>> with broker.running() as b:
+...     run_service(b.url("amqp"))
+...     assert b.queue("orders").wait(1)[0].body == b"21.5"
+
+`Broker` embeds the brokers of the protocols, one module each: `wirefmt.broker.mqtt`, `amqp091`, `amqp10`, `nsq`, `rocketmq`,
+`phpmq`. Each of them is also the handler of its protocol's `serve`. docs/broker.md describes them.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wirefmt.broker.embedded import Broker, Options, Running, running
+    from wirefmt.broker.views import Client, Message, NotSeen
+
+#: Modules that are loaded when one of their names is first used.
+_MODULES = {
+    "wirefmt.broker.embedded": ("Broker", "Options", "Running", "running"),
+    "wirefmt.broker.views": ("Client", "Message", "NotSeen"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            value = getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["Broker", "Client", "Message", "NotSeen", "Options", "Running", "running"]

@@ -1,25 +1,32 @@
 """An AMQP 1.0 broker in memory: the host of all connections of a server.
 
-Addresses are RabbitMQ's of version 2: `/queues/NAME` as source and target, percent-encoded, and `NAME` alone for the same; a
-null target with an address takes messages by their `to`. A dynamic source or target makes a queue that lives as long as its
-connection. There are local transactions. Everything is bounded: a full queue rejects.
+Exchanges, bindings and queues are those of `wirefmt.broker.routing`, under RabbitMQ's addresses of version 2: `/queues/NAME` as
+source and target, `/exchanges/NAME/KEY` and `/exchanges/NAME` as target, parts percent-encoded. `NAME` alone is a queue. A null
+target takes messages by their `to`. A dynamic source or target makes a queue that lives as long as its connection. There are
+local transactions.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections import deque
+import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from wirefmt import amqp10
+from wirefmt.amqp091.events import ACCESS_REFUSED, LOCKED, PRECONDITION
+from wirefmt.amqp091.events import NOT_FOUND as NOT_FOUND_091
 from wirefmt.amqp10.events import (
     INVALID_FIELD,
+    NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
     OUTCOMES,
+    PRECONDITION_FAILED,
     RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
     UNKNOWN_ID,
     Attaching,
     DrainRequested,
@@ -31,11 +38,21 @@ from wirefmt.amqp10.events import (
 )
 from wirefmt.amqp10.links import Link, Receiver, Sender
 from wirefmt.amqp10.server import Peer
+from wirefmt.broker.routing import Item, Published, Queue, Refusal, Router
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
-from wirefmt.errors import DecodeError
+from wirefmt.connection.sasl import ScramCredentials
+from wirefmt.convert import Container
+from wirefmt.errors import ConversionError, DecodeError, LocalProtocolError
 
 _OUTCOMES: Final = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
-_COORDINATOR: Final = "$coordinator"
+
+#: Error conditions for the codes of AMQP 0.9.1 with which the router refuses.
+_CONDITIONS: Final = {
+    ACCESS_REFUSED: UNAUTHORIZED_ACCESS,
+    NOT_FOUND_091: NOT_FOUND,
+    LOCKED: "amqp:resource-locked",
+    PRECONDITION: PRECONDITION_FAILED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,57 +60,63 @@ class BrokerOptions:
     """Policy of a broker.
 
     Attributes:
-        users: user name -> password; None: everybody is let in.
-        queues: queues at a time.
-        queue_messages: messages of one queue; one more is rejected.
-        queue_bytes: bytes of the messages of one queue.
+        users: user name -> password, for PLAIN and SCRAM-SHA-256; None: everybody is let in.
         credit: messages that a sender may have unsettled.
         declare: True: a queue is made when it is first named. False: it must have been made by `Broker.queue`.
         transactions: open at a time on one connection.
     """
 
-    users: dict[str, str] | None = None
-    queues: int = 1000
-    queue_messages: int = 100_000
-    queue_bytes: int = 1 << 28
+    users: Mapping[str, str] | None = None
     credit: int = 200
     declare: bool = True
     transactions: int = 100
 
 
-class Queue:
-    """Messages in order, and the links that want some.
+class Address(NamedTuple):
+    """Where messages go. A queue has the exchange ""."""
 
-    Attributes:
-        messages: payload and number of failed deliveries.
-        dropped: messages that a consumer has rejected, or that failed permanently.
-    """
+    exchange: str
+    routing_key: str
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.messages: deque[tuple[bytes, int]] = deque()
-        self.size = 0
-        self.consumers: dict[Sender, Peer] = {}
-        self.dropped = 0
 
-    def push(self, payload: bytes, failed: int = 0, *, front: bool = False) -> None:
-        self.size += len(payload)
-        if front:
-            self.messages.appendleft((payload, failed))
-        else:
-            self.messages.append((payload, failed))
+class Subscriber:
+    """A link on which a client consumes."""
 
-    def pop(self) -> tuple[bytes, int]:
-        payload, failed = self.messages.popleft()
-        self.size -= len(payload)
-        return payload, failed
+    def __init__(self, peer: Peer, client: _Client, link: Sender, priority: Any) -> None:
+        self.peer = peer
+        self.client = client
+        self.link = link
+        self.exclusive = False
+        self.priority = priority if isinstance(priority, int) else 0
+
+    def room(self) -> int:
+        return self.link.send_quota if self.link.attached and self.peer.ready else 0
+
+    def deliver(self, queue: Queue, item: Item) -> bool:
+        payload = item.for_amqp10()
+        try:
+            handle = self.link.send(payload)
+        except LocalProtocolError:
+            return False
+        if not handle.settled:
+            self.client.sending[handle] = (queue, item)
+        self.peer.update()
+        return True
+
+    def cancelled(self, queue: Queue) -> None:
+        self.client.consumers.pop(self.link, None)
+        if self.link.attached:
+            self.link.detach(
+                amqp10.Error(condition="amqp:resource-deleted", description=f"queue {queue.name!r} is deleted")
+            )
+            self.peer.update()
 
 
 class _Transaction:
     """What a transaction does when it commits."""
 
     def __init__(self) -> None:
-        self.posted: list[tuple[Queue, bytes]] = []
+        self.posted: list[tuple[Published, list[Any]]] = []
         self.retired: list[tuple[Outgoing, Any]] = []
 
 
@@ -101,34 +124,37 @@ class _Client:
     """What the broker knows of one connection."""
 
     def __init__(self) -> None:
-        self.targets: dict[Link, Queue | None] = {}  # of links on which it sends to us; None: by `to`
+        self.targets: dict[Link, Address | None] = {}  # of links on which it sends to us; None: by `to`
+        self.consumers: dict[Link, tuple[Queue, Subscriber]] = {}
         self.coordinators: set[Link] = set()
-        self.sending: dict[Outgoing, tuple[Queue, bytes, int]] = {}
+        self.sending: dict[Outgoing, tuple[Queue, Item]] = {}
         self.transactions: dict[bytes, _Transaction] = {}
-        self.own: list[Queue] = []  # dynamic queues
 
 
 class Broker:
     """The handler of `amqp10.serve`: `await amqp10.serve(Broker(), port=0)`.
 
+    Args:
+        options: policy.
+        router: exchanges and queues, which brokers of other protocols may share; None: of its own.
+
     Attributes:
-        queues: by name.
+        router: exchanges and queues.
     """
 
-    def __init__(self, options: BrokerOptions | None = None) -> None:
+    def __init__(self, options: BrokerOptions | None = None, *, router: Router | None = None) -> None:
         self.options = options or BrokerOptions()
-        self.queues: dict[str, Queue] = {}
+        self.router = router or Router()
         self._clients: dict[Peer, _Client] = {}
         self._numbers = itertools.count(1)
 
     def queue(self, name: str) -> Queue:
-        """The queue of this name; it is made if there is none. Raises ValueError if there are too many."""
-        found = self.queues.get(name)
-        if found is None:
-            if len(self.queues) >= self.options.queues:
-                raise ValueError(f"there are {len(self.queues)} queues")
-            found = self.queues[name] = Queue(name)
-        return found
+        """The queue of this name; it is made if there is none. Raises `routing.Refusal` if there are too many."""
+        return self.router.queues.get(name) or self.router.make_queue(name)
+
+    def close(self) -> None:
+        """Forget everything. Close the servers first, or drop their clients."""
+        self.router.close()
 
     # ---- called by the server
 
@@ -146,9 +172,9 @@ class Broker:
             case Incoming():
                 self._take(peer, client, event)
             case WindowOpened():
-                self._serve_link(event.view)
+                self._pump(client, event.view)
             case DrainRequested():
-                self._serve_link(event.link)
+                self._pump(client, event.link)
                 if event.link.attached:
                     event.link.drained()
             case Acknowledged():
@@ -157,19 +183,20 @@ class Broker:
             case LinkDetached():
                 self._forget(client, event.link, event.lost)
             case SessionEnded():
-                self._forget_all(client, peer, event.session, event.lost)
+                self._forget_all(client, event.session, event.lost)
             case Disconnected():
-                self._forget_all(client, peer, None, event.lost)
+                self._forget_all(client, None, event.lost)
                 for transaction in client.transactions.values():
                     self._roll_back(client, transaction)
-                for queue in client.own:
-                    self.queues.pop(queue.name, None)
+                for queue in list(self.router.queues.values()):
+                    if queue.owner is peer:
+                        self.router.delete_queue(queue)
                 del self._clients[peer]
 
     def writable(self, peer: Peer) -> None:
-        for queue in list(self.queues.values()):
-            if peer in queue.consumers.values():
-                self._serve(queue)
+        client = self._clients.get(peer)
+        for queue, _ in list(client.consumers.values()) if client is not None else ():
+            queue.pump()
 
     def closed(self, peer: Peer) -> None:
         pass
@@ -178,7 +205,11 @@ class Broker:
 
     def _login(self, peer: Peer, event: Login) -> None:
         users = self.options.users
-        if users is None or (event.mechanism == "PLAIN" and users.get(event.user_name) == event.password):
+        password = users.get(event.user_name) if users is not None else None
+        if password is not None and event.mechanism == "SCRAM-SHA-256":
+            credentials = ScramCredentials.of(password, secrets.token_bytes(16))
+            peer.accept(event, credentials=credentials, nonce=secrets.token_hex(16))
+        elif users is None or (event.mechanism == "PLAIN" and password is not None and password == event.password):
             peer.accept(event)
         else:
             peer.refuse(event, 1)
@@ -192,20 +223,27 @@ class Broker:
             self._keep(peer, link)
             return
         try:
-            queue, terminus = self._resolve(client, terminus, link)
-        except LookupError as error:
-            peer.refuse(event, amqp10.Error(condition=error.args[0], description=error.args[1]))
+            address, terminus = self._resolve(peer, terminus, link)
+            if isinstance(link, Sender):
+                assert address is not None
+                if address.exchange:
+                    raise Refused(NOT_IMPLEMENTED, "a source is a queue")
+                queue = self.router.queue(address.routing_key, peer)
+                subscriber = Subscriber(peer, client, link, dict(message.properties or {}).get("rabbitmq:priority", 0))
+                queue.check(subscriber)
+            elif address is not None:
+                self._check(address, peer)
+        except (Refused, Refusal) as error:
+            peer.refuse(event, _error_of(error))
             return
-        if link.sends:
-            assert queue is not None
-            assert isinstance(link, Sender)
-            source = self._with_outcomes(terminus)
-            peer.accept(event, source=source)
-            queue.consumers[link] = peer
-            self._serve(queue)
+        if isinstance(link, Sender):
+            peer.accept(event, source=self._with_outcomes(terminus))
+            client.consumers[link] = queue, subscriber
+            queue.insert(subscriber)
+            queue.pump()
         else:
             peer.accept(event, target=terminus)
-            client.targets[link] = queue
+            client.targets[link] = address
             self._keep(peer, link)
 
     def _keep(self, peer: Peer, link: Link) -> None:
@@ -227,29 +265,36 @@ class Broker:
             capabilities=source.capabilities,
         )
 
-    def _resolve(self, client: _Client, terminus: Any, link: Link) -> tuple[Queue | None, Any]:
-        """The queue of a terminus, and the terminus as it is answered. Raises LookupError(condition, description)."""
+    def _resolve(self, peer: Peer, terminus: Any, link: Link) -> tuple[Address | None, Any]:
+        """The address of a terminus, and the terminus as it is answered. Raises Refused, Refusal."""
         if terminus is None:
-            raise LookupError(INVALID_FIELD, "there is no terminus")
+            raise Refused(INVALID_FIELD, "there is no terminus")
         if terminus.dynamic:
             name = f"dynamic-{next(self._numbers)}"
-            queue = self._named(name, make=True)
-            client.own.append(queue)
+            self.router.make_queue(name, owner=peer)
             made = amqp10.Source if link.sends else amqp10.Target
-            return queue, made(address=f"/queues/{name}", dynamic=True)
+            return Address("", name), made(address=f"/queues/{name}", dynamic=True)
         if terminus.address is None:
             if link.sends:
-                raise LookupError(INVALID_FIELD, "a source has an address")
+                raise Refused(INVALID_FIELD, "a source has an address")
             return None, terminus
-        return self._named(queue_name(str(terminus.address)), make=self.options.declare), terminus
+        address = parse_address(str(terminus.address))
+        self._declare(address)
+        return address, terminus
 
-    def _named(self, name: str, *, make: bool) -> Queue:
-        if name not in self.queues and not make:
-            raise LookupError(NOT_FOUND, f"no queue {name!r}")
-        try:
-            return self.queue(name)
-        except ValueError as error:
-            raise LookupError(RESOURCE_LIMIT_EXCEEDED, str(error)) from error
+    def _declare(self, address: Address) -> None:
+        """A queue that is named may have to be made."""
+        if not address.exchange and self.options.declare:
+            self.queue(address.routing_key)
+
+    def _check(self, address: Address, peer: Peer) -> None:
+        """Raises Refusal if there is no such exchange or queue."""
+        if address.exchange:
+            exchange = self.router.exchange(address.exchange)
+            if exchange.internal:
+                raise Refusal(ACCESS_REFUSED, f"exchange '{exchange.name}' is internal")
+        elif address.routing_key not in self.router.queues:
+            raise Refusal(NOT_FOUND_091, f"no queue '{address.routing_key}'")
 
     # ---- messages of clients
 
@@ -258,38 +303,49 @@ class Broker:
             self._coordinate(peer, client, delivery)
             return
         try:
-            queue = client.targets[delivery.link]
-            if queue is None:
+            address = client.targets[delivery.link]
+            if address is None:
                 properties = delivery.message.properties
                 if properties is None or properties.to is None:
-                    raise LookupError(INVALID_FIELD, "a message to the anonymous terminus has `to`")
-                queue = self._named(queue_name(str(properties.to)), make=self.options.declare)
+                    raise Refused(INVALID_FIELD, "a message to the anonymous terminus has `to`")
+                address = parse_address(str(properties.to))
+                self._declare(address)
             else:
                 _ = delivery.message  # it is one
-            payload = bytes(delivery.payload)
-            if (
-                len(queue.messages) >= self.options.queue_messages
-                or queue.size + len(payload) > self.options.queue_bytes
-            ):
-                raise LookupError(RESOURCE_LIMIT_EXCEEDED, f"the queue {queue.name!r} is full")
+            self._check(address, peer)
+            published = Published.of(
+                Container(
+                    bytes(delivery.payload),
+                    source="amqp10",
+                    exchange=address.exchange,
+                    routing_key=address.routing_key,
+                    dialect=self.router.limits.dialect,
+                )
+            )
+            destinations = self.router.route(self.router.exchange(address.exchange), published)
+            if self.router.refuses(destinations, published):
+                what = f"the queue {address.routing_key!r}" if not address.exchange else "a queue"
+                raise Refused(RESOURCE_LIMIT_EXCEEDED, f"{what} is full")
             state = delivery.remote_state
             if isinstance(state, amqp10.TransactionalState):
                 transaction = client.transactions.get(bytes(state.txn_id or b""))
                 if transaction is None:
-                    raise LookupError(UNKNOWN_ID, "no such transaction")
-                transaction.posted.append((queue, payload))
+                    raise Refused(UNKNOWN_ID, "no such transaction")
+                transaction.posted.append((published, destinations))
                 if not delivery.settled:
                     peer.settle(delivery, amqp10.TransactionalState(txn_id=state.txn_id, outcome=amqp10.Accepted()))
                 return
-        except (LookupError, DecodeError) as error:
-            condition, text = error.args if isinstance(error, LookupError) else ("amqp:decode-error", str(error))
+        except (Refused, Refusal, ConversionError, DecodeError) as error:
             if not delivery.settled:
-                peer.reject(delivery, amqp10.Error(condition=condition, description=text))
+                peer.reject(delivery, _error_of(error))
             return
-        queue.push(payload)
-        if not delivery.settled:
+        if not destinations:
+            self.router.unroutable += 1
+        if not delivery.settled and destinations:
             peer.accept(delivery)
-        self._serve(queue)
+        elif not delivery.settled:
+            peer.release(delivery)  # as RabbitMQ answers a message that no queue is bound for
+        self.router.put(destinations, published)
 
     def _coordinate(self, peer: Peer, client: _Client, delivery: Incoming) -> None:
         """4.3: declare and discharge."""
@@ -321,10 +377,8 @@ class Broker:
     def _commit(self, client: _Client, transaction: _Transaction) -> None:
         for handle, outcome in transaction.retired:
             self._retire(client, handle, outcome)
-        for queue, payload in transaction.posted:
-            queue.push(payload)
-        for queue, _ in transaction.posted:
-            self._serve(queue)
+        for published, destinations in transaction.posted:
+            self.router.put([d for d in destinations if not getattr(d, "gone", False)], published)
 
     def _roll_back(self, client: _Client, transaction: _Transaction) -> None:
         for handle, _ in transaction.retired:
@@ -332,33 +386,10 @@ class Broker:
 
     # ---- messages to clients
 
-    def _serve(self, queue: Queue) -> None:
-        """Hand out messages, one to each link in turn."""
-        while queue.messages:
-            ready = [link for link, peer in queue.consumers.items() if link.send_quota and peer.ready]
-            if not ready:
-                return
-            for link in ready:
-                if queue.messages and link.send_quota:
-                    self._send(queue, link)
-            # those served last come last
-            for link in ready:
-                if link in queue.consumers:
-                    queue.consumers[link] = queue.consumers.pop(link)
-
-    def _serve_link(self, link: Sender) -> None:
-        for queue in self.queues.values():
-            if link in queue.consumers:
-                self._serve(queue)
-                return
-
-    def _send(self, queue: Queue, link: Sender) -> None:
-        peer = queue.consumers[link]
-        payload, failed = queue.pop()
-        handle = link.send(payload)
-        if not handle.settled:
-            self._clients[peer].sending[handle] = (queue, payload, failed)
-        peer.update()
+    def _pump(self, client: _Client, link: Link) -> None:
+        """There may be room on a link."""
+        if link in client.consumers:
+            client.consumers[link][0].pump()
 
     def _answered(self, client: _Client, handle: Outgoing, state: Any) -> None:
         if isinstance(state, amqp10.TransactionalState):
@@ -373,52 +404,72 @@ class Broker:
         found = client.sending.pop(handle, None)
         if found is None:
             return
-        queue, payload, failed = found
+        queue, item = found
+        if queue.gone:
+            return
         match outcome:
             case amqp10.Accepted():
                 return
             case amqp10.Rejected():
-                queue.dropped += 1
+                self.router.dead_letter(queue, item, "rejected")
                 return
             case amqp10.Modified() if outcome.undeliverable_here:
-                queue.dropped += 1
+                self.router.dead_letter(queue, item, "rejected")
                 return
             case amqp10.Modified():
-                failed += bool(outcome.delivery_failed)
-        queue.push(payload, failed, front=True)
-        self._serve(queue)
+                item.failed += bool(outcome.delivery_failed)
+        queue.back([item])
 
     def _forget(self, client: _Client, link: Link, lost: tuple[Any, ...]) -> None:
         """A link is gone: its messages go back, in order."""
         client.targets.pop(link, None)
         client.coordinators.discard(link)
-        for queue in self.queues.values():
-            if isinstance(link, Sender):
-                queue.consumers.pop(link, None)
+        queue, subscriber = client.consumers.pop(link, (None, None))
+        for handle in reversed(lost):
+            self._retire(client, handle, amqp10.Released())
+        if queue is not None and subscriber is not None:
+            queue.leave(subscriber)
+
+    def _forget_all(self, client: _Client, session: Any, lost: tuple[Any, ...]) -> None:
+        """A session is gone; None: all of them."""
+        links = [
+            link
+            for link in (*client.consumers, *client.targets, *client.coordinators)
+            if session in (None, link.session)
+        ]
+        for link in links:
+            self._forget(client, link, ())
         for handle in reversed(lost):
             self._retire(client, handle, amqp10.Released())
 
-    def _forget_all(self, client: _Client, peer: Peer, session: Any, lost: tuple[Any, ...]) -> None:
-        for queue in self.queues.values():
-            for sender in [k for k, p in queue.consumers.items() if p is peer and session in (None, k.session)]:
-                del queue.consumers[sender]
-        for link in [k for k in client.targets if session in (None, k.session)]:
-            del client.targets[link]
-        client.coordinators = {k for k in client.coordinators if session not in (None, k.session)}
-        for handle in reversed(lost):
-            self._retire(client, handle, amqp10.Released())
+
+class Refused(Exception):
+    """A link or message is refused with an error condition and a description."""
 
 
-def queue_name(address: str) -> str:
-    """The queue of an address. Raises LookupError(condition, description)."""
-    if address.startswith("/queues/"):
-        address = address.removeprefix("/queues/")
-    elif address.startswith("/"):
-        raise LookupError(NOT_FOUND, f"no address {address!r}")
+def _error_of(error: Exception) -> amqp10.Error:
+    """What is reported to a client."""
+    match error:
+        case Refused():
+            return amqp10.Error(condition=error.args[0], description=error.args[1])
+        case Refusal():
+            return amqp10.Error(condition=_CONDITIONS.get(error.code, NOT_ALLOWED), description=error.reason)
+        case ConversionError():
+            return amqp10.Error(condition=INVALID_FIELD, description=str(error))
+    return amqp10.Error(condition="amqp:decode-error", description=str(error))
+
+
+def parse_address(text: str) -> Address:
+    """An address of version 2, or the name of a queue. Raises Refused."""
+    kind, parts = "queues", [text]
+    if text.startswith("/"):
+        _, kind, *parts = text.split("/")
+    if kind not in ("queues", "exchanges") or len(parts) > (2 if kind == "exchanges" else 1):
+        raise Refused(NOT_FOUND, f"no address {text!r}")
     try:
-        name = unquote(address, errors="strict")
+        names = [unquote(part, errors="strict") for part in parts]
     except UnicodeDecodeError as error:
-        raise LookupError(INVALID_FIELD, "an address is percent-encoded UTF-8") from error
-    if not name or "/" in address:
-        raise LookupError(INVALID_FIELD, f"no queue in {address!r}")
-    return name
+        raise Refused(INVALID_FIELD, "an address is percent-encoded UTF-8") from error
+    if not names or not names[0] or "/" in "".join(parts):
+        raise Refused(INVALID_FIELD, f"no {kind.removesuffix('s')} in {text!r}")
+    return Address("", names[0]) if kind == "queues" else Address(names[0], names[1] if len(names) > 1 else "")

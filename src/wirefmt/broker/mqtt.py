@@ -14,15 +14,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import Any, ClassVar, Final, Literal
 
 from wirefmt import mqtt
+from wirefmt.broker.routing import Item, Published, Router
 from wirefmt.broker.topics import Sharing, TopicTree
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
-from wirefmt.errors import LocalProtocolError
+from wirefmt.convert import Container, topic_of
+from wirefmt.errors import ConversionError, EncodeError, LocalProtocolError
 from wirefmt.mqtt.events import (
     NOT_AUTHORIZED,
     PACKET_TOO_LARGE,
@@ -37,6 +39,9 @@ from wirefmt.mqtt.events import (
 )
 from wirefmt.mqtt.server import Peer
 from wirefmt.mqtt.session import NEVER, Session
+
+#: The exchange that MQTT's topics are in.
+EXCHANGE: Final = "amq.topic"
 
 NO_SUBSCRIBERS: Final = 0x10
 NO_SUBSCRIPTION: Final = 0x11
@@ -63,8 +68,12 @@ class BrokerOptions:
         overflow: what happens when a queue is full. "drop_oldest": its oldest messages are dropped. "refuse": a message of QoS
             1 or 2 is refused with 0x97 and goes to nobody; before 5.0 and with QoS 0 the new message is dropped.
             "disconnect": the slow client is disconnected with 0x97; for a client that is away the new message is dropped.
-        retained_messages, retained_bytes: of all retained messages. What exceeds them is refused with 0x97.
-        sessions: sessions of clients, connected or not. A further CONNECT is refused with 0x97.
+        retained_messages, retained_bytes: of all retained messages.
+        retained_overflow: what happens to a retained message that exceeds them. "refuse": with 0x97. "drop_oldest": topics
+            whose message has been retained longest lose it.
+        sessions: sessions of clients, connected or not.
+        sessions_overflow: what happens to a CONNECT that exceeds them. "refuse": with 0x97. "drop_oldest": the session that
+            has been without a connection longest ends; if all are connected, it is refused.
         subscriptions: of one client. Further ones are refused with 0x97.
         session_expiry: seconds; sessions live no longer without a connection. In 5.0 CONNACK says so.
         maximum_keep_alive: seconds, in place of a longer Keep Alive of a client, or of none (5.0); None: the client's.
@@ -81,7 +90,9 @@ class BrokerOptions:
     overflow: Literal["drop_oldest", "refuse", "disconnect"] = "drop_oldest"
     retained_messages: int = 100_000
     retained_bytes: int = 1 << 28
+    retained_overflow: Literal["refuse", "drop_oldest"] = "refuse"
     sessions: int = 100_000
+    sessions_overflow: Literal["refuse", "drop_oldest"] = "refuse"
     subscriptions: int = 10_000
     session_expiry: int = NEVER
     maximum_keep_alive: int | None = None
@@ -189,32 +200,57 @@ class Broker:
     Attributes:
         subscribers: sessions by Client Identifier.
         retained: retained messages by topic.
-        counts: messages "dropped" from full queues, "expired", "too_large" for a client; clients "slow" and disconnected.
+        observe: called with each message that is accepted, before it is delivered; None: nobody looks.
+        counts: messages "dropped" from full queues, "expired", "too_large" for a client, "unconvertible" from AMQP; clients
+            "slow" and disconnected.
 
     Args:
         options: policies and limits.
+        router: what connects it with AMQP: messages go to what is bound to its exchange amq.topic, and those published there
+            come to MQTT's subscriptions, "a/b" with the routing key "a.b". None: there is none.
         random: for assigned Client Identifiers; None: the system's.
     """
 
-    def __init__(self, options: BrokerOptions | None = None, *, random: Random | None = None) -> None:
+    def __init__(
+        self,
+        options: BrokerOptions | None = None,
+        *,
+        router: Router | None = None,
+        random: Random | None = None,
+    ) -> None:
         self.options = options or BrokerOptions()
+        self.router = router
+        self._bindings: Mapping[Any, Any] = {}  # of amq.topic: not empty if messages go there
+        if router is not None:
+            exchange = router.exchanges[EXCHANGE]
+            exchange.sinks.append(self)
+            self._bindings = exchange.bindings
         self.subscribers: dict[str, Subscriber] = {}
+        self._away: dict[Subscriber, None] = {}  # without a connection, those that went first come first
         self.retained: TopicTree[Message] = TopicTree()
+        self.observe: Callable[[Message], object] | None = None
         self.counts: Counter[str] = Counter()
         self._random = random or SystemRandom()
         self._retained_bytes = 0
+        self._retained_order: dict[str, None] = {}  # topics, those retained longest first
         self._index: mqtt.TopicIndex[Subscription | Sharing[Subscription]] = mqtt.TopicIndex(4)
         self._shared: dict[tuple[str, str], Sharing[Subscription]] = {}
         self._by_peer: dict[Peer, Subscriber] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """Forget everything. Close the servers first."""
+        """Forget everything. Close the servers first, or drop their clients."""
         for subscriber in self.subscribers.values():
-            for timer in (subscriber.will_timer, subscriber.expiry_timer):
-                if timer is not None:
-                    timer.cancel()
+            self._stop_timers(subscriber)
+            for subscription in subscriber.subscriptions.values():
+                self._unsubscribe(subscription)
+            subscriber.subscriptions.clear()
         self.subscribers.clear()
+        self._away.clear()
+        self.retained = TopicTree()
+        self._retained_order.clear()
+        self._retained_bytes = 0
+        self.counts.clear()
         for task in self._tasks:
             task.cancel()
 
@@ -276,7 +312,12 @@ class Broker:
         if not code and will is not None:
             code = self.options.authorise(identifier, "will", will.topic)
         if not code and identifier not in self.subscribers and len(self.subscribers) >= self.options.sessions:
-            code = QUOTA_EXCEEDED
+            oldest = next(iter(self._away), None) if self.options.sessions_overflow == "drop_oldest" else None
+            if oldest is None:
+                code = QUOTA_EXCEEDED
+            else:
+                self._end_session(oldest)
+                self.counts["sessions dropped"] += 1
         if code:
             peer.refuse(connect, code if five else OLD_CODES.get(code, 3))
             return
@@ -316,6 +357,7 @@ class Broker:
         self._stop_timers(subscriber)
         subscriber.will = None  # [MQTT-3.1.3-9]: within the delay it is not published
         subscriber.peer = peer
+        self._away.pop(subscriber, None)
         self.subscribers[identifier] = subscriber
         self._by_peer[peer] = subscriber
         peer.driver.update(events)
@@ -337,6 +379,7 @@ class Broker:
         if not expiry:
             self._end_session(subscriber)
             return
+        self._away[subscriber] = None
         if expiry != NEVER:
             subscriber.expiry_timer = loop.call_later(expiry, self._end_session, subscriber)
         if subscriber.will is not None:
@@ -355,6 +398,7 @@ class Broker:
     def _end_session(self, subscriber: Subscriber) -> None:
         """The session is over: its subscriptions, its queue; a will that waits is published [MQTT-3.1.3-9]."""
         self._stop_timers(subscriber)
+        self._away.pop(subscriber, None)
         if self.subscribers.get(subscriber.identifier) is subscriber:
             del self.subscribers[subscriber.identifier]
         for subscription in subscriber.subscriptions.values():
@@ -389,7 +433,8 @@ class Broker:
         client = self._by_peer[peer].identifier
         code = self.options.authorise(client, "publish", event.topic_name)
         if not code:
-            forwarded = self._forward(client, event) if not event.retain and not event.properties else None
+            plain = not (self.observe or self._bindings or event.retain or event.properties)
+            forwarded = self._forward(client, event) if plain else None
             code = self._take(peer, event, client) if forwarded is None else forwarded
         if event.qos:
             peer.acknowledge(event, code)
@@ -442,8 +487,12 @@ class Broker:
         if message.retain and message.payload:
             old = self.retained.get(message.topic)
             bytes_after = self._retained_bytes + message.size - (old.size if old is not None else 0)
-            if bytes_after > self.options.retained_bytes or (
-                old is None and len(self.retained) >= self.options.retained_messages
+            if message.size > self.options.retained_bytes or (
+                self.options.retained_overflow == "refuse"
+                and (
+                    bytes_after > self.options.retained_bytes
+                    or (old is None and len(self.retained) >= self.options.retained_messages)
+                )
             ):
                 return QUOTA_EXCEEDED
         if self.options.overflow == "refuse" and message.qos:
@@ -452,16 +501,79 @@ class Broker:
                     return QUOTA_EXCEEDED
         return SUCCESS
 
-    def _accept(self, message: Message, *, checked: bool = False) -> int:
-        """Retain the message, and deliver it. Returns the code for its publisher."""
+    # ---- from and to AMQP
+
+    def wants(self, routing_key: str) -> bool:
+        """A message is published to amq.topic: does a subscription match? (`routing.Sink`)"""
+        try:
+            topic = topic_of(routing_key).decode()
+            mqtt.validate_topic_name(topic)
+        except (UnicodeError, EncodeError):
+            return False  # MQTT has no such topic
+        return bool(self._index.match(topic))
+
+    def put(self, item: Item) -> None:
+        """A message from amq.topic. One that MQTT cannot carry is counted and dropped."""
+        try:
+            packet = item.published.container.deliver("mqtt5", qos=1).message
+        except ConversionError:
+            self.counts["unconvertible"] += 1
+        else:
+            self._accept(self._message(packet, packet.topic_name, ""), checked=True, crossed=True)
+
+    def _cross(self, message: Message) -> bool:
+        """Give a message to what is bound to amq.topic. Returns True if a queue is bound, False if none is.
+
+        Raises OverflowError if a queue is full and refuses.
+        """
+        assert self.router is not None
+        properties = message.properties
+        if message.expires is not None:
+            left = max(1, int(message.expires - asyncio.get_running_loop().time() + 0.5))
+            properties = (*properties, ("message_expiry_interval", left))
+        packet = mqtt.Publish(
+            topic_name=message.topic,
+            payload=message.payload,
+            qos=message.qos,
+            retain=message.retain,
+            packet_identifier=1 if message.qos else None,
+            properties=properties,
+            version=5,
+        )
+        published = Published.of(Container(packet, dialect=self.router.limits.dialect))
+        destinations = self.router.route(self.router.exchanges[EXCHANGE], published, besides=self)
+        if self.router.refuses(destinations, published):
+            raise OverflowError
+        self.router.put(destinations, published)
+        return bool(destinations)
+
+    # ---- to the subscriptions
+
+    def _accept(self, message: Message, *, checked: bool = False, crossed: bool = False) -> int:
+        """Retain the message, and deliver it. Returns the code for its publisher.
+
+        Args:
+            checked: its publisher knows already that it is taken.
+            crossed: it comes from AMQP.
+        """
         code = SUCCESS if checked else self._refusal(message)
         if code:
             return code
+        if self.observe is not None:
+            self.observe(message)
+        routed = False
+        if self._bindings and not crossed:
+            try:
+                routed = self._cross(message)
+            except OverflowError:
+                if not checked:
+                    return QUOTA_EXCEEDED
+                self.counts["dropped"] += 1
         if message.retain:
             self._retain(message)
         targets = self._index.match(message.topic)
         if not targets:
-            return NO_SUBSCRIBERS
+            return SUCCESS if routed else NO_SUBSCRIBERS
         if self.options.overlap == "each" or len(targets) == 1:
             for found in targets:
                 if isinstance(found, Sharing):
@@ -516,14 +628,26 @@ class Broker:
             self._deliver(member.subscriber, queued)
 
     def _retain(self, message: Message) -> None:
-        old = self.retained.get(message.topic)
+        self._drop_retained(message.topic)
+        if not message.payload:
+            return
+        options = self.options
+        while self._retained_order and (
+            len(self.retained) >= options.retained_messages
+            or self._retained_bytes + message.size > options.retained_bytes
+        ):
+            self._drop_retained(next(iter(self._retained_order)))
+            self.counts["retained dropped"] += 1
+        self.retained.put(message.topic, message)
+        self._retained_order[message.topic] = None
+        self._retained_bytes += message.size
+
+    def _drop_retained(self, topic: str) -> None:
+        old = self.retained.get(topic)
         if old is not None:
             self._retained_bytes -= old.size
-        if message.payload:
-            self.retained.put(message.topic, message)
-            self._retained_bytes += message.size
-        elif old is not None:
-            self.retained.discard(message.topic)
+            self.retained.discard(topic)
+            del self._retained_order[topic]
 
     # ---- to one client
 
@@ -635,8 +759,7 @@ class Broker:
         now = asyncio.get_running_loop().time()
         for topic, message in list(self.retained.match(subscription.asked.topic_filter)):
             if message.expires is not None and message.expires <= now:
-                self._retained_bytes -= message.size
-                self.retained.discard(topic)
+                self._drop_retained(topic)
                 continue
             qos = min(message.qos, subscription.asked.qos)
             self._deliver(subscription.subscriber, Queued(message, qos, True, identifiers))  # [MQTT-3.3.1-8]

@@ -134,7 +134,6 @@ class Broker:
         self.counts = {"finished": 0, "requeued": 0, "timed out": 0, "refused": 0}
         self._next = 0
         self._channels: dict[Peer, Channel] = {}
-        self._lookup: asyncio.Server | None = None
         self._pumps: set[Channel] = set()
 
     def topic(self, name: str) -> Topic:
@@ -165,13 +164,13 @@ class Broker:
                 self._pump_soon(channel)
 
     def close(self) -> None:
-        """Forget everything, and stop the timers."""
+        """Forget everything, and stop the timers. Close the servers first, or drop their clients."""
         for topic in self.topics.values():
             for channel in topic.channels.values():
                 channel.close()
         self.topics.clear()
-        if self._lookup is not None:
-            self._lookup.close()
+        self.messages = self.bytes = 0
+        self.counts = dict.fromkeys(self.counts, 0)
 
     # ---- events of the clients
 
@@ -312,13 +311,13 @@ class Broker:
 
     async def serve_lookup(
         self, tcp_port: int, host: str = "127.0.0.1", port: int = 0, broadcast_address: str = "127.0.0.1"
-    ) -> int:
+    ) -> asyncio.Server:
         """Answer `/lookup?topic=`, `/topics`, `/channels?topic=`, `/nodes` and `/ping` as nsqlookupd does, for this broker.
 
         Args:
             tcp_port: where the broker's clients connect.
 
-        Returns the port.
+        Returns the server; the caller closes it.
         """
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -339,9 +338,7 @@ class Broker:
             finally:
                 writer.close()
 
-        self._lookup = await asyncio.start_server(answer, host, port)
-        found: int = self._lookup.sockets[0].getsockname()[1]
-        return found
+        return await asyncio.start_server(answer, host, port)
 
     def _look_up(self, path: str, tcp_port: int, address: str) -> tuple[int, Any]:
         parts = urlsplit(path)

@@ -23,7 +23,7 @@ class BrokerOptions:
 
     Attributes:
         messages: messages kept, in all queues together.
-        content_bytes: bytes of their contents.
+        content_bytes: bytes of their contents. Dead letters have the same limits of their own: the oldest are dropped.
     """
 
     messages: int = 1_000_000
@@ -85,7 +85,8 @@ class Broker:
     def __init__(self, options: BrokerOptions | None = None, random: Random | None = None) -> None:
         self.options = options or BrokerOptions()
         self.queues: dict[str, Queue] = {}
-        self.dead: list[tuple[str, Message]] = []
+        self.dead: deque[tuple[str, Message]] = deque()
+        self._dead_bytes = 0
         self.counts = {"acknowledged": 0, "given back": 0, "refused": 0}
         self._random = random or SystemRandom()
         self._order = 0
@@ -110,6 +111,13 @@ class Broker:
         self._messages += 1
         self._bytes += len(content)
         queue.pump()
+
+    def close(self) -> None:
+        """Forget everything. Close the servers first, or drop their clients."""
+        self.queues.clear()
+        self.dead.clear()
+        self.counts = dict.fromkeys(self.counts, 0)
+        self._messages = self._bytes = self._dead_bytes = 0
 
     # ---- events of the clients
 
@@ -174,7 +182,9 @@ class Broker:
         self._bytes -= len(message.content)
         if isinstance(answer, phpmq.DeadLetter):
             self.dead.append((name, message))
-            del self.dead[: -self.options.messages]
+            self._dead_bytes += len(message.content)
+            while len(self.dead) > self.options.messages or self._dead_bytes > self.options.content_bytes:
+                self._dead_bytes -= len(self.dead.popleft()[1].content)
         else:
             self.counts["acknowledged"] += 1
 

@@ -56,6 +56,9 @@ NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}\Z")
 #: Seconds of the delay levels 1 to 18.
 DELAYS: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
+#: Deliveries of a message that have failed, before it becomes a dead letter.
+MOST_RETRIES: Final = 16
+
 #: The level of the first delivery after one that has failed.
 FIRST_RETRY_LEVEL: Final = 3
 
@@ -71,6 +74,7 @@ class BrokerOptions:
         queue_messages: of one queue; above it the oldest is dropped.
         stored_bytes: of all messages; above it a message is refused with SYSTEM_BUSY.
         message_bytes: of one body; above it a message is refused with MESSAGE_ILLEGAL.
+        popped: messages that may be invisible at a time. Above it a pop gets none.
         waiting: pulls and pops that may wait for messages; above it they are answered at once.
         delay: a factor of the delays of DELAYS. Tests make it small.
         lock: seconds that a queue stays locked.
@@ -86,6 +90,7 @@ class BrokerOptions:
     queue_messages: int = 100_000
     stored_bytes: int = 1 << 28
     message_bytes: int = 1 << 22
+    popped: int = 100_000
     waiting: int = 10_000
     delay: float = 1.0
     lock: float = 60.0
@@ -215,23 +220,8 @@ class Broker:
     def __init__(self, options: BrokerOptions | None = None, address: str = "127.0.0.1:9876") -> None:
         self.options = options or BrokerOptions()
         self.address = address
-        self.topics: dict[str, list[Queue]] = {}
-        self.offsets: dict[tuple[str, str, int], int] = {}
-        self.consumers: dict[str, dict[str, Member]] = {}
-        self.producers: dict[str, dict[str, Member]] = {}
-        self.stored_bytes = 0
-        self.dropped = 0
-        self._position = 0
-        self._places: dict[int, tuple[str, int, int]] = {}  # physical offset -> topic, queue id, offset
-        self._waiting: dict[str, dict[int, Waiting]] = {}  # by topic and identity of the event
-        self._waiters = 0
-        self._locks: dict[tuple[str, str, int], tuple[str, float]] = {}
-        self._halves: dict[int, Half] = {}
-        self._last_pop_time = 0
-        self._pop_next: dict[tuple[str, str, int], int] = {}
-        self._popped: dict[tuple[str, str, int, int, int], Popped] = {}  # group, topic, queue id, offset, pop time
-        self._revived: dict[tuple[str, str], deque[MessageExt]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
+        self._start()
         self._codes: dict[int, Callable[[Peer, RemotingCommand], Answer | None]] = {
             10: self._send,
             11: self._pull,
@@ -257,6 +247,25 @@ class Broker:
             200053: self._change_invisible,
         }
 
+    def _start(self) -> None:
+        """Nothing is stored, and nobody is there."""
+        self.topics: dict[str, list[Queue]] = {}
+        self.offsets: dict[tuple[str, str, int], int] = {}
+        self.consumers: dict[str, dict[str, Member]] = {}
+        self.producers: dict[str, dict[str, Member]] = {}
+        self.stored_bytes = 0
+        self.dropped = 0
+        self._position = 0
+        self._places: dict[int, tuple[str, int, int]] = {}  # physical offset -> topic, queue id, offset
+        self._waiting: dict[str, dict[int, Waiting]] = {}  # by topic and identity of the event
+        self._waiters = 0
+        self._locks: dict[tuple[str, str, int], tuple[str, float]] = {}
+        self._halves: dict[int, Half] = {}
+        self._last_pop_time = 0
+        self._pop_next: dict[tuple[str, str, int], int] = {}
+        self._popped: dict[tuple[str, str, int, int, int], Popped] = {}  # group, topic, queue id, offset, pop time
+        self._revived: dict[tuple[str, str], deque[MessageExt]] = {}
+
     @property
     def address(self) -> str:
         return self._address
@@ -268,10 +277,11 @@ class Broker:
         self._address = address
 
     def close(self) -> None:
-        """Stop the timers."""
+        """Forget everything, and stop the timers. Close the servers first, or drop their clients."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
+        self._start()
 
     # ---- the host of all clients
 
@@ -505,7 +515,7 @@ class Broker:
             if level is not None and level.isascii() and level.isdigit() and int(level):
                 seconds = DELAYS[min(int(level), len(DELAYS)) - 1] * self.options.delay
                 stored = [self._placed(MessageExt(**fields), 0)]
-                self._later(seconds, self._store, fields)
+                self._store_later(seconds, fields)
             else:
                 stored = [self._store(fields)]
         identifiers = ",".join(m.offset_msg_id for m in stored)
@@ -574,7 +584,9 @@ class Broker:
         message = self._find(header.offset)
         if message is None:
             return Answer(SYSTEM_ERROR, remark="can not find message by the offset")
-        most = 16 if header.max_reconsume_times is None else header.max_reconsume_times
+        if self.stored_bytes + len(message.body or b"") > self.options.stored_bytes:
+            return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
+        most = MOST_RETRIES if header.max_reconsume_times is None else header.max_reconsume_times
         dead = message.reconsume_times >= most or header.delay_level < 0
         topic = f"{'%DLQ%' if dead else '%RETRY%'}{header.group}"
         if self.topic(topic, 1) is None:
@@ -594,8 +606,19 @@ class Broker:
             self._store(again)
         else:
             level = header.delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
-            self._later(DELAYS[min(level, len(DELAYS)) - 1] * self.options.delay, self._store, again)
+            self._store_later(DELAYS[min(level, len(DELAYS)) - 1] * self.options.delay, again)
         return Answer()
+
+    def _store_later(self, seconds: float, fields: dict[str, Any]) -> None:
+        """Store a message after a time. It counts as stored meanwhile."""
+        size = len(fields["body"] or b"")
+        self.stored_bytes += size
+
+        def store() -> None:
+            self.stored_bytes -= size
+            self._store(fields)
+
+        self._later(seconds, store)
 
     # ---- transactions
 
@@ -790,7 +813,7 @@ class Broker:
         )
         expression = header.exp or "*"
         tags = {tag.strip() for tag in expression.split("||")} if expression != "*" else set()
-        most = max(1, min(header.max_msg_nums, 32))
+        most = max(0, min(header.max_msg_nums, 32, self.options.popped - len(self._popped)))
         invisible = max(header.invisible_time, 1)
 
         def look() -> Answer | None:
@@ -843,7 +866,12 @@ class Broker:
 
     def _revive(self, key: tuple[str, str, int, int, int]) -> None:
         message = self._popped.pop(key).message
-        again = MessageExt(**{**_fields(message), "reconsume_times": message.reconsume_times + 1})
+        fields = {**_fields(message), "reconsume_times": message.reconsume_times + 1}
+        if message.reconsume_times >= MOST_RETRIES:
+            if self.topic(f"%DLQ%{key[0]}", 1) is not None:
+                self._store({**fields, "topic": f"%DLQ%{key[0]}", "queue_id": 0})
+            return
+        again = MessageExt(**fields)
         self._revived.setdefault((key[0], key[1]), deque()).append(again)
         self._wake(key[1])
 

@@ -1,15 +1,15 @@
-# What carries the frames of a protocol: WebSockets, compressed streams, and TLS that begins in the midst of a stream.
+# Encodings of a stream of frames: WebSocket, compression, and TLS that begins inside a stream.
 
 
 cdef class CarriedStreams(FrameStreams):
-    """Streams within streams."""
+    """Decodes streams inside other streams."""
 
     cdef int64_t max_inflated
 
     # ---- WebSocket --------------------------------------------------------------------------------------------------
 
     cdef size_t unwrap(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Frames of a WebSocket: hand on the payload of data frames, pass over the others. Octets used."""
+        """Pass on the payload of data frames of a WebSocket, skip other frames. Returns the octets used."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef WebSocket* w = side.socket
@@ -56,8 +56,8 @@ cdef class CarriedStreams(FrameStreams):
         return at
 
     cdef void lose_socket(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
-        """`n` octets are missing, frame headers among them, or no header is where one should be: how many octets of the
-        protocol's stream are missing is not known. The next frame is searched: see chain."""
+        """`n` octets are missing, possibly with frame headers, or a header is invalid. How many octets of the protocol's stream
+        are missing is not known. The next frame is searched for: see chain."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         if not self.must_wait() and side.searching and side.size:
             self.look(f, end, True)
@@ -76,11 +76,11 @@ cdef class CarriedStreams(FrameStreams):
         side.missing += n
         side.search.credit = 0
         side.socket.lost = True
-        if why == WHY_NO_FRAME:                         # what is no header is skipped
+        if why == WHY_NO_FRAME:                         # octets that are no header are skipped
             side.skipped += side.socket.have
 
     cdef void resume_socket(self, Flow* f, int end) noexcept nogil:
-        """WebSocket frames begin at pending[at]: what is before it is part of the hole, the rest is read."""
+        """WebSocket frames begin at pending[at]: earlier octets are part of the gap, the rest is read."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         self.pass_over(side, side.search.at)
         memset(side.socket, 0, sizeof(WebSocket))
@@ -89,7 +89,7 @@ cdef class CarriedStreams(FrameStreams):
     # ---- compressed streams, and those that end in TLS --------------------------------------------------------------
 
     cdef bint changes_carrier(self, Flow* f, int end, const Mark* mark) noexcept nogil:
-        """Have the frames so far agreed on something else to carry the streams? Then it is so from here on."""
+        """Change the stream encoding from here on if the frames so far have agreed on it."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef int carrier = fs.protocol.carrier(fs.state)
         cdef int i
@@ -105,7 +105,7 @@ cdef class CarriedStreams(FrameStreams):
         return True
 
     cdef void carry_on(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """What came with the frame that changed the carrier; and what the other end has sent already."""
+        """Read the octets after the frame that changed the stream encoding, and those that the other end has already sent."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* other = &fs.sides[1 - end]
         cdef Side old = other[0]
@@ -125,7 +125,7 @@ cdef class CarriedStreams(FrameStreams):
         cdef Side* side = &fs.sides[end]
         cdef Unpacker u
         side.stage = STAGE_PACKED
-        if side.searching or side.skip:                 # where it begins is not known
+        if side.searching or side.skip:                 # its beginning is not known
             if not side.searching:
                 self.begin_search(side, WHY_NO_FRAME)
             side.broken = True
@@ -153,8 +153,8 @@ cdef class CarriedStreams(FrameStreams):
         side.unpacker = NULL
 
     cdef size_t unpack(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
-        """Octets of a compressed stream: hand on what is in them. Octets used: all, the unpacker keeps them. No octets:
-        what it keeps."""
+        """Decompress octets and pass on the result. Returns the octets used: all, because the unpacker keeps them. No octets:
+        continue with those that it keeps."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef Unpacker u
         if side.broken:
@@ -183,7 +183,7 @@ cdef class CarriedStreams(FrameStreams):
         return n
 
     cdef void break_off(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
-        """A direction that cannot be unpacked: a row says why, and what follows is skipped."""
+        """A direction that cannot be decompressed: put a row with the reason, and skip what follows."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         if side.size:
             self.put_rest(f, end, text, mark)           # a protocol with carriers puts one row
@@ -195,7 +195,7 @@ cdef class CarriedStreams(FrameStreams):
             self.drop_unpacker(side)
 
     cdef void lose_packed(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
-        """A hole in a compressed stream: nothing after it can be unpacked."""
+        """A gap in a compressed stream: nothing after it can be decompressed."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         if not side.broken:
             if side.size:

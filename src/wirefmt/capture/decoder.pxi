@@ -1,4 +1,4 @@
-# Captures to the message table: the only room where streams meet protocols.
+# Captures -> the message table.
 #
 #     octets of files -> PcapFile -> PacketParser -> Reassembler -> streams of protocols -> rows
 from wirefmt.spec.options import options_of
@@ -7,7 +7,7 @@ from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
 cdef enum:
     PREFETCHED = 128            # octets of a protocol's state, of a pending frame
     NAMES_MAX = 1 << 24         # capture files
-    BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets. So many fit, and one message more
+    BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets, which also allow one message more
 
 
 cdef class CaptureDecoder(KnownStreams):
@@ -26,11 +26,11 @@ cdef class CaptureDecoder(KnownStreams):
     cdef PacketParser packets
     cdef bint across_files, busy, file_over
     cdef uint64_t slice_count
-    cdef Segment[GROUP] group                           # segments that were read and not yet taken
+    cdef Segment[GROUP] group                           # segments that were parsed and not yet taken
     cdef Mark[GROUP] group_marks
     cdef int group_count
     cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
-    cdef uint8_t* carry                                 # octets of a record that is not whole yet
+    cdef uint8_t* carry                                 # octets of an incomplete record
     cdef size_t carry_at, carry_size, carry_room
 
     def __init__(self, options=None, /, **keywords):
@@ -273,7 +273,7 @@ cdef class CaptureDecoder(KnownStreams):
         return not self.waiting
 
     cdef size_t feed_octets(self, const uint8_t* p, size_t n) noexcept nogil:
-        """Records lie in the caller's octets, except one that crosses chunks: it is put together in `carry`."""
+        """Records are read in the caller's octets, except one that crosses chunks, which is assembled in `carry`."""
         cdef size_t at = 0
         cdef size_t used = 0
         cdef size_t more, rest
@@ -288,7 +288,7 @@ cdef class CaptureDecoder(KnownStreams):
             if self.is_full():
                 return at
             rest -= used
-            if rest <= at:                              # what is left lies in the caller's octets, too
+            if rest <= at:                              # the rest is in the caller's octets, too
                 at -= rest
                 self.carry_at = self.carry_size = 0
                 break
@@ -318,13 +318,13 @@ cdef class CaptureDecoder(KnownStreams):
                 return False
             self.carry = grown
             self.carry_room = self.carry_size + n
-        if n:                                           # else there may be no carry to copy to
+        if n:                                           # otherwise there may be no carry to copy to
             memcpy(self.carry + self.carry_size, p, n)
         self.carry_size += n
         return True
 
     cdef void walk(self, const uint8_t* p, size_t n, bint last, size_t* used) noexcept nogil:
-        """Records of p[:n] until they end or a batch is full. `used`: octets that are done with."""
+        """Read the records of p[:n] until they end or a batch is full. `used`: octets that are no longer needed."""
         cdef size_t at = 0
         cdef size_t step
         cdef int answer, reason
@@ -349,7 +349,7 @@ cdef class CaptureDecoder(KnownStreams):
                                   self.file.fault.frame_no)
             elif answer == READ_NEED:
                 break
-            else:                                       # nothing can be read from what follows
+            else:                                       # the following octets cannot be read
                 at = n
                 break
         self.take_group()
@@ -360,11 +360,11 @@ cdef class CaptureDecoder(KnownStreams):
         self.fragment_octets = self.packets.datagram_octets
 
     cdef inline Segment* next_place(self) noexcept nogil:
-        """Where the next segment is to be read to."""
+        """The place for the next segment."""
         return &self.group[self.group_count]
 
     cdef inline void take_segment(self, const PacketRecord* r, int32_t capture, bint volatile) noexcept nogil:
-        """The segment in the next place. `volatile`: the next packet that is parsed may overwrite its payload."""
+        """Add the segment in the next place to the group. `volatile`: parsing the next packet may overwrite its payload."""
         cdef const Segment* s = self.next_place()
         cdef Mark* mark = &self.group_marks[self.group_count]
         if self.slice_count > 1 and segment_flow_hash(s) % self.slice_count != self.slice_index:
@@ -445,7 +445,7 @@ cdef class CaptureDecoder(KnownStreams):
             self.flush_for_limit(f, d.n)
 
     cdef void drop_deferred(self) noexcept nogil:
-        """Forget what waits."""
+        """Drop the deferred work."""
         cdef Deferred* d = next_deferred(&self.deferred)
         while d != NULL:
             if d.kind == DEFERRED_CLOSE:
@@ -458,7 +458,7 @@ cdef class CaptureDecoder(KnownStreams):
     # ---- events of the reassembly -----------------------------------------------------------------------------------
 
     cdef int on_flow(self, Flow* f) noexcept nogil:
-        """Whose port is registered is the server."""
+        """The end with a registered port is the server."""
         if self.port_is_known(f.port[1]):
             return 0
         return 1 if self.port_is_known(f.port[0]) else -1
@@ -472,8 +472,8 @@ cdef class CaptureDecoder(KnownStreams):
         self.defer(DEFERRED_OCTETS, f, end, p + used, n - used, mark)
 
     cdef inline size_t read(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """The next octets of a direction, in whatever they are carried. Octets used: all, unless the batch is full or the
-        flow is ignored."""
+        """Take the next octets of a direction, in any stream encoding. Returns the octets used: all, unless the batch is full or
+        the flow is ignored."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
         if fs == NULL:
@@ -505,7 +505,7 @@ cdef class CaptureDecoder(KnownStreams):
         if side.stage == STAGE_START or side.stage == STAGE_HTTP:
             rows = self.by_port(f)
             if side.stage == STAGE_HTTP:
-                self.dismiss(f, UNDECODED_UNKNOWN)      # what would say the protocol is missing
+                self.dismiss(f, UNDECODED_UNKNOWN)      # the octets that identify the protocol are missing
                 return
             self.pass_over(side, side.size)             # too few octets to be read
             side.missing += n
@@ -536,13 +536,13 @@ cdef class CaptureDecoder(KnownStreams):
         self.cross(f, end, n, why, mark)
 
     cdef void on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Octets from before those that this direction began with: they are read as a stretch of their own."""
+        """Octets from before the beginning of this direction: they are read separately."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Deferred* d
         cdef Side* side
         cdef Side whole
         cdef Flow* front
-        if fs == NULL:                                  # there was no memory for it
+        if fs == NULL:                                  # there was no memory
             return
         if self.must_wait():
             d = self.defer(DEFERRED_FRONT, f, end, p, n, mark)
@@ -575,7 +575,7 @@ cdef class CaptureDecoder(KnownStreams):
             self.recycle(front)
 
     cdef Flow* open_front(self, const Flow* f, const Mark* mark) noexcept nogil:
-        """A flow that is in no table, of the same ends and protocol, in which nothing was read; NULL without memory."""
+        """A new flow outside the table, with the same ends and protocol; NULL: out of memory."""
         cdef const FlowState* fs = <const FlowState*>f.state
         cdef Flow* front = <Flow*>malloc(sizeof(Flow))
         cdef FlowState* state = <FlowState*>malloc(sizeof(FlowState))

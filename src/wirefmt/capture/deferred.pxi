@@ -1,10 +1,10 @@
 # Work of a capture that waits until a full batch has been taken.
 #
 # One packet may complete any number of messages: after a gap that it fills, in a compressed stream, at the end of a
-# flow. When the batch is full, what is left of the packet's work is kept here, in order, and done before the next packet. So
-# are the segments of its group that come after it.
-# What waits holds copies of octets of that packet, octets that were stored out of order, and GROUP - 1 segments: it is
-# bounded as they are.
+# flow. If the batch is full, the remaining work of the packet is kept here, in order, and done before the next packet, with
+# the segments of its group after it.
+# Deferred work has copies of octets of that packet, octets that were stored out of order, and GROUP - 1 segments, so its size
+# is bounded by theirs.
 
 cdef enum DeferredKind:
     DEFERRED_SEGMENT = 0        # a segment: `octets` are a Segment and its payload
@@ -18,7 +18,7 @@ cdef enum DeferredKind:
     DEFERRED_PENDING            # the pending octets are a whole frame, or no frame: settle_frame
     DEFERRED_GIVE_UP            # the pending frame exceeds a limit: give_up_frame
     DEFERRED_LOOK               # the search window: look; `flag`: final
-    DEFERRED_DECIDED            # the search window, the protocol is known now: read_decided; `flag`: final
+    DEFERRED_DECIDED            # the search window, after the protocol was found: read_decided; `flag`: final
     DEFERRED_FLUSH              # messages that have begun, in both directions, for a limit: flush_for_limit; `n`: its rows
     DEFERRED_REPORT             # a row about the capture file; `octets` are its text, `n` the offset in the file
 
@@ -38,11 +38,11 @@ cdef struct Deferred:
 
 cdef struct DeferredList:
     Deferred* first
-    Deferred** place            # where the next one is inserted: after those that the current work has deferred
+    Deferred** place            # where the next one is inserted: after those that the current work deferred
 
 
 cdef Deferred* new_deferred(int kind, Flow* f, int end, size_t n, const Mark* mark) noexcept nogil:
-    """With room for `n` octets; NULL without memory."""
+    """New work with memory for `n` octets; NULL: out of memory."""
     cdef Deferred* d = <Deferred*>malloc(sizeof(Deferred) + n)
     if d == NULL:
         return NULL
@@ -64,7 +64,7 @@ cdef inline void insert_deferred(DeferredList* waiting, Deferred* d) noexcept no
 
 
 cdef inline Deferred* next_deferred(DeferredList* waiting) noexcept nogil:
-    """Take the first out; what its work defers is inserted in its place. NULL: nothing waits."""
+    """Remove the first; what its work defers is inserted in its place. NULL: nothing is deferred."""
     cdef Deferred* d = waiting.first
     if d != NULL:
         waiting.first = d.next
@@ -73,6 +73,6 @@ cdef inline Deferred* next_deferred(DeferredList* waiting) noexcept nogil:
 
 
 cdef inline void last_place(DeferredList* waiting) noexcept nogil:
-    """What is deferred now comes after all that waits."""
+    """Append what is deferred from now on to the end."""
     while waiting.place[0] != NULL:
         waiting.place = &waiting.place[0].next

@@ -1,21 +1,21 @@
 # The table of flows: a flow is two (address, port) ends and a realm. It finds the flow of a segment, keeps flows in the order
-# of their last packets, and counts what they take. Knows no rule of TCP: reassembly.pxi has them.
+# of their last packets, and counts their memory. The rules of TCP are in reassembly.pxi.
 from wirefmt._core.octets cimport BLOCK_OCTETS
 
 cdef enum:
-    FRONTS = 8                  # stretches from before the beginning of a stream
-    FLOWS_SPARE = 1024          # freed flows that are kept for the next ones
+    FRONTS = 8                  # ranges before the beginning of a stream
+    FLOWS_SPARE = 1024          # freed flows that are kept for reuse
 
 cdef int64_t SECOND = 1000000000
 
-cdef enum Why:                  # why a hole was given up, or why a stream ended
+cdef enum Why:                  # why a gap was given up, or a stream ended
     WHY_LOST = 0                # acknowledged by the receiver, never captured
     WHY_CUT                     # truncated by the snapshot length
-    WHY_TIMEOUT                 # nothing filled it in time
+    WHY_TIMEOUT                 # not filled in time
     WHY_LIMIT                   # max_out_of_order, max_buffered or max_flows
-    WHY_FIN                     # this side said FIN
+    WHY_FIN                     # this side sent FIN
     WHY_RESET
-    WHY_REPLACED                # another connection on the same ends
+    WHY_REPLACED                # another connection between the same ends
     WHY_IDLE
     WHY_CAPTURE_END
 
@@ -23,43 +23,43 @@ cdef struct Mark:               # the packet that brought an octet
     int64_t ts_ns
     int64_t frame_no
     int32_t capture             # number of the capture file
-    bint push                   # PSH: its sender had no more to send for now
+    bint push                   # PSH: the end of a write
 
 
-cdef struct Piece:              # octets that came before their turn
+cdef struct Piece:              # octets that arrived early
     int64_t at                  # stream offset of the first
-    uint32_t size               # octets of the stream: kept + cut
+    uint32_t size               # octets of the stream: kept and truncated ones
     uint32_t kept
     uint8_t* octets
     Mark mark
 
 
-cdef struct Fronts:             # stretches before offset 0 that were handed on
+cdef struct Fronts:             # ranges before offset 0 that were passed on
     int count
     int64_t[FRONTS] begin
     int64_t[FRONTS] end
 
 
 cdef struct Stream:             # what one end of a flow sends; offsets count from the first octet after the SYN
-    # what each segment needs, in a cache line
+    # members that each segment needs, in a cache line
     uint8_t started             # `next_seq` is known
-    uint8_t syn                 # by a SYN: offset 0 is the first octet of the stream
-    uint8_t anchored            # by a SYN or by the other side's acknowledgement of one
-    uint8_t undecided           # where it begins: nothing was handed on, offsets count from its first packet
+    uint8_t syn                 # known by a SYN: offset 0 is the first octet of the stream
+    uint8_t anchored            # known by a SYN or by the other side's acknowledgement of one
+    uint8_t undecided           # its beginning is not known: nothing was passed on, offsets count from its first packet
     uint8_t ended
     uint8_t has_ack
     uint32_t next_seq
     uint32_t ack                # the last one this end sent
     int count                   # of `pieces`
-    int64_t next                # offset of the next octet to hand on
+    int64_t next                # offset of the next octet to pass on
     int64_t fin                 # offset of the FIN; -1: none seen
     int64_t acked               # by the other end, highest offset
     Piece* pieces               # disjoint, in order: pieces[first] ... pieces[first + count - 1]
     int first, room
     uint32_t isn
-    # holes
-    int64_t hole_ns             # time of the first piece after the present hole
-    int64_t acked_at            # flow.packets when the hole was seen acknowledged, 0: not; while undecided: at the start
+    # gaps
+    int64_t hole_ns             # time of the first piece after the present gap
+    int64_t acked_at            # flow.packets when octets after the gap were acknowledged, 0: not; while undecided: at the start
     int64_t acked_ns, acked_to
     Fronts* fronts              # NULL: none
     int64_t stored              # octets in pieces
@@ -67,16 +67,16 @@ cdef struct Stream:             # what one end of a flow sends; offsets count fr
 
 cdef struct Flow:
     uint8_t ip_version
-    int8_t client               # which end; -1: not known
+    int8_t client               # the client's end; -1: not known
     uint8_t closed              # FIN from both ends, or RST
     uint8_t reset
-    uint8_t ignored             # the consumer wants no octets of it
+    uint8_t ignored             # no octets of it are passed on
     uint16_t port[2]
     uint32_t realm
     uint8_t address[2][16]
     int64_t packets
     int64_t last_ns
-    Flow* older                 # list by last packet, one for open flows and one for closed ones
+    Flow* older                 # lists by last packet: open flows, closed flows
     Flow* newer
     void* state                 # the consumer's
     Mark last
@@ -97,23 +97,23 @@ cdef struct FlowList:
 
 cdef struct ReassemblyCounts:
     int64_t flows, segments, octets
-    int64_t without_flow        # segments that neither belong to a flow nor open one
-    int64_t retransmitted       # segments that brought nothing new
+    int64_t without_flow        # segments that neither belong to a flow nor begin one
+    int64_t retransmitted       # segments without new octets
     int64_t overlapping         # segments trimmed at the front
     int64_t out_of_order        # segments stored
     int64_t gaps, gap_octets
     int64_t late_starts         # streams that began before the capture
     int64_t early               # segments from before the beginning of such a stream
-    int64_t replaced            # connections ended by another one on the same ends
+    int64_t replaced            # connections ended by another one between the same ends
     int64_t idle                # flows ended by idle_ns
     int64_t flows_evicted       # max_flows, max_buffered
-    int64_t equal_hashes        # flows whose flow hash, not their ends, is that of the flow opened before
+    int64_t equal_hashes        # flows with the flow hash of the flow before, but other ends
     int64_t probes              # slots of other flows that were skipped in the table
-    int64_t limited             # holes given up for max_out_of_order, MAX_PIECES or max_buffered
-    int64_t most_buffered       # after any packet, before flows were ended for it
+    int64_t limited             # gaps given up for max_out_of_order, MAX_PIECES or max_buffered
+    int64_t most_buffered       # after any packet, before flows are ended for it
     int64_t no_memory
-    # payload octets that were captured and not handed on
-    int64_t retransmitted_octets        # that were there before
+    # captured payload octets that were not passed on
+    int64_t retransmitted_octets        # that had been captured before
     int64_t outside_octets      # after a FIN, in a RST, of keep-alives, in segments without a flow
 
 
@@ -126,17 +126,17 @@ cdef inline uint64_t mix64(uint64_t h) noexcept nogil:
 
 
 cdef inline int64_t flow_octets() noexcept nogil:
-    """Memory of a flow, with its part of a table that has just grown."""
+    """Memory of a flow, with its share of a table that has just grown."""
     return <int64_t>(sizeof(Flow) + BLOCK_OCTETS + 4 * sizeof(Slot))
 
 
 cdef inline int64_t piece_octets(const Piece* piece) noexcept nogil:
-    """Memory of a stored piece, apart from the array it is in."""
+    """Memory of a stored piece, without its place in the array."""
     return <int64_t>piece.kept + BLOCK_OCTETS if piece.kept else 0
 
 
 cdef inline int sender_of(const Flow* f, const Segment* s) noexcept nogil:
-    """Which end of `f` sent `s`; -1: it is not of this flow."""
+    """The end of `f` that sent `s`; -1: another flow."""
     if f.realm != s.realm or f.ip_version != s.ip_version:
         return -1
     if (f.port[0] == s.src_port and f.port[1] == s.dst_port
@@ -153,15 +153,15 @@ cdef class FlowTable:
 
     cdef Slot* slots
     cdef size_t slot_mask, flow_count
-    cdef Flow* current                  # of the last segment: most captures have runs
+    cdef Flow* current                  # of the last segment: the next one is often of the same flow
     cdef Flow* spare                    # freed flows, linked by `newer`
     cdef int spare_count
     cdef FlowList lists[2]              # open, closed
     cdef int64_t now_ns                 # latest packet time seen
     cdef ReassemblyCounts counts
-    cdef uint64_t opened_hash           # segment_flow_hash of the flow that was opened last, and its ends
+    cdef uint64_t opened_hash           # segment_flow_hash of the flow that began last, and its ends
     cdef uint8_t opened_ends[36]
-    cdef int64_t buffered               # octets of memory that flows take, here and in the consumer
+    cdef int64_t buffered               # octets of memory of flows, here and in the consumer
     cdef size_t max_flows
     cdef int64_t max_buffered, max_out_of_order, idle_ns
 
@@ -186,18 +186,18 @@ cdef class FlowTable:
             free(f)
             f = following
 
-    # ---- what a subclass adds
+    # ---- overridden by subclasses
 
     cdef int on_flow(self, Flow* f) noexcept nogil:
-        """A flow begins and no SYN says which end is the client: answer it, or -1."""
+        """The client's end of a flow that begins without a SYN, or -1."""
         return -1
 
     cdef bint on_close(self, Flow* f) noexcept nogil:
-        """The flow leaves the table: free f.state. Writes nothing. False: `f` is still needed; `recycle` it later."""
+        """The flow was removed from the table: free f.state. Puts no row. False: `f` is still needed; `recycle` it later."""
         return True
 
     cdef void end_flow(self, Flow* f, int why) noexcept nogil:
-        """Hand on what is stored of both directions, and remove the flow."""
+        """Pass on the stored octets of both directions, and remove the flow."""
 
     # ---- the table ----------------------------------------------------------------------------------------------
 
@@ -249,8 +249,8 @@ cdef class FlowTable:
         return f
 
     cdef uint64_t flow_hash(self, const Segment* s) noexcept nogil:
-        """The flow hash of a new flow. Flows of different ends do not have the same one by chance: somebody chose their
-        addresses, all of them are in one slice and one partition of a shuffle, and so they are counted."""
+        """The flow hash of a new flow. Flows with different ends do not have the same one by chance: somebody has chosen
+        their addresses. All of them are in one slice and one partition of a shuffle, so they are counted."""
         cdef uint64_t hash = segment_flow_hash(s)
         cdef uint8_t ends[36]
         cdef int first = 0 if memcmp(s.src, s.dst, 16) < 0 or (s.src_port < s.dst_port and memcmp(s.src, s.dst, 16) == 0) else 1
@@ -292,7 +292,7 @@ cdef class FlowTable:
         while self.slots[i].flow != f:
             i = (i + 1) & self.slot_mask
         hole = i
-        while True:                                     # linear probing: close the hole backwards
+        while True:                                     # linear probing: move later entries back
             i = (i + 1) & self.slot_mask
             if self.slots[i].flow == NULL:
                 break
@@ -313,7 +313,7 @@ cdef class FlowTable:
             self.recycle(f)
 
     cdef inline void recycle(self, Flow* f) noexcept nogil:
-        """`f` is not used any more."""
+        """Keep an unused flow for reuse, or free it."""
         self.buffered -= flow_octets()
         if self.spare_count < FLOWS_SPARE:
             f.newer = self.spare
@@ -372,7 +372,7 @@ cdef class FlowTable:
             st.fronts = NULL
 
     cdef void drop_flows(self) noexcept nogil:
-        """Forget all flows; only on_close is called."""
+        """Remove all flows; only on_close is called."""
         cdef int i
         for i in range(2):
             while self.lists[i].oldest != NULL:

@@ -1,8 +1,8 @@
-# Octets of a direction -> frames of its protocol -> rows; gaps, and where frames begin again after them.
+# Octets of a direction -> frames of its protocol -> rows; gaps, and the search for a frame boundary after them.
 #
-# A stream is read where it lies in the packet as long as frames do not cross packets; the rest of a frame is kept
-# until it is whole. After a gap, and where the capture began inside a stream, frames are read again only from a place
-# where a chain of valid ones begins (`look`): what is skipped is a `gap` row, never messages.
+# Frames that do not cross packets are read in place; the beginning of a frame that does is kept until it is complete.
+# After a gap, and if the capture began inside a stream, frames are read only from where a chain of valid ones begins
+# (`look`): skipped octets are a `gap` row, never messages.
 
 
 cdef class FrameStreams(Streams):
@@ -61,7 +61,7 @@ cdef class FrameStreams(Streams):
                 side.first = mark[0]
                 side.need = size if status == OK else 0
                 if side.need > self.max_message:
-                    k = min(n - at, <size_t>65536)      # enough for what a limit leaves of a message
+                    k = min(n - at, <size_t>65536)      # enough for the part of a message that a limit allows
                     if not self.append(side, p + at, k) and not self.flush(f, end, b"limit"):
                         return at
                     if side.size or self.append(side, p + at, k):
@@ -85,7 +85,7 @@ cdef class FrameStreams(Streams):
         return at
 
     cdef size_t complete(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Octets for the frame that is pending, or for the rest of one that was given up. Octets used."""
+        """Take octets of the pending frame, or of the rest of one that was given up. Returns the octets used."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef size_t at = 0
         cdef size_t more = 1
@@ -95,7 +95,7 @@ cdef class FrameStreams(Streams):
                 k = n - at if side.skip > <int64_t>(n - at) else <size_t>side.skip
                 side.skip -= <int64_t>k
                 side.offset += <int64_t>k
-                return at + k                           # a frame is given up only while nothing is pending
+                return at + k                           # a frame is given up only if nothing is pending
             if side.size == 0 or at == n:
                 return at
             k = min(n - at, side.need - side.size if side.need else more)
@@ -113,8 +113,8 @@ cdef class FrameStreams(Streams):
                 return at
 
     cdef size_t settle_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
-        """Put the pending octets if they are a whole frame; give them up if they cannot become one. How many octets more
-        are wanted; 0: nothing is pending any more, or the batch is full."""
+        """Put the pending octets if they are a whole frame; give them up if they cannot become one. Returns how many more
+        octets are needed; 0: nothing is pending any more, or the batch is full."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef MessageContext m
@@ -146,8 +146,8 @@ cdef class FrameStreams(Streams):
         return 0
 
     cdef inline bint put(self, Flow* f, const MessageContext* m, const uint8_t* p, size_t size) noexcept nogil:
-        """Rows for a whole frame. What the protocol keeps of messages that go on must not pass the limit. False: the batch
-        is full before the last row; call again with the same frame."""
+        """Put rows for a whole frame. The pending messages that the protocol keeps must not exceed the limit. False: the batch
+        was full before the last row; call again with the same frame."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef bint done = fs.protocol.put(self.table, m, fs.state, self.strict, p, size)
         self.count_held(fs)
@@ -156,14 +156,14 @@ cdef class FrameStreams(Streams):
         return done
 
     cdef void flush_for_limit(self, Flow* f, int64_t rows) noexcept nogil:
-        """What the protocol keeps of messages that have begun becomes `partial` rows. `rows`: all there were before."""
+        """Put `partial` rows for the pending messages that the protocol keeps. `rows`: the number of rows before."""
         if not (self.flush(f, 0, b"limit") and self.flush(f, 1, b"limit")):
             self.defer_hole(DEFERRED_FLUSH, f, 0, rows, WHY_LIMIT, NULL)
         elif self.table.all_rows != rows:
             self.seen.messages_limited += 1
 
     cdef void give_up_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
-        """The pending frame is beyond a limit: say what is known of it and pass over the rest."""
+        """The pending frame exceeds a limit: put a row of its beginning and skip the rest."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef int64_t rest = <int64_t>(side.need - side.size)
         if not self.put_rest(f, end, b"limit", mark):
@@ -173,7 +173,7 @@ cdef class FrameStreams(Streams):
         side.skip = rest
 
     cdef void pass_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
-        """As give_up_frame, where not even the beginning of the frame can be kept: all of it is a gap."""
+        """As give_up_frame, but not even the beginning of the frame can be kept: all of it is a gap."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         self.seen.messages_limited += 1
         side.why = WHY_LIMIT
@@ -183,11 +183,11 @@ cdef class FrameStreams(Streams):
         side.need = 0
 
     cdef void lost_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """There is no room for them."""
+        """Octets for which there is no memory."""
         self.seen.messages_limited += 1
         self.cross(f, end, <int64_t>n, WHY_LIMIT, mark)
 
-    # ---- gaps, and frames again after them --------------------------------------------------------------------------
+    # ---- gaps, and frame boundaries after them --------------------------------------------------------------------------
 
     cdef void cross(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         """`n` octets of the protocol's stream are missing."""
@@ -215,7 +215,7 @@ cdef class FrameStreams(Streams):
         if not self.flush(f, end, why_text(why)):
             self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
             return
-        if side.skip:                                   # a hole inside a frame whose size is known
+        if side.skip:                                   # a gap inside a frame of known size
             k = min(n, side.skip)
             side.missing = k
             self.put_gap(f, end, 0, mark)
@@ -227,7 +227,7 @@ cdef class FrameStreams(Streams):
         side.missing = n
 
     cdef bint lose_boundary(self, Flow* f, int end, const Fault* fault, const Mark* mark) noexcept nogil:
-        """What follows is no frame: a row says why, then the next boundary is searched. False: the batch is full before."""
+        """The next octets are not a frame: put a row with the reason, then search for a boundary. False: the batch was full."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef char text[256]
@@ -237,11 +237,11 @@ cdef class FrameStreams(Streams):
             return False
         self.put_malformed(f, end, text, mark)
         self.begin_search(side, WHY_NO_FRAME)
-        side.search.at = 1                                     # not here
+        side.search.at = 1                                     # not at the first octet
         return True
 
     cdef void lose_boundary_in_window(self, Flow* f, int end, int origin, const Fault* fault) noexcept nogil:
-        """As lose_boundary, but the window stays the window. Nothing is left to flush."""
+        """As lose_boundary, but the window remains. Nothing is left to flush."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef int count = side.search.origin_count
         cdef int64_t credit = side.search.credit
@@ -251,7 +251,7 @@ cdef class FrameStreams(Streams):
         side.search.credit = credit
 
     cdef void search(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """More octets to find a boundary in."""
+        """Search more octets for a boundary."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef Side* other = &fs.sides[1 - end]
@@ -266,7 +266,7 @@ cdef class FrameStreams(Streams):
             self.look(f, end, False)
 
     cdef void look(self, Flow* f, int end, bint final) noexcept nogil:
-        """Look for a boundary in the window, and read from there. `final`: no more octets will follow these."""
+        """Search the window for a boundary, and read from there. `final`: no more octets follow."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         if fs.protocol == NULL:
@@ -291,7 +291,7 @@ cdef class FrameStreams(Streams):
         self.pass_over(side, searched_octets(&side.search, side.size))
 
     cdef void look_again(self, Flow* f, int end, bint final) noexcept nogil:
-        """Continue a look, unless what was read since has found the boundary."""
+        """Continue a search, unless the boundary was found meanwhile."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         if side.reading or (side.searching and side.size):
             self.look(f, end, final)
@@ -308,8 +308,8 @@ cdef class FrameStreams(Streams):
         return find_boundary(&side.search, side.pending, side.size, &sought, final)
 
     cdef bint read_window(self, Flow* f, int end) noexcept nogil:
-        """Frames begin at pending[at]: a gap row, then read them. The last one may be cut, and so is pending again. False:
-        the batch is full; call again."""
+        """Frames begin at pending[at]: put a gap row, then read them. The last one may be truncated and is then pending again.
+        False: the batch is full; call again."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef const Protocol* protocol = fs.protocol

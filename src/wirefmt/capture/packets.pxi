@@ -4,11 +4,11 @@
 # MPLS RFC 3032, PPPoE RFC 2516, GRE RFC 2784 and 2890, VXLAN RFC 7348, GENEVE RFC 8926,
 # ERSPAN draft-foschiano-erspan.
 #
-# A header is read only where its octets were captured. Every length field that a layer has ends what is inside it
-# (`bound`), since link layers pad: 802.3, PPPoE, the control word of a pseudowire, IPv4, IPv6, jumbograms, PPTP's GRE, UDP
-# and NFLOG. An inner length never reaches beyond an outer one. Without an outer one the length of the IP header counts,
-# also where it says more than the frame had: then the frame was cut when it was captured.
-# Checksums are not looked at: captures of one's own traffic are taken before the card fills them in.
+# A header is read only if its octets were captured. Every length field of a layer bounds its content (`bound`), because
+# link layers pad: 802.3, PPPoE, the control word of a pseudowire, IPv4, IPv6, jumbograms, PPTP's GRE, UDP
+# and NFLOG. An inner length never exceeds an outer one. Without an outer one the length of the IP header counts,
+# even if it exceeds the frame: the frame was then truncated by the snapshot length.
+# Checksums are ignored: outgoing packets are captured before the network card computes them.
 # Not read: IEEE 802.11, Token Ring, USB, encrypted (ESP) and compressed headers.
 
 cdef extern from "<arpa/inet.h>" nogil:
@@ -17,7 +17,7 @@ cdef extern from "<arpa/inet.h>" nogil:
     enum: AF_INET6
 
 cdef enum:
-    ADDRESS_ROOM = 46           # octets of an address written out, and its NUL
+    ADDRESS_ROOM = 46           # octets of an address as text, with its NUL
 
 cdef enum:
     TCP_FIN = 1
@@ -30,21 +30,21 @@ cdef enum:
 cdef enum:
     NO_LENGTH = 1 << 30         # octets: more than a packet has
     MAX_LAYERS = 24             # VLAN tags, MPLS stacks, extension headers and tunnels of one packet together
-    DATAGRAMS = 64              # datagrams being put together at a time; the oldest gives way
-    DATAGRAM_OCTETS = 65536     # of one, without its header (RFC 791: 65,535 with it)
-    DATAGRAM_NS = 30000000000   # a datagram is given up after so long: RFC 8200 4.5 says 60 s at most, hosts use 30 s
+    DATAGRAMS = 64              # incomplete datagrams at a time; a further one replaces the oldest
+    DATAGRAM_OCTETS = 65536     # of one, without its header (RFC 791: 65,535 with its header)
+    DATAGRAM_NS = 30000000000   # an incomplete datagram is dropped then: RFC 8200 4.5 says at most 60 s, hosts use 30 s
 
 cdef enum PacketReason:
     PACKET_TCP = 0
     PACKET_FRAGMENT_HELD        # kept until its datagram is whole
-    PACKET_FRAGMENT             # handed on raw (PacketParser(fragments=False))
+    PACKET_FRAGMENT             # returned as it is (PacketParser(fragments=False))
     PACKET_UDP
     PACKET_ICMP
     PACKET_OTHER_TRANSPORT
     PACKET_ARP
     PACKET_OTHER_NETWORK        # no IP
-    PACKET_LINK_TYPE            # a link type that is not read
-    PACKET_TUNNEL               # of a kind that is read, but tunnels are off
+    PACKET_LINK_TYPE            # an unsupported link type
+    PACKET_TUNNEL               # of a supported kind, but tunnels are off
     PACKET_LAYERS               # more than MAX_LAYERS
     PACKET_CUT                  # the snapshot length ends inside a header, or inside a fragment
     PACKET_MALFORMED            # a header contradicts itself
@@ -71,14 +71,14 @@ cdef struct Segment:
 
 
 cdef inline bint payload_lies_in(const Segment* s, const uint8_t* p, size_t n) noexcept nogil:
-    """Is the payload among the octets p[:n]? An address before p is, without a sign, far behind it."""
+    """Is the payload within p[:n]? The difference of an address before p is large, because it is unsigned."""
     return <size_t>s.payload - <size_t>p <= n
 
 
 cdef inline int write_address(int ip_version, const uint8_t* address, char* out) noexcept nogil:
     """An address as text, in ADDRESS_ROOM octets; octets written, without the NUL."""
     cdef int n = 0, i, octet
-    if ip_version == 4:                                     # inet_ntop's printf would cost more than all the rest
+    if ip_version == 4:                                     # inet_ntop calls printf, which costs more than all the rest
         for i in range(4):
             octet = address[i]
             if octet >= 100:
@@ -111,12 +111,12 @@ cdef inline uint64_t hash_end(const uint8_t* address, uint64_t salt) noexcept no
 
 cdef inline uint64_t segment_flow_hash(const Segment* s) noexcept nogil:
     """Hash of the two ends and the realm; the same for both directions, in every process. A sender that chooses addresses
-    can choose it: it assigns flows to slices and partitions, and no table uses it."""
+    can choose this hash: it assigns flows to slices and partitions; no table uses it."""
     return mixed(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.realm << 20) + s.ip_version)
 
 
 cdef inline uint64_t keyed_end(const uint8_t* address, uint16_t port) noexcept nogil:
-    """32 bits. For two ends that differ they are the same with a probability of 2^-32, whatever the ends are: pair-multiply-
+    """32 bits. Two different pairs of ends have the same value with a probability of 2^-32, whatever they are: pair-multiply-
     shift (M. Thorup, High speed hashing for integers and strings, 3.3)."""
     cdef uint64_t a, b
     memcpy(&a, address, 8)
@@ -126,13 +126,13 @@ cdef inline uint64_t keyed_end(const uint8_t* address, uint16_t port) noexcept n
 
 
 cdef inline uint64_t segment_table_hash(const Segment* s) noexcept nogil:
-    """Of the two ends and the realm, for tables of this process; the same for both directions."""
+    """Hash of the two ends and the realm, for tables of this process; the same for both directions."""
     return mixed(mixed(keyed_end(s.src, s.src_port)) + mixed(keyed_end(s.dst, s.dst_port))
                  + (<uint64_t>s.realm << 8 | s.ip_version) * HASH_KEY[7])
 
 
 cdef inline uint64_t segment_pair_hash(const Segment* s) noexcept nogil:
-    """Of the two addresses and the realm; the same for both directions."""
+    """Hash of the two addresses and the realm; the same for both directions."""
     return mixed(hash_end(s.src, 0) + hash_end(s.dst, 0) + (<uint64_t>s.realm << 20) + s.ip_version)
 
 
@@ -144,27 +144,27 @@ cdef struct Datagram:           # fragments of one IP datagram, by offset
     uint8_t addresses[32]
     uint32_t id
     int64_t ts_ns               # of its first fragment
-    uint32_t size               # octets in all; 0: the last fragment is not there yet
-    uint32_t units              # of eight octets that are there
+    uint32_t size               # octets in all; 0: the last fragment has not arrived
+    uint32_t units              # of eight octets that have arrived
     int64_t fragments, wire     # held, and their octets on the wire
     uint8_t* octets             # DATAGRAM_OCTETS, then a bit for each unit
 
 
-cdef struct Layer:              # where the parser is
+cdef struct Layer:              # the position of the parser
     const uint8_t* p
-    size_t n                    # octets captured from there on
-    size_t wire                 # octets there were, captured or not
-    size_t limit                # octets that the length fields of the layers around it allow; NO_LENGTH: none has said
+    size_t n                    # octets captured from there
+    size_t wire                 # octets on the wire from there
+    size_t limit                # octets that the length fields of outer layers allow; NO_LENGTH: there was no length field
     bint ethernet               # an EtherType of at most 1,500 is a length (IEEE 802.3, 3.2.6)
     int layers
-    bint joined                 # inside a datagram that was put together
+    bint joined                 # inside a reassembled datagram
     uint32_t realm
     const uint8_t* ip           # start of the innermost IP header
     size_t ip_captured
 
 
 cdef inline int64_t elapsed_ns(int64_t since, int64_t now) noexcept nogil:
-    """now - since; a capture may claim any two times, so it is halved and kept within 146 years."""
+    """now - since, within 146 years: a capture may contain any times, so both are halved to avoid an overflow."""
     cdef int64_t half = (now >> 1) - (since >> 1)
     if half > <int64_t>1 << 61:
         return <int64_t>1 << 62
@@ -175,15 +175,15 @@ cdef inline int64_t elapsed_ns(int64_t since, int64_t now) noexcept nogil:
 
 cdef class PacketParser:
     """Link, network and transport headers. `tunnels`: look inside IP in IP, GRE, ERSPAN, VXLAN and GENEVE.
-    `fragments`: put IP fragments together; else hand them on raw."""
+    `fragments`: reassemble IP fragments; otherwise return them as they are."""
 
     cdef int64_t counts[PACKET_REASONS]
     cdef int64_t octets[PACKET_REASONS]         # on the wire
-    cdef int64_t joined, joined_octets          # fragments held, of datagrams that became whole
-    cdef uint32_t wire                          # octets of the present packet
+    cdef int64_t joined, joined_octets          # fragments kept, of datagrams that were completed
+    cdef uint32_t wire                          # octets of the current packet
     cdef bint tunnels, fragments
     cdef Datagram* datagrams
-    cdef int64_t datagram_octets        # of memory: grows to some 4 MiB
+    cdef int64_t datagram_octets        # of memory: at most about 4 MiB
     cdef int64_t now_ns
 
     def __init__(self, *, bint tunnels=False, bint fragments=True):
@@ -194,11 +194,11 @@ cdef class PacketParser:
         self.forget()
 
     def stats(self):
-        """Packets by what became of them."""
+        """Number of packets by outcome."""
         return {name: self.counts[i] for i, name in enumerate(PACKET_REASON_NAMES)}
 
     cdef list undecoded(self):
-        """(reason, packets, octets on the wire) of packets that are no TCP segment; fragments: of datagrams never whole."""
+        """(reason, packets, octets on the wire) of packets that are no TCP segment; fragments: of incomplete datagrams."""
         cdef int i
         cdef list found = [("fragments", self.counts[<int>PACKET_FRAGMENT_HELD] - self.joined,
                             self.octets[<int>PACKET_FRAGMENT_HELD] - self.joined_octets)]
@@ -207,7 +207,7 @@ cdef class PacketParser:
         return found
 
     cdef void forget(self) noexcept nogil:
-        """Another capture begins: no fragment of it belongs to those before."""
+        """Begin another capture: its fragments do not belong to earlier ones."""
         cdef int i
         if self.datagrams != NULL:
             for i in range(DATAGRAMS):
@@ -217,7 +217,7 @@ cdef class PacketParser:
             self.datagram_octets = 0
 
     cdef inline int parse(self, const PacketRecord* r, Segment* out) noexcept nogil:
-        """A PacketReason; PACKET_TCP: `out` is filled."""
+        """Parse a packet. Returns a PacketReason; PACKET_TCP: `out` is set."""
         cdef Layer x
         cdef int reason
         x.p = r.data
@@ -245,7 +245,7 @@ cdef class PacketParser:
             return self.after(x, 20, 0, out)
         if link_type == 0 or link_type == 108:              # BSD null, loop
             return self.null(x, out)
-        if link_type in (101, 12, 14, 228, 229):            # raw IP; 12 and 14: the numbers of some BSDs
+        if link_type in (101, 12, 14, 228, 229):            # raw IP; 12 and 14: numbers that some BSDs use
             return self.ip(x, out)
         if link_type in (9, 50):                            # PPP
             return self.ppp(x, out)
@@ -258,7 +258,7 @@ cdef class PacketParser:
         return PACKET_LINK_TYPE
 
     cdef inline bint skip(self, Layer* x, size_t n) noexcept nogil:
-        """Past a header of `n` octets. False: not captured."""
+        """Skip a header of `n` octets. False: it was not captured."""
         if x.n < n:
             return False
         x.p += n
@@ -268,7 +268,7 @@ cdef class PacketParser:
         return True
 
     cdef inline void bound(self, Layer* x, size_t size) noexcept nogil:
-        """A length field says that `size` octets follow: what is after them is padding."""
+        """A length field says that `size` octets follow; the rest is padding."""
         x.limit = min(x.limit, size)
         x.wire = min(x.wire, x.limit)
         x.n = min(x.n, x.limit)
@@ -287,7 +287,7 @@ cdef class PacketParser:
         return self.after(x, 14, 12, out)
 
     cdef int null(self, Layer* x, Segment* out) noexcept nogil:
-        """Four octets of address family, in the byte order of the machine that captured: one octet is not zero."""
+        """Four octets of address family, in the byte order of the capturing machine: one octet is not zero."""
         cdef int family
         if x.n < 4:
             return PACKET_CUT
@@ -298,7 +298,7 @@ cdef class PacketParser:
         return PACKET_OTHER_NETWORK
 
     cdef int ppp(self, Layer* x, Segment* out) noexcept nogil:
-        """RFC 1662: address and control may be left out; RFC 1661: the first octet of the protocol may be too."""
+        """RFC 1662: address and control may be omitted; RFC 1661: so may the first octet of the protocol."""
         cdef int protocol
         if x.n >= 2 and x.p[0] == 0xFF and x.p[1] == 0x03:
             self.skip(x, 2)
@@ -349,14 +349,14 @@ cdef class PacketParser:
         return PACKET_CUT
 
     cdef int network(self, Layer* x, int kind, Segment* out) noexcept nogil:
-        """What an EtherType says."""
+        """The packet after an EtherType."""
         while True:
             x.layers += 1
             if x.layers > MAX_LAYERS:
                 return PACKET_LAYERS
             if kind == 0x0800 or kind == 0x86DD:
                 return self.ip(x, out)
-            if kind in (0x8100, 0x88A8, 0x9100, 0x9200):    # 802.1Q, 802.1ad and what came before it
+            if kind in (0x8100, 0x88A8, 0x9100, 0x9200):    # 802.1Q, 802.1ad and its predecessors
                 if x.n < 4:
                     return PACKET_CUT
                 kind = load_u16(x.p + 2)
@@ -377,7 +377,7 @@ cdef class PacketParser:
             return PACKET_ARP if kind == 0x0806 else PACKET_OTHER_NETWORK
 
     cdef int mpls(self, Layer* x, Segment* out) noexcept nogil:
-        """Labels to the bottom of the stack; the first four bits after them tell IP from a pseudowire (RFC 4928)."""
+        """Labels to the bottom of the stack; the four bits after them distinguish IP from a pseudowire (RFC 4928)."""
         cdef bint bottom = False
         cdef size_t size
         while not bottom:
@@ -391,7 +391,7 @@ cdef class PacketParser:
         if x.n and (x.p[0] >> 4 == 4 or x.p[0] >> 4 == 6):
             return self.ip(x, out)
         if x.n >= 18 and x.p[0] >> 4 == 0:                  # control word, then Ethernet (RFC 4385, RFC 4448)
-            size = x.p[1] & 0x3F                            # with the control word; 0: too long to have been padded
+            size = x.p[1] & 0x3F                            # with the control word; 0: long enough not to be padded
             if size:
                 self.bound(x, size)
             if not self.skip(x, 4):
@@ -413,7 +413,7 @@ cdef class PacketParser:
         return PACKET_OTHER_NETWORK
 
     cdef inline void ip_length(self, Layer* x, size_t size) noexcept nogil:
-        """As bound; but outside of all lengths it also says how many octets there were of which fewer were captured."""
+        """As bound; without an outer length it also sets the number of octets on the wire, of which fewer may be captured."""
         x.wire = x.limit = min(x.limit, size)
         x.n = min(x.n, x.limit)
 
@@ -432,7 +432,7 @@ cdef class PacketParser:
         header = <size_t>(p[0] & 15) * 4
         total = load_u16(p + 2)
         if total == 0:
-            total = x.wire                                  # segmentation offload: the card would have filled it in
+            total = x.wire                                  # segmentation offload: the network card sets it later
         if header < 20 or total < header:
             return PACKET_MALFORMED
         self.ip_length(x, total)
@@ -463,14 +463,14 @@ cdef class PacketParser:
         memcpy(out.src, p + 8, 16)
         memcpy(out.dst, p + 24, 16)
         self.skip(x, 40)
-        if size:                                            # else a jumbogram, or segmentation offload
+        if size:                                            # otherwise a jumbogram, or segmentation offload
             self.ip_length(x, size)
         elif p[6] == 0:
             self.jumbogram(x)
         return self.extension(x, p[6], out)
 
     cdef void jumbogram(self, Layer* x) noexcept nogil:
-        """The option of the hop-by-hop header that holds the payload's length, RFC 2675 section 2."""
+        """The payload's length in an option of the hop-by-hop header, RFC 2675 section 2."""
         cdef size_t at = 2
         cdef size_t end = min(x.n, (<size_t>x.p[1] + 1) * 8 if x.n >= 2 else 0)
         while at < end:
@@ -504,13 +504,13 @@ cdef class PacketParser:
                 return PACKET_CUT
             if kind == 44:
                 fragment = load_u16(p + 2)
-                if fragment & 0xFFF9:                       # else atomic (RFC 6946): no fragment at all
+                if fragment & 0xFFF9:                       # otherwise atomic (RFC 6946): not a fragment
                     return self.fragment(x, load_u32(p + 4), fragment & 0xFFF8, fragment & 1, p[0], out)
             kind = p[0]
         return self.transport(x, kind, out)
 
     cdef int fragment(self, Layer* x, uint32_t id, uint32_t offset, bint more, int protocol, Segment* out) noexcept nogil:
-        """One fragment, `x` at its octets. The first copy of an octet counts."""
+        """A fragment whose octets are at `x`. Of copies of an octet the first counts."""
         cdef Datagram* d
         cdef size_t size = x.wire
         cdef uint32_t unit, i
@@ -521,7 +521,7 @@ cdef class PacketParser:
             out.realm = x.realm
             return PACKET_FRAGMENT
         if x.joined:
-            return PACKET_LAYERS                            # fragments of tunnels in fragments: not put together twice
+            return PACKET_LAYERS                            # a fragment inside a reassembled datagram is not reassembled
         if (more and size & 7) or size == 0 or size > DATAGRAM_OCTETS - offset:
             return PACKET_MALFORMED
         if x.n < size:
@@ -539,14 +539,14 @@ cdef class PacketParser:
             d.size = offset + <uint32_t>size
         if offset == 0:
             d.protocol = <uint8_t>protocol
-        # units beyond the end can only come from fragments that contradict the last one: then it is never whole
+        # units after the end come from fragments that contradict the last one: the datagram is then never complete
         if d.size == 0 or d.units != (d.size + 7) >> 3:
             d.fragments += 1
             d.wire += self.wire
             return PACKET_FRAGMENT_HELD
         self.joined += d.fragments
         self.joined_octets += d.wire
-        d.used = False                                      # its octets stay until the next fragment
+        d.used = False                                      # its octets remain until the next fragment
         x.joined = True
         x.p = d.octets
         x.n = x.wire = x.limit = d.size
@@ -555,7 +555,7 @@ cdef class PacketParser:
         return self.transport(x, protocol, out)
 
     cdef Datagram* find_datagram(self, const Segment* s, uint32_t id, int protocol) noexcept nogil:
-        """The one the fragment belongs to, or a new one in the place of the oldest."""
+        """The datagram of the fragment; a new one may replace the oldest."""
         cdef Datagram* d
         cdef Datagram* free_one = NULL
         cdef int i
@@ -631,7 +631,7 @@ cdef class PacketParser:
         out.flags = p[13]
         out.realm = x.realm
         out.size = <uint32_t>(x.wire - header)
-        out.captured = <uint32_t>(x.n - header) if x.n > header else 0     # options may be cut, and matter to nobody
+        out.captured = <uint32_t>(x.n - header) if x.n > header else 0     # options may be truncated; they are not used
         out.payload = p + min(header, x.n)
         return PACKET_TCP
 
@@ -656,7 +656,7 @@ cdef class PacketParser:
         return self.geneve(x, out) if port == 6081 else self.vxlan(x, out)
 
     cdef int vxlan(self, Layer* x, Segment* out) noexcept nogil:
-        cdef int following = x.p[3] if x.p[0] & 0x04 else 3  # the generic protocol extension says what is inside
+        cdef int following = x.p[3] if x.p[0] & 0x04 else 3  # the generic protocol extension names the content
         if not x.p[0] & 0x08:                               # no valid network identifier: no VXLAN
             return PACKET_UDP
         x.realm = load_u32(x.p + 4) >> 8
@@ -676,7 +676,7 @@ cdef class PacketParser:
         return self.ethernet(x, out) if kind == 0x6558 else self.network(x, kind, out)
 
     cdef int gre(self, Layer* x, Segment* out) noexcept nogil:
-        """Flags C (checksum), R (routing), K (key), S (sequence), version; then the EtherType of what is inside."""
+        """Flags C (checksum), R (routing), K (key), S (sequence), version; then the EtherType of the content."""
         cdef int flags, kind
         cdef size_t header = 4
         cdef size_t size
@@ -688,11 +688,11 @@ cdef class PacketParser:
             header = 8 + (4 if flags & 0x1000 else 0) + (4 if flags & 0x0080 else 0)
             if x.n < header:
                 return PACKET_CUT
-            size = load_u16(x.p + 4)                        # the key's first half: octets after this header
+            size = load_u16(x.p + 4)                        # the first half of the key: octets after this header
             self.skip(x, header)
             self.bound(x, size)
             return self.ppp(x, out)
-        if flags & 0xC000:                                  # either brings checksum and offset
+        if flags & 0xC000:                                  # either adds checksum and offset
             header += 4
         header += (4 if flags & 0x2000 else 0) + (4 if flags & 0x1000 else 0)
         if flags & 7 or flags & 0x4000:
@@ -702,7 +702,7 @@ cdef class PacketParser:
         if kind == 0x88BE and flags & 0x1000:               # ERSPAN type II; type I has no header of its own
             if not self.skip(x, 8):
                 return PACKET_CUT
-        elif kind == 0x22EB:                                # ERSPAN type III: the last bit says eight octets more
+        elif kind == 0x22EB:                                # ERSPAN type III: the last bit means eight octets more
             if x.n < 12:
                 return PACKET_CUT
             if not self.skip(x, 20 if x.p[11] & 1 else 12):
@@ -714,7 +714,7 @@ cdef class PacketParser:
 
 # ------------------------------------------------------------------------------------------------ rows of segments
 
-cdef struct SegmentHead:        # begins a row's `segment`; little-endian, as all machines that run this are
+cdef struct SegmentHead:        # begins a row's `segment`; little-endian, as all supported machines are
     uint8_t kind                # a PacketReason: PACKET_TCP, PACKET_FRAGMENT, PACKET_FILE_FAULT
     uint8_t ip_version, flags, reserved
     int32_t file_index
@@ -751,7 +751,7 @@ cdef void segment_head(int kind, const PacketRecord* r, const Segment* s, int32_
 
 cdef int segment_unpack(PacketParser parser, const uint8_t* p, size_t n, size_t* used,
                         PacketRecord* r, Segment* s, int32_t* file_index) noexcept nogil:
-    """Read one row's octets. A PacketReason; -1: not such a row.
+    """Read the octets of one row. Returns a PacketReason; -1: not such a row.
 
     PACKET_TCP: `s`, `r.ts_ns`, `r.frame_no` are filled. PACKET_FILE_FAULT: `s.size` is the reason, `r.ts_ns` the offset in
     the file, `r.frame_no` the frames before it. A raw fragment goes through the parser and is what it makes of it.
@@ -791,7 +791,7 @@ cdef int segment_unpack(PacketParser parser, const uint8_t* p, size_t n, size_t*
 
 
 cdef class PacketTrace:
-    """One packet after another through the parser: what it makes of each. For looking at single packets, and for tests."""
+    """Parses one packet after another. For single packets, and for tests."""
     cdef PacketParser packets
     cdef bint busy
 
@@ -799,7 +799,7 @@ cdef class PacketTrace:
         self.packets = PacketParser(tunnels=tunnels, fragments=fragments)
 
     def parse(self, int link_type, packet, *, original_size=None, int64_t ts_ns=0):
-        """(what it is, None), or ("tcp", the segment's fields). What it is: a name of PacketScanner.stats."""
+        """("tcp", the segment's fields), or (outcome, None). The outcome is a name of PacketScanner.stats."""
         cdef Input octets = take_input(packet)
         cdef PacketRecord r
         memset(&r, 0, sizeof(r))

@@ -1,12 +1,11 @@
-# Capture files: octets in, packet records out. A push parser: the caller owns the octets, records lie in them.
+# Capture files: octets in, packet records out. A push parser: the caller owns the octets, records point into them.
 #
 # pcap: draft-ietf-opsawg-pcap (file header section 4, packet record section 5), and the older variants of its magic number.
 # pcapng: draft-ietf-opsawg-pcapng (blocks section 3, Section Header 4.1, Interface Description 4.2,
 # Enhanced Packet 4.3, Simple Packet 4.4, the obsolete Packet Block appendix A).
 #
-# A record that cannot be right is a fault, not the end: the parser looks for the next place where records chain on
-# for longer than any packet could imitate them, and goes on there. The same search finds the first record
-# of a byte range (`chain_start`).
+# An invalid record is a fault, not the end: the parser searches for the next place from which a chain of records is longer
+# than a packet can imitate, and continues there. The same search finds the first record of a byte range (`chain_start`).
 from libc.stdint cimport INT64_MAX
 
 from wirefmt.spec.captures import FORMATS as CAPTURE_FORMATS
@@ -14,15 +13,15 @@ from wirefmt.spec.captures import FORMATS as CAPTURE_FORMATS
 cdef enum:
     MAX_RECORD = 262144             # octets of one packet: libpcap's largest snapshot length
     MAX_BLOCK = MAX_RECORD + 65536  # of a pcapng block that is read; options may follow the packet
-    MAX_SKIPPED_BLOCK = 16777216    # of a pcapng block of another type; it is skipped as it comes
+    MAX_SKIPPED_BLOCK = 16777216    # of a pcapng block of another type, which is skipped
     MAX_INTERFACES = 65536          # of a pcapng section
-    MAX_FAULTS = 1000               # of one file that are reported; the rest are skipped in silence
-    CHAIN_SURVIVES = 255            # a chain that goes on after the octets looked at
-    CHAIN_AT_END = 3                # at a file's end: two records, or three of which the last is cut
-    CHAIN_WINDOW = 2 * MAX_BLOCK    # octets looked at together when searching for records
+    MAX_FAULTS = 1000               # of one file that are reported; the rest are only counted
+    CHAIN_SURVIVES = 255            # a chain that continues after the octets examined
+    CHAIN_AT_END = 3                # at a file's end: two records, or three of which the last is truncated
+    CHAIN_WINDOW = 2 * MAX_BLOCK    # octets examined together in a search for records
     LONG_HEADER = 24                # octets of Kuznetzov's record header; others have 16
     PCAP_MAX_NEED = 1048576         # next_record never waits for more than this: see CHAIN_WINDOW
-    FORMAT_WINDOW = 4096            # octets looked at to say what a file is that is not read
+    FORMAT_WINDOW = 4096            # octets examined to name an unsupported format
     FORMATS_MAX = 64                # rows of wirefmt/spec/captures.py
 
 cdef enum Read:
@@ -46,10 +45,10 @@ cdef enum CaptureReason:
     CAPTURE_BAD_INTERFACE
     CAPTURE_BAD_PACKET_BLOCK
     CAPTURE_TOO_MANY_INTERFACES
-    CAPTURE_FORMAT              # and on: a format that is not read, by row of wirefmt/spec/captures.py
+    CAPTURE_FORMAT              # and above: an unsupported format, by row of wirefmt/spec/captures.py
 
 cdef struct PacketRecord:
-    int64_t ts_ns               # since 1970; 0 where the file does not say
+    int64_t ts_ns               # since 1970; 0: unknown
     int64_t frame_no            # from 1
     const uint8_t* data
     uint32_t captured_size
@@ -61,7 +60,7 @@ cdef struct CaptureFault:
     int64_t offset              # in the file
     int64_t frame_no            # frames read before it
 
-cdef struct Interface:          # pcapng: what its packets need to know
+cdef struct Interface:          # pcapng: what the times of its packets need
     int64_t offset_ns           # if_tsoffset
     uint64_t multiply           # time units to nanoseconds; 0: divide instead
     uint64_t divide             # 0: binary resolution, `shift`
@@ -82,7 +81,7 @@ cdef enum Stage:
     STAGE_MAGIC                 # nothing read yet
     STAGE_PCAP                  # records of a pcap file
     STAGE_PCAPNG                # blocks of a pcapng file
-    STAGE_SEARCH                # after a fault: looking for the next records
+    STAGE_SEARCH                # after a fault: searching for the next record
     STAGE_END
 
 
@@ -118,7 +117,7 @@ cdef inline const char* capture_fault_text(int reason) noexcept nogil:
     return b"?"
 
 
-# ------------------------------------------------------------------------------------------------ formats that are not read
+# ------------------------------------------------------------------------------------------------ unsupported formats
 
 ctypedef bint (*Heuristic)(const uint8_t* p, size_t n, bint last) noexcept nogil
 
@@ -135,7 +134,7 @@ cdef int format_count = 0
 
 cdef bint looks_like_erf(const uint8_t* p, size_t n, bint last) noexcept nogil:
     """Endace ERF: time (8, little-endian, seconds in the upper half), type (1), flags (1), record length (2), lost (2),
-    wire length (2). Two records at least, a day apart at most, or one that is the whole file."""
+    wire length (2). At least two records, at most a day apart, or one record that is the whole file."""
     cdef size_t at = 0
     cdef size_t size
     cdef uint32_t seconds, before = 0
@@ -145,7 +144,7 @@ cdef bint looks_like_erf(const uint8_t* p, size_t n, bint last) noexcept nogil:
         size = load_u16(p + at + 10)
         if not 1 <= p[at + 8] & 0x7F <= 48 or size < 16:
             return False
-        if count and (seconds - before + 86400) > 2 * 86400:     # wraps: far apart either way
+        if count and (seconds - before + 86400) > 2 * 86400:     # wraps around if they are far apart
             return False
         before = seconds
         count += 1
@@ -162,7 +161,7 @@ cdef bint looks_like_time(const uint8_t* p, size_t year) noexcept nogil:
 
 
 cdef bint looks_like_commview(const uint8_t* p, size_t n, bint last) noexcept nogil:
-    """NCF: length (2), length in the source (2), version 0 (1), a time after an octet."""
+    """NCF: length (2), length in the source (2), version 0 (1), one octet, a time."""
     return n >= 24 and load_u16(p) == load_u16(p + 2) != 0 and p[4] == 0 and looks_like_time(p, 5)
 
 
@@ -218,7 +217,7 @@ cdef int unread_format(const uint8_t* p, size_t n, bint last) noexcept nogil:
 
 
 cdef inline uint32_t load_u32_as(const uint8_t* p, bint big) noexcept nogil:
-    """In the byte order of the file; compilers make one load of it."""
+    """In the byte order of the file; compilers make it one load."""
     if big:
         return load_u32(p)
     return p[0] | (<uint32_t>p[1] << 8) | (<uint32_t>p[2] << 16) | (<uint32_t>p[3] << 24)
@@ -229,7 +228,7 @@ cdef inline uint16_t load_u16_as(const uint8_t* p, bint big) noexcept nogil:
 
 
 cdef inline int64_t saturated(uint64_t seconds, uint64_t rest_ns) noexcept nogil:
-    """Seconds and nanoseconds as nanoseconds; beyond the year 2262: the largest."""
+    """Seconds and nanoseconds as nanoseconds; after the year 2262: the largest value."""
     if seconds > <uint64_t>9223372035LL:
         return INT64_MAX
     return <int64_t>(seconds * 1000000000 + rest_ns)
@@ -256,7 +255,7 @@ cdef int64_t interface_time(const Interface* i, uint64_t ticks) noexcept nogil:
 
 
 cdef void set_resolution(Interface* i, uint8_t tsresol) noexcept nogil:
-    """if_tsresol, section 4.2: 10**-n, or 2**-n when the top bit is set."""
+    """if_tsresol, section 4.2: 10**-n, or 2**-n if the top bit is set."""
     cdef int n
     cdef int k
     i.multiply = i.divide = 0
@@ -274,7 +273,7 @@ cdef void set_resolution(Interface* i, uint8_t tsresol) noexcept nogil:
         for k in range(n - 9):
             i.divide *= 10
     else:
-        i.shift = 127               # all that 64 bits can count is less than a nanosecond
+        i.shift = 127               # any count of 64 bits is less than a nanosecond
 
 
 cdef struct ChainRule:          # what a plausible record looks like
@@ -286,7 +285,7 @@ cdef struct ChainRule:          # what a plausible record looks like
 
 
 cdef inline size_t chain_next(const ChainRule* c, const uint8_t* p, size_t n) noexcept nogil:
-    """Octets of the plausible record at `p`, of which `n` octets are there (a header's worth at least); 0: there is none.
+    """Octets of the plausible record at `p`, of which `n` octets are present (at least a header); 0: there is none.
 
     Stricter than reading is: a place to resume must look right in every field.
     """
@@ -321,7 +320,7 @@ cdef inline size_t chain_next(const ChainRule* c, const uint8_t* p, size_t n) no
 
 
 cdef int64_t chain_start(const ChainRule* c, const uint8_t* p, size_t n, bint last, uint8_t* alive, int64_t base) noexcept nogil:
-    """Where the first true record of `p[:n]` begins, or -1.
+    """Where the first record of `p[:n]` begins, or -1.
 
     A record is true if the records after it chain on over more octets than one packet can have: octets inside a packet
     that look like records chain on only to the packet's end. `last`: the file ends at `p + n`, where the chain may end too.
@@ -349,7 +348,7 @@ cdef int64_t chain_start(const ChainRule* c, const uint8_t* p, size_t n, bint la
             alive[at] = alive[following] + (0 < alive[following] < CHAIN_SURVIVES)
         elif not last:
             alive[at] = CHAIN_SURVIVES
-        else:                           # a record that ends with the file says more than one that is cut
+        else:                           # a record that ends with the file is better evidence than a truncated one
             alive[at] = 2 if following == n else 1
         if alive[at] >= CHAIN_AT_END if last else alive[at] == CHAIN_SURVIVES and n - at > span:
             found = <int64_t>at
@@ -359,18 +358,18 @@ cdef int64_t chain_start(const ChainRule* c, const uint8_t* p, size_t n, bint la
 cdef class PcapFile:
     """Parser of one capture file, or of a range of one. C only; `PcapReader` is its Python face."""
     cdef CaptureFault fault
-    cdef int64_t frames             # the number of the last record given
+    cdef int64_t frames             # the number of the last record returned
     cdef int64_t offset             # in the file, of the first octet not used
     cdef int64_t faults             # also those beyond MAX_FAULTS
     cdef Interface* interfaces
     cdef uint32_t interface_count, interface_room
     cdef ChainRule rule
-    cdef uint64_t skip              # octets of a large block still to pass over
+    cdef uint64_t skip              # octets of a large block still to skip
     cdef uint32_t to_ns             # pcap: nanoseconds in a unit
     cdef uint16_t link_type         # pcap
     cdef uint8_t stage
-    cdef bint unsure                # pcap: of the size of record headers
-    cdef bint foreign               # pcapng: in a section of a version that is not known; its blocks are skipped
+    cdef bint unsure                # pcap: the size of record headers is not known
+    cdef bint foreign               # pcapng: in a section of an unknown version; its blocks are skipped
     cdef uint8_t* alive             # room of chain_start
 
     def __cinit__(self):
@@ -381,7 +380,7 @@ cdef class PcapFile:
         free(self.alive)
 
     cdef void begin(self, int64_t offset, int64_t first_frame) noexcept nogil:
-        """A new file begins. For a range of one: feed the octets that say its format first, then call `jump`."""
+        """Begin a file. For a range of a file: first feed the octets that identify its format, then call `jump`."""
         self.stage = STAGE_MAGIC
         self.offset = offset
         self.frames = first_frame - 1
@@ -392,12 +391,12 @@ cdef class PcapFile:
         memset(&self.fault, 0, sizeof(CaptureFault))
 
     cdef void jump(self, int64_t offset, int64_t first_frame) noexcept nogil:
-        """What follows lies at `offset`; the file's format stays as read."""
+        """The next octets are at `offset`; the file's format remains."""
         self.offset = offset
         self.frames = first_frame - 1
 
     cdef int next_record(self, const uint8_t* p, size_t n, bint last, size_t* used, PacketRecord* out) noexcept nogil:
-        """The next record of `p[:n]`: a Read. `last`: nothing follows `p[:n]`. `used`: octets that are done with."""
+        """The next record of `p[:n]`: a Read. `last`: nothing follows `p[:n]`. `used`: octets that are no longer needed."""
         cdef size_t at = 0
         cdef size_t step
         cdef int answer
@@ -416,7 +415,7 @@ cdef class PcapFile:
                 return READ_END
             at += step
             self.offset += <int64_t>step
-            if answer < 0:              # nothing for the caller in that
+            if answer < 0:              # nothing to return yet
                 continue
             if answer == READ_FAULT:
                 self.faults += 1
@@ -518,7 +517,7 @@ cdef class PcapFile:
         if n - header < captured or n < header:
             if not last:
                 return READ_NEED
-            # a damaged length may point past the end of the file, with sound records after it
+            # a damaged length may point past the end of the file, and valid records may follow it
             return self.failed(CAPTURE_CUT_RECORD, STAGE_SEARCH)
         self.frames += 1
         out.ts_ns = <int64_t>seconds * 1000000000 + <int64_t>fraction * self.to_ns
@@ -531,8 +530,8 @@ cdef class PcapFile:
         return READ_RECORD
 
     cdef void settle_header(self, const uint8_t* p, size_t n, uint32_t captured) noexcept nogil:
-        """The libpcap of Red Hat 6.1 wrote Kuznetzov's records under the common magic number: see where the second
-        record is."""
+        """The libpcap of Red Hat 6.1 wrote Kuznetzov's records with the usual magic number: the position of the second record
+        tells them apart."""
         cdef ChainRule long_rule = self.rule
         cdef size_t short_end = self.rule.header_size + captured
         cdef size_t long_end = LONG_HEADER + <size_t>captured
@@ -545,7 +544,7 @@ cdef class PcapFile:
             self.rule.header_size = LONG_HEADER
 
     cdef int search(self, const uint8_t* p, size_t n, bint last, size_t* used) noexcept nogil:
-        """Pass over octets until records chain on again. The octet after the fault is the first candidate."""
+        """Skip octets until a chain of records begins. The octet after the fault is the first candidate."""
         cdef int64_t found
         cdef size_t window = n if n < CHAIN_WINDOW else CHAIN_WINDOW
         cdef size_t passed
@@ -566,7 +565,7 @@ cdef class PcapFile:
             used[0] = n
             self.stage = STAGE_END
         else:
-            passed = window - MAX_BLOCK - 32       # what lies after was seen too near the window's end to be judged
+            passed = window - MAX_BLOCK - 32       # what follows was too near the window's end to decide
             used[0] = passed
         return -1
 
@@ -610,7 +609,7 @@ cdef class PcapFile:
 
     cdef int whole_block(self, uint32_t kind, const uint8_t* body, size_t n, size_t* used, size_t size,
                          PacketRecord* out) noexcept nogil:
-        """A block whose lengths agree. A fault within it leaves the place of the next block known."""
+        """A block whose two lengths agree: the position of the next block is known even after a fault within it."""
         cdef int reason = CAPTURE_OK
         cdef uint32_t interface
         used[0] = size
@@ -659,7 +658,7 @@ cdef class PcapFile:
         return CAPTURE_OK
 
     cdef int simple_packet(self, const uint8_t* body, size_t n, PacketRecord* out) noexcept nogil:
-        """Section 4.4: interface 0, no time; captured is the least of original, snapshot length and the block's room."""
+        """Section 4.4: interface 0, no time. Captured: the least of the original, the snapshot length and the block's size."""
         cdef uint32_t original, captured
         if n < 4:
             return CAPTURE_BAD_PACKET_BLOCK
@@ -723,16 +722,16 @@ cdef class PcapFile:
 
 
 cdef class RecordFeed:
-    """Chunks of any size over a PcapFile: keeps the partial record between them.
+    """Feeds chunks of any size to a PcapFile and keeps the partial record between them.
 
     Records are read in place; only octets of a record that two chunks share are copied.
     """
     cdef PcapFile file
     cdef const uint8_t* chunk
     cdef size_t size, at            # of the chunk
-    cdef uint8_t* kept              # octets of earlier chunks not yet used, then some of this chunk
+    cdef uint8_t* kept              # unused octets of earlier chunks, then some of this chunk
     cdef size_t kept_size, kept_room, kept_at
-    cdef size_t borrowed            # of kept: octets that are also chunk[:borrowed]
+    cdef size_t borrowed            # octets of `kept` that are also chunk[:borrowed]
     cdef bint last
 
     def __cinit__(self):
@@ -747,7 +746,7 @@ cdef class RecordFeed:
         self.last = False
 
     cdef void give(self, const uint8_t* p, size_t n, bint last) noexcept nogil:
-        """The next chunk; it must stay in place until `next` answered READ_NEED or READ_END."""
+        """The next chunk; it must remain valid until `next` answered READ_NEED or READ_END."""
         self.chunk = p
         self.size = n
         self.at = 0
@@ -763,7 +762,7 @@ cdef class RecordFeed:
                                            self.last and self.borrowed == self.size, &used, out)
             self.kept_at += used
             if self.kept_at >= self.kept_size - self.borrowed:
-                # the octets of earlier chunks are used up: on in the chunk itself
+                # the octets of earlier chunks are used: continue in the chunk itself
                 self.at = self.kept_at - (self.kept_size - self.borrowed)
                 self.kept_size = self.kept_at = self.borrowed = 0
                 if answer == READ_NEED:
@@ -809,7 +808,7 @@ cdef class RecordFeed:
 
 
 cdef class PcapReader:
-    """Packets of one capture file, whatever they hold: pcap and pcapng, fed in chunks of any size.
+    """Packets of one capture file, pcap or pcapng, of any content, fed in chunks of any size.
 
     Each packet is a tuple (frame_no, ts_ns, link_type, original_size, octets). `faults` lists what could not be read, as
     (offset in the file, reason). For whole files use wirefmt.capture.read; this is for looking at packets.
@@ -824,12 +823,12 @@ cdef class PcapReader:
         self.faults = []
 
     def feed(self, chunk):
-        """The packets that are whole with these octets, any contiguous buffer."""
+        """The packets that these octets, any contiguous buffer, complete."""
         cdef Input octets = take_input(chunk)
         return self.read(octets.at, <size_t>octets.size, False)
 
     def close(self):
-        """The file is over: packets that only its end made sure of."""
+        """End the file. Returns the packets that only its end makes certain."""
         cdef uint8_t nothing = 0
         return self.read(&nothing, 0, True)
 

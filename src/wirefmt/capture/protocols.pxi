@@ -8,13 +8,13 @@ cdef enum:
     PROTOCOLS_MAX = 32          # sets of protocols are bits of a uint32_t
 
 
-# Where octets could be of several protocols, the earlier row is asked first.
+# If octets can be of several protocols, the earlier row is asked first.
 cdef Protocol[PROTOCOLS_MAX] protocols
 cdef int PROTOCOLS = 0
 
 
 cdef int load_protocols() except -1:
-    """Ask each protocol's module for its row: all that captures know of a protocol."""
+    """Get each protocol's row from its module: all that captures know of a protocol."""
     global PROTOCOLS
     for row in PROTOCOL_ROWS:
         if PROTOCOLS == PROTOCOLS_MAX:

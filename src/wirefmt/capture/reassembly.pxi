@@ -1,27 +1,27 @@
-# TCP stream reassembly: segments in; the octets of each direction in order, holes and ends out.
+# TCP stream reassembly: segments in; the octets of each direction in order, gaps and ends out.
 # RFC 9293 (TCP), RFC 7413 (data in a SYN), RFC 1122 4.2.3.6 (keep-alives).
-# Knows no protocol and no column: who wants the octets inherits Reassembler and overrides its events.
+# It knows no protocol and no column: a consumer of the octets inherits Reassembler and overrides its events.
 #
-# Every rule looks at the packets of one flow alone, so that flows can be dealt out to tasks in any way. The exceptions
-# are the two global limits, max_flows and max_buffered; what they cost is counted.
+# Every rule depends on the packets of one flow only, so flows can be distributed to tasks in any way. The exceptions are the
+# two global limits, max_flows and max_buffered; their effects are counted.
 #
-# - A flow is two (address, port) ends and a realm. It begins with a SYN or with payload; other packets open none.
-# - The first copy of an octet counts: retransmissions, overlaps, keep-alives and the second copy of a packet seen at
-#   two taps are trimmed away. A cut packet (snapshot length) leaves a hole of known size at once.
-# - A stream whose SYN was not captured begins with the first octet before which the other side is known to have all: an
-#   acknowledgement says so. Until there is one, octets are stored and put in order, for REORDER_PACKETS packets of the flow
-#   or REORDER_NS. What comes even later from before that beginning is handed on as a stretch of its own (on_front).
-# - Octets in order are handed on where they lie in the packet. Only octets that came before their turn are stored.
-# - A hole is given up when the other side acknowledged what lies after it and REORDER_PACKETS packets of the flow or
-#   REORDER_NS went by since (captures may show an acknowledgement before its data), after HOLE_NS without an
-#   acknowledgement, when max_out_of_order or MAX_PIECES is passed, or when the flow ends.
-# - Another connection on the same ends begins with a SYN of another initial sequence number (or of the same, a second
-#   after the end), with packets whose sequence and acknowledgement numbers are both further off than WINDOW, LINGER_NS
-#   after both sides ended (FIN) or one reset (RST), and after idle_ns without a packet.
+# - A flow is two (address, port) ends and a realm. It begins with a SYN or with payload; other packets begin none.
+# - Of copies of an octet the first counts: retransmissions, overlaps, keep-alives and the second copy of a packet captured
+#   at two points are dropped. A packet that the snapshot length truncated leaves a gap of known size at once.
+# - A stream whose SYN was not captured begins with the first octet that an acknowledgement of the other side names. Until
+#   there is one, octets are stored and ordered, for REORDER_PACKETS packets of the flow or REORDER_NS. Octets from before
+#   that beginning that arrive later are passed on separately (on_front).
+# - Octets in order are passed on in place, in the packet. Only octets that arrive early are stored.
+# - A gap is given up REORDER_PACKETS packets of the flow or REORDER_NS after the other side has acknowledged octets after
+#   it (captures may show an acknowledgement before its data), after HOLE_NS without an acknowledgement, when
+#   max_out_of_order or MAX_PIECES is exceeded, or when the flow ends.
+# - Another connection between the same ends begins with a SYN with another initial sequence number (or the same, a second
+#   after the end), with a packet whose sequence and acknowledgement numbers are both more than WINDOW away, LINGER_NS
+#   after both sides sent FIN or one sent RST, and after idle_ns without a packet.
 #
-# Memory: `buffered` counts all that flows make us remember, here and in the consumer: a Flow, its stored pieces with what
-# describes them, and whatever the consumer counts to it. If it exceeds max_buffered, a flow that stores octets first
-# gives up (`store` its gap); if it is still exceeded after the packet, the flows idle for longest end (`relieve`).
+# Memory: `buffered` counts the memory of flows, here and in the consumer: a Flow, its stored pieces with their
+# descriptions, and what the consumer adds. If it exceeds max_buffered, a flow that has to store octets first gives up its
+# gap (`store`); if it is still exceeded after the packet, the flows that were idle longest end (`relieve`).
 
 cdef extern from *:
     """
@@ -36,16 +36,16 @@ cdef extern from *:
 
 cdef enum:
     GROUP = 16                  # segments whose flows are brought into the cache together
-    WINDOW = 1 << 26            # octets: no TCP window in use is larger
-    MAX_PIECES = 1024           # stored pieces a direction
+    WINDOW = 1 << 26            # octets: TCP windows in use are not larger
+    MAX_PIECES = 1024           # stored pieces per direction
     REORDER_PACKETS = 32
-    SWEEP = 4                   # idle flows looked at per packet
-    PIECES_KEPT = 8             # room for pieces that a direction keeps when none is stored
+    SWEEP = 4                   # idle flows examined per packet
+    PIECES_KEPT = 8             # room for pieces that a direction keeps while none is stored
 
 cdef int64_t REORDER_NS = SECOND
 cdef int64_t HOLE_NS = 30 * SECOND
 cdef int64_t LINGER_NS = 240 * SECOND       # RFC 9293 3.4.2: twice the maximum segment lifetime
-cdef int64_t SWEEP_NS = 60 * SECOND         # packets may be this much out of order in time before a sweep is visible
+cdef int64_t SWEEP_NS = 60 * SECOND         # packets may be this much out of order in time before a sweep changes rows
 
 
 cdef inline int32_t seq_diff(uint32_t a, uint32_t b) noexcept nogil:
@@ -58,13 +58,13 @@ cdef inline bint beyond_window(int32_t difference) noexcept nogil:
 
 
 cdef inline bint has_all_before(const Stream* receiver, uint32_t seq) noexcept nogil:
-    """Has this end acknowledged every octet before `seq` of the other one?"""
+    """Has this end acknowledged every octet of the other end before `seq`?"""
     cdef int32_t d = seq_diff(receiver.ack, seq)
     return receiver.has_ack and 0 <= d <= WINDOW
 
 
 cdef bint add_front(Fronts* fronts, int64_t at, int64_t n) noexcept nogil:
-    """False: there is no room for one more."""
+    """Make room for one more piece. False: out of memory."""
     cdef int i
     for i in range(fronts.count):
         if fronts.begin[i] == at + n:
@@ -86,37 +86,37 @@ cdef inline bint later(const Mark* a, const Mark* b) noexcept nogil:
 
 
 cdef class Reassembler(FlowTable):
-    """The rules. A subclass gets the events; none of them may touch the table."""
+    """The rules. A subclass overrides the events, which must not change the table."""
 
     # ---- events -----------------------------------------------------------------------------------------------
 
     cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """The next `n` octets of what `end` sends. They are the caller's and gone on return."""
+        """The next `n` octets that `end` sends. They are the caller's and invalid after the return."""
 
     cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         """`n` octets are missing here."""
 
     cdef void on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """`n` octets at the negative offset `at`: from before the first octet that was handed on."""
+        """`n` octets at the negative offset `at`: before the first octet that was passed on."""
 
     cdef void on_ignored(self, Flow* f, int packets, int64_t n) noexcept nogil:
-        """Packets of a flow that the consumer wants no octets of, and payload octets that were captured of it."""
+        """Packets of an ignored flow, and their captured payload octets."""
 
     cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
         """`end` sends no more (at most once a stream, and only for streams that started)."""
 
     cdef bint is_busy(self) noexcept nogil:
-        """The consumer cannot free a flow at once: none is ended for max_buffered now, but after the next packet."""
+        """True: the consumer cannot free a flow now; max_buffered ends flows only after the next packet."""
         return False
 
     cdef void prefetch_state(self, const Flow* f, int step) noexcept nogil:
-        """A segment of `f` is next but for a few: bring f.state into the cache, then (step 1, 2 ...) what it points to."""
+        """A segment of `f` comes soon: prefetch f.state, then (step 1, 2 ...) what it points to."""
 
     # ---- one segment ------------------------------------------------------------------------------------------
 
     cdef void prefetch_flows(self, const uint64_t* hashes, int count) noexcept nogil:
-        """The next segments have these table hashes. With many connections each segment is one of another flow, whose memory
-        is in no cache: all are asked for at once, so that the waits overlap. A wrong guess costs nothing but time."""
+        """Prefetch the flows of the next segments, by their table hashes. With many connections the memory of most flows is in no
+        cache: all are prefetched together, so the waits overlap."""
         cdef Flow* flows[GROUP]
         cdef size_t at
         cdef int i, k
@@ -172,8 +172,8 @@ cdef class Reassembler(FlowTable):
             self.relieve(f)
 
     cdef void relieve(self, const Flow* present) noexcept nogil:
-        """End flows, closed ones first and of these the one longest silent, until what is stored is within max_buffered;
-        but never the present one."""
+        """End flows, closed ones first, those idle longest first, until `buffered` is within max_buffered; never the current
+        flow."""
         cdef Flow* f
         cdef int i
         for i in range(1, -1, -1):
@@ -207,7 +207,7 @@ cdef class Reassembler(FlowTable):
                 if other.ended:
                     self.close(f)
             return
-        if s.size and not s.flags & TCP_RST:            # what a RST carries is no data, RFC 9293 3.5.3
+        if s.size and not s.flags & TCP_RST:            # the payload of a RST is not data, RFC 9293 3.5.3
             if not st.started:
                 st.started = True
                 st.next_seq = seq
@@ -231,7 +231,7 @@ cdef class Reassembler(FlowTable):
             self.close(f)
 
     cdef inline void check_fin(self, Flow* f, int end) noexcept nogil:
-        """Is the stream there up to its FIN?"""
+        """Is the stream complete up to its FIN?"""
         cdef Stream* st = &f.streams[end]
         if 0 <= st.fin <= st.next and not st.ended and not st.undecided:
             self.end_stream(f, end, WHY_FIN)
@@ -239,7 +239,7 @@ cdef class Reassembler(FlowTable):
                 self.close(f)
 
     cdef bint is_another(self, Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
-        """Does this segment begin another connection on the ends of `f`?"""
+        """Does this segment begin another connection between the ends of `f`?"""
         cdef Stream* st = &f.streams[end]
         cdef Stream* other = &f.streams[1 - end]
         cdef int64_t silence = elapsed_ns(f.last_ns, mark.ts_ns)
@@ -247,9 +247,9 @@ cdef class Reassembler(FlowTable):
         if silence > self.idle_ns or (f.closed and silence > LINGER_NS):
             return s.size > 0 or s.flags & TCP_SYN
         if s.flags & TCP_SYN:
-            if st.syn:                                  # sent again, or both sides said FIN and begin anew
+            if st.syn:                                  # retransmitted, or a new connection after both FINs
                 return st.isn != s.seq or (f.closed and silence > SECOND)
-            if st.started:                              # its SYN, late, or another's?
+            if st.started:                              # its own late SYN, or that of another connection
                 d = seq_diff(st.next_seq - <uint32_t>st.next, s.seq + 1)
                 return d < 0 or d > WINDOW
             if other.has_ack and not s.flags & TCP_ACK:
@@ -268,20 +268,20 @@ cdef class Reassembler(FlowTable):
         cdef Stream* st = &f.streams[end]
         cdef Stream* other = &f.streams[1 - end]
         if st.syn:
-            return                                      # sent again
+            return                                      # retransmitted
         st.syn = True
         st.isn = s.seq
         f.client = <int8_t>(1 - end if s.flags & TCP_ACK else end)
-        if not st.started or st.next == 0:              # nothing handed on: count from here
+        if not st.started or st.next == 0:              # nothing was passed on: count from here
             self.anchor(f, end, s.seq + 1)
         if s.flags & TCP_ACK and (not other.started or other.undecided):
             self.anchor(f, 1 - end, s.ack)              # its SYN was not captured, but it is acknowledged
 
     cdef void anchor(self, Flow* f, int end, uint32_t seq) noexcept nogil:
-        """The stream begins with `seq`, that is certain."""
+        """The stream certainly begins with `seq`."""
         cdef Stream* st = &f.streams[end]
         if st.started and st.count and seq_diff(st.next_seq + <uint32_t>st.pieces[st.first].at, seq) < 0:
-            return                                      # octets from before it: it is not
+            return                                      # earlier octets were passed on: it does not
         self.count_from(f, end, seq)
         st.started = True
         st.anchored = True
@@ -289,7 +289,7 @@ cdef class Reassembler(FlowTable):
             self.release(f, end)
 
     cdef void count_from(self, Flow* f, int end, uint32_t seq) noexcept nogil:
-        """Nothing was handed on: offset 0 is `seq`."""
+        """Nothing was passed on: offset 0 is `seq`."""
         cdef Stream* st = &f.streams[end]
         cdef const Stream* receiver = &f.streams[1 - end]
         cdef int64_t shift = seq_diff(st.next_seq, seq) if st.started else 0
@@ -302,7 +302,7 @@ cdef class Reassembler(FlowTable):
         st.acked = seq_diff(receiver.ack, seq) if has_all_before(receiver, seq) else 0
 
     cdef void settle(self, Flow* f) noexcept nogil:
-        """Streams of which it was not known where they begin: is it now?"""
+        """Find out where undecided streams begin."""
         cdef Stream* st
         cdef int end
         for end in range(2):
@@ -315,7 +315,7 @@ cdef class Reassembler(FlowTable):
                 self.release(f, end)
 
     cdef void release(self, Flow* f, int end) noexcept nogil:
-        """It begins with what there is of it."""
+        """The stream begins with its first stored octet."""
         cdef Stream* st = &f.streams[end]
         cdef Mark mark
         st.undecided = False
@@ -335,7 +335,7 @@ cdef class Reassembler(FlowTable):
         st.ack = s.ack
         st.has_ack = True
         if not other.started:
-            if st.syn and not s.flags & TCP_SYN:        # the SYN-ACK was not captured, but this answers it
+            if st.syn and not s.flags & TCP_SYN:        # the SYN-ACK was not captured; this segment answers it
                 self.anchor(f, 1 - end, s.ack)
             return
         d = seq_diff(s.ack, other.next_seq)
@@ -346,7 +346,7 @@ cdef class Reassembler(FlowTable):
 
     cdef void place(self, Flow* f, int end, int64_t at, const uint8_t* p, uint32_t kept, uint32_t size,
                     const Mark* mark) noexcept nogil:
-        """`size` octets belong at `at`; the first `kept` of them are at `p`, the rest was cut."""
+        """Place `size` octets at offset `at`; the first `kept` of them are at `p`, the rest was truncated."""
         cdef Stream* st = &f.streams[end]
         cdef int64_t behind, n
         cdef uint32_t k
@@ -383,7 +383,7 @@ cdef class Reassembler(FlowTable):
                 return
             self.counts.overlapping += 1
         while True:
-            if behind > 0:                              # the first copy counts
+            if behind > 0:                              # of copies the first counts
                 n = min(<int64_t>kept, behind)
                 self.counts.retransmitted_octets += n
                 if behind >= size:
@@ -413,8 +413,8 @@ cdef class Reassembler(FlowTable):
             behind = st.next - at
 
     cdef void place_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Octets from before the beginning, those of them that were not there yet. The keep-alive of a silent stream
-        repeats one octet: that is none."""
+        """Octets from before the beginning that are new. The keep-alive of an idle stream repeats one octet, which is not
+        counted as new."""
         cdef Stream* st = &f.streams[end]
         cdef int64_t k
         cdef int i
@@ -474,8 +474,8 @@ cdef class Reassembler(FlowTable):
             self.on_gap(f, end, n, why, mark)
 
     cdef void drain(self, Flow* f, int end, const Mark* mark, bint after_gap) noexcept nogil:
-        """Hand on the pieces whose turn has come. A filled hole completes them with the packet that filled it; what
-        follows a hole that was given up is as late as its own latest packet."""
+        """Pass on the pieces that are now in order. After a filled gap they belong to the packet that filled it; after a gap that
+        was given up, to their own last packet."""
         cdef Stream* st = &f.streams[end]
         cdef Mark latest = mark[0]
         cdef Piece piece
@@ -499,7 +499,7 @@ cdef class Reassembler(FlowTable):
 
     cdef void store(self, Flow* f, int end, int64_t at, const uint8_t* p, uint32_t kept, uint32_t size,
                     const Mark* mark) noexcept nogil:
-        """Keep what no stored piece covers."""
+        """Store the octets that no stored piece covers."""
         cdef Stream* st = &f.streams[end]
         cdef int low = st.first
         cdef int high = st.first + st.count
@@ -571,7 +571,7 @@ cdef class Reassembler(FlowTable):
         return True
 
     cdef void skip_hole(self, Flow* f, int end, int why) noexcept nogil:
-        """Give up the hole before the first stored piece and hand on what follows it."""
+        """Give up the gap before the first stored piece and pass on what follows it."""
         cdef Stream* st = &f.streams[end]
         cdef Mark mark = st.pieces[st.first].mark
         if st.undecided:
@@ -598,7 +598,7 @@ cdef class Reassembler(FlowTable):
     # ---- ends ---------------------------------------------------------------------------------------------------
 
     cdef void end_stream(self, Flow* f, int end, int why) noexcept nogil:
-        """Hand on all there is, then say that it was all."""
+        """Pass on everything stored, then report the end."""
         cdef Stream* st = &f.streams[end]
         cdef int64_t missing
         if st.ended or not st.started:
@@ -606,9 +606,9 @@ cdef class Reassembler(FlowTable):
         if not f.ignored:
             while st.count:
                 self.skip_hole(f, end, WHY_LOST if st.acked >= st.pieces[st.first].at else why)
-            if st.ended:                                # it began, and ended, with what was stored
+            if st.ended:                                # it began and ended with the stored octets
                 return
-            # one octet more acknowledged than seen is the number of a FIN that was not captured
+            # if one octet more is acknowledged than was seen, it is the number of a FIN that was not captured
             missing = st.fin - st.next if st.fin >= 0 else st.acked - st.next - 1
             if missing > 0:
                 self.give_up(f, end, missing + (st.fin < 0), WHY_LOST, &f.last)
@@ -618,7 +618,7 @@ cdef class Reassembler(FlowTable):
             self.on_end(f, end, why)
 
     cdef void ignore(self, Flow* f) noexcept nogil:
-        """For the consumer, in an event: no more octets of this flow."""
+        """Called by the consumer, in an event: pass on no more octets of this flow."""
         cdef int end
         f.ignored = True
         for end in range(2):
@@ -626,7 +626,7 @@ cdef class Reassembler(FlowTable):
             self.free_pieces(&f.streams[end])
 
     cdef void end_flow(self, Flow* f, int why) noexcept nogil:
-        """The streams end and the flow leaves the table."""
+        """End the streams and remove the flow from the table."""
         if f.reset:
             why = WHY_RESET
         cdef int first = f.client if f.client >= 0 else 0
@@ -639,7 +639,7 @@ cdef class Reassembler(FlowTable):
         self.remove(f)
 
     cdef bint end_some(self, int count, int why) noexcept nogil:
-        """End up to `count` flows, the one longest silent first. True: none is left."""
+        """End up to `count` flows, those idle longest first. True: none is left."""
         cdef int i
         for i in range(count):
             if self.lists[1].oldest != NULL:
@@ -651,7 +651,7 @@ cdef class Reassembler(FlowTable):
         return self.flow_count == 0
 
     cdef void sweep(self) noexcept nogil:
-        """Flows whose next packet would begin another one anyway need not be kept."""
+        """Remove flows whose next packet would begin another flow anyway."""
         cdef int i
         cdef Flow* f
         for i in range(SWEEP):
@@ -678,7 +678,7 @@ cdef class Reassembler(FlowTable):
 
 
 cdef class StreamTrace(Reassembler):
-    """Segments in, events out: the reassembly on its own, for tests and for looking at a capture.
+    """Segments in, events out: the reassembly alone, for tests.
 
     `events` is a list of ("octets", end, bytes, frame_no), ("front", end, offset, bytes), ("gap", end, size, why) and
     ("end", end, why, flow_id); `end` is "client" or "server", or the port number of the end where that is not known.
@@ -696,7 +696,7 @@ cdef class StreamTrace(Reassembler):
 
     def segment_in(self, source, destination, int flags, seq, ack=0, bytes payload=b"", *, size=None,
                    int64_t ts_ns=0, int64_t frame_no=0, int32_t capture=0, uint32_t realm=0):
-        """`source`, `destination`: (address number, port). `size`: octets before the snapshot length cut them."""
+        """`source`, `destination`: (address number, port). `size`: octets on the wire."""
         cdef Segment s
         cdef Mark mark
         memset(&s, 0, sizeof(Segment))

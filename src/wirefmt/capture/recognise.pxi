@@ -1,17 +1,17 @@
-# Which protocol a flow is of: by what its client says first, by ports, by the handshake of a WebSocket, or by where frames of
-# one of several protocols begin.
+# The protocol of a flow: by the first octets of its client, by ports, by the handshake of a WebSocket, or by the frames of one
+# of several protocols.
 
 cdef enum:
     # octets kept of one direction until the other one identifies the protocol: RFC 6928's initial window, 10 segments
     FIRST_KEPT = 1 << 14
     TLS_RECORD_MAX = 16384 + 2048       # octets of a record's content: RFC 5246, 6.2.3
-    # octets of a connection that began before the capture, on a port of no protocol, that WebSocket frames are looked for in
+    # octets of a connection that began before the capture, on an unregistered port, that are searched for WebSocket frames
     LATE_SEARCH = 1 << 20
 
 
 cdef int looks_like_tls(const uint8_t* p, size_t n, bint late) noexcept nogil:
     """A handshake record: type 22, version 3.0 to 3.4 (RFC 8446, 5.1). `late`: the capture may have begun after the
-    handshake, with a record of another type; then its length, and where the next one begins, must fit, too."""
+    handshake, with a record of another type; then its length and the beginning of the next one must be valid, too."""
     cdef size_t size
     if (n > 1 and p[1] != 3) or (n > 2 and p[2] > 4):
         return NO
@@ -39,10 +39,10 @@ cdef int looks_like_http(const uint8_t* p, size_t n) noexcept nogil:
 
 
 cdef class KnownStreams(CarriedStreams):
-    """Flows whose protocol is found out."""
+    """Recognises the protocols of flows."""
 
-    cdef uint32_t wanted                                # protocols, a bit a row
-    cdef uint32_t port_rows[65536]                      # protocols that registered it, a bit a row
+    cdef uint32_t wanted                                # protocols, one bit per row
+    cdef uint32_t port_rows[65536]                      # protocols with this port, one bit per row
     cdef uint8_t port_forced[65536]                     # row + 1, from decode_as; 0: none
 
     cdef FlowState* open_state(self, Flow* f) noexcept nogil:
@@ -61,14 +61,14 @@ cdef class KnownStreams(CarriedStreams):
         return self.port_forced[port] or self.port_rows[port]
 
     cdef uint32_t by_port(self, Flow* f) noexcept nogil:
-        """Protocols, a bit a row, whose port one end has; what decode_as says stands alone."""
+        """The protocols, one bit per row, of the ports of both ends; a port in decode_as decides alone."""
         cdef int forced = self.port_forced[f.port[1]] if self.port_forced[f.port[1]] else self.port_forced[f.port[0]]
         if forced:
             return <uint32_t>1 << (forced - 1)
         return self.port_rows[f.port[1]] if self.port_rows[f.port[1]] else self.port_rows[f.port[0]]
 
     cdef int by_subprotocol(self, const Span* value) noexcept nogil:
-        """The protocol named in Sec-WebSocket-Protocol: `mqtt`, and `mqttv3.1` as older clients say; 0: none."""
+        """The protocol named in Sec-WebSocket-Protocol: `mqtt`, or `mqttv3.1` of older clients; 0: none."""
         cdef int i
         if value.at != NULL:
             for i in range(PROTOCOLS):
@@ -79,13 +79,13 @@ cdef class KnownStreams(CarriedStreams):
         return 0
 
     cdef inline int client_of(self, Flow* f) noexcept nogil:
-        """The end that is the client; where nothing tells, the one whose port is not known."""
+        """The client's end; if it is unknown, the end with an unregistered port."""
         if f.client >= 0:
             return f.client
         return 0 if self.port_is_known(f.port[1]) or not self.port_is_known(f.port[0]) else 1
 
     cdef void recognise(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """The first octets of a direction. They are kept until they can be told apart, or the other direction tells."""
+        """The first octets of a direction. They are kept until they or the other direction identify the protocol."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef const uint8_t* first = p
@@ -111,7 +111,7 @@ cdef class KnownStreams(CarriedStreams):
         if f.ignored:
             if not kept:
                 self.on_ignored(f, 0, <int64_t>n)
-        elif found == YES:                              # the octets are ours: take them out, then read them
+        elif found == YES:                              # the octets are owned here: detach them, then read them
             self.seen.carrier_octets += <int64_t>head
             if kept:
                 self.replay_behind(f, end, head)
@@ -129,8 +129,8 @@ cdef class KnownStreams(CarriedStreams):
                 self.keep_first(f, end, p, n, mark)
 
     cdef void keep_first(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Octets of a direction that does not tell the protocol: the other one, or more of them, may. They are kept within
-        bounds, and skipped beyond."""
+        """Octets that do not identify the protocol yet: the other direction, or more of them, may. They are kept up to a limit
+        and skipped after it."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         if side.skipped == 0 and side.missing == 0 and not (side.foreign and fs.sides[1 - end].foreign) \
@@ -146,8 +146,8 @@ cdef class KnownStreams(CarriedStreams):
             self.dismiss(f, UNDECODED_UNKNOWN)
 
     cdef void set_foreign(self, Flow* f, int end) noexcept nogil:
-        """This direction does not begin as a client of ours does. If it is the client's, or neither does, the connection is
-        none of ours; one that began before the capture may still be a WebSocket."""
+        """This direction does not begin as a client of a known protocol. If it is the client's, or neither does, the connection
+        is not decoded; one that began before the capture may still be a WebSocket."""
         cdef FlowState* fs = <FlowState*>f.state
         fs.sides[end].foreign = True
         if f.streams[0].anchored or f.streams[1].anchored:
@@ -187,7 +187,7 @@ cdef class KnownStreams(CarriedStreams):
                 f.client = <int8_t>(end if verdict == YES else 1 - end)
             self.set_protocol(f, i + 1)
             if fs.sides[end].missing == 0 and fs.sides[end].skipped == 0:
-                fs.sides[end].searching = False     # it begins here, also where no SYN was seen
+                fs.sides[end].searching = False     # it begins here, even without a SYN
             return YES
         if verdict == MORE:
             more = True
@@ -197,7 +197,7 @@ cdef class KnownStreams(CarriedStreams):
         return NO if f.ignored else YES
 
     cdef void set_protocol(self, Flow* f, int row) noexcept nogil:
-        """Both directions read frames of protocols[row - 1]; one that was not captured from its start, after a search."""
+        """Both directions now read frames of protocols[row - 1]; one without its beginning, after a search."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef int end
         fs.protocol = &protocols[row - 1]
@@ -215,7 +215,7 @@ cdef class KnownStreams(CarriedStreams):
         self.begin_frames(f)
 
     cdef void begin_frames(self, Flow* f) noexcept nogil:
-        """Leave the first stage. Octets that were kept are those of a search, or the beginning of the first frame."""
+        """Leave the first stage. The pending octets are searched, or begin the first frame."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
         cdef int64_t missing, skipped
@@ -226,13 +226,13 @@ cdef class KnownStreams(CarriedStreams):
             if side.stage != STAGE_START:
                 continue
             side.stage = STAGE_FRAMES
-            missing = side.missing                      # a hole before the protocol was known
+            missing = side.missing                      # a gap before the protocol was known
             skipped = side.skipped
             if missing or skipped or fs.protocol == NULL or not f.streams[end].anchored:
                 origins = side.search.origin_count
                 self.begin_search(side, side.why if missing else -1 if not f.streams[end].anchored else
                                   WHY_LIMIT if skipped else WHY_NO_FRAME)
-                side.search.origin_count = origins             # of the octets that are kept: see replay
+                side.search.origin_count = origins             # of the pending octets: see replay
                 side.missing = missing
                 side.skipped = skipped
 
@@ -253,8 +253,8 @@ cdef class KnownStreams(CarriedStreams):
         self.begin_frames(f)
 
     cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
-        """The protocol of a boundary in this direction, the first if there are several. True: it is known now, and what
-        both directions have kept is read."""
+        """Find a boundary in this direction, and so its protocol, the first if there are several. True: it is now known, and the
+        pending octets of both directions were read."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef int found = find_any_boundary(&side.search, side.pending, side.size, fs.rows, 0 if end == f.client else 1, final)
@@ -270,7 +270,7 @@ cdef class KnownStreams(CarriedStreams):
         return True
 
     cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
-        """Read a direction's window, now that the protocol is known: from its first octet, if the stream begins there."""
+        """Read a direction's window after the protocol was found: from its first octet, if the stream begins there."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         restart_search(&side.search)
         if f.streams[end].anchored and side.offset == 0 and side.missing == 0 and side.skipped == 0:
@@ -285,7 +285,7 @@ cdef class KnownStreams(CarriedStreams):
     # ---- WebSocket --------------------------------------------------------------------------------------------------
 
     cdef int handshake(self, Flow* f, int end, const uint8_t* p, size_t n, size_t* head) noexcept nogil:
-        """GET ... Upgrade, or 101 Switching Protocols, with a subprotocol that is ours (RFC 6455, 4.1, 4.2.2). `head`: its
+        """GET ... Upgrade, or 101 Switching Protocols, with a known subprotocol (RFC 6455, 4.1, 4.2.2). `head`: its
         octets."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
@@ -327,15 +327,15 @@ cdef class KnownStreams(CarriedStreams):
         return YES
 
     cdef int refuse(self, Flow* f, int end) noexcept nogil:
-        """HTTP that is no handshake of ours. A response alone does not decide: the request may name the subprotocol."""
+        """HTTP without a known subprotocol. A response alone does not decide: the request may name the subprotocol."""
         cdef FlowState* fs = <FlowState*>f.state
         if fs.protocol != NULL:
             self.dismiss(f, UNDECODED_UNKNOWN)
         return NO
 
     cdef int socket_opens(self, Flow* f, int end, const uint8_t* p, size_t n, int* row) noexcept nogil:
-        """Of a stream that began before the capture: are these octets, from a packet's first, whole WebSocket messages that
-        hold whole, valid frames? A Verdict; YES: of protocols[row - 1]."""
+        """In a stream that began before the capture, are the octets of this packet whole WebSocket messages of whole, valid
+        frames? A Verdict; YES: of protocols[row - 1]."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef uint32_t rows = self.by_port(f)
         cdef bint masked = n > 1 and p[1] & 0x80 != 0
@@ -369,8 +369,8 @@ cdef class KnownStreams(CarriedStreams):
         return MORE if more else NO
 
     cdef void open_socket(self, Flow* f, int end, int row, bint masked) noexcept nogil:
-        """The connection is a WebSocket whose handshake was not captured, and a message begins here in this direction. Whose
-        frames are masked is the client (5.1)."""
+        """The connection is a WebSocket whose handshake was not captured, and a message begins here in this direction. The end
+        with masked frames is the client (5.1)."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
         cdef int i
@@ -392,8 +392,8 @@ cdef class KnownStreams(CarriedStreams):
             side.socket.lost = i != end
 
     cdef bint find_socket(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """A packet of a connection that began before the capture, and in which nothing was read yet: if WebSocket messages
-        begin with it, it is read. True: it was."""
+        """A packet of a connection that began before the capture and of which nothing was read yet. It is read if WebSocket
+        messages begin with it. True: it was read."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef int row = 0

@@ -1,37 +1,37 @@
-# Where frames begin again: after a gap, and where the capture began inside a stream. The search looks at a window of octets, at
-# the packets they came with, and asks protocols what a frame is. It knows no flow and puts no row: streams.pxi has the window.
+# The search for a frame boundary, after a gap and if the capture began inside a stream. It examines a window of octets and
+# their packets, and asks protocols what a frame is. It knows no flow and puts no row: streams.pxi has the window.
 #
-# A boundary is believed if a chain of valid frames leads from it to the end of a packet that ended a write: two frames, or one
-# that begins with a packet's first octet; or if CHAIN of them go on for CHAIN_SPAN octets. A payload that holds such frames
-# itself breaks the chain where it ends.
+# A boundary is accepted if a chain of valid frames leads from it to the end of a packet that ended a write: two frames, or one
+# that begins with a packet; or if at least CHAIN of them cover CHAIN_SPAN octets. A chain inside a payload breaks where the
+# payload ends.
 
 cdef enum:
-    CHAIN = 3                   # valid frames one after another that make a boundary certain,
-    CHAIN_SPAN = 1 << 16        # if they are more octets than a message could imitate
-    FULL_SEGMENT = 536          # octets: RFC 9293 3.7.1, the segment size every host takes; a smaller one ends a write
-    SEARCH_WINDOW = 1 << 18     # octets a boundary is searched in
-    SEARCH_ORIGINS = 8192       # packets they may come from
-    SEARCH_CREDIT = 64          # octets that may be looked at for each that arrives: the search stays linear
-    CHAIN_STEPS = 16            # frames of a chain that are examined in any case
-    SEARCH_STEP = 1 << 16       # octets skipped before the window is moved up
+    CHAIN = 3                   # consecutive valid frames that make a boundary certain,
+    CHAIN_SPAN = 1 << 16        # if they cover more octets than a message can imitate
+    FULL_SEGMENT = 536          # octets: RFC 9293 3.7.1, the segment size that every host accepts; a smaller segment ends a write
+    SEARCH_WINDOW = 1 << 18     # octets that are searched for a boundary
+    SEARCH_ORIGINS = 8192       # packets that they may come from
+    SEARCH_CREDIT = 64          # octets examined per octet that arrives, at most: the search is linear
+    CHAIN_STEPS = 16            # frames of a chain that are always examined
+    SEARCH_STEP = 1 << 16       # octets skipped before the window is moved
 
 
-cdef struct Origin:             # which packet the octets of a search window came from
+cdef struct Origin:             # the packet of octets of a search window
     size_t at                   # index of its first octet
-    bint ends_write             # messages end where it ends, if they end anywhere
+    bint ends_write             # it ends a write, so messages may end where it ends
     Mark mark
 
 
-cdef struct Candidate:          # how far the search for frames of one protocol is, where a window may be of several
+cdef struct Candidate:          # progress of the search for frames of one of several protocols
     size_t at, reach, wait
     int frames
 
 
-cdef struct Search:             # all zero: a new one
+cdef struct Search:             # a new one is all zero
     size_t at                   # window[:at] holds no boundary
     size_t reach                # `frames` valid frames are at window[at:reach]
     int frames
-    size_t wait                 # look again when the window has this many octets
+    size_t wait                 # search again when the window has this many octets
     size_t largest              # octets of the largest packet of this direction in a search
     int64_t credit
     Candidate* candidates       # by row of `protocols`, while the protocol is not known; else NULL
@@ -39,11 +39,11 @@ cdef struct Search:             # all zero: a new one
     int origin_count, origin_room
 
 
-cdef struct Sought:             # what a window is searched for: frames of a protocol, in one direction of a connection
+cdef struct Sought:             # what is searched for: frames of a protocol, in one direction of a connection
     const Protocol* protocol
-    void* state                 # NULL: nothing is known of the connection
+    void* state                 # NULL: the connection is unknown
     int direction
-    uint8_t* scratch            # not NULL: WebSocket messages that hold such frames; SEARCH_WINDOW octets for their payload
+    uint8_t* scratch            # not NULL: WebSocket messages with such frames; SEARCH_WINDOW octets for their payload
 
 
 cdef inline int64_t candidates_octets() noexcept nogil:
@@ -57,7 +57,7 @@ cdef inline int64_t origins_octets(const Search* s) noexcept nogil:
 
 
 cdef inline void restart_search(Search* s) noexcept nogil:
-    """The window is empty, or is to be searched from its first octet. The candidates stay."""
+    """Begin again at the first octet of the window. The candidates remain."""
     s.at = s.reach = s.wait = 0
     s.frames = 0
 
@@ -82,18 +82,18 @@ cdef bint add_origin(Search* s, size_t at, size_t n, const Mark* mark) noexcept 
 
 
 cdef inline bint extend_search(Search* s, size_t n, size_t size) noexcept nogil:
-    """`n` octets more are in the window, `size` in all. True: look for a boundary now."""
+    """`n` more octets are in the window, `size` in all. True: search for a boundary now."""
     s.credit = min(s.credit + <int64_t>n * SEARCH_CREDIT, <int64_t>SEARCH_WINDOW * SEARCH_CREDIT)
     return size >= s.wait or size - s.at >= SEARCH_WINDOW or s.origin_count >= SEARCH_ORIGINS
 
 
 cdef inline size_t searched_octets(const Search* s, size_t size) noexcept nogil:
-    """After a look that has found nothing: how many octets may leave the window."""
+    """After a search without result: how many octets may be removed from the window."""
     return s.at if s.at >= SEARCH_STEP or s.at == size or s.origin_count >= SEARCH_ORIGINS else 0
 
 
 cdef void shift_search(Search* s, size_t n) noexcept nogil:
-    """`n` octets have left the window at its front."""
+    """`n` octets were removed from the front of the window."""
     cdef int i
     cdef int first = 0
     while first + 1 < s.origin_count and s.origins[first + 1].at <= n:
@@ -113,7 +113,7 @@ cdef void shift_search(Search* s, size_t n) noexcept nogil:
 
 
 cdef inline void empty_search(Search* s) noexcept nogil:
-    """The window is empty, and nothing in it was a boundary."""
+    """The window is empty; there was no boundary in it."""
     s.origin_count = 0
     restart_search(s)
     if s.candidates != NULL:
@@ -121,7 +121,7 @@ cdef inline void empty_search(Search* s) noexcept nogil:
 
 
 cdef bint find_boundary(Search* s, const uint8_t* window, size_t size, const Sought* sought, bint final) noexcept nogil:
-    """Skip octets of the window until a chain of frames begins. True: it does, at window[s.at]. `final`: nothing follows the
+    """Skip octets of the window until a chain of frames begins. True: one begins at window[s.at]. `final`: nothing follows the
     window."""
     cdef int origin = 0
     cdef int verdict
@@ -143,8 +143,8 @@ cdef bint find_boundary(Search* s, const uint8_t* window, size_t size, const Sou
 
 cdef int find_any_boundary(Search* s, const uint8_t* window, size_t size, uint32_t rows, int direction,
                            bint final) noexcept nogil:
-    """As find_boundary, where the octets may be of any of these protocols. The one whose boundary comes first, the first
-    of them if there are several, as row + 1; 0: none yet."""
+    """As find_boundary, for octets of any of these protocols. Returns row + 1 of the protocol whose boundary comes first, the
+    first row if there are several; 0: none yet."""
     cdef Candidate* candidate
     cdef Sought sought
     cdef size_t first = size
@@ -177,7 +177,7 @@ cdef int follow_chain(Search* s, const uint8_t* window, size_t size, const Sough
     """Do valid frames begin at window[s.at]? A Verdict. `packet_start`: a packet begins there. `final`: nothing follows, and
     CHAIN of them from a packet's first octet must do.
 
-    In a WebSocket whose frame boundary is lost the same holds for its messages, each of which must hold nothing but
+    In a WebSocket without a known frame boundary the same applies to its messages, each of which must contain only
     whole, valid frames: a WebSocket inside a payload ends where the payload ends. Control frames are no evidence.
     """
     cdef bint counts = True
@@ -193,7 +193,7 @@ cdef int follow_chain(Search* s, const uint8_t* window, size_t size, const Sough
         if s.frames >= CHAIN and s.reach - s.at >= CHAIN_SPAN:
             return YES
         if s.credit < 0 and steps == CHAIN_STEPS:
-            return NO                                   # as much was looked at as the octets there are allow
+            return NO                                   # the octets allow no further examination
         steps += 1
         if s.reach == size:
             s.wait = size + 1
@@ -217,7 +217,7 @@ cdef int follow_chain(Search* s, const uint8_t* window, size_t size, const Sough
 
 cdef int socket_message(const Sought* sought, const uint8_t* p, size_t n, bint masked, size_t* size,
                         bint* counts) noexcept nogil:
-    """Does a WebSocket message begin here that holds nothing but valid frames of the protocol, or a control frame?
+    """Does a WebSocket message begin here that contains only valid frames of the protocol, or a control frame?
     A Verdict, as Protocol.plausible. `counts`: it is a message."""
     cdef size_t got = 0
     cdef size_t at = 0
@@ -253,7 +253,7 @@ cdef bint ends_write(const Search* s, size_t at, size_t size) noexcept nogil:
 
 
 cdef class BoundarySearch:
-    """Packets of one direction in, where frames begin again out: the search on its own, for tests.
+    """Packets of one direction in, frame boundaries out: the search alone, for tests.
 
     protocols: names; of several, the one whose frame begins first is found. direction: 0 client to server. websocket: search
     for messages of a WebSocket that hold frames of the first protocol.
@@ -263,7 +263,7 @@ cdef class BoundarySearch:
     cdef bytes window
     cdef uint32_t rows
     cdef Sought sought
-    cdef readonly int64_t skipped       # octets that have left the window
+    cdef readonly int64_t skipped       # octets removed from the window
 
     def __init__(self, *names, int direction=0, bint websocket=False):
         cdef int number = 0
@@ -275,8 +275,6 @@ cdef class BoundarySearch:
         self.window = b""
         self.skipped = 0
         self.rows = rows
-        self.free_search()
-        memset(&self.search, 0, sizeof(Search))
         self.sought.protocol = &protocols[number]
         self.sought.direction = direction
         if websocket:
@@ -300,7 +298,7 @@ cdef class BoundarySearch:
         self.sought.scratch = NULL
 
     def packet(self, bytes payload, *, bint push=False):
-        """The payload of the next packet. Returns (offset of the boundary, name of the protocol), or None if there is none
+        """Take the payload of the next packet. Returns (offset of the boundary, name of the protocol), or None if there is none
         yet."""
         cdef Mark mark
         memset(&mark, 0, sizeof(Mark))
@@ -313,7 +311,7 @@ cdef class BoundarySearch:
         return None
 
     def end(self):
-        """As `packet`, where no more octets follow."""
+        """As `packet`, but no more octets follow."""
         return self.look(True)
 
     @property

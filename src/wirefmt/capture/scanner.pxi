@@ -1,5 +1,5 @@
-# Captures -> the packets table: what one task reads for another to put together. And where records begin in the midst
-# of a file.
+# Captures -> the packets table, which one task reads and another reassembles. And where records begin in the middle of a
+# file.
 from wirefmt.spec.packets import COLUMNS as PACKET_TABLE_COLUMNS
 
 
@@ -37,7 +37,7 @@ cdef class PacketScanner(ColumnSet):
     cdef int64_t frames, faults
     cdef int32_t file_index
     cdef bint some_ports, tunnels, busy
-    cdef uint8_t[8192] ports                                # a bit a port
+    cdef uint8_t[8192] ports                                # one bit per port
 
     def __init__(self, *, bint tunnels=False, columns=None, ports=(), batch_rows=16384, batch_bytes=16 << 20):
         if batch_rows < 1 or batch_bytes < 1:
@@ -198,7 +198,7 @@ def find_record(prefix, window, int64_t base, bint last, int64_t split):
     cdef size_t step
     if head.size == 0 or \
             file.next_record(head.at, <size_t>head.size, False, &used, &r) != READ_NEED or file.rule.blocks or \
-            file.rule.header_size == 0:         # only a part of the file's header
+            file.rule.header_size == 0:         # part of the file's header is missing
         raise ValueError("prefix is not the beginning of a pcap file")
     if n == 0:
         return base if last else -1

@@ -1,25 +1,25 @@
-# The directions of flows: what is kept of each, rows about it, and what waits until a full batch has been taken.
+# The directions of flows: their state, rows about them, and work that waits until a full batch is taken.
 #
-# A class stands on another here, a room for each, from the octets of a direction up to the files they come from:
+# Each class extends the one before and has its own room, from the octets of a direction to the files they come from:
 #
 #     Reassembler <- Streams <- FrameStreams <- CarriedStreams <- KnownStreams <- CaptureDecoder
 #
-# A batch that is full is handed over at once, also in the midst of a packet: see deferred.pxi. So every event, and every
-# loop that puts rows, stops when the batch is full and is continued by `resume`. Rows do not depend on where that is.
+# A full batch is returned at once, even in the middle of a packet: see deferred.pxi. Every event, and every loop that
+# puts rows, stops when the batch is full, and `resume` continues it. Rows do not depend on where a batch ends.
 
 cdef enum:
-    PENDING_KEPT = 2048         # octets of room a direction keeps for its next partial frame
+    PENDING_KEPT = 2048         # octets of memory that a direction keeps for its next partial frame
 
 cdef enum SideStage:
-    STAGE_START = 0             # which protocol?
+    STAGE_START = 0             # the protocol is not known
     STAGE_FRAMES                # the protocol's frames
     STAGE_HTTP                  # the handshake of a WebSocket
     STAGE_SOCKET                # frames of a WebSocket around the protocol's
     STAGE_PACKED                # a compressed stream around the protocol's frames
 
 
-cdef enum Undecoded:            # why octets of a connection are in no row
-    UNDECODED_UNKNOWN = 0       # of no protocol that is known
+cdef enum Undecoded:            # why a connection is not decoded
+    UNDECODED_UNKNOWN = 0       # no known protocol
     UNDECODED_TLS
     UNDECODED_COMPRESSED        # in compressed WebSocket messages
     UNDECODED_REASONS
@@ -28,21 +28,21 @@ cdef tuple UNDECODED_NAMES = ("not_recognised", "tls", "compressed")
 
 
 cdef struct Side:               # one direction of a flow
-    # what each packet needs, in a cache line or two
+    # members that each packet needs, in one or two cache lines
     uint8_t stage
-    uint8_t foreign             # STAGE_START: it does not begin as a client does
+    uint8_t foreign             # STAGE_START: its first octets are not a client's
     uint8_t searching           # for a frame boundary
-    uint8_t reading             # the search window is read, from pending[at] on; the batch was full before its end
-    uint8_t broken              # STAGE_PACKED: it cannot be unpacked any more
-    int8_t why                  # the hole before the search (a Why); -1: the capture began inside the stream
-    int64_t offset              # in the stream, of the next octet that is not used up: pending[0] if there is one
-    int64_t skip                # octets to pass over: the rest of a frame that was given up
+    uint8_t reading             # the search window is being read, from pending[at]; the batch was full before its end
+    uint8_t broken              # STAGE_PACKED: decompression has failed
+    int8_t why                  # reason of the gap before the search (a Why); -1: the capture began inside the stream
+    int64_t offset              # in the stream, of the next unused octet: pending[0] if there is one
+    int64_t skip                # octets to skip: the rest of a frame that was given up
     uint8_t* pending            # beginning of a frame, or the search window
     size_t size, room
     size_t need                 # octets of the pending frame; 0: not known yet
     Mark first                  # packet of pending[0]
-    # searches, and what carries the stream
-    int64_t missing, skipped    # octets of the hole that is being crossed
+    # searches and stream encodings
+    int64_t missing, skipped    # octets of the present gap: lost, and skipped
     Search search
     WebSocket* socket
     PyObject* unpacker          # an Unpacker, owned
@@ -51,10 +51,10 @@ cdef struct Side:               # one direction of a flow
 cdef struct FlowState:
     const Protocol* protocol    # NULL: not known yet
     void* state                 # the protocol's
-    int64_t held                # octets in it that are counted in `buffered`
-    uint32_t rows               # those it may be by its port, a bit a row, while both directions are searched; else 0
-    uint8_t carrier             # a Carrier: what the streams lie in
-    uint8_t undecoded           # an Undecoded, once the flow is ignored
+    int64_t held                # octets of it that are counted in `buffered`
+    uint32_t rows               # candidates by port, one bit per row, while both directions are searched; otherwise 0
+    uint8_t carrier             # a Carrier: the encoding of the streams
+    uint8_t undecoded           # an Undecoded, if the flow is ignored
     uint8_t address_size[2]
     char address[2][ADDRESS_ROOM]
     Side sides[2]               # by end, as in Flow
@@ -71,8 +71,8 @@ cdef struct CaptureCounts:
 
 
 cdef enum:
-    WHY_NO_FRAME = 100          # beyond Why: the octets there are no frame
-    WHY_FRONT                   # the end of octets from before the beginning of the stream
+    WHY_NO_FRAME = 100          # besides Why: the octets are not a frame
+    WHY_FRONT                   # end of the octets from before the beginning of the stream
 
 
 cdef inline const char* why_text(int why) noexcept nogil:
@@ -94,13 +94,13 @@ cdef inline const char* why_text(int why) noexcept nogil:
 
 
 cdef class Streams(Reassembler):
-    """What is kept of the directions of flows, and the table that rows are put into."""
+    """The state of the directions of flows, and the table that rows are put into."""
 
     cdef MessageTable table
     cdef CaptureCounts seen
     cdef DeferredList deferred
-    cdef int64_t deferred_octets                        # not counted in `buffered`: they are gone before the next packet
-    cdef bint waiting                                   # something is deferred: what comes now must wait, too
+    cdef int64_t deferred_octets                        # not counted in `buffered`: they are freed before the next packet
+    cdef bint waiting                                   # something is deferred: new work must wait, too
     cdef size_t max_message
     cdef uint64_t slice_index
     cdef list name_objects
@@ -114,30 +114,30 @@ cdef class Streams(Reassembler):
     def __dealloc__(self):
         free(self.names)
 
-    # ---- what the classes above add
+    # ---- overridden by the classes above
 
     cdef void run(self, const Deferred* d) noexcept nogil:
         """Do what was deferred."""
 
     cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
-        """A direction of a flow that may be of several protocols has octets to find a boundary in. True: the protocol is known
-        now, and what both directions have kept is read."""
+        """Search a direction of a flow with several candidate protocols for a boundary. True: the protocol is now known, and the
+        pending octets of both directions were read."""
         return False
 
     cdef bint find_socket(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """A packet of a connection that began before the capture, and in which nothing was read yet. True: it is of a WebSocket,
-        and was read."""
+        """A packet of a connection that began before the capture and of which nothing was read yet. True: it belongs to a
+        WebSocket and was read."""
         return False
 
     cdef void resume_socket(self, Flow* f, int end) noexcept nogil:
         """WebSocket frames begin at pending[at]."""
 
     cdef bint changes_carrier(self, Flow* f, int end, const Mark* mark) noexcept nogil:
-        """Have the frames so far agreed on something else to carry the streams? Then it is so from here on."""
+        """Change the stream encoding from here on if the frames so far have agreed on it."""
         return False
 
     cdef void carry_on(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Read what came with the frame that changed the carrier."""
+        """Read the octets after the frame that changed the stream encoding."""
 
     # ---- rows -------------------------------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ cdef class Streams(Reassembler):
             m.capture = NO_TEXT
 
     cdef bint put_rest(self, Flow* f, int end, const char* why, const Mark* mark) noexcept nogil:
-        """Rows for the pending octets, the beginning of a frame; they are gone then. False: the batch is full before the
+        """Put rows for the pending octets, the beginning of a frame, and drop them. False: the batch was full before the
         last row; call again with the same arguments."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
@@ -194,7 +194,8 @@ cdef class Streams(Reassembler):
         return done
 
     cdef bint flush(self, Flow* f, int end, const char* why) noexcept nogil:
-        """What this direction has begun and cannot go on. False: the batch is full before the last row; call again."""
+        """Put rows for what this direction has begun and cannot complete. False: the batch was full before the last row;
+        call again."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef bint done = True
         if fs.protocol == NULL:
@@ -205,7 +206,7 @@ cdef class Streams(Reassembler):
         return done
 
     cdef void put_gap(self, Flow* f, int end, int64_t skipped, const Mark* mark) noexcept nogil:
-        """A row for the hole that was crossed, if it has any octet."""
+        """Put a row for the gap, if it has any octet."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef MessageContext m
@@ -232,7 +233,7 @@ cdef class Streams(Reassembler):
         side.missing = side.skipped = 0
 
     cdef void put_gap_row(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
-        """A row for what is there and cannot be read."""
+        """Put a row for octets that cannot be read."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef MessageContext m
         cdef int64_t row
@@ -251,7 +252,7 @@ cdef class Streams(Reassembler):
         self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
 
     cdef void report_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
-        """One row for what cannot be read of the present capture file: byte_offset is the place in the file."""
+        """Put a row for a fault of the current capture file: byte_offset is the position in the file."""
         cdef Deferred* d
         cdef Mark mark
         self.seen.capture_faults += 1
@@ -287,7 +288,7 @@ cdef class Streams(Reassembler):
     # ---- octets that are kept ---------------------------------------------------------------------------------------
 
     cdef bint append(self, Side* side, const uint8_t* p, size_t n) noexcept nogil:
-        """Keep octets; False: a limit stands against it."""
+        """Append to the pending octets. False: a limit forbids it."""
         cdef size_t room
         cdef uint8_t* grown
         if n > side.room - side.size:
@@ -307,7 +308,7 @@ cdef class Streams(Reassembler):
         return True
 
     cdef inline void drop_pending(self, Side* side) noexcept nogil:
-        """There are no pending octets; a little room is kept for the next."""
+        """Drop the pending octets; a little memory is kept for the next."""
         side.size = 0
         side.need = 0
         if side.room > PENDING_KEPT:
@@ -342,7 +343,7 @@ cdef class Streams(Reassembler):
             side.search.candidates = NULL
 
     cdef void shift(self, Side* side, size_t n) noexcept nogil:
-        """Take n octets off the front of the search window."""
+        """Remove n octets from the front of the search window."""
         if n == 0:
             return
         memmove(side.pending, side.pending + n, side.size - n)
@@ -350,7 +351,7 @@ cdef class Streams(Reassembler):
         shift_search(&side.search, n)
 
     cdef void pass_over(self, Side* side, size_t n) noexcept nogil:
-        """pending[:n] holds no boundary: it is part of the hole."""
+        """pending[:n] has no boundary: it is part of the gap."""
         side.skipped += <int64_t>n
         self.shift(side, n)
         if side.size == 0:
@@ -368,11 +369,11 @@ cdef class Streams(Reassembler):
         side.skip = 0
 
     cdef void replay(self, Flow* f, int end) noexcept nogil:
-        """Read what a direction has kept, now that more is known."""
+        """Read the pending octets of a direction again, now that more is known."""
         self.replay_behind(f, end, 0)
 
     cdef void replay_behind(self, Flow* f, int end, size_t head) noexcept nogil:
-        """As replay; but its first `head` octets are read."""
+        """As replay, but the first `head` octets have been read."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef uint8_t* pending = side.pending
         cdef Origin* origins = side.search.origins
@@ -400,7 +401,7 @@ cdef class Streams(Reassembler):
         free(origins)
 
     cdef void dismiss(self, Flow* f, int reason) noexcept nogil:
-        """Not ours, or nothing more can be read: from here on the connection is counted, an Undecoded says why."""
+        """Stop decoding the connection: its packets are only counted from here on. `why`: an Undecoded."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef int end
         if f.ignored:
@@ -421,18 +422,18 @@ cdef class Streams(Reassembler):
         return self.table.is_full()
 
     cdef inline bint must_wait(self) noexcept nogil:
-        """No event may begin now."""
+        """Must new events wait?"""
         return self.waiting or self.is_full()
 
     cdef Deferred* defer(self, int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Continue later, after what the present event has deferred before. NULL without memory."""
+        """Continue later, after what the current event has deferred before. NULL: out of memory."""
         cdef Deferred* d = self.defer_room(kind, f, end, n, mark)
         if d != NULL and n:
             memcpy(d.octets, p, n)
         return d
 
     cdef Deferred* defer_room(self, int kind, Flow* f, int end, size_t n, const Mark* mark) noexcept nogil:
-        """As defer, where the octets are to be filled in."""
+        """As defer, but the caller fills in the octets."""
         cdef Deferred* d = new_deferred(kind, f, end, n, mark)
         self.waiting = True
         if d == NULL:
@@ -454,7 +455,7 @@ cdef class Streams(Reassembler):
             d.flag = final
 
     cdef bint resume(self) noexcept nogil:
-        """Do what waits, in order. True: nothing waits any more; False: the batch is full."""
+        """Do the deferred work, in order. True: all is done; False: the batch is full."""
         cdef Deferred* d
         if not self.waiting:
             return True

@@ -1,13 +1,13 @@
-# Compressed streams -> what is in them, a piece at a time. Such streams are rare: zlib and cramjam do the work, as Python
-# objects that a direction of a flow holds.
+# Compressed streams -> their content, in pieces. Such streams are rare: zlib and cramjam decompress them, as Python objects
+# that a direction of a flow owns.
 #
 # Snappy framing format: https://github.com/google/snappy/blob/main/framing_format.txt
 import zlib
 
 cdef enum:
-    UNPACKED_PIECE = 1 << 16        # octets: the most that is unpacked at once
-    UNPACKER_OCTETS = 48 << 10      # memory of an unpacker, without the octets that wait in it
-    UNPACKED_RATIO = 100            # octets out for one in that no limit stands against
+    UNPACKED_PIECE = 1 << 16        # octets: the most that is decompressed at once
+    UNPACKER_OCTETS = 48 << 10      # memory of an unpacker, without its waiting octets
+    UNPACKED_RATIO = 100            # octets out per octet in that are always allowed
     SNAPPY_CHUNK_MAX = 76490 + 4    # octets of a chunk with 65536 octets in it, checksum included
 
 
@@ -20,15 +20,15 @@ cdef class Unpacker:
     cdef object decompress          # cramjam's
     cdef bytes rest                 # deflate: octets that wait
     cdef bytearray chunks           # snappy: octets that wait
-    cdef int64_t skip               # snappy: octets of a chunk that has nothing for us
+    cdef int64_t skip               # snappy: octets of a chunk to skip
     cdef bint begun
     cdef int64_t taken, given       # octets in, octets out
-    cdef bytes piece                # what was unpacked last
-    cdef size_t used                # octets of it that are done with
+    cdef bytes piece                # the last decompressed octets
+    cdef size_t used                # used octets of it
     cdef int64_t counted            # octets of memory, as of the last count()
 
     def __init__(self, int carrier):
-        """Raises ImportError where the library is absent."""
+        """Raises ImportError if the library is absent."""
         self.rest = self.piece = b""
         if carrier == CARRIER_DEFLATE:
             self.inflate = zlib.decompressobj(-15)
@@ -38,7 +38,7 @@ cdef class Unpacker:
             self.chunks = bytearray()
 
     cdef int64_t count(self):
-        """How many octets of memory it takes more than at the last count."""
+        """Octets of memory used now, less those at the last count."""
         cdef int64_t before = self.counted
         self.counted = UNPACKER_OCTETS + len(self.rest) + len(self.piece)
         if self.chunks is not None:
@@ -55,8 +55,8 @@ cdef class Unpacker:
         return 0
 
     cdef bint next(self) except -1:
-        """Is there anything at piece[used:]? Up to UNPACKED_PIECE octets; False: not before more is fed. Raises for what is
-        no such stream."""
+        """Make the next octets available at piece[used:], at most UNPACKED_PIECE. False: more input is needed. Raises if the
+        stream is invalid."""
         cdef bytes out
         if self.used < <size_t>PyBytes_GET_SIZE(self.piece):
             return True

@@ -1,9 +1,9 @@
 # WebSocket as a carrier: the handshake's headers and the frames of one direction, payload out. RFC 6455.
-# Knows no protocol. Payload is returned piece by piece, masked as it lies in the stream; `unmask` copies it.
+# It knows no protocol. Payload is returned in parts, masked as in the stream; `unmask` copies it.
 
 cdef enum:
     WS_HEAD_MAX = 14            # octets of a frame's header: 2, 8 of length, 4 of mask
-    HTTP_HEAD_MAX = 16384       # octets of a request's or response's header that are waited for
+    HTTP_HEAD_MAX = 16384       # octets of the longest request or response header
 
 cdef enum WsOpcode:             # RFC 6455, 5.2
     WS_CONTINUATION = 0
@@ -18,7 +18,7 @@ cdef struct WebSocket:          # one direction, after the handshake
     bint masked, data           # data: not a control frame
     bint compressed             # RSV1: an extension has changed the payload
     bint lost                   # the frame boundary is not known
-    uint64_t left               # payload octets of the frame still to come
+    uint64_t left               # remaining payload octets of the frame
     uint64_t at                 # payload octets of the frame read so far, for the mask
 
 
@@ -65,26 +65,26 @@ cdef inline void unmask(WebSocket* w, const uint8_t* p, size_t n, uint8_t* out) 
 
 
 cdef bint ws_usual(const WebSocket* w) noexcept nogil:
-    """Is the header that was read one that RFC 6455 knows? Else the frame boundary is lost."""
+    """Is the header valid in RFC 6455? If not, the frame boundary is lost."""
     cdef int opcode = w.head[0] & 0x0F
     return not w.head[0] & 0x30 and (opcode <= 2 or 8 <= opcode <= 10) and not w.left >> 63
 
 
-cdef enum WsPart:               # what begins somewhere, see ws_part
+cdef enum WsPart:               # what begins at a position, see ws_part
     WS_NONE = 0
-    WS_SHORT                    # cannot be told by the octets there are
+    WS_SHORT                    # too few octets to decide
     WS_HEADER
     WS_CONTROL
     WS_MESSAGE
 
 
 cdef inline bint ws_may_begin(uint8_t first) noexcept nogil:
-    """Could this be the first octet of a binary message or a control frame?"""
+    """Can this be the first octet of a binary message or a control frame?"""
     return first in (0x02, 0x82, 0x88, 0x89, 0x8A)
 
 
 cdef int ws_head(const uint8_t* p, size_t n, bint masked, size_t* header, uint64_t* length) noexcept nogil:
-    """A frame's header as a careful peer writes it (5.2): no RSV bit, a binary or control frame, the shortest form of the
+    """A frame's header in its strict form (5.2): no RSV bit, a binary or control frame, the shortest form of the
     length. WS_NONE, WS_SHORT (`header` octets are needed) or WS_HEADER."""
     cdef int opcode
     cdef uint8_t short_length
@@ -150,7 +150,7 @@ cdef inline uint8_t lower(uint8_t c) noexcept nogil:
 
 
 cdef const uint8_t* find_text(const uint8_t* p, size_t n, const char* text, size_t size) noexcept nogil:
-    """Where `text` (lower case) is in p[:n], in any case; NULL: nowhere."""
+    """The position of `text` (lower case) in p[:n], in any case; NULL: not found."""
     cdef size_t i, k
     if n < size:
         return NULL
@@ -164,7 +164,7 @@ cdef const uint8_t* find_text(const uint8_t* p, size_t n, const char* text, size
 
 
 cdef size_t http_head_size(const uint8_t* p, size_t n) noexcept nogil:
-    """Octets up to and with the empty line; 0: it is not there yet."""
+    """Octets up to and including the empty line; 0: it has not arrived."""
     cdef const uint8_t* end = find_text(p, n, b"\r\n\r\n", 4)
     return <size_t>(end - p) + 4 if end != NULL else 0
 

@@ -1,8 +1,9 @@
-"""The command `wirefmt`: one file per sub-command (convert, decode, summary), and shared modules.
+"""The command `wirefmt`: one file per sub-command (convert, decode, serve, summary), and shared modules.
 
     app       the group, its errors and exit codes        inputs   captures named on the command line
     filter    the language of --filter                     messages single messages named there
     text      cells and JSON values as text                output   the destinations of rows, one writer per format
+    watch     what serve shows: live table and log lines
 
 Nothing heavy is imported before a command runs: `wirefmt --help` imports neither the core nor pyarrow.
 """

@@ -11,6 +11,7 @@ from click.exceptions import Exit
 
 from .convert import convert
 from .decode import decode
+from .serve import serve
 from .summary import summary
 
 click.rich_click.TEXT_MARKUP = "rich"
@@ -40,7 +41,7 @@ class _Group(click.RichGroup):
 @click.group(cls=_Group, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="wirefmt")
 def wirefmt() -> None:
-    """Decode messages of message brokers from packet captures, and convert them between protocols.
+    """Decode messages of message brokers from packet captures, convert them between protocols, and serve a broker for tests.
 
     [b]Examples[/b]
 
@@ -49,12 +50,14 @@ def wirefmt() -> None:
     wirefmt decode trace.pcapng.gz --filter "kind == 'PUBLISH' and qos >= 1"
     wirefmt decode 'captures/*.pcap' -o messages.parquet
     tcpdump -i any -w - port 1883 | wirefmt decode - --format jsonl
+    wirefmt serve --record session.pcapng
     wirefmt convert --from mqtt5 --to amqp10 300a0003612f620032312e35 --explain
     """
 
 
 wirefmt.add_command(convert)
 wirefmt.add_command(decode)
+wirefmt.add_command(serve)
 wirefmt.add_command(summary)
 
 

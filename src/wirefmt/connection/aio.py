@@ -105,7 +105,8 @@ class Driver(asyncio.BufferedProtocol):
         self._paused = False
         self._lost = False
         self._reading = True
-        self._full = False  # the transport's buffer
+        #: Since when the transport's buffer has been full, in the loop's time; None: it is not.
+        self.full_since: float | None = None
         self._wanted = False  # the host has seen that we are not ready
         self._storing = False
         self._scheduled = False
@@ -123,7 +124,7 @@ class Driver(asyncio.BufferedProtocol):
     def ready(self) -> bool:
         """True: the transport takes bytes and few are queued. A host that sends only while this is true, and goes on at
         `Host.writable`, needs no memory for a slow peer."""
-        ready = not self._full and self.connection.pending_bytes < READY_BYTES
+        ready = self.full_since is None and self.connection.pending_bytes < READY_BYTES
         self._wanted |= not ready
         return ready
 
@@ -254,10 +255,10 @@ class Driver(asyncio.BufferedProtocol):
         return self.transport.can_write_eof()  # TLS has no half-closed state
 
     def pause_writing(self) -> None:
-        self._full = True
+        self.full_since = self._loop.time()
 
     def resume_writing(self) -> None:
-        self._full = False
+        self.full_since = None
         self._schedule()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -292,7 +293,13 @@ class Driver(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         self._scheduled = False
-        if self._lost or self._full or self._storing or self.transport is None or self._opening is not None:
+        if (
+            self._lost
+            or self.full_since is not None
+            or self._storing
+            or self.transport is None
+            or self._opening is not None
+        ):
             return
         if self._securing is not None:
             return
@@ -349,17 +356,7 @@ class Driver(asyncio.BufferedProtocol):
         before = self.transport
         assert before is not None
         try:
-            secure = await self._loop.start_tls(
-                before,
-                self,
-                context,
-                server_side=name is None,
-                server_hostname=name,
-                ssl_handshake_timeout=30.0,
-                ssl_shutdown_timeout=LINGER,
-            )
-            if secure is None:
-                raise ConnectionError("the stream ended in the TLS handshake")
+            secure = await _start_tls(before, self, context, name)
         except BaseException as error:
             before.abort()
             self._securing = None
@@ -368,7 +365,6 @@ class Driver(asyncio.BufferedProtocol):
             if not isinstance(error, Exception):
                 raise
             return
-        assert isinstance(secure, asyncio.Transport)
         self.transport = secure
         self._securing = None
         self._reading = True
@@ -491,6 +487,156 @@ class Driver(asyncio.BufferedProtocol):
         self._timer = None
         if not self._over:
             self.update(self.connection.handle_timeout(max(when, self._loop.time())))
+
+
+class Tap(asyncio.Transport, asyncio.Protocol):
+    """Lies between the transport of one connection and its driver: what both say passes through it, without TLS.
+
+    Derived classes override `made`, `received`, `ended`, `sent` and `lost` to record, change, delay or drop what passes. As
+    they are, they pass everything on at once. Taps can be nested.
+
+    Args:
+        inner: the driver, or a tap nearer to it.
+
+    Attributes:
+        transport: the transport, or a tap nearer to it; None before `made`. `transport.abort()` cuts the connection.
+    """
+
+    def __init__(self, inner: asyncio.BaseProtocol) -> None:
+        super().__init__()
+        self.inner = inner
+        self.transport: asyncio.Transport | None = None
+        self._gone = False
+
+    # ---- for derived classes
+
+    def made(self) -> None:
+        """The connection is there. `address` is the peer's."""
+        self.inner.connection_made(self)
+
+    def received(self, data: bytes) -> None:
+        """Bytes from the peer. What the driver is to read goes to `deliver`, now or later."""
+        self.deliver(data)
+
+    def ended(self) -> bool | None:
+        """The peer's stream has ended. Returns true to keep our side open."""
+        return self.inner.eof_received()  # type: ignore[attr-defined, no-any-return]
+
+    def sent(self, data: bytes) -> None:
+        """Bytes for the peer. What it is to get goes to `forward`, now or later."""
+        self.forward(data)
+
+    def lost(self, error: Exception | None) -> None:
+        """The connection is gone: the last call."""
+        self.inner.connection_lost(error)
+
+    def deliver(self, data: bytes) -> None:
+        """Let the driver read these bytes."""
+        if not self._gone:
+            hand_over(self.inner, data)
+
+    def forward(self, data: bytes) -> None:
+        """Write these bytes to the peer."""
+        if self.transport is not None and not self._gone:
+            self.transport.write(data)
+
+    @property
+    def address(self) -> Any:
+        """Where the peer is, as the transport says it; None over a Unix socket."""
+        return self.get_extra_info("peername") or None
+
+    # ---- called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        self.made()
+
+    def data_received(self, data: bytes) -> None:
+        self.received(data)
+
+    def eof_received(self) -> bool | None:
+        return self.ended()
+
+    def pause_writing(self) -> None:
+        self.inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone = True
+        self.lost(exc)
+
+    # ---- called by the driver
+
+    def write(self, data: Any) -> None:
+        self.sent(bytes(data))
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.sent(b"".join(list_of_data))
+
+    def write_eof(self) -> None:
+        self._below.write_eof()
+
+    def can_write_eof(self) -> bool:
+        return self._below.can_write_eof()
+
+    def close(self) -> None:
+        self._below.close()
+
+    def abort(self) -> None:
+        self._below.abort()
+
+    def is_closing(self) -> bool:
+        return self._below.is_closing()
+
+    def pause_reading(self) -> None:
+        self._below.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._below.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._below.get_extra_info(name, default)
+
+    @property
+    def _below(self) -> asyncio.Transport:
+        assert self.transport is not None
+        return self.transport
+
+
+def hand_over(protocol: asyncio.BaseProtocol, data: bytes) -> None:
+    """Let a driver or a tap read these bytes."""
+    if isinstance(protocol, asyncio.Protocol):  # a tap
+        protocol.data_received(data)
+        return
+    assert isinstance(protocol, asyncio.BufferedProtocol)
+    for at in range(0, len(data), READ_SIZE):
+        piece = data[at : at + READ_SIZE]
+        protocol.get_buffer(len(piece))[: len(piece)] = piece  # type: ignore[index]
+        protocol.buffer_updated(len(piece))
+
+
+async def _start_tls(
+    transport: asyncio.BaseTransport, protocol: asyncio.BaseProtocol, context: SSLContext, name: str | None
+) -> asyncio.Transport:
+    """Go over to TLS below all taps; `name` as in `Driver.start_tls`. Returns the transport that the protocol uses then."""
+    if isinstance(transport, Tap):
+        transport.transport = await _start_tls(transport._below, transport, context, name)
+        return transport
+    secure = await asyncio.get_running_loop().start_tls(
+        transport,  # type: ignore[arg-type]
+        protocol,
+        context,
+        server_side=name is None,
+        server_hostname=name,
+        ssl_handshake_timeout=30.0,
+        ssl_shutdown_timeout=LINGER,
+    )
+    if secure is None:
+        raise ConnectionError("the stream ended in the TLS handshake")
+    assert isinstance(secure, asyncio.Transport)
+    return secure
 
 
 class Handler(Protocol):
@@ -622,15 +768,20 @@ class Peer:
             self.driver.close()
 
 
+#: Makes the tap of a driver, or of a tap nearer to it.
+TapFactory = Callable[[asyncio.BaseProtocol], asyncio.BaseProtocol]
+
+
 class Server:
     """Accepts transports and makes a driver for each. `listen` makes it.
 
     An asynchronous context manager: leaving it closes the server.
     """
 
-    def __init__(self, make: Callable[[Server], Driver], most: int) -> None:
+    def __init__(self, make: Callable[[Server], Driver], most: int, tap: TapFactory | None = None) -> None:
         self._make = make
         self._most = most
+        self._tap = tap
         self._listener: asyncio.Server | None = None
         self._closing = False
         #: Where drivers read into, all of them: a read is over before the next one begins.
@@ -682,41 +833,45 @@ class Server:
         self.drivers.add(driver)
         return True
 
-    def _accept(self) -> Driver:
+    def accept(self) -> asyncio.BaseProtocol:
+        """The protocol of a new transport: its driver, or the tap before it."""
         driver = self._make(self)
         driver.server = self
-        return driver
+        return driver if self._tap is None else self._tap(driver)
 
 
 async def listen(
     make: Callable[[Server], Driver],
     host: str | None,
-    port: int,
+    port: int | None,
     *,
     path: str | None = None,
     ssl: SSLContext | None = None,
     backlog: int = 100,
     most: int = 100_000,
+    tap: TapFactory | None = None,
 ) -> Server:
     """A server on a TCP port or a Unix socket.
 
     Args:
         make: makes the driver of a new transport.
-        host, port: where to listen; port 0: any that is free.
+        host, port: where to listen; port 0: any that is free; None: nowhere, `Server.accept` gives the protocol of a transport
+            that the caller has.
         path: of a Unix socket, in place of host and port.
         ssl: TLS with this context.
         backlog: connections that the system keeps until they are accepted.
         most: connections at a time; further ones are closed at once.
+        tap: called with the driver of a new transport; returns what lies between them.
     """
     loop = asyncio.get_running_loop()
-    server = Server(make, most)
+    server = Server(make, most, tap)
     times: dict[str, Any] = (
         {"ssl": ssl, "ssl_shutdown_timeout": LINGER, "ssl_handshake_timeout": 30.0} if ssl is not None else {}
     )
     if path is not None:
-        server._listener = await loop.create_unix_server(server._accept, path, backlog=backlog, **times)
-    else:
-        server._listener = await loop.create_server(server._accept, host, port, backlog=backlog, **times)
+        server._listener = await loop.create_unix_server(server.accept, path, backlog=backlog, **times)
+    elif port is not None:
+        server._listener = await loop.create_server(server.accept, host, port, backlog=backlog, **times)
     return server
 
 

@@ -8,14 +8,29 @@
 
 from __future__ import annotations
 
-from ._engine import Conversion, convert, routing_key_of, topic_of
-from ._engine import restore_conversion as restore_conversion  # pickles name it
-from .container import Container, Death
+from typing import TYPE_CHECKING, Any
+
+from ._engine import Container, Conversion, convert, routing_key_of, topic_of
+from ._engine import restore_container as restore_container  # pickles name it
+from ._engine import restore_conversion as restore_conversion
+from .annotations import Death
 from .conversion import Loss, Topics
 from .dialects import DIALECTS, Change, Dialect, tables_of
 from .messages import PROTOCOLS, Protocol, Wire
 from .rules import TABLES, Row, Table
-from .table import convert_table
+
+if TYPE_CHECKING:
+    from .table import convert_table
+
+
+def __getattr__(name: str) -> Any:
+    if name == "convert_table":  # it needs numpy, which nothing else here does
+        from .table import convert_table
+
+        globals()[name] = convert_table
+        return convert_table
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "DIALECTS",

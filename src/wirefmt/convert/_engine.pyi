@@ -1,16 +1,14 @@
 """Type stub of the conversions, in the order of its rooms."""
 
-from collections.abc import Iterable
-from typing import Any, TypeVar, final
+from collections.abc import Iterable, Mapping
+from typing import Any, final
 
 from typing_extensions import Buffer
 
 from wirefmt._core import Batch
-from wirefmt.convert.container import Annotations
+from wirefmt.convert.annotations import Annotation, Annotations
 from wirefmt.convert.conversion import Loss, Topics
 from wirefmt.convert.messages import Protocol, Wire
-
-_T = TypeVar("_T")
 
 # ---- objects
 
@@ -32,6 +30,7 @@ class ConvertRules:
         sections: bool = True,
         all_fields: bool = False,
         short_strings: int = 255,
+        expiry_delivered: bool = True,
     ) -> None: ...
     @property
     def ids(self) -> tuple[str, ...]: ...
@@ -39,21 +38,92 @@ class ConvertRules:
     def valid(self) -> bool: ...
 
 @final
-class Delivery:
+class Container:
     def __init__(
         self,
-        known: Annotations,
-        said: dict[str, Any],
-        redelivered: bool,
-        delivery_count: int,
-        qos: int,
-        retain: bool | None,
-        waited_ms: int,
-        stream: bool,
-        published: bool,
-        keeps_expiry: bool,
-        /,
+        message: object,
+        *,
+        source: Protocol | None = None,
+        exchange: str = "",
+        routing_key: str = "",
+        dialect: str = "documented",
+        mqtt_exchange: str = "amq.topic",
+        topics: Topics = "translated",
+        percent_encoding: bool = True,
+        now_ms: int | None = None,
+        annotations: Mapping[str, Annotation] | None = None,
     ) -> None: ...
+    @property
+    def wire(self) -> Wire: ...
+    @property
+    def dialect(self) -> str: ...
+    @property
+    def mqtt_exchange(self) -> str: ...
+    @property
+    def percent_encoding(self) -> bool: ...
+    @property
+    def protocol(self) -> Protocol: ...
+    @property
+    def octets(self) -> bytes: ...
+    @property
+    def body(self) -> bytes | None: ...
+    @property
+    def topics(self) -> Topics: ...
+    @property
+    def now_ms(self) -> int: ...
+    @property
+    def annotations(self) -> Annotations: ...
+    def to(self, protocol: Protocol, *, lossless: bool = False, explain: bool = False) -> Conversion: ...
+    def deliver(
+        self,
+        protocol: Protocol,
+        *,
+        redelivered: bool = False,
+        delivery_count: int = 0,
+        qos: int = 1,
+        retain: bool | None = None,
+        packet_identifier: int = 1,
+        waited_ms: int = 0,
+        explain: bool = False,
+    ) -> Conversion: ...
+    def stream_entry(self) -> bytes: ...
+    @staticmethod
+    def from_stream_entry(
+        entry: bytes,
+        *,
+        stream: str = "",
+        offset: int | None = None,
+        dialect: str = "documented",
+        mqtt_exchange: str = "amq.topic",
+        topics: Topics = "translated",
+        percent_encoding: bool = True,
+        now_ms: int | None = None,
+    ) -> Container: ...
+    def annotated(self, **known: Annotation) -> Container: ...
+    def dead_lettered(
+        self,
+        queue: str,
+        reason: str,
+        *,
+        exchange: str,
+        routing_key: str | None = None,
+        now_ms: int | None = None,
+        clear_ttl: bool = False,
+    ) -> Container: ...
+
+def restore_container(
+    wire: Wire,
+    exchange: str,
+    routing_key: str,
+    dialect: str,
+    mqtt_exchange: str,
+    topics: Topics,
+    percent_encoding: bool,
+    now_ms: int,
+    extra: Mapping[str, Annotation] | None,
+    stream: bool,
+    annotations: Annotations | None,
+) -> Container: ...
 
 @final
 class Conversion:
@@ -88,26 +158,9 @@ def convert(
     lossless: bool = False,
     explain: bool = False,
 ) -> Conversion: ...
-def convert_wire(
-    wire: Wire,
-    *,
-    to: Protocol,
-    dialect: str,
-    topic: bytes,
-    mqtt_exchange: str | bytes,
-    packet_identifier: int,
-    explain: bool,
-    delivery: Delivery | None = None,
-    topics: Topics = "translated",
-    percent_encoding: bool = True,
-) -> Conversion: ...
 def topic_of(routing_key: str | bytes, topics: Topics = "translated", /) -> bytes: ...
 def routing_key_of(topic: str | bytes, topics: Topics = "translated", /) -> bytes: ...
-def check_lossless(result: Conversion, /) -> None: ...
 def protocol_number(protocol: str) -> int: ...
-def frozen(cls: type[_T], names: tuple[str, ...], *values: object) -> _T: ...
-def essentials_of(rules: ConvertRules, source: int, data: bytes, routed: bool) -> dict[str, Any]: ...
-def unconverted(wire: Wire, /) -> Conversion: ...
 
 # ---- batch
 

@@ -53,7 +53,7 @@ from wirefmt.amqp10._codec cimport (
     amqp10_add_ulong, amqp10_add_value, amqp10_add_variable, amqp10_add_wide, amqp10_close, amqp10_constructors,
     amqp10_described, amqp10_field, amqp10_field_timestamp, amqp10_fields_of, amqp10_items, amqp10_narrow_code,
     amqp10_next, amqp10_next_section, amqp10_octets, amqp10_open, amqp10_parse_message, amqp10_primitive, amqp10_read,
-    amqp10_signed, amqp10_skip, amqp10_unsigned, amqp10_wide_code,
+    amqp10_signed, amqp10_unsigned, amqp10_wide_code,
 )
 from wirefmt.mqtt._codec cimport (
     MQTT_BINARY, MQTT_BYTE, MQTT_CHECK_STRING_NUL, MQTT_CHECK_STRING_UTF8, MQTT_CHECK_USER_PROPERTY_NUL,
@@ -66,7 +66,7 @@ from wirefmt.mqtt._codec cimport (
 
 from wirefmt.convert.conversion import Loss
 from wirefmt.convert.messages import Wire, wire_of
-from wirefmt.errors import EncodeError
+from wirefmt.errors import ConversionError, EncodeError
 
 # GENERATED from vocabulary.py
 include "table.pxi"
@@ -76,19 +76,32 @@ include "rules.pxi"
 include "state.pxi"
 # values within headers and maps
 include "values.pxi"
+# scalars as text
+include "text.pxi"
+# the history of dead-lettering
+include "deaths.pxi"
+# values encoded again
+include "rewrite.pxi"
 # the interpreter of rules
 include "interpret.pxi"
 # messages -> rules
 include "read.pxi"
 # rules -> messages
 include "write.pxi"
-# octets in, octets out; deliveries
+# what a broker learns from a message
+include "learn.pxi"
+# what a broker keeps
+include "container.pxi"
+# what a broker adds
+include "delivery.pxi"
+# the publisher's own protocol
+include "same.pxi"
+# octets in, octets out
 include "objects.pxi"
 # columns in, columns out
 include "batch.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.convert", (
-    ConvertColumn, ConvertRules, ConvertRun, Delivery, check_lossless, convert_rows, convert_wire, essentials_of, frozen,
-    join_content, protocol_number, split_content, unconverted,
+    ConvertColumn, ConvertRules, ConvertRun, convert_rows, join_content, protocol_number, split_content,
 ))

@@ -74,7 +74,7 @@ cdef int convert_split_content(const uint8_t* p, size_t n, Span* properties, Spa
 
 def split_content(data, /):
     """Property flags and properties, and body, of an AMQP 0.9.1 content in frames. Raises DecodeError."""
-    cdef bytes a = bytes_of(data)
+    cdef bytes a = <bytes>data if PyBytes_CheckExact(data) else bytes(data)
     cdef Octets joined
     cdef Span properties, body
     cdef Fault f

@@ -291,6 +291,7 @@ def compile_tables(tables: Iterable[Table], dialect: Dialect) -> _engine.Convert
         sections=dialect.sections,
         all_fields=dialect.all_fields,
         short_strings=dialect.short_strings,
+        expiry_delivered=dialect.expiry_delivered,
     )
 
 

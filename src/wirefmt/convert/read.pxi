@@ -528,3 +528,52 @@ cdef int convert_take_pairs(Converter* x, ConvertPairs* pairs) noexcept nogil:
         if status != OK:
             break
     return status
+
+
+# ------------------------------------------------------------------------------------------------ what RabbitMQ refuses
+
+cdef bint convert_keys_allowed(const Amqp10Section* section) noexcept nogil:
+    """Keys of annotations and of a footer are symbols that begin with x-."""
+    cdef Amqp10Items items
+    cdef Amqp10ValueView v
+    if section.code != AMQP10_SECTION_MESSAGE_ANNOTATIONS and section.code != AMQP10_SECTION_DELIVERY_ANNOTATIONS and \
+            section.code != AMQP10_SECTION_FOOTER:
+        return True
+    amqp10_read(section.at, &v)
+    items = amqp10_items(&v)
+    while amqp10_next(&items, &v):
+        if v.type != AMQP10_SYMBOL or v.size < 2 or v.body[0] != c"x" or v.body[1] != c"-":
+            return False
+        amqp10_next(&items, &v)
+    return True
+
+
+cdef bint convert_arrays_readable(const uint8_t* at) noexcept nogil:
+    """False: an array within the value has elements with a constructor that RabbitMQ does not accept there."""
+    cdef Amqp10ValueView v
+    amqp10_read(at, &v)
+    return v.type < AMQP10_LIST or convert_readable(&v)
+
+
+cdef bint convert_readable(const Amqp10ValueView* v) noexcept nogil:
+    cdef Amqp10Items items
+    cdef Amqp10ValueView inner
+    cdef uint8_t code
+    if v.type == AMQP10_DESCRIBED:
+        amqp10_described(v, &inner)
+        return inner.type < AMQP10_LIST or convert_readable(&inner)
+    if v.type == AMQP10_ARRAY:
+        code = amqp10_primitive(v.inner)[0]
+        if amqp10_constructors[code].zero:
+            return True
+        if AMQP10_CODE_SMALLUINT <= code <= AMQP10_CODE_SMALLLONG or amqp10_constructors[code].type == AMQP10_DECIMAL32 or \
+                amqp10_constructors[code].type == AMQP10_DECIMAL64 or amqp10_constructors[code].type == AMQP10_DECIMAL128 or \
+                code == AMQP10_CODE_LIST8 or code == AMQP10_CODE_MAP8 or code == AMQP10_CODE_ARRAY8:
+            return False
+        if amqp10_constructors[code].type < AMQP10_LIST:
+            return True
+    items = amqp10_items(v)
+    while amqp10_next(&items, &inner):
+        if inner.type >= AMQP10_LIST and not convert_readable(&inner):
+            return False
+    return True

@@ -47,11 +47,13 @@ cdef class ConvertRules:
     cdef bint short_arrays          # refuse arrays whose elements are in a short encoding
     cdef bint all_fields            # write nulls after the last field of a header or properties
     cdef bint sections              # refuse messages without a body, or with sections out of order
+    cdef bint expiry_delivered      # an MQTT consumer receives the expiry of messages from other protocols
     cdef uint8_t short_strings      # octets of the longest string or binary whose size is written in one octet
     cdef list names                 # owns the keys
 
     def __init__(self, rows, ids, *, bint valid=False, bint annotation_keys=False, bint same_is_identity=True,
-                 bint short_arrays=False, bint sections=True, bint all_fields=False, uint8_t short_strings=255):
+                 bint short_arrays=False, bint sections=True, bint all_fields=False, uint8_t short_strings=255,
+                 bint expiry_delivered=True):
         cdef ConvertRow* row
         cdef ConvertPair* pair
         cdef uint16_t* slot
@@ -71,6 +73,7 @@ cdef class ConvertRules:
         self.sections = sections
         self.all_fields = all_fields
         self.short_strings = short_strings
+        self.expiry_delivered = expiry_delivered
         self.names = []
         # last row first, so that each row only needs the one after it
         for source, target, field, type_, key, when, how, to_field, to_type, name, moved, number in reversed(rows):

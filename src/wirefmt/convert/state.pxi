@@ -143,6 +143,10 @@ cdef enum ConvertTopics:            # between MQTT topics and routing keys
 
 CONVERT_TOPICS = ("translated", "sparkplug", "unchanged")
 
+# defaults of arguments
+cdef str CONVERT_EXCHANGE = "amq.topic"
+cdef str CONVERT_TRANSLATED = CONVERT_TOPICS[0]
+
 
 cdef struct Converter:
     const ConvertRow* rows

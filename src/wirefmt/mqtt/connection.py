@@ -443,12 +443,26 @@ class ServerConnection(Sending, Receiving):
         self._waiting: mqtt.Connect | None = None  # waits for the host
         self._requests: dict[int, Asked] = {}  # undecided, by packet identifier
         self._will_removed = False
+        self._pongs = 0  # PINGRESPs that leave after the answers of this turn
         self._deadlines.set("connect", now + self.options.connect_timeout)
 
     def receive(self, data: Buffer, now: float) -> list[Event]:
         if self.state is State.IDLE and len(self._opening) < 16:
             self._opening = (self._opening + bytes(memoryview(data)[:16]))[:16]
+        self._put_pongs()
         return super().receive(data, now)
+
+    def data_to_send(self) -> bytes:
+        self._put_pongs()
+        return super().data_to_send()
+
+    def buffers_to_send(self) -> list[Buffer]:
+        self._put_pongs()
+        return super().buffers_to_send()
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._outbox.pending + 2 * self._pongs
 
     # ---- answers
 
@@ -608,7 +622,9 @@ class ServerConnection(Sending, Receiving):
         """
         self._check_over()
         if immediate:
+            self._pongs = 0
             return self._drop()
+        self._put_pongs()
         events: list[Event] = []
         code = None
         if self.version == 5 and self._up:
@@ -744,7 +760,17 @@ class ServerConnection(Sending, Receiving):
         events.append(message)
 
     def _on_pingreq(self, message: mqtt.Pingreq, events: list[Event]) -> None:
-        self._put(b"\xd0\x00")  # [MQTT-3.12.4-1]
+        """[MQTT-3.12.4-1]. PINGRESP follows what the host answers at once to the packets before, so that a client that sees it
+        knows that they have been handled."""
+        if events:
+            self._pongs += 1
+        else:
+            self._put(b"\xd0\x00")
+
+    def _put_pongs(self) -> None:
+        if self._pongs:
+            self._put(b"\xd0\x00" * self._pongs)
+            self._pongs = 0
 
     def _on_disconnect(self, message: mqtt.Disconnect, events: list[Event]) -> None:
         code = message.reason_code or 0
@@ -783,6 +809,7 @@ class ServerConnection(Sending, Receiving):
     # ---- the end
 
     def _tell(self, code: int, reason: str) -> int | None:
+        self._put_pongs()
         if self.state is State.IDLE:
             return self._refuse_unread(code)
         if self.version == 5 and self.state in (State.CONNECTING, State.AUTHENTICATING):
@@ -822,6 +849,7 @@ class ServerConnection(Sending, Receiving):
             kwargs["will"] = self.connect.will
         self._requests.clear()
         self._waiting = None
+        self._put_pongs()
         super()._end(*args, **kwargs)
 
     _handlers = {  # noqa: RUF012

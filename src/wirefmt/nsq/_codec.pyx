@@ -40,7 +40,15 @@ from wirefmt.strictness import Note
 include "json.pxi"
 # NSQ: octets -> NsqUnitView, nogil
 include "parse.pxi"
-# commands and frames as Python objects, encoders
+# Python values -> octets, and JSON
+include "values.pxi"
+# the base of commands and frames
+include "message.pxi"
+# of a client
+include "commands.pxi"
+# of a server
+include "frames.pxi"
+# decode, encode, Decoder
 include "objects.pxi"
 # NsqUnitView -> rows of the message table
 include "rows.pxi"

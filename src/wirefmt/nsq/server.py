@@ -98,6 +98,7 @@ async def serve(
     options: ConnectionOptions | None = None,
     backlog: int = 100,
     most: int = 100_000,
+    tap: aio.TapFactory | None = None,
 ) -> Server:
     """Serve NSQ's TCP protocol V2.
 
@@ -110,6 +111,7 @@ async def serve(
         options: limits and times of each connection.
         backlog: connections that the system keeps until they are accepted.
         most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
+        tap: what lies between transport and driver of each client (`aio.Tap`); None: nothing.
 
     Returns the running server. Leaving `async with` or `close()` ends it.
 
@@ -121,7 +123,7 @@ async def serve(
     def make(server: Server) -> aio.Driver:
         return make_driver(server, handler, options, ssl)
 
-    return await aio.listen(make, host, port, path=path, backlog=backlog, most=most)
+    return await aio.listen(make, host, port, path=path, backlog=backlog, most=most, tap=tap)
 
 
 def make_driver(

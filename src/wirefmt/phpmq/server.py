@@ -71,6 +71,7 @@ async def serve(
     options: ConnectionOptions | None = None,
     backlog: int = 100,
     most: int = 100_000,
+    tap: aio.TapFactory | None = None,
 ) -> Server:
     """Serve PHPMQ.
 
@@ -83,6 +84,7 @@ async def serve(
         options: limits, and the profile, of each connection.
         backlog: connections that the system keeps until they are accepted.
         most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
+        tap: what lies between transport and driver of each client (`aio.Tap`); None: nothing.
 
     Returns the running server. Leaving `async with` or `close()` ends it.
     """
@@ -90,7 +92,7 @@ async def serve(
     def make(server: Server) -> aio.Driver:
         return make_driver(server, handler, options)
 
-    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most)
+    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap)
 
 
 def make_driver(

@@ -43,8 +43,20 @@ from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, U
 from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
 from wirefmt.rocketmq.spec import REQUEST_CODES as ROCKETMQ_REQUEST_ROWS, RESPONSE_CODES as ROCKETMQ_RESPONSE_ROWS
 
-# octets -> RocketmqFrameView, stored messages, nogil
+# RocketmqFrameView, stored messages: spans
+include "types.pxi"
+# the JSON of headers, nogil
+include "fastjson.pxi"
+# entries of extFields
+include "fields.pxi"
+# JSON header -> RocketmqFrameView
+include "json_header.pxi"
+# octets -> RocketmqFrameView
 include "parse.pxi"
+# stored messages, batches
+include "stored.pxi"
+# what contains secrets
+include "secrets.pxi"
 # texts and JSON as Python values, and as the Java code writes them
 include "values.pxi"
 # typed headers

@@ -65,6 +65,16 @@ cdef inline bint rocketmq_plain(const RocketmqText* t, RocketmqScratch* scratch,
     return rocketmq_make_plain(t, scratch, out)
 
 
+cdef inline bint rocketmq_plain_of(const RocketmqFrameView* m, const RocketmqText* t, RocketmqScratch* scratch,
+                                   Span* out) noexcept nogil:
+    """rocketmq_plain for a text of a header, which may be known to be ASCII as a whole."""
+    if m.ascii and t.form == ROCKETMQ_OCTETS:
+        out.at = t.at
+        out.size = t.size
+        return True
+    return rocketmq_plain(t, scratch, out)
+
+
 cdef bint rocketmq_make_plain(const RocketmqText* t, RocketmqScratch* scratch, Span* out) noexcept nogil:
     """rocketmq_plain for texts that must be rewritten."""
     cdef size_t bad = 0
@@ -171,7 +181,7 @@ cdef class BatchColumns(FrameBatch):
             close_list(c + RB_EXT_FIELDS, entries)
         rocketmq_walk(&walk, m, fields)
         while rocketmq_step(&walk, &key, &value):
-            if not rocketmq_plain(&key, &self.names, &name) or not rocketmq_plain(&value, &self.values, &text):
+            if not rocketmq_plain_of(m, &key, &self.names, &name) or not rocketmq_plain_of(m, &value, &self.values, &text):
                 if self.names.failed or self.values.failed:
                     self.tally.no_memory = True
                 continue

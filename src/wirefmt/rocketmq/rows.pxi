@@ -391,7 +391,7 @@ cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x) noexcept
         close_list(map, entries)
     rocketmq_walk(&walk, x.m, x.fields)
     while rocketmq_step(&walk, &key, &value):
-        if rocketmq_plain(&key, &x.c.names, &name) and rocketmq_plain(&value, &x.c.values, &text):
+        if rocketmq_plain_of(x.m, &key, &x.c.names, &name) and rocketmq_plain_of(x.m, &value, &x.c.values, &text):
             rocketmq_put_field(map, row, x.m.code, &name, &text)
         elif x.c.names.failed or x.c.values.failed:
             map.tally.no_memory = True

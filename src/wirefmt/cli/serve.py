@@ -1,0 +1,246 @@
+"""`wirefmt serve`: the broker in memory, with a live table on a terminal and log lines elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import rich_click as click
+
+if TYPE_CHECKING:
+    from wirefmt.broker import Options
+    from wirefmt.broker.faults import Script
+
+#: The usual ports. Both AMQPs share one.
+PORTS: Final = {
+    "mqtt": 1883,
+    "amqp": 5672,
+    "amqp10": 5672,
+    "nsq": 4150,
+    "nsqlookupd": 4161,
+    "rocketmq": 9876,
+    "phpmq": 9100,
+}
+
+#: Added when there is a certificate.
+TLS_PORTS: Final = {"mqtt+tls": 8883, "amqp+tls": 5671}
+
+#: Seconds that clients have to answer when the broker ends.
+GRACE: Final = 2.0
+
+#: Fields of the protocols' options that --messages and --bytes set.
+MOST_MESSAGES: Final = {
+    "limits": "queue_messages", "mqtt": "queue_messages", "nsq": "messages", "rocketmq": "queue_messages",
+    "phpmq": "messages",
+}  # fmt: skip
+MOST_BYTES: Final = {
+    "limits": "queue_bytes", "mqtt": "queue_bytes", "nsq": "body_bytes", "rocketmq": "stored_bytes",
+    "phpmq": "content_bytes",
+}  # fmt: skip
+
+
+@click.command()
+@click.option("--mqtt", type=click.IntRange(0, 65535), metavar="PORT", help="MQTT.", panel="Ports")
+@click.option("--amqp", type=click.IntRange(0, 65535), metavar="PORT", help="AMQP 0.9.1 and 1.0.", panel="Ports")
+@click.option("--nsq", type=click.IntRange(0, 65535), metavar="PORT", help="NSQ.", panel="Ports")
+@click.option("--rocketmq", type=click.IntRange(0, 65535), metavar="PORT", help="RocketMQ, name server and broker.",
+              panel="Ports")  # fmt: skip
+@click.option("--phpmq", type=click.IntRange(0, 65535), metavar="PORT", help="PHPMQ.", panel="Ports")
+@click.option("--listen", multiple=True, metavar="NAME=PORT",
+              help="Another listener: mqtt+tls, mqtt+ws, mqtt+wss, amqp+tls, amqp10, amqp10+tls, amqp10+ws, amqp10+wss, "
+              "nsqlookupd, rocketmq+tls, phpmq+tls.", panel="Ports")  # fmt: skip
+@click.option("--host", metavar="HOST", help="Where to listen. \\[default: 127.0.0.1]", panel="Ports")
+@click.option("--tls-cert", metavar="FILE", help="A certificate chain in PEM. It adds MQTT on 8883 and AMQP 0.9.1 on 5671, "
+              "and lets NSQ's clients ask for TLS.", panel="Ports")  # fmt: skip
+@click.option("--tls-key", metavar="FILE", help="Its private key, if it is in another file.", panel="Ports")
+@click.option("--user", "users", multiple=True, metavar="NAME:PASSWORD",
+              help="Only these users: MQTT, PLAIN and SCRAM-SHA-256 of AMQP, the secret of NSQ's AUTH, access and secret key "
+              "of RocketMQ.", panel="Limits")  # fmt: skip
+@click.option("--clients", type=click.IntRange(min=1), metavar="N", help="Clients of each listener. \\[default: 10000]",
+              panel="Limits")  # fmt: skip
+@click.option("--messages", type=click.IntRange(min=1), metavar="N", help="Messages of a queue.", panel="Limits")
+@click.option("--bytes", "octets", type=click.IntRange(min=1), metavar="N", help="Bytes of the messages of a queue.",
+              panel="Limits")  # fmt: skip
+@click.option("--record", metavar="FILE.pcapng", help="Record what all connections say, in clear text.", panel="Test")
+@click.option("--fault", "faults", multiple=True, metavar="PROTOCOL:NAME=VALUE,...",
+              help="Let something go wrong, such as mqtt:cut_after=10; docs/broker-faults.md lists the faults.",
+              panel="Test")  # fmt: skip
+@click.option("--faults", "script", metavar="FILE.toml", help="A script of faults.", panel="Test")
+@click.option("--config", metavar="FILE.toml", help="All of this from a file. Options of the command line come first.",
+              panel="Test")  # fmt: skip
+@click.option_panel("Ports", help="Where the protocols are; 0 is a free port: --mqtt 0 --listen mqtt+ws=8083")
+@click.option_panel("Limits", help="Who may come, and what is kept: --user alice:secret --messages 1000")
+@click.option_panel("Test", help="For tests: --record session.pcapng --fault mqtt:delay=0.2")
+def serve(
+    host: str | None,
+    listen: tuple[str, ...],
+    tls_cert: str | None,
+    tls_key: str | None,
+    users: tuple[str, ...],
+    clients: int | None,
+    messages: int | None,
+    octets: int | None,
+    record: str | None,
+    faults: tuple[str, ...],
+    script: str | None,
+    config: str | None,
+    **ports: int | None,
+) -> int:
+    """Run a broker in memory that speaks MQTT, AMQP 0.9.1, AMQP 1.0, NSQ, RocketMQ and PHPMQ.
+
+    All six on their usual ports of 127.0.0.1, or only those whose ports are given. Nothing outlives the process. On a terminal a
+    live table shows clients, queues and rates; otherwise standard output has a line of JSON for each event. SIGTERM and Ctrl-C
+    end it in order, and every client learns of it in its protocol's way.
+
+    [b]Examples[/b]
+
+    \b
+    wirefmt serve
+    wirefmt serve --mqtt 1883 --amqp 5672 --record session.pcapng
+    wirefmt serve --user alice:secret --tls-cert chain.pem --tls-key key.pem
+    wirefmt serve --mqtt 0 --fault mqtt:lose_acknowledgements=3 | jq .event
+    """
+    from wirefmt.broker.faults import Fault, Script, Step
+
+    settings = _read(config)
+    given = {name: port for name, port in ports.items() if port is not None}
+    if "amqp" in given:
+        given["amqp10"] = given["amqp"]
+    for entry in listen:
+        name, _, number = entry.partition("=")
+        if not number.isdecimal() or int(number) > 65535:
+            raise click.UsageError(f"--listen is NAME=PORT, not {entry!r}")
+        given[name] = int(number)
+    for key, value in (
+        ("host", host), ("record", record), ("ports", given), ("users", dict(_user(user) for user in users)),
+        ("tls", {"certificate": tls_cert, "key": tls_key} if tls_cert else None),
+        ("limits", {k: v for k, v in (("clients", clients), ("messages", messages), ("bytes", octets)) if v is not None}),
+    ):  # fmt: skip
+        if value:
+            settings[key] = {**settings.get(key, {}), **value} if isinstance(value, dict) else value
+    try:
+        plan = _script(config, {name: settings.pop(name) for name in ("seed", "fault") if name in settings})
+        if script is not None:
+            plan = _script(script, _read(script))
+        steps = [Step(0.0, None, Fault.parse(text), None) for text in faults]
+        options = _options(settings)
+    except (ValueError, TypeError) as error:
+        raise click.UsageError(str(error)) from None
+    return asyncio.run(_serve(options, settings.get("record"), Script(plan.seed, (*steps, *plan.steps))))
+
+
+# ---- settings
+
+
+def _read(path: str | None) -> dict[str, Any]:
+    import tomllib
+
+    if path is None:
+        return {}
+    with open(path, "rb") as file:
+        try:
+            return tomllib.load(file)
+        except tomllib.TOMLDecodeError as error:
+            raise click.UsageError(f"{path}: {error}") from None
+
+
+def _script(path: str | None, data: dict[str, Any]) -> Script:
+    from wirefmt.broker.faults import script_of
+
+    try:
+        return script_of(data)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _user(text: str) -> tuple[str, str]:
+    name, colon, password = text.partition(":")
+    if not colon:
+        raise click.UsageError(f"--user is NAME:PASSWORD, not {name!r}")
+    return name, password
+
+
+def _options(settings: Mapping[str, Any]) -> Options:
+    """The options of the broker. Raises ValueError or TypeError, which says what is wrong."""
+    from wirefmt.broker import Options
+    from wirefmt.broker.embedded import NAMES, SCHEMES
+    from wirefmt.errors import suggest
+
+    known = ["host", "record", "ports", "users", "tls", "limits", *NAMES]
+    for name in settings:
+        if name not in known:
+            raise ValueError(f"no setting {name!r}; {suggest(name, known)}")
+    tls = _context(settings["tls"]) if "tls" in settings else None
+    ports = dict(settings.get("ports") or {**PORTS, **(TLS_PORTS if tls is not None else {})})
+    for name in ports:
+        if name not in SCHEMES:
+            raise ValueError(f"no listener {name!r}; {suggest(name, list(SCHEMES))}")
+    options = Options(ports=ports, tls=tls, users=settings.get("users"), host=settings.get("host", "127.0.0.1"))
+    limits = dict(settings.get("limits", {}))
+    clients, *most = (limits.pop(name, None) for name in ("clients", "messages", "bytes"))
+    if clients is not None:
+        options = replace(options, connections=clients)
+    changes: dict[str, Any] = {}
+    for section in ("limits", *NAMES):
+        have = getattr(options, section)
+        given = limits if section == "limits" else dict(settings.get(section, {}))
+        names = [field.name for field in fields(have)]
+        for key in given:
+            if key not in names:
+                raise ValueError(f"{section} has no option {key!r}; {suggest(key, names)}")
+        for value, table in zip(most, (MOST_MESSAGES, MOST_BYTES), strict=True):
+            if value is not None and section in table:
+                given.setdefault(table[section], value)
+        changes[section] = replace(have, **given)
+    return replace(options, **changes)
+
+
+def _context(tls: Mapping[str, Any]) -> Any:
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls["certificate"], tls.get("key"))
+    return context
+
+
+# ---- running
+
+
+async def _serve(options: Options, record: str | None, script: Script) -> int:
+    from wirefmt.broker import Broker
+    from wirefmt.broker.faults import play
+    from wirefmt.broker.recording import Recorder
+
+    from .watch import Watch
+
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, stop.set)
+    recorder = Recorder(record) if record else None
+    watch = Watch(recorder)
+    task: asyncio.Task[None] | None = None
+    try:
+        async with Broker(replace(options, tap=watch.tap, grace=GRACE)) as broker:
+            if script.steps:
+                task = loop.create_task(play(broker, script))
+            await watch.run(broker, stop)
+            watch.say("stopping", clients=len(broker.clients))
+            for number in signals:  # a second one ends it at once
+                loop.remove_signal_handler(number)
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+    finally:
+        if recorder is not None:
+            recorder.close()
+    if recorder is not None and recorder.error is not None:
+        print(f"wirefmt: {record}: the recording ended early: {recorder.error.strerror}", file=sys.stderr)
+        return 1
+    watch.say("stopped")
+    return 0

@@ -1,0 +1,72 @@
+# Which fields and bodies contain secrets.
+
+cdef inline bint rocketmq_letters(int code) noexcept nogil:
+    """Do the fields of a request have single letters? SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, SEND_REPLY_MESSAGE_V2."""
+    return code == 310 or code == 320 or code == 325
+
+
+cdef inline bint rocketmq_carries_message(int code) noexcept nogil:
+    """Is the body of a request a message? SEND_MESSAGE, SEND_REPLY_MESSAGE, PUSH_REPLY_MESSAGE_TO_CLIENT, and the requests
+    of rocketmq_letters."""
+    return code == 10 or code == 324 or code == 326 or rocketmq_letters(code)
+
+
+cdef bint rocketmq_secret_properties(const uint8_t* p, size_t n) noexcept nogil:
+    """Does a properties string contain a secret? A name ends before 0x01 and begins after 0x02."""
+    cdef const uint8_t* end = p + n
+    cdef const uint8_t* split
+    cdef const uint8_t* name
+    while p < end:
+        split = <const uint8_t*>memchr(p, 1, <size_t>(end - p))
+        if split == NULL:
+            return False
+        name = split
+        while name > p and (name - 1)[0] != 2:
+            name -= 1
+        if is_secret_name(name, <size_t>(split - name)):
+            return True
+        p = split + 1
+    return False
+
+
+cdef inline bint rocketmq_secret_field(int code, const uint8_t* name, size_t name_size, const uint8_t* p,
+                                       size_t n) noexcept nogil:
+    """Is a field of extFields the properties of a message, and does it contain a secret?"""
+    if rocketmq_letters(code):
+        return name_size == 1 and name[0] == c"i" and rocketmq_secret_properties(p, n)
+    return name_size == 10 and memcmp(name, b"properties", 10) == 0 and rocketmq_secret_properties(p, n)
+
+
+cdef bint rocketmq_secret_messages(const Span* body, bint batch) noexcept nogil:
+    """Do the properties of stored messages, or of the messages of a SEND_BATCH_MESSAGE, contain a secret?"""
+    cdef const uint8_t* p = body.at
+    cdef const uint8_t* end = p + body.size
+    cdef RocketmqMessageView m
+    cdef Fault f
+    cdef int status
+    while p < end:
+        if batch:
+            status = rocketmq_read_batch_item(body.at, p, end, 0, &m, &f)
+        else:
+            status = rocketmq_read_message(body.at, p, end, 0, &m, &f)
+        if status != OK:                    # unreadable properties may contain anything
+            return holds_secret_word(p, <size_t>(end - p))
+        if m.properties.at != NULL and rocketmq_secret_properties(m.properties.at, m.properties.size):
+            return True
+        p += m.size
+    return False
+
+
+cdef bint rocketmq_secret_body(const RocketmqFrameView* m) noexcept nogil:
+    """Does the body contain a secret: as JSON, as `name=value`, or among the properties of messages? The bodies of messages
+    belong to the application and are not searched."""
+    cdef int code = m.code
+    if m.body.at == NULL:
+        return False
+    if m.flag & ROCKETMQ_RESPONSE:
+        if m.body.at[0] >= c"\t":           # otherwise it begins with the size of a stored message
+            return holds_secret_member(m.body.at, m.body.size)
+        return rocketmq_secret_messages(&m.body, False)
+    if code == 39 or code == 309 or code == 320:        # CHECK_TRANSACTION_STATE, CONSUME_MESSAGE_DIRECTLY, SEND_BATCH_MESSAGE
+        return rocketmq_secret_messages(&m.body, code == 320)
+    return not rocketmq_carries_message(code) and holds_secret_member(m.body.at, m.body.size)

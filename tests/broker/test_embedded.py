@@ -1,0 +1,312 @@
+"""All six protocols in one broker: listeners, users, views, reset. Clients are ours where nothing else is said."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from lib.loopback import HOST, OPENSSL, certificate, run, until
+from wirefmt import amqp091, amqp10, broker, mqtt, nsq, phpmq, rocketmq
+from wirefmt.broker import Broker, NotSeen, Options
+from wirefmt.broker import mqtt as mqtt_broker
+from wirefmt.connection import aio
+from wirefmt.connection.sasl import Scram
+from wirefmt.errors import Refused
+
+ALL = ("mqtt", "amqp", "amqp10", "nsq", "rocketmq", "phpmq")
+
+
+def message(text: str) -> amqp10.Message:
+    return amqp10.Message(body=text.encode())
+
+
+def test_all_six_are_served_and_seen() -> None:
+    async def test() -> None:
+        async with Broker() as b:
+            assert len({b.port(name) for name in ALL}) == 6
+            async with mqtt.connect(b.url("mqtt"), client_identifier="meter") as client:
+                await client.publish("plant/line-1", b"21.5", qos=1)
+                await client.publish("office", b"0", qos=1)
+                assert [(c.protocol, c.name) for c in await b.clients.wait(1)] == [("mqtt", "meter")]
+                assert b.topic("plant/+").messages[0].body == b"21.5"
+                assert b.topic("plant/+").last == (await b.topic("#").wait(2))[0]
+            async with amqp091.connect(b.url("amqp")) as client:
+                channel = await client.channel()
+                await channel.declare_queue("orders")
+                await channel.publish(b"one", routing_key="orders")
+                assert (await b.queue("orders").wait(1))[0].body == b"one"
+            async with amqp10.connect(b.url("amqp10")) as client:
+                sender = await client.sender("/queues/ten")
+                await sender.send(message("two"))
+                assert b.queue("ten")[0].body == b"two"
+            async with nsq.connect(b.url("nsq")) as client:
+                await client.publish("topic", b"three")
+                assert [m.body for m in b.queue("topic", "nsq")] == [b"three"]
+            async with rocketmq.connect(f"{HOST}:{b.port('rocketmq')}") as client:
+                await client.producer("group").send("Topic", b"four")
+                assert b.topic("Topic", "rocketmq").last.body == b"four"
+            async with phpmq.connect(b.url("phpmq")) as client:
+                await client.publish("list", b"five")
+                assert (await b.queue("list", "phpmq").wait(1))[0].body == b"five"
+            await until(lambda: not b.clients)
+
+    run(test())
+
+
+def test_waiting_ends_and_says_what_was_there() -> None:
+    async def test() -> None:
+        async with Broker(ports={"mqtt": 0}) as b:
+            assert set(b.servers) == {"mqtt"}
+            with pytest.raises(KeyError):
+                b.url("amqp")
+            async with mqtt.connect(b.url("mqtt")) as client:
+                await client.publish("a", b"seen", qos=1)
+                with pytest.raises(NotSeen, match=r"topic 'a': 2 expected within 0.01 s, 1 there: .*b'seen'"):
+                    await b.topic("a").wait(2, timeout=0.01)
+
+    run(test())
+
+
+def test_synchronous_programs() -> None:
+    with broker.running(history=2) as b:
+        with socket.create_connection((HOST, b.port("mqtt"))) as client:
+            client.sendall(mqtt.Connect(client_identifier="c", version=4).encode())
+            assert client.recv(4) == mqtt.Connack(version=4).encode()
+            for n in range(3):
+                client.sendall(mqtt.Publish(topic_name="t", payload=b"%d" % n, version=4).encode())
+            client.sendall(mqtt.Pingreq().encode())
+            assert client.recv(2) == mqtt.Pingresp().encode()
+            assert [m.body for m in b.topic("t").wait(2)] == [b"1", b"2"]
+            with pytest.raises(NotSeen, match="3 expected"):
+                b.topic("t").wait(3, timeout=0.01)
+            assert b.clients[0].address == client.getsockname()
+            b.reset()
+            assert client.recv(1) == b""  # dropped
+            assert b.clients == [] == b.topic("#")
+        socket.create_connection((HOST, b.port("mqtt"))).close()  # the port is the same
+        thread = b._loop
+    assert not any(t.name == "wirefmt broker" for t in threading.enumerate())
+    assert thread.is_closed()
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match="in use"), broker.running(ports={"mqtt": 0, "nsq": port}):
+            pytest.fail("it is not running")
+
+        async def test() -> None:
+            one = Broker(ports={"mqtt": 0, "nsq": port})
+            with pytest.raises(OSError, match="in use"):
+                await one.start()
+            assert not one.servers
+
+        run(test())
+
+
+def test_reset_drops_the_state_of_every_protocol() -> None:
+    async def test() -> None:
+        async with Broker() as b:
+            ports = [b.port(name) for name in ALL]
+            async with mqtt.connect(b.url("mqtt"), client_identifier="c", session_expiry_interval=100) as client:
+                await client.subscribe("#")
+                await client.publish("t", b"kept", qos=1, retain=True)
+            async with amqp091.connect(b.url("amqp")) as client:
+                channel = await client.channel()
+                await channel.declare_exchange("e", "fanout")
+                await channel.declare_queue("q")
+            async with amqp10.connect(b.url("amqp10")) as client:
+                await (await client.sender("/queues/ten")).send(message("x"))
+            async with nsq.connect(b.url("nsq")) as client:
+                await client.publish("topic", b"x")
+            async with rocketmq.connect(f"{HOST}:{b.port('rocketmq')}") as client:
+                await client.producer("group").send("Topic", b"x")
+            async with phpmq.connect(b.url("phpmq")) as client:
+                await client.publish("list", b"x")
+                await b.queue("list", "phpmq").wait(1)
+            await b.reset()
+            assert ports == [b.port(name) for name in ALL]
+            assert not b.mqtt.subscribers and not len(b.mqtt.retained)
+            assert not b.topic("#") and not b.queue("ten") and not b.queue("topic", "nsq")
+            assert not b.topic("Topic", "rocketmq") and not b.queue("list", "phpmq")
+            async with amqp091.connect(b.url("amqp")) as client:
+                with pytest.raises(Refused, match="no queue 'q'"):
+                    await (await client.channel()).declare_queue("q", passive=True)
+                with pytest.raises(Refused, match="no exchange 'e'"):
+                    await (await client.channel()).publish(b"", exchange="e", routing_key="q")
+
+    run(test())
+
+
+def test_users() -> None:
+    async def test() -> None:
+        async with Broker(users={"ann": "secret"}) as b:
+            for name in ("amqp", "amqp10"):
+                package: Any = {"amqp": amqp091, "amqp10": amqp10}[name]
+                url = b.url(name).replace("://", "://ann:{}@")
+                async with package.connect(url.format("secret")):
+                    pass
+                with pytest.raises(Refused):
+                    await package.connect(url.format("wrong")).open()
+            async with mqtt.connect(b.url("mqtt"), user_name="ann", password="secret"):
+                pass
+            with pytest.raises(Refused) as refused:
+                await mqtt.connect(b.url("mqtt"), user_name="ann", password="wrong").open()
+            assert refused.value.code == 0x86
+            async with nsq.connect(b.url("nsq").replace("://", "://:secret@")) as client:
+                await client.publish("t", b"x")
+            with pytest.raises(Refused, match="E_AUTH"):
+                await nsq.connect(b.url("nsq").replace("://", "://:wrong@")).open()
+
+    run(test())
+
+
+def test_scram_is_offered_to_amqp_1_0() -> None:
+    async def test() -> None:
+        async with Broker(users={"ann": "secret"}, ports={"amqp10": 0}) as b:
+            for password, right in (("secret", True), ("wrong", False)):
+                client = amqp10.connect(b.url("amqp10"), sasl=Scram("ann", password, "nonce"))
+                if right:
+                    async with client:
+                        pass
+                else:
+                    with pytest.raises(Refused):
+                        await client.open()
+
+    run(test())
+
+
+def test_both_amqps_on_one_port() -> None:
+    async def test() -> None:
+        with socket.create_server((HOST, 0)) as probe:
+            port = probe.getsockname()[1]
+        async with Broker(ports={"amqp": port, "amqp10": port}) as b:
+            assert b.url("amqp") == b.url("amqp10")
+            async with amqp091.connect(b.url("amqp")) as old, amqp10.connect(b.url("amqp10")) as new:
+                await (await old.channel()).declare_queue("q")
+                await (await new.sender("/queues/ten")).send(message("x"))
+                assert {c.protocol for c in b.clients} == {"amqp", "amqp10"}
+            reader, writer = await asyncio.open_connection(HOST, port)
+            writer.write(b"GET / HT")
+            assert await reader.read() == b"AMQP\0\0\x09\x01"  # 4.2.2: the header that is spoken
+            writer.close()
+
+    run(test())
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="needs openssl (apt install openssl)")
+def test_tls_and_websockets(tmp_path: Path) -> None:
+    server, client = certificate(tmp_path)
+
+    async def test() -> None:
+        names = ("mqtt+tls", "mqtt+ws", "mqtt+wss", "amqp+tls", "amqp10+tls", "amqp10+ws", "phpmq+tls", "rocketmq+tls")
+        async with Broker(ports=dict.fromkeys(names, 0), tls=server) as b:
+            for name in names:
+                package: Any = {"mqtt": mqtt, "amqp": amqp091, "amqp10": amqp10}.get(name.partition("+")[0])
+                if package is not None:
+                    context: ssl.SSLContext | None = client if name.endswith(("tls", "wss")) else None
+                    async with package.connect(b.url(name), ssl=context):
+                        await b.clients.wait(1)
+                    await until(lambda: not b.clients)
+            _, writer = await asyncio.open_connection(
+                HOST, b.port("phpmq+tls"), ssl=client, server_hostname="localhost"
+            )
+            writer.close()
+            await writer.wait_closed()
+
+    run(test())
+
+
+class Counting(aio.Tap):
+    """Counts the bytes of both directions, and turns one byte into another."""
+
+    made_for: ClassVar[list[Counting]] = []
+
+    def __init__(self, name: str, inner: asyncio.BaseProtocol) -> None:
+        super().__init__(inner)
+        self.name = name
+        self.bytes = [0, 0]
+        self.over = False
+        self.made_for.append(self)
+
+    def received(self, data: bytes) -> None:
+        self.bytes[0] += len(data)
+        self.deliver(data.replace(b"\xfe", b"\xfd"))
+
+    def sent(self, data: bytes) -> None:
+        self.bytes[1] += len(data)
+        self.forward(data)
+
+    def lost(self, error: Exception | None) -> None:
+        self.over = True
+        super().lost(error)
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="needs openssl (apt install openssl)")
+def test_a_tap_sees_and_changes_what_passes(tmp_path: Path) -> None:
+    server, client = certificate(tmp_path)
+
+    def nested(name: str, inner: asyncio.BaseProtocol) -> aio.Tap:
+        return Counting(name, aio.Tap(inner))
+
+    async def test() -> None:
+        Counting.made_for.clear()
+        async with Broker(ports={"mqtt": 0, "nsq": 0}, tap=nested, tls=server) as b:
+            async with mqtt.connect(b.url("mqtt")) as one:
+                await one.publish("t", b"\xfe" * 1_000_000, qos=1)
+                assert b.topic("t").last.body == b"\xfd" * 1_000_000
+            secure = nsq.connect(b.url("nsq").replace("nsq:", "nsqs:"), ssl=client)  # TLS in the middle of the stream
+            async with secure as two:
+                await two.publish("t", b"\xfe")
+                assert b.queue("t", "nsq")[0].body == b"\xfd"
+        assert [tap.name for tap in Counting.made_for] == ["mqtt", "nsq"]
+        assert all(tap.over and all(tap.bytes) for tap in Counting.made_for)
+        assert Counting.made_for[0].bytes[0] > 1_000_000
+
+    run(test())
+
+
+def test_a_client_that_does_not_answer_does_not_hold_the_end_up() -> None:
+    async def test() -> None:
+        b = Broker(ports={"amqp": 0, "mqtt": 0}, grace=0.01)
+        await b.start()
+        async with amqp091.connect(b.url("amqp")) as client:
+            client._link.driver.pause()  # it does not read the server's close
+            with socket.create_connection((HOST, b.port("mqtt"))) as silent:
+                silent.sendall(mqtt.Connect(client_identifier="c").encode())
+                await b.clients.wait(2)
+                await b.close()
+                assert not b.servers
+            client._link.driver.resume()
+
+    run(test())
+
+
+def test_a_client_that_takes_no_bytes_is_dropped() -> None:
+    async def test() -> None:
+        options = mqtt_broker.BrokerOptions(queue_messages=10, queue_bytes=1 << 24)
+        async with Broker(ports={"mqtt": 0}, mqtt=options, stalled=0.05, history=0) as b:
+            with socket.create_connection((HOST, b.port("mqtt"))) as slow:
+                slow.sendall(mqtt.Connect(client_identifier="slow").encode())
+                asked = mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription("t")])
+                slow.sendall(asked.encode())
+                async with mqtt.connect(b.url("mqtt"), client_identifier="fast") as fast:
+                    while [c.name for c in b.clients] != ["fast"]:
+                        await fast.publish("t", bytes(1 << 20), qos=1)
+
+    run(test())
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(ValueError, match="no such listeners: http; there are mqtt"):
+        Options(ports={"http": 80})
+    with pytest.raises(ValueError, match="need `tls`"):
+        Options(ports={"mqtt+tls": 0})
+    with pytest.raises(ValueError, match="no such protocols: smtp"):
+        Options(connection={"smtp": None})

@@ -278,14 +278,15 @@ class Endpoint(Generic[_State]):
 
     def _check_limits(self, events: list[Any]) -> None:
         """What could be read has been read: does the peer cost more memory than it may?"""
-        options = self.options
-        if self._outbox.pending > options.pending_bytes + ANSWER_ROOM:
+        options, outbox = self.options, self._outbox
+        reading = self._room() > 0
+        if outbox.position - outbox.taken > options.pending_bytes + ANSWER_ROOM:
             self._give_up("the peer does not take its answers", events)
-        elif self._unread() > options.unread_bytes and not self._room():
+        elif not reading and self._unread() > options.unread_bytes:
             self._give_up("more bytes than are kept while the host decides", events)
         elif self._eof:
             self._finish_eof(events)
-        else:
+        elif reading is not self._reading:
             self._note_reading()
 
     def _go_on(self) -> list[Any]:

@@ -139,7 +139,7 @@ class ClientConnection(_Connection):
         super().__init__(now, options)
         #: How many messages the last consume request allows in flight.
         self.count = 0
-        self._crossing = 0  # messages of the request before, which may still come
+        self._crossing = 0  # messages of the requests before, which may still come
         self._in_flight: dict[str, phpmq.MessageServerToClient] = {}
 
     @property
@@ -156,7 +156,8 @@ class ClientConnection(_Connection):
                 raise LocalProtocolError(
                     f"a consume request is for 0 to {self.options.in_flight} messages, not {count}"
                 )
-            self._crossing = max(self.count, self._crossing) if self.state is State.CONSUMING else 0
+            # nothing says which requests the server has read: each lets it send its count before it reads the next one
+            self._crossing = min(self._crossing + self.count, self.options.in_flight)
             self.count = count
             self._in_flight.clear()  # the server puts them into their queue again
         elif kind != "publish":

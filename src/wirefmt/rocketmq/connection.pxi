@@ -83,11 +83,12 @@ cdef class Flows:
     cdef readonly list _waiting             # requests whose time begins with the next call that brings it
     cdef public double _latest              # the largest deadline there has been
     cdef public int64_t _sent, _opaque, late, strays
-    cdef public bint _open                  # the state is OPEN
+    cdef public bint _open, _securing       # the state is OPEN, SECURING
+    cdef public bint _paused, _over
     cdef public object _deadlines, _serialize_type
     cdef bint server, signs
     cdef object language, version, timeout
-    cdef int64_t most_pending, most_bytes
+    cdef int64_t most_pending, most_bytes, most_undecided
     cdef type acknowledged                  # the class of the event
 
     def __init__(self, *_, **__):
@@ -111,9 +112,16 @@ cdef class Flows:
         self.signs = options.credentials is not None
         self.language, self.version, self.timeout = options.language, options.version, options.timeout
         self.most_pending, self.most_bytes = options.pending, options.pending_bytes
+        self.most_undecided = options.undecided
         self.acknowledged = acknowledged
 
     # ---- in
+
+    def _room(self):
+        """How many commands may be read now."""
+        if self._paused or self._securing or self._over:
+            return 0
+        return max(self.most_undecided - PyDict_Size(self._undecided), 0)
 
     def _flow(self, messages, Py_ssize_t at, list events not None):
         """Take commands from number `at` on, as long as there is nothing special about them. Returns the number of the first

@@ -87,6 +87,9 @@ class Endpoint(endpoint.Endpoint[State], Flows):
 
     def _enter(self, state: State) -> None:
         self._open = state is State.OPEN
+        self._securing = state is State.SECURING
+
+    _room = Flows._room
 
     def _make_decoder(self) -> Decoder:
         return Decoder(limits=Limits(frame_size=self.options.frame_size))
@@ -417,11 +420,6 @@ class Endpoint(endpoint.Endpoint[State], Flows):
                 serialize_type=message.serialize_type,
             ).encode()
         )
-
-    def _room(self) -> int:
-        if self._paused or self._state is State.SECURING or self._over:
-            return 0
-        return max(self.options.undecided - len(self._undecided), 0)
 
     # ---- writing
 

@@ -24,6 +24,11 @@ cdef struct Fault:
     int64_t have        # octets (or count) there
 
 
+cdef struct Violation:      # LAX: a check that was skipped
+    int check, field, index     # as of a Fault
+    int64_t offset
+
+
 cdef inline int fault(Fault* f, int status, int check, int field, int64_t offset,
                       int64_t need, int64_t have, int limited_by) noexcept nogil:
     """Fill `f`, answer `status`: `return fault(...)` ends a decoder."""

@@ -7,7 +7,7 @@ from wirefmt._core cimport CText, ProtocolTables
 from wirefmt._core.be cimport load_u32, store_u32
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over
 from wirefmt._core.octets cimport Octets, add_octets, add_u16, add_u32, add_u64, add_u8, extend_octets
-from wirefmt._core.status cimport Fault
+from wirefmt._core.status cimport Fault, Violation
 
 # GENERATED from wirefmt/amqp091/spec.py and wirefmt/amqp091/columns.py
 include "table.pxi"
@@ -16,18 +16,13 @@ include "columns.pxi"
 
 # ---- parse
 
-cdef struct Amqp091Note:        # LAX: a check that was skipped
-    int check, field, index
-    int64_t offset
-
-
 cdef struct Amqp091Options:     # zero it first; zero means the usual in every field but strict and side
     uint8_t strict              # 1 STRICT, 0 LAX
     int8_t side                 # who sent it: 0 client, 1 server, -1 unknown
     uint16_t channel_max        # 0: no limit
     uint32_t frame_max          # octets of a whole frame; 0: no limit
     uint32_t max_elements       # entries of all tables and arrays of one frame; 0: no limit
-    Amqp091Note* notes          # where LAX lists what it skipped; NULL: only the first is kept
+    Violation* notes          # where LAX lists what it skipped; NULL: only the first is kept
     int notes_room
 
 

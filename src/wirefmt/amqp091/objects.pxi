@@ -313,7 +313,7 @@ cdef class Frame:
         cdef Amqp091Options o
         cdef Amqp091FrameView m
         cdef Fault f
-        cdef Amqp091Note[AMQP091_NOTES_SHOWN] found
+        cdef Violation[AMQP091_NOTES_SHOWN] found
         cdef int i
         if not self.noted:
             return ()

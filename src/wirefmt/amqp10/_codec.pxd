@@ -6,7 +6,7 @@ from wirefmt._core cimport CText, ProtocolTables
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
 from wirefmt._core.cursor cimport Span, left
 from wirefmt._core.octets cimport Octets, add_octets, add_u16, add_u32, add_u64, add_u8, extend_octets
-from wirefmt._core.status cimport Fault
+from wirefmt._core.status cimport Fault, Violation
 
 # GENERATED from wirefmt/amqp10/spec.py and wirefmt/amqp10/columns.py
 include "table.pxi"
@@ -15,17 +15,12 @@ include "columns.pxi"
 
 # ---- types
 
-cdef struct Amqp10Note:         # LAX: a check that was skipped
-    int check, field, index
-    int64_t offset
-
-
 cdef struct Amqp10Options:      # zero it first; zero means the usual in every field but strict
     uint8_t strict              # 1 STRICT, 0 LAX
     uint8_t cut                 # 1: the frame may end early, in its payload
     uint32_t max_frame_size     # octets; 0: no limit
     uint32_t max_elements       # of all lists, maps and arrays of one frame or message; 0: no limit
-    Amqp10Note* notes           # where LAX lists what it skipped; NULL: only the first is kept
+    Violation* notes           # where LAX lists what it skipped; NULL: only the first is kept
     int notes_room
 
 

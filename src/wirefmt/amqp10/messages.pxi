@@ -262,7 +262,7 @@ cdef class Message:
     @property
     def notes(self):
         """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
-        cdef Amqp10Note found[NOTES_SHOWN]
+        cdef Violation found[NOTES_SHOWN]
         cdef Amqp10Options o
         cdef Amqp10MessageView m
         cdef Fault f

@@ -83,7 +83,7 @@ cdef class Performative(Composite):
     @property
     def notes(self):
         """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
-        cdef Amqp10Note found[NOTES_SHOWN]
+        cdef Violation found[NOTES_SHOWN]
         cdef Amqp10Options o
         cdef Amqp10FrameView frame
         cdef Fault f
@@ -138,13 +138,13 @@ cdef void amqp10_hold_frame(Performative self, bytes block, const Amqp10FrameVie
     self.payload_span = frame.payload
 
 
-cdef void amqp10_lax_options(Amqp10Options* o, Amqp10Note* found) noexcept nogil:
+cdef void amqp10_lax_options(Amqp10Options* o, Violation* found) noexcept nogil:
     memset(o, 0, sizeof(Amqp10Options))
     o.notes = found
     o.notes_room = NOTES_SHOWN
 
 
-cdef tuple amqp10_notes(const Amqp10Note* found, int count):
+cdef tuple amqp10_notes(const Violation* found, int count):
     cdef int i
     out = []
     for i in range(min(count, NOTES_SHOWN)):
@@ -459,7 +459,7 @@ cdef class ProtocolHeader:
     @property
     def notes(self):
         """Violations that LAX accepted: a tuple of Note."""
-        cdef Amqp10Note found[NOTES_SHOWN]
+        cdef Violation found[NOTES_SHOWN]
         cdef Amqp10Options o
         cdef Amqp10FrameView frame
         cdef Fault f
@@ -518,7 +518,7 @@ cdef class EmptyFrame:
     @property
     def notes(self):
         """Violations that LAX accepted: a tuple of Note."""
-        cdef Amqp10Note found[NOTES_SHOWN]
+        cdef Violation found[NOTES_SHOWN]
         cdef Amqp10Options o
         cdef Amqp10FrameView frame
         cdef Fault f

@@ -38,7 +38,7 @@ cdef inline const uint8_t* amqp10_cut(Amqp10Reader* x, const uint8_t* at, const 
 cdef bint amqp10_breach(Amqp10Reader* x, int check, const uint8_t* at) noexcept nogil:
     """A rule is broken at `at`. False: go on, LAX has noted it."""
     cdef int64_t offset = <int64_t>(at - x.base)
-    cdef Amqp10Note* note
+    cdef Violation* note
     if x.o.strict or not amqp10_checks[check].lax:
         amqp10_fault(x, check, at, 0, 0)
         return True

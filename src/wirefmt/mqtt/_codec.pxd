@@ -3,7 +3,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 
 from wirefmt._core cimport CText, ProtocolTables
 from wirefmt._core.cursor cimport Span
-from wirefmt._core.status cimport Fault
+from wirefmt._core.status cimport Fault, Violation
 
 # GENERATED from wirefmt/mqtt/spec.py and wirefmt/mqtt/columns.py
 include "table.pxi"
@@ -11,11 +11,6 @@ include "columns.pxi"
 
 
 # ---- parse
-
-cdef struct MqttNote:           # LAX: a check that was skipped
-    int check, field, index
-    int64_t offset
-
 
 cdef struct MqttOptions:
     uint8_t version             # 3, 4, 5; 0: not known, only CONNECT can be read
@@ -25,7 +20,7 @@ cdef struct MqttOptions:
     uint32_t max_elements       # filters, codes and properties of one packet; 0: no limit
     uint8_t only_version        # 1: a CONNECT of another version is a fault; 0: a CONNECT says its own
     uint8_t cut                 # 1: the packet may end early; a payload is what there is of it
-    MqttNote* notes             # where LAX lists what it skipped; NULL: only the first is kept
+    Violation* notes             # where LAX lists what it skipped; NULL: only the first is kept
     int notes_room
 
 

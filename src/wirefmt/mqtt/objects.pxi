@@ -212,7 +212,7 @@ cdef class Packet:
         cdef MqttOptions o
         cdef MqttPacketView m
         cdef Fault f
-        cdef MqttNote found[NOTES_SHOWN]
+        cdef Violation found[NOTES_SHOWN]
         cdef int i
         if not self.noted:
             return ()

@@ -29,7 +29,7 @@ from wirefmt._core cimport (
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport Octets, add_octets, add_u32, add_u8
-from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
+from wirefmt._core.status cimport Fault, NEED_DATA, OK, Violation, fault
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, check_utf8, is_utf8
 
 from wirefmt.errors import EncodeError

@@ -76,7 +76,7 @@ cdef class Message:
         cdef NsqOptions o
         cdef NsqUnitView m
         cdef Fault f
-        cdef NsqNote found[NSQ_NOTES_SHOWN]
+        cdef Violation found[NSQ_NOTES_SHOWN]
         cdef int i
         if not self.noted:
             return ()

@@ -23,11 +23,6 @@ cdef enum NsqMagicState:
     NSQ_MAGIC_PERHAPS = 2           # the magic may come
 
 
-cdef struct NsqNote:                # LAX: a check that was skipped
-    int check, field, index
-    int64_t offset
-
-
 cdef struct NsqOptions:             # zero it first
     uint8_t strict                  # 1 STRICT, 0 LAX
     int8_t side                     # an NsqSide
@@ -37,7 +32,7 @@ cdef struct NsqOptions:             # zero it first
     uint32_t max_frame_size         # octets; 0: no limit
     uint32_t max_elements           # messages of MPUB, members of JSON; 0: no limit
     int64_t server[NSQ_OPTIONS]     # by NsqServerOption
-    NsqNote* notes                  # LAX lists skipped checks here; NULL: only the first is kept
+    Violation* notes                  # LAX lists skipped checks here; NULL: only the first is kept
     int notes_room
 
 

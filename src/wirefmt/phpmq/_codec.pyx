@@ -20,7 +20,7 @@ from wirefmt._core cimport (
     source_span, take_block, take_input, text_or_hex, whole_number,
 )
 from wirefmt._core.cursor cimport Span
-from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
+from wirefmt._core.status cimport Fault, NEED_DATA, OK, Violation, fault
 
 from wirefmt.errors import EncodeError
 from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE

@@ -111,7 +111,7 @@ cdef class Message:
         cdef PhpmqOptions o
         cdef PhpmqMessageView m
         cdef Fault f
-        cdef PhpmqNote found[PHPMQ_NOTES_SHOWN]
+        cdef Violation found[PHPMQ_NOTES_SHOWN]
         cdef int i
         if not self.noted:
             return ()

@@ -12,16 +12,11 @@ cdef enum:
     PHPMQ_LENGTH_MAX = 0xFFFFFFFF   # octets of a message, whatever the caller's limit
 
 
-cdef struct PhpmqNote:              # LAX: a check that was skipped
-    int check, field, index
-    int64_t offset
-
-
 cdef struct PhpmqOptions:           # zero it first
     uint8_t strict                  # 1 STRICT, 0 LAX
     int8_t side                     # the sender: 0 client, 1 server, -1 unknown
     uint32_t max_frame_size         # octets; 0: no limit
-    PhpmqNote* notes                # LAX lists skipped checks here; NULL: only the first is kept
+    Violation* notes                # LAX lists skipped checks here; NULL: only the first is kept
     int notes_room
 
 

@@ -369,7 +369,9 @@ def proton_connection(b: Running) -> Iterator[Any]:
 
 
 def proton_message(body: str) -> Any:
-    return pytest.importorskip("proton").Message(body=body)
+    return pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)").Message(
+        body=body
+    )
 
 
 def test_amqp10_cut(b: Running) -> None:

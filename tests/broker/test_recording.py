@@ -237,7 +237,7 @@ def test_a_killed_process_leaves_whole_blocks(tmp_path: Path) -> None:
 
 def test_a_full_disk_ends_the_recording_at_a_whole_block(tmp_path: Path) -> None:
     """A limit on the size of files replaces a full disk."""
-    pytest.importorskip("resource")
+    pytest.importorskip("resource", reason="needs resource, a module of Unix (a Unix)")
     path = tmp_path / "full.pcapng"
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
     done = subprocess.run([sys.executable, "-c", limit + WRITER, str(path)], capture_output=True, text=True, check=True)

@@ -83,7 +83,7 @@ def test_all_six_are_served_recorded_and_ended(tmp_path: Path) -> None:
     paho = pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt (pip install paho-mqtt)")
     pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
-    utils = pytest.importorskip("proton.utils")
+    utils = pytest.importorskip("proton.utils", reason="needs python-qpid-proton (pip install python-qpid-proton)")
     path = tmp_path / "session.pcapng"
     told: queue.Queue[Any] = queue.Queue()
     with served(*ALL, "--record", str(path)) as b:

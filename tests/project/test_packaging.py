@@ -46,9 +46,13 @@ def test_the_wheel_holds_no_sources_of_compiled_modules(installed):
     assert not [name for name in installed if name.startswith(("tests", "bench", "fuzz", "_core/", "wirefmt/_core/"))]
 
 
-def test_the_command_is_installed(installed):
+def test_the_command_and_the_plugin_of_pytest_are_installed(installed):
     points = metadata.distribution("wirefmt").entry_points
-    assert [(point.name, point.value) for point in points] == [("wirefmt", "wirefmt.cli:main")]
+    plugin = "wirefmt.broker.pytest_plugin"
+    assert {(point.group, point.name, point.value) for point in points} == {
+        ("console_scripts", "wirefmt", "wirefmt.cli:main"),
+        ("pytest11", plugin, plugin),
+    }
 
 
 def test_the_source_distribution_can_be_built_from(tmp_path):

@@ -51,11 +51,17 @@ def limited() -> broker.Options:
     )
 
 
-def measured(b: broker.Broker) -> dict[str, int]:
+def measured(b: broker.Broker) -> dict[str, Any]:
     with open("/proc/self/statm") as file:
         resident = int(file.read().split()[1]) * resource.getpagesize()
     descriptors = len(os.listdir("/proc/self/fd")) - 1  # without the one that lists them
-    return {"rss": resident, "fds": descriptors, "tasks": len(asyncio.all_tasks()), "clients": len(b.clients)}
+    return {
+        "rss": resident,
+        "fds": descriptors,
+        "tasks": len(asyncio.all_tasks()),
+        "clients": len(b.clients),
+        "by_protocol": Counter(client.protocol for client in b.clients),
+    }
 
 
 async def serve() -> None:
@@ -222,9 +228,9 @@ async def soak(seconds: float, connections: int, seed: int) -> int:
     assert process.stdin is not None
     assert process.stdout is not None
 
-    async def look() -> dict[str, int]:
+    async def look() -> dict[str, Any]:
         process.stdin.write(b"\n")
-        found: dict[str, int] = json.loads(await process.stdout.readline())
+        found: dict[str, Any] = json.loads(await process.stdout.readline())
         return found
 
     try:
@@ -234,7 +240,7 @@ async def soak(seconds: float, connections: int, seed: int) -> int:
         loop.set_exception_handler(lambda loop, context: clients.ended.update([f"reported: {context['message']}"]))
         begun = loop.time()
         slots = [loop.create_task(clients.slot()) for _ in range(connections)]
-        seen: list[tuple[float, dict[str, int]]] = []
+        seen: list[tuple[float, dict[str, Any]]] = []
         while (now := loop.time() - begun) < seconds:
             await asyncio.sleep(min(1.0, seconds - now))
             seen.append((loop.time() - begun, await look()))
@@ -259,6 +265,8 @@ async def soak(seconds: float, connections: int, seed: int) -> int:
     print(f"seed {seed}: {sum(clients.ended.values())} clients, at most {most} at a time")
     print(", ".join(f"{name} {count}" for name, count in sorted(clients.ended.items())))
     print(f"memory: second quarter {quarters[0] / 1e6:.1f} MB, last quarter {quarters[1] / 1e6:.1f} MB")
+    own = len(os.listdir("/proc/self/fd")) - 1
+    print(f"descriptors of this process, the clients': {own}")
     print(f"before: {before}\nafter:  {after}")
     left = [name for name in ("fds", "tasks", "clients") if after[name] > before[name]]
     grew = seconds >= LONG and quarters[1] > GROWTH * quarters[0]

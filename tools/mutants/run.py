@@ -40,6 +40,8 @@ BUILD = ROOT / "build" / "mutants"
 ROOMS = {
     "_core/connection": ("connection/test_tools*", "connection/test_leaks*", "connection/test_mqtt_s*"),
     "mqtt/connection": ("connection/test_leaks*", "connection/test_mqtt_[cs]*"),
+    "nsq/connection": ("connection/test_leaks*", "connection/test_nsq_[cs]*"),
+    "rocketmq/connection": ("connection/test_leaks*", "connection/test_rocketmq_[cs]*"),
     "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*", "capture/test_resync*", "capture/test_parts*"),
     "amqp091": ("amqp091/*", "capture/test_amqp*", "capture/test_parts*"),
     "amqp10": ("amqp10/*", "capture/test_amqp*", "capture/test_resync*", "capture/test_parts*"),

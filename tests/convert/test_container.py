@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from wirefmt import amqp091, mqtt
+from wirefmt import amqp091, amqp10, mqtt
 from wirefmt.convert import PROTOCOLS, Container, Conversion, Protocol, Wire
 from wirefmt.errors import ConversionError
 
@@ -107,3 +107,38 @@ def test_a_container_is_not_changed() -> None:
     for name in ("wire", "dialect", "topics", "annotations", "anything"):
         with pytest.raises(AttributeError):
             setattr(container, name, None)
+
+
+def test_copies_of_a_message_are_known_from_its_headers() -> None:
+    """CC and BCC of RabbitMQ's sender-selected distribution: arrays of long strings, anything else is refused."""
+
+    def container(headers: dict[str, object]) -> Container:
+        octets = amqp091.BasicProperties(headers=headers).encode()
+        return Container(Wire("amqp091", octets, b"x"), routing_key="k", now_ms=1)
+
+    known = container({"CC": ["a", "b"], "BCC": ["c"]}).annotations
+    assert (known.routing_keys, known.bcc) == (("k", "a", "b"), ("c",))
+    for name in ("CC", "BCC"):
+        with pytest.raises(ConversionError, match=f"{name} is not an array"):
+            assert container({name: "a"}).annotations.routing_keys is None
+
+
+def test_a_topic_whose_routing_key_means_wildcards_stays() -> None:
+    """RabbitMQ's translation makes `*` of a topic the `+` of filters, which no topic name may have [MQTT-3.3.2-2]."""
+    packet = mqtt.Publish(topic_name="a/*", payload=b"x", version=5).encode()
+    container = Container(packet, source="mqtt5", now_ms=1)
+    assert container.annotations.routing_keys == ("a.*",)
+    for way in (container, container.annotated(routing_keys=("a.*",))):
+        delivered = mqtt.decode(way.deliver("mqtt5").octets, version=5)
+        assert isinstance(delivered, mqtt.Publish)
+        assert delivered.topic_name == "a/*"
+
+
+def test_an_expiry_that_dead_lettering_clears_is_not_delivered() -> None:
+    message = amqp10.Message(header=amqp10.Header(ttl=5000, priority=3), body=b"x")
+    container = Container(message, routing_key="k", now_ms=1)
+    dead = container.dead_lettered("q", "expired", exchange="", now_ms=9, clear_ttl=True)
+    for way, ttl in ((container, 5000), (dead, None)):
+        header = amqp10.decode_message(way.deliver("amqp10").octets).header
+        assert header is not None
+        assert (header.ttl, header.priority) == (ttl, 3)

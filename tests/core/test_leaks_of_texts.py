@@ -56,7 +56,7 @@ def grown(action: Callable[[int], Any], before_that: int = ROUNDS, rounds: int =
     for _ in range(before_that):  # caches fill: they are no leak
         action(next(number))
     least = (1e9, 1e9, 1e9)
-    for _ in range(16):  # a leak is in all of them; lists of free objects and of free memory fill
+    for _ in range(16):  # a leak is in all of them; lists of free objects, and tables of shared values, fill
         collect()
         before = heap(), sys.getallocatedblocks(), sys.getrefcount(None)
         for _ in range(rounds):

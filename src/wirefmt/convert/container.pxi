@@ -155,7 +155,7 @@ cdef class Container:
         return made
 
     cdef Conversion converted(self, const ConvertDelivery* d):
-        """From the cache, or converted now. The cache keeps a few conversions: packet identifiers and waiting times are of any number."""
+        """From the cache, or converted now. The cache keeps a few: there is no bound of packet identifiers and waiting times."""
         cdef bytes key = octets_of(<const uint8_t*>d, sizeof(ConvertDelivery))
         cdef Conversion out
         if self.cache is None:

@@ -116,6 +116,10 @@ def amqp091_messages(n: int) -> Iterator[bytes]:
     yield amqp091.ContentHeader(channel=1, body_size=2000, properties=properties).encode()
     yield amqp091.Body(channel=1, payload=b"b" * 1500).encode()
     yield amqp091.Body(channel=1, payload=b"b" * 500).encode()
+    for channel in (2, 3):  # both are unfinished when the stream ends
+        yield amqp091.BasicPublish(channel=channel, exchange=f"exchange{n}", routing_key=f"key{n}").encode()
+        yield amqp091.ContentHeader(channel=channel, body_size=2000, properties=properties).encode()
+        yield amqp091.Body(channel=channel, payload=b"b" * 1500).encode()
 
 
 def amqp10_messages(n: int) -> Iterator[bytes]:

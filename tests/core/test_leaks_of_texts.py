@@ -120,6 +120,8 @@ def amqp091_messages(n: int) -> Iterator[bytes]:
         yield amqp091.BasicPublish(channel=channel, exchange=f"exchange{n}", routing_key=f"key{n}").encode()
         yield amqp091.ContentHeader(channel=channel, body_size=2000, properties=properties).encode()
         yield amqp091.Body(channel=channel, payload=b"b" * 1500).encode()
+    for channel in range(4, 22):  # there are as many chains as unfinished contents: they double twice
+        yield amqp091.BasicPublish(channel=channel, routing_key=f"key{n}").encode()
 
 
 def amqp10_messages(n: int) -> Iterator[bytes]:

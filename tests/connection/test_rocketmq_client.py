@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,12 +140,14 @@ def test_transactions() -> None:
         def fail(_: str) -> Any:
             raise RuntimeError("the host")
 
-        async with served() as (broker, _, address), rocketmq.connect(address) as client:
+        async with served(check_after=3600.0) as (broker, _, address), rocketmq.connect(address) as client:
             producer = client.producer("P", check=decide)
             got: list[MessageExt] = []
             sent = await producer.send_transaction(T, b"committed", lambda number: "commit")
             assert sent.transaction_id == sent.message_id
             await producer.send_transaction(T, b"rolled back", lambda number: "rollback")
+            await until(lambda: not broker._halves)  # decisions have no answer: a broker that waits less may ask before
+            broker.options = replace(broker.options, check_after=0.02)
             await producer.send_transaction(T, b"checked", lambda number: "unknown")
             with pytest.raises(RuntimeError):
                 await producer.send_transaction(T, b"raised", fail)
@@ -153,6 +156,65 @@ def test_transactions() -> None:
             assert sorted(bodies(got)) == [b"checked", b"committed"]
             assert set(asked) == {b"checked", b"raised"}
             assert {m.sys_flag & 0xC for m in got} == {8}
+
+    run(main())
+
+
+def test_a_broker_hears_of_our_groups_before_anything_else_on_a_new_connection() -> None:
+    calm: Any = {"route_interval": 3600.0, "heartbeat_interval": 3600.0}
+
+    async def main() -> None:
+        async with served() as (broker, server, address), rocketmq.connect(address, **calm) as client:
+            await client.producer("P").send(T, b"x")
+            (queue, *_) = await client.pull_consumer("G").queues(T)
+            await client.pull_consumer("G").min_offset(queue)
+            for driver in list(server.drivers):
+                driver.abort()
+            await until(lambda: not client.remote(address)._links)
+            codes: list[int] = []
+            serve = broker._serve
+
+            def served_(peer: Any, event: Any) -> None:
+                codes.append(event.code)
+                serve(peer, event)
+
+            broker._serve = served_  # type: ignore[method-assign]
+            await client.pull_consumer("G").min_offset(queue)
+            assert codes == [34, 31]  # HEART_BEAT, GET_MIN_OFFSET
+
+    run(main())
+
+
+def test_an_offset_is_stored_though_it_was_reached_while_a_pull_was_under_way() -> None:
+    """The pull said an older one. Its response is no reason to think that the broker has the new one."""
+
+    async def main() -> None:
+        async with served() as (broker, _, address), rocketmq.connect(address) as client:
+            (queue,) = broker.topic(T, 1) or ()
+            producer = client.producer("P")
+            got: list[bytes] = []
+            first, rest = asyncio.Event(), asyncio.Event()
+
+            async def listen(message: MessageExt) -> None:
+                got.append(bytes(message.body or b""))
+                await (first if message.body == b"0" else rest).wait()
+
+            consumer = client.push_consumer(
+                "G", {T: "*"}, listen, begin="first", cached=2, poll_time=60.0, store_interval=3600.0
+            )
+            async with consumer:
+                await producer.send(T, b"0")
+                await until(lambda: got and T in broker._waiting)
+                first.set()
+                await until(lambda: [w.committed for q, w in consumer._works.items() if q.topic == T] == [1])
+                waiting = broker._waiting.pop(T)  # the next two come with one response, and then there is no room
+                await producer.send(T, b"1")
+                await producer.send(T, b"2")
+                broker._waiting[T] = waiting
+                broker._wake(T)
+                await until(lambda: len(got) == 3)
+            assert queue.end == 3
+            assert broker.offsets["G", T, 0] == 1
 
     run(main())
 

@@ -296,8 +296,10 @@ class Client:
         return remote
 
     async def broker(self, name: str, topic: str, *, any_of: bool = False) -> Remote:
-        """The master of a broker of a topic's route; with `any_of` one of its others if there is no master. It knows our
-        groups."""
+        """The master of a broker of a topic's route; with `any_of` one of its others if there is no master.
+
+        It is connected, knows our groups, and takes bytes: a request made now is sent before anything else happens.
+        """
         route = self._routes.get(topic) or await self.write_route(topic)
         addresses = route.brokers.get(name, {})
         address = addresses.get(MASTER)
@@ -307,9 +309,11 @@ class Client:
             self.forget_route(topic)
             raise ConnectionLost(f"no master of broker {name} is known")
         remote = self.remote(address)
-        if self._greeted.get(address) != remote.connections or not remote.connections:
+        while True:
+            await remote.ready()
+            if self._greeted.get(address) == remote.connections:
+                return remote
             await self._greet(remote)
-        return remote
 
     # ---- heartbeats
 

@@ -655,7 +655,7 @@ class PushConsumer:
             work.task.cancel()
             await asyncio.gather(work.task, return_exceptions=True)
         try:
-            await self._store_one(work)
+            await self._store_one(work, dropped=True)
             if self._orderly and self._clustering:
                 body = UnlockBatchRequestBody(
                     consumer_group=self.group, client_id=self.client.client_id, mq_set=[_named(work.queue)]
@@ -705,21 +705,23 @@ class PushConsumer:
                 await asyncio.sleep(self._pause)
                 continue
             try:
+                await self.client.broker(queue.broker, queue.topic, any_of=True)  # the offset is read when it is sent
+                committed = work.committed if self._clustering else 0
                 result = await self._pull.pull(
                     queue,
                     work.next,
                     self._batch,
                     expression=expression,
                     wait=self._poll_time,
-                    commit=work.committed if self._clustering else 0,
+                    commit=committed,
                     version=self._version,
                     subscribed=True,
                 )
             except (ConnectionLost, TimeoutError, Refused, DecodeError):
                 await asyncio.sleep(self._pause)
                 continue
-            if self._clustering:
-                work.stored = max(work.stored, work.committed)
+            if committed > 0:  # else the pull does not say it
+                work.stored = max(work.stored, committed)
             if result.status == "OFFSET_ILLEGAL":
                 work.next = result.next_offset
                 work.open.clear()
@@ -815,10 +817,16 @@ class PushConsumer:
         for work in list(self._works.values()):
             await self._store_one(work)
 
-    async def _store_one(self, work: _Work) -> None:
-        """Report our offset to the broker. It never goes back, except after a reset."""
-        if self._clustering and work.committed > work.stored:
-            offset = work.committed
+    async def _store_one(self, work: _Work, *, dropped: bool = False) -> None:
+        """Report our offset to the broker. It never goes back, except after a reset.
+
+        `dropped`: the queue is given up. Its offset is another member's from then on.
+        """
+        if not self._clustering or work.committed <= work.stored:
+            return
+        await self.client.broker(work.queue.broker, work.queue.topic)  # the offset is read when it is sent
+        offset = work.committed
+        if offset > work.stored and work.dropped is dropped:
             await self._pull.commit_oneway(work.queue, offset)
             work.stored = max(work.stored, offset)
 

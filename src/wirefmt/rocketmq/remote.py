@@ -158,6 +158,17 @@ class Remote:
         link.connection.request(code, header, body, oneway=True)
         link.driver.update()
 
+    async def ready(self) -> None:
+        """Wait until there is a connection that takes bytes. A request made now is sent before anything else happens.
+
+        Raises ConnectionLost if none can be made.
+        """
+        while True:
+            link = await self._up()
+            await link.drain()
+            if link.usable:
+                return
+
     async def _up(self) -> Link:
         if (link := self._link) is not None and link.usable:
             return link

@@ -249,7 +249,7 @@ class _Batch:
     def check(self) -> None:
         if self.sealed and not self.left and not self.future.done():
             if self.error is not None:
-                self.future.set_exception(self.error)
+                connecting.fail(self.future, self.error)
             else:
                 self.future.set_result(None)
 
@@ -921,8 +921,8 @@ class Client(connecting.Client[_Link]):
             error = ConnectionLost("the channel was closed", event)
         for call in event.lost:
             future, _ = link.calls.pop(call, (None, None))
-            if future is not None and not future.done():
-                future.set_exception(error)
+            if future is not None:
+                connecting.fail(future, error)
         for publication in event.resumable:
             self.session.forget(publication)
             _, entry = self._entries.pop(publication, (None, None))
@@ -940,8 +940,7 @@ class Client(connecting.Client[_Link]):
         calls, link.calls = link.calls, {}
         reason: Exception = lost if isinstance(lost, Refused) else ConnectionLost(f"{_LOST_IN_CALL}: {lost}", event)
         for future, _ in calls.values():
-            if not future.done():
-                future.set_exception(reason)
+            connecting.fail(future, reason)
         closings, self._closings = self._closings, {}
         connecting.release(closings.values())
         if self._link is link:
@@ -1055,7 +1054,6 @@ class Client(connecting.Client[_Link]):
     def _note(self, link: _Link, call: Call) -> None:
         """A call whose reply nobody waits for alone."""
         future = asyncio.get_running_loop().create_future()
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
         link.calls[call] = (future, None)
 
     def _finish(self, error: Exception | None, reason: Exception) -> None:

@@ -118,8 +118,8 @@ class _End:
         if final:
             self.error = error
             self.client._ends.pop((self.name, isinstance(self, Sender)), None)
-            if self.ready is not None and not self.ready.done():
-                self.ready.set_exception(error)
+            if self.ready is not None:
+                connecting.fail(self.ready, error)
             if self.closing is not None and not self.closing.done():
                 self.closing.set_result(None)
 
@@ -323,7 +323,7 @@ class Sender(_End):
         if entry.future.done():
             return
         if isinstance(answer, Exception):
-            entry.future.set_exception(answer)
+            connecting.fail(entry.future, answer)
         else:
             entry.future.set_result(answer)
 
@@ -352,16 +352,15 @@ class Sender(_End):
                 continue
             if not (final or handle in self._broken or entry.fields.get("state") is not None):
                 again.append(entry)
-            elif not entry.future.done():
-                entry.future.set_exception(error)  # it is not known whether it has arrived
+            else:
+                connecting.fail(entry.future, error)  # it is not known whether it has arrived
         self._waiting.clear()
         self._broken.clear()
         self._queue.extendleft(reversed(again))
         super().lost(error, final=final)
         if final:
             for entry in self._queue:
-                if not entry.future.done():
-                    entry.future.set_exception(error)
+                connecting.fail(entry.future, error)
             self._queue.clear()
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
@@ -536,8 +535,8 @@ class Receiver(_End):
         if not final:  # they are delivered again
             self._inbox = deque(item for item in self._inbox if isinstance(item, Incoming) and item.transfer.settled)
         super().lost(error, final=final)
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_exception(error)
+        if self._drained is not None:
+            connecting.fail(self._drained, error)
         self._wake()
 
 

@@ -59,8 +59,7 @@ class Link:
         """The connection is over."""
         self.event = event
         if not self.up.done():
-            self.up.set_exception(self.lost())
-            self.up.exception()  # it is seen, even if nobody waits any more
+            fail(self.up, self.lost())
 
     def closed(self, error: Exception | None) -> None:
         if not self.gone.done():
@@ -151,6 +150,11 @@ class Client(Generic[_Link]):
         self._error = None
         try:
             link = await self._begin()
+            if self._closing:
+                if link is not None:
+                    link.driver.abort()
+                    await link.driver.wait_closed()
+                raise ConnectionLost("the client was closed")
         except BaseException:
             self._ended = True
             await self._close_journal()
@@ -180,6 +184,9 @@ class Client(Generic[_Link]):
                 link.driver.abort()
             if keeper is not None:
                 keeper.cancel()
+                await asyncio.wait([keeper])
+            if link is not None:
+                await link.driver.wait_closed()
             raise
         finally:
             self._keeper = None
@@ -231,6 +238,13 @@ class Client(Generic[_Link]):
             self._ended = True
             self._error = error
             self._finish(error, error or ConnectionLost("the client was closed"))
+
+
+def fail(future: asyncio.Future[Any], error: Exception) -> None:
+    """Let a call raise this, unless it has ended. If nobody waits, the event loop reports nothing."""
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # it is seen
 
 
 def release(waiters: Iterable[asyncio.Future[None]]) -> None:

@@ -111,7 +111,7 @@ class _Entry:
         """False: no call waits."""
         if self.future is None or self.future.done():
             return self.future is not None
-        self.future.set_exception(error)
+        connecting.fail(self.future, error)
         return True
 
 
@@ -337,7 +337,11 @@ class Client(connecting.Client[_Link]):
             # Before 5.0 a session that begins empty and goes on takes two connections (3.1.1, 3.1.2.4).
             passing = await self._attempt(clean=True, passing=True)
             passing.driver.close()
-            await passing.driver.wait_closed()
+            try:
+                await passing.driver.wait_closed()
+            except BaseException:
+                passing.driver.abort()
+                raise
             self.session.established = True
         return await self._attempt(clean=bool(self._clean_start) or not self.session.established)
 
@@ -742,8 +746,8 @@ class Client(connecting.Client[_Link]):
         if self._link is not link:
             return
         self._link = None
-        if self._reauthentication is not None and not self._reauthentication.done():
-            self._reauthentication.set_exception(link.lost())
+        if self._reauthentication is not None:
+            connecting.fail(self._reauthentication, link.lost())
         self._reauthentication = None
         self._again = {}
         for arrival in self._owed.values():

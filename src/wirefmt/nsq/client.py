@@ -240,7 +240,7 @@ class Client(connecting.Client[Link]):
             try:
                 handle = connection.send(entry.command)
             except LocalProtocolError as error:
-                entry.future.set_exception(error)
+                connecting.fail(entry.future, error)
                 continue
             assert handle is not None
             self._waiting[handle] = entry
@@ -276,7 +276,7 @@ class Client(connecting.Client[Link]):
             if entry is None or entry.future.done():
                 self.lost += 1
             else:
-                entry.future.set_exception(error)
+                connecting.fail(entry.future, error)
         elif entry is not None and not entry.future.done():
             entry.future.set_result(None)
         if self._queue:
@@ -290,7 +290,7 @@ class Client(connecting.Client[Link]):
         if entry is None or entry.future.done():
             self.lost += 1
         else:
-            entry.future.set_exception(reason)
+            connecting.fail(entry.future, reason)
 
     # ---- connections
 
@@ -316,7 +316,7 @@ class Client(connecting.Client[Link]):
             if entry.future.done():
                 self.lost += 1
             else:
-                entry.future.set_exception(reason)
+                connecting.fail(entry.future, reason)
         self._waiting.clear()
         self._queue.clear()
 

@@ -198,28 +198,35 @@ class Consumer:
         tasks = [*self._keepers.values(), *self._tasks]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._keepers.clear()
-        links = list(self._links)
-        waits: list[asyncio.Future[None]] = []
-        for link in links:
-            if link.event is None and link.connection.state is nsq.State.SUBSCRIBED:
-                waits.append(asyncio.get_running_loop().create_future())
-                link.request = link.connection.send(nsq.Close())
-                link.up = waits[-1]  # CLOSE_WAIT sets it
-                link.driver.update()
+        links: list[Link] = []
         try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._keepers.clear()
+            links = list(self._links)
+            waits: list[asyncio.Future[None]] = []
+            for link in links:
+                if link.event is None and link.connection.state is nsq.State.SUBSCRIBED:
+                    waits.append(asyncio.get_running_loop().create_future())
+                    link.request = link.connection.send(nsq.Close())
+                    link.up = waits[-1]  # CLOSE_WAIT sets it
+                    link.driver.update()
             if waits:
                 await asyncio.wait(waits, timeout=5.0)
-        finally:
             while self._inbox:
                 self._inbox.popleft().requeue(0, backoff=False)
+            self._links.clear()
             for link in links:
                 link.driver.close()
-            self._links.clear()
-        for link in links:
-            await link.driver.wait_closed()
-        self._wake_all()
+            for link in links:
+                await link.driver.wait_closed()
+        except BaseException:
+            for link in {*links, *self._links}:
+                link.driver.abort()
+            raise
+        finally:
+            self._keepers.clear()
+            self._inbox.clear()
+            self._wake_all()
 
     # ---- for the host
 

@@ -165,6 +165,7 @@ class Client:
         self._consumers: dict[str, PushConsumer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._open = False
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         self.open()
@@ -177,26 +178,43 @@ class Client:
         """Begin to poll routes and to send heartbeats. Connections are made when they are needed."""
         if not self._open:
             self._open = True
+            self._closed = False
             self.spawn(self._every(self._route_interval, self.poll_routes))
             self.spawn(self._every(self._heartbeat_interval, self.heartbeat))
 
     async def close(self) -> None:
-        """Close consumers, take leave of brokers, and end the connections."""
+        """Close consumers, take leave of brokers, and end the connections. If that fails or is cancelled, the connections are
+        dropped. Calls that still wait raise ConnectionLost, and so do calls that come later."""
         self._open = False
-        for consumer in list(self._consumers.values()):
-            await consumer.close()
-        for group in list(self._producers):
-            await self.leave(producer=group)
-            if (journal := self._producers[group].journal) is not None:
+        journals = [p.journal for p in self._producers.values() if p.journal is not None]
+        try:
+            for consumer in list(self._consumers.values()):
+                await consumer.close()
+            for group in list(self._producers):
+                await self.leave(producer=group)
+            self._end_tasks()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._closed = True
+            for remote in list(self._remotes.values()):
+                await remote.close()
+        finally:
+            self._closed = True
+            self._end_tasks()
+            remotes, self._remotes = self._remotes, {}
+            for remote in remotes.values():
+                remote.abort()
+            self._producers.clear()
+            self._consumers.clear()
+            self._greeted.clear()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            for remote in remotes.values():
+                await remote.close()
+            for journal in journals:
                 await journal.close()
-        self._producers.clear()
-        for task in list(self._tasks):
+
+    def _end_tasks(self) -> None:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for remote in list(self._remotes.values()):
-            await remote.close()
-        self._remotes.clear()
-        self._greeted.clear()
 
     # ---- what is made of it
 
@@ -292,6 +310,8 @@ class Client:
         """The connection to an address."""
         remote = self._remotes.get(address)
         if remote is None:
+            if self._closed:
+                raise ConnectionLost("the client is closed")
             remote = self._remotes[address] = Remote(address, self._asked, self._options, self._ssl, self._timeout)
         return remote
 

@@ -55,17 +55,14 @@ class Link(connecting.Link):
                 if not future.done():
                     future.set_result(event.message)
             case TimedOut():
-                future = self.waiting.pop(event.handle)
-                if not future.done():
-                    future.set_exception(TimeoutError(f"no response to request {event.handle.code} in time"))
+                late = TimeoutError(f"no response to request {event.handle.code} in time")
+                connecting.fail(self.waiting.pop(event.handle), late)
             case Disconnected():
                 self.event = event
                 for handle in event.lost:
-                    future = self.waiting.pop(handle)
-                    if not future.done():
-                        lost = ConnectionLost(event.reason, event)
-                        lost.__cause__ = event.error
-                        future.set_exception(lost)
+                    lost = ConnectionLost(event.reason, event)
+                    lost.__cause__ = event.error
+                    connecting.fail(self.waiting.pop(handle), lost)
                 self.writable()
             case RemotingCommand():
                 self._asked(self, event)
@@ -181,6 +178,8 @@ class Remote:
             try:
                 async with link.attempt(self._connect_timeout):
                     await aio.open_transport(link.driver, self._host, self._port, ssl=self._ssl)
+                    if self._closed:
+                        raise ConnectionLost("the client is closed")
             except (OSError, TimeoutError) as error:
                 raise ConnectionLost(f"cannot connect to {self.address}: {error}") from error
             self.connections += 1
@@ -198,3 +197,9 @@ class Remote:
             link.driver.close()
         for link in links:
             await link.driver.wait_closed()
+
+    def abort(self) -> None:
+        """Drop the connections, at once. An attempt to connect fails once it has a connection."""
+        self._closed = True
+        for link in list(self._links):
+            link.driver.abort()

@@ -71,6 +71,9 @@ def run_wirefmt(command: str, folder: Path) -> None:
     parts = re.split(r" \| ", command)
     at = next(i for i, part in enumerate(parts) if part.startswith("wirefmt "))
     words = shlex.split(parts[at])
+    if words[1] == "serve":
+        run_server(words[1:], folder)
+        return
     fed = "- " in parts[at] + " " and "-" in words
     told = subprocess.run(
         [sys.executable, "-m", "wirefmt.cli", *words[1:]], cwd=folder, capture_output=True, check=False,
@@ -78,6 +81,23 @@ def run_wirefmt(command: str, folder: Path) -> None:
     )  # fmt: skip
     assert told.returncode in (0, 1) if "captures" in command else told.returncode == 0, told.stderr.decode()
     assert told.stdout or "-o" in words or b"no messages" in told.stderr
+
+
+def run_server(words: list[str], folder: Path) -> None:
+    """`serve` on free ports, until it listens; then SIGTERM ends it."""
+    words = ["0" if word.isdecimal() else word for word in words]
+    arguments = [sys.executable, "-m", "wirefmt.cli", *words]
+    with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            listening = process.stdout.readline()
+            assert json.loads(listening or "{}").get("event") == "listening", process.stderr.read()
+            process.terminate()
+            assert process.wait(60) == 0
+        finally:
+            if process.poll() is None:
+                process.kill()
 
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,12 @@ if not EXPLORE:
     # Hypothesis also draws constants that it finds in the modules that are loaded: each new module, and each choice of test
     # files, would give other examples. There is no setting for it (tests/project/test_examples.py).
     vars(providers)["is_local_module_file"] = lambda path: False
+
+
+def pytest_collection_finish() -> None:
+    """Many tests collect garbage: it is not looked for among the tests themselves, of which there are some 24,000."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -317,7 +317,7 @@ class World:
             elif choice < 0.85:
                 self.in_hand = [hand for hand in self.in_hand if hand[0].state is ChannelState.OPEN]
             elif choice < 0.87 and self.disturbed:
-                channel.close()
+                self.take("client", channel.close())
             elif choice < 0.88 and self.disturbed:
                 channel.cancel("c")
             elif choice < 0.89 and "c" not in channel.consumers:

@@ -107,6 +107,7 @@ def drive(connection: Any, data: bytes, random_: random.Random) -> None:
     """Feed the bytes in pieces, let the host do anything, and check what must always hold."""
     now, waiting, gone = 0.0, [], 0
     carrier = Deflate()
+    seen: list[Any] = []  # keeps them alive, so that an identity stands for one message
 
     def look(events: list[Any]) -> None:
         nonlocal gone
@@ -118,6 +119,8 @@ def drive(connection: Any, data: bytes, random_: random.Random) -> None:
             if isinstance(event, StartTls) and random_.random() < 0.8:
                 look(connection.secured(now))
             elif isinstance(event, nsq.Command | nsq.MessageFrame):
+                assert not any(event is other for other in seen), "a message is an event twice"
+                seen.append(event)
                 waiting.append(event)
 
     while data and connection.state is not State.CLOSED:

@@ -169,10 +169,16 @@ class Endpoint(endpoint.Endpoint[State]):
         """How many messages may be read at once."""
         raise NotImplementedError
 
+    def _failed(self) -> bool:
+        """Has the peer made a fault that waits for its turn? Nothing is read after it."""
+        return self._fault_after is not None
+
     def _room(self) -> int:
         return 0 if self._paused or self._over or self._held else max(self._step(), 0)
 
     def _read(self, data: Buffer, events: list[Event]) -> None:
+        if self._failed():
+            return  # the decoder would raise the same error again, with the same messages
         if self._trailing and isinstance(self._decoder, CarriedDecoder):
             self._decoder.put_back(self._trailing)
             self._trailing = b""

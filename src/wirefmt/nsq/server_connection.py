@@ -353,6 +353,9 @@ class ServerConnection(Endpoint, ServerFlows):
         room = self.options.undecided - len(self._waiting)
         return room if self._settled else min(room, 1)
 
+    def _failed(self) -> bool:
+        return self._failing or super()._failed()
+
     def _handle(self, messages: Sequence[Any], events: list[Event]) -> None:
         if messages:
             self._keepalive.received()

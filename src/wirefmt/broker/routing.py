@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
@@ -183,7 +183,12 @@ class Sink(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """An exchange and what is bound to it: destination, routing key, arguments."""
+    """An exchange and what is bound to it: destination, routing key, arguments.
+
+    Attributes:
+        observe: called with each message that reaches the exchange and its routing key, but not with those that a sink has
+            given to it; None: no observer.
+    """
 
     name: str
     type: str
@@ -193,6 +198,7 @@ class Exchange:
     arguments: dict[str, Any] = field(default_factory=dict)
     bindings: dict[tuple[Any, str, bytes], dict[str, Any]] = field(default_factory=dict)
     sinks: list[Sink] = field(default_factory=list)
+    observe: Callable[[Published, str], object] | None = None
 
     def matching(self, published: Published, routing_key: str) -> Iterable[Any]:
         """Queues, exchanges and sinks that a message goes to."""
@@ -483,6 +489,8 @@ class Router:
             waiting = [exchange]
             while waiting:
                 one = waiting.pop()
+                if one.observe is not None and besides is None:
+                    one.observe(published, key)
                 destinations = list(one.matching(published, key))
                 other = one.arguments.get("alternate-exchange")
                 if not destinations and other in self.exchanges:

@@ -15,7 +15,7 @@ from lib.loopback import run, until
 from wirefmt import amqp091, amqp10, mqtt
 from wirefmt.broker import Broker
 from wirefmt.broker.amqp10 import Address, Refused, parse_address
-from wirefmt.broker.credentials import is_any_password, is_password
+from wirefmt.broker.credentials import is_password, user_of
 from wirefmt.broker.mqtt import Message
 from wirefmt.broker.routing import PREDECLARED, Exchange, Item, Limits, Published, Queue, Refusal, Router
 from wirefmt.convert import Container, Wire
@@ -714,6 +714,6 @@ def test_exclusive_queues_go_with_their_owner() -> None:
 def test_passwords(user: str, given: str | bytes | None, right: bool) -> None:
     users = {"ann": "secret", "zoe": "", "émile": "é\udcff"}
     assert is_password(users, user, given) is right
-    assert is_any_password({"ann": "secret"}, b"secret")
-    assert not is_any_password({"ann": "secret", "b": "t"}, b"other")
-    assert not is_any_password({}, b"")
+    assert user_of({"ann": "secret"}, b"secret") == "ann"
+    assert user_of({"ann": "secret", "b": "t"}, b"other") is None
+    assert user_of({}, b"") is None

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from wirefmt import nsq
+from wirefmt.broker.permissions import Permissions
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.nsq.events import Publication, Requeued, TimedOut
 from wirefmt.nsq.server import Peer
@@ -29,14 +30,16 @@ class BrokerOptions:
         messages: messages kept, in all channels together.
         body_bytes: bytes of their bodies.
         topics: topics and channels that there may be.
-        authorise: None, or what decides about a client: secret of AUTH -> True. The connections' option `auth_required` asks
-            for AUTH.
+        authorise: called with the secret of AUTH; returns the name of its user, or None to refuse the client. None: AUTH is
+            refused. The connections' option `auth_required` asks for AUTH.
+        permissions: what the users may do; None: everything.
     """
 
     messages: int = 1_000_000
     body_bytes: int = 1 << 30
     topics: int = 10_000
-    authorise: Callable[[bytes], bool] | None = None
+    authorise: Callable[[bytes], str | None] | None = None
+    permissions: Permissions | None = None
 
 
 class Message:
@@ -117,6 +120,70 @@ class Topic:
         self.backlog: list[tuple[Message, int]] = []
 
 
+class LookupServer:
+    """An HTTP server with one request per connection.
+
+    Args:
+        answer: returns status and body for a path; a body that is not bytes becomes JSON.
+        most: clients at a time; further ones are closed immediately.
+    """
+
+    #: Seconds within which a client must send its request and take the response.
+    TIMEOUT: ClassVar = 10.0
+
+    def __init__(self, answer: Callable[[str], tuple[int, Any]], most: int) -> None:
+        self._answer = answer
+        self._most = most
+        self._listener: asyncio.Server | None = None
+        self._closing = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def port(self) -> int:
+        """The port of the listening socket."""
+        assert self._listener is not None
+        port: int = self._listener.sockets[0].getsockname()[1]
+        return port
+
+    async def listen(self, host: str, port: int) -> None:
+        self._listener = await asyncio.start_server(self._serve, host, port)
+
+    async def close(self) -> None:
+        """Stop listening, and drop the clients."""
+        self._closing = True
+        if self._listener is not None:
+            self._listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._closing or len(self._tasks) >= self._most:
+            writer.transport.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            async with asyncio.timeout(self.TIMEOUT):
+                head = await reader.readuntil(b"\r\n\r\n")
+                status, data = self._answer(head.split(b" ")[1].decode("ascii", "replace"))
+                body = data if isinstance(data, bytes) else json.dumps(data).encode()
+                writer.write(
+                    b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+                    % (status, len(body))
+                    + body
+                )
+                await writer.drain()
+            writer.close()
+        except (OSError, TimeoutError, ValueError, IndexError, EOFError, asyncio.LimitOverrunError):
+            writer.transport.abort()
+        except asyncio.CancelledError:
+            writer.transport.abort()
+        finally:
+            self._tasks.discard(task)
+
+
 class Broker:
     """The host of an NSQ server: `await nsq.serve(Broker())`.
 
@@ -134,6 +201,7 @@ class Broker:
         self.counts = {"finished": 0, "requeued": 0, "timed out": 0, "refused": 0}
         self._next = 0
         self._channels: dict[Peer, Channel] = {}
+        self._users: dict[Peer, str] = {}
         self._pumps: set[Channel] = set()
 
     def topic(self, name: str) -> Topic:
@@ -191,14 +259,26 @@ class Broker:
         peer.accept(event)
 
     def _on_auth(self, peer: Peer, event: nsq.Auth) -> None:
-        if self.options.authorise is not None and self.options.authorise(event.secret):
-            peer.accept(event, permission_count=1)
-        else:
+        user = self.options.authorise(event.secret) if self.options.authorise is not None else None
+        if user is None:
             peer.refuse(event, "E_AUTH_FAILED", "AUTH failed")
+        else:
+            self._users[peer] = user
+            peer.accept(event, permission_count=1)
+
+    def _may(self, peer: Peer, right: str, event: nsq.Sub | Publication) -> bool:
+        """Refuse a command that the user has no right to."""
+        permissions = self.options.permissions
+        if permissions is None or permissions.may(self._users.get(peer, ""), f"nsq.{right}", event.topic or ""):
+            return True
+        peer.refuse(event, "E_UNAUTHORIZED", f"AUTH failed for {event.name} on {event.topic!r}")
+        return False
 
     def _on_sub(self, peer: Peer, event: nsq.Sub) -> None:
         assert event.topic is not None
         assert event.channel is not None
+        if not self._may(peer, "subscribe", event):
+            return
         topic = self.topic(event.topic)
         channel = topic.channels.get(event.channel)
         if channel is None:
@@ -219,6 +299,8 @@ class Broker:
     def _on_publication(self, peer: Peer, event: Publication) -> None:
         name = event.topic
         assert name is not None
+        if not self._may(peer, "publish", event):
+            return
         if isinstance(event, nsq.MultiPublish):
             bodies: tuple[bytes, ...] = event.bodies
         else:
@@ -257,6 +339,7 @@ class Broker:
         self._pump_soon(self._channels[peer])
 
     def _on_disconnected(self, peer: Peer, event: Disconnected) -> None:
+        self._users.pop(peer, None)
         channel = self._channels.pop(peer, None)
         if channel is None:
             return
@@ -310,35 +393,25 @@ class Broker:
     # ---- nsqlookupd's paths
 
     async def serve_lookup(
-        self, tcp_port: int, host: str = "127.0.0.1", port: int = 0, broadcast_address: str = "127.0.0.1"
-    ) -> asyncio.Server:
+        self,
+        tcp_port: int,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        broadcast_address: str = "127.0.0.1",
+        *,
+        most: int = 1000,
+    ) -> LookupServer:
         """Answer `/lookup?topic=`, `/topics`, `/channels?topic=`, `/nodes` and `/ping` as nsqlookupd does, for this broker.
 
         Args:
             tcp_port: where the broker's clients connect.
+            most: clients at a time; further ones are closed immediately.
 
-        Returns the server; the caller closes it.
+        Returns the server; the caller closes it. Raises OSError if the port is not available.
         """
-
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                async with asyncio.timeout(10):
-                    head = await reader.readuntil(b"\r\n\r\n")
-                words = head.split(b" ")
-                status, data = self._look_up(words[1].decode("ascii", "replace"), tcp_port, broadcast_address)
-                body = data if isinstance(data, bytes) else json.dumps(data).encode()
-                writer.write(
-                    b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
-                    % (status, len(body))
-                    + body
-                )
-                await writer.drain()
-            except (OSError, TimeoutError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                pass
-            finally:
-                writer.close()
-
-        return await asyncio.start_server(answer, host, port)
+        server = LookupServer(lambda path: self._look_up(path, tcp_port, broadcast_address), most)
+        await server.listen(host, port)
+        return server
 
     def _look_up(self, path: str, tcp_port: int, address: str) -> tuple[int, Any]:
         parts = urlsplit(path)

@@ -70,11 +70,15 @@ include "rows.pxi"
 include "detail.pxi"
 # what captures ask of it
 include "probe.pxi"
+# delivery-tags that wait
+include "tags.pxi"
 # what a connection does for every message
 include "connection.pxi"
+# ... a channel of a client, and of a server
+include "channels.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
 seal(globals(), "wirefmt.amqp091", (
     BaseDecoder, BatchColumns, ChannelFlows, ClientChannelFlows, Flows, RowEncoder, ServerChannelFlows, ServerFlows,
-    SessionFlows, Tags,
+    SessionFlows, Tags, tag_of_delivery,
 ))

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec
-from wirefmt.amqp091._codec import ChannelFlows
-from wirefmt.amqp091.events import COMMAND_INVALID, SUCCESS, ChannelClosed, Event, Publication, reply_text
+from wirefmt.amqp091._codec import ChannelFlows, Publication
+from wirefmt.amqp091.events import COMMAND_INVALID, SUCCESS, ChannelClosed, Event, reply_text
 from wirefmt.amqp091.states import CHANNEL_RECEIVES, CHANNEL_SENDS, ChannelState, ChannelTransition, Role, Violation
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 

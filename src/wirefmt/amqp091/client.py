@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from wirefmt import amqp091
+from wirefmt.amqp091._codec import Publication
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
 from wirefmt.amqp091.connection import ClientConnection
@@ -27,7 +28,6 @@ from wirefmt.amqp091.events import (
     Confirmed,
     ConnectionOptions,
     Negotiated,
-    Publication,
     Returned,
 )
 from wirefmt.amqp091.session import Session

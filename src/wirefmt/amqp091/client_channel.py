@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from wirefmt import amqp091
-from wirefmt.amqp091._codec import ClientChannelFlows
+from wirefmt.amqp091._codec import ClientChannelFlows, Consumer, Publication
 from wirefmt.amqp091.channel import NAME_OF, REPLY_OF, Channel, text_of, wrong_reply
 from wirefmt.amqp091.events import (
     COMMAND_INVALID,
@@ -16,9 +16,7 @@ from wirefmt.amqp091.events import (
     RESOURCE,
     SUCCESS,
     Call,
-    Consumer,
     Event,
-    Publication,
     Returned,
 )
 from wirefmt.amqp091.states import ChannelState, Role

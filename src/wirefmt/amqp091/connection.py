@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wirefmt import amqp091
-from wirefmt.amqp091._codec import ServerFlows
+from wirefmt.amqp091._codec import Publication, ServerFlows
 from wirefmt.amqp091.channel import ids_of, text_of
 from wirefmt.amqp091.client_channel import ClientChannel
 from wirefmt.amqp091.endpoint import Endpoint
@@ -26,7 +26,6 @@ from wirefmt.amqp091.events import (
     ConnectionOptions,
     Event,
     Negotiated,
-    Publication,
 )
 from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.session import Session
@@ -97,11 +96,12 @@ class ClientConnection(Endpoint):
 
     @property
     def session(self) -> Session:
-        return self._session
+        session: Session = self._session
+        return session
 
     def changes(self) -> list[Change]:
         """What a journal must keep since the last call: see `Session.changes`."""
-        return self._session.changes()
+        return self.session.changes()
 
     def open(
         self,

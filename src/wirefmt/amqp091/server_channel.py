@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from wirefmt import amqp091
-from wirefmt.amqp091._codec import ServerChannelFlows
+from wirefmt.amqp091._codec import Consumer, Delivery, ServerChannelFlows
 from wirefmt.amqp091.channel import REPLY_OF, Channel, ids_of, text_of
 from wirefmt.amqp091.events import (
     NOT_ALLOWED,
@@ -15,8 +15,6 @@ from wirefmt.amqp091.events import (
     RESOURCE,
     SUCCESS,
     ChannelOpened,
-    Consumer,
-    Delivery,
     Event,
     Settled,
 )

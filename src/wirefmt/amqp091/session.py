@@ -6,8 +6,7 @@ import struct
 from collections.abc import Iterable
 
 from wirefmt import amqp091
-from wirefmt.amqp091._codec import SessionFlows
-from wirefmt.amqp091.events import Publication
+from wirefmt.amqp091._codec import Publication, SessionFlows
 from wirefmt.connection.contract import Change
 from wirefmt.errors import DecodeError, Malformed
 

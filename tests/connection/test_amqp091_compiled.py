@@ -61,7 +61,7 @@ def test_tags_are_an_ordered_dict(seed: int) -> None:
     with pytest.raises(KeyError):
         tags.pop(number + 1)
     tags.add(number + 1, None)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="is not above"):
         tags.add(number + 1, None)
 
 
@@ -127,7 +127,9 @@ def test_what_is_published_and_delivered_is_what_was_given() -> None:
     for _ in range(300):
         exchange, key = random_.choice(keys), random_.choice(keys)
         body = random_.randbytes(random_.choice((0, 1, 300, 2000, 2048, 5000)))
-        properties = random_.choice((None, amqp091.BasicProperties(), amqp091.BasicProperties(type="t", headers={"a": 1})))
+        properties = random_.choice(
+            (None, amqp091.BasicProperties(), amqp091.BasicProperties(type="t", headers={"a": 1}))
+        )
         flag, consumer = random_.random() < 0.5, random_.choice(("c", "é"))
         channel.publish(exchange, key, body, properties, mandatory=flag)
         server.deliver(consumer, exchange, key, body, properties, redelivered=flag)

@@ -2,14 +2,17 @@
 
     python bench/bench_amqp091_connection.py
 
-Peers: pika's Connection with its Channel, py-amqp's Connection, both over a transport in memory. All read the same bytes of a
-server in pieces of 64 KiB, bodies have 256 bytes, and every byte written counts. Each run has its own connection, with the
-handshake. What is measured is CPU time.
+Peers: pika's Connection with its Channel, py-amqp's Connection, aiormq's Connection if it is installed (pip install aiormq), all
+over a transport in memory. All read the same bytes of a server in pieces of 64 KiB, bodies have 256 bytes, and every byte written
+counts. Each run has its own connection, with the handshake. What is measured is CPU time. aiormq's connection cannot be
+separated from asyncio: its tasks and queues are part of what it costs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import importlib.util
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -256,16 +259,125 @@ def py_amqp_publish() -> int:
     return memory.written
 
 
+# ---- aiormq
+
+
+class Loopback:
+    """A stream in memory: each write brings the next bytes of the server. Both transport factory and writer."""
+
+    transport = None
+
+    def __init__(self, says: list[bytes]) -> None:
+        self.says = says
+        self.reader = asyncio.StreamReader(limit=1 << 24)
+        self.written = 0
+
+    async def create(self, url: Any, **more: Any) -> tuple[asyncio.StreamReader, Any]:
+        return self.reader, self
+
+    def write(self, data: bytes) -> None:
+        self.written += len(data)
+        if self.says:
+            self.reader.feed_data(self.says.pop(0))
+
+    async def drain(self) -> None: ...
+
+    async def wait_closed(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def is_closing(self) -> bool:
+        return False
+
+    def can_write_eof(self) -> bool:
+        return False
+
+
+async def aiormq_open(says: list[bytes], *, confirms: bool) -> tuple[Any, Any, Loopback]:
+    import aiormq
+
+    # in answer to: the header, start-ok, tune-ok, open, channel.open
+    loopback = Loopback([START, TUNE, b"", OPEN_OK, CHANNEL_OPEN_OK, *says])
+    connection = aiormq.Connection("amqp://guest:guest@localhost/?heartbeat=0", transport_factory=loopback)
+    await connection.connect()
+    return connection, await connection.channel(1, publisher_confirms=confirms), loopback
+
+
+async def aiormq_close() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def aiormq_delivers() -> int:
+    _, channel, loopback = await aiormq_open([CONSUME_OK], confirms=False)
+    taken, done = 0, asyncio.Event()
+
+    async def take(message: Any) -> None:
+        nonlocal taken
+        taken += len(message.body) == 256
+        await channel.basic_ack(message.delivery.delivery_tag, wait=False)
+        if taken == COUNT:
+            done.set()
+
+    await channel.basic_consume("q", take, consumer_tag="c")
+    for piece in DELIVERIES:
+        loopback.reader.feed_data(piece)
+    await done.wait()
+    await aiormq_close()
+    return loopback.written
+
+
+async def aiormq_publishes() -> int:
+    import aiormq
+
+    _, channel, loopback = await aiormq_open([SELECT_OK], confirms=True)
+    properties = aiormq.spec.Basic.Properties(content_type="application/json", delivery_mode=2)
+    for confirm in CONFIRMS:
+        publishes = [
+            asyncio.ensure_future(
+                channel.basic_publish(BODY, exchange="e", routing_key="orders", properties=properties, wait=False)
+            )
+            for _ in range(GROUP)
+        ]
+        while channel.delivery_tag < GROUP * (CONFIRMS.index(confirm) + 1):
+            await asyncio.sleep(0)
+        loopback.reader.feed_data(confirm)
+        await asyncio.gather(*publishes)
+    await aiormq_close()
+    return loopback.written
+
+
+def aiormq_deliver() -> int:
+    return asyncio.run(aiormq_delivers())
+
+
+def aiormq_publish() -> int:
+    return asyncio.run(aiormq_publishes())
+
+
 if __name__ == "__main__":
-    print(versions("wirefmt", "pika", "amqp"))
+    print(versions("wirefmt", "pika", "amqp", "aiormq"))
+    more = importlib.util.find_spec("aiormq") is not None
     for title, contestants in (
         (
             "AMQP 0.9.1 client: delivered and acknowledged, 256 bytes",
-            {"wirefmt": ours_deliver, "pika": pika_deliver, "py-amqp": py_amqp_deliver},
+            {
+                "wirefmt": ours_deliver,
+                "pika": pika_deliver,
+                "py-amqp": py_amqp_deliver,
+                **({"aiormq": aiormq_deliver} if more else {}),
+            },
         ),
         (
             "AMQP 0.9.1 client: published and confirmed, 256 bytes",
-            {"wirefmt": ours_publish, "pika": pika_publish, "py-amqp": py_amqp_publish},
+            {
+                "wirefmt": ours_publish,
+                "pika": pika_publish,
+                "py-amqp": py_amqp_publish,
+                **({"aiormq": aiormq_publish} if more else {}),
+            },
         ),
     ):
         compare(title, contestants, units=COUNT, rounds=5, clock=time.process_time)

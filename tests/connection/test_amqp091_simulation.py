@@ -252,7 +252,7 @@ class World:
 
     def is_sent(self, handle: Any) -> bool:
         channel = self.client.channels.get(handle.channel)
-        return channel is not None and channel._unconfirmed.open.get(handle.tag) is handle
+        return channel is not None and channel._unconfirmed.get(handle.tag) is handle
 
     def server_event(self, event: Any) -> None:
         match event:

@@ -11,7 +11,7 @@ from lib.amqp091_driven import HEADER as HEADER_OCTETS
 from lib.amqp091_driven import METHODS, channel_in, client_in, connection_in, method, moved, octets, server_in
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec
-from wirefmt.amqp091.channels import NAME_OF
+from wirefmt.amqp091.channel import NAME_OF
 from wirefmt.amqp091.events import SOFT
 from wirefmt.amqp091.states import (
     BY_BOTH,

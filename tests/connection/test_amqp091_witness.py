@@ -30,7 +30,6 @@ class Pair:
             side: amqp091.Assembler(frame_max=0, side=name) for side, name in enumerate(("client", "server"))
         }
         self.pending: list[Any] = []  # events of the server that wait
-        self.publishes: dict[int, list[Any]] = {}  # by channel, in confirm mode
         self.found: list[int] = []
         self.closed: list[int] = []
         self.over: set[int] = set()
@@ -61,8 +60,6 @@ class Pair:
                 self.found.append(event.code)
             elif side == SERVER:
                 self.pending.append(event)
-                if isinstance(event, amqp091.BasicMessage) and self.server.waits(event):
-                    self.publishes.setdefault(event.channel, []).append(event)
 
     def waiting(self, kind: type[Any], channel: int = 0) -> Any:
         """The event that the server answers now."""
@@ -170,12 +167,9 @@ class Pair:
     def confirm(self, message: Any) -> None:
         """Tags of RabbitMQ's confirms are those of ours: publishes counted from confirm.select."""
         channel = self.server.channels[message.channel]
-        events = self.publishes[message.channel]
-        tags = {id(event): channel._confirms[id(event)][1] for event in events}
-        for event in list(events):
-            tag = tags[id(event)]
-            if tag == message.delivery_tag or (message.multiple and tag < message.delivery_tag):
-                events.remove(event)
+        for tag in range(1 if message.multiple else message.delivery_tag, message.delivery_tag + 1):
+            event = channel._tags.get(tag)
+            if event is not None:
                 (self.server.acknowledge if isinstance(message, amqp091.BasicAck) else self.server.reject)(event)
 
 

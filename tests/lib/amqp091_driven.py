@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from wirefmt import amqp091
-from wirefmt.amqp091.channels import class_of
+from wirefmt.amqp091.channel import class_of
 from wirefmt.amqp091.states import BY_BOTH, BY_CLIENT, BY_SERVER, LIFE, ChannelState, Role, State
 from wirefmt.connection import Disconnected
 from wirefmt.errors import LocalProtocolError

@@ -12,6 +12,7 @@ import pytest
 
 from lib.paths import ROOT
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
+from wirefmt.amqp091._codec import Flows
 from wirefmt.errors import EncodeError
 from wirefmt.framing import Limits
 from wirefmt.nsq import ServerOptions
@@ -69,10 +70,14 @@ CONSTRUCTORS = {c.path: c for c in constructors()}
 BY_TYPE: dict[str, Any] = {
     "Any": None,
     "BasicProperties": amqp091.BasicProperties(type="t"),
+    "BasicConsume": amqp091.BasicConsume(channel=1, queue="q"),
+    "BasicMessage": amqp091.BasicMessage(amqp091.BasicPublish(channel=1)),
     "Buffer": b"x",
     "CommandCustomHeader": None,
+    "Consumer": amqp091.Consumer("c", amqp091.BasicConsume(channel=1, queue="q")),
     "DataVersion": rocketmq.DataVersion(),
     "Error": amqp10.Error(condition="amqp:internal-error"),
+    "Flows": Flows(),
     "Header": amqp10.Header(durable=True),
     "Limits": Limits(),
     "Literal['JSON', 'ROCKETMQ']": "ROCKETMQ",

@@ -22,6 +22,8 @@ SHARED = {"wirefmt._core", "wirefmt.errors", "wirefmt.framing", "wirefmt.spec", 
 #: Rooms of a codec: every one has the first, and no other names than these.
 EVERY_CODEC = {"table", "columns", "parse", "objects", "rows", "batch", "detail", "probe"}
 SOME_CODECS = {
+    "tags",
+    "channels",
     "encode_batch",
     "pending",
     "content",

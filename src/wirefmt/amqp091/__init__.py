@@ -58,8 +58,10 @@ from wirefmt.amqp091._codec import (
     ConnectionUnblocked,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
+    Consumer,
     ContentHeader,
     Decoder,
+    Delivery,
     ExchangeBind,
     ExchangeBindOk,
     ExchangeDeclare,
@@ -75,6 +77,7 @@ from wirefmt.amqp091._codec import (
     Heartbeat,
     Method,
     ProtocolHeader,
+    Publication,
     QueueBind,
     QueueBindOk,
     QueueDeclare,
@@ -104,8 +107,8 @@ from wirefmt.amqp091._codec import restore_properties as restore_properties  # p
 from wirefmt.amqp091._codec import restore_value as restore_value  # pickles name it
 
 if TYPE_CHECKING:
-    from wirefmt.amqp091.channels import ClientChannel, ServerChannel
     from wirefmt.amqp091.client import Channel, Client, Message, connect
+    from wirefmt.amqp091.client_channel import ClientChannel
     from wirefmt.amqp091.connection import ClientConnection, ServerConnection
     from wirefmt.amqp091.events import (
         Call,
@@ -113,15 +116,13 @@ if TYPE_CHECKING:
         ChannelOpened,
         Confirmed,
         ConnectionOptions,
-        Consumer,
-        Delivery,
         Negotiated,
-        Publication,
         Returned,
         Settled,
     )
     from wirefmt.amqp091.sasl import AmqPlain, RabbitCrDemo, credentials
     from wirefmt.amqp091.server import Handler, Peer, Server, serve
+    from wirefmt.amqp091.server_channel import ServerChannel
     from wirefmt.amqp091.session import Session
     from wirefmt.amqp091.states import ChannelState, State
     from wirefmt.connection.aio import Backoff
@@ -133,17 +134,15 @@ _MODULES = {
     "wirefmt.amqp091.client": ("Channel", "Client", "Message", "connect"),
     "wirefmt.amqp091.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.amqp091.connection": ("ClientConnection", "ServerConnection"),
-    "wirefmt.amqp091.channels": ("ClientChannel", "ServerChannel"),
+    "wirefmt.amqp091.client_channel": ("ClientChannel",),
+    "wirefmt.amqp091.server_channel": ("ServerChannel",),
     "wirefmt.amqp091.events": (
         "Call",
         "ChannelClosed",
         "ChannelOpened",
         "Confirmed",
         "ConnectionOptions",
-        "Consumer",
-        "Delivery",
         "Negotiated",
-        "Publication",
         "Returned",
         "Settled",
     ),

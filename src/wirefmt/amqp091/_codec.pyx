@@ -15,8 +15,8 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, CText, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder,
-    HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, LINE_VALUE, MORE, MessageContext, MessageTable, NO,
-    NO_MESSAGE, NO_TEXT, Problem, Protocol, ProtocolTables, PyDescr_NewGetSet, PyGetSetDef, PyObject_GC_UnTrack,
+    HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, LINE_VALUE, MORE, MessageContext, MessageTable, NO,
+    NO_MESSAGE, NO_TEXT, Outbox, Problem, Protocol, ProtocolTables, PyDescr_NewGetSet, PyGetSetDef, PyObject_GC_UnTrack,
     REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN, SECRET_SHOWN_OCTETS,
     SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot, SourceCol, TEXT_PAD, T_ATTEMPTS, T_CHANNEL,
     T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION,
@@ -70,6 +70,15 @@ include "rows.pxi"
 include "detail.pxi"
 # what captures ask of it
 include "probe.pxi"
+# delivery-tags that wait
+include "tags.pxi"
+# what a connection does for every message
+include "connection.pxi"
+# ... a channel of a client, and of a server
+include "channels.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
-seal(globals(), "wirefmt.amqp091", (BaseDecoder, BatchColumns, RowEncoder))
+seal(globals(), "wirefmt.amqp091", (
+    BaseDecoder, BatchColumns, ChannelFlows, ClientChannelFlows, Flows, RowEncoder, ServerChannelFlows, ServerFlows,
+    SessionFlows, Tags, tag_of_delivery,
+))

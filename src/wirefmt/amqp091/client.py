@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from wirefmt import amqp091
-from wirefmt.amqp091.channels import ClientChannel, _text
+from wirefmt.amqp091._codec import Publication
+from wirefmt.amqp091.channel import text_of
+from wirefmt.amqp091.client_channel import ClientChannel
 from wirefmt.amqp091.connection import ClientConnection
 from wirefmt.amqp091.events import (
     ACCESS_REFUSED,
@@ -26,7 +28,6 @@ from wirefmt.amqp091.events import (
     Confirmed,
     ConnectionOptions,
     Negotiated,
-    Publication,
     Returned,
 )
 from wirefmt.amqp091.session import Session
@@ -90,11 +91,11 @@ class Message:
 
     @property
     def exchange(self) -> str:
-        return _text(self.message.method.exchange)
+        return text_of(self.message.method.exchange)
 
     @property
     def routing_key(self) -> str:
-        return _text(self.message.method.routing_key)
+        return text_of(self.message.method.routing_key)
 
     @property
     def redelivered(self) -> bool:
@@ -368,7 +369,7 @@ class Channel:
         named = self._client._names.get(queue, queue)
         answer: amqp091.QueueDeclareOk = await self.call(amqp091.QueueDeclare, **{"queue": named, **fields})
         if not fields.get("passive"):
-            name = _text(answer.queue)
+            name = text_of(answer.queue)
             self._client._keep_topology(("queue", queue or name), amqp091.QueueDeclare, {"queue": queue, **fields})
         return answer
 
@@ -890,7 +891,7 @@ class Client(connecting.Client[_Link]):
         if publication.returned is not None:
             method = publication.returned.method
             error = Refused(
-                f"the server returns the message: {method.reply_code} {_text(method.reply_text)}",
+                f"the server returns the message: {method.reply_code} {text_of(method.reply_text)}",
                 method.reply_code,
                 publication.returned,
             )
@@ -903,7 +904,7 @@ class Client(connecting.Client[_Link]):
 
     def _cancelled(self, event: amqp091.BasicCancel) -> None:
         channel = self._by_number.get(event.channel)
-        consumer = channel._consumers.pop(_text(event.consumer_tag), None) if channel is not None else None
+        consumer = channel._consumers.pop(text_of(event.consumer_tag), None) if channel is not None else None
         if consumer is not None:
             consumer._end(Refused("the server has ended the consumer", 0, event))
 
@@ -997,7 +998,7 @@ class Client(connecting.Client[_Link]):
                 assert call is not None
                 answer = await self._reply(link, call)
                 if cls is amqp091.QueueDeclare and not fields["queue"]:
-                    self._names[names[0]] = _text(answer.queue)
+                    self._names[names[0]] = text_of(answer.queue)
             link.driver.update(view.close())
         for channel in list(self._channels.values()):
             await self._open_channel(link, channel, again=True)

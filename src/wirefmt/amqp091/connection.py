@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wirefmt import amqp091
-from wirefmt.amqp091.channels import ClientChannel, ServerChannel, _text, ids_of
+from wirefmt.amqp091._codec import Publication, ServerFlows
+from wirefmt.amqp091.channel import ids_of, text_of
+from wirefmt.amqp091.client_channel import ClientChannel
 from wirefmt.amqp091.endpoint import Endpoint
 from wirefmt.amqp091.events import (
     ACCESS_REFUSED,
@@ -24,8 +26,8 @@ from wirefmt.amqp091.events import (
     ConnectionOptions,
     Event,
     Negotiated,
-    Publication,
 )
+from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.spec import FRAME_MIN, PROTOCOL_HEADER
 from wirefmt.amqp091.states import SENDS, ChannelState, Role, State, Violation
@@ -45,7 +47,7 @@ def _capabilities(properties: amqp091.FieldTable) -> frozenset[str]:
     table = properties.get("capabilities")
     if not isinstance(table, amqp091.FieldTable):
         return frozenset()
-    return frozenset(_text(name) for name, value in table.items() if value is True)
+    return frozenset(text_of(name) for name, value in table.items() if value is True)
 
 
 class ClientConnection(Endpoint):
@@ -82,8 +84,6 @@ class ClientConnection(Endpoint):
             raise LocalProtocolError("the session belongs to another connection")
         session.held = True
         self._session = session
-        #: True while the server has blocked the connection (RabbitMQ): messages cannot be published.
-        self.blocked = False
         self._latest = 0  # number of the channel that was opened last without one given
         self._used: set[int] = set()  # numbers that have had a channel
         self._mechanisms: Sequence[Mechanism] = ()
@@ -96,11 +96,12 @@ class ClientConnection(Endpoint):
 
     @property
     def session(self) -> Session:
-        return self._session
+        session: Session = self._session
+        return session
 
     def changes(self) -> list[Change]:
         """What a journal must keep since the last call: see `Session.changes`."""
-        return self._session.changes()
+        return self.session.changes()
 
     def open(
         self,
@@ -182,7 +183,7 @@ class ClientConnection(Endpoint):
             self._put(message.encode())
             return None
         if isinstance(message, amqp091.ConnectionUpdateSecret):
-            return self.update_secret(message.new_secret, _text(message.reason))
+            return self.update_secret(message.new_secret, text_of(message.reason))
         self._check_open()
         if not isinstance(message, amqp091.Method | amqp091.BasicMessage) or not message.channel:
             raise LocalProtocolError(f"{type(message).__name__} is sent by the connection itself, by open() or close()")
@@ -212,7 +213,7 @@ class ClientConnection(Endpoint):
     def _waiting(self) -> int:
         waiting = 0
         for channel in self.channels.values():
-            waiting += len(channel._tags.open)
+            waiting += len(channel._tags)
         return waiting
 
     def _closed(self, channel: Any, events: list[Event]) -> None:
@@ -342,7 +343,7 @@ class ClientConnection(Endpoint):
     }
 
 
-class ServerConnection(Endpoint):
+class ServerConnection(Endpoint, ServerFlows):
     """The server's side of one connection.
 
     Events and their answers:
@@ -388,7 +389,6 @@ class ServerConnection(Endpoint):
         self._properties = {"product": "wirefmt", "platform": "Python", **given, "capabilities": capabilities}
         #: The client's start-ok, once it has come.
         self.start_ok: amqp091.ConnectionStartOk | None = None
-        self.blocked = False
         self._waits: Any = None  # the event of the handshake that waits for the host
         self._secret: Any = None
         self._tuned = (0, 0, 0)
@@ -420,8 +420,8 @@ class ServerConnection(Endpoint):
                 channel_max=channel_max or _MOST,
                 frame_max=frame_max,
                 heartbeat=heartbeat,
-                mechanism=_text(self.start_ok.mechanism),
-                virtual_host=_text(event.virtual_host),
+                mechanism=text_of(self.start_ok.mechanism),
+                virtual_host=text_of(event.virtual_host),
                 properties=self.start_ok.client_properties,
                 capabilities=self.capabilities,
             )
@@ -510,26 +510,13 @@ class ServerConnection(Endpoint):
             channel._reply(event, fields)
         return [] if self._reading else self._go_on()
 
-    def acknowledge(self, event: amqp091.BasicMessage) -> list[Event]:
-        """Confirm a message that was published in confirm mode: basic.ack. Confirms of one turn are written together."""
-        self._check_open()
-        channel = self._channel_of(event)
-        if channel is None:
-            return []
-        tag = channel._confirm(event)
-        channel._confirmed(event, tag)
-        channel._settle(tag)
-        return [] if self._reading else self._go_on()
-
     def reject(self, event: amqp091.BasicMessage) -> list[Event]:
         """Tell that a message that was published in confirm mode has not been taken: basic.nack."""
         self._check_open()
         channel = self._channel_of(event)
         if channel is None:
             return []
-        tag = channel._confirm(event)
-        channel._flush()  # before the number is taken out: `multiple` must not include it
-        channel._confirmed(event, tag)
+        tag = channel._take_confirm(event)
         channel._put(amqp091.BasicNack(channel=channel.number, delivery_tag=tag, requeue=False))
         return [] if self._reading else self._go_on()
 
@@ -541,8 +528,8 @@ class ServerConnection(Endpoint):
             return
         channel._check("basic.return")
         published = event.method
-        if channel.mode == "confirm":
-            channel._confirm(event)  # it has not been confirmed
+        if channel.mode == "confirm" and not channel._waits(event):
+            raise LocalProtocolError("this message does not wait for a confirm")
         method = channel._build(
             amqp091.BasicReturn,
             reply_code=code,
@@ -550,15 +537,14 @@ class ServerConnection(Endpoint):
             exchange=published.exchange,
             routing_key=published.routing_key,
         )
-        channel._send_content(channel._content(method, event.properties, event.body_bytes()))
+        channel._put_content(method, event.properties, event.body_bytes())
 
     def waits(self, event: Any) -> bool:
         """Does this event wait for a reply or a confirm?"""
         channel = self.channels.get(event.channel)
         if channel is None:
             return False
-        confirm = channel._confirms.get(id(event))
-        return channel._requests.get(id(event)) is event or (confirm is not None and confirm[0] is event)
+        return channel._requests.get(id(event)) is event or channel._waits(event)
 
     def _channel_of(self, event: Any) -> ServerChannel | None:
         """The channel of an event; None: it is closed."""
@@ -611,7 +597,7 @@ class ServerConnection(Endpoint):
     def _on_start_ok(self, message: amqp091.ConnectionStartOk, events: list[Event]) -> None:
         if message.mechanism not in self.mechanisms:
             raise RemoteProtocolError(
-                f"mechanism {_text(message.mechanism)!r} was not offered (1.4.2.2)", reply=COMMAND_INVALID
+                f"mechanism {text_of(message.mechanism)!r} was not offered (1.4.2.2)", reply=COMMAND_INVALID
             )
         self.start_ok = message
         self.capabilities = _capabilities(message.client_properties)

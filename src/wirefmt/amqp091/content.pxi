@@ -26,6 +26,7 @@ cdef class BasicMessage:
     cdef const uint8_t* at      # the body
     cdef uint64_t size, room    # room: of what `at` owns, in the case of several frames
     cdef list sizes             # of the body frames; None: one of `size`, or none if that is 0
+    cdef uint64_t number        # on the channel of a server in confirm mode: of its confirm
 
     __match_args__ = ("method", "properties", "body")
 

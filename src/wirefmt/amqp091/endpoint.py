@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from wirefmt import amqp091
-from wirefmt.amqp091.channels import NAME_OF, Channel, _text, ids_of
+from wirefmt.amqp091._codec import Flows
+from wirefmt.amqp091.channel import NAME_OF, Channel, ids_of, text_of
 from wirefmt.amqp091.events import (
     CHANNEL_ERROR,
     INTERNAL,
     RESOURCE,
     SOFT,
     SUCCESS,
+    Confirmed,
     ConnectionOptions,
     Event,
     Negotiated,
+    Settled,
     reply_text,
 )
 from wirefmt.amqp091.spec import FRAME_OVERHEAD
@@ -44,8 +47,8 @@ if TYPE_CHECKING:
 HEARTBEAT_FRAME = amqp091.Heartbeat().encode()
 
 
-class Endpoint(endpoint.Endpoint[State]):
-    """What both roles do. The connections add what is theirs."""
+class Endpoint(endpoint.Endpoint[State], Flows):
+    """What both roles do. The connections add what only they do. What happens for every message is compiled: `Flows`."""
 
     role: Role
     options: ConnectionOptions
@@ -65,18 +68,13 @@ class Endpoint(endpoint.Endpoint[State]):
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
         super().__init__(now, options or ConnectionOptions(), State.IDLE)
         self.negotiated: Negotiated | None = None
-        #: Channels by number: all that are open, and those that wait for open-ok or close-ok.
-        self.channels: dict[int, Any] = {}
         #: Names of the capabilities that the peer has announced.
         self.capabilities: frozenset[str] = frozenset()
-        #: Bytes of a frame that we send at most; 0: no limit.
         self.frame_max = self.options.first_frame
         #: Confirms of nothing that was open, and cancellations of consumers that were gone. They are ignored.
         self.strays = 0
         self._deadlines.set("handshake", now + self.options.handshake_timeout)
-        self._marked: list[Channel] = []  # channels with acks to write
-        self._undecided = 0
-        self._number = 0
+        self._configure(self.options, ChannelState.OPEN, Confirmed, Settled)
         self._closing: tuple[int, str] | None = None  # what the host has closed with
 
     def _enter(self, state: State) -> None:
@@ -99,13 +97,11 @@ class Endpoint(endpoint.Endpoint[State]):
     # ---- out
 
     def data_to_send(self) -> bytes:
-        if self._marked:
-            self._flush()
+        self._flush()
         return super().data_to_send()
 
     def buffers_to_send(self) -> list[Buffer]:
-        if self._marked:
-            self._flush()
+        self._flush()
         return super().buffers_to_send()
 
     @property
@@ -160,38 +156,47 @@ class Endpoint(endpoint.Endpoint[State]):
 
     # ---- reading
 
-    def _handle(self, messages: Iterable[Any], events: list[Event]) -> None:
-        channels = self.channels
-        opened = ChannelState.OPEN
-        for message in messages:
-            kind = type(message)
+    def _handle(self, messages: list[Any], events: list[Event]) -> None:
+        at = 0
+        while at < len(messages):
             try:
-                if self._up:
-                    number = message.channel
-                    channel = channels.get(number)
-                    if channel is not None and channel.state is opened:
-                        if kind is amqp091.BasicMessage:
-                            channel._on_content(message, events)
-                            continue
-                        handler = channel._steady.get(kind)
-                        if handler is not None:
-                            handler(channel, message, events)
-                            continue
-                    if number:
-                        self._on_channel(message, events)
-                        continue
-                self._on_connection(message, events)
+                at = self._at = self._flow(messages, at, events)
+                if at < len(messages):
+                    self._take_frame(messages[at], events)
             except RemoteProtocolError as error:
                 if self._state is State.CLOSED:
                     return
-                channel = channels.get(message.channel)
-                if error.reply in SOFT and channel is not None and channel.state is opened:
-                    assert isinstance(error.reply, int)
-                    self._close_channel(channel, error, ids_of(message), events)
-                else:
-                    self._fault(error, events, message)
+                at = self._at
+                self._answer_fault(error, messages[at], events)
             if self._over:
                 return
+            at += 1
+
+    def _take_frame(self, message: Any, events: list[Event]) -> None:
+        """A frame that is not one of the frequent ones."""
+        if self._up:
+            kind, number = type(message), message.channel
+            channel = self.channels.get(number)
+            if channel is not None and channel.state is ChannelState.OPEN:
+                if kind is amqp091.BasicMessage:
+                    channel._on_content(message, events)
+                    return
+                handler = channel._steady.get(kind)
+                if handler is not None:
+                    handler(channel, message, events)
+                    return
+            if number:
+                self._on_channel(message, events)
+                return
+        self._on_connection(message, events)
+
+    def _answer_fault(self, error: RemoteProtocolError, message: Any, events: list[Event]) -> None:
+        """A message breaks a rule: a soft code closes its channel, any other one the connection."""
+        channel = self.channels.get(message.channel)
+        if error.reply in SOFT and channel is not None and channel.state is ChannelState.OPEN:
+            self._close_channel(channel, error, ids_of(message), events)
+        else:
+            self._fault(error, events, message)
 
     def _on_channel(self, message: Any, events: list[Event]) -> None:
         """A frame of a channel that is not open, or that changes the channel's state."""
@@ -254,21 +259,10 @@ class Endpoint(endpoint.Endpoint[State]):
     def _put(self, octets: bytes) -> None:
         self._outbox.put(octets)
 
-    def _flush(self) -> None:
-        """Write the acks that have been noted."""
-        marked, self._marked = self._marked, []
-        for channel in marked:
-            channel._marked = False
-            channel._flush()
-
     def _use_frame_max(self, frame_max: int) -> None:
         """Tune-ok has been sent or has come. Without a limit a frame is still bounded by the size of a body."""
         self.frame_max = frame_max
         self._decoder.frame_max = frame_max or self.options.body_size + FRAME_OVERHEAD
-
-    def _next_number(self) -> int:
-        self._number += 1
-        return self._number
 
     def _check_open(self) -> None:
         """May methods of channels be sent?"""
@@ -301,7 +295,7 @@ class Endpoint(endpoint.Endpoint[State]):
         self._put(amqp091.ConnectionCloseOk().encode())
         if self._state is State.CLOSING:
             return  # closes have crossed: ours is answered by close-ok
-        self._end("peer", message.reply_code, _text(message.reply_text), events, message=message)
+        self._end("peer", message.reply_code, text_of(message.reply_text), events, message=message)
 
     def _on_close_ok(self, message: amqp091.ConnectionCloseOk, events: list[Event]) -> None:
         assert self._closing is not None
@@ -328,9 +322,7 @@ class Endpoint(endpoint.Endpoint[State]):
         self._marked.clear()
         handles = self._handles()
         for channel in self.channels.values():
-            channel.consumers.clear()
-            channel._tags = type(channel._tags)()
-            channel._forget()
+            channel._drop()
             channel.state = self._free_state
         self.channels.clear()
         return handles

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from wirefmt import amqp091
+from wirefmt.amqp091._codec import Consumer, Delivery, Publication
 from wirefmt.amqp091.spec import CAPABILITIES, FRAME_MIN, REPLY_CODES
 
 Event = Any
@@ -161,78 +162,6 @@ class Call:
 
     def __repr__(self) -> str:
         return f"<Call {self.number}: {self.message.name}>"
-
-
-class Publication:
-    """The handle of a message that we have published in confirm mode.
-
-    Attributes:
-        number: counts up with each handle of a session. It gives the order of sending and of sending again.
-        channel: the number of the channel.
-        tag: the number of the confirm on its channel (basic.ack's delivery-tag); used again on another channel.
-        message: the message.
-        returned: the basic.return that has come for it, or None.
-    """
-
-    __slots__ = ("channel", "message", "number", "returned", "tag")
-
-    def __init__(self, number: int, channel: int, tag: int, message: amqp091.BasicMessage) -> None:
-        self.number = number
-        self.channel = channel
-        self.tag = tag
-        self.message = message
-        self.returned: amqp091.BasicMessage | None = None
-
-    def __repr__(self) -> str:
-        return f"<Publication {self.number}: channel {self.channel}, tag {self.tag}>"
-
-
-class Delivery:
-    """The handle of a message that a server has delivered and that waits for its acknowledgement.
-
-    Attributes:
-        number: counts up with each handle of a connection.
-        channel: the number of the channel.
-        tag: the delivery-tag.
-        consumer: its consumer; None: it answers basic.get.
-        context: for the host: what `deliver` was given.
-    """
-
-    __slots__ = ("channel", "consumer", "context", "number", "tag")
-
-    def __init__(self, number: int, channel: int, tag: int, consumer: Consumer | None, context: Any) -> None:
-        self.number = number
-        self.channel = channel
-        self.tag = tag
-        self.consumer = consumer
-        self.context = context
-
-    def __repr__(self) -> str:
-        return f"<Delivery {self.number}: channel {self.channel}, tag {self.tag}>"
-
-
-class Consumer:
-    """A consumer of a channel.
-
-    Attributes:
-        tag: the consumer-tag.
-        no_ack: True: deliveries are not acknowledged.
-        prefetch: deliveries that may be unacknowledged; 0: any number.
-        unacknowledged: deliveries that wait for their acknowledgement (of a server's consumer).
-        consume: the basic.consume that started it.
-    """
-
-    __slots__ = ("consume", "no_ack", "prefetch", "tag", "unacknowledged")
-
-    def __init__(self, tag: str, consume: amqp091.BasicConsume, prefetch: int = 0) -> None:
-        self.tag = tag
-        self.consume = consume
-        self.no_ack = consume.no_ack
-        self.prefetch = prefetch
-        self.unacknowledged = 0
-
-    def __repr__(self) -> str:
-        return f"<Consumer {self.tag!r}>"
 
 
 @dataclass(frozen=True, slots=True)

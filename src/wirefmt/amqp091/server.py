@@ -11,9 +11,9 @@ from ssl import SSLContext
 from typing import Any, Protocol
 
 from wirefmt import amqp091
-from wirefmt.amqp091.channels import ServerChannel
 from wirefmt.amqp091.connection import ServerConnection
 from wirefmt.amqp091.events import FORCED, ConnectionOptions, Event
+from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.connection import aio
 
 Server = aio.Server

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict
 from collections.abc import Iterable
 
 from wirefmt import amqp091
-from wirefmt.amqp091.events import Publication
+from wirefmt.amqp091._codec import Publication, SessionFlows
 from wirefmt.connection.contract import Change
 from wirefmt.errors import DecodeError, Malformed
 
@@ -15,31 +14,28 @@ _SNAPSHOT = b"wirefmt amqp091 session 1\0"
 _ENTRY = struct.Struct(">QQ")  # number, size of the message
 
 
-class Session:
+class Session(SessionFlows):
     """Messages of a client that wait for their confirms. A value: `snapshot` gives bytes, `restore` takes them.
 
     A session belongs to one connection at a time. Whether the server has a message of an earlier connection is not known:
     `ClientChannel.resend` sends it again, `forget` drops it.
+
+    Attributes:
+        outgoing: publications by number, in the order of sending.
 
     Args:
         journaled: True: `changes` has something to say.
     """
 
     def __init__(self, *, journaled: bool = False) -> None:
-        self.outgoing: OrderedDict[int, Publication] = OrderedDict()  # by number, in the order of sending
+        super().__init__()
         self.journaled = journaled
         self.held = False
-        self._number = 0
         self._changes: list[Change] = []
 
-    def publish(self, channel: int, tag: int, message: amqp091.BasicMessage) -> Publication:
-        """A message has been published, with this number of its confirm."""
-        self._number = number = self._number + 1
-        publication = Publication(number, channel, tag, message)
-        self.outgoing[number] = publication
-        if self.journaled:
-            self._changes.append(Change("put", "outgoing", number, message.encode()))
-        return publication
+    def _note(self, publication: Publication) -> None:
+        """A message has been published, and there is a journal."""
+        self._changes.append(Change("put", "outgoing", publication.number, publication.message.encode()))
 
     def forget(self, publication: Publication) -> None:
         """The message is confirmed, or must not be sent again."""

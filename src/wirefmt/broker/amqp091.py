@@ -12,7 +12,6 @@ from random import Random, SystemRandom
 from typing import Any, Final
 
 from wirefmt import amqp091
-from wirefmt.amqp091.channels import ServerChannel
 from wirefmt.amqp091.events import (
     ACCESS_REFUSED,
     NOT_ALLOWED,
@@ -23,6 +22,7 @@ from wirefmt.amqp091.events import (
     Settled,
 )
 from wirefmt.amqp091.server import Peer
+from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.states import ChannelState
 from wirefmt.broker.bindings import TABLES
 from wirefmt.broker.credentials import is_password

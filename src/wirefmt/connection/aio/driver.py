@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections import deque
 from collections.abc import Callable
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -41,6 +40,10 @@ class Host(Protocol):
     def handle(self, event: Any) -> None:
         """An event, in order. An exception drops the connection."""
         ...
+
+    # A host may also have `handle_run(events: list, at: int) -> int`. It takes events from number `at` on, as far as it wants
+    # to take them together, and returns the number of the first other one, which goes to `handle`. It raises nothing. The list
+    # is not changed by anybody, so the host may keep it.
 
     def writable(self) -> None:
         """The transport takes bytes again: `Driver.ready` is true."""
@@ -88,7 +91,9 @@ class Driver(asyncio.BufferedProtocol):
         self._opening = opening
         self._carrier = carrier
         self._store = store
-        self._events: deque[Any] = deque()
+        self._handle = host.handle
+        self._handle_run: Callable[[list[Any], int], int] | None = getattr(host, "handle_run", None)
+        self._events: list[Any] = []  # those that came while the host was handling others
         self._dispatching = False
         self._over = False  # Disconnected has come
         self._finished = False  # the sending side is shut down
@@ -116,32 +121,24 @@ class Driver(asyncio.BufferedProtocol):
     def ready(self) -> bool:
         """True: the transport takes bytes and few are queued. A host that sends only while this is true, and goes on at
         `Host.writable`, needs no memory for a slow peer."""
-        ready = self.full_since is None and self.connection.pending_bytes < READY_BYTES
-        self._wanted |= not ready
-        return ready
+        if self.full_since is None and self.connection.pending_bytes < READY_BYTES:
+            return True
+        self._wanted = True
+        return False
 
     def update(self, events: list[Any] | tuple[Any, ...] = ()) -> None:
         """Hand events to the host, in order, and see to what the connection wants now. Call it after every call of a method
         of the connection, with what that returned."""
-        self._events += events
         if self._dispatching:
+            if events:
+                self._events += events
             return
-        self._dispatching = True
-        try:
-            while self._events:
-                event = self._events.popleft()
-                if type(event) is Disconnected:
-                    self._over = True
-                try:
-                    self.host.handle(event)
-                except Exception as error:
-                    self.report(error)
-                    self._drop(error)
-        finally:
-            self._dispatching = False
+        if events or self._events:
+            self._dispatch(events if type(events) is list else list(events))
         if self._lost:
             return
-        self._schedule()
+        if not self._scheduled:
+            self._schedule()
         if self._over:
             self._stop_timer()
             if self._lingering is None and self.transport is not None:
@@ -149,6 +146,40 @@ class Driver(asyncio.BufferedProtocol):
         else:
             self._set_timer()
         self._set_reading()
+
+    def _dispatch(self, events: list[Any]) -> None:
+        """Hand events to the host, and those that come meanwhile."""
+        if self._events:
+            events = self._events + events
+            self._events = []
+        handle, handle_run = self._handle, self._handle_run
+        self._dispatching = True
+        at = 0
+        try:
+            while True:
+                count = len(events)
+                while at < count:
+                    if handle_run is not None:
+                        at = handle_run(events, at)
+                        if at == count:
+                            break
+                    event = events[at]
+                    at += 1
+                    if type(event) is Disconnected:
+                        self._over = True
+                    try:
+                        handle(event)
+                    except Exception as error:
+                        self.report(error)
+                        self._drop(error)
+                if not self._events:
+                    return
+                events, self._events, at = self._events, [], 0
+        except BaseException:  # not the host's: the next call goes on behind this event
+            self._events[:0] = events[at:]
+            raise
+        finally:
+            self._dispatching = False
 
     def queued(self) -> None:
         """Bytes have been queued in the connection, and nothing else has changed: they are written at the end of the loop's

@@ -179,6 +179,20 @@ class Broker:
         if handler is not None:
             handler(self, peer, event)
 
+    def handle_run(self, peer: Peer, events: list[Any], at: int) -> int:
+        """Messages that are done, together: see `wirefmt.connection.aio.Host`."""
+        begin, count = at, len(events)
+        while at < count and type(events[at]) is Acknowledged:
+            self.bytes -= len(events[at].handle.host.body)
+            at += 1
+        if at > begin:
+            self.messages -= at - begin
+            self.counts["finished"] += at - begin
+            channel = self._channels[peer]
+            if channel.queue and channel not in self._pumps:
+                self._pump_soon(channel)
+        return at
+
     def writable(self, peer: Peer) -> None:
         channel = self._channels.get(peer)
         if channel is not None:
@@ -232,12 +246,7 @@ class Broker:
         peer.acknowledge(event)
 
     def _on_acknowledged(self, peer: Peer, event: Acknowledged) -> None:
-        self.messages -= 1
-        self.bytes -= len(event.handle.host.body)  # type: ignore[attr-defined]  # it is a Delivery
-        self.counts["finished"] += 1
-        channel = self._channels[peer]
-        if channel.queue and channel not in self._pumps:
-            self._pump_soon(channel)
+        self.handle_run(peer, [event], 0)
 
     def _on_requeued(self, peer: Peer, event: Requeued) -> None:
         self.counts["requeued"] += 1

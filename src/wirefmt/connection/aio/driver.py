@@ -42,8 +42,8 @@ class Host(Protocol):
         ...
 
     # A host may also have `handle_run(events: list, at: int) -> int`. It takes events from number `at` on, as far as it wants
-    # to take them together, and returns the number of the first other one, which goes to `handle`. It raises nothing. The list
-    # is not changed by anybody, so the host may keep it.
+    # to take them together, and returns the number of the first other one, which goes to `handle`. An exception drops the
+    # connection. Nobody changes the list, so the host may keep it.
 
     def writable(self) -> None:
         """The transport takes bytes again: `Driver.ready` is true."""
@@ -160,7 +160,12 @@ class Driver(asyncio.BufferedProtocol):
                 count = len(events)
                 while at < count:
                     if handle_run is not None:
-                        at = handle_run(events, at)
+                        try:
+                            at = handle_run(events, at)
+                        except Exception as error:
+                            self.report(error)
+                            self._drop(error)
+                            at = count - (type(events[-1]) is Disconnected)
                         if at == count:
                             break
                     event = events[at]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from ssl import SSLContext
 from typing import Any, Final, Protocol
 
@@ -13,7 +14,10 @@ from wirefmt.connection.aio.transports import LINGER, READ_SIZE, TapFactory
 
 
 class Handler(Protocol):
-    """What decides for all peers of a server. Its methods are called in the event loop and do not wait."""
+    """What decides for all peers of a server. Its methods are called in the event loop and do not wait.
+
+    It may also have `handle_run(peer, events, at)`, which takes several events of a peer: see `Host`.
+    """
 
     def handle(self, peer: Any, event: Any) -> None:
         """An event of a peer, in order. An exception drops the peer."""
@@ -42,11 +46,15 @@ class Peer:
         self.server = server
         self.error: Exception | None = None
         self._handler: Handler | None = None
+        self.handle_run: Callable[[list[Any], int], int] | None = None
         self._run: Callable[[Any], Coroutine[Any, Any, None]] | None = None
         if callable(handler):
             self._run = handler
         else:
             self._handler = handler
+            handle_run = getattr(handler, "handle_run", None)
+            if handle_run is not None:
+                self.handle_run = partial(handle_run, self)
         self._task: asyncio.Task[None] | None = None
         self._inbox: deque[Any] = deque()
         self._waiter: asyncio.Future[None] | None = None

@@ -335,11 +335,15 @@ class Broker:
                     head = await reader.readuntil(b"\r\n\r\n")
                 words = head.split(b" ")
                 status, data = self._look_up(words[1].decode("ascii", "replace"), tcp_port, broadcast_address)
-                body = data if isinstance(data, bytes) else json.dumps(data).encode()
+                # without X-NSQ-Content-Type clients take the answer for one from before 1.0
+                body, form = (
+                    (data, b"text/plain")
+                    if isinstance(data, bytes)
+                    else (json.dumps(data).encode(), b"application/json\r\nX-NSQ-Content-Type: nsq; version=1.0")
+                )
                 writer.write(
-                    b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
-                    % (status, len(body))
-                    + body
+                    b"HTTP/1.1 %d X\r\nContent-Type: %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+                    % (status, form, len(body), body)
                 )
                 await writer.drain()
             except (OSError, TimeoutError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):

@@ -10,9 +10,11 @@ import pytest
 
 from lib.loopback import HOST, run, until
 from wirefmt import mqtt
+from wirefmt.connection.aio import Driver
 from wirefmt.connection.carriers import WebSocket
+from wirefmt.connection.contract import Disconnected
 from wirefmt.connection.websocket import HEAD_LIMIT, ClientHandshake, ServerHandshake, accept_of
-from wirefmt.errors import ConnectionLost, DecodeError, LimitExceeded, Malformed
+from wirefmt.errors import ConnectionLost, DecodeError, LimitExceeded, LocalProtocolError, Malformed
 
 # ---- the handshake
 
@@ -294,5 +296,126 @@ def test_a_server_that_speaks_no_websocket() -> None:
             for url in (f"ws://{HOST}:{server.port}", f"mqtt://{HOST}:{ws.port}"):
                 with pytest.raises(ConnectionLost):
                     await mqtt.connect(url, timeout=5).open()
+
+    run(test())
+
+
+# ---- events on their way to the host
+
+
+class Told:
+    """A connection without bytes: only what a driver needs of it."""
+
+    pending_bytes = 0
+    wants_read = True
+    should_close = False
+    over = False
+
+    def next_timeout(self) -> float | None:
+        return None
+
+    def buffers_to_send(self) -> list[bytes]:
+        return []
+
+    def changes(self) -> list[Any]:
+        return []
+
+    def close(self, *, immediate: bool = False) -> list[Any]:
+        if self.over:
+            raise LocalProtocolError("the connection is over")
+        return [Disconnected("local")]
+
+
+class Listener:
+    """A host that notes events. A tuple is an event that brings others; an exception is raised."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self.reported: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda loop, context: self.reported.append(context["exception"])
+        )
+        self.connection = Told()
+        self.driver = Driver(self.connection, self)  # type: ignore[arg-type]
+
+    def handle(self, event: Any) -> None:
+        self.seen.append(event)
+        if type(event) is tuple:
+            self.driver.update(list(event))
+        elif isinstance(event, BaseException):
+            raise event
+
+
+class Collector(Listener):
+    """One that takes numbers in runs."""
+
+    def handle_run(self, events: list[Any], at: int) -> int:
+        first = at
+        while at < len(events) and type(events[at]) is int:
+            if events[at] < 0:
+                raise ValueError("negative")
+            at += 1
+        if at > first:
+            self.seen.append(events[first:at])
+        return at
+
+
+def test_events_of_a_call_inside_a_handler_come_after_those_before() -> None:
+    async def test() -> None:
+        host = Listener()
+        host.driver.update([1, (4, (6,)), 2, 3, (5,)])
+        assert host.seen == [1, (4, (6,)), 2, 3, (5,), 4, (6,), 5, 6]
+
+    run(test())
+
+
+def test_a_host_may_take_events_in_runs() -> None:
+    async def test() -> None:
+        host = Collector()
+        events = [1, 2, "a", (4, 5, "b"), 3]
+        host.driver.update(events)
+        assert host.seen == [[1, 2], "a", (4, 5, "b"), [3], [4, 5], "b"]
+        assert events == [1, 2, "a", (4, 5, "b"), 3]
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", [Listener, Collector])
+def test_an_exception_of_a_host_drops_the_connection(kind: type[Listener]) -> None:
+    """What has come before the end of the connection is still handled; the end comes once, last."""
+
+    async def test() -> None:
+        host = kind()
+        error = ValueError("no")
+        host.driver.update(["a", error, "b"])
+        assert host.seen == ["a", error, "b", Disconnected("local")]
+        assert host.reported == [error]
+        assert host.driver.error is error
+
+    run(test())
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_exception_in_a_run_drops_the_connection(ended: bool) -> None:
+    async def test() -> None:
+        host = Collector()
+        host.connection.over = ended
+        end = Disconnected("peer")
+        host.driver.update([1, "a", -1, 2, *([end] if ended else [])])
+        assert host.seen == [[1], "a", end if ended else Disconnected("local")]
+        assert [str(error) for error in host.reported] == ["negative"]
+
+    run(test())
+
+
+def test_events_behind_one_that_is_interrupted_are_not_lost() -> None:
+    async def test() -> None:
+        host = Listener()
+        interrupt = KeyboardInterrupt()
+        with pytest.raises(KeyboardInterrupt):
+            host.driver.update([1, (4,), interrupt, 2])
+        assert host.seen == [1, (4,), interrupt]
+        host.driver.update()
+        assert host.seen == [1, (4,), interrupt, 2, 4]
 
     run(test())

@@ -13,8 +13,8 @@ import pytest
 
 from lib.loopback import HOST, descriptors, run, until
 from wirefmt import amqp091, amqp10, broker, mqtt, nsq, phpmq, rocketmq
-from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
+from wirefmt.connection.aio import dial
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
 LOST = (OSError, ConnectionLost, Refused, LocalProtocolError)
@@ -114,7 +114,7 @@ def test_a_cancelled_attempt_keeps_no_socket(host: str) -> None:
         async with bad_server("never answers") as (port, idle):
             loop, tasks, before = asyncio.get_running_loop(), asyncio.all_tasks(), descriptors()
             for moment in range(25):
-                task = loop.create_task(aio._connected(host, port))
+                task = loop.create_task(dial.connected(host, port))
                 for _ in range(moment):
                     await asyncio.sleep(0)
                 task.cancel()
@@ -156,7 +156,7 @@ def test_the_first_address_that_answers(monkeypatch: pytest.MonkeyPatch) -> None
             for first in ((HOST, refusing), "silent"):
                 addresses[:] = [(socket.AF_INET, first), (socket.AF_INET, here)]
                 tried.clear()
-                with await aio._connected("name.invalid", 1) as connected:
+                with await dial.connected("name.invalid", 1) as connected:
                     assert connected.getpeername() == here
                 assert tried == [first, here]
             addresses[:] = [(socket.AF_INET, "silent"), (socket.AF_INET, "silent"), (socket.AF_UNIX, "silent")]
@@ -164,7 +164,7 @@ def test_the_first_address_that_answers(monkeypatch: pytest.MonkeyPatch) -> None
             families: list[int] = []
             real = socket.socket
             monkeypatch.setattr(socket, "socket", lambda *a, **k: families.append(a[0]) or real(*a, **k))
-            task = loop.create_task(aio._connected("name.invalid", 1))
+            task = loop.create_task(dial.connected("name.invalid", 1))
             await until(lambda: len(tried) == 3)
             monkeypatch.setattr(socket, "socket", real)
             assert families == [socket.AF_INET, socket.AF_UNIX, socket.AF_INET]
@@ -172,10 +172,10 @@ def test_the_first_address_that_answers(monkeypatch: pytest.MonkeyPatch) -> None
             await asyncio.wait([task])
             addresses[:] = [(socket.AF_INET, (HOST, refusing))]
             with pytest.raises(ConnectionRefusedError):
-                await aio._connected("name.invalid", 1)
+                await dial.connected("name.invalid", 1)
             addresses[:] *= 2
             with pytest.raises(OSError, match=rf"cannot connect to name\.invalid: .*{refusing}.*, .*{refusing}"):
-                await aio._connected("name.invalid", 1)
+                await dial.connected("name.invalid", 1)
             monkeypatch.undo()
         server.close()
 

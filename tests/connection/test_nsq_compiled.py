@@ -47,7 +47,12 @@ class Server(Recorded, nsq.ServerConnection): ...
 
 
 class ReadableClient(Client):
-    _frequent = object  # no message is of this class, so each goes to its handler
+    def _enter(self, state: nsq.State) -> None:
+        super()._enter(state)
+        self._flowing = False  # each message goes to its handler
+
+    def _publish(self, command: nsq.Command) -> None:
+        """Each command goes through the table."""
 
     def finish(self, message: nsq.MessageFrame) -> None:
         if not self.holds(message):
@@ -130,6 +135,69 @@ def test_the_paths_are_taken() -> None:
     events = [line for kind in (Client, Server) for seed in range(100) for line in run(kind, seed) if type(line) is str]
     for begin in ("nsq.MessageFrame", "Acknowledged", "WindowOpened", "TimedOut", "this message does not wait"):
         assert sum(line.startswith(begin) for line in events) > 20, begin
+
+
+def publish(kind: type[Any], seed: int) -> list[Any]:
+    """A client with random calls that publish and random answers, within small limits: all that can be seen of it."""
+    random_ = random.Random(seed)
+    connection = kind(0.0, options=nsq.ConnectionOptions(unanswered=5, pending_bytes=6000))
+    log = connection.log = []
+    connection.send(nsq.Identify(feature_negotiation=True))
+    members = {"auth_required": True} if random_.random() < 0.2 else {}
+    connection.receive(nsq.Response(members={"version": "1", **members}).encode(), 0.0)
+    if random_.random() < 0.3:
+        connection.subscribe("t", "c")
+        connection.receive(OK, 0.0)
+    awaited = 0
+    for _ in range(60):
+        try:
+            match random_.randrange(8):
+                case 0 | 1 | 2:
+                    body = bytes(random_.choice((1, 3, 2040, 3000)))
+                    handle = connection.publish("t", body, defer=random_.choice((None, None, 7)))
+                    log.append((repr(handle), handle.number, handle.command))
+                    awaited += 1
+                case 3:
+                    handle = connection.publish_many("t", [b"one", bytearray(random_.choice((1, 3000)))])
+                    log.append((repr(handle), handle.number, handle.command))
+                    awaited += 1
+                case 4 | 5:
+                    count = random_.randrange(awaited + 1)
+                    awaited -= count
+                    pieces = [OK] * count + [FRAMES[1]] * random_.randrange(2)
+                    random_.shuffle(pieces)
+                    connection.receive(b"".join(pieces), 0.0)
+                case 6:
+                    connection.data_to_send()
+                case _ if random_.random() < 0.1:
+                    connection.receive(random_.choice((OK + OK, FRAMES[7], message(1))), 0.0)
+                case _ if random_.random() < 0.1:
+                    connection.send(nsq.Close())
+                    awaited += 1
+        except LocalProtocolError as error:
+            log.append(str(error))
+        log.append((connection.send_quota, connection.pending_bytes, connection.state))
+    connection.data_to_send()
+    return log
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_both_paths_of_publishing_agree(seed: int) -> None:
+    assert publish(Client, seed) == publish(ReadableClient, seed)
+
+
+def test_the_paths_of_publishing_are_taken() -> None:
+    """The test above compares something: answers, refusals, errors and full windows are in it often."""
+    lines = [repr(line) for seed in range(100) for line in publish(Client, seed)]
+    for part in (
+        "Acknowledged(",
+        "WindowOpened(",
+        "Disconnected(",
+        "await their answer",
+        "are queued and not taken",
+        "AUTH",
+    ):
+        assert sum(part in line for line in lines) > 20, part
 
 
 def subscribed_client(options: nsq.ConnectionOptions | None = None) -> nsq.ClientConnection:

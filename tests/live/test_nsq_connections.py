@@ -192,6 +192,7 @@ func main() {
 	config := nsq.NewConfig()
 	config.DefaultRequeueDelay = 0
 	config.MaxBackoffDuration = 0
+	config.LookupdPollInterval = 100 * time.Millisecond
 	config.Snappy = os.Args[2] == "snappy"
 	config.Deflate = os.Args[2] == "deflate"
 	producer, err := nsq.NewProducer(os.Args[1], config)
@@ -215,7 +216,12 @@ func main() {
 	consumer.SetLoggerLevel(nsq.LogLevelError)
 	h := &handler{make(chan string, 10)}
 	consumer.AddHandler(h)
-	if err := consumer.ConnectToNSQD(os.Args[1]); err != nil {
+	if len(os.Args) > 3 {
+		err = consumer.ConnectToNSQLookupd(os.Args[3])
+	} else {
+		err = consumer.ConnectToNSQD(os.Args[1])
+	}
+	if err != nil {
 		panic(err)
 	}
 	for i := 0; i < 4; i++ {
@@ -261,5 +267,35 @@ def test_go_nsq_and_our_server(go_nsq: Path, compression: str) -> None:
         assert sorted(map(int, out.split())) == [1, 1, 5, 100_000]
         assert broker.counts["finished"] == 4
         assert broker.counts["requeued"] >= 1
+
+    asyncio.run(asyncio.wait_for(with_broker(talk), 90))
+
+
+def test_go_nsq_finds_our_server_by_lookup(go_nsq: Path) -> None:
+    """go-nsq polls the look-up of the broker, as it does nsqlookupd's."""
+
+    async def talk(port: int, broker: Broker) -> None:
+        lookups: list[str] = []
+        look_up = broker._look_up
+
+        def noted(path: str, *others: Any) -> Any:
+            lookups.append(path)
+            return look_up(path, *others)
+
+        broker._look_up = noted  # type: ignore[method-assign]
+        lookup = await broker.serve_lookup(port)
+        try:
+            address = f"{HOST}:{lookup.sockets[0].getsockname()[1]}"
+            process = await asyncio.create_subprocess_exec(
+                str(go_nsq), f"{HOST}:{port}", "plain", address, stdout=asyncio.subprocess.PIPE
+            )
+            out, _ = await process.communicate()
+        finally:
+            lookup.close()
+        assert process.returncode == 0
+        assert sorted(map(int, out.split())) == [1, 1, 5, 100_000]
+        assert broker.counts["finished"] == 4
+        assert lookups
+        assert set(lookups) == {"/lookup?topic=t"}
 
     asyncio.run(asyncio.wait_for(with_broker(talk), 90))

@@ -132,6 +132,7 @@ BY_NAME: dict[str, Any] = {
     "nsq.bodies": (b"x",),
     "nsq.Arrival.message": nsq.MessageFrame(timestamp=1, attempts=1, message_id=b"0123456789abcdef", body=b"x"),
     "nsq.Frame.frame_type": 7,
+    "nsq.Request.command": nsq.Nop(),
     "nsq.message_id": b"0123456789abcdef",
     "phpmq.Message.message_type": 9,
     "rocketmq.RemotingCommand.language": "PYTHON",

@@ -168,11 +168,15 @@ class LookupServer:
             async with asyncio.timeout(self.TIMEOUT):
                 head = await reader.readuntil(b"\r\n\r\n")
                 status, data = self._answer(head.split(b" ")[1].decode("ascii", "replace"))
-                body = data if isinstance(data, bytes) else json.dumps(data).encode()
+                # without X-NSQ-Content-Type clients take the answer for one from before 1.0
+                body, form = (
+                    (data, b"text/plain")
+                    if isinstance(data, bytes)
+                    else (json.dumps(data).encode(), b"application/json\r\nX-NSQ-Content-Type: nsq; version=1.0")
+                )
                 writer.write(
-                    b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
-                    % (status, len(body))
-                    + body
+                    b"HTTP/1.1 %d X\r\nContent-Type: %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+                    % (status, form, len(body), body)
                 )
                 await writer.drain()
             writer.close()
@@ -247,6 +251,20 @@ class Broker:
         if handler is not None:
             handler(self, peer, event)
 
+    def handle_run(self, peer: Peer, events: list[Any], at: int) -> int:
+        """Messages that are done, together: see `wirefmt.connection.aio.Host`."""
+        begin, count = at, len(events)
+        while at < count and type(events[at]) is Acknowledged:
+            self.bytes -= len(events[at].handle.host.body)
+            at += 1
+        if at > begin:
+            self.messages -= at - begin
+            self.counts["finished"] += at - begin
+            channel = self._channels[peer]
+            if channel.queue and channel not in self._pumps:
+                self._pump_soon(channel)
+        return at
+
     def writable(self, peer: Peer) -> None:
         channel = self._channels.get(peer)
         if channel is not None:
@@ -314,12 +332,7 @@ class Broker:
         peer.acknowledge(event)
 
     def _on_acknowledged(self, peer: Peer, event: Acknowledged) -> None:
-        self.messages -= 1
-        self.bytes -= len(event.handle.host.body)  # type: ignore[attr-defined]  # it is a Delivery
-        self.counts["finished"] += 1
-        channel = self._channels[peer]
-        if channel.queue and channel not in self._pumps:
-            self._pump_soon(channel)
+        self.handle_run(peer, [event], 0)
 
     def _on_requeued(self, peer: Peer, event: Requeued) -> None:
         self.counts["requeued"] += 1

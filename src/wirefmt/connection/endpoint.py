@@ -147,7 +147,7 @@ class Endpoint(Generic[_State]):
         if self._over:
             self._check_over()
         self._advance(now)
-        if memoryview(data).nbytes:
+        if (data if type(data) is memoryview else memoryview(data)).nbytes:
             self._heard()
         events: list[Any] = []
         self._read(data, events)

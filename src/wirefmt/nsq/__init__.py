@@ -29,6 +29,7 @@ from wirefmt.nsq._codec import (
     Nop,
     Publish,
     Ready,
+    Request,
     Requeue,
     Response,
     Sub,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from wirefmt.nsq.client import Client, connect
     from wirefmt.nsq.client_connection import ClientConnection
     from wirefmt.nsq.consumer import Consumer, Message, lookup
-    from wirefmt.nsq.events import ConnectionOptions, Negotiated, Request, Requeued, TimedOut
+    from wirefmt.nsq.events import ConnectionOptions, Negotiated, Requeued, TimedOut
     from wirefmt.nsq.server import Handler, Peer, Server, serve
     from wirefmt.nsq.server_connection import ServerConnection
     from wirefmt.nsq.session import Session
@@ -61,7 +62,7 @@ _MODULES = {
     "wirefmt.nsq.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.nsq.client_connection": ("ClientConnection",),
     "wirefmt.nsq.server_connection": ("ServerConnection",),
-    "wirefmt.nsq.events": ("ConnectionOptions", "Negotiated", "Request", "Requeued", "TimedOut"),
+    "wirefmt.nsq.events": ("ConnectionOptions", "Negotiated", "Requeued", "TimedOut"),
     "wirefmt.nsq.session": ("Session",),
     "wirefmt.nsq.states": ("State",),
 }

@@ -1,5 +1,6 @@
 """Type stub of the codec of NSQ, in the order of its rooms."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeAlias, final
 
@@ -257,12 +258,14 @@ PROTOCOL: object
 class Flows:
     _flowing: bool
     _subscribed: bool
+    _next_number: int
     _in_flight: Any
     @property
     def _outbox(self) -> Outbox: ...
     @_outbox.setter
     def _outbox(self, outbox: Outbox) -> None: ...
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def _configure(self, most_pending: int, acknowledged: type[Any]) -> None: ...
 
 @final
 class Arrival:
@@ -273,14 +276,51 @@ class Arrival:
     @property
     def moment(self) -> Any: ...
 
+@final
+class Request:
+    def __init__(self, number: int, command: Command) -> None: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def command(self) -> Command: ...
+
 @disjoint_base
 class ClientFlows(Flows):
+    _takes_messages: bool
+    _takes_answers: bool
+    _publishes: bool
+    _window_closed: bool
     _watching: bool
+    _requests: deque[Request]
     _most_ready: int
+    _most_unanswered: int
     _moment: Any
     def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int: ...
+    def _publish(self, command: Command) -> Request | None: ...
     def finish(self, message: MessageFrame) -> None: ...
     def holds(self, message: MessageFrame) -> bool: ...
+
+@disjoint_base
+class Taken:
+    _link: Any
+    @property
+    def frame(self) -> MessageFrame: ...
+    @property
+    def _consumer(self) -> Any: ...
+    def finish(self) -> bool: ...
+
+@final
+class Run: ...
+
+@disjoint_base
+class Inbox:
+    _failures: int
+    _last: Any
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def _hand_over(self, made: type[Any]) -> None: ...
+    def _put(self, link: Any, events: list[Any], at: int) -> int: ...
+    def _next(self) -> Any: ...
+    def _following(self) -> Any: ...
 
 @final
 class Delivery:
@@ -299,9 +339,6 @@ class Delivery:
 @disjoint_base
 class ServerFlows(Flows):
     ready_count: int
-    _next_number: int
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def _configure(self, most_pending: int, acknowledged: type[Any]) -> None: ...
     def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int: ...
     def deliver(
         self, message_id: bytes, body: Buffer, timestamp: int = 0, attempts: int = 1, host: Any = None

@@ -18,7 +18,7 @@ from wirefmt._core cimport (
     REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol,
     TEXT_PAD, T_ATTEMPTS, T_CLIENT_ID, T_CONSUMER_GROUP, T_DESTINATION, T_KIND, T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION,
     T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_VERSION, Text, Writer, YES, add_json_string, ascii_octets, bare_object,
-    close_list, copy_octets, detail_form, fault_text, field_path, fill_view, hidden, holds_secret_member,
+    close_list, copy_octets, detail_form, factory_of, fault_text, field_path, fill_view, hidden, holds_secret_member,
     is_secret_text, is_strict, line_begin, line_binary, line_flag, line_number, line_prose, line_signed, line_text,
     new_octets, new_writer, octets_of, open_list, pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line,
     put_octets, put_secret, put_span, put_struct, put_text, raise_fault, refuse, refuse_size, refuse_text, seal,
@@ -65,5 +65,6 @@ include "connection.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.nsq", (
-    Answer, Arrival, BatchColumns, ClientFlows, Flows, Members, Message, Publication, RowEncoder, ServerFlows, size_of,
+    Answer, Arrival, BatchColumns, ClientFlows, Flows, Inbox, Members, Message, Publication, RowEncoder, Run, ServerFlows, Taken,
+    size_of,
 ))

@@ -19,24 +19,15 @@ from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.journal import Store
 from wirefmt.errors import ConnectionLost, DecodeError, EncodeError, LocalProtocolError, Refused
+from wirefmt.nsq._codec import Request
 from wirefmt.nsq.consumer import Consumer
 from wirefmt.nsq.endpoint import build
-from wirefmt.nsq.events import ConnectionOptions, Publication, Request
+from wirefmt.nsq.events import ConnectionOptions, Publication
 from wirefmt.nsq.link import Address, Link
 from wirefmt.nsq.session import Session
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-
-class _Entry:
-    """A publishing command of the host: it waits to be sent, or for its answer."""
-
-    __slots__ = ("command", "future")
-
-    def __init__(self, command: Publication, future: asyncio.Future[None]) -> None:
-        self.command = command
-        self.future = future
 
 
 class Client(connecting.Client[Link]):
@@ -119,8 +110,9 @@ class Client(connecting.Client[Link]):
         self.session: Session | None = Session() if reconnect is not None else None
         self.lost = 0
         self._store: Store | None = None
-        self._queue: deque[_Entry] = deque()  # not sent
-        self._waiting: dict[Request, _Entry] = {}  # sent
+        # calls of `publish`: those not sent, and those whose answer is awaited
+        self._queue: deque[tuple[Publication, asyncio.Future[None]]] = deque()
+        self._waiting: dict[Request, asyncio.Future[None]] = {}
         self._drained: asyncio.Future[None] | None = None
 
     def _identify(self, secure: bool) -> nsq.Identify:
@@ -223,28 +215,28 @@ class Client(connecting.Client[Link]):
         if self._ended or self._closing or not self._addresses:
             raise self._error or ConnectionLost("the producer is not open")
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Entry(command, future))
+        self._queue.append((command, future))
         self._pump()
         await future
 
     def _pump(self) -> None:
         """Send what waits, as far as the window and the transport allow."""
-        link = self._link
-        if link is None:
+        link, queue = self._link, self._queue
+        if link is None or link.connection.state is not nsq.State.INIT:
             return
-        driver, connection, queue = link.driver, link.connection, self._queue
-        while queue and driver.ready and connection.send_quota and connection.state is nsq.State.INIT:
-            entry = queue.popleft()
-            if entry.future.done():
+        driver, connection = link.driver, link.connection
+        while queue and driver.ready and connection.send_quota:
+            command, future = queue.popleft()
+            if future.done():
                 continue
             try:
-                handle = connection.send(entry.command)
+                handle = connection.send(command)
             except LocalProtocolError as error:
-                connecting.fail(entry.future, error)
+                connecting.fail(future, error)
                 continue
             assert handle is not None
-            self._waiting[handle] = entry
-        driver.update()
+            self._waiting[handle] = future
+        driver.queued()
 
     # ---- called by the link
 
@@ -256,10 +248,27 @@ class Client(connecting.Client[Link]):
     def _writable(self, link: Link) -> None:
         self._pump()
 
+    def _take(self, link: Link, events: list[Any], at: int) -> int:
+        """Take answers: see `Host.handle_run`."""
+        begin, count, waiting = at, len(events), self._waiting
+        if link.request is not None:  # AUTH
+            return at
+        while at < count:
+            event = events[at]
+            if type(event) is not Acknowledged or type(event.message) is not nsq.Response:
+                break
+            future = waiting.pop(event.handle, None)  # type: ignore[call-overload]
+            if future is not None and not future.done():
+                future.set_result(None)
+            at += 1
+        if at > begin:
+            self._answered()
+        return at
+
     def _handle(self, link: Link, event: Any) -> None:
         match event:
             case Acknowledged():
-                self._acknowledged(event)
+                self._refused(event)
             case WindowOpened():
                 self._pump()
             case Disconnected() if self._link is link:
@@ -267,30 +276,28 @@ class Client(connecting.Client[Link]):
                 for handle in event.lost:
                     self._fail(handle, link.lost())  # type: ignore[arg-type]
 
-    def _acknowledged(self, event: Acknowledged) -> None:
-        entry = self._waiting.pop(event.handle, None)  # type: ignore[call-overload]
-        if isinstance(event.message, nsq.Error):
-            error = Refused(
-                f"the server says {event.message.code} {event.message.text}".rstrip(), event.message.code, event.message
-            )
-            if entry is None or entry.future.done():
-                self.lost += 1
-            else:
-                connecting.fail(entry.future, error)
-        elif entry is not None and not entry.future.done():
-            entry.future.set_result(None)
+    def _answered(self) -> None:
+        """Answers have come: go on, or let `close` go on."""
         if self._queue:
             self._pump()
-        idle = not (self._queue or self._waiting or self._unanswered())
-        if idle and self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
+        drained = self._drained
+        if drained is not None and not drained.done() and not (self._queue or self._waiting or self._unanswered()):
+            drained.set_result(None)
+
+    def _refused(self, event: Acknowledged) -> None:
+        message = event.message
+        self._fail(
+            event.handle,  # type: ignore[arg-type]
+            Refused(f"the server says {message.code} {message.text}".rstrip(), message.code, message),
+        )
+        self._answered()
 
     def _fail(self, handle: Request, reason: Exception) -> None:
-        entry = self._waiting.pop(handle, None)
-        if entry is None or entry.future.done():
+        future = self._waiting.pop(handle, None)
+        if future is None or future.done():
             self.lost += 1
         else:
-            connecting.fail(entry.future, reason)
+            connecting.fail(future, reason)
 
     # ---- connections
 
@@ -312,11 +319,11 @@ class Client(connecting.Client[Link]):
         return False
 
     def _finish(self, error: Exception | None, reason: Exception) -> None:
-        for entry in [*self._waiting.values(), *self._queue]:
-            if entry.future.done():
+        for future in [*self._waiting.values(), *(future for _, future in self._queue)]:
+            if future.done():
                 self.lost += 1
             else:
-                connecting.fail(entry.future, reason)
+                connecting.fail(future, reason)
         self._waiting.clear()
         self._queue.clear()
 

@@ -16,7 +16,7 @@ from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import STEP
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
-from wirefmt.nsq._codec import Arrival, ClientFlows
+from wirefmt.nsq._codec import Arrival, ClientFlows, Request
 from wirefmt.nsq.endpoint import Endpoint, build, kind_of
 from wirefmt.nsq.events import (
     DEFLATE_LEVEL,
@@ -25,7 +25,6 @@ from wirefmt.nsq.events import (
     Event,
     Negotiated,
     Publication,
-    Request,
     TimedOut,
 )
 from wirefmt.nsq.inflight import InFlight, Moment
@@ -68,25 +67,26 @@ class ClientConnection(Endpoint, ClientFlows):
     }
 
     def __init__(self, now: float, session: Session | None = None, options: ConnectionOptions | None = None) -> None:
+        if session is not None and session.held:
+            raise LocalProtocolError("the session belongs to another connection")
+        self.session = session
+        #: True once the server has accepted AUTH.
+        self.authenticated = False
         super().__init__(now, options)
         if session is not None:
-            if session.held:
-                raise LocalProtocolError("the session belongs to another connection")
             session.held = True
-        self.session = session
+        self._configure(self.options.pending_bytes, Acknowledged)
+        self._most_unanswered = self.options.unanswered
         #: The largest number of messages that the server may have in flight here, as the last RDY says.
         self.ready_count = 0
         #: Errors that are not fatal: FIN, REQ or TOUCH came too late.
         self.failures = 0
-        #: True once the server has accepted AUTH.
-        self.authenticated = False
         self._handshaking = False
         self._identify: nsq.Identify | None = None
         self._agreed: Negotiated | None = None  # by the answer to IDENTIFY, while upgrades run
         self._answer: Any = None
-        self._requests: deque[Request] = deque()  # commands whose answer is awaited, in order
+        self._requests = deque()
         self._replay: deque[Request] = deque()
-        self._window_closed = False
         self._in_flight: InFlight[Arrival] = InFlight(60.0, 900.0)
         self._moment = Moment(now)
         self._touched: list[bytes] = []  # since the last call that brought the time
@@ -115,6 +115,9 @@ class ClientConnection(Endpoint, ClientFlows):
 
         Raises LocalProtocolError if the command is not legal now; nothing has changed then.
         """
+        request = self._publish(command)
+        if request is not None:
+            return request
         self._check_over()
         kind = kind_of(command)
         transition = self._sends[self._state].get(kind)
@@ -193,6 +196,16 @@ class ClientConnection(Endpoint, ClientFlows):
         """What a journal must keep since the last call: see `Session.changes`."""
         return self.session.changes() if self.session is not None else []
 
+    def _enter(self, state: State) -> None:
+        super()._enter(state)
+        self._at_once = 1 if state in _STEPS else STEP
+        plain = self.session is None
+        authorised = self.authenticated or self.negotiated is None or not self.negotiated.auth_required
+        self._takes_messages = self._flowing
+        self._takes_answers = plain and self._receives[state].get("OK") is state
+        self._publishes = plain and authorised and self._sends[state].get("PUB") is state
+        self._flowing = self._takes_messages or self._takes_answers
+
     # ---- time
 
     def next_timeout(self) -> float | None:
@@ -200,13 +213,14 @@ class ClientConnection(Endpoint, ClientFlows):
 
     def _advance(self, now: float) -> None:
         """The time of TOUCHes since the last call that brought it."""
-        super()._advance(now)
-        for message_id in self._touched:
-            self._in_flight.touch(message_id, self._deadlines.clock)
-        self._touched.clear()
+        self._deadlines.advance(now)
+        if self._touched:
+            for message_id in self._touched:
+                self._in_flight.touch(message_id, self._deadlines.clock)
+            self._touched.clear()
 
     def _heard(self) -> None:
-        super()._heard()
+        self._keepalive.received()
         self._moment = Moment(self._deadlines.clock)
 
     def _due(self, name: str, events: list[Event]) -> None:
@@ -235,9 +249,7 @@ class ClientConnection(Endpoint, ClientFlows):
         return nsq.Decoder(side="server", limits=Limits(frame_size=self.options.frame_size))
 
     def _step(self) -> int:
-        if self._handshaking:
-            return 0
-        return 1 if self._state in _STEPS else STEP
+        return 0 if self._handshaking else self._at_once
 
     def _on_heartbeat(self, message: nsq.Response, events: list[Event]) -> None:
         if self._may_nop():

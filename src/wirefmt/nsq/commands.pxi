@@ -282,19 +282,34 @@ cdef class MultiPublish(Command):
     __match_args__ = ("topic", "bodies")
 
     def __init__(self, *, topic, bodies):
-        cdef Writer w = nsq_begin_line(NSQ_MPUB)
-        cdef size_t at
-        cdef uint32_t count = 0
-        nsq_write_name(w, topic, "topic")
-        w.put_u8(0x0A)
-        at = w.size
-        w.grow(8)
-        for body in bodies:
-            nsq_write_sized(w, body, "bodies")
-            count += 1
-        nsq_close_size(w, at, "bodies")
-        store_u32(w.p + at + 4, count)
-        self.settle(nsq_close(w), NSQ_CLIENT)
+        cdef Py_ssize_t name_size = 0
+        cdef const uint8_t* name = nsq_name_octets(topic, &name_size, "topic")
+        cdef list blocks = bodies if type(bodies) is list else list(bodies)
+        cdef bytes octets
+        cdef size_t size = 4
+        cdef uint8_t* p
+        for block in blocks:
+            if not PyBytes_CheckExact(block):
+                blocks = [take_block(body) for body in blocks]
+                break
+        # from here on no code of others runs that could change the list
+        for block in blocks:
+            size += 4 + <size_t>PyBytes_GET_SIZE(block)
+        nsq_bound_size(size, "bodies")
+        octets = new_octets(5 + <size_t>name_size + 5 + size)
+        p = <uint8_t*>PyBytes_AS_STRING(octets)
+        memcpy(p, b"MPUB ", 5)
+        memcpy(p + 5, name, <size_t>name_size)
+        p += 5 + name_size
+        p[0] = 0x0A
+        store_u32(p + 1, <uint32_t>size)
+        store_u32(p + 5, <uint32_t>len(blocks))
+        p += 9
+        for block in blocks:
+            store_u32(p, <uint32_t>PyBytes_GET_SIZE(block))
+            memcpy(p + 4, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
+            p += 4 + PyBytes_GET_SIZE(block)
+        self.settle(octets, NSQ_CLIENT)
 
     @property
     def topic(self):

@@ -1,7 +1,8 @@
-# What a connection does for every message: a message that comes is put in flight, finished, sent.
+# What a connection does for every message: it is published, put in flight, finished, sent.
 #
-# `ClientFlows` and `ServerFlows` hold the state of that. The connections of client_connection.py and server_connection.py are
-# derived from them and do all that is rare: a method here that meets something unusual changes nothing and leaves it to them.
+# `ClientFlows` and `ServerFlows` hold the state of that; `Inbox` holds what a consumer has not handed over. The connections
+# of client_connection.py and server_connection.py, and the consumer of consumer.py, are derived from them and do all that is
+# rare: a method here that meets something unusual changes nothing and leaves it to them.
 
 from cpython.dict cimport PyDict_Contains, PyDict_DelItem, PyDict_GetItemWithError, PyDict_Size
 
@@ -22,20 +23,33 @@ cdef enum:
 
 
 cdef class Flows:
-    """What both roles have: bytes for the peer, and messages in flight."""
+    """What both roles have: bytes for the peer, handles, and messages in flight."""
     cdef Outbox outbox
     cdef object in_flight
     cdef dict by_id                         # of `in_flight`
-    cdef public bint _flowing               # the state takes the most frequent message and stays as it is
+    cdef public bint _flowing               # the state takes what `_flow` takes, and stays as it is
     cdef public bint _subscribed            # the state is SUBSCRIBED
+    cdef public int64_t _next_number        # of the next handle
+    cdef int64_t most_pending
+    cdef type acknowledged                  # the class of the event
 
     def __init__(self, *_, **__):
-        self.begin()
-
-    cdef int begin(self) except -1:
         self.outbox = Outbox()
         self.by_id = {}
-        return 0
+        self.acknowledged = object
+
+    def _configure(self, most_pending, type acknowledged not None):
+        """most_pending: octets queued above which nothing is sent; acknowledged: the class of the event."""
+        self.most_pending = most_pending
+        self.acknowledged = acknowledged
+
+    cdef object acknowledge_with(self, handle, message):
+        """The event."""
+        event = (<PyTypeObject*>self.acknowledged).tp_new(self.acknowledged, <PyObject*>NO_ARGUMENTS, NULL)
+        set_slot(event, HANDLE, handle)
+        set_slot(event, MESSAGE, message)
+        set_slot(event, CODE, NO_CODE)
+        return event
 
     @property
     def _outbox(self):
@@ -80,49 +94,131 @@ cdef class Arrival:
         self.moment = moment
 
 
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Request:
+    """The handle of a command that the server answers: AUTH, SUB, PUB, MPUB, DPUB, CLS.
+
+    Attributes:
+        number: counts up with each handle of the connection, or of the session if there is one.
+        command: the command.
+    """
+    cdef readonly object number
+    cdef readonly Command command
+
+    def __init__(self, int number, Command command not None):
+        self.number = number
+        self.command = command
+
+    def __repr__(self):
+        return f"<Request {self.number}: {self.command.name}>"
+
+
+cdef inline bint publishes(command):
+    return type(command) is Publish or type(command) is MultiPublish or type(command) is DeferredPublish
+
+
+cdef inline bint nsq_is_ok(const Span* data) noexcept nogil:
+    return data.size == 2 and memcmp(data.at, b"OK", 2) == 0
+
+
 cdef class ClientFlows(Flows):
-    """Messages in flight at a client. `ClientConnection` is derived from it."""
-    cdef public bint _watching              # the timer "in flight" runs
-    cdef public int64_t _most_ready         # the largest RDY so far
-    cdef public object _moment              # of the call that runs
+    """Messages in flight at a client, and what it publishes. `ClientConnection` is derived from it.
+
+    Attributes:
+        _takes_messages: the state takes messages and stays as it is.
+        _takes_answers: the state takes the answers of publishing commands and stays as it is, and there is no session.
+        _publishes: the state allows publishing commands and stays as it is, AUTH is not missing, and there is no session.
+        _requests: a deque: commands whose answer is awaited, in order.
+        _window_closed: a command was refused since too many await their answer.
+        _watching: the timer "in flight" runs.
+        _most_ready: the largest RDY so far.
+        _moment: of the call that runs.
+    """
+    cdef public bint _takes_messages, _takes_answers, _publishes, _window_closed, _watching
+    cdef public object _requests
+    cdef public int64_t _most_ready
+    cdef public object _moment
+    cdef public int64_t _most_unanswered
 
     def _flow(self, messages, Py_ssize_t at, list events not None):
-        """Take messages from number `at` on, while they are messages for which RDY leaves room. Returns the number of the first
-        other one."""
-        cdef Py_ssize_t first = at, count = len(messages)
+        """Take frames from number `at` on, while they are messages for which RDY leaves room, or OK for a publishing command.
+        Returns the number of the first other one."""
+        cdef Py_ssize_t count = len(messages)
         cdef dict by_id = self.by_id
         cdef MessageFrame message
         cdef Arrival arrival
+        cdef bint arrived = False
         while 0 <= at < count:
             item = messages[at]
-            if type(item) is not MessageFrame or PyDict_Size(by_id) >= self._most_ready:
+            if type(item) is MessageFrame:
+                message = <MessageFrame>item
+                if not self._takes_messages or PyDict_Size(by_id) >= self._most_ready or \
+                        PyDict_Contains(by_id, message.message_id):
+                    break
+                arrival = Arrival.__new__(Arrival)
+                arrival.message = message
+                arrival.moment = self._moment
+                by_id[message.message_id] = arrival
+                events.append(message)
+                arrived = True
+            elif type(item) is not Response or not self.answer(<Response>item, events):
                 break
-            message = <MessageFrame>item
-            if PyDict_Contains(by_id, message.message_id):
-                break
-            arrival = Arrival.__new__(Arrival)
-            arrival.message = message
-            arrival.moment = self._moment
-            by_id[message.message_id] = arrival
-            events.append(message)
             at += 1
-        if at > first and not self._watching:
+        if arrived and not self._watching:
             self._watch()
         return at
+
+    cdef bint answer(self, Response response, list events) except -1:
+        """OK for the first command that awaits an answer. False: it is something else."""
+        cdef Request request
+        if not self._takes_answers or self._window_closed or not nsq_is_ok(&response.body_span) or not self._requests:
+            return False
+        request = <Request?>self._requests[0]
+        if not publishes(request.command):
+            return False
+        self._requests.popleft()
+        events.append(self.acknowledge_with(request, response))
+        return True
+
+    def _publish(self, command):
+        """Queue a publishing command. Returns its handle; None: it needs a further look, and nothing has changed."""
+        cdef Outbox outbox = self.outbox
+        cdef Request request
+        cdef int64_t pending = outbox.position - outbox.taken
+        if not self._publishes or not publishes(command) or len(self._requests) >= self._most_unanswered or \
+                (pending and pending + (<Message>command).size > self.most_pending):
+            return None
+        if (<Message>command).size < KEEP_FROM:
+            memcpy(outbox.grow((<Message>command).size), (<Message>command).frame, (<Message>command).size)
+        else:
+            outbox.put((<Message>command).encode())
+        request = Request.__new__(Request)
+        request.number = self._next_number
+        request.command = <Command>command
+        self._next_number += 1
+        self._requests.append(request)
+        return request
 
     def finish(self, message):
         """Answer a message: it is done.
 
         Raises LocalProtocolError if the message does not wait for an answer: it has had one, or its time is over.
         """
-        cdef uint8_t* p
         if not self.holds(message):
             self._refuse_answer()
-        PyDict_DelItem(self.by_id, (<MessageFrame>message).message_id)
+        self.put_fin(<MessageFrame>message)
+
+    cdef int put_fin(self, MessageFrame message) except -1:
+        """FIN for a message in flight."""
+        cdef uint8_t* p
+        PyDict_DelItem(self.by_id, message.message_id)
         p = self.outbox.grow(FIN_LINE)
         memcpy(p, b"FIN ", 4)
-        memcpy(p + 4, (<MessageFrame>message).frame + 18, NSQ_MESSAGE_ID_SIZE)
+        memcpy(p + 4, message.frame + 18, NSQ_MESSAGE_ID_SIZE)
         p[FIN_LINE - 1] = 0x0A
+        return 0
 
     cpdef bint holds(self, message) except -1:
         """Does this message wait for an answer? False: it has had one, or its time is over."""
@@ -131,6 +227,124 @@ cdef class ClientFlows(Flows):
             return False
         found = PyDict_GetItemWithError(self.by_id, (<MessageFrame>message).message_id)
         return found != NULL and type(<object>found) is Arrival and (<Arrival>found).message is message
+
+
+# ------------------------------------------------------------------------------------------------ a consumer
+
+cdef class Taken:
+    """A message of a consumer. `Message` of consumer.py is derived from it.
+
+    Attributes:
+        frame: what the server has sent: its `body`, `attempts`, `timestamp`, `message_id`.
+    """
+    cdef readonly MessageFrame frame
+    cdef public object _link                # None: it is answered
+    cdef ClientFlows flows                  # the link's connection
+    cdef readonly Inbox _consumer
+
+    def finish(self):
+        """It is done. False: it is not in flight any more."""
+        cdef ClientFlows flows = self.flows
+        cdef Inbox consumer = self._consumer
+        cdef bint idle
+        link = self._link
+        self._link = None
+        if link is None or flows is None or not flows.holds(self.frame):
+            return False
+        idle = flows.outbox.position == flows.outbox.taken
+        flows.put_fin(self.frame)
+        if idle:                            # otherwise the driver is going to write already
+            link.driver.queued()
+        if consumer is not None and consumer._failures:
+            consumer._make_up()
+        return True
+
+
+cdef Factory TAKEN = factory_of(Taken)
+
+
+@cython.final
+cdef class Run:
+    """Messages that have come together from one server."""
+    cdef object link
+    cdef ClientFlows flows
+    cdef list events
+    cdef Py_ssize_t at, end                 # of those that the host has not taken
+
+
+cdef class Inbox:
+    """Messages that have come and that the host has not taken. `Consumer` is derived from it.
+
+    Attributes:
+        _failures: messages that have failed and are not made up for.
+        _last: what the iterator has handed over last.
+    """
+    cdef public int64_t _failures
+    cdef public object _last
+    cdef type made                          # the class of messages, derived from Taken
+    cdef list runs
+    cdef Py_ssize_t first                   # the number of the first run that is not over
+
+    def __init__(self, *_, **__):
+        self.made = Taken
+        self.runs = []
+
+    def _hand_over(self, type made not None):
+        """made: the class of messages."""
+        if not issubclass(made, Taken):
+            raise TypeError(f"{made.__name__} is not derived from Taken")
+        self.made = made
+
+    def _put(self, link, list events not None, Py_ssize_t at):
+        """Keep messages of a link from number `at` on. Returns the number of the first other event."""
+        cdef Py_ssize_t end = at, count = len(events)
+        cdef ClientFlows flows = link.connection
+        cdef Run run
+        if flows is None:
+            raise TypeError("the link has no connection")
+        while 0 <= end < count and type(events[end]) is MessageFrame:
+            end += 1
+        if end > at:
+            run = Run.__new__(Run)
+            run.link = link
+            run.flows = flows
+            run.events = events
+            run.at = at
+            run.end = end
+            self.runs.append(run)
+        return end
+
+    cpdef object _next(self):
+        """The first message that is still in flight; None: there is none."""
+        cdef Taken taken
+        cdef Run run
+        while self.first < len(self.runs):
+            run = <Run>self.runs[self.first]
+            while run.at < run.end:
+                frame = run.events[run.at]
+                run.at += 1
+                if run.flows.holds(frame):
+                    taken = <Taken>TAKEN.make(self.made, <PyObject*>NO_ARGUMENTS, NULL)
+                    taken.frame = <MessageFrame>frame
+                    taken._link = run.link
+                    taken.flows = run.flows
+                    taken._consumer = self
+                    return taken
+            self.runs[self.first] = None
+            self.first += 1
+            if self.first >= 64 or self.first == len(self.runs):
+                del self.runs[:self.first]
+                self.first = 0
+        return None
+
+    def _following(self):
+        """Finish what the iterator has handed over last, and hand over the next one. None: there is none."""
+        last = self._last
+        if last is not None:
+            self._last = None
+            last.finish()
+        self._last = self._next()
+        return self._last
 
 
 # ------------------------------------------------------------------------------------------------ a server
@@ -172,18 +386,6 @@ cdef class ServerFlows(Flows):
         ready_count: the last RDY.
     """
     cdef public int64_t ready_count
-    cdef public int64_t _next_number        # of the next handle
-    cdef int64_t most_pending
-    cdef type acknowledged                  # the class of the event
-
-    def __init__(self, *_, **__):
-        self.begin()
-        self.acknowledged = object
-
-    def _configure(self, most_pending, type acknowledged not None):
-        """most_pending: octets queued above which nothing is sent; acknowledged: the class of the event for FIN."""
-        self.most_pending = most_pending
-        self.acknowledged = acknowledged
 
     def _flow(self, messages, Py_ssize_t at, list events not None):
         """Take commands from number `at` on, while they are FINs of messages in flight. Returns the number of the first other
@@ -205,11 +407,7 @@ cdef class ServerFlows(Flows):
                 break
             delivery = <object>found
             PyDict_DelItem(by_id, message_id)
-            event = (<PyTypeObject*>self.acknowledged).tp_new(self.acknowledged, <PyObject*>NO_ARGUMENTS, NULL)
-            set_slot(event, HANDLE, delivery)
-            set_slot(event, MESSAGE, message)
-            set_slot(event, CODE, NO_CODE)
-            events.append(event)
+            events.append(self.acknowledge_with(delivery, message))
             left = PyDict_Size(by_id)
             if left + 1 == self.ready_count:
                 self._note_window(True, events)

@@ -15,6 +15,7 @@ from wirefmt import nsq
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, Refused
+from wirefmt.nsq._codec import Inbox, Taken
 from wirefmt.nsq.link import Address, Link
 
 if TYPE_CHECKING:
@@ -26,19 +27,14 @@ if TYPE_CHECKING:
 LOOKUP_BYTES: Final = 1 << 24
 
 
-class Message:
+class Message(Taken):
     """A message of a consumer.
 
     Attributes:
         frame: what the server has sent: its `body`, `attempts`, `timestamp`, `message_id`.
     """
 
-    __slots__ = ("_consumer", "_link", "frame")
-
-    def __init__(self, frame: nsq.MessageFrame, link: Link, consumer: Consumer) -> None:
-        self.frame = frame
-        self._link: Link | None = link
-        self._consumer = consumer
+    __slots__ = ()
 
     @property
     def body(self) -> bytes:
@@ -59,20 +55,6 @@ class Message:
         link = self._link
         return link is not None and link.connection.holds(self.frame)
 
-    def finish(self) -> bool:
-        """It is done. False: it is not in flight any more."""
-        link, self._link = self._link, None
-        if link is None:
-            return False
-        try:
-            link.connection.finish(self.frame)
-        except LocalProtocolError:
-            return False
-        link.driver.queued()
-        if self._consumer._failures:
-            self._consumer._make_up()
-        return True
-
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> bool:
         """It is to be delivered again.
 
@@ -83,7 +65,7 @@ class Message:
         Returns False if it is not in flight any more.
         """
         link, self._link = self._link, None
-        return link is not None and self._consumer._requeue(link, self, delay, backoff)
+        return link is not None and bool(self._consumer._requeue(link, self, delay, backoff))
 
     def touch(self) -> bool:
         """Ask for more time. Consumers do so by themselves. False: it is not in flight any more."""
@@ -95,7 +77,7 @@ class Message:
         return True
 
 
-class Consumer:
+class Consumer(Inbox):
     """Messages of one channel, from all servers that have its topic: made by `Client.consume`.
 
     ::
@@ -137,10 +119,8 @@ class Consumer:
         self._links: list[Link] = []
         self._keepers: dict[Any, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._inbox: deque[Message] = deque()
+        self._hand_over(Message)
         self._receivers: deque[asyncio.Future[None]] = deque()
-        self._last: Message | None = None
-        self._failures = 0  # messages that have failed and are not made up for
         self._probing = False  # RDY 1 on one connection, while backing off
         self._pause: asyncio.TimerHandle | None = None
         self._turn: asyncio.TimerHandle | None = None
@@ -212,8 +192,8 @@ class Consumer:
                     link.driver.update()
             if waits:
                 await asyncio.wait(waits, timeout=5.0)
-            while self._inbox:
-                self._inbox.popleft().requeue(0, backoff=False)
+            while (message := self._next()) is not None:
+                message.requeue(0, backoff=False)
             self._links.clear()
             for link in links:
                 link.driver.close()
@@ -225,7 +205,6 @@ class Consumer:
             raise
         finally:
             self._keepers.clear()
-            self._inbox.clear()
             self._wake_all()
 
     # ---- for the host
@@ -234,26 +213,15 @@ class Consumer:
         return self
 
     async def __anext__(self) -> Message:
-        last, self._last = self._last, None
-        if last is not None:
-            last.finish()
-        message = self._next() or await self.get()
-        self._last = message
+        message: Message | None = self._following()
+        if message is None:
+            message = self._last = await self.get()
         return message
-
-    def _next(self) -> Message | None:
-        """A message that has come and is still in flight; None: there is none."""
-        inbox = self._inbox
-        while inbox:
-            message = inbox.popleft()
-            if message.in_flight:
-                return message
-        return None
 
     async def get(self) -> Message:
         """The next message. The host finishes or requeues it. Raises StopAsyncIteration after `close`."""
         while True:
-            message = self._next()
+            message: Message | None = self._next()
             if message is not None:
                 return message
             if not self._open:
@@ -312,10 +280,12 @@ class Consumer:
     def _writable(self, link: Link) -> None:
         pass
 
-    def _take(self, link: Link, frame: nsq.MessageFrame) -> None:
-        self._inbox.append(Message(frame, link, self))
-        if self._receivers:
+    def _take(self, link: Link, events: list[Any], at: int) -> int:
+        """Take messages: see `Host.handle_run`."""
+        end = self._put(link, events, at)
+        for _ in range(min(end - at, len(self._receivers))):
             self._wake()
+        return end
 
     def _handle(self, link: Link, event: Any) -> None:
         if type(event) is Disconnected and link in self._links:

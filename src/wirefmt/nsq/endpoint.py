@@ -174,7 +174,10 @@ class Endpoint(endpoint.Endpoint[State]):
         return self._fault_after is not None
 
     def _room(self) -> int:
-        return 0 if self._paused or self._over or self._held else max(self._step(), 0)
+        if self._paused or self._over or self._held:
+            return 0
+        step = self._step()
+        return step if step > 0 else 0
 
     def _read(self, data: Buffer, events: list[Event]) -> None:
         if self._failed():

@@ -98,19 +98,6 @@ class Negotiated:
     members: tuple[tuple[str, Any], ...] = ()
 
 
-class Request:
-    """The handle of a command that the server answers: AUTH, SUB, PUB, MPUB, DPUB, CLS."""
-
-    __slots__ = ("command", "number")
-
-    def __init__(self, number: int, command: nsq.Command) -> None:
-        self.number = number
-        self.command = command
-
-    def __repr__(self) -> str:
-        return f"<Request {self.number}: {self.command.name}>"
-
-
 @dataclass(frozen=True, slots=True)
 class TimedOut:
     """The time of a message in flight is over. A server's host puts it into its channel again; at a client it cannot be

@@ -11,8 +11,9 @@ from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
 from wirefmt.errors import Refused
+from wirefmt.nsq._codec import Request
 from wirefmt.nsq.client_connection import ClientConnection
-from wirefmt.nsq.events import Request, TimedOut
+from wirefmt.nsq.events import TimedOut
 from wirefmt.nsq.session import Session
 
 if TYPE_CHECKING:
@@ -64,10 +65,11 @@ class Link(connecting.Link):
             self.driver.update()
             await self.up
 
+    def handle_run(self, events: list[Any], at: int) -> int:
+        return self.owner._take(self, events, at)
+
     def handle(self, event: Any) -> None:
         match event:
-            case nsq.MessageFrame():
-                self.owner._take(self, event)  # type: ignore[union-attr]  # only a Consumer subscribes
             case TimedOut():
                 pass  # the connection does not hold it any more
             case WindowOpened():

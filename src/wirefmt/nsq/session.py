@@ -8,7 +8,8 @@ from typing import Final
 from wirefmt import nsq
 from wirefmt.connection.contract import Change
 from wirefmt.errors import DecodeError, LocalProtocolError, Malformed
-from wirefmt.nsq.events import Publication, Request
+from wirefmt.nsq._codec import Request
+from wirefmt.nsq.events import Publication
 
 _SNAPSHOT: Final = b"wirefmt nsq session 1\0"
 _PUBLISHING: Final = (nsq.Publish, nsq.MultiPublish, nsq.DeferredPublish)

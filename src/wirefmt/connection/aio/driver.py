@@ -1,0 +1,522 @@
+"""The driver: input, output and timers of one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from ssl import SSLContext
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from wirefmt.connection.aio.transports import LINGER, READ_SIZE, start_tls
+from wirefmt.connection.carriers import Carrier, WebSocket
+from wirefmt.connection.contract import Connection, Disconnected
+from wirefmt.connection.websocket import ClientHandshake, ServerHandshake
+from wirefmt.errors import DecodeError, LocalProtocolError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from wirefmt.connection.aio.server import Server
+
+#: Bytes queued in the connection from which `Driver.ready` is false.
+READY_BYTES: Final = 1 << 16
+
+# Before these versions writelines() does not call pause_writing().
+_WRITELINES = sys.version_info < (3, 12) or (3, 12, 9) <= sys.version_info < (3, 13) or sys.version_info >= (3, 13, 2)
+
+
+class Closable(Connection, Protocol):
+    """A connection as the driver needs it: it can be dropped."""
+
+    def close(self, *, immediate: bool = False) -> list[Any]: ...
+
+    def changes(self) -> list[Any]: ...
+
+
+class Host(Protocol):
+    """What decides about the events of one connection. Its methods are called in the event loop and do not wait."""
+
+    def handle(self, event: Any) -> None:
+        """An event, in order. An exception drops the connection."""
+        ...
+
+    # A host may also have `handle_run(events: list, at: int) -> int`. It takes events from number `at` on, as far as it wants
+    # to take them together, and returns the number of the first other one, which goes to `handle`. An exception drops the
+    # connection. Nobody changes the list, so the host may keep it.
+
+    def writable(self) -> None:
+        """The transport takes bytes again: `Driver.ready` is true."""
+        ...
+
+    def closed(self, error: Exception | None) -> None:
+        """The transport is gone; the last call. `error`: what the transport, the carrier, the store or the host raised."""
+        ...
+
+
+class Driver(asyncio.BufferedProtocol):
+    """Input, output and timers of one connection.
+
+    After every call of a method of the connection comes a call of `update`. Bytes are written once per iteration of the event
+    loop. When the transport's buffer is full, bytes stay in the connection, which refuses what exceeds its own limit.
+
+    Args:
+        connection: the connection.
+        host: what decides about its events.
+        buffer: where reads go. Drivers of one event loop can share it, if the loop reads and hands over in one step, as
+            asyncio's selector loops and uvloop do. None: one of its own.
+        opening: a WebSocket handshake that comes first.
+        carrier: what lies between transport and connection.
+        store: makes `connection.changes()` durable; bytes that were queued with them are written once the future is done. It
+            returns None if there is nothing to keep. None: there is no journal.
+    """
+
+    def __init__(
+        self,
+        connection: Closable,
+        host: Host,
+        *,
+        buffer: bytearray | None = None,
+        opening: ClientHandshake | ServerHandshake | None = None,
+        carrier: Carrier | None = None,
+        store: Callable[[list[Any]], asyncio.Future[None] | None] | None = None,
+    ) -> None:
+        self.connection = connection
+        self.host = host
+        self.transport: asyncio.Transport | None = None
+        self.error: Exception | None = None
+        self._loop = asyncio.get_running_loop()
+        # a view: TLS writes into slices of it
+        self._buffer = memoryview(buffer if buffer is not None else bytearray(READ_SIZE))
+        self._opening = opening
+        self._carrier = carrier
+        self._store = store
+        self._handle = host.handle
+        self._handle_run: Callable[[list[Any], int], int] | None = getattr(host, "handle_run", None)
+        self._events: list[Any] = []  # those that came while the host was handling others
+        self._dispatching = False
+        self._over = False  # Disconnected has come
+        self._finished = False  # the sending side is shut down
+        self._immediate = False  # nothing more is written
+        self._eof = False
+        self._paused = False
+        self._lost = False
+        self._reading = True
+        #: Since when the transport's buffer has been full, in the loop's time; None: it is not.
+        self.full_since: float | None = None
+        self._wanted = False  # the host has seen that we are not ready
+        self._storing = False
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._lingering: asyncio.TimerHandle | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._tls: tuple[SSLContext, str | None] | None = None  # asked for, once what is queued is written
+        self._securing: asyncio.Task[None] | None = None  # the handshake
+        #: The server that has accepted the transport.
+        self.server: Server | None = None
+
+    # ---- for the host
+
+    @property
+    def ready(self) -> bool:
+        """True: the transport takes bytes and few are queued. A host that sends only while this is true, and goes on at
+        `Host.writable`, needs no memory for a slow peer."""
+        if self.full_since is None and self.connection.pending_bytes < READY_BYTES:
+            return True
+        self._wanted = True
+        return False
+
+    def want(self) -> None:
+        """The connection has refused to queue more: `Host.writable` is called when bytes have been written, also if `ready`
+        has been true all the time."""
+        self._wanted = True
+
+    def update(self, events: list[Any] | tuple[Any, ...] = ()) -> None:
+        """Hand events to the host, in order, and see to what the connection wants now. Call it after every call of a method
+        of the connection, with what that returned."""
+        if self._dispatching:
+            if events:
+                self._events += events
+            return
+        if events or self._events:
+            self._dispatch(events if type(events) is list else list(events))
+        if self._lost:
+            return
+        if not self._scheduled:
+            self._schedule()
+        if self._over:
+            self._stop_timer()
+            if self._lingering is None and self.transport is not None:
+                self._lingering = self._loop.call_later(LINGER, self.abort)
+        else:
+            self._set_timer()
+        self._set_reading()
+
+    def _dispatch(self, events: list[Any]) -> None:
+        """Hand events to the host, and those that come meanwhile."""
+        if self._events:
+            events = self._events + events
+            self._events = []
+        handle, handle_run = self._handle, self._handle_run
+        self._dispatching = True
+        at = 0
+        try:
+            while True:
+                count = len(events)
+                while at < count:
+                    if handle_run is not None:
+                        try:
+                            at = handle_run(events, at)
+                        except Exception as error:
+                            self.report(error)
+                            self._drop(error)
+                            at = count - (type(events[-1]) is Disconnected)
+                        if at == count:
+                            break
+                    event = events[at]
+                    at += 1
+                    if type(event) is Disconnected:
+                        self._over = True
+                    try:
+                        handle(event)
+                    except Exception as error:
+                        self.report(error)
+                        self._drop(error)
+                if not self._events:
+                    return
+                events, self._events, at = self._events, [], 0
+        except BaseException:  # not the host's: the next call goes on behind this event
+            self._events[:0] = events[at:]
+            raise
+        finally:
+            self._dispatching = False
+
+    def queued(self) -> None:
+        """Bytes have been queued in the connection, and nothing else has changed: they are written at the end of the loop's
+        iteration. Cheaper than `update`."""
+        if not self._scheduled and not self._lost:
+            self._schedule()
+
+    def start_tls(self, context: SSLContext, server_hostname: str | None = None) -> None:
+        """Go over to TLS: the answer to `StartTls`. What is queued is written first; after the handshake the connection's
+        `secured(now)` is called. A handshake that fails drops the connection.
+
+        Args:
+            server_hostname: the name that the server's certificate has to have; None: this is the server's side.
+        """
+        self._tls = (context, server_hostname)
+        self._schedule()
+
+    def abort(self, error: Exception | None = None) -> None:
+        """Drop the connection now: nothing more is written."""
+        self._drop(error)
+        self.update()
+
+    def close(self) -> None:
+        """End the connection in the protocol's way, if it is not over."""
+        if not self._over:
+            try:
+                events = self.connection.close()
+            except LocalProtocolError:  # it is over, and the event is among those that wait
+                events = []
+            self.update(events)
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
+    def pause(self) -> None:
+        """Read nothing more, until `resume`."""
+        if not self._paused and not self._over:
+            self._paused = True
+            self.connection.pause()
+            self._set_reading()
+
+    def resume(self) -> None:
+        """Read again. Messages that have been read already come now."""
+        if self._paused:
+            self._paused = False
+            if not self._over:
+                self.update(self.connection.resume(self._loop.time()))
+
+    def report(self, error: Exception) -> None:
+        """Give an exception of the host to the event loop's exception handler."""
+        self._loop.call_exception_handler(
+            {"message": "a host raised", "exception": error, "protocol": self, "transport": self.transport}
+        )
+
+    async def wait_closed(self) -> None:
+        """Wait until the transport is gone."""
+        if not self._lost:
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    # ---- called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if self.server is not None and not self.server.admit(self):
+            self.abort(ConnectionError("the server takes no more clients"))
+            return
+        if self._opening is not None:
+            transport.write(self._opening.data_to_send())
+        self.update()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data: Buffer = self._buffer[:nbytes]
+        if self._opening is not None or self._carrier is not None:
+            data = self._carried(bytes(data))
+            if not data:
+                return
+        if not self._over:
+            self.update(self.connection.receive(data, self._loop.time()))
+
+    def eof_received(self) -> bool:
+        self._eof = True
+        if self._over:
+            return False
+        if self._opening is not None:
+            self.abort(ConnectionError("the stream ended in the opening handshake"))
+            return False
+        self.update(self.connection.receive_eof(self._loop.time()))
+        assert self.transport is not None
+        return self.transport.can_write_eof()  # TLS has no half-closed state
+
+    def pause_writing(self) -> None:
+        self.full_since = self._loop.time()
+
+    def resume_writing(self) -> None:
+        self.full_since = None
+        self._schedule()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._lost:
+            return
+        if self.error is None and not self._over:
+            self.error = exc
+        self._lost = True
+        if not self._over:
+            events = self.connection.receive_eof(self._loop.time())
+            if not any(type(event) is Disconnected for event in events):
+                events += self.connection.close(immediate=True)
+            self.update(events)
+        self._stop_timer()
+        if self._lingering is not None:
+            self._lingering.cancel()
+        if self._store is not None:
+            self._store(self.connection.changes())
+        if self.server is not None:
+            self.server.drivers.discard(self)
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.host.closed(self.error)
+
+    # ---- out
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if (
+            self._lost
+            or self.full_since is not None
+            or self._storing
+            or self.transport is None
+            or self._opening is not None
+        ):
+            return
+        if self._securing is not None:
+            return
+        connection = self.connection
+        buffers = list(connection.buffers_to_send())
+        stored = self._store(connection.changes()) if self._store is not None else None
+        if stored is None:
+            self._write(buffers)
+        else:
+            self._storing = True
+            stored.add_done_callback(lambda future: self._stored(future, buffers))
+        if self._wanted and not self._over and self.ready:
+            self._wanted = False
+            self.host.writable()
+
+    def _stored(self, future: asyncio.Future[None], buffers: list[Any]) -> None:
+        self._storing = False
+        if self._lost:
+            return
+        error = future.exception()
+        if error is not None:
+            self.abort(error if isinstance(error, Exception) else None)
+            return
+        self._write(buffers)
+        self._schedule()
+
+    def _write(self, buffers: list[Any]) -> None:
+        transport = self.transport
+        assert transport is not None
+        if self._carrier is not None:
+            data = self._carrier.send(b"".join(buffers))
+            if isinstance(self._carrier, WebSocket) and self._carrier.replies:
+                data = bytes(self._carrier.replies) + data
+                self._carrier.replies.clear()
+            buffers = [data] if data else []
+        if self._immediate or self._finished:
+            pass
+        elif len(buffers) == 1:
+            transport.write(buffers[0])
+        elif buffers:
+            if _WRITELINES:
+                transport.writelines(buffers)
+            else:
+                transport.write(b"".join(buffers))
+        if self._over and self.connection.should_close:
+            self._finish()
+        elif self._tls is not None and not self.connection.pending_bytes:
+            context, name = self._tls
+            self._tls = None
+            self._securing = self._loop.create_task(self._secure(context, name))
+
+    async def _secure(self, context: SSLContext, name: str | None) -> None:
+        """The TLS handshake, in the middle of the stream."""
+        before = self.transport
+        assert before is not None
+        try:
+            secure = await start_tls(before, self, context, name)
+        except BaseException as error:
+            before.abort()
+            self._securing = None
+            if not self._lost:
+                self.connection_lost(error if isinstance(error, Exception) else None)
+            if not isinstance(error, Exception):
+                raise
+            return
+        self.transport = secure
+        self._securing = None
+        self._reading = True
+        if self._immediate or self._over:
+            secure.abort()
+            return
+        self.update(self.connection.secured(self._loop.time()))  # type: ignore[attr-defined]  # connections with StartTls
+
+    def _finish(self) -> None:
+        """The connection is over and its last bytes are the transport's: end our side, and wait for the peer's."""
+        if self._finished:
+            return
+        self._finished = True
+        transport = self.transport
+        assert transport is not None
+        if self._immediate:
+            transport.abort()
+            return
+        if isinstance(self._carrier, WebSocket):
+            if not self._carrier.closed:
+                transport.write(self._carrier.close())  # the answer to it ends the stream
+                return
+        elif not self._eof and transport.can_write_eof():
+            try:
+                transport.write_eof()
+            except OSError:  # the peer has reset the connection
+                transport.abort()
+            return
+        transport.close()
+
+    def _drop(self, error: Exception | None) -> None:
+        self._immediate = True
+        if self.error is None:
+            self.error = error
+        if not self._over:
+            try:
+                self._events += self.connection.close(immediate=True)
+            except LocalProtocolError:  # it is over, and the event is among those that wait
+                pass
+        if self.transport is not None:
+            self._finished = True
+            self.transport.abort()
+
+    # ---- in
+
+    def _carried(self, data: bytes) -> bytes:
+        """Bytes of the protocol in bytes of the transport."""
+        transport = self.transport
+        assert transport is not None
+        try:
+            if self._opening is not None:
+                opening = self._opening
+                try:
+                    data = opening.receive(data)
+                finally:
+                    if answer := opening.data_to_send():
+                        transport.write(answer)
+                if not opening.done:
+                    return b""
+                self._opening = None
+                self._schedule()
+            if self._carrier is not None:
+                data = self._carrier.receive(data)
+        except DecodeError as error:
+            if self._over:
+                transport.abort()
+                return b""
+            for before in error.messages:
+                assert isinstance(before, bytes)
+                self.update(self.connection.receive(before, self._loop.time()))
+            self.error = error
+            if self._opening is None and isinstance(self._carrier, WebSocket):
+                transport.write(bytes(self._carrier.replies) + self._carrier.close(1002))  # 7.4.1: protocol error
+            self._opening = self._carrier = None
+            if not self._over:
+                self.update(self.connection.close(immediate=True))
+            return b""
+        if isinstance(self._carrier, WebSocket):
+            if self._carrier.replies:
+                self._schedule()
+            if self._carrier.closed:
+                if data and not self._over:
+                    self.update(self.connection.receive(data, self._loop.time()))
+                if not self._over:
+                    self._eof = True
+                    self.update(self.connection.receive_eof(self._loop.time()))
+                elif self._finished:
+                    transport.close()
+                return b""
+        return data
+
+    def _set_reading(self) -> None:
+        if self._securing is not None:
+            return
+        wanted = self._over or self.connection.wants_read
+        if wanted is self._reading or self.transport is None or self._eof:
+            return
+        self._reading = wanted
+        if wanted:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
+
+    # ---- time
+
+    def _set_timer(self) -> None:
+        when = self.connection.next_timeout()
+        if when is None:
+            self._stop_timer()
+        elif self._timer is None or when < self._timer.when():  # an earlier one sets this one when it is due
+            self._stop_timer()
+            self._timer = self._loop.call_at(when, self._due, when)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _due(self, when: float) -> None:
+        self._timer = None
+        if not self._over:
+            self.update(self.connection.handle_timeout(max(when, self._loop.time())))

@@ -1,0 +1,252 @@
+"""A server: a driver for each client that connects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from ssl import SSLContext
+from typing import Any, Final, Protocol
+
+from wirefmt.connection.aio.driver import Driver
+from wirefmt.connection.aio.transports import LINGER, READ_SIZE, TapFactory
+
+
+class Handler(Protocol):
+    """What decides for all peers of a server. Its methods are called in the event loop and do not wait.
+
+    It may also have `handle_run(peer, events, at)`, which takes several events of a peer: see `Host`.
+    """
+
+    def handle(self, peer: Any, event: Any) -> None:
+        """An event of a peer, in order. An exception drops the peer."""
+        ...
+
+    def writable(self, peer: Any) -> None:
+        """The peer takes bytes again."""
+        ...
+
+    def closed(self, peer: Any) -> None:
+        """The peer's transport is gone. `Disconnected` has been handled before."""
+        ...
+
+
+class Peer:
+    """One client of a server: the host of its connection. A package of a protocol adds the answers to requests.
+
+    With a coroutine function as handler the events are taken by `async for event in peer`, the last one is
+    `Disconnected`. Reading stops while EVENTS of them wait.
+    """
+
+    EVENTS: Final = 1000
+
+    def __init__(self, handler: Handler | Callable[[Any], Coroutine[Any, Any, None]], server: Server) -> None:
+        self.driver: Driver
+        self.server = server
+        self.error: Exception | None = None
+        self._handler: Handler | None = None
+        self.handle_run: Callable[[list[Any], int], int] | None = None
+        self._run: Callable[[Any], Coroutine[Any, Any, None]] | None = None
+        if callable(handler):
+            self._run = handler
+        else:
+            self._handler = handler
+            handle_run = getattr(handler, "handle_run", None)
+            if handle_run is not None:
+                self.handle_run = partial(handle_run, self)
+        self._task: asyncio.Task[None] | None = None
+        self._inbox: deque[Any] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._drained: list[asyncio.Future[None]] = []
+        self._gone = False
+
+    @property
+    def ready(self) -> bool:
+        """True: the transport takes bytes. A handler that sends only then needs no memory for a slow peer."""
+        return self.driver.ready
+
+    @property
+    def address(self) -> Any:
+        """Where the peer is, as the transport says it; None over a Unix socket."""
+        transport = self.driver.transport
+        return (transport.get_extra_info("peername") or None) if transport is not None else None
+
+    def abort(self) -> None:
+        """Drop the connection now."""
+        self.driver.abort()
+
+    async def drain(self) -> None:
+        """Wait until `ready`, or until the transport is gone."""
+        while not self.ready and not self._gone:
+            waiter = asyncio.get_running_loop().create_future()
+            self._drained.append(waiter)
+            await waiter
+
+    def __aiter__(self) -> Peer:
+        return self
+
+    async def __anext__(self) -> Any:
+        while not self._inbox:
+            if self._gone:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        event = self._inbox.popleft()
+        if not self._inbox and self.driver.paused:
+            self.driver.resume()
+        return event
+
+    # ---- called by the driver
+
+    def handle(self, event: Any) -> None:
+        if self._handler is not None:
+            self._handler.handle(self, event)
+            return
+        self._inbox.append(event)
+        if len(self._inbox) >= self.EVENTS:
+            self.driver.pause()
+        self._wake()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._serve())
+            self.server.tasks.add(self._task)
+            self._task.add_done_callback(self.server.tasks.discard)
+
+    def writable(self) -> None:
+        self._release()
+        if self._handler is not None:
+            self._handler.writable(self)
+
+    def closed(self, error: Exception | None) -> None:
+        self.error = error
+        self._gone = True
+        self._release()
+        self._wake()
+        if self._handler is not None:
+            self._handler.closed(self)
+
+    def _release(self) -> None:
+        waiters, self._drained = self._drained, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _serve(self) -> None:
+        assert self._run is not None
+        try:
+            await self._run(self)
+        except Exception as error:
+            self.driver.report(error)
+            self.driver.abort(error)
+        finally:
+            self.driver.close()
+
+
+class Server:
+    """Accepts transports and makes a driver for each. `listen` makes it.
+
+    An asynchronous context manager: leaving it closes the server.
+    """
+
+    def __init__(self, make: Callable[[Server], Driver], most: int, tap: TapFactory | None = None) -> None:
+        self._make = make
+        self._most = most
+        self._tap = tap
+        self._listener: asyncio.Server | None = None
+        self._closing = False
+        #: Where drivers read into, all of them: a read is over before the next one begins.
+        self.buffer = bytearray(READ_SIZE)
+        self.drivers: set[Driver] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        #: Transports that were closed at once, since there were too many.
+        self.turned_away = 0
+
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def sockets(self) -> tuple[Any, ...]:
+        """The listening sockets."""
+        return tuple(self._listener.sockets) if self._listener is not None else ()
+
+    @property
+    def port(self) -> int:
+        """The port of the first listening socket: which one it is if 0 was asked for."""
+        port: int = self.sockets[0].getsockname()[1]
+        return port
+
+    async def close(self) -> None:
+        """Stop listening, close every connection in the protocol's way, wait until their transports are gone, and cancel
+        handlers that have not ended by then."""
+        self._closing = True
+        if self._listener is not None:
+            self._listener.close()
+        drivers = list(self.drivers)
+        for driver in drivers:
+            driver.close()
+        for driver in drivers:
+            await driver.wait_closed()
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=LINGER)
+        for task in list(self.tasks):
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def admit(self, driver: Driver) -> bool:
+        """Called by a driver once it has a transport."""
+        if self._closing or len(self.drivers) >= self._most:
+            self.turned_away += 1
+            return False
+        self.drivers.add(driver)
+        return True
+
+    def accept(self) -> asyncio.BaseProtocol:
+        """The protocol of a new transport: its driver, or the tap before it."""
+        driver = self._make(self)
+        driver.server = self
+        return driver if self._tap is None else self._tap(driver)
+
+
+async def listen(
+    make: Callable[[Server], Driver],
+    host: str | None,
+    port: int | None,
+    *,
+    path: str | None = None,
+    ssl: SSLContext | None = None,
+    backlog: int = 100,
+    most: int = 100_000,
+    tap: TapFactory | None = None,
+) -> Server:
+    """A server on a TCP port or a Unix socket.
+
+    Args:
+        make: makes the driver of a new transport.
+        host, port: where to listen; port 0: any that is free; None: nowhere, `Server.accept` gives the protocol of a transport
+            that the caller has.
+        path: of a Unix socket, in place of host and port.
+        ssl: TLS with this context.
+        backlog: connections that the system keeps until they are accepted.
+        most: connections at a time; further ones are closed at once.
+        tap: called with the driver of a new transport; returns what lies between them.
+    """
+    loop = asyncio.get_running_loop()
+    server = Server(make, most, tap)
+    times: dict[str, Any] = (
+        {"ssl": ssl, "ssl_shutdown_timeout": LINGER, "ssl_handshake_timeout": 30.0} if ssl is not None else {}
+    )
+    if path is not None:
+        server._listener = await loop.create_unix_server(server.accept, path, backlog=backlog, **times)
+    elif port is not None:
+        server._listener = await loop.create_server(server.accept, host, port, backlog=backlog, **times)
+    return server

@@ -39,11 +39,14 @@ _KEYWORDS: Final = frozenset(
     ("NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS", "CONTAINS", "STARTSWITH", "ENDSWITH")
 )
 _SPACE: Final = re.compile(r"(?:[ \t\n\r\f]|--[^\n\r]*(?:\r\n|[\n\r])|/\*[^*]*\*(?:\*|[^*/][^*]*\*)*/)*")
-_FLOAT: Final = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+")
-_DECIMAL: Final = re.compile(r"(?:0|[1-9][0-9]*[lL]?)")
-_STRING: Final = re.compile(r"'[^']*(?:''[^']*)*'")
-_NAME: Final = re.compile(r"[a-zA-Z_$][a-zA-Z0-9_$]*")
-_SYMBOL: Final = re.compile(r"<>|>=|<=|[=<>(),+-]")
+#: Kinds of tokens, in the order in which they are tried. The kind of a symbol is the symbol.
+_TOKENS: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
+    ("float", re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+")),
+    ("decimal", re.compile(r"(?:0|[1-9][0-9]*[lL]?)")),
+    ("name", re.compile(r"[a-zA-Z_$][a-zA-Z0-9_$]*")),
+    ("string", re.compile(r"'[^']*(?:''[^']*)*'")),
+    ("", re.compile(r"<>|>=|<=|[=<>(),+-]")),
+)
 
 #: What Java's Double.valueOf takes, without the surrounding control characters and spaces that it ignores.
 _DOUBLE: Final = re.compile(
@@ -181,9 +184,9 @@ def _order(left: Any, right: Any) -> int:
     kinds = type(left), type(right)
     if bool in kinds:
         if kinds == (bool, bool):
-            return left - right
+            return int(left) - int(right)
         if kinds == (str, bool):
-            return (left.lower() == "true") - right
+            return int(left.lower() == "true") - int(right)
         if kinds == (bool, str):
             raise _NoMatchError
         return -1
@@ -195,7 +198,7 @@ def _order(left: Any, right: Any) -> int:
         right = _converted(right, left)
     if type(left) is float or type(right) is float:
         return _order_of_doubles(float(left), float(right))
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)
 
 
 # ------------------------------------------------------------------------------------------------ nodes
@@ -322,8 +325,10 @@ def _found(keyword: str, node: _Node, part: str, *, wanted: bool) -> _Node:
     value, finds = node.evaluate, _FINDS[keyword]
 
     def evaluate(properties: Properties) -> bool:
+        if not part:
+            return False
         given = value(properties)
-        return bool(part) and type(given) is str and finds(given, part) is wanted
+        return type(given) is str and finds(given, part) is wanted
 
     return _above(evaluate, node)
 
@@ -391,19 +396,15 @@ class _Parser:
         at = self.at = space.end() if space is not None else self.at
         if at == len(text):
             return _Token("", "")
-        for kind, pattern in (
-            ("float", _FLOAT), ("decimal", _DECIMAL), ("name", _NAME), ("string", _STRING), ("", _SYMBOL)
-        ):  # fmt: skip
+        for kind, pattern in _TOKENS:
             found = pattern.match(text, at)
             if found is not None:
-                break
-        else:
-            raise ValueError(f"character {at} of the expression, {text[at]!r}, begins no token")
-        self.at = found.end()
-        word = found[0]
-        if kind == "name" and word.upper() in _KEYWORDS:
-            return _Token(word.upper(), word)
-        return _Token(kind or word, word)
+                self.at = found.end()
+                word = found[0]
+                if kind == "name" and word.upper() in _KEYWORDS:
+                    kind = word.upper()
+                return _Token(kind or word, word)
+        raise ValueError(f"character {at} of the expression, {text[at]!r}, begins no token")
 
     def peek(self, number: int = 0) -> str:
         """The kind of one of the next tokens."""

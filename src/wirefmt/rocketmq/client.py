@@ -333,15 +333,16 @@ class Client:
                 continue
 
     async def greet_all(self, topics: Iterable[str]) -> None:
-        """Tell the brokers of these topics of our groups, at once."""
+        """Tell the brokers of these topics of our groups, and those that we use already, at once."""
+        addresses = dict.fromkeys(self._greeted)
         for topic in topics:
             try:
                 route = await self.route(topic)
             except Refused:
                 continue
-            for addresses in route.brokers.values():
-                if MASTER in addresses:
-                    await self._greet(self.remote(addresses[MASTER]))
+            addresses.update({each[MASTER]: None for each in route.brokers.values() if MASTER in each})
+        for address in addresses:
+            await self._greet(self.remote(address))
 
     # ---- what brokers ask
 

@@ -24,7 +24,7 @@ public class Filter {
             }
             Expression expression;
             try {
-                expression = FilterFactory.INSTANCE.get("SQL92").compile(text(parts[0]));
+                expression = FilterFactory.INSTANCE.get("SQL92").compile(text(parts[0].equals("=") ? "" : parts[0]));
             } catch (Throwable error) {
                 out.println("bad");
                 continue;

@@ -306,7 +306,7 @@ def test_a_consumer_says_what_it_does() -> None:
                     held_queue["commitOffset"],
                 ) == (1, 1, 1)
                 assert held_queue["locked"] is True
-                assert held_queue["droped"] is False
+                assert held_queue["droped"] is False  # codespell:ignore droped
                 assert held_queue["lastPullTimestamp"] > 0
                 assert {s["topic"]: s["expressionType"] for s in info["subscriptionSet"]} == {
                     T: "TAG", "other": "SQL92", "%RETRY%G": "TAG"

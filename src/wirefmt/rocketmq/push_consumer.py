@@ -94,7 +94,7 @@ class _Work:
             "locked": self.locked,
             "tryUnlockTimes": 0,
             "lastLockTimestamp": int(self.locked_at * 1000),
-            "droped": self.dropped,
+            "droped": self.dropped,  # codespell:ignore droped
             "lastPullTimestamp": int(self.pulled_at * 1000),
             "lastConsumeTimestamp": int(self.consumed_at * 1000),
         }

@@ -16,9 +16,9 @@ There is no LIKE. What follows a complete expression is not read, as by the real
 line`` and ``/* ... */``.
 
 A property is a string, or null if the message does not have it. A comparison with a number converts the string to the type of
-the number: 1 is an int, 3000000000 and 1L are longs (1L is an int again if it fits), 1.5 is a double. A string that is no number of that type
-ends the evaluation: the message does not match, whatever the rest says. ``=`` and ``<>`` compare strings with strings;
-``<``, ``<=``, ``>`` and ``>=`` compare two properties as doubles. ``AND``, ``OR`` and ``NOT`` have three values.
+the number: 1 and 1L are ints, 3000000000 is a long, 1.5 is a double. A string that is no number of that type ends the
+evaluation: the message does not match, whatever the rest says. ``=`` and ``<>`` compare strings with strings; ``<``, ``<=``,
+``>`` and ``>=`` compare two properties as doubles. ``AND``, ``OR`` and ``NOT`` have three values.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from wirefmt.rocketmq import (
     RemotingCommand,
     ResetOffsetRequestHeader,
 )
-from wirefmt.rocketmq.consumer import allocate, reset_offsets, tags_of
+from wirefmt.rocketmq.asked import reset_offsets
+from wirefmt.rocketmq.subscriptions import allocate, tags_of
 
 T = "orders"
 WRONG = rocketmq.GetBrokerConfigResponseHeader(version="1")  # of no request that the broker knows

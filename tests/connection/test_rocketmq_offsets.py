@@ -19,7 +19,7 @@ from lib.rocketmq_served import Served, served
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq import Broker
 from wirefmt.rocketmq import MessageExt, RemotingCommand
-from wirefmt.rocketmq.consumer import PushConsumer
+from wirefmt.rocketmq.push_consumer import PushConsumer
 
 SEED = int(os.environ.get("SIMULATE_SEED", "0"))
 TOPIC, GROUP = "orders", "G"

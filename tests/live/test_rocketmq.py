@@ -8,6 +8,7 @@ WIREFMT_ROCKETMQ names.
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import shutil
 import socket
@@ -15,12 +16,14 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
 
 from lib.loopback import run, until
 from lib.paths import ROOT
+from lib.rocketmq_sql import example
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq import Broker, BrokerOptions
 from wirefmt.errors import Refused
@@ -399,3 +402,177 @@ def test_a_real_client_and_ours_exchange_messages(
     if place == "the real broker":
         request.getfixturevalue("servers")
     run(main(), PATIENCE * 2)
+
+
+# ---- requests and replies, filter expressions, questions to consumers
+
+
+class Java:
+    """Extras.java: takes a command, and writes lines."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self.reading = asyncio.create_task(self.read())
+
+    async def read(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            self.lines.append(line.decode().rstrip("\n"))
+
+    def __contains__(self, line: str) -> bool:
+        return line in self.lines
+
+    async def ask(self, command: str) -> list[str]:
+        """What it writes until it has done a command."""
+        assert self.process.stdin is not None
+        begin, end = len(self.lines), f"done {command.split()[0]}"
+        self.process.stdin.write(f"{command}\n".encode())
+        await until(lambda: end in self.lines[begin:] or self.reading.done())
+        return self.lines[begin : self.lines.index(end, begin)]
+
+    async def stop(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            await asyncio.wait_for(self.process.wait(), 20)
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+        await self.reading
+
+
+async def extras(place: str, classes: str, address: str, keys: list[str], home: Path) -> None:
+    topic, group = "Extras", "ExtrasGroup"
+    credentials = rocketmq.Credentials(*keys) if keys else None
+    async with rocketmq.connect(address, credentials=credentials, client_id="ours@1") as client:
+        await known(client)
+        producer = client.producer("OurExtras")
+        await producer.send(topic, b"first", tags="other")
+        process = await asyncio.create_subprocess_exec(
+            "java", "-Xmx128m", f"-Duser.home={home}", "-cp", classes, "Extras", address, topic, group, "ours@1", *keys,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        java = Java(process)
+        try:
+            await until(lambda: "ready" in java)
+            got: list[bytes] = []
+
+            async def listen(message: rocketmq.MessageExt) -> None:
+                body = bytes(message.body or b"")
+                got.append(body)
+                if message.tags == "request":
+                    await producer.reply(message, b"ours " + body)
+
+            consumer = client.push_consumer(
+                group, {topic: "other || request"}, listen, begin="first", rebalance_interval=0.5, store_interval=0.2
+            )
+            async with consumer:
+                await until(lambda: b"first" in got)
+                # Java asks, we reply; we ask, Java replies
+                assert await java.ask("request from java") == ["reply ours from java"]
+                assert await java.ask("replier ask") == []
+                reply = await producer.request(topic, b"from us", tags="ask", timeout=60.0)
+                assert reply.body == b"java from us"
+                assert (reply.properties or {})["MSG_TYPE"] == "reply"
+
+                # what our consumer does, and one message for it alone
+                first = await producer.send(topic, b"direct", tags="nobody")
+                await until(lambda: sum(work.committed for work in consumer._works.values()) >= 4)
+                running = await java.ask("running")
+                assert {line for line in running if line.startswith("queue ")} == {
+                    f"queue {queue.topic} {queue.queue_id} {work.committed}" for queue, work in consumer._works.items()
+                }
+                assert running[-3:-1] == ["subscriptions 2", "type CONSUME_PASSIVELY"]
+                assert int(running[-1].removeprefix("start ")) > 1_700_000_000_000
+                assert await java.ask(f"direct {first.offset_message_id}") == ["result CR_SUCCESS false"]
+                assert got.count(b"direct") == 1
+                if place == "the real broker":  # ours has no administration of offsets
+                    (status,) = await java.ask("status")
+                    assert int(status.removeprefix("status ")) == sum(
+                        work.committed for queue, work in consumer._works.items() if queue.topic == topic
+                    )
+                    assert not (await java.ask("reset"))[0].startswith("failed")
+                    await until(lambda: got.count(b"first") == 2)
+
+            # Java's subscription by an expression, and ours
+            expression = "price BETWEEN 5 AND 7 AND colour IS NOT NULL OR name STARTSWITH 'gr'"
+            for price in range(4, 10):
+                await producer.send(topic, b"price %d" % price, properties={"price": str(price), "colour": "blü"})
+            await producer.send(topic, b"named", properties={"name": "green"})
+            wanted = {b"price 5", b"price 6", b"price 7", b"named"}
+            assert await java.ask(f"sql {expression}") == []
+            chosen: list[bytes] = []
+            async with client.push_consumer(
+                "OurSql",
+                {topic: rocketmq.Sql(expression)},
+                lambda m: chosen.append(bytes(m.body or b"")),
+                begin="first",
+                rebalance_interval=0.5,
+            ):
+                await until(
+                    lambda: len(chosen) >= 4 and len([1 for line in java.lines if line.startswith("sql ")]) >= 4
+                )
+            assert sorted(chosen) == sorted(wanted)
+            assert {line[4:].encode() for line in java.lines if line.startswith("sql ")} == wanted
+            seen = set()
+            for queue in await client.pull_consumer("OurSqlPull").queues(topic):
+                pulled = await client.pull_consumer("OurSqlPull").pull(queue, 0, expression=rocketmq.Sql(expression))
+                seen |= {m.body for m in pulled.messages}
+            assert seen == wanted
+            assert await java.ask("sql price > 'x'") == ["refused 23"]
+            with pytest.raises(Refused) as refused:
+                await client.push_consumer("Bad", {topic: rocketmq.Sql("price > 'x'")}, print).start()
+            assert refused.value.code == 23
+            with pytest.raises(Refused) as refused:
+                await client.pop_consumer("Bad").pop(topic, expression=rocketmq.Sql("price > 'x'"), wait=1.0)
+            assert refused.value.code == 23
+            assert not [line for line in java.lines if line.startswith("failed ")]
+        finally:
+            await java.stop()
+
+
+@pytest.mark.parametrize("place", ["the real broker", "our broker"])
+def test_requests_filters_and_questions(
+    place: str, classes: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The Java client and ours ask each other, subscribe by expressions, and Java's administration asks our consumer."""
+
+    async def main() -> None:
+        if place == "the real broker":
+            await extras(place, classes, f"{HOST}:{request.getfixturevalue('servers').names}", [], tmp_path)
+            return
+        broker = Broker(BrokerOptions(accounts={"access": "secret"}))
+        async with await rocketmq.serve(broker, HOST, 0) as server:
+            broker.address = f"{HOST}:{server.port}"
+            await extras(place, classes, broker.address, ["access", "secret"], tmp_path)
+        broker.close()
+
+    if place == "the real broker":
+        request.getfixturevalue("servers")
+    run(main(), PATIENCE * 2)
+
+
+def test_filter_expressions_as_the_real_broker(classes: str) -> None:
+    """Random expressions have the same results, and the same are refused. `SIMULATE_SEED` makes others."""
+    seed = int(os.environ.get("SIMULATE_SEED", "0"))
+    random = Random(seed)
+    examples = [example(random) for _ in range(5000)]
+
+    def octets(text: str) -> str:
+        return base64.b64encode(text.encode()).decode() or "="
+
+    asked = [" ".join((octets(e), *(octets(f"{k}={v}") for k, v in p.items()))) for e, p in examples]
+    java = subprocess.run(
+        ["java", "-Xmx128m", "-cp", classes, "Filter"],
+        input="\n".join(asked),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for (expression, properties), expected in zip(examples, java.stdout.split(), strict=True):
+        try:
+            found = str(rocketmq.SqlFilter(expression).matches(properties)).lower()
+        except ValueError:
+            found = "bad"
+        assert found == expected, (seed, expression, properties)

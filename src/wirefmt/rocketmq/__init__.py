@@ -215,25 +215,35 @@ from wirefmt.rocketmq._codec import restore_message as restore_message  # pickle
 from wirefmt.rocketmq.spec import ExtraInfo
 
 if TYPE_CHECKING:
-    from wirefmt.rocketmq.client import Client, Queue, Route, connect
+    from wirefmt.rocketmq.client import Client, connect
     from wirefmt.rocketmq.connection import ClientConnection, ServerConnection
-    from wirefmt.rocketmq.consumer import PopConsumer, Popped, PullConsumer, PullResult, PushConsumer
     from wirefmt.rocketmq.events import ConnectionOptions, Credentials, Negotiated, TimedOut, is_signed
     from wirefmt.rocketmq.journal import Journal
+    from wirefmt.rocketmq.pop_consumer import PopConsumer, Popped
     from wirefmt.rocketmq.producer import Producer, SendResult
+    from wirefmt.rocketmq.pull_consumer import PullConsumer, PullResult
+    from wirefmt.rocketmq.push_consumer import PushConsumer
+    from wirefmt.rocketmq.routes import Queue, Route
     from wirefmt.rocketmq.server import Handler, Peer, Server, serve
+    from wirefmt.rocketmq.sql import SqlFilter
     from wirefmt.rocketmq.states import State
+    from wirefmt.rocketmq.subscriptions import Sql
 
-#: Modules of the connections. They are loaded when one of their names is first used; those of asyncio are the first five.
+#: Modules that are loaded when one of their names is first used. Those before "server" use asyncio, and so does that one.
 _MODULES = {
-    "wirefmt.rocketmq.client": ("Client", "Queue", "Route", "connect"),
-    "wirefmt.rocketmq.consumer": ("PopConsumer", "Popped", "PullConsumer", "PullResult", "PushConsumer"),
+    "wirefmt.rocketmq.client": ("Client", "connect"),
     "wirefmt.rocketmq.journal": ("Journal",),
+    "wirefmt.rocketmq.pop_consumer": ("PopConsumer", "Popped"),
     "wirefmt.rocketmq.producer": ("Producer", "SendResult"),
+    "wirefmt.rocketmq.pull_consumer": ("PullConsumer", "PullResult"),
+    "wirefmt.rocketmq.push_consumer": ("PushConsumer",),
     "wirefmt.rocketmq.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.rocketmq.connection": ("ClientConnection", "ServerConnection"),
     "wirefmt.rocketmq.events": ("ConnectionOptions", "Credentials", "Negotiated", "TimedOut", "is_signed"),
+    "wirefmt.rocketmq.routes": ("Queue", "Route"),
+    "wirefmt.rocketmq.sql": ("SqlFilter",),
     "wirefmt.rocketmq.states": ("State",),
+    "wirefmt.rocketmq.subscriptions": ("Sql",),
 }
 
 
@@ -408,6 +418,8 @@ __all__ = [
     "SendResult",
     "Server",
     "ServerConnection",
+    "Sql",
+    "SqlFilter",
     "State",
     "StatisticsMessagesRequestHeader",
     "SubscriptionData",

@@ -9,10 +9,10 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random, SystemRandom
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt.errors import ConnectionLost, DecodeError, Refused
 from wirefmt.rocketmq._codec import (
@@ -20,13 +20,17 @@ from wirefmt.rocketmq._codec import (
     GetRouteInfoRequestHeader,
     HeartbeatData,
     HeartbeatRequestHeader,
+    MessageExt,
     ProducerData,
     RemotingCommand,
     TopicRouteData,
     UnregisterClientRequestHeader,
+    decode_messages,
 )
-from wirefmt.rocketmq.events import ConnectionOptions, Credentials
+from wirefmt.rocketmq.asked import reply_of
+from wirefmt.rocketmq.events import SYSTEM_ERROR, ConnectionOptions, Credentials
 from wirefmt.rocketmq.remote import Link, Remote
+from wirefmt.rocketmq.routes import MASTER, Route
 from wirefmt.rocketmq.states import State
 
 if TYPE_CHECKING:
@@ -34,69 +38,26 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from wirefmt.rocketmq.consumer import Listener, PopConsumer, PullConsumer, PushConsumer
+    from wirefmt.rocketmq.pop_consumer import PopConsumer
     from wirefmt.rocketmq.producer import Producer
+    from wirefmt.rocketmq.pull_consumer import PullConsumer
+    from wirefmt.rocketmq.push_consumer import Listener, PushConsumer
+    from wirefmt.rocketmq.subscriptions import Expression
 
 # Request codes
 HEART_BEAT: Final = 34
 UNREGISTER_CLIENT: Final = 35
-CHECK_TRANSACTION_STATE: Final = 39
-NOTIFY_CONSUMER_IDS_CHANGED: Final = 40
 GET_ROUTEINFO_BY_TOPIC: Final = 105
-RESET_CONSUMER_CLIENT_OFFSET: Final = 220
-GET_CONSUMER_STATUS_FROM_CLIENT: Final = 221
 
+# Response codes
 TOPIC_NOT_EXIST: Final = 17
-DEFAULT_TOPIC: Final = "TBW102"  # its route is a template for topics that do not exist
-DEFAULT_QUEUES: Final = 4
-MASTER: Final = 0
-READ, WRITE = 4, 2
+CONSUMER_NOT_ONLINE: Final = 206
+
+#: Its route is a template for topics that do not exist.
+DEFAULT_TOPIC: Final = "TBW102"
 
 #: The real client lists this group in every heartbeat.
 INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
-
-
-class Queue(NamedTuple):
-    """A queue of a topic. Queues are ordered as the real client orders them, so that all members of a group agree."""
-
-    topic: str
-    broker: str
-    queue_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where a topic is.
-
-    Attributes:
-        brokers: name -> broker id -> "host:port". Id 0 is the master.
-        read, write: queues that may be read from and written to, in order.
-    """
-
-    brokers: Mapping[str, Mapping[int, str]]
-    read: tuple[Queue, ...]
-    write: tuple[Queue, ...]
-
-    @classmethod
-    def of(cls, topic: str, data: TopicRouteData) -> Route:
-        brokers = {b.broker_name or "": dict(b.broker_addrs or {}) for b in data.broker_datas or ()}
-        read: list[Queue] = []
-        write: list[Queue] = []
-        for queues in data.queue_datas or ():
-            name, perm = queues.broker_name or "", queues.perm or 0
-            if perm & READ:
-                read += [Queue(topic, name, n) for n in range(queues.read_queue_nums or 0)]
-            if perm & WRITE and MASTER in brokers.get(name, ()):
-                write += [Queue(topic, name, n) for n in range(queues.write_queue_nums or 0)]
-        return cls(brokers, tuple(sorted(read)), tuple(sorted(write)))
-
-    def template(self, topic: str) -> Route:
-        """The route that a topic will have once a broker has made it."""
-
-        def of(queues: tuple[Queue, ...]) -> tuple[Queue, ...]:
-            return tuple(Queue(topic, q.broker, q.queue_id) for q in queues if q.queue_id < DEFAULT_QUEUES)
-
-        return Route(self.brokers, of(self.read), of(self.write))
 
 
 def check(response: RemotingCommand, *codes: int) -> RemotingCommand:
@@ -130,6 +91,9 @@ class Client:
 
     Attributes:
         ignored: requests of brokers that this client does not serve. They were answered with code 3.
+        strays: replies to requests that nobody waits for any more.
+        replies: who waits for a reply, by the request's CORRELATION_ID.
+        version: the release that our commands name.
     """
 
     def __init__(
@@ -151,7 +115,10 @@ class Client:
             raise ValueError("names are host:port, at least one")
         self.client_id = client_id or f"{socket.gethostname()}@{os.getpid()}#{self.random.getrandbits(48):012x}"
         self.ignored = 0
+        self.strays = 0
+        self.replies: dict[str, asyncio.Future[MessageExt]] = {}
         base = options or ConnectionOptions()
+        self.version = base.version
         self._options = replace(base, timeout=timeout, credentials=credentials or base.credentials)
         self._ssl = ssl
         self._timeout = timeout
@@ -229,22 +196,22 @@ class Client:
         return producer
 
     def push_consumer(
-        self, group: str, subscriptions: Mapping[str, str], listener: Listener, **options: Any
+        self, group: str, subscriptions: Mapping[str, Expression], listener: Listener, **options: Any
     ) -> PushConsumer:
         """A consumer that is called with each message. See `PushConsumer` for the arguments."""
-        from wirefmt.rocketmq.consumer import PushConsumer
+        from wirefmt.rocketmq.push_consumer import PushConsumer
 
         return PushConsumer(self, group, subscriptions, listener, **options)
 
     def pull_consumer(self, group: str) -> PullConsumer:
         """A consumer that asks for messages of a queue."""
-        from wirefmt.rocketmq.consumer import PullConsumer
+        from wirefmt.rocketmq.pull_consumer import PullConsumer
 
         return PullConsumer(self, group)
 
     def pop_consumer(self, group: str) -> PopConsumer:
         """A consumer that asks for messages of a topic and acknowledges each."""
-        from wirefmt.rocketmq.consumer import PopConsumer
+        from wirefmt.rocketmq.pop_consumer import PopConsumer
 
         return PopConsumer(self, group)
 
@@ -366,15 +333,16 @@ class Client:
                 continue
 
     async def greet_all(self, topics: Iterable[str]) -> None:
-        """Tell the brokers of these topics of our groups, at once."""
+        """Tell the brokers of these topics of our groups, and those that we use already, at once."""
+        addresses = dict.fromkeys(self._greeted)
         for topic in topics:
             try:
                 route = await self.route(topic)
             except Refused:
                 continue
-            for addresses in route.brokers.values():
-                if MASTER in addresses:
-                    await self._greet(self.remote(addresses[MASTER]))
+            addresses.update({each[MASTER]: None for each in route.brokers.values() if MASTER in each})
+        for address in addresses:
+            await self._greet(self.remote(address))
 
     # ---- what brokers ask
 
@@ -384,29 +352,70 @@ class Client:
         match request.code:
             case 39:  # CHECK_TRANSACTION_STATE
                 self.spawn(self._check_transaction(link, request))
+                self._answer(link, request)
             case 40:  # NOTIFY_CONSUMER_IDS_CHANGED
-                consumer = self._consumers.get((request.ext_fields or {}).get("consumerGroup", ""))
+                consumer = self._consumers.get((request.ext_fields or {}).get("consumerGroup") or "")
                 if consumer is not None:
                     consumer.rebalance_soon()
-            case 220 | 221:  # RESET_CONSUMER_CLIENT_OFFSET, GET_CONSUMER_STATUS_FROM_CLIENT
-                fields = request.ext_fields or {}
-                consumer = self._consumers.get(fields.get("group", ""))
-                if consumer is not None:
-                    body = consumer.reset_or_status(request, fields.get("topic", ""))
-                    self._answer(link, request, body)
-                else:
-                    self._answer(link, request, None, 206)  # CONSUMER_NOT_ONLINE
-                return
+                self._answer(link, request)
+            case 220 | 221 | 307 | 309:
+                self._ask_consumer(link, request)
+            case 326:  # PUSH_REPLY_MESSAGE_TO_CLIENT
+                self._replied(link, request)
             case _:
                 self.ignored += 1
                 if not request.is_oneway:
                     link.driver.update(link.connection.refuse(request))
-                return
-        self._answer(link, request, None)
 
-    def _answer(self, link: Link, request: RemotingCommand, body: bytes | None, code: int = 0) -> None:
-        if not request.is_oneway:
-            link.driver.update(link.connection.respond(request, code, body=body))
+    def _ask_consumer(self, link: Link, request: RemotingCommand) -> None:
+        fields, code = request.ext_fields or {}, request.code
+        consumer = self._consumers.get(fields.get("group" if code < 300 else "consumerGroup") or "")
+        if consumer is None:
+            missing = CONSUMER_NOT_ONLINE if code < 300 else SYSTEM_ERROR
+            self._answer(link, request, code=missing, remark="the client has no consumer of this group")
+        elif code == 220:  # RESET_CONSUMER_CLIENT_OFFSET
+            consumer.reset(request.body_bytes() or b"")
+            self._answer(link, request)
+        elif code == 221:  # GET_CONSUMER_STATUS_FROM_CLIENT
+            self._answer(link, request, consumer.status(fields.get("topic") or ""))
+        elif code == 307:  # GET_CONSUMER_RUNNING_INFO
+            self._answer(link, request, consumer.running_info())
+        else:  # CONSUME_MESSAGE_DIRECTLY
+            self.spawn(self._consume_directly(consumer, link, request))
+
+    def _answer(
+        self,
+        link: Link,
+        request: RemotingCommand,
+        body: bytes | None = None,
+        *,
+        code: int = 0,
+        remark: str | None = None,
+    ) -> None:
+        if not request.is_oneway and link.connection.state is not State.CLOSED:
+            link.driver.update(link.connection.respond(request, code, body=body, remark=remark))
+
+    def _replied(self, link: Link, request: RemotingCommand) -> None:
+        """A reply has come to a request of `Producer.request`."""
+        try:
+            message = reply_of(request)
+        except ValueError as error:
+            self._answer(link, request, code=SYSTEM_ERROR, remark=str(error))
+            return
+        waiter = self.replies.get((message.properties or {}).get("CORRELATION_ID", ""))
+        if waiter is not None and not waiter.done():
+            waiter.set_result(message)
+        else:
+            self.strays += 1
+        self._answer(link, request)
+
+    async def _consume_directly(self, consumer: PushConsumer, link: Link, request: RemotingCommand) -> None:
+        try:
+            (message,) = decode_messages(request.body_bytes() or b"")
+        except ValueError:  # DecodeError among them
+            self._answer(link, request, code=SYSTEM_ERROR, remark="the request has no message")
+            return
+        self._answer(link, request, await consumer.consume_directly(message))
 
     async def _check_transaction(self, link: Link, request: RemotingCommand) -> None:
         for producer in list(self._producers.values()):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from wirefmt.rocketmq._codec import RemotingCommand, Request, sign, signature
+from wirefmt.rocketmq.spec import CURRENT_VERSION
 
 Event = Any
 SerializeType = Literal["JSON", "ROCKETMQ"]
@@ -17,8 +18,7 @@ LARGEST_FRAME: Final = 1 << 24
 #: First bytes of frames are lower than those of prefaces, up to this size of a frame.
 FRAME_MOST: Final = 0x0D000000
 
-#: The version of the release 5.3.3, the one we keep to; of 5.3.1, above which GO_AWAY is known.
-VERSION: Final = 479
+#: The number of release 5.3.1, above which GO_AWAY is known.
 VERSION_5_3_1: Final = 475
 
 # Response codes (docs/rocketmq.md, 4 to 6)
@@ -88,7 +88,7 @@ class ConnectionOptions:
 
     serialize_type: SerializeType = "JSON"
     language: str = "PYTHON"
-    version: int = VERSION
+    version: int = CURRENT_VERSION
     credentials: Credentials | None = None
     timeout: float = 3.0
     pending: int = 65535

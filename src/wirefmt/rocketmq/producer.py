@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import time
@@ -9,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
+from uuid import UUID
 
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 from wirefmt.rocketmq._codec import (
@@ -26,9 +28,10 @@ from wirefmt.rocketmq._codec import (
     encode_properties,
     encode_unique_id,
 )
-from wirefmt.rocketmq.client import DEFAULT_QUEUES, DEFAULT_TOPIC, Client, Queue, check
+from wirefmt.rocketmq.client import DEFAULT_TOPIC, Client, check
 from wirefmt.rocketmq.journal import Journal
 from wirefmt.rocketmq.remote import Link
+from wirefmt.rocketmq.routes import DEFAULT_QUEUES, Queue
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 END_TRANSACTION: Final = 37
 SEND_MESSAGE_V2: Final = 310
 SEND_BATCH_MESSAGE: Final = 320
+SEND_REPLY_MESSAGE_V2: Final = 325
 
 #: Codes of responses to a message that has been stored.
 STATUS: Final = {0: "SEND_OK", 10: "FLUSH_DISK_TIMEOUT", 11: "SLAVE_NOT_AVAILABLE", 12: "FLUSH_SLAVE_TIMEOUT"}
@@ -49,6 +53,11 @@ PREPARED, COMMIT, ROLLBACK, UNKNOWN = 0x4, 8, 12, 0
 Decision = Literal["commit", "rollback", "unknown"]
 Select = Queue | Callable[[Sequence[Queue]], Queue] | None
 _DECISIONS: Final[dict[str | None, int]] = {"commit": COMMIT, "rollback": ROLLBACK, "unknown": UNKNOWN, None: UNKNOWN}
+
+
+def reply_topic(cluster: str) -> str:
+    """The topic by which replies go to the brokers of a cluster."""
+    return f"{cluster}_REPLY_TOPIC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +184,9 @@ class Producer:
         """Send a message and do not ask what becomes of it."""
         named = self._properties(tags, keys, properties, 0)
         target = await self._queue(topic, queue, None)
-        code, header, data = self._request(target, bytes(body), named, flag, 0)
+        header, data = self._request(target, bytes(body), named, flag, 0, SEND_MESSAGE_V2)
         remote = await self.client.broker(target.broker, topic)
-        await remote.tell(code, header, data)
+        await remote.tell(SEND_MESSAGE_V2, header, data)
 
     async def send_batch(
         self, topic: str, messages: Iterable[Message], *, queue: Select = None, timeout: float | None = None
@@ -194,9 +203,86 @@ class Producer:
         if not items:
             raise ValueError("a batch has a message")
         named = {"UNIQ_KEY": self._unique_id(), "WAIT": "true"}
-        result = await self._send(topic, encode_batch_messages(items), named, 0, queue, timeout, sys_flag=0, batch=True)
+        result = await self._send(
+            topic, encode_batch_messages(items), named, 0, queue, timeout, sys_flag=0, code=SEND_BATCH_MESSAGE
+        )
         return SendResult(
             result.status, ",".join(identifiers), result.offset_message_id, result.queue, result.queue_offset
+        )
+
+    async def request(
+        self,
+        topic: str,
+        body: Buffer,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        queue: Select = None,
+        timeout: float = 3.0,
+    ) -> MessageExt:
+        """Send a message and wait for the reply of a consumer, which it gives by `reply`.
+
+        Args:
+            topic, body, tags, keys, properties, flag, queue: as of `send`.
+            timeout: seconds until the reply must have come.
+
+        Returns the reply.
+
+        Raises:
+            TimeoutError: the message has been sent, and no reply has come in time.
+            Refused, ConnectionLost: as `send`.
+        """
+        client = self.client
+        correlation = str(UUID(int=client.random.getrandbits(128), version=4))
+        asked = {
+            **(properties or {}),
+            "CORRELATION_ID": correlation,
+            "REPLY_TO_CLIENT": client.client_id,
+            "TTL": str(max(1, int(timeout * 1000))),
+        }
+        named = self._properties(tags, keys, asked, 0)
+        waiter: asyncio.Future[MessageExt] = asyncio.get_running_loop().create_future()
+        client.replies[correlation] = waiter
+        try:
+            async with asyncio.timeout(timeout):
+                for broker in (await client.write_route(topic)).brokers:  # the reply may come by any of them
+                    try:
+                        await client.broker(broker, topic)
+                    except ConnectionLost:
+                        continue
+                await self._send(topic, body, named, flag, queue, None, sys_flag=0)
+                return await waiter
+        finally:
+            del client.replies[correlation]
+
+    async def reply(self, message: MessageExt, body: Buffer, *, timeout: float | None = None) -> SendResult:
+        """Reply to a message that was sent by `request`. The broker hands the reply on to its sender.
+
+        Args:
+            message: the request, as it was consumed.
+            body: of the reply.
+            timeout: seconds that one attempt may take.
+
+        Raises:
+            LocalProtocolError: the message is no request, or its broker has not said its cluster.
+            Refused: with code 1: the sender of the request is gone.
+            ConnectionLost, TimeoutError: not known whether the reply has been handed on.
+        """
+        asked = message.properties or {}
+        if any(name not in asked for name in ("CLUSTER", "CORRELATION_ID", "REPLY_TO_CLIENT")):
+            raise LocalProtocolError("the message is no request: it lacks CLUSTER, CORRELATION_ID or REPLY_TO_CLIENT")
+        named = {name: asked[name] for name in ("CORRELATION_ID", "REPLY_TO_CLIENT", "TTL") if name in asked}
+        return await self._send(
+            reply_topic(asked["CLUSTER"]),
+            body,
+            {"UNIQ_KEY": self._unique_id(), "WAIT": "true", "MSG_TYPE": "reply", **named},
+            0,
+            None,
+            timeout,
+            sys_flag=0,
+            code=SEND_REPLY_MESSAGE_V2,
         )
 
     async def send_transaction(
@@ -284,14 +370,14 @@ class Producer:
         timeout: float | None,
         *,
         sys_flag: int,
-        batch: bool = False,
+        code: int = SEND_MESSAGE_V2,
     ) -> SendResult:
         error: Exception | None = None
         last: str | None = None
         for _ in range(1 if select is not None else 1 + self._retries):
             try:
                 target = await self._queue(topic, select, last)
-                code, header, data = self._request(target, bytes(body), properties, flag, sys_flag, batch=batch)
+                header, data = self._request(target, bytes(body), properties, flag, sys_flag, code)
                 last = target.broker
                 remote = await self.client.broker(target.broker, topic)
                 response = check(await remote.call(code, header, data, timeout=timeout), *STATUS)
@@ -335,9 +421,9 @@ class Producer:
         return (others or queues)[self._turn % len(others or queues)]
 
     def _request(
-        self, queue: Queue, body: bytes, properties: Mapping[str, str], flag: int, sys_flag: int, *, batch: bool = False
-    ) -> tuple[int, SendMessageRequestHeaderV2, bytes]:
-        if len(body) >= self._compress_from and not batch:
+        self, queue: Queue, body: bytes, properties: Mapping[str, str], flag: int, sys_flag: int, code: int
+    ) -> tuple[SendMessageRequestHeaderV2, bytes]:
+        if len(body) >= self._compress_from and code != SEND_BATCH_MESSAGE:
             body, _ = compress(body)
             sys_flag |= COMPRESSED_ZLIB
         header = SendMessageRequestHeaderV2(
@@ -352,10 +438,10 @@ class Producer:
             i=encode_properties(properties),
             j=0,
             k=False,
-            m=batch,
+            m=code == SEND_BATCH_MESSAGE,
             n=queue.broker,
         )
-        return SEND_BATCH_MESSAGE if batch else SEND_MESSAGE_V2, header, body
+        return header, body
 
     def _properties(
         self,

@@ -63,12 +63,15 @@ class Peer(aio.Peer):
         header: CommandCustomHeader | None = None,
         body: Buffer | None = None,
         *,
+        ext_fields: Mapping[str, str | None] | None = None,
         oneway: bool = False,
         timeout: float | None = None,
     ) -> Request | None:
         """Ask the client. The outcome is an event with the handle returned; None for a one-way request."""
         now = asyncio.get_running_loop().time()
-        handle = self.connection.request(code, header, body, oneway=oneway, timeout=timeout, now=now)
+        handle = self.connection.request(
+            code, header, body, ext_fields=ext_fields, oneway=oneway, timeout=timeout, now=now
+        )
         self.driver.update()
         return handle
 

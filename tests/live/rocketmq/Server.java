@@ -26,7 +26,7 @@ public class Server {
             "storePathRootDir=" + folder + File.separator + "store",
             "storePathCommitLog=" + folder + File.separator + "store" + File.separator + "commitlog",
             "mappedFileSizeCommitLog=4194304", "mappedFileSizeConsumeQueue=60000", "duplicationEnable=true",
-            "transactionCheckInterval=2000", "transactionTimeOut=1000", "").getBytes());
+            "enablePropertyFilter=true", "transactionCheckInterval=2000", "transactionTimeOut=1000", "").getBytes());
         BrokerController broker = BrokerStartup.createBrokerController(new String[] {"-c", file.toString()});
         broker.start();
         broker.changeSpecialServiceStatus(true);    // what a broker with replication does by itself

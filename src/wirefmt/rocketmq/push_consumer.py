@@ -1,435 +1,64 @@
-"""Consumers of RocketMQ on asyncio: push (which polls, too, but by itself), pull and pop."""
+"""The push consumer of RocketMQ on asyncio: it polls the queues that are its share, and calls a listener with each message."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import json
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wirefmt.errors import ConnectionLost, DecodeError, LocalProtocolError, Refused
 from wirefmt.rocketmq._codec import (
-    AckMessageRequestHeader,
-    ChangeInvisibleTimeRequestHeader,
-    ChangeInvisibleTimeResponseHeader,
     ConsumerData,
     ConsumerSendMsgBackRequestHeader,
     GetConsumerListByGroupRequestHeader,
     GetConsumerListByGroupResponseBody,
-    GetMaxOffsetRequestHeader,
-    GetMaxOffsetResponseHeader,
-    GetMinOffsetRequestHeader,
-    GetMinOffsetResponseHeader,
     LockBatchRequestBody,
     LockBatchResponseBody,
     MessageExt,
-    MessageQueue,
-    PopMessageRequestHeader,
-    PopMessageResponseHeader,
-    PullMessageRequestHeader,
-    PullMessageResponseHeader,
-    QueryConsumerOffsetRequestHeader,
-    QueryConsumerOffsetResponseHeader,
-    RemotingCommand,
-    SearchOffsetRequestHeader,
-    SearchOffsetResponseHeader,
     SubscriptionData,
     UnlockBatchRequestBody,
-    UpdateConsumerOffsetRequestHeader,
-    decode_extra_info,
-    decode_messages,
-    decode_start_offset_info,
-    encode_extra_info,
-    hash_code,
+    encode_json,
 )
-from wirefmt.rocketmq.client import Client, Queue, check
-from wirefmt.rocketmq.spec import ExtraInfo
+from wirefmt.rocketmq.asked import direct_body, named, reset_offsets, running_body, status_body
+from wirefmt.rocketmq.client import TOPIC_NOT_EXIST, Client, check
+from wirefmt.rocketmq.pull_consumer import PullConsumer
+from wirefmt.rocketmq.routes import Queue
+from wirefmt.rocketmq.spec import RETRY_PREFIX, VERSIONS
+from wirefmt.rocketmq.subscriptions import Expression, Sql, allocate, retry_topic, subscription
 
 if TYPE_CHECKING:
     from typing import Self
 
 # Request codes
-PULL_MESSAGE: Final = 11
-QUERY_CONSUMER_OFFSET: Final = 14
-UPDATE_CONSUMER_OFFSET: Final = 15
-SEARCH_OFFSET: Final = 29
-GET_MAX_OFFSET: Final = 30
-GET_MIN_OFFSET: Final = 31
 CONSUMER_SEND_MSG_BACK: Final = 36
 GET_CONSUMER_LIST: Final = 38
 LOCK_BATCH_MQ: Final = 41
 UNLOCK_BATCH_MQ: Final = 42
-POP_MESSAGE: Final = 200050
-ACK_MESSAGE: Final = 200051
-CHANGE_INVISIBLE_TIME: Final = 200053
+CHECK_CLIENT_CONFIG: Final = 46
 
-# Response codes
-NOT_FOUND, RETRY_IMMEDIATELY, OFFSET_MOVED, QUERY_NOT_FOUND = 19, 20, 21, 22
-POLLING_FULL, POLLING_TIMEOUT = 209, 210
-
-# Bits of a pull's sysFlag
-COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
-
-#: Seconds of a long poll, and how much longer we wait for its response. The real client: 15 and 15.
+#: Seconds of a long poll, as of the real client.
 POLL_TIME: Final = 15.0
-POLL_MARGIN: Final = 15.0
 
 Listener = Callable[[MessageExt], Awaitable[bool | None] | bool | None]
-PullStatus = Literal["FOUND", "NO_NEW_MSG", "NO_MATCHED_MSG", "OFFSET_ILLEGAL"]
-_STATUS: Final[dict[int, PullStatus]] = {
-    0: "FOUND",
-    NOT_FOUND: "NO_NEW_MSG",
-    RETRY_IMMEDIATELY: "NO_MATCHED_MSG",
-    OFFSET_MOVED: "OFFSET_ILLEGAL",
-}
-
-
-def retry_topic(group: str) -> str:
-    """Where messages of a group come again that it has failed to consume."""
-    return f"%RETRY%{group}"
-
-
-def tags_of(expression: str) -> tuple[str, ...]:
-    """The tags that an expression like "a || b" names; none: all messages."""
-    if expression.strip() in ("", "*"):
-        return ()
-    return tuple(tag for part in expression.split("||") if (tag := part.strip()))
-
-
-def subscription(topic: str, expression: str, version: int) -> SubscriptionData:
-    """A subscription as heartbeats have it."""
-    tags = tags_of(expression)
-    return SubscriptionData(
-        class_filter_mode=False,
-        topic=topic,
-        sub_string=expression if tags else "*",
-        tags_set=list(tags),
-        code_set=[hash_code(tag) for tag in tags],
-        sub_version=version,
-        expression_type="TAG",
-    )
-
-
-def allocate(queues: Sequence[Queue], members: Sequence[str], member: str) -> list[Queue]:
-    """The queues of one member of a group: contiguous parts of equal size, as the real client's default allocates them.
-
-    All members give the same arguments in the same order, so that no queue has two of them.
-    """
-    if member not in members:
-        return []
-    index, rest = members.index(member), len(queues) % len(members)
-    size = len(queues) // len(members)
-    begin = index * size + min(index, rest)
-    return list(queues[begin : begin + size + (index < rest)])
-
-
-@dataclass(frozen=True, slots=True)
-class PullResult:
-    """What a broker has answered to a pull.
-
-    Attributes:
-        status: "FOUND"; "NO_NEW_MSG"; "NO_MATCHED_MSG": go on at `next_offset`; "OFFSET_ILLEGAL": there is no such offset, go
-            on at `next_offset`.
-        messages: in the order of their offsets.
-        next_offset: where to pull next.
-        min_offset, max_offset: of the queue.
-    """
-
-    status: PullStatus
-    messages: tuple[MessageExt, ...]
-    next_offset: int
-    min_offset: int
-    max_offset: int
-
-
-class PullConsumer:
-    """Asks for messages of queues. `Client.pull_consumer` makes it. Offsets are the caller's until `commit`."""
-
-    def __init__(self, client: Client, group: str) -> None:
-        self.client = client
-        self.group = group
-
-    async def queues(self, topic: str) -> tuple[Queue, ...]:
-        """The queues of a topic that may be read. Raises Refused with code 17 if there is no such topic."""
-        return (await self.client.route(topic)).read
-
-    async def pull(
-        self,
-        queue: Queue,
-        offset: int,
-        count: int = 32,
-        *,
-        expression: str = "*",
-        wait: float = 0.0,
-        commit: int = 0,
-        version: int = 0,
-        subscribed: bool = False,
-    ) -> PullResult:
-        """Messages of a queue from an offset on.
-
-        Args:
-            queue, offset: where.
-            count: how many at most; the broker may give fewer.
-            expression: tags, as "a || b"; "*": all.
-            wait: seconds that the broker may wait for a message.
-            commit: an offset to store with it; 0: none.
-            version: of the subscription.
-            subscribed: True: the broker knows the subscription by our heartbeats.
-        """
-        remote = await self.client.broker(queue.broker, queue.topic, any_of=True)
-        header = PullMessageRequestHeader(
-            consumer_group=self.group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=count,
-            sys_flag=(COMMIT_OFFSET if commit > 0 else 0)
-            | (SUSPEND if wait > 0 else 0)
-            | (0 if subscribed else SUBSCRIPTION),
-            commit_offset=commit,
-            suspend_timeout_millis=int(wait * 1000),
-            subscription=None if subscribed else expression,
-            sub_version=version,
-            expression_type="TAG",
-            bname=queue.broker,
-        )
-        timeout = wait + POLL_MARGIN if wait > 0 else None
-        response = check(await remote.call(PULL_MESSAGE, header, timeout=timeout), *_STATUS)
-        answer = response.decode_header(PullMessageResponseHeader)
-        messages: tuple[MessageExt, ...] = ()
-        if response.code == 0:
-            messages = decode_messages(response.body_bytes() or b"")
-            tags = tags_of(expression)
-            if tags:  # a broker filters by hash codes alone
-                messages = tuple(m for m in messages if m.tags in tags)
-        return PullResult(
-            _STATUS[response.code], messages, answer.next_begin_offset, answer.min_offset, answer.max_offset
-        )
-
-    async def offset(self, queue: Queue) -> int | None:
-        """The offset stored for the group; None: there is none."""
-        header = QueryConsumerOffsetRequestHeader(
-            consumer_group=self.group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            set_zero_if_not_found=False,
-            bname=queue.broker,
-        )
-        remote = await self.client.broker(queue.broker, queue.topic)
-        response = check(await remote.call(QUERY_CONSUMER_OFFSET, header), QUERY_NOT_FOUND)
-        if response.code:
-            return None
-        return int(response.decode_header(QueryConsumerOffsetResponseHeader).offset)
-
-    async def commit(self, queue: Queue, offset: int) -> None:
-        """Store an offset for the group; return when the broker has it."""
-        remote = await self.client.broker(queue.broker, queue.topic)
-        check(await remote.call(UPDATE_CONSUMER_OFFSET, self._commit(queue, offset)))
-
-    async def commit_oneway(self, queue: Queue, offset: int) -> None:
-        """Store an offset for the group, without an answer, as the real push consumer does."""
-        remote = await self.client.broker(queue.broker, queue.topic)
-        await remote.tell(UPDATE_CONSUMER_OFFSET, self._commit(queue, offset))
-
-    def _commit(self, queue: Queue, offset: int) -> UpdateConsumerOffsetRequestHeader:
-        return UpdateConsumerOffsetRequestHeader(
-            consumer_group=self.group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            commit_offset=offset,
-            bname=queue.broker,
-        )
-
-    async def min_offset(self, queue: Queue) -> int:
-        """The first offset that the queue still has."""
-        header = GetMinOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker)
-        response = await self._ask(queue, GET_MIN_OFFSET, header)
-        return int(response.decode_header(GetMinOffsetResponseHeader).offset)
-
-    async def max_offset(self, queue: Queue) -> int:
-        """The offset of the next message that will be stored."""
-        header = GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker)
-        response = await self._ask(queue, GET_MAX_OFFSET, header)
-        return int(response.decode_header(GetMaxOffsetResponseHeader).offset)
-
-    async def search(self, queue: Queue, timestamp: float) -> int:
-        """The offset of the first message stored at this time (seconds since 1970) or later."""
-        header = SearchOffsetRequestHeader(
-            topic=queue.topic, queue_id=queue.queue_id, timestamp=int(timestamp * 1000), bname=queue.broker
-        )
-        response = await self._ask(queue, SEARCH_OFFSET, header)
-        return int(response.decode_header(SearchOffsetResponseHeader).offset)
-
-    async def _ask(self, queue: Queue, code: int, header: Any) -> RemotingCommand:
-        remote = await self.client.broker(queue.broker, queue.topic)
-        return check(await remote.call(code, header))
-
-
-@dataclass(frozen=True, slots=True)
-class Popped:
-    """A message that has been popped: it comes again after its invisible time, unless it is acknowledged.
-
-    Attributes:
-        message: the message.
-        extra_info: what the broker wants back with the acknowledgement.
-        topic: where it was popped; a retry topic, if it has come again.
-    """
-
-    message: MessageExt
-    extra_info: str
-    topic: str
-
-
-class PopConsumer:
-    """Asks for messages of a topic; the broker chooses the queues and counts deliveries. `Client.pop_consumer` makes it."""
-
-    def __init__(self, client: Client, group: str) -> None:
-        self.client = client
-        self.group = group
-
-    async def pop(
-        self,
-        topic: str,
-        count: int = 32,
-        *,
-        invisible: float = 60.0,
-        wait: float = POLL_TIME,
-        expression: str = "*",
-        broker: str | None = None,
-        queue_id: int = -1,
-        earliest: bool = True,
-    ) -> list[Popped]:
-        """Messages of a topic at one broker.
-
-        Args:
-            topic: the topic.
-            count: how many at most.
-            invisible: seconds until they come again.
-            wait: seconds that the broker may wait for a message.
-            expression: tags, as "a || b"; "*": all.
-            broker: its name; None: one of the route.
-            queue_id: -1: all queues of the broker.
-            earliest: where a new group begins: at the first message, or behind the last one.
-        """
-        if broker is None:
-            route = await self.client.route(topic)
-            broker = self.client.random.choice(sorted({queue.broker for queue in route.read}))
-        remote = await self.client.broker(broker, topic)
-        header = PopMessageRequestHeader(
-            consumer_group=self.group,
-            topic=topic,
-            queue_id=queue_id,
-            max_msg_nums=count,
-            invisible_time=int(invisible * 1000),
-            poll_time=int(wait * 1000),
-            born_time=int(time.time() * 1000),
-            init_mode=0 if earliest else 1,
-            exp_type="TAG",
-            exp=expression,
-            order=False,
-            bname=broker,
-        )
-        response = check(
-            await remote.call(POP_MESSAGE, header, timeout=wait + POLL_MARGIN), NOT_FOUND, POLLING_FULL, POLLING_TIMEOUT
-        )
-        if response.code:
-            return []
-        answer = response.decode_header(PopMessageResponseHeader)
-        begins = decode_start_offset_info(answer.start_offset_info or "")
-        return [self._popped(m, answer, begins, broker) for m in decode_messages(response.body_bytes() or b"")]
-
-    async def ack(self, popped: Popped) -> None:
-        """Acknowledge a message. Raises Refused if its invisible time is over."""
-        info = decode_extra_info(popped.extra_info)
-        header = AckMessageRequestHeader(
-            consumer_group=self.group,
-            topic=popped.topic,
-            queue_id=info.queue_id,
-            extra_info=popped.extra_info,
-            offset=_offset(info, popped.message),
-            bname=info.broker_name,
-        )
-        remote = await self.client.broker(info.broker_name, self._routed(popped))
-        check(await remote.call(ACK_MESSAGE, header))
-
-    async def change_invisible(self, popped: Popped, seconds: float) -> Popped:
-        """Set the invisible time anew, from now on. Returns what is acknowledged in place of `popped`."""
-        info = decode_extra_info(popped.extra_info)
-        offset = _offset(info, popped.message)
-        header = ChangeInvisibleTimeRequestHeader(
-            consumer_group=self.group,
-            topic=popped.topic,
-            queue_id=info.queue_id,
-            extra_info=popped.extra_info,
-            offset=offset,
-            invisible_time=int(seconds * 1000),
-            bname=info.broker_name,
-        )
-        remote = await self.client.broker(info.broker_name, self._routed(popped))
-        response = check(await remote.call(CHANGE_INVISIBLE_TIME, header))
-        answer = response.decode_header(ChangeInvisibleTimeResponseHeader)
-        again = encode_extra_info(
-            info._replace(
-                ck_offset=offset,
-                pop_time=answer.pop_time,
-                invisible_time=answer.invisible_time,
-                revive_queue_id=answer.revive_qid,
-                message_queue_offset=offset,
-            )
-        )
-        return Popped(popped.message, again, popped.topic)
-
-    def _routed(self, popped: Popped) -> str:
-        """A topic with a route: retry topics of pop have none."""
-        return (popped.message.properties or {}).get("RETRY_TOPIC") or popped.message.topic
-
-    def _popped(
-        self,
-        message: MessageExt,
-        answer: PopMessageResponseHeader,
-        begins: Mapping[tuple[str, int], int],
-        broker: str,
-    ) -> Popped:
-        given = (message.properties or {}).get("POP_CK")
-        if given is None:
-            retry = message.topic.startswith("%RETRY%")
-            flags = ("1", "2") if retry else ("0",)
-            flag = next((f for f in flags if (f, message.queue_id) in begins), flags[0])
-            given = encode_extra_info(
-                ExtraInfo(
-                    begins.get((flag, message.queue_id), message.queue_offset),
-                    answer.pop_time,
-                    answer.invisible_time,
-                    answer.revive_qid,
-                    flag,
-                    broker,
-                    message.queue_id,
-                    message.queue_offset,
-                )
-            )
-        return Popped(message, given, message.topic)
-
-
-def _offset(info: ExtraInfo, message: MessageExt) -> int:
-    return message.queue_offset if info.message_queue_offset is None else info.message_queue_offset
 
 
 class _Work:
-    """A queue of ours: what has been pulled, and what of it is not consumed yet."""
+    """A queue of ours: what has been pulled, and what of it is not consumed yet. Times are seconds since 1970."""
 
     def __init__(self, queue: Queue, offset: int) -> None:
         self.queue = queue
         self.next = offset  # where to pull
-        self.open: dict[int, int] = {}  # number of arrival -> offset: what is not consumed, in order
+        self.open: dict[
+            int, tuple[int, int]
+        ] = {}  # number of arrival -> offset, octets: what is not consumed, in order
         self.arrivals = 0
         self.committed = offset  # the offset up to which all is consumed
         self.stored = offset  # what the broker has been told
         self.dropped = False
         self.locked = False
+        self.locked_at = self.pulled_at = self.consumed_at = 0.0
         self.room = asyncio.Event()
         self.room.set()
         self.task: asyncio.Task[None] | None = None
@@ -437,7 +66,7 @@ class _Work:
     def came(self, message: MessageExt) -> int:
         """A message has been pulled; the number by which it is known."""
         self.arrivals += 1
-        self.open[self.arrivals] = message.queue_offset
+        self.open[self.arrivals] = (message.queue_offset, len(message.body or b""))
         return self.arrivals
 
     def done(self, number: int) -> None:
@@ -447,8 +76,28 @@ class _Work:
 
     def advance(self) -> None:
         """`committed` never goes back, and skips nothing that is open."""
-        reached = min(next(iter(self.open.values())), self.next) if self.open else self.next
+        reached = min(next(iter(self.open.values()))[0], self.next) if self.open else self.next
         self.committed = max(self.committed, reached)
+
+    def info(self) -> dict[str, Any]:
+        """The queue as ProcessQueueInfo has it."""
+        offsets = [offset for offset, _ in self.open.values()]
+        return {
+            "commitOffset": self.committed,
+            "cachedMsgMinOffset": min(offsets, default=0),
+            "cachedMsgMaxOffset": max(offsets, default=0),
+            "cachedMsgCount": len(offsets),
+            "cachedMsgSizeInMiB": sum(octets for _, octets in self.open.values()) >> 20,
+            "transactionMsgMinOffset": 0,
+            "transactionMsgMaxOffset": 0,
+            "transactionMsgCount": 0,
+            "locked": self.locked,
+            "tryUnlockTimes": 0,
+            "lastLockTimestamp": int(self.locked_at * 1000),
+            "droped": self.dropped,  # codespell:ignore droped
+            "lastPullTimestamp": int(self.pulled_at * 1000),
+            "lastConsumeTimestamp": int(self.consumed_at * 1000),
+        }
 
 
 class PushConsumer:
@@ -462,7 +111,7 @@ class PushConsumer:
     Args:
         client: the client.
         group: the consumer group. One client has one consumer of a group.
-        subscriptions: topic -> tags, as "a || b"; "*": all.
+        subscriptions: topic -> tags, as "a || b"; "*": all; or `Sql`.
         listener: called with each message; it may be a coroutine function.
         model: "clustering": the members share the queues. "broadcasting": each has them all, and keeps its own offsets.
         orderly: True: the messages of a queue one after the other, under a lock of the broker.
@@ -487,7 +136,7 @@ class PushConsumer:
         self,
         client: Client,
         group: str,
-        subscriptions: Mapping[str, str],
+        subscriptions: Mapping[str, Expression],
         listener: Listener,
         *,
         model: Literal["clustering", "broadcasting"] = "clustering",
@@ -510,7 +159,7 @@ class PushConsumer:
         self.dropped = 0
         self.offsets = offsets if offsets is not None else {}
         self._version = int(time.time() * 1000)
-        self._subscriptions = dict(subscriptions)
+        self._subscriptions: dict[str, Expression] = dict(subscriptions)
         self._clustering = model == "clustering"
         if self._clustering:
             self._subscriptions[retry_topic(group)] = "*"
@@ -530,6 +179,7 @@ class PushConsumer:
         self._tasks: list[asyncio.Task[None]] = []
         self._again = asyncio.Event()
         self._closed = False
+        self._started = 0.0
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -551,20 +201,30 @@ class PushConsumer:
             consume_from_where={"last": "CONSUME_FROM_LAST_OFFSET", "first": "CONSUME_FROM_FIRST_OFFSET"}.get(
                 str(self._begin), "CONSUME_FROM_TIMESTAMP"
             ),
-            subscription_data_set=[subscription(t, e, self._version) for t, e in self._subscriptions.items()],
+            subscription_data_set=self._wanted(),
             unit_mode=False,
         )
 
+    def _wanted(self) -> list[SubscriptionData]:
+        return [subscription(topic, wanted, self._version) for topic, wanted in self._subscriptions.items()]
+
     async def start(self) -> None:
-        """Join the group and begin. Raises LocalProtocolError if the client has a consumer of the group."""
+        """Join the group and begin.
+
+        Raises:
+            LocalProtocolError: the client has a consumer of the group.
+            Refused: with code 23: a broker cannot parse a filter expression.
+        """
         if self._tasks or self.group in self.client._consumers:
             raise LocalProtocolError(f"there is a consumer of the group {self.group}")
         self.client._consumers[self.group] = self
         try:
+            await self._check_expressions()
             await self.client.greet_all(self._subscriptions)
         except BaseException:
             del self.client._consumers[self.group]
             raise
+        self._started = time.time()
         spawn = self.client.spawn
         rebalance, store, lock = self._intervals
         self._tasks = [spawn(self._rebalance(rebalance)), spawn(self._every(store, self._store))]
@@ -572,6 +232,20 @@ class PushConsumer:
             self._tasks.append(spawn(self._every(lock, self._lock_all)))
         else:
             self._tasks += [spawn(self._work()) for _ in range(self._workers)]
+
+    async def _check_expressions(self) -> None:
+        """Let a broker of each topic parse the filter expression, as the real client does."""
+        for topic, wanted in self._subscriptions.items():
+            if not isinstance(wanted, Sql):
+                continue
+            route = await self.client.write_route(topic)
+            body = b'{"clientId":%s,"group":%s,"subscriptionData":%s}' % (
+                encode_json(self.client.client_id),
+                encode_json(self.group),
+                subscription(topic, wanted, self._version).encode(),
+            )
+            remote = await self.client.broker(min(route.brokers), topic, any_of=True)
+            check(await remote.call(CHECK_CLIENT_CONFIG, None, body))
 
     async def close(self) -> None:
         """Stop, store offsets, unlock, and leave the group. What the listener has not finished comes again, to another
@@ -613,7 +287,7 @@ class PushConsumer:
         try:
             queues: Sequence[Queue] = (await self.client.route(topic)).read
         except Refused as refused:
-            if refused.code != 17:
+            if refused.code != TOPIC_NOT_EXIST:
                 raise
             queues = ()  # there is no such topic: a retry topic begins with the first message that comes again
         if self._clustering and queues:
@@ -628,6 +302,7 @@ class PushConsumer:
         for queue in wanted:
             work = _Work(queue, await self._first_offset(queue))
             work.locked = True
+            work.locked_at = time.time()
             self._works[queue] = work
             work.task = self.client.spawn(self._poll(work))
 
@@ -642,7 +317,7 @@ class PushConsumer:
         stored = await self._pull.offset(queue) if self._clustering else self.offsets.get(queue)
         if stored is not None:
             return stored
-        if queue.topic.startswith("%RETRY%") or self._begin == "first":
+        if queue.topic.startswith(RETRY_PREFIX) or self._begin == "first":
             return 0
         if self._begin == "last":
             return await self._pull.max_offset(queue)
@@ -658,7 +333,7 @@ class PushConsumer:
             await self._store_one(work, dropped=True)
             if self._orderly and self._clustering:
                 body = UnlockBatchRequestBody(
-                    consumer_group=self.group, client_id=self.client.client_id, mq_set=[_named(work.queue)]
+                    consumer_group=self.group, client_id=self.client.client_id, mq_set=[named(work.queue)]
                 )
                 remote = await self.client.broker(work.queue.broker, work.queue.topic)
                 await remote.call(UNLOCK_BATCH_MQ, None, body.encode())
@@ -673,7 +348,7 @@ class PushConsumer:
             body = LockBatchRequestBody(
                 consumer_group=self.group,
                 client_id=self.client.client_id,
-                mq_set=[_named(queue) for queue in asked],
+                mq_set=[named(queue) for queue in asked],
             )
             try:
                 remote = await self.client.broker(broker, asked[0].topic)
@@ -690,6 +365,8 @@ class PushConsumer:
         locked = set(await self._lock(list(works))) if works and self._clustering else set(works)
         for queue, work in works.items():
             work.locked = queue in locked
+            if work.locked:
+                work.locked_at = time.time()
 
     # ---- messages
 
@@ -728,6 +405,7 @@ class PushConsumer:
                 work.committed = work.next
                 work.stored = -1  # the broker receives it, even if this goes back
                 continue
+            work.pulled_at = time.time()
             work.next = max(work.next, result.next_offset)
             numbered = [(work.came(message), message) for message in result.messages]
             work.advance()
@@ -769,6 +447,7 @@ class PushConsumer:
         self._finish(work, number)
 
     def _finish(self, work: _Work, number: int) -> None:
+        work.consumed_at = time.time()
         if not work.dropped:
             work.done(number)
             if not self._clustering:
@@ -778,16 +457,18 @@ class PushConsumer:
     async def _listen(self, message: MessageExt) -> bool:
         """True: consumed."""
         try:
-            result = self._listener(_as_sent(message))
-            if inspect.isawaitable(result):
-                result = await result
+            consumed = await self._call(message)
         except Exception as error:
             asyncio.get_running_loop().call_exception_handler({"message": "a listener raised", "exception": error})
-            result = False
-        if result is False:
-            self.failed += 1
-            return False
-        return True
+            consumed = False
+        self.failed += not consumed
+        return consumed
+
+    async def _call(self, message: MessageExt) -> bool:
+        result = self._listener(_as_sent(message))
+        if inspect.isawaitable(result):
+            result = await result
+        return result is not False
 
     async def _send_back(self, work: _Work, message: MessageExt, attempts: int | None = None) -> bool:
         """Ask the broker to deliver a message again, later, or to put it to the dead letters. False: it has not."""
@@ -830,25 +511,48 @@ class PushConsumer:
             await self._pull.commit_oneway(work.queue, offset)
             work.stored = max(work.stored, offset)
 
-    def reset_or_status(self, request: RemotingCommand, topic: str) -> bytes | None:
-        """RESET_CONSUMER_CLIENT_OFFSET (220): go on at other offsets. GET_CONSUMER_STATUS_FROM_CLIENT (221): our offsets."""
-        if request.code == 221:
-            table = ",".join(
-                f"{_named(q).encode().decode()}:{work.committed}" for q, work in self._works.items() if q.topic == topic
-            )
-            return f'{{"messageQueueTable":{{{table}}}}}'.encode()
-        for queue, offset in reset_offsets(request.body_bytes() or b"").items():
+    # ---- what brokers ask
+
+    def reset(self, body: bytes) -> None:
+        """RESET_CONSUMER_CLIENT_OFFSET (220): go on at other offsets. They are stored even if nothing comes."""
+        for queue, offset in reset_offsets(body).items():
             work = self._works.pop(queue, None)
             if work is not None:
                 work.dropped = True
                 if work.task is not None:
                     work.task.cancel()
                 fresh = _Work(queue, offset)
-                fresh.locked = work.locked
-                fresh.stored = -1  # the broker receives it even if nothing comes
+                fresh.locked, fresh.locked_at = work.locked, work.locked_at
+                fresh.stored = -1
                 self._works[queue] = fresh
                 fresh.task = self.client.spawn(self._poll(fresh))
-        return None
+
+    def status(self, topic: str) -> bytes:
+        """GET_CONSUMER_STATUS_FROM_CLIENT (221): our offsets of a topic."""
+        return status_body({queue: work.committed for queue, work in self._works.items() if queue.topic == topic})
+
+    def running_info(self) -> bytes:
+        """GET_CONSUMER_RUNNING_INFO (307): what this consumer is and does."""
+        properties = {
+            "PROP_NAMESERVER_ADDR": "".join(f"{name};" for name in self.client.names),
+            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_CLIENT_VERSION": VERSIONS.get(self.client.version, str(self.client.version)),
+            "PROP_CONSUMEORDERLY": str(self._orderly).lower(),
+            "PROP_THREADPOOL_CORE_SIZE": str(self._workers),
+            "PROP_CONSUMER_START_TIMESTAMP": str(int(self._started * 1000)),
+            "consumerGroup": self.group,
+            "messageModel": "CLUSTERING" if self._clustering else "BROADCASTING",
+        }
+        return running_body(properties, self._wanted(), {queue: work.info() for queue, work in self._works.items()})
+
+    async def consume_directly(self, message: MessageExt) -> bytes:
+        """CONSUME_MESSAGE_DIRECTLY (309): call the listener with a message, whatever it says. Offsets stay as they are."""
+        begin, remark = time.monotonic(), None
+        try:
+            result = "CR_SUCCESS" if await self._call(message) else "CR_LATER"
+        except Exception as error:
+            result, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
+        return direct_body(result, orderly=self._orderly, seconds=time.monotonic() - begin, remark=remark)
 
     async def _every(self, seconds: float, call: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -859,41 +563,10 @@ class PushConsumer:
                 continue
 
 
-#: A member of a map whose names are objects, as fastjson writes them.
-_OBJECT_NAME: Final = re.compile(rb"\{([^{}]*)\}\s*:\s*(-?[0-9]+)")
-
-
-def reset_offsets(body: bytes) -> dict[Queue, int]:
-    """The offsets in the body of RESET_CONSUMER_CLIENT_OFFSET: a map whose names are objects, or (for C clients) a list.
-
-    What cannot be read is left out.
-    """
-    found: dict[Queue, int] = {}
-    for match in _OBJECT_NAME.finditer(body):
-        try:
-            members = json.loads(b"{" + match[1] + b"}")
-            queue = Queue(str(members["topic"]), str(members["brokerName"]), int(members["queueId"]))
-        except (ValueError, KeyError, TypeError):
-            continue
-        found[queue] = int(match[2])
-    if not found:
-        try:
-            for item in json.loads(body)["offsetTable"]:
-                queue = Queue(str(item["topic"]), str(item["brokerName"]), int(item["queueId"]))
-                found[queue] = int(item["offset"])
-        except (ValueError, KeyError, TypeError):
-            pass
-    return found
-
-
-def _named(queue: Queue) -> MessageQueue:
-    return MessageQueue(topic=queue.topic, broker_name=queue.broker, queue_id=queue.queue_id)
-
-
 def _as_sent(message: MessageExt) -> MessageExt:
     """A message that has come again by a retry topic, with the topic it was sent to."""
     origin = (message.properties or {}).get("RETRY_TOPIC")
-    if origin is None or not message.topic.startswith("%RETRY%"):
+    if origin is None or not message.topic.startswith(RETRY_PREFIX):
         return message
     fields = {name: getattr(message, name) for name in MessageExt.__match_args__ if name != "version"}
     return MessageExt(**{**fields, "topic": origin})

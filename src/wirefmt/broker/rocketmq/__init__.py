@@ -1,0 +1,124 @@
+"""A RocketMQ name server and broker in memory, the handler of `wirefmt.rocketmq.serve`. One port is both.
+
+::
+
+    broker = Broker()
+    async with await rocketmq.serve(broker, "127.0.0.1", 9876) as server:
+        broker.address = f"127.0.0.1:{server.port}"
+        ...
+    broker.close()
+
+The parts of `Broker` are modules: `core` (topics, messages, waiting requests, requests to clients), `names` (routes), `groups`
+(members, locks, offsets), `transactions`, `sending`, `selecting` (tags and filter expressions), `pulling`, `popping`, and
+`relaying` (replies and questions to consumers). Sections are those of docs/rocketmq.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from wirefmt.broker.permissions import rocketmq_refused
+from wirefmt.broker.rocketmq.answers import NO_PERMISSION, Answer
+from wirefmt.broker.rocketmq.names import Names
+from wirefmt.broker.rocketmq.options import DELAYS, MOST_RETRIES, BrokerOptions
+from wirefmt.broker.rocketmq.popping import Popping
+from wirefmt.broker.rocketmq.pulling import Pulling
+from wirefmt.broker.rocketmq.relaying import Relaying
+from wirefmt.connection.contract import Acknowledged, Disconnected
+from wirefmt.rocketmq import RemotingCommand
+from wirefmt.rocketmq.events import REQUEST_CODE_NOT_SUPPORTED, SYSTEM_ERROR, Event, TimedOut, is_signed
+from wirefmt.rocketmq.server import Peer
+
+__all__ = ["DELAYS", "MOST_RETRIES", "Broker", "BrokerOptions"]
+
+Serve = Callable[[Peer, RemotingCommand], Answer | None]
+
+#: What a request raises in which a field is missing or wrong. DecodeError is a ValueError.
+_FAULTS: Final = (KeyError, TypeError, ValueError, AttributeError)
+
+
+class Broker(Relaying, Pulling, Popping, Names):
+    """A name server and broker in memory.
+
+    Attributes:
+        options: its policies and limits.
+        address: "host:port" that routes tell clients.
+        topics: name -> queues.
+        offsets: (group, topic, queue id) -> what the group has consumed.
+        consumers, producers: group -> client id -> member.
+        stored_bytes: octets of all messages that are stored, delayed or undecided.
+        dropped: messages that were dropped because their queue was full.
+    """
+
+    def __init__(self, options: BrokerOptions | None = None, address: str = "127.0.0.1:9876") -> None:
+        super().__init__(options or BrokerOptions(), address)
+        self._codes: dict[int, Serve] = {
+            10: self._send,
+            11: self._pull,
+            14: self._query_offset,
+            15: self._update_offset,
+            29: self._search_offset,
+            30: self._max_offset,
+            31: self._min_offset,
+            33: self._view,
+            34: self._heartbeat,
+            35: self._unregister,
+            36: self._send_back,
+            37: self._end_transaction,
+            38: self._members,
+            41: self._lock,
+            42: self._unlock,
+            46: self._check_client,
+            105: self._route,
+            307: self._ask_consumer,  # GET_CONSUMER_RUNNING_INFO
+            309: self._ask_to_consume,
+            310: self._send,
+            320: self._send,
+            324: self._reply,
+            325: self._reply,
+            361: self._pull,  # LITE_PULL_MESSAGE
+            200050: self._pop,
+            200051: self._ack,
+            200053: self._change_invisible,
+        }
+
+    # ---- the host of all clients
+
+    def handle(self, peer: Peer, event: Event) -> None:
+        """An event of a client's connection."""
+        if isinstance(event, RemotingCommand):
+            self._serve(peer, event)
+        elif isinstance(event, Acknowledged):
+            self._outcome(event.handle, event.message)
+        elif isinstance(event, TimedOut):
+            self._outcome(event.handle, None)
+        elif isinstance(event, Disconnected):
+            for handle in event.lost:
+                self._outcome(handle, None)
+            self._stop_waiting(peer)
+            self._gone(peer)
+
+    def writable(self, peer: Peer) -> None:
+        """Nothing waits for it: answers are bounded by requests."""
+
+    def closed(self, peer: Peer) -> None:
+        """`Disconnected` came before."""
+
+    def _serve(self, peer: Peer, event: RemotingCommand) -> None:
+        accounts = self.options.accounts
+        serve = self._codes.get(event.code)
+        answer: Answer | None
+        if accounts is not None and not is_signed(event, accounts.get):
+            answer = Answer(NO_PERMISSION, remark="the request has no valid signature")
+        elif self.options.permissions is not None and (needs := rocketmq_refused(self.options.permissions, event)):
+            answer = Answer(NO_PERMISSION, remark=needs)
+        elif serve is None:
+            answer = Answer(REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {event.code} not supported")
+        else:
+            try:
+                answer = serve(peer, event)
+            except _FAULTS as error:
+                answer = Answer(SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+        if answer is not None:
+            self._answer(peer, event, answer)

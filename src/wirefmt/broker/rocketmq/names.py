@@ -1,0 +1,45 @@
+"""The name server: where topics are."""
+
+from __future__ import annotations
+
+from wirefmt import rocketmq
+from wirefmt.broker.rocketmq.answers import TOPIC_NOT_EXIST, Answer
+from wirefmt.broker.rocketmq.core import Core
+from wirefmt.rocketmq import RemotingCommand
+from wirefmt.rocketmq.client import DEFAULT_TOPIC
+from wirefmt.rocketmq.producer import reply_topic
+from wirefmt.rocketmq.server import Peer
+
+#: Releases from 4.9.4 on read strict JSON only; earlier ones want names of members that are bare numbers (section 7.3).
+STRICT_FROM = 401
+
+
+class Names(Core):
+    """Routes. The broker itself is the only one."""
+
+    def _route(self, peer: Peer, event: RemotingCommand) -> Answer:
+        fields = event.ext_fields or {}
+        topic = fields.get("topic") or ""
+        queues = self.topic(topic, 1) if topic == reply_topic(self.options.cluster) else self.topics.get(topic)
+        if queues is None and topic != DEFAULT_TOPIC:
+            return Answer(TOPIC_NOT_EXIST, remark=f"No topic route info in name server for the topic: {topic}")
+        count = len(queues) if queues is not None else self.options.queues
+        route = rocketmq.TopicRouteData(
+            broker_datas=[
+                rocketmq.BrokerData(
+                    cluster=self.options.cluster, broker_name=self.options.name, broker_addrs={0: self.address}
+                )
+            ],
+            queue_datas=[
+                rocketmq.QueueData(
+                    broker_name=self.options.name,
+                    read_queue_nums=count,
+                    write_queue_nums=count,
+                    perm=7 if topic == DEFAULT_TOPIC else 6,
+                    topic_sys_flag=0,
+                )
+            ],
+            filter_server_table={},
+        )
+        strict = fields.get("acceptStandardJsonOnly") == "true" or event.version >= STRICT_FROM
+        return Answer(body=route.encode(loose=not strict))

@@ -1,0 +1,96 @@
+"""Pulls: messages of a queue from an offset on."""
+
+from __future__ import annotations
+
+from wirefmt.broker.rocketmq.answers import (
+    FILTER_DATA_NOT_EXIST,
+    PULL_NOT_FOUND,
+    PULL_OFFSET_MOVED,
+    PULL_RETRY_IMMEDIATELY,
+    SUBSCRIPTION_NOT_EXIST,
+    SUBSCRIPTION_NOT_LATEST,
+    SUBSCRIPTION_PARSE_FAILED,
+    TOPIC_NOT_EXIST,
+    Answer,
+)
+from wirefmt.broker.rocketmq.core import Queue
+from wirefmt.broker.rocketmq.groups import Groups
+from wirefmt.broker.rocketmq.selecting import LOOKS_MAX, Wants, wants
+from wirefmt.rocketmq import PullMessageRequestHeader, PullMessageResponseHeader, RemotingCommand
+from wirefmt.rocketmq.events import SUCCESS, SYSTEM_ERROR
+from wirefmt.rocketmq.pull_consumer import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
+from wirefmt.rocketmq.server import Peer
+
+#: Messages and octets of one response.
+MESSAGES_MAX = 1024
+OCTETS_MAX = 1 << 18
+
+
+class Pulling(Groups):
+    """A pull that finds nothing waits, if it says so."""
+
+    def _pull(self, peer: Peer, event: RemotingCommand) -> Answer | None:
+        header = event.decode_header(PullMessageRequestHeader)
+        queues = self.topics.get(header.topic)
+        if queues is None:
+            return Answer(TOPIC_NOT_EXIST, remark=f"topic[{header.topic}] not exist")
+        if not 0 <= header.queue_id < len(queues):
+            return Answer(SYSTEM_ERROR, remark=f"queueId[{header.queue_id}] is illegal")
+        wanted = self._wanted(header)
+        if isinstance(wanted, Answer):
+            return wanted
+        if header.sys_flag & COMMIT_OFFSET and header.commit_offset > 0:
+            self._commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        queue = queues[header.queue_id]
+
+        def look() -> Answer | None:
+            return self._look(queue, header.queue_offset, header.max_msg_nums, wanted)
+
+        answer = look()
+        if answer is not None:
+            return answer
+        seconds = header.suspend_timeout_millis / 1000 if header.sys_flag & SUSPEND else 0.0
+        end = _pulled(PULL_NOT_FOUND, queue, header.queue_offset)
+        return self._wait(peer, event, header.topic, seconds, look, end)
+
+    def _wanted(self, header: PullMessageRequestHeader) -> Wants | Answer:
+        """What the pull wants by its own expression, or by the heartbeats of its group."""
+        if header.sys_flag & SUBSCRIPTION:
+            try:
+                return wants(header.subscription, header.expression_type)
+            except ValueError:
+                return Answer(SUBSCRIPTION_PARSE_FAILED, remark="parse the consumer's subscription failed")
+        found = self._subscription(header.consumer_group, header.topic)
+        if found is None:
+            return Answer(SUBSCRIPTION_NOT_EXIST, remark="the consumer's subscription not exist")
+        if found.version < header.sub_version:
+            return Answer(SUBSCRIPTION_NOT_LATEST, remark="the consumer's subscription not latest")
+        if found.wrong:
+            return Answer(FILTER_DATA_NOT_EXIST, remark="the filter expression of the heartbeat cannot be parsed")
+        return found.wants
+
+    def _look(self, queue: Queue, begin: int, count: int, wanted: Wants) -> Answer | None:
+        """What the queue has from an offset on; None: nothing has come since."""
+        if begin > queue.end or begin < queue.base:
+            return _pulled(PULL_OFFSET_MOVED, queue, queue.end if begin > queue.end else queue.base)
+        most = max(1, min(count, MESSAGES_MAX))
+        found: list[bytes] = []
+        size, at, vain = 0, begin, 0
+        while at < queue.end and len(found) < most and size < OCTETS_MAX and vain < LOOKS_MAX:
+            stored = queue.messages[at - queue.base]
+            at += 1
+            if wanted is None or wanted(stored):
+                found.append(stored.frame)
+                size += len(stored.frame)
+            else:
+                vain += 1
+        if found:
+            return _pulled(SUCCESS, queue, at, b"".join(found))
+        return _pulled(PULL_RETRY_IMMEDIATELY, queue, at) if at > begin else None
+
+
+def _pulled(code: int, queue: Queue, following: int, body: bytes | None = None) -> Answer:
+    header = PullMessageResponseHeader(
+        suggest_which_broker_id=0, next_begin_offset=following, min_offset=queue.base, max_offset=queue.end
+    )
+    return Answer(code, header, body)

@@ -1,0 +1,167 @@
+"""Messages in: from producers, and back from consumers that have failed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+from wirefmt import rocketmq
+from wirefmt.broker.rocketmq.answers import MESSAGE_ILLEGAL, Answer
+from wirefmt.broker.rocketmq.core import fields_of
+from wirefmt.broker.rocketmq.options import DELAYS, FIRST_RETRY_LEVEL, MOST_RETRIES
+from wirefmt.broker.rocketmq.transactions import PREPARED, Transactions
+from wirefmt.rocketmq import MessageExt, RemotingCommand
+from wirefmt.rocketmq.events import SYSTEM_BUSY, SYSTEM_ERROR
+from wirefmt.rocketmq.server import Peer
+from wirefmt.rocketmq.spec import DLQ_PREFIX, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, SYS_FLAG_TRANSACTION
+from wirefmt.rocketmq.subscriptions import retry_topic
+
+SEND_MESSAGE: Final = 10
+SEND_BATCH_MESSAGE: Final = 320
+
+NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}\Z")
+
+#: Octets of a message's properties (section 8), and queues of a topic that a producer makes.
+PROPERTIES_MAX: Final = 32767
+QUEUES_MAX: Final = 16
+
+
+class SendFields(NamedTuple):
+    """Names of the fields of a message's header. They are read one by one, since this is done for every message."""
+
+    topic: str
+    default_topic_queue_nums: str
+    queue_id: str
+    sys_flag: str
+    born_timestamp: str
+    flag: str
+    properties: str
+    reconsume_times: str
+    batch: str
+
+
+SEND_LONG: Final = SendFields(
+    "topic",
+    "defaultTopicQueueNums",
+    "queueId",
+    "sysFlag",
+    "bornTimestamp",
+    "flag",
+    "properties",
+    "reconsumeTimes",
+    "batch",
+)
+SEND_SHORT: Final = SendFields("b", "d", "e", "f", "g", "h", "i", "j", "m")
+
+
+class Sending(Transactions):
+    """What is stored has the property CLUSTER, as the real broker adds it: replies are sent by it."""
+
+    def _send(self, peer: Peer, event: RemotingCommand) -> Answer:
+        given = event.ext_fields or {}
+        field = SEND_LONG if event.code == SEND_MESSAGE else SEND_SHORT
+        topic, properties = given[field.topic] or "", given.get(field.properties) or ""
+        body = event.body_bytes() or b""
+        if not NAME.match(topic):
+            return Answer(SYSTEM_ERROR, remark="the topic has characters that are not of ^[%|a-zA-Z0-9_-]+$")
+        if properties and properties[-1] != PROPERTY_SEPARATOR:
+            properties += PROPERTY_SEPARATOR
+        properties += f"CLUSTER{NAME_VALUE_SEPARATOR}{self.options.cluster}{PROPERTY_SEPARATOR}"
+        if len(body) > self.options.message_bytes or len(properties) > PROPERTIES_MAX:
+            return Answer(MESSAGE_ILLEGAL, remark="the message is too large")
+        if self.stored_bytes + len(body) + len(properties) > self.options.stored_bytes:
+            return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
+        queue_id, sys_flag = int(given[field.queue_id] or ""), int(given[field.sys_flag] or "")
+        wanted = int(given[field.default_topic_queue_nums] or "")
+        queues = self.topic(topic, max(1, min(wanted, QUEUES_MAX)))
+        if queues is None:
+            return Answer(SYSTEM_BUSY, remark="too many topics")
+        if queue_id < 0:
+            queue_id = self._position % len(queues)
+        if queue_id >= len(queues):
+            return Answer(SYSTEM_ERROR, remark=f"queueId[{queue_id}] is illegal")
+        address = peer.address
+        base: dict[str, Any] = {
+            "topic": topic,
+            "queue_id": queue_id,
+            "born_timestamp": int(given[field.born_timestamp] or ""),
+            "born_host": (address[0], address[1]) if address else ("127.0.0.1", 0),
+            "reconsume_times": int(given.get(field.reconsume_times) or 0),
+        }
+        if event.code == SEND_BATCH_MESSAGE or given.get(field.batch) == "true":
+            return self._send_batch(base, body)
+        fields = {
+            **base,
+            "body": body,
+            "properties": properties,
+            "flag": int(given[field.flag] or ""),
+            "sys_flag": sys_flag,
+        }
+        if sys_flag & SYS_FLAG_TRANSACTION == PREPARED:
+            return self._sent([self._hold(MessageExt(**fields))])
+        level = rocketmq.decode_properties(properties).get("DELAY") if "DELAY" in properties else None
+        if level is not None and level.isascii() and level.isdigit() and int(level):
+            placed = self._placed(MessageExt(**fields), 0)
+            self._store_later(DELAYS[min(int(level), len(DELAYS)) - 1] * self.options.delay, fields)
+            return self._sent([placed])
+        return self._sent([self._store(fields)])
+
+    def _send_batch(self, base: dict[str, Any], body: bytes) -> Answer:
+        messages = rocketmq.decode_batch_messages(body)
+        if not messages:
+            return Answer(MESSAGE_ILLEGAL, remark="a batch without messages")
+        cluster = {"CLUSTER": self.options.cluster}
+        return self._sent(
+            [
+                self._store({**base, "body": m.body, "properties": {**m.properties, **cluster}, "flag": m.flag})
+                for m in messages
+            ]
+        )
+
+    def _sent(self, messages: list[MessageExt]) -> Answer:
+        """The answer to a message, or to a batch of them."""
+        first = messages[0]
+        header = rocketmq.SendMessageResponseHeader(
+            msg_id=",".join(m.offset_msg_id for m in messages),
+            queue_id=first.queue_id,
+            queue_offset=first.queue_offset,
+            transaction_id=(first.properties or {}).get("UNIQ_KEY"),
+        )
+        return Answer(header=header)
+
+    def _view(self, peer: Peer, event: RemotingCommand) -> Answer:
+        message = self._find(event.decode_header(rocketmq.ViewMessageRequestHeader).offset)
+        if message is None:
+            return Answer(SYSTEM_ERROR, remark="can not find message by the offset")
+        return Answer(body=message.encode())
+
+    def _send_back(self, peer: Peer, event: RemotingCommand) -> Answer:
+        """A consumer has failed: deliver the message again later, or put it to the dead letters."""
+        header = event.decode_header(rocketmq.ConsumerSendMsgBackRequestHeader)
+        message = self._find(header.offset)
+        if message is None:
+            return Answer(SYSTEM_ERROR, remark="can not find message by the offset")
+        if self.stored_bytes + len(message.body or b"") > self.options.stored_bytes:
+            return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
+        most = MOST_RETRIES if header.max_reconsume_times is None else header.max_reconsume_times
+        dead = message.reconsume_times >= most or header.delay_level < 0
+        topic = f"{DLQ_PREFIX}{header.group}" if dead else retry_topic(header.group)
+        if self.topic(topic, 1) is None:
+            return Answer(SYSTEM_BUSY, remark="too many topics")
+        properties = dict(message.properties or {})
+        properties.setdefault("RETRY_TOPIC", message.topic)
+        properties.setdefault("ORIGIN_MESSAGE_ID", message.offset_msg_id)
+        properties.pop("DELAY", None)
+        again = {
+            **fields_of(message),
+            "topic": topic,
+            "queue_id": 0,
+            "properties": properties,
+            "reconsume_times": message.reconsume_times + 1,
+        }
+        if dead:
+            self._store(again)
+        else:
+            level = header.delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
+            self._store_later(DELAYS[min(level, len(DELAYS)) - 1] * self.options.delay, again)
+        return Answer()

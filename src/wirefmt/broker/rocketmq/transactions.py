@@ -1,0 +1,91 @@
+"""Transactions: half messages, until their producers decide."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from wirefmt import rocketmq
+from wirefmt.broker.rocketmq.answers import Answer
+from wirefmt.broker.rocketmq.core import fields_of
+from wirefmt.broker.rocketmq.groups import Groups
+from wirefmt.errors import LocalProtocolError
+from wirefmt.rocketmq import MessageExt, RemotingCommand
+from wirefmt.rocketmq.events import SYSTEM_ERROR
+from wirefmt.rocketmq.server import Peer
+from wirefmt.rocketmq.spec import SYS_FLAG_TRANSACTION
+
+#: States of a transaction, in the bits SYS_FLAG_TRANSACTION of sysFlag.
+PREPARED, COMMIT, ROLLBACK = 0x4, 0x8, 0xC
+
+CHECK_TRANSACTION_STATE: Final = 39
+
+
+class Half:
+    """A half message. `checks`: how often its producer has been asked."""
+
+    __slots__ = ("checks", "message", "timer")
+
+    def __init__(self, message: MessageExt) -> None:
+        self.message = message
+        self.checks = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Transactions(Groups):
+    """Half messages are known by their physical offsets."""
+
+    def _start(self) -> None:
+        super()._start()
+        self._halves: dict[int, Half] = {}
+
+    def _hold(self, message: MessageExt) -> MessageExt:
+        """Keep a half message. Returns it with its place in the log."""
+        placed = self._placed(message, len(self._halves))
+        size = len(placed.encode())
+        self._position += size
+        self.stored_bytes += size
+        half = self._halves[placed.physical_offset] = Half(placed)
+        half.timer = self._later(self.options.check_after, self._check, placed.physical_offset)
+        return placed
+
+    def _end_transaction(self, peer: Peer, event: RemotingCommand) -> Answer:
+        header = event.decode_header(rocketmq.EndTransactionRequestHeader)
+        half = self._halves.get(header.commit_log_offset)
+        if half is None:
+            return Answer(SYSTEM_ERROR, remark="there is no such half message")
+        if header.commit_or_rollback in (COMMIT, ROLLBACK):
+            self._finish(header.commit_log_offset, half, commit=header.commit_or_rollback == COMMIT)
+        return Answer()
+
+    def _finish(self, physical: int, half: Half, *, commit: bool) -> None:
+        del self._halves[physical]
+        self._stop(half.timer)
+        self.stored_bytes -= len(half.message.encode())
+        if commit:
+            flags = half.message.sys_flag & ~SYS_FLAG_TRANSACTION | COMMIT
+            self._store({**fields_of(half.message), "sys_flag": flags})
+
+    def _check(self, physical: int) -> None:
+        """Ask one producer of the group. If there is none, it does not count."""
+        half = self._halves[physical]
+        if half.checks >= self.options.checks:
+            self._finish(physical, half, commit=False)
+            return
+        half.timer = self._later(self.options.check_after, self._check, physical)
+        properties = half.message.properties or {}
+        for member in self.producers.get(properties.get("PGROUP", ""), {}).values():
+            header = rocketmq.CheckTransactionStateRequestHeader(
+                topic=half.message.topic,
+                tran_state_table_offset=half.message.queue_offset,
+                commit_log_offset=physical,
+                msg_id=properties.get("UNIQ_KEY"),
+                transaction_id=properties.get("UNIQ_KEY"),
+                offset_msg_id=half.message.offset_msg_id,
+            )
+            try:
+                member.peer.request(CHECK_TRANSACTION_STATE, header, half.message.encode(), oneway=True)
+            except LocalProtocolError:
+                continue
+            half.checks += 1
+            return

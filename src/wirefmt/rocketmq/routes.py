@@ -1,0 +1,59 @@
+"""Where the queues of a topic are, as name servers say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from wirefmt.rocketmq._codec import TopicRouteData
+from wirefmt.rocketmq.spec import PERMISSIONS
+
+#: Queues of a topic that a producer makes.
+DEFAULT_QUEUES: Final = 4
+
+#: The broker id of a master.
+MASTER: Final = 0
+
+
+class Queue(NamedTuple):
+    """A queue of a topic. Queues are ordered as the real client orders them, so that all members of a group agree."""
+
+    topic: str
+    broker: str
+    queue_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a topic is.
+
+    Attributes:
+        brokers: name -> broker id -> "host:port". Id 0 is the master.
+        read, write: queues that may be read from and written to, in order.
+    """
+
+    brokers: Mapping[str, Mapping[int, str]]
+    read: tuple[Queue, ...]
+    write: tuple[Queue, ...]
+
+    @classmethod
+    def of(cls, topic: str, data: TopicRouteData) -> Route:
+        brokers = {b.broker_name or "": dict(b.broker_addrs or {}) for b in data.broker_datas or ()}
+        read: list[Queue] = []
+        write: list[Queue] = []
+        for queues in data.queue_datas or ():
+            name, perm = queues.broker_name or "", queues.perm or 0
+            if perm & PERMISSIONS["READ"]:
+                read += [Queue(topic, name, n) for n in range(queues.read_queue_nums or 0)]
+            if perm & PERMISSIONS["WRITE"] and MASTER in brokers.get(name, ()):
+                write += [Queue(topic, name, n) for n in range(queues.write_queue_nums or 0)]
+        return cls(brokers, tuple(sorted(read)), tuple(sorted(write)))
+
+    def template(self, topic: str) -> Route:
+        """The route that a topic will have once a broker has made it."""
+
+        def of(queues: tuple[Queue, ...]) -> tuple[Queue, ...]:
+            return tuple(Queue(topic, q.broker, q.queue_id) for q in queues if q.queue_id < DEFAULT_QUEUES)
+
+        return Route(self.brokers, of(self.read), of(self.write))

@@ -1068,7 +1068,8 @@ def test_3_4_1_received_is_no_outcome() -> None:
     handle = sender.send(message())
     state = amqp10.Received(section_number=0, section_offset=3)
     (event,) = pair.tell(amqp10.Disposition(role=True, first=0, state=state), to=pair.client)
-    assert event == Updated(handle, state)
+    assert isinstance(event, Updated)
+    assert (list(event.handles), event.state, handle.state) == ([handle], state, state)
     assert not handle.settled
     assert sender.unsettled
 

@@ -47,12 +47,14 @@ from wirefmt.amqp10._codec import (
     Float,
     Flow,
     Header,
+    Incoming,
     Int,
     List,
     Map,
     Message,
     Modified,
     Open,
+    Outgoing,
     Performative,
     Properties,
     ProtocolHeader,
@@ -102,19 +104,19 @@ if TYPE_CHECKING:
         Drained,
         DrainRequested,
         Flowed,
-        Incoming,
         LinkAttached,
         LinkDetached,
         Login,
         Negotiated,
-        Outgoing,
         Part,
         SessionBegun,
         SessionEnded,
         Settled,
         Updated,
     )
-    from wirefmt.amqp10.links import Link, Receiver, Sender
+    from wirefmt.amqp10.links import Link
+    from wirefmt.amqp10.receiver import Receiver
+    from wirefmt.amqp10.sender import Sender
     from wirefmt.amqp10.server import Handler, Peer, Server, serve
     from wirefmt.amqp10.sessions import Session
     from wirefmt.amqp10.states import LinkState, SaslState, SessionState, State
@@ -138,23 +140,19 @@ _MODULES = {
         "DrainRequested",
         "Drained",
         "Flowed",
-        "Incoming",
         "LinkAttached",
         "LinkDetached",
         "Login",
         "Negotiated",
-        "Outgoing",
         "Part",
         "SessionBegun",
         "SessionEnded",
         "Settled",
         "Updated",
     ),
-    "wirefmt.amqp10.links": (
-        "Link",
-        "Receiver",
-        "Sender",
-    ),
+    "wirefmt.amqp10.links": ("Link",),
+    "wirefmt.amqp10.receiver": ("Receiver",),
+    "wirefmt.amqp10.sender": ("Sender",),
     "wirefmt.amqp10.sessions": ("Session",),
     "wirefmt.amqp10.states": (
         "LinkState",

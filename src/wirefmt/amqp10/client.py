@@ -22,7 +22,9 @@ from wirefmt.amqp10._codec import (
     Declared,
     Discharge,
     Error,
+    Incoming,
     Message,
+    Outgoing,
     Source,
     Target,
     TransactionalState,
@@ -34,10 +36,8 @@ from wirefmt.amqp10.events import (
     ConnectionOptions,
     Drained,
     DrainRequested,
-    Incoming,
     LinkAttached,
     LinkDetached,
-    Outgoing,
     Part,
     SessionBegun,
     SessionEnded,
@@ -45,7 +45,7 @@ from wirefmt.amqp10.events import (
 )
 from wirefmt.amqp10.journal import Journal, Record
 from wirefmt.amqp10.links import Link
-from wirefmt.amqp10.links import Sender as SenderLink
+from wirefmt.amqp10.sender import Sender as SenderLink
 from wirefmt.amqp10.sessions import Session
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
@@ -489,7 +489,7 @@ class Receiver(_End):
         return self._answer(delivery, lambda c: c.settle(delivery, state, settled=settled))
 
     def _answer(self, delivery: Incoming, call: Any) -> bool:
-        there = delivery.link.attached
+        there: bool = delivery.link.attached
         call(delivery.link.session.connection)
         self.client._update()
         return there

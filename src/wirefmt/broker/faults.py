@@ -20,7 +20,8 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
-from wirefmt.amqp10.events import Incoming, Login
+from wirefmt.amqp10._codec import Incoming
+from wirefmt.amqp10.events import Login
 from wirefmt.broker import amqp10 as amqp10_broker
 from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker.routing import Published

@@ -94,8 +94,9 @@ from wirefmt.amqp10._codec import restore_message as restore_message  # pickles 
 from wirefmt.amqp10._codec import restore_value as restore_value  # pickles name it
 
 if TYPE_CHECKING:
-    from wirefmt.amqp10.client import Client, Transaction, connect
+    from wirefmt.amqp10.client import Client, connect
     from wirefmt.amqp10.connection import ClientConnection, ServerConnection
+    from wirefmt.amqp10.ends import Transaction
     from wirefmt.amqp10.events import (
         Aborted,
         Attaching,
@@ -126,7 +127,8 @@ if TYPE_CHECKING:
 #: Modules of the connections. They are loaded when one of their names is first used.
 _MODULES = {
     "wirefmt.connection.aio": ("Backoff",),
-    "wirefmt.amqp10.client": ("Client", "Transaction", "connect"),
+    "wirefmt.amqp10.client": ("Client", "connect"),
+    "wirefmt.amqp10.ends": ("Transaction",),
     "wirefmt.amqp10.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.amqp10.connection": (
         "ClientConnection",

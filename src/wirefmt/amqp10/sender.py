@@ -225,6 +225,12 @@ class Sender(Link, SenderFlows):
 
     # ---- in
 
+    def tell(self, events: list[Event]) -> None:
+        """The host learns what the receiver wants. Its flow may have come before the attach was answered."""
+        self.reopened(events)
+        if self.draining:
+            events.append(DrainRequested(self, max(self.credit, 0)))
+
     def learn(self, message: Attach) -> None:
         self.max_message_size = message.max_message_size or 0
 
@@ -241,11 +247,8 @@ class Sender(Link, SenderFlows):
             events.append(Flowed(self, message))
         if message.echo:
             self.session.dirty[self] = None
-        if not self.attached:
-            return
-        self.reopened(events)
-        if self.draining:
-            events.append(DrainRequested(self, max(self.credit, 0)))
+        if self.attached:
+            self.tell(events)
 
     def on_transfer(self, message: Transfer, events: list[Event]) -> None:
         raise Fault(NOT_ALLOWED, "a transfer to a sender (2.6.1)")

@@ -21,6 +21,7 @@ from wirefmt.amqp10._codec import (
 from wirefmt.amqp10.events import (
     FRAMING_ERROR,
     HANDLE_IN_USE,
+    INVALID_FIELD,
     MASK,
     RESOURCE_LIMIT_EXCEEDED,
     STOLEN,
@@ -286,7 +287,7 @@ class Session(SessionFlows):
         link.state = LinkState.ATTACHED
         link.resume(message, events)
         if isinstance(link, Sender):
-            link.reopened(events)
+            link.tell(events)
 
     def refuse(self, link: Link, error: Error) -> None:
         """2.6.3: an attach without the terminus, then a detach that says why."""
@@ -430,6 +431,8 @@ class Session(SessionFlows):
         assert name is not None
         assert handle is not None
         sends = bool(message.role)  # the peer receives
+        if message.unsettled is not None and not all(isinstance(tag, bytes) for tag, _ in message.unsettled.pairs):
+            raise Fault(INVALID_FIELD, "a key of unsettled is no delivery-tag (2.7.3)")
         if handle > self.connection.options.links - 1:
             raise RemoteProtocolError("a handle above handle-max (2.7.2)", reply=FRAMING_ERROR)
         if handle in self._remote_links:

@@ -12,6 +12,7 @@ from lib.amqp10_driven import connection, drive
 from lib.amqp10_pair import Pair, message
 from lib.steps import steps
 from wirefmt import amqp10
+from wirefmt.amqp10.told import SPARE
 
 ROLES = ("client", "server")
 HANDLES = st.integers(0, 5)
@@ -179,5 +180,72 @@ def test_a_disposition_costs_what_it_settles(role: bool) -> None:
 def test_a_state_that_is_known_is_told_once() -> None:
     pair, _ = delivered(3, True)
     told = amqp10.Disposition(role=True, first=0, last=2, state=amqp10.Received(section_number=0, section_offset=1))
-    assert len(pair.tell(told, to=pair.client)) == 3
+    (event,) = pair.tell(told, to=pair.client)
+    assert [handle.delivery_id for handle in event.handles] == [0, 1, 2]
     assert pair.tell(told, to=pair.client) == []
+
+
+def received(offset: int, first: int, last: int) -> bytes:
+    state = amqp10.Received(section_number=0, section_offset=offset)
+    return amqp10.Disposition(role=True, first=first, last=last, state=state).encode()
+
+
+def test_a_state_that_is_no_outcome_does_not_cost_the_deliveries_that_it_names() -> None:
+    """3.4.1: each of these frames names all deliveries, and changes the state of all."""
+    taken = []
+    for count in (20, 900):
+        pair, _ = delivered(count, True)
+        pair.client.receive(received(0, 0, 2**31 - 1), 0.0)
+        frames = b"".join(received(n, 0, 2**31 - 1) for n in range(1, 50))
+        taken.append(steps(lambda pair=pair, frames=frames: pair.client.receive(frames, 0.0)))  # type: ignore[misc]
+    assert taken[1] < 2 * taken[0]
+
+
+@pytest.mark.parametrize("start", [0, 2**32 - 40, 2**31 - 40])
+def test_states_of_ranges_against_a_plain_list(start: int) -> None:
+    random_ = random.Random(start)
+    pair = Pair()
+    ours, _ = pair.session(next_outgoing_id=start)
+    link, _ = pair.sender(ours, credit=10_000)
+    model: dict[int, object] = {}
+    handles: dict[int, amqp10.Outgoing] = {}
+    sent = 0
+    for n in range(600):
+        match random_.randrange(5):
+            case 0 | 1:
+                handles[sent] = link.send(message())
+                model[sent] = None
+                sent += 1
+            case 2 if model:
+                settled = random_.choice(list(model))
+                wire = (start + settled) % 2**32
+                pair.client.receive(amqp10.Disposition(role=True, first=wire, settled=True).encode(), 0.0)
+                assert handles.pop(settled).state == model.pop(settled)
+            case _:
+                low = random_.randrange(sent + 1)
+                high = low + random_.randrange(40)
+                first, last = ((start + at) % 2**32 for at in (low, high))
+                named = [at for at in model if low <= at <= high]
+                offset = random_.choice((1, 2, n))
+                state = amqp10.Received(section_number=0, section_offset=offset)
+                events = pair.client.receive(received(offset, first, last), 0.0)
+                if any(model[at] != state for at in named):
+                    (event,) = events
+                    assert list(event.handles) == [handles[at] for at in named]
+                    assert event.state == state
+                for at in named:
+                    model[at] = state
+        pair.client.data_to_send()
+        assert {at: handle.state for at, handle in handles.items()} == model
+        if ours.told is not None:
+            assert len(ours.told) <= 2 * len(model) + SPARE + 2
+
+
+def test_states_of_ranges_are_kept_when_a_link_leaves() -> None:
+    pair, ours = delivered(3, True)
+    pair.client.receive(received(7, 1, 1), 0.0)
+    handles = list(ours.outgoing)
+    ours.end()
+    assert [handle.state and handle.state.section_offset for handle in handles] == [None, 7, None]
+    pair.carry()
+    assert [handle.state and handle.state.section_offset for handle in handles] == [None, 7, None]

@@ -762,6 +762,31 @@ def test_2_6_7_drain() -> None:
     assert (sender.credit, sender.draining) == (2, False)
 
 
+def test_2_6_7_drain_that_comes_before_the_attach_is_answered() -> None:
+    pair = Pair(accept=False)
+    ours, _ = pair.session()
+    receiver = ours.receiver("r", "/queues/q")
+    receiver.grant(5)
+    receiver.drain()
+    _, (attaching,) = pair.carry()
+    events = pair.server.accept(attaching)
+    assert events == [WindowOpened(5, attaching.link), DrainRequested(attaching.link, 5)]
+    attaching.link.drained()
+    assert kinds(pair.carry()[0]) == ["LinkAttached", "Drained"]
+    assert receiver.credit == 0
+
+
+def test_2_7_3_keys_of_unsettled_are_delivery_tags() -> None:
+    pair = Pair()
+    _, theirs = pair.session()
+    attach = amqp10.Attach(
+        name="l", handle=0, role=False, initial_delivery_count=0, unsettled={"not binary": None}, source=amqp10.Source()
+    )
+    (ended,) = pair.tell(attach)
+    assert isinstance(ended, SessionEnded)
+    assert (ended.session, str(ended.error.condition)) == (theirs, "amqp:invalid-field")
+
+
 def test_2_6_7_drain_is_answered_without_credit_too() -> None:
     pair = Pair()
     ours, _ = pair.session()
@@ -1068,7 +1093,8 @@ def test_3_4_1_received_is_no_outcome() -> None:
     handle = sender.send(message())
     state = amqp10.Received(section_number=0, section_offset=3)
     (event,) = pair.tell(amqp10.Disposition(role=True, first=0, state=state), to=pair.client)
-    assert event == Updated(handle, state)
+    assert isinstance(event, Updated)
+    assert (list(event.handles), event.state, handle.state) == ([handle], state, state)
     assert not handle.settled
     assert sender.unsettled
 

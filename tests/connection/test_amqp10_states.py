@@ -9,7 +9,7 @@ import pytest
 from lib.amqp10_pair import PLENTY, Pair, frames
 from wirefmt import amqp10
 from wirefmt.amqp10 import Attaching, ClientConnection, LinkState, SaslState, ServerConnection, SessionState, State
-from wirefmt.amqp10.connection import kind_of
+from wirefmt.amqp10.endpoint import kind_of
 from wirefmt.amqp10.states import (
     CONNECTION,
     KINDS,

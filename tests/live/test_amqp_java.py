@@ -1,4 +1,4 @@
-"""RabbitMQ's client for Java (AMQP 0.9.1) and Qpid JMS (AMQP 1.0), unchanged, against the brokers in memory."""
+"""RabbitMQ's client for Java (AMQP 0.9.1), Qpid JMS and protonj2 (AMQP 1.0), unchanged, against our servers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
         pytest.skip("needs javac (apt install openjdk-17-jdk-headless)")
     if not JARS:
         pytest.skip(
-            "needs RabbitMQ's client for Java and Qpid JMS (mvn -f tests/live/amqp-java/pom.xml "
+            "needs RabbitMQ's client for Java, Qpid JMS and protonj2 (mvn -f tests/live/amqp-java/pom.xml "
             "dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_AMQP_JAVA=DIR)"
         )
     folder = tmp_path_factory.mktemp("classes")
@@ -40,11 +41,11 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
-async def said(classes: str, program: str, port: int) -> list[str]:
+async def said(classes: str, program: str, *ports: int) -> list[str]:
     """What a program prints."""
     process = await asyncio.create_subprocess_exec(
         "java", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", classes, program,
-        str(port), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        *map(str, ports), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
         async with asyncio.timeout(PATIENCE):
@@ -110,5 +111,87 @@ def test_qpid_jms(classes: str) -> None:
                 "login refused",
                 "done",
             ]
+
+    run(test(), PATIENCE + 30)
+
+
+ERROR = amqp10.Error(condition="test:error", description="as asked")
+
+
+async def obeys(peer: amqp10.Peer) -> None:
+    """A host that does to each message what its body says. A receiver gets three messages, then its drain is answered."""
+    async for event in peer:
+        link: Any
+        match event:
+            case amqp10.Login() | amqp10.Open():
+                peer.accept(event)
+            case amqp10.Attaching(link=link):
+                peer.accept(event)
+                if isinstance(link, amqp10.Receiver):
+                    link.keep(10)
+            case amqp10.Incoming(link=link):
+                body = event.message.body[0].value
+                match body:
+                    case "accepted":
+                        peer.accept(event)
+                    case "rejected":
+                        peer.reject(event, ERROR)
+                    case "released":
+                        peer.release(event)
+                    case "modified":
+                        peer.modify(event, delivery_failed=True)
+                    case "detach":
+                        link.detach(ERROR)
+                    case "end":
+                        link.session.end(ERROR)
+                    case "close":
+                        peer.close(ERROR)
+                    case _:
+                        raise AssertionError(body)
+            case amqp10.DrainRequested(link=link):
+                for n in range(3):
+                    link.send(amqp10.Message(body=b"%d" % n))
+                link.drained()
+        peer.update()
+
+
+def test_protonj2(classes: str) -> None:
+    """Every outcome in both directions, credit and drain, settled messages, large and streamed messages, an aborted one,
+    transactions, dynamic nodes, the anonymous terminus, errors of links, sessions, connections and the login, idle times."""
+
+    async def test() -> None:
+        broker = broker10.Broker(broker10.BrokerOptions(users={"user": "secret"}))
+        async with (
+            await amqp10.serve(broker, HOST, 0, mechanisms=["PLAIN"]) as server,
+            await amqp10.serve(obeys, HOST, 0) as host,
+        ):
+            assert await said(classes, "Protonj2", server.port, host.port) == [
+                "sent ACCEPTED",
+                "héllo red c true 0",
+                "released héllo",
+                "modified héllo 1",
+                "bytes true",
+                "ordered true",
+                "settled true",
+                "drained 1 before drain",
+                "no credit true",
+                "after drain",
+                "streamed 100000",
+                "transaction committed",
+                "empty true",
+                "dynamic reply",
+                "refused amqp:not-found",
+                "login refused",
+                "accepted ACCEPTED true",
+                "rejected REJECTED true",
+                "released RELEASED true",
+                "modified MODIFIED true",
+                "drained 3",
+                "detach link test:error",
+                "end session test:error",
+                "close connection test:error",
+                "done",
+            ]
+            assert broker.queue("j2").dropped == 1  # the rejected one
 
     run(test(), PATIENCE + 30)

@@ -114,6 +114,7 @@ BY_NAME: dict[str, Any] = {
     "amqp10.Decimal32.value": b"1234",
     "amqp10.Decimal64.value": b"12345678",
     "amqp10.Decimal128.value": b"1234567812345678",
+    "amqp10.Outgoing.link": None,
     "amqp10.extended_header": b"1234",
     "mqtt.Auth.properties": (("authentication_method", "m"),),
     "mqtt.Connack.reason_code": 0x80,

@@ -47,12 +47,14 @@ from wirefmt.amqp10._codec import (
     Float,
     Flow,
     Header,
+    Incoming,
     Int,
     List,
     Map,
     Message,
     Modified,
     Open,
+    Outgoing,
     Performative,
     Properties,
     ProtocolHeader,
@@ -92,8 +94,9 @@ from wirefmt.amqp10._codec import restore_message as restore_message  # pickles 
 from wirefmt.amqp10._codec import restore_value as restore_value  # pickles name it
 
 if TYPE_CHECKING:
-    from wirefmt.amqp10.client import Client, Transaction, connect
+    from wirefmt.amqp10.client import Client, connect
     from wirefmt.amqp10.connection import ClientConnection, ServerConnection
+    from wirefmt.amqp10.ends import Transaction
     from wirefmt.amqp10.events import (
         Aborted,
         Attaching,
@@ -102,19 +105,19 @@ if TYPE_CHECKING:
         Drained,
         DrainRequested,
         Flowed,
-        Incoming,
         LinkAttached,
         LinkDetached,
         Login,
         Negotiated,
-        Outgoing,
         Part,
         SessionBegun,
         SessionEnded,
         Settled,
         Updated,
     )
-    from wirefmt.amqp10.links import Link, Receiver, Sender
+    from wirefmt.amqp10.links import Link
+    from wirefmt.amqp10.receiver import Receiver
+    from wirefmt.amqp10.sender import Sender
     from wirefmt.amqp10.server import Handler, Peer, Server, serve
     from wirefmt.amqp10.sessions import Session
     from wirefmt.amqp10.states import LinkState, SaslState, SessionState, State
@@ -124,7 +127,8 @@ if TYPE_CHECKING:
 #: Modules of the connections. They are loaded when one of their names is first used.
 _MODULES = {
     "wirefmt.connection.aio": ("Backoff",),
-    "wirefmt.amqp10.client": ("Client", "Transaction", "connect"),
+    "wirefmt.amqp10.client": ("Client", "connect"),
+    "wirefmt.amqp10.ends": ("Transaction",),
     "wirefmt.amqp10.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.amqp10.connection": (
         "ClientConnection",
@@ -138,23 +142,19 @@ _MODULES = {
         "DrainRequested",
         "Drained",
         "Flowed",
-        "Incoming",
         "LinkAttached",
         "LinkDetached",
         "Login",
         "Negotiated",
-        "Outgoing",
         "Part",
         "SessionBegun",
         "SessionEnded",
         "Settled",
         "Updated",
     ),
-    "wirefmt.amqp10.links": (
-        "Link",
-        "Receiver",
-        "Sender",
-    ),
+    "wirefmt.amqp10.links": ("Link",),
+    "wirefmt.amqp10.receiver": ("Receiver",),
+    "wirefmt.amqp10.sender": ("Sender",),
     "wirefmt.amqp10.sessions": ("Session",),
     "wirefmt.amqp10.states": (
         "LinkState",

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Final, Self, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder, _ArrowColumns
+from wirefmt._core import Batch, FrameDecoder, Outbox, _ArrowColumns
 from wirefmt.amqp10._classes import *  # noqa: F403
-from wirefmt.amqp10._classes import Header, Properties, Transfer
+from wirefmt.amqp10._classes import Disposition, Header, Properties, Transfer
 from wirefmt.framing import Limits, NeedData
 from wirefmt.strictness import Note, Strictness
 
@@ -297,5 +297,157 @@ def encode_batch(
     strictness: Strictness | str = "strict",
     max_frame_size: SupportsIndex = 0,
 ) -> bytes: ...
+
+# ---- connections
+@final
+class Outgoing:
+    link: Any
+    settled: bool
+    local: Any
+    payload: Any
+    message_format: int
+    size: int
+    delivery_id: int | None
+    state: Any
+    def __init__(self, link: SenderFlows | None, number: int, delivery_tag: bytes, settled: bool) -> None: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def delivery_tag(self) -> bytes: ...
+
+@final
+class Incoming:
+    link: Any
+    transfer: Transfer
+    delivery_id: int
+    settled: bool
+    decided: bool
+    state: Any
+    @property
+    def delivery_tag(self) -> bytes: ...
+    @property
+    def message_format(self) -> int: ...
+    @property
+    def remote_state(self) -> Any: ...
+    @property
+    def payload(self) -> memoryview: ...
+    @property
+    def message(self) -> Message: ...
+
+@final
+class Job:
+    more: bool
+    @property
+    def link(self) -> Any: ...
+    @property
+    def delivery(self) -> Outgoing: ...
+    @property
+    def payload(self) -> bytes: ...
+    @property
+    def at(self) -> int: ...
+
+@final
+class Answers:
+    def __init__(self) -> None: ...
+    def __len__(self) -> int: ...
+    def add(self, number: int, state: Any, settled: bool) -> None: ...
+    def clear(self) -> None: ...
+    def take(self) -> list[tuple[int, int, Any, bool]]: ...
+
+@disjoint_base
+class ConnectionFlows:
+    _by_remote: dict[int, Any]
+    _opened: bool
+    _outbox: Outbox
+    frame_limit: int
+    unfinished: int
+    @property
+    def _at(self) -> int: ...
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def _configure(self, options: Any, acknowledged: type[Any]) -> None: ...
+    def _flow(self, messages: list[Any], at: int, events: list[Any]) -> int: ...
+    def accept(self, event: Any, **answer: Any) -> list[Any]: ...
+
+@disjoint_base
+class SessionFlows:
+    connection: Any
+    job: Job | None
+    dirty: dict[Any, None]
+    _remote_links: dict[int, Any]
+    mapped: bool
+    flow_due: bool
+    incoming_window: int
+    remote_incoming_window: int
+    remote_outgoing_window: int
+    _half: int
+    next_outgoing_id: int
+    next_delivery_id: int
+    channel: int
+    told: Any
+    outgoing: Any
+    incoming: Any
+    next_incoming_id: int | None
+    last_remote_id: int | None
+    @property
+    def decided(self) -> Answers: ...
+    @property
+    def settling(self) -> Answers: ...
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def on_transfer(self, message: Transfer, events: list[Any]) -> None: ...
+    def on_disposition(self, message: Disposition, events: list[Any]) -> None: ...
+    def _go_on_with(self, job: Job) -> None: ...
+    def _put_answers(self) -> None: ...
+
+@disjoint_base
+class LinkFlows:
+    session: Any
+    terminus: Any
+    target: Any
+    attached: bool
+    snd_settle_mode: int
+    rcv_settle_mode: int
+    delivery_count: int
+    credit: int
+    max_message_size: int
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    @property
+    def unsettled(self) -> dict[bytes, Any]: ...
+
+@disjoint_base
+class SenderFlows(LinkFlows):
+    open: Outgoing | None
+    waiting: bool
+    incomplete: bool
+    _resuming: Any
+    @property
+    def send_quota(self) -> int: ...
+    def _number_is(self, handle: int) -> None: ...
+    def send(
+        self,
+        message: Message | Buffer,
+        *,
+        settled: bool | None = None,
+        delivery_tag: bytes | None = None,
+        message_format: int = 0,
+        state: Any = None,
+        more: bool = False,
+        batchable: bool = False,
+    ) -> Outgoing: ...
+    def _start(self, delivery: Outgoing, tail: bytes, payload: bytes, more: bool) -> None: ...
+    def _continue(self, delivery: Outgoing, payload: bytes, more: bool) -> None: ...
+    def _forget(self, delivery: Outgoing) -> None: ...
+
+@disjoint_base
+class ReceiverFlows(LinkFlows):
+    _half: int
+    _promised: int
+    streamed: bool
+    _resumed: dict[bytes, Any]
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def on_transfer(self, message: Transfer, events: list[Any]) -> None: ...
+    def _skip(self, delivery: Incoming) -> None: ...
+    def _drop_partial(self) -> None: ...
+    def settle(self, delivery: Incoming, state: Any, settled: bool | None = None) -> None: ...
+    def forget(self, delivery: Incoming) -> None: ...
 
 PROTOCOL: object

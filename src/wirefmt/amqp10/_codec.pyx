@@ -16,8 +16,8 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strcmp, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, Col, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine,
-    Factory, FrameBatch, FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KIND_BOOL, KIND_FIXED,
-    KIND_OCTETS, LINE_MAX, LINE_VALUE, MORE, MessageContext, MessageTable, NO, NOTES_SHOWN, NO_MESSAGE, NO_TEXT, Problem,
+    Factory, FrameBatch, FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, KIND_BOOL, KIND_FIXED,
+    KIND_OCTETS, LINE_MAX, LINE_VALUE, MORE, MessageContext, MessageTable, NO, NOTES_SHOWN, NO_MESSAGE, NO_TEXT, Outbox, Problem,
     Protocol, ProtocolTables, PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef, PyVectorcall_NARGS, READONLY,
     REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN, SECRET_SHOWN_OCTETS,
     SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot, SourceCol, TEXT_PAD, T_ATTEMPTS, T_CHANNEL,
@@ -34,7 +34,7 @@ from wirefmt._core cimport (
     source_needed_span, source_number, source_octets, source_range, source_span, span_of, take_block, take_input,
     text_octets, whole_number, wirefmt_set_attribute,
 )
-from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
+from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Span, left
 from wirefmt._core.octets cimport BLOCK_OCTETS, Octets, add_octets, add_u32, add_u8, free_octets, octets_over
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
@@ -79,6 +79,11 @@ include "rows.pxi"
 include "detail.pxi"
 # what captures ask of it
 include "probe.pxi"
+# what a connection does for every message
+include "connection.pxi"
 
 # objects are made by constructors only; classes and functions are of the package, but for these
-seal(globals(), "wirefmt.amqp10", (BaseSequence, BatchColumns, Decimal, Integer, RowEncoder))
+seal(globals(), "wirefmt.amqp10", (
+    Answers, BaseSequence, BatchColumns, ConnectionFlows, Decimal, Integer, Job, LinkFlows, ReceiverFlows, RowEncoder,
+    SenderFlows, SessionFlows,
+))

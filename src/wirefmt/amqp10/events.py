@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -12,17 +12,18 @@ from wirefmt.amqp10._codec import (
     Detach,
     Error,
     Flow,
-    Message,
+    Incoming,
     Modified,
+    Outgoing,
     Rejected,
     Released,
-    Transfer,
-    decode_message,
 )
 from wirefmt.errors import LocalProtocolError
 
 if TYPE_CHECKING:
-    from wirefmt.amqp10.links import Link, Receiver, Sender
+    from wirefmt.amqp10.links import Link
+    from wirefmt.amqp10.receiver import Receiver
+    from wirefmt.amqp10.sender import Sender
     from wirefmt.amqp10.sessions import Session
 
 Event = Any
@@ -269,109 +270,6 @@ class LinkDetached:
     returned: tuple[Incoming, ...] = ()
 
 
-class Outgoing:
-    """The handle of a delivery of ours.
-
-    Attributes:
-        number: counts up with each delivery of the link's Terminus.
-        link: the link that sends it; another one after a resumption.
-        delivery_tag: what names it on the link.
-        delivery_id: what names it in the session; None: nothing of it has been sent.
-        settled: True: nothing is known, or needs to be known, of its end.
-        state: the peer's latest state for it, or None.
-    """
-
-    __slots__ = (
-        "delivery_id",
-        "delivery_tag",
-        "link",
-        "local",
-        "message_format",
-        "number",
-        "payload",
-        "settled",
-        "size",
-        "state",
-    )
-
-    def __init__(self, link: Sender | None, number: int, delivery_tag: bytes, settled: bool) -> None:
-        self.number = number
-        self.link = link
-        self.delivery_tag = delivery_tag
-        self.delivery_id: int | None = None
-        self.settled = settled
-        self.state: State = None
-        self.local: State = None  # the state of its transfers: a transaction
-        self.message_format = 0
-        self.payload: bytes | None = None  # kept if it can be resumed
-        self.size = 0  # bytes of its payload given so far
-
-    def __repr__(self) -> str:
-        return f"<Outgoing {self.delivery_tag.hex()}>"
-
-
-class Incoming:
-    """A delivery of the peer, complete. Unless it is settled it waits for `accept`, `reject`, `release`, `modify` or
-    `settle`; it is answered once. An answer does nothing if the sender has settled the delivery (`Settled`), or its link
-    is gone (`LinkDetached`, `SessionEnded`, `Disconnected`): the host may not have seen that yet.
-
-    Attributes:
-        link: the link it came on.
-        transfer: its first frame.
-        settled: True: the sender wants no answer, or the delivery has been settled.
-        state: our answer, or None.
-    """
-
-    __slots__ = (
-        "_joined",
-        "_message",
-        "decided",
-        "delivery_id",
-        "delivery_tag",
-        "link",
-        "settled",
-        "state",
-        "transfer",
-    )
-
-    def __init__(
-        self, link: Receiver, transfer: Transfer, delivery_id: int, delivery_tag: bytes, settled: bool
-    ) -> None:
-        self.link = link
-        self.transfer = transfer
-        self.delivery_id = delivery_id
-        self.delivery_tag = delivery_tag
-        self.settled = settled
-        self.state: State = None
-        self.decided = False
-        self._joined: bytes | None = None
-        self._message: Message | None = None
-
-    @property
-    def message_format(self) -> int:
-        return self.transfer.message_format or 0
-
-    @property
-    def remote_state(self) -> State:
-        """The sender's state for it: a TransactionalState if it belongs to a transaction."""
-        return self.transfer.state
-
-    @property
-    def payload(self) -> memoryview:
-        """The bytes of the message."""
-        return self.transfer.payload if self._joined is None else memoryview(self._joined)
-
-    @property
-    def message(self) -> Message:
-        """The message. Raises DecodeError if the payload is none: `reject` it then."""
-        if self._message is None:
-            self._message = self.transfer.message if self._joined is None else decode_message(self._joined)
-        return self._message
-
-    def __repr__(self) -> str:
-        return f"<Incoming {self.delivery_tag.hex()}>"
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of a delivery, on a link with `streamed`. An `Incoming` event with an empty payload follows the last part.
@@ -411,14 +309,15 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """The receiver tells a state that is no outcome: Received, or a transaction without one.
+    """The receiver tells a state that is no outcome: Received, or a transaction without one. One disposition is one event.
 
     Attributes:
-        handle: the delivery.
+        handles: the deliveries that it names. Their list is made when it is first looked at, and has those that are not
+            settled then.
         state: the state.
     """
 
-    handle: Outgoing
+    handles: Sequence[Outgoing]
     state: State
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from ssl import SSLContext
 from typing import Any, Final, Protocol
 
-from wirefmt.amqp10._codec import Error
+from wirefmt.amqp10._codec import Error, Incoming
 from wirefmt.amqp10.connection import ServerConnection
-from wirefmt.amqp10.events import ConnectionOptions, Event, Incoming, State
+from wirefmt.amqp10.events import ConnectionOptions, Event, State
 from wirefmt.connection import aio
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.websocket import ServerHandshake

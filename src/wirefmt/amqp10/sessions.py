@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wirefmt.amqp10._codec import Attach, Begin, Coordinator, Disposition, End, Error, Flow, Source, Target, Transfer
+from wirefmt.amqp10._codec import (
+    Attach,
+    Begin,
+    Coordinator,
+    End,
+    Error,
+    Flow,
+    Incoming,
+    Outgoing,
+    SessionFlows,
+    Source,
+    Target,
+)
 from wirefmt.amqp10.events import (
     FRAMING_ERROR,
     HANDLE_IN_USE,
+    INVALID_FIELD,
     MASK,
     RESOURCE_LIMIT_EXCEEDED,
     STOLEN,
@@ -18,41 +31,34 @@ from wirefmt.amqp10.events import (
     Attaching,
     Event,
     Flowed,
-    Incoming,
-    Outgoing,
     SessionBegun,
     SessionEnded,
     State,
+    Updated,
     build,
 )
-from wirefmt.amqp10.links import Fault, Link, Receiver, Sender
+from wirefmt.amqp10.links import Fault, Link
+from wirefmt.amqp10.receiver import Receiver
+from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.states import SESSION_RECEIVES, SESSION_SENDS, LinkState, Outcome, SessionState, Violation
 from wirefmt.amqp10.terminus import Terminus
-from wirefmt.connection.outstanding import Outstanding, serial_distance
+from wirefmt.amqp10.told import Named, Told
+from wirefmt.connection.outstanding import Outstanding
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from wirefmt.amqp10.connection import Endpoint
+    from wirefmt.amqp10.endpoint import Endpoint
 
 
-class Job:
-    """A transfer that the window has cut off."""
-
-    __slots__ = ("at", "delivery", "goes_on", "last", "link", "more", "payload")
-
-    def __init__(
-        self, link: Sender, delivery: Outgoing, payload: bytes, at: int, last: bytes, goes_on: bytes, more: bool
-    ) -> None:
-        self.link = link
-        self.delivery = delivery
-        self.payload = payload
-        self.at = at
-        self.last = last  # the performative of the last transfer
-        self.goes_on = goes_on  # and of one before it
-        self.more = more
+#: Rules of transfers and dispositions whose violation ends the session: the error condition, and the rule.
+RULES: Final[dict[str, tuple[str, str]]] = {
+    "window": (WINDOW_VIOLATION, "a transfer beyond the incoming-window (2.5.6)"),
+    "transfer without link": (UNATTACHED_HANDLE, "a transfer on a handle without a link (2.6.2)"),
+    "range": (WINDOW_VIOLATION, "a disposition whose last comes before its first (2.7.6)"),
+}
 
 
-class Session:
+class Session(SessionFlows):
     """One session, in `connection.sessions`. Made by `connection.begin`, or by the peer (`SessionBegun`).
 
     Attributes:
@@ -65,6 +71,8 @@ class Session:
         next_outgoing_id, next_incoming_id, incoming_window, remote_incoming_window, remote_outgoing_window: of 2.5.6.
     """
 
+    connection: Endpoint
+
     def __init__(self, connection: Endpoint, channel: int, next_outgoing_id: int) -> None:
         self.connection = connection
         self.channel = channel
@@ -75,22 +83,11 @@ class Session:
         self.gone = False
         self.initial_outgoing_id = self.next_outgoing_id = next_outgoing_id
         self.next_delivery_id = next_outgoing_id
-        self.next_incoming_id: int | None = None
         self.incoming_window = min(connection.options.incoming_window, connection.options.unsettled)
-        self.remote_incoming_window = 0
-        self.remote_outgoing_window = 0
-        self.last_remote_id: int | None = None  # the latest delivery-id of the peer
         self.outgoing: Outstanding[int, Outgoing] = Outstanding(32)
         self.incoming: Outstanding[int, Incoming] = Outstanding(32)
-        self.job: Job | None = None
-        self.dirty: dict[Link, None] = {}  # links whose flow is due
-        self.flow_due = False
-        self.decided: list[tuple[int, State, bool]] = []  # answers of this turn
-        self.settling: list[int] = []  # delivery-ids of ours that we have to settle
         self.handle_max = connection.options.links - 1
         self._half = self.incoming_window // 2
-        self._channel = channel.to_bytes(2)
-        self._remote_links: dict[int, Link] = {}
         self._names: dict[tuple[str, bool], Link] = {}
         self.state = SessionState.UNMAPPED
 
@@ -290,7 +287,7 @@ class Session:
         link.state = LinkState.ATTACHED
         link.resume(message, events)
         if isinstance(link, Sender):
-            link.reopened(events)
+            link.tell(events)
 
     def refuse(self, link: Link, error: Error) -> None:
         """2.6.3: an attach without the terminus, then a detach that says why."""
@@ -425,27 +422,17 @@ class Session:
         self.job = None
         return tuple(resumable), tuple(lost), tuple(returned)
 
-    def on_transfer(self, message: Transfer, events: list[Event]) -> None:
-        if self.incoming_window <= 0:
-            raise Fault(WINDOW_VIOLATION, "a transfer beyond the incoming-window (2.5.6)")
-        self.incoming_window -= 1
-        self.next_incoming_id = (self.next_incoming_id + 1) & MASK  # type: ignore[operator]
-        self.remote_outgoing_window -= 1
-        if self.incoming_window <= self._half:
-            self.flow_due = True
-        link = self._remote_links.get(message.handle)  # type: ignore[arg-type]
-        if link is None:
-            raise Fault(UNATTACHED_HANDLE, "a transfer on a handle without a link (2.6.2)")
-        if link.attached:
-            link.on_transfer(message, events)
-        else:
-            link.receive("transfer", message, events)
+    def _broken(self, rule: str) -> Fault:
+        """A transfer or a disposition breaks a rule."""
+        return Fault(*RULES[rule])
 
     def on_attach(self, message: Attach, events: list[Event]) -> None:
         name, handle = message.name, message.handle
         assert name is not None
         assert handle is not None
         sends = bool(message.role)  # the peer receives
+        if message.unsettled is not None and not all(isinstance(tag, bytes) for tag, _ in message.unsettled.pairs):
+            raise Fault(INVALID_FIELD, "a key of unsettled is no delivery-tag (2.7.3)")
         if handle > self.connection.options.links - 1:
             raise RemoteProtocolError("a handle above handle-max (2.7.2)", reply=FRAMING_ERROR)
         if handle in self._remote_links:
@@ -507,7 +494,7 @@ class Session:
         """The window is open again."""
         if self.job is not None:
             job, self.job = self.job, None
-            self._write(job)
+            self._go_on_with(job)
         if self.job is None:
             self.reopen(events)
 
@@ -516,32 +503,15 @@ class Session:
             if isinstance(link, Sender):
                 link.reopened(events)
 
-    def on_disposition(self, message: Disposition, events: list[Event]) -> None:
-        first = message.first
-        assert first is not None
-        last = first if message.last is None else message.last
-        settled, state = bool(message.settled), message.state
-        if first != last and serial_distance(first, last) < 0:
-            raise Fault(WINDOW_VIOLATION, "a disposition whose last comes before its first (2.7.6)")
-        if not settled and (state is None or not message.role):
-            return  # it changes nothing, however many deliveries it names
-        if message.role:
-            outgoing = self.outgoing
-            full = len(outgoing) >= self.connection.options.unsettled
-            for number in outgoing.range(first, last):
-                delivery = outgoing[number]
-                if delivery.link is None:
-                    continue
-                if delivery.link.on_disposition(delivery, settled, state, events):
-                    self.settling.append(number)
-            if full:
-                self.reopen(events)
-        else:
-            for number in self.incoming.range(first, last):
-                arrived = self.incoming[number]
-                arrived.link.settled_by_peer(arrived, state, events)
-            if self.incoming_window <= self._half:
-                self.flow_due = True
+    def _tell(self, first: int, last: int, state: State, events: list[Event]) -> None:
+        """The receiver tells a state that is no outcome (3.4.1)."""
+        span = self.outgoing.span(first, last)
+        if span is None:
+            return
+        if self.told is None:
+            self.told = Told(self)
+        if self.told.tell(*span, state):
+            events.append(Updated(Named(self, *span), state))
 
     def on_detach(self, message: Any, events: list[Event]) -> None:
         link = self._remote_links.get(message.handle)
@@ -551,56 +521,11 @@ class Session:
 
     # ---- out
 
-    def write(self, link: Sender, delivery: Outgoing, payload: bytes, last: bytes, goes_on: bytes, more: bool) -> None:
-        """Transfers with this payload, as many as the window lets through now."""
-        size = 8 + len(last) + len(payload)
-        if self.job is None and size <= self.connection.frame_limit and self.remote_incoming_window > 0:
-            put = self.connection.put
-            head = size.to_bytes(4) + b"\x02\x00" + self._channel + (goes_on if more else last)
-            if len(payload) < 2048:
-                put(head + payload)
-            else:
-                put(head)
-                put(payload)
-            self.count_sent()
-            return
-        self._write(Job(link, delivery, payload, 0, last, goes_on, more))
-
-    def _write(self, job: Job) -> None:
-        connection = self.connection
-        limit = connection.frame_limit
-        payload = memoryview(job.payload)
-        while True:
-            if self.remote_incoming_window <= 0:
-                self.job = job
-                return
-            over = 8 + len(job.last) + len(payload) - job.at <= limit
-            head = job.last if over and not job.more else job.goes_on
-            end = len(payload) if over else job.at + limit - 8 - len(head)
-            part = payload[job.at : end]
-            connection.put((8 + len(head) + len(part)).to_bytes(4) + b"\x02\x00" + self._channel + head)
-            connection.put(part)
-            self.count_sent()
-            job.at = end
-            if over:
-                return
-            job.last, job.goes_on = job.link.later_heads()
-
-    def count_sent(self) -> None:
-        """A transfer frame has been queued (2.5.6)."""
-        self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
-        self.remote_incoming_window -= 1
-
     def flush(self) -> None:
         """Answers and flows of this turn, merged."""
-        if self.decided:
-            self._put_dispositions(True, self.decided)
-            self.decided = []
-            if self.incoming_window <= self._half:
-                self.flow_due = True
-        if self.settling:
-            self._put_dispositions(False, [(number, None, True) for number in self.settling])
-            self.settling = []
+        self._put_answers()
+        if self.told is not None and not self.told.renew():
+            self.told = None
         if not self.mapped and self._state is not SessionState.BEGIN_SENT:
             return
         if self.flow_due or self.dirty:
@@ -618,38 +543,6 @@ class Session:
         if self.flow_due:
             self.flow_due = False
             self.connection.put(self._flow())
-
-    def _put_dispositions(self, role: bool, answers: list[tuple[int, State, bool]]) -> None:
-        """As few dispositions as there can be."""
-        first = answers[0][0]
-        before = first - 1
-        for number, _, _ in answers:
-            if number < before:  # not in order, or they wrap
-                answers.sort(key=lambda answer: serial_distance(first, answer[0]))
-                break
-            before = number
-        start, state, settled = answers[0]
-        end = start
-        for number, given, done in answers[1:]:
-            if number == (end + 1) & MASK and done is settled and (given is state or given == state):
-                end = number
-                continue
-            self._put_disposition(role, start, end, state, settled)
-            start = end = number
-            state, settled = given, done
-        self._put_disposition(role, start, end, state, settled)
-
-    def _put_disposition(self, role: bool, first: int, last: int, state: State, settled: bool) -> None:
-        self.connection.put(
-            Disposition(
-                role=role,
-                first=first,
-                last=None if first == last else last,
-                settled=settled,
-                state=state,
-                channel=self.channel,
-            ).encode()
-        )
 
     def _put_link_flow(self, link: Link) -> None:
         if isinstance(link, Receiver):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from wirefmt.amqp10._codec import List, decode_value, encode_value
-from wirefmt.amqp10.events import Change, Incoming, Outgoing, State
+from wirefmt.amqp10._codec import Incoming, List, Outgoing, decode_value, encode_value
+from wirefmt.amqp10.events import Change, State
 
 
 class Terminus:

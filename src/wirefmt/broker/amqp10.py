@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from wirefmt import amqp10
 from wirefmt.amqp091.events import ACCESS_REFUSED, LOCKED, PRECONDITION
 from wirefmt.amqp091.events import NOT_FOUND as NOT_FOUND_091
+from wirefmt.amqp10._codec import Incoming, Outgoing
 from wirefmt.amqp10.events import (
     INVALID_FIELD,
     MESSAGE_SIZE_EXCEEDED,
@@ -31,13 +32,13 @@ from wirefmt.amqp10.events import (
     UNKNOWN_ID,
     Attaching,
     DrainRequested,
-    Incoming,
     LinkDetached,
     Login,
-    Outgoing,
     SessionEnded,
 )
-from wirefmt.amqp10.links import Link, Receiver, Sender
+from wirefmt.amqp10.links import Link
+from wirefmt.amqp10.receiver import Receiver
+from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.server import Peer
 from wirefmt.broker.credentials import is_password
 from wirefmt.broker.permissions import Permissions, amqp10_needs

@@ -66,26 +66,45 @@ class Outstanding(Generic[_Key, _Record]):
 
     def range(self, first: _Key, last: _Key) -> list[_Key]:
         """The numbers of the records from `first` to `last`, both included, in order; none if `last` comes before `first`."""
-        span = serial_distance(first, last, self._bits)
         records = self.records
-        if span < 0 or not records:
-            return []
-        if not span:
+        if first == last:
             return [first] if first in records else []
+        low, high = self._find(first, last)
         order = self._order
+        within = [number for number in order[low:high] if number in records]
+        if len(within) < high - low:
+            order[low:high] = within  # what has been settled is walked over once
+        return within
+
+    def span(self, first: _Key, last: _Key) -> tuple[_Key, _Key] | None:
+        """The first and the last number of the records from `first` to `last`; None: there is none. Its cost does not depend on
+        how many there are."""
+        records, order = self.records, self._order
+        low, high = self._find(first, last)
+        start, end = low, high
+        while start < end and order[start] not in records:
+            start += 1
+        while start < end and order[end - 1] not in records:
+            end -= 1
+        found = (order[start], order[end - 1]) if start < end else None
+        del order[end:high], order[low:start]  # what has been settled is walked over once
+        return found
+
+    def _find(self, first: _Key, last: _Key) -> tuple[int, int]:
+        """Where the numbers from `first` to `last` are in `_order`: from the one index up to the other."""
+        order, bits = self._order, self._bits
+        span = serial_distance(first, last, bits)
+        if span < 0 or not self.records:
+            return 0, 0
         self._learn(order)
-        origin, bits = order[0], self._bits
+        origin = order[0]
 
         def position(number: _Key) -> int:
             return serial_distance(origin, number, bits)
 
         start = position(first)
         low = bisect_left(order, start, key=position)
-        high = bisect_right(order, start + span, lo=low, key=position)
-        within = [number for number in order[low:high] if number in records]
-        if len(within) < high - low:
-            order[low:high] = within  # what has been settled is walked over once
-        return within
+        return low, bisect_right(order, start + span, lo=low, key=position)
 
     def _learn(self, order: list[_Key]) -> None:
         """Add the numbers that are new since the last call."""

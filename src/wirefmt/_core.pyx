@@ -1,9 +1,9 @@
 # cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
-"""The kernel: what the codecs, conversions and captures stand on. It knows no protocol.
+"""The kernel: what the codecs, conversions and captures use. It knows no protocol.
 
-A module made of rooms; this page is its table of contents, and a room uses only rooms above it and the header-only leaves
-(be, status, cursor, octets, varint, utf8, words, floats). `_core.pxd` is what other modules see.
+The module consists of rooms, and this page lists them. A room uses only rooms above it and the header-only leaves
+(be, status, cursor, octets, varint, utf8, words, floats). `_core.pxd` is its interface to other modules.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE
@@ -14,7 +14,7 @@ from libc.string cimport memcpy, memmove, memset
 
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport free_octets
-from wirefmt._core.status cimport Fault, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault
+from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, TRUNCATED, UNSUPPORTED, Violation, fault
 from wirefmt._core.text cimport DIGITS_ROOM, write_digits
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.varint cimport VARINT_MAX, store_varint, varint_size
@@ -24,13 +24,13 @@ from wirefmt._core.words cimport is_ascii
 include "_core/faults.pxi"
 # random keys of hash tables
 include "_core/seed.pxi"
-# objects refuse a second call while the first works
+# objects refuse a call while another call runs
 include "_core/calls.pxi"
 # growable output
 include "_core/writer.pxi"
-# which values are secret, and what is shown of them
+# which values are secret, and how they are shown
 include "_core/secrets.pxi"
-# octets in, views out
+# buffers of callers, and views for callers
 include "_core/buffers.pxi"
 # what message classes share
 include "_core/message.pxi"
@@ -42,15 +42,15 @@ include "_core/arrow.pxi"
 include "_core/batch.pxi"
 # columns in: Arrow arrays -> frames
 include "_core/source.pxi"
-# the message table: the columns all protocols share
+# the message table: the columns that all protocols share
 include "_core/table.pxi"
-# a message in one line: how fields get into it
+# a message in one line of text
 include "_core/detail.pxi"
-# what a capture asks of a protocol
+# the functions of a protocol that captures call
 include "_core/protocol.pxi"
-# what connections do for every message
+# the parts of connections that run for every message
 include "_core/connection.pxi"
-# of every module: objects are made by constructors only
+# changes the classes of every module so that only constructors make objects
 include "_core/seal.pxi"
 
 seal(globals(), None, (), (FrameDecoder, ColumnSet, FrameBatch, BatchEncoder))

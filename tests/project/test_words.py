@@ -55,6 +55,26 @@ FOUND = (
     "Freed; it is as new then.",
     "An empty topic is the business of the parser.",
 )
+#: The same for the phrases of compiled rooms.
+FOUND_IN_ROOMS = (
+    "None: there is none such",
+    "A value that is there.",
+    "A frame that cannot be read.",
+    "C strings that live for ever",
+    "All columns but for the message.",
+    "A value that is no text.",
+    "The row of a content: what there is of it.",
+    "The version of the connection from here on.",
+    "Fields become objects when they are asked for.",
+    "views into the octets; nothing owned",
+    "What the functions below hand around.",
+    "LAX let something pass.",
+    "Frames are read where they lie.",
+    "False without memory.",
+    "Conversions stand on it.",
+    "A transfer: more is to come.",
+    "The row of a delivery, which is gone then.",
+)
 #: Sentences that come near the phrases.
 PLAIN = """
 A frame that cannot be read is malformed. The value is one of those, or something else. False: anything else.
@@ -70,8 +90,17 @@ def test_each_phrase_is_found(number: int, text: str) -> None:
     assert list(check_words.hits(f"# {text} words: ok\n")) == []
 
 
+@pytest.mark.parametrize(("number", "text"), list(enumerate(FOUND_IN_ROOMS)))
+def test_phrases_of_rooms_are_found_in_rooms_only(number: int, text: str) -> None:
+    hits = list(check_words.hits(f"A plain line.\n# {text}\n", room=True))
+    assert {hit[0] for hit in hits} == {2}
+    assert check_words.ROOM_WORDS[number].advice in [hit[2] for hit in hits]
+    assert list(check_words.hits(f"# {text}\n")) == []
+
+
 def test_every_phrase_has_its_sentence() -> None:
     assert len(FOUND) == len(check_words.WORDS)
+    assert len(FOUND_IN_ROOMS) == len(check_words.ROOM_WORDS)
 
 
 def test_plain_sentences_have_none() -> None:

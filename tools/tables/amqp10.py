@@ -114,7 +114,7 @@ def amqp10_table(spec: ModuleType) -> list[str]:
         "    const CText* amqp10_shape_class",
         "    const CText* amqp10_field_name",
         "    const CText* amqp10_type_name",
-        "    const CText* amqp10_constructor_name      # by code; empty: there is none",
+        "    const CText* amqp10_constructor_name      # by code; empty: undefined",
         "    const Amqp10SectionRow* amqp10_sections   # by code - AMQP10_SECTION_HEADER",
         "    const CText* amqp10_section_symbol",
         "",

@@ -117,7 +117,7 @@ def nsq_table(spec: ModuleType) -> list[str]:
         "",
         "",
         "cdef enum:",
-        f"    NSQ_FRAMES = {FRAMES}            # kinds from here on are a server's",
+        f"    NSQ_FRAMES = {FRAMES}            # this kind and those after it are a server's",
         f"    NSQ_LINE_MAX = {spec.LINE_MAX}",
         f"    NSQ_NAME_MAX = {spec.NAME_MAX}",
         f"    NSQ_MESSAGE_ID_SIZE = {spec.MESSAGE_ID_SIZE}",

@@ -1,11 +1,11 @@
-# Columns: built row by row without the GIL, handed over as Arrow arrays.
+# Columns: built row by row without the GIL, exported as Arrow arrays.
 #
 # Arrow C data and stream interfaces, PyCapsule interface:
 #   https://arrow.apache.org/docs/format/CDataInterface.html
 #   https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 #
-# A column that no row touches costs nothing per row: puts name their row, and the nulls between two puts are filled in
-# by the later one. What is all null at the end shares one buffer of zeros.
+# A column without values costs nothing per row: each put names its row, and the later of two puts fills in the nulls
+# between them. Columns that are all null share one buffer of zeros.
 from libc.stdio cimport snprintf
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
@@ -79,11 +79,10 @@ cdef extern from *:
     #include <sys/mman.h>
     #endif
     #include <stdatomic.h>
-    /* Buffers of columns. Filling fresh memory is mostly page faults, and a batch is as large as the one before it: blocks
-       of a batch that nobody uses any more are kept for the next, POOL_OCTETS of them at most. What is larger than
-       2^POOL_MOST asks for huge pages instead. Blocks come from malloc; `size` is what was asked for, and
-       wirefmt_room(size) what they have. Nobody waits for the pool: who finds it busy (another thread; or for ever, in
-       a process forked at that moment) does without. */
+    /* Buffers of columns. Fresh memory costs page faults, and consecutive batches have similar sizes, so freed blocks are
+       kept for the next batch, up to POOL_OCTETS. Blocks larger than 2^POOL_MOST use huge pages instead. Blocks come from
+       malloc: `size` is the requested size, wirefmt_room(size) the allocated size. The pool is never waited for: if it is
+       locked (by another thread, or permanently in a process that was forked while it was locked), malloc serves. */
     enum { POOL_LEAST = 14, POOL_MOST = 23, POOL_BLOCKS = 64, POOL_OCTETS = 32 << 20 };      /* classes of 2^n octets */
     static struct { int count; void *blocks[POOL_BLOCKS]; } wirefmt_pool[POOL_MOST + 1];
     static size_t wirefmt_pooled;
@@ -159,7 +158,7 @@ cdef extern from "Python.h":
 # ------------------------------------------------------------------------------------------------ building a column
 
 cdef inline size_t data_size(const Col* c, int64_t room) noexcept nogil:
-    """Octets of `data` for so many rows, unless it is KIND_OCTETS."""
+    """Size of `data` for `rows` rows of every kind but KIND_OCTETS."""
     return <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3)
 
 
@@ -215,7 +214,7 @@ cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
 
 
 cdef inline void skip_rows(Col* c, int64_t rows) noexcept nogil:
-    """Nulls up to `rows` rows, for which there is room; `validity` is there."""
+    """Nulls up to `rows` rows. There is room for them, and `validity` is allocated."""
     cdef int64_t i
     if c.kind == KIND_OCTETS or c.kind == KIND_LIST:
         for i in range(c.rows, rows):
@@ -225,8 +224,8 @@ cdef inline void skip_rows(Col* c, int64_t rows) noexcept nogil:
 
 
 cdef bint reach_row(Col* c, int64_t row) noexcept nogil:
-    """at_row where the column is off, has rows to fill in, or must grow. Columns of one protocol have rows to fill in at
-    nearly every row of a capture of several."""
+    """at_row if the column is off, has nulls to fill in, or must grow. In a capture of several protocols the columns of
+    each have nulls before nearly every row."""
     if c.rows < row < c.room and c.validity != NULL:
         skip_rows(c, row)
         set_bit(c.validity, row)
@@ -258,7 +257,7 @@ cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
 
 
 cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil:
-    """Room for so many rows and octets at once; pages that are not written cost nothing."""
+    """Make room for `rows` rows and `octets` octets at once. Pages that are not written cost nothing."""
     if not c.on:
         return True
     return ((rows <= c.room or grow_rows(c, rows))
@@ -266,7 +265,7 @@ cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil:
 
 
 cdef Text pad_text(bytes octets):
-    """A Text that lives for ever: for tables of names."""
+    """A Text that is never freed: for tables of names."""
     cdef Text t
     cdef uint8_t* copy = <uint8_t*>calloc(1, <size_t>len(octets) + TEXT_PAD)
     if copy == NULL:
@@ -282,8 +281,8 @@ cdef Text SECRET_SHOWN_TEXT = pad_text(SECRET_SHOWN_OCTETS)       # in place of 
 
 
 cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil:
-    """Octets where a column has text: themselves if they are text, else hex_text of them in `room` (HEX_ROOM). `out` may be
-    `octets`."""
+    """The text of octets in a column of text: the octets if they are UTF-8, otherwise hex_text of them in `room` (HEX_ROOM).
+    `out` may be `octets`."""
     cdef size_t bad = 0
     if check_utf8(octets.at, octets.size, &bad) == UTF8_OK:
         out[0] = octets[0]
@@ -293,8 +292,8 @@ cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nog
 
 
 cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept nogil:
-    """The first HEX_OCTETS octets in hexadecimal, and of how many, if there are more: "00ff... (1024 of 5000 bytes)". Octets
-    written to `room` (HEX_ROOM)."""
+    """Write the first HEX_OCTETS octets in hexadecimal to `room` (HEX_ROOM), and the number of all if there are more: "00ff...
+    (1024 of 5000 bytes)". Returns the size of the text."""
     cdef uint32_t i, n = min(size, <uint32_t>HEX_OCTETS)
     for i in range(n):
         room[2 * i] = <uint8_t>b"0123456789abcdef"[p[i] >> 4]
@@ -307,7 +306,7 @@ cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept 
 # ------------------------------------------------------------------------------------------------ types
 
 cdef enum:
-    COLUMN_NESTING_MAX = 16     # levels of <> in the type of a column: fields within fields are made by recursion
+    COLUMN_NESTING_MAX = 16     # levels of <> in the type of a column, because nested fields are made by recursion
 
 
 cdef class Field:
@@ -371,7 +370,7 @@ cdef int nesting(str text):
 
 
 cdef list split_types(str text):
-    """Split at the commas that stand outside any <>."""
+    """Split at the commas outside of <>."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += (c == "<") - (c == ">")
@@ -411,7 +410,7 @@ cdef void free_col(Col* c) noexcept nogil:
 
 
 cdef void begin_like(Col* c, const Col* before) noexcept nogil:
-    """An empty column will have about as much as the one of the batch before: make room for it at once."""
+    """Give an empty column the room that it needed in the previous batch."""
     cdef int i
     c.first_room = before.rows
     c.first_size = before.used + (before.used >> 3)
@@ -420,8 +419,8 @@ cdef void begin_like(Col* c, const Col* before) noexcept nogil:
 
 
 cdef bint finish_col(Col* c, int64_t rows, bint dense) noexcept nogil:
-    """Fill up to `rows` rows. What was never touched stays without buffers, unless `dense` (in a list, whose rows are
-    not those of the batch, the shared zeros may be too few)."""
+    """Fill up to `rows` rows. A column without values has no buffers, unless it is `dense` (a list's child may have more
+    rows than the shared zeros)."""
     cdef int i
     cdef bint ok = True
     if c.rows < rows and (c.rows or dense):
@@ -488,7 +487,7 @@ cdef class ColumnSet:
         return field
 
     cdef Batch finish(self, int64_t rows):
-        """Hand the buffers over as a Batch of `rows` rows and start anew."""
+        """Move the buffers to a Batch of `rows` rows; the columns are then empty."""
         cdef Batch batch = Batch.__new__(Batch)
         cdef int i, k
         batch.field = self.row_type()
@@ -521,7 +520,7 @@ cdef class Batch:
     str, bytes or None for strings and binaries. The views keep the batch alive; nothing is copied.
     """
 
-    #: Octets at the end of the input that are no whole frame (decode_batch only; else 0).
+    #: Bytes at the end of the input that are not a whole frame (decode_batch only, otherwise 0).
 
     def __init__(self):
         raise TypeError("a Batch is made by a decoder")
@@ -674,20 +673,20 @@ cdef void release_array(ArrowArray* a) noexcept nogil:
     cdef ArrayPrivate* private = <ArrayPrivate*>a.private_data
     cdef int64_t i
     for i in range(a.n_children):
-        if a.children[i].release != NULL:           # a consumer may have moved it away
+        if a.children[i].release != NULL:           # a consumer may have moved it
             a.children[i].release(a.children[i])
         free(a.children[i])
     free(a.children)
     a.release = NULL
     if private != NULL:
-        if Py_IsInitialized():                      # some consumers let go after the interpreter has ended
+        if Py_IsInitialized():                      # some consumers release it after the interpreter has ended
             with gil:
                 Py_DECREF(<object>private.owner)
         free(private)
 
 
 cdef int export_col(Batch batch, const Col* c, Field field, int64_t rows, ArrowArray* a) except -1:
-    """Fill `a`, all zero, with views into the batch. On an error `a` can still be released."""
+    """Fill `a`, which is all zero, with views of the batch. `a` can be released after an error, too."""
     cdef ArrayPrivate* private = <ArrayPrivate*>calloc(1, sizeof(ArrayPrivate))
     cdef bint empty = c != NULL and c.rows == 0
     cdef const uint8_t* zeros = batch.zeros

@@ -2,26 +2,26 @@
 
 
 cdef class FrameBatch(ColumnSet):
-    """The columns of a decode_batch while they are built. The first two columns are `offset` and `size`, the last is `error`."""
+    """The columns of a decode_batch while they are filled. The first two columns are `offset` and `size`, the last is `error`."""
 
     # ---- what a protocol adds
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
-        """A Status, and with OK the size of the frame that begins at `p`."""
+        """The size of the frame that begins at `p`. Returns a Status."""
         return UNSUPPORTED
 
     cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil:
-        """Put the rows of one whole frame, none, one or several, and count them in `row`. OK, or the status of a fault, which
-        then has a row of its own."""
+        """Put the rows of one whole frame (none, one or several) and count them in `row`. Returns OK, or the status of a fault,
+        for which the caller puts a row."""
         return UNSUPPORTED
 
     cdef void put_unfinished(self, int64_t at) noexcept nogil:
-        """The input ends at `at`: rows for what it does not complete."""
+        """The input ends at `at`: put rows for incomplete messages."""
 
     # ---- the same for all
 
     cdef int64_t run(self, const uint8_t* data, int64_t size) noexcept nogil:
-        """Decode all whole frames; octets used."""
+        """Decode all whole frames. Returns the octets they have."""
         cdef int64_t at = 0
         cdef size_t n = 0
         cdef Fault f
@@ -30,7 +30,7 @@ cdef class FrameBatch(ColumnSet):
             status = self.frame_size(data + at, <size_t>(size - at), &n, &f)
             if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
                 break
-            if status != OK:                            # no telling where the next frame begins
+            if status != OK:                            # the position of the next frame is unknown
                 self.put_error(at, size - at, &f)
                 at = size
                 break
@@ -53,7 +53,7 @@ cdef class FrameBatch(ColumnSet):
         self.row += 1
 
     cdef Batch decode(self, const ProtocolTables* tables, Input octets, int payload):
-        """payload: the column that most octets go to, which gets room for all of them at once; -1: none."""
+        """payload: the column of the payloads, which gets room for all octets at once; -1: no such column."""
         cdef Batch batch
         cdef int64_t used
         self.tables = tables

@@ -1,4 +1,4 @@
-# Big-endian loads and stores. The caller has checked that the octets are there.
+# Big-endian loads and stores. The caller has checked the bounds.
 # Header-only, nogil.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 

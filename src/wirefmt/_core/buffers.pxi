@@ -1,16 +1,16 @@
-# Buffers: how octets come in, and how views of them go out.
+# Buffers: input from callers, and views for callers.
 #
-# Nobody changes octets while they are read. Every walk over octets relies on what an earlier one has checked, and other
-# threads and processes may write to a bytearray, an array or shared memory at any time, all the more while the GIL is
-# released. So what a public function reads is bytes, a copy, or a view of bytes: take_block, take_input and input_head are the
-# only ways in. That a view is read-only says nothing about the underlying buffer: only bytes never change.
+# Octets must not change while they are read: each pass over them relies on the checks of earlier passes, and other threads and
+# processes may write to a bytearray, an array or shared memory at any time, above all while the GIL is released. Public
+# functions therefore read bytes, views of bytes, or copies, and take input only by take_block, take_input and input_head.
+# A read-only view may be of a buffer that changes; only bytes are immutable.
 from cpython.bytes cimport PyBytes_Check, PyBytes_CheckExact
 from cpython.object cimport PyObject
 
 
 cdef extern from "Python.h":
     bint PyMemoryView_Check(object o)
-    PyObject* PyMemoryView_GET_BASE(object view)        # borrowed; NULL: of no object
+    PyObject* PyMemoryView_GET_BASE(object view)        # borrowed; NULL: the view has no object
 
 
 @cython.final
@@ -21,8 +21,8 @@ cdef class Input:
 
 
 cdef Input take_input(object data):
-    """The bytes of a buffer. Bytes and memoryviews of bytes are read where they lie, any other buffer is copied once. Raises
-    TypeError for no buffer, BufferError for one that is not contiguous."""
+    """The bytes of a buffer. Bytes and memoryviews of bytes are read in place, any other buffer is copied once. Raises
+    TypeError if `data` is not a buffer, BufferError if it is not contiguous."""
     cdef Input taken = Input.__new__(Input)
     cdef PyObject* base = PyMemoryView_GET_BASE(data) if PyMemoryView_Check(data) else NULL
     cdef Py_buffer view
@@ -40,7 +40,7 @@ cdef Input take_input(object data):
 
 
 cdef size_t input_head(object data, uint8_t* room) except? 0:
-    """Copy the first bytes of a buffer, INPUT_HEAD at most: how many."""
+    """Copy the first bytes of a buffer, at most INPUT_HEAD. Returns their number."""
     cdef Py_buffer view
     cdef size_t n
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
@@ -51,7 +51,7 @@ cdef size_t input_head(object data, uint8_t* room) except? 0:
 
 
 cdef bytes take_block(object data):
-    """The octets of a buffer as bytes: bytes themselves, all else is copied once."""
+    """The contents of a buffer as bytes. Bytes are returned unchanged, any other buffer is copied once."""
     cdef Py_buffer view
     if PyBytes_CheckExact(data):
         return <bytes>data

@@ -1,8 +1,8 @@
-# One call at a time: objects whose state changes refuse a call while another one works on them.
+# One call at a time: mutable objects refuse a call while another call runs.
 #
-# A method may let other code run before it returns: it releases the GIL, or makes Python objects, and then the garbage
-# collector may run finalizers, which may let other threads run. Code that calls the same object then would change what
-# the method stands on. It gets RuntimeError instead, and the method goes on undisturbed.
+# Other code may run before a method returns, because the method releases the GIL or makes Python objects (the garbage
+# collector may then run finalizers, and these may switch threads). If that code calls the same object, it would change state
+# that the method relies on. It gets a RuntimeError instead, and the method continues.
 #
 #     begin_call(&self.busy)
 #     try:
@@ -10,4 +10,4 @@
 #     finally:
 #         self.busy = False
 #
-# What runs a caller's code on purpose (taking a buffer, options) does so before begin_call.
+# Code that runs a caller's code on purpose (taking a buffer, reading options) comes before begin_call.

@@ -20,7 +20,7 @@ cdef class Outbox:
         return self.position - self.taken
 
     def put(self, data):
-        """Queue bytes. A memoryview is of single bytes and of an object that no longer changes."""
+        """Queue bytes. A memoryview must have items of one byte, and its object must not change any more."""
         cdef Py_ssize_t size = len(data)
         if size < KEEP_FROM:
             self.put_block(take_block(data))
@@ -62,7 +62,7 @@ cdef class Outbox:
         """The small buffers at the end."""
         cdef bytes tail = PyBytes_FromStringAndSize(<const char*>self.at, <Py_ssize_t>self.size)
         self.size = 0
-        if self.room > OUTBOX_KEPT:         # what was queued once does not hold its memory for ever
+        if self.room > OUTBOX_KEPT:         # a large queue does not keep its memory permanently
             free(self.at)
             self.at = NULL
             self.room = 0
@@ -108,7 +108,7 @@ cdef class Identifiers:
 
     @property
     def next(self):
-        """Where counting goes on. It may be set to any number of the range."""
+        """The number from which the search for a free one continues. It may be set to any number of the range."""
         return self.following
 
     @next.setter
@@ -129,7 +129,7 @@ cdef class Identifiers:
         return number
 
     cpdef object take(self):
-        """A free number, in use from now on; None: all are in use."""
+        """Take a free number; None: all are in use."""
         cdef uint32_t identifier
         number = self.peek()
         if number is not None:
@@ -139,7 +139,7 @@ cdef class Identifiers:
         return number
 
     def reserve(self, identifier):
-        """Put a number into use that was chosen earlier."""
+        """Mark a number as used that was chosen earlier."""
         self.used.add(identifier)
 
     cpdef release(self, identifier):

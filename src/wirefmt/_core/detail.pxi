@@ -1,24 +1,22 @@
-# The column `detail`: a message in one line of text. Here are the line and how a field gets into it; a protocol's detail
-# room knows the fields. Which fields a kind of message has, and their order: detail.py of its package.
+# The column `detail`: a message in one line of text. This room writes lines and fields. The room `detail` of a protocol reads
+# the fields, and detail.py of its package lists the fields of each kind of message, in order.
 #
-# A row is a text of words with spaces between them. A word is a field: `queue` is written as `queue=orders`, `key=routing_key`
-# is written as `key=...`, and `=reply_text` is written without a label. With `?` after it a field is left out where it is zero
-# or empty. A flag is its label alone, and is written only where it is set; with `!` after it, it is written as true or false. A
-# field that the message does not have is left out.
+# A row of that list has words with spaces between them. A word is a field: `queue` is written as `queue=orders`,
+# `key=routing_key` as `key=...`, and `=reply_text` without a label. A field with `?` is omitted if it is zero or empty. A flag is
+# written as its label, and only if it is set; with `!` it is written as true or false. Absent fields are omitted.
 #
-# No field here holds a credential: user names, passwords, SASL data, authentication data and secrets of any kind are not fields
-# that a row can name.
+# No field contains a credential: a row cannot name user names, passwords, SASL data, authentication data or other secrets.
 #
-# A line has at most LINE_MAX octets, the last of them an ellipsis where it was cut. It is UTF-8, and holds no control
-# character whatever the message holds. A value is written unchanged if that is unambiguous, otherwise in quotes:
-# `\n`, `\"`, `\u202e`, and `\xff` for an octet that is not UTF-8. The work for a line is bounded, however long the values.
+# A line has at most LINE_MAX octets and ends with an ellipsis if it was truncated. It is UTF-8 without control characters,
+# whatever the message contains. A value is written unchanged if that is unambiguous, otherwise in quotes:
+# `\n`, `\"`, `\u202e`, and `\xff` for an octet that is not UTF-8. The work for a line is bounded for values of any size.
 from libc.stdio cimport snprintf
 from libc.string cimport strlen
 
 
 cdef DetailField[DETAIL_FIELDS] DETAIL_FIELD
 cdef int detail_field_count = 0
-cdef dict detail_labels = {}        # label -> row of DETAIL_FIELD that has it
+cdef dict detail_labels = {}        # label -> row of DETAIL_FIELD
 
 
 cdef int detail_form(str words, dict fields, DetailForm* form) except -1:
@@ -47,13 +45,13 @@ cdef int detail_form(str words, dict fields, DetailForm* form) except -1:
 # ------------------------------------------------------------------------------------------------ the line
 
 cdef void line_field(DetailLine* l, const DetailField* f) noexcept nogil:
-    """What stands before a field's value."""
+    """Write the separator and the label of a field."""
     line_space(l)
     line_ascii(l, f.label.at, f.label.size)
 
 
 cdef void line_number(DetailLine* l, const DetailField* f, bint negative, uint64_t v) noexcept nogil:
-    """A field that is a number, -v where it is negative."""
+    """A field with a number; -v if `negative` is set."""
     if v == 0 and f.some:
         return
     line_field(l, f)
@@ -66,7 +64,7 @@ cdef void line_digits(DetailLine* l, bint negative, uint64_t v) noexcept nogil:
 
 
 cdef void line_flag(DetailLine* l, const DetailField* f, bint set_) noexcept nogil:
-    """A field that is a flag: its label, or `label=false` for those that say so."""
+    """A flag: its label, or `label=true` and `label=false` if the row has `!`."""
     if not set_ and not f.both:
         return
     line_space(l)
@@ -78,7 +76,7 @@ cdef void line_flag(DetailLine* l, const DetailField* f, bint set_) noexcept nog
 
 
 cdef void line_name(DetailLine* l, const DetailField* f, const Text* name) noexcept nogil:
-    """A field that is one of our own words."""
+    """A field with one of a fixed set of words."""
     line_field(l, f)
     line_ascii(l, name.at, name.size)
 
@@ -93,7 +91,7 @@ cdef void line_value(DetailLine* l, const DetailField* f, const Span* s, int mos
 
 
 cdef void line_string(DetailLine* l, const Span* s, int most) noexcept nogil:
-    """A string, quoted where it must be; `most` octets of it and an ellipsis."""
+    """A string, quoted if necessary; at most `most` octets of it, then an ellipsis."""
     cdef uint8_t[12] piece
     cdef uint32_t i = 0, n
     cdef int size, begin
@@ -116,7 +114,7 @@ cdef void line_string(DetailLine* l, const Span* s, int most) noexcept nogil:
 
 
 cdef bint line_is_quoted(const Span* s, int most) noexcept nogil:
-    """Must the string be quoted? It is empty, or has a blank or something that is escaped, as far as it is written."""
+    """Must the string be quoted? It is empty, or the part that is written has a blank or a character to escape."""
     cdef uint8_t[12] piece
     cdef uint32_t i = 0, n, end = min(s.size, <uint32_t>most)
     if s.size == 0:
@@ -134,7 +132,7 @@ cdef bint line_is_quoted(const Span* s, int most) noexcept nogil:
 
 
 cdef int line_character(const uint8_t* p, uint32_t size, uint8_t* out, uint32_t* used) noexcept nogil:
-    """The character at `p` as it is written, at most 12 octets to `out`; how many. `used`: octets that it takes at `p`."""
+    """Write the character at `p` to `out`, at most 12 octets, and return their number. `used`: its octets at `p`."""
     cdef uint32_t c = p[0], n = 1, i
     cdef size_t bad = 0
     used[0] = 1
@@ -161,8 +159,8 @@ cdef int line_character(const uint8_t* p, uint32_t size, uint8_t* out, uint32_t*
 
 
 cdef inline bint line_is_shown(uint32_t c) noexcept nogil:
-    """Is a character written as it is? Not controls, nor what changes the direction or the breaking of lines, nor what is
-    not seen at all; nor quotes and backslashes, which would be taken for our own."""
+    """Is a character written unchanged? Not control characters, invisible ones, those that change the direction or the breaking
+    of lines, quotes and backslashes."""
     if c < 0x7F:
         return c >= 0x20 and c != 0x22 and c != 0x5C
     if c < 0x2000:
@@ -173,7 +171,7 @@ cdef inline bint line_is_shown(uint32_t c) noexcept nogil:
 
 
 cdef void line_binary(DetailLine* l, const DetailField* f, const Span* s) noexcept nogil:
-    """A field of octets: as text if they are text without anything to escape, else in hexadecimal."""
+    """A field of octets: as text if no character needs an escape, otherwise in hexadecimal."""
     if s.at == NULL or (s.size == 0 and f.some):
         return
     line_field(l, f)

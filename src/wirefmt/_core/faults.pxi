@@ -41,6 +41,34 @@ cdef int fault_text(const ProtocolTables* t, const Fault* f, int64_t base_offset
     return n if n >= 0 and <size_t>n < room else <int>room - 1
 
 
+cdef int note_text(const ProtocolTables* t, const Notes* notes, int64_t base_offset, char* out, size_t room) noexcept nogil:
+    """One line about the first violation that LAX accepted. Octets written, without the closing NUL."""
+    cdef int n = snprintf(out, room, "%s at offset %lld", t.text[notes.check], <long long>(base_offset + notes.offset))
+    return n if n >= 0 and <size_t>n < room else <int>room - 1
+
+
+cdef int violation(const CommonOptions* o, Notes* notes, Fault* f, int status, bint lax, int check, int field, int index,
+                   int64_t offset) noexcept nogil:
+    """Report a violation of a check of this `status`, which LAX accepts if `lax` is set. OK: it is in `notes`, continue;
+    otherwise the status: it is in `f`."""
+    cdef Violation* note
+    if o.strict or not lax:
+        fault(f, status, check, field, offset, 0, 0, 0)
+        f.index = index
+        return status
+    if notes.count == 0:
+        notes.check = check
+        notes.offset = offset
+    if o.notes != NULL and notes.count < o.notes_room:
+        note = &o.notes[notes.count]
+        note.check = check
+        note.field = field
+        note.index = index
+        note.offset = offset
+    notes.count += 1
+    return OK
+
+
 cdef str field_path(const ProtocolTables* t, int field, int index):
     cdef char path[128]
     return path[:write_path(t, field, index, path, sizeof(path))].decode("ascii")
@@ -64,3 +92,9 @@ cdef object make_fault(const ProtocolTables* t, const Fault* f, int64_t base_off
 
 cdef int raise_fault(const ProtocolTables* t, const Fault* f, int64_t base_offset) except -1:
     raise make_fault(t, f, base_offset)
+
+
+cdef object encode_error(const ProtocolTables* t, const Fault* f):
+    """The exception for a fault that STRICT finds in what a constructor wrote."""
+    cdef char text[256]
+    return EncodeError(text[:fault_text(t, f, 0, text, sizeof(text))].decode("utf-8"))

@@ -1,8 +1,8 @@
-# IEEE 754 binary64 and binary32 as decimal text: the shortest digits that are read back as the same number, or as many as are
-# asked for, correctly rounded. No locale plays a part (printf's and strtod's decimal point is that of LC_NUMERIC), and no GIL.
+# IEEE 754 binary64 and binary32 as decimal text: the shortest digits that are read back as the same number, or a given number
+# of digits, correctly rounded. The text does not depend on the locale (printf and strtod use LC_NUMERIC).
 #
-# A number is f * 2^e. Digits come from exact integers r / s = number / 10^k, one after another; the shortest form ends as soon
-# as what is left is within half the distance to the neighbouring numbers, `below` and `above`. G. L. Steele and J. L. White,
+# A number is f * 2^e. Digits come from exact integers r / s = number / 10^k, one after another; the shortest form ends when
+# the remainder is within half the distance to the neighbouring numbers, `below` and `above`. G. L. Steele and J. L. White,
 # "How to print floating-point numbers accurately", 1990; R. G. Burger and R. K. Dybvig, "Printing floating-point numbers quickly
 # and accurately", 1996.
 #
@@ -15,7 +15,7 @@ cdef enum:
     BIG_LIMBS = 40              # 1280 bits: 2^1074 * 10, and 2^1024 * 20, with what is added
     FLOAT_DIGITS = 17           # that the shortest form has at most
     FLOAT_ROOM = 32             # octets of text: -1.2345678901234567e-308
-    SCIENTIFIC_ROOM = 16        # ... with other than the shortest digits: octets besides the decimals
+    SCIENTIFIC_ROOM = 16        # octets besides the decimals of the form with a given number of decimals
 
 
 cdef struct Big:                # an integer, the least significant limb first
@@ -84,7 +84,7 @@ cdef inline int big_compare(const Big* a, const Big* b) noexcept nogil:
 
 
 cdef inline int big_compare_sum(const Big* a, const Big* b, const Big* c) noexcept nogil:
-    """As big_compare, of a + b and c."""
+    """big_compare of a + b and c."""
     cdef Big sum
     cdef uint64_t carry = 0
     cdef int i
@@ -118,7 +118,7 @@ cdef inline int big_divide(Big* r, const Big* s) noexcept nogil:
 # ------------------------------------------------------------------------------------------------ digits
 
 cdef inline Binary take_apart(uint64_t bits, bint wide) noexcept nogil:
-    """The number of these bits: binary64 if `wide`, else binary32."""
+    """The number that has these bits: a binary64 if `wide` is set, otherwise a binary32."""
     cdef Binary v
     cdef int precision = 52 if wide else 23
     cdef int exponent = <int>(bits >> precision & (0x7FF if wide else 0xFF))
@@ -157,7 +157,7 @@ cdef extern from *:
 
 
 cdef inline int few_digits(uint64_t bits, uint8_t* digits, int* point) noexcept nogil:
-    """As shortest_digits, of a positive binary64 with at most 15 digits, few of them after the point; 0: it may be another.
+    """shortest_digits of a positive binary64 with at most 15 digits, few of them after the point; 0: the number may have more.
 
     n and 10^k are exact, so n / 10^k is the number that the text n * 10^-k is read as. No two texts of at most 15 digits are
     read as one number, so a text that is read as this number is the only one, and with the smallest k it is the shortest."""
@@ -196,7 +196,7 @@ cdef inline int few_digits(uint64_t bits, uint8_t* digits, int* point) noexcept 
 
 
 cdef inline int shortest_digits(const Binary* v, uint8_t* digits, int* point) noexcept nogil:
-    """The digits ('0' to '9', at most FLOAT_DIGITS) of a number that is not 0: 0.DIGITS * 10^point. How many."""
+    """Write the digits ('0' to '9', at most FLOAT_DIGITS) of a number that is not 0, 0.DIGITS * 10^point; return their number."""
     cdef Big r, s, above, below
     cdef int more = 2 if v.edge else 1          # all is doubled: half of a distance is a whole number
     cdef int k = decimal_estimate(v), n = 0, digit, low, high
@@ -281,7 +281,7 @@ cdef inline void exact_digits(const Binary* v, int count, uint8_t* digits, int* 
 # ------------------------------------------------------------------------------------------------ text
 
 cdef inline int write_exponent(int exponent, uint8_t* out) noexcept nogil:
-    """e+07, e-308: a sign and two digits at least. Octets written."""
+    """Write e+07, e-308: a sign and at least two digits. Returns the size."""
     cdef int size = 0, e = -exponent if exponent < 0 else exponent
     out[0] = c"e"
     out[1] = c"-" if exponent < 0 else c"+"
@@ -295,8 +295,8 @@ cdef inline int write_exponent(int exponent, uint8_t* out) noexcept nogil:
 
 
 cdef inline int write_float(uint64_t bits, bint wide, uint8_t* out) noexcept nogil:
-    """A binary64 (binary32 unless `wide`) as JSON, with the fewest digits: 21.5, 100, 1e+22, 1.5e-07, and NaN and infinities as
-    strings. Octets written to `out` (FLOAT_ROOM)."""
+    """Write a binary64 (binary32 unless `wide` is set) as JSON to `out` (FLOAT_ROOM), with the fewest digits: 21.5, 100, 1e+22,
+    1.5e-07, and NaN and infinities as strings. Returns the size."""
     cdef Binary v = take_apart(bits, wide)
     cdef uint8_t[FLOAT_DIGITS + 1] digits
     cdef int size = 0, point = 1, n, i
@@ -340,7 +340,7 @@ cdef inline int write_float(uint64_t bits, bint wide, uint8_t* out) noexcept nog
 
 
 cdef inline int write_scientific(uint64_t bits, bint wide, int decimals, uint8_t* out) noexcept nogil:
-    """d.ddde+dd with so many decimals; nan, inf, -inf. Octets written to `out` (decimals + SCIENTIFIC_ROOM)."""
+    """Write d.ddde+dd with `decimals` decimals, nan, inf or -inf to `out` (decimals + SCIENTIFIC_ROOM). Returns the size."""
     cdef Binary v = take_apart(bits, wide)
     cdef int size = 0, point = 1
     if v.negative:

@@ -1,4 +1,4 @@
-# One framing loop for any protocol: octets in pieces of any size -> messages, each lying in one immutable block.
+# The framing loop of all protocols: octets in pieces of any size -> messages, each in one immutable block.
 
 
 cdef enum:
@@ -24,20 +24,21 @@ cdef class FrameDecoder:
     # ---- what a protocol adds
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
-        """A Status. With NEED_DATA `size` may say how many octets of the frame are needed to know more."""
+        """The size of the frame at `p`. Returns a Status; with NEED_DATA `size` may be the octets that are needed to continue."""
         return UNSUPPORTED
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
-        """The message of one whole frame that lies in `block`; NO_MESSAGE: a part of one that is kept; None: see `f`."""
+        """The message of one whole frame in `block`. NO_MESSAGE: the frame is part of a message and was kept; None: a fault, in
+        `f`."""
         return None
 
     cdef int look(self, const uint8_t* p, size_t n, size_t size, Fault* f) noexcept:
-        """Of a frame of `size` octets, of which `n` are there: OK, or the fault that these show already. It is asked
-        each time that more have come, so that a fault is found as early however the stream is cut."""
+        """Check the first `n` octets of a frame of `size` octets. Returns OK or the status of a fault. It is called whenever
+        octets arrive, so a fault is reported at the same octet however the stream is split."""
         return OK
 
     cdef int leave_block(self) except -1:
-        """The block that was fed has been read: hold none of it while more is waited for."""
+        """The fed block has been read: keep no reference to it while waiting for more."""
         return 0
 
     # ---- the same for all
@@ -60,7 +61,7 @@ cdef class FrameDecoder:
         return PyBytes_GET_SIZE(self.unread_block) - <Py_ssize_t>self.unread_at
 
     def feed(self, data, /, count=None):
-        """Take the next bytes of the stream, and return the list of messages they complete.
+        """Decode the next bytes of the stream. Returns the list of messages that they complete.
 
         With `count`, decoding stops after that many messages. What follows stays unread, and the next `feed` begins
         with it; `feed(b"")` reads it without further bytes.
@@ -104,8 +105,8 @@ cdef class FrameDecoder:
         return out
 
     def rest(self):
-        """Hand over what follows the last message: the bytes of an unfinished frame and those left unread. The decoder
-        has none of them afterwards. This is how a stream goes over to TLS, compression or another decoder."""
+        """Return the bytes after the last message: those of an incomplete frame and those left unread. The decoder drops
+        them. Use it when a stream changes to TLS, compression or another decoder."""
         begin_call(&self.busy)
         try:
             rest = PyBytes_FromStringAndSize(<const char*>self.kept, <Py_ssize_t>self.kept_size)
@@ -143,7 +144,7 @@ cdef class FrameDecoder:
 
     cdef const uint8_t* decode_whole(self, bytes block, const uint8_t* p, const uint8_t* end, list out,
                                      Py_ssize_t most) except NULL:
-        """Decode frames that are all there, until `out` has `most` messages; where the rest begins."""
+        """Decode the frames that are complete, until `out` has `most` messages. Returns where the rest begins."""
         cdef Fault f
         cdef size_t size = 0
         cdef int status
@@ -164,12 +165,12 @@ cdef class FrameDecoder:
         return p
 
     cdef const uint8_t* complete(self, const uint8_t* p, const uint8_t* end, list out) except NULL:
-        """Add to the unfinished frame; decode it once it is whole. What follows it begins at the pointer returned."""
+        """Add octets to the incomplete frame, and decode it when it is complete. Returns where the next frame begins."""
         cdef Fault f
         cdef size_t size = 0, more
         cdef int status
         cdef bytes block
-        while self.frame_octets == 0:           # few octets at a time until the frame says how long it is
+        while self.frame_octets == 0:           # few octets at a time until the frame's size is known
             size = 0
             status = self.frame_size(self.kept, self.kept_size, &size, &f)
             if status == OK:
@@ -178,7 +179,7 @@ cdef class FrameDecoder:
                 self.fail(&f, None, out)
             elif p == end:
                 return p
-            else:                               # a frame may know how many it needs to say more
+            else:                               # frame_size may return how many it needs to continue
                 more = min(max(size, self.kept_size + 1) - self.kept_size, <size_t>(end - p))
                 self.keep(p, more)
                 p += more
@@ -192,7 +193,7 @@ cdef class FrameDecoder:
         block = PyBytes_FromStringAndSize(<const char*>self.kept, <Py_ssize_t>self.kept_size)
         self.kept_size = 0
         self.frame_octets = 0
-        if self.kept_room > KEPT_ROOM:          # one large frame does not hold its memory for ever
+        if self.kept_room > KEPT_ROOM:          # one large frame does not keep its memory permanently
             free(self.kept)
             self.kept = NULL
             self.kept_room = 0
@@ -217,7 +218,7 @@ cdef class FrameDecoder:
         return 0
 
     cdef int fail(self, const Fault* f, str reason, list out) except -1:
-        """Raise the fault, now and from now on."""
+        """Raise the fault in this call and in every later one."""
         error = make_fault(self.tables, f, self.begin)
         if reason is not None:
             error.reason = reason

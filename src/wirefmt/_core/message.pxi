@@ -1,4 +1,4 @@
-# What message classes of all protocols share: the block of octets they lie in, their repr.
+# What message classes of all protocols share: values, reprs, objects without a constructor call, notes.
 #
 # A message holds the immutable block (bytes) that it was decoded from and decodes from it on first use. Message
 # classes have no common base: a freelist needs a class without one.
@@ -11,9 +11,9 @@ from wirefmt.strictness import Note, Strictness
 
 # ------------------------------------------------------------------------------------------------ values seen before
 #
-# Streams repeat themselves: topics, content types and user properties are few, messages many. Small values are kept
-# in a table, where the octets they come from say where; each slot holds the last value that fell to it. What is
-# found there is one object for all messages, and costs a comparison. Without a GIL nothing is shared.
+# Streams repeat topics, content types and user properties. A hash table keeps small values by their octets; each slot has the
+# last value with that hash. A value that is found is one object for many messages and costs one comparison. Builds
+# without a GIL share nothing.
 
 cdef SharedSlot[SHARED_SLOTS] SHARED_VALUES
 
@@ -35,7 +35,7 @@ cdef enum:
 
 
 cdef str shown_octets(object octets):
-    """Octets as Python literals, cut after SHOWN_OCTETS: `b'first' b'... 968 more'` is still an expression."""
+    """Octets as Python literals, truncated after SHOWN_OCTETS: `b'first' b'... 968 more'` is still an expression."""
     cdef bytes head = bytes(octets[:SHOWN_OCTETS])
     cdef Py_ssize_t more = len(octets) - len(head)
     return repr(head) if more <= 0 else f"{head!r} b'... {more} more'"
@@ -53,7 +53,7 @@ cdef str shown_encoded(object octets):
 # (seal.pxi). Of a class known at compile time `X.__new__(X)` does the same.
 
 cdef int set_factories(Factory* out, tuple classes) except -1:
-    """Those of classes in a row; None: there is none."""
+    """Fill `out` with the factories of the classes. None leaves an entry empty."""
     for i, cls in enumerate(classes):
         if cls is not None:
             out[<int>i] = factory_of(cls)
@@ -68,7 +68,7 @@ cdef Factory factory_of(object cls) noexcept:
 
 
 cdef object bare_subclass(const Factory* f, object cls):
-    """One of a Python class that is derived from the factory's."""
+    """An object of a Python class that is derived from the factory's class."""
     if not isinstance(cls, type) or not issubclass(cls, <object>f.cls):
         raise TypeError(f"{cls!r} is not a subclass of {(<object>f.cls).__name__}")
     return f.make(<type>cls, <PyObject*>NO_ARGUMENTS, NULL)
@@ -77,12 +77,11 @@ cdef object bare_subclass(const Factory* f, object cls):
 cdef tuple NO_ARGUMENTS = ()
 
 
-# Calls of classes whose constructors take keywords that a table names: `tp_vectorcall` is a function of ours (set_vectorcall),
-# which finds the values on the caller's stack. No dict is made of them. Names of keywords are interned: mostly their pointers
-# are equal.
+# Constructors whose keywords a table names: `tp_vectorcall` of such a class (set_vectorcall) reads the values from the caller's
+# stack, without a dict. Keyword names are interned, so comparing pointers usually suffices.
 
 cdef object construct_slowly(object cls, PyObject** args, Py_ssize_t count, PyObject* kwnames):
-    """A call of a class without `tp_vectorcall`: for what ours does not take, errors most of all."""
+    """Call a class by `tp_new`, for arguments that its `tp_vectorcall` does not handle, above all invalid ones."""
     cdef Py_ssize_t i, n = 0 if kwnames == NULL else length_of(kwnames)
     cdef tuple positional = tuple([<object>args[i] for i in range(count)])
     cdef dict named = {<object>borrowed_item(kwnames, i): <object>args[count + i] for i in range(n)}
@@ -98,3 +97,45 @@ cdef bint is_strict(object strictness) except? -1:
 
 cdef uint32_t DEFAULT_FRAME_SIZE = Limits().frame_size
 cdef uint32_t DEFAULT_ELEMENTS = Limits().elements
+
+
+# ------------------------------------------------------------------------------------------------ messages of any protocol
+#
+# These functions handle messages of all protocols, by the protocol's MessageOps. What runs for every message (decode, the
+# frames of a Decoder, access to fields) does not use them: it is compiled into the codec.
+
+cdef tuple notes_of(const MessageOps* ops, const Violation* found, int count, const Fault* f):
+    """The first `count` violations that were found, at most NOTES_SHOWN, as Notes."""
+    cdef Fault at = f[0]
+    cdef list out = []
+    cdef int i
+    for i in range(min(count, NOTES_SHOWN)):
+        at.check = found[i].check
+        at.field = found[i].field
+        out.append(Note(
+            ops.tables.names[at.check].decode("ascii"), field_path(ops.tables, at.field, found[i].index),
+            found[i].offset, ops.tables.text[at.check].decode("utf-8"), spec_of(ops.tables, &at).decode("ascii")))
+    return tuple(out)
+
+
+cdef tuple message_notes(const MessageOps* ops, const uint8_t* p, size_t n, CommonOptions* o):
+    """The `notes` of a message: the violations that LAX accepted when it was decoded with these options."""
+    cdef Violation[NOTES_SHOWN] found
+    cdef Notes notes
+    cdef Fault f
+    memset(&f, 0, sizeof(Fault))
+    memset(&notes, 0, sizeof(Notes))
+    o.strict = 0
+    o.notes = found
+    o.notes_room = NOTES_SHOWN
+    ops.review(p, n, o, &notes, &f)
+    return notes_of(ops, found, notes.count, &f)
+
+
+cdef object read_message(const MessageOps* ops, bytes block, const CommonOptions* o):
+    """The message that is all of `block`: of a pickle, or of a larger block. Raises DecodeError."""
+    cdef Fault f
+    made = ops.read(block, <const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), o, &f)
+    if made is None:
+        raise_fault(ops.tables, &f, 0)
+    return made

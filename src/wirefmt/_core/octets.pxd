@@ -1,4 +1,4 @@
-# Growable octets for writers that hold no GIL. Without memory they fail and stay failed: ask once, at the end.
+# Growable octets for writers without the GIL. When memory runs out, `failed` is set and stays set: check it once, at the end.
 # Header-only, nogil.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
@@ -7,15 +7,15 @@ from wirefmt._core.be cimport store_u16, store_u32
 
 
 cdef enum:
-    BLOCK_OCTETS = 16           # what malloc takes for a block, apart from what was asked for
+    BLOCK_OCTETS = 16           # memory that malloc uses for a block besides the requested size
 
 
-cdef struct Octets:             # all zero: empty, and may be used
+cdef struct Octets:             # all zero: empty and ready to use
     uint8_t* at
     size_t size, room
-    uint8_t* start              # memory of the caller's that it began with: not to be freed; NULL: none
+    uint8_t* start              # the caller's memory that it began with, which is not freed; NULL: none
     bint failed
-    bint hides                  # text is written into it in which secrets are hidden (secrets.pxi)
+    bint hides                  # secrets are hidden in the text that is written (secrets.pxi)
 
 
 cdef inline Octets octets_over(uint8_t* start, size_t room) noexcept nogil:
@@ -37,7 +37,7 @@ cdef inline void free_octets(Octets* o) noexcept nogil:
 
 
 cdef inline uint8_t* extend_octets(Octets* o, size_t n) noexcept nogil:
-    """`n` octets more; where they begin, NULL without memory."""
+    """Append `n` octets. Returns where to write them; NULL: out of memory."""
     cdef size_t room
     cdef uint8_t* p
     if n > o.room - o.size:

@@ -1,11 +1,11 @@
-# What a capture asks of a protocol: how a stream of one is known, framed, and put into the message table.
+# The functions of a protocol that captures call: recognise a stream, frame it, put its messages into the message table.
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 
 cdef const char* PROTOCOL_CAPSULE = "wirefmt.Protocol"
 
 
 cdef object protocol_capsule(const Protocol* row):
-    """A protocol's row as a Python object, which its module exports. The row lives for ever."""
+    """A protocol's row as a Python object, which its module exports. The row is never freed."""
     return PyCapsule_New(<void*>row, PROTOCOL_CAPSULE, NULL)
 
 

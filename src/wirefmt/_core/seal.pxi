@@ -1,17 +1,17 @@
-# Objects of the core are made by their constructors, and by nothing else: `cls.__new__(cls)`, copyreg and hostile pickles
-# cannot make one whose C fields were never set, so no method has to ask whether its object was built.
+# Python code makes objects of the core only by constructors: `cls.__new__(cls)`, copyreg and hostile pickles cannot make an
+# object whose C fields are not set, so methods need not check.
 #
 # Cython gives each class a `tp_new` that allocates an object with all fields zero, and an `__init__` that fills them.
 # Python can call the first without the second, and the second twice. `seal` therefore changes every class of the core:
 #
-# - `tp_new` allocates and fills at once, with the arguments it is given (`wirefmt_new`); a class without a constructor
-#   refuses. `tp_init` has nothing left to do, and `__init__` of an object that exists raises TypeError.
+# - `tp_new` allocates and fills in one step, with its arguments (`wirefmt_new`); that of a class without a constructor raises
+#   TypeError. `tp_init` does nothing, and `__init__` of an existing object raises TypeError.
 # - Methods check the type of `self`, as methods of classes written in C do. Cython's functions do not.
 #
-# The core itself makes objects without their constructors: `X.__new__(X)` of a class known at compile time is a direct
-# call that sealing does not change; for a class that is looked up there is a Factory (message.pxi).
+# The core makes objects without a constructor call: `X.__new__(X)` of a class known at compile time is a direct call that
+# sealing does not affect; a Factory (message.pxi) does it for a class that is looked up.
 #
-# Every module ends with `seal(globals(), ...)`, which also gives classes and functions the package that users import them from.
+# Every module ends with `seal(globals(), ...)`, which also sets the package of classes and functions to the public one.
 cdef extern from *:
     """
     typedef struct {
@@ -20,7 +20,7 @@ cdef extern from *:
         initproc fill;          /* the constructor; NULL: the class has none */
     } WirefmtClass;
 
-    #define WIREFMT_CLASSES 1024        /* a power of two, at least twice as many as there are */
+    #define WIREFMT_CLASSES 1024        /* a power of two, at least twice the number of classes */
     static WirefmtClass wirefmt_classes[WIREFMT_CLASSES];
     static int wirefmt_class_count = 0;
 
@@ -51,9 +51,9 @@ cdef extern from *:
         return made;
     }
 
-    /* `tp_new` of a class that classes of other modules are derived from: their own `tp_new` calls it to allocate. Asked for an
-       object of the class itself, or of a Python class derived from it, it is wirefmt_new. Python cannot ask it for an object
-       of a class derived elsewhere: `B.__new__(D)` is refused where the two have not the same tp_new. */
+    /* `tp_new` of a class from which classes of other modules are derived: their `tp_new` calls it to allocate. For the class
+       itself, and for Python classes derived from it, it is wirefmt_new. Python code cannot make objects of the other derived
+       classes with it: `B.__new__(D)` is refused because their tp_new differs. */
     #define WIREFMT_BASES 4
     static PyTypeObject *wirefmt_bases[WIREFMT_BASES];
     static int wirefmt_base_count = 0;
@@ -71,7 +71,7 @@ cdef extern from *:
     static PyObject *wirefmt_new_2(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(2, t, a, k); }
     static PyObject *wirefmt_new_3(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(3, t, a, k); }
 
-    /* A class that has been sealed is one that other modules derive from. */
+    /* Mark a sealed class as a base of classes of other modules. */
     static int wirefmt_seal_base(PyObject *cls) {
         static const newfunc slots[WIREFMT_BASES] = {wirefmt_new_0, wirefmt_new_1, wirefmt_new_2, wirefmt_new_3};
         if (wirefmt_base_count == WIREFMT_BASES) {
@@ -130,7 +130,7 @@ cdef extern from *:
         return done;
     }
 
-    /* Classes that Python statements made of a class of the core have copied its slots. */
+    /* Classes that Python statements derived from a class of the core have copies of its slots. */
     static void wirefmt_seal_subclass(PyObject *cls) {
         PyTypeObject *type = (PyTypeObject *)cls;
         type->tp_new = wirefmt_new;
@@ -138,7 +138,7 @@ cdef extern from *:
         PyType_Modified(type);
     }
 
-    /* What a function of Cython's calls, as a method that checks `self`. The definition lives for ever. */
+    /* The C function of a Cython function as a method that checks `self`. The definition is never freed. */
     static PyObject *wirefmt_method_of(PyObject *cls, PyObject *function, const char *doc, int of_class) {
         PyMethodDef *method = PyMem_Malloc(sizeof(PyMethodDef));
         if (method == NULL)
@@ -155,13 +155,13 @@ cdef extern from *:
     enum: Py_TPFLAGS_HEAPTYPE
 
 
-cdef object FUNCTION = type(schema_capsule)     # what Cython makes of `def`
-cdef list METHOD_DOCS = []                      # they live for ever
+cdef object FUNCTION = type(schema_capsule)     # Cython's type of functions
+cdef list METHOD_DOCS = []                      # never freed
 cdef list CLASS_NAMES = []                      # so do these
 
 
 cdef bytes method_doc(object function):
-    """The signature in the form of C's methods, which inspect.signature and help() read, and the docstring."""
+    """The signature in the form that inspect.signature and help() read from methods written in C, and the docstring."""
     cdef list words = []
     code = function.__code__
     names = code.co_varnames
@@ -200,7 +200,8 @@ cdef int seal_methods(object cls) except -1:
 
 
 cdef int name_public(dict space, str package, tuple inner) except -1:
-    """Name classes and functions of a module as of the package that exports them, but for `inner` ones, which it does not."""
+    """Set the package of a module's classes and functions to the one that exports them, except `inner` ones, which it does not
+    export."""
     cdef bytes name
     for value in list(space.values()):
         if not isinstance(value, type) and type(value) is not FUNCTION:
@@ -217,8 +218,8 @@ cdef int name_public(dict space, str package, tuple inner) except -1:
 
 
 cdef int seal(dict space, str package=None, tuple inner=(), tuple bases=()) except -1:
-    """Seal the classes of a module's namespace, and the classes that were derived from them. package: the one that exports what
-    the module defines, but for what is `inner`. bases: classes that those of other modules are derived from."""
+    """Seal the classes of a module's namespace, and the classes that were derived from them. package: the one that exports the
+    names of the module, except `inner` ones. bases: classes from which classes of other modules are derived."""
     cdef list subclasses
     if package is not None:
         name_public(space, package, inner)

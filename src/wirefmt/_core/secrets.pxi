@@ -1,6 +1,6 @@
 # Which values are secret, and what is shown instead. The rule is spec/secrets.py.
 #
-# Columns ask is_secret_name() as they put an entry of a map (arrow.pxi), reprs show what hidden() makes of a value.
+# Columns call is_secret_name() when they put an entry of a map (columns_head.pxi), reprs show values made by hidden().
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 
 from types import MappingProxyType
@@ -15,7 +15,7 @@ cdef enum:
 
 
 cdef bint holds_secret_word(const uint8_t* p, size_t n) noexcept nogil:
-    """May octets of unknown structure hold a secret entry: is there a word of a secret name in them?"""
+    """Do octets of unknown structure contain a word that may be a secret name?"""
     cdef size_t i, k
     cdef uint32_t node
     for i in range(n):
@@ -36,7 +36,7 @@ cdef bint holds_secret_word(const uint8_t* p, size_t n) noexcept nogil:
 
 
 cdef bint holds_secret_member(const uint8_t* p, size_t n) noexcept nogil:
-    """Is there a secret name in text that says `"name": value` or `name = value`?"""
+    """Does text with entries like `"name": value` or `name = value` contain a secret name?"""
     cdef size_t i, begin, end
     for i in range(n):
         if p[i] != c":" and p[i] != c"=":
@@ -128,7 +128,7 @@ for hidden_class in HIDDEN_CLASSES.values():
 
 
 cdef object hidden(object value):
-    """A secret value as one that does not show in a repr; the values in tuples and mappings, too."""
+    """A secret value in a type whose repr hides it, including the values in tuples and mappings."""
     found = HIDDEN_CLASSES.get(type(value))
     if found is not None:
         return found(value)
@@ -140,5 +140,5 @@ cdef object hidden(object value):
 
 
 cdef object shown_entry(object name, object value):
-    """What a repr shows of an entry of a map."""
+    """The form of a map entry's value in a repr."""
     return SECRET_SHOWN if secret_name(name) else value

@@ -1,8 +1,8 @@
 # Keys of the hash tables that packets fill. They are random and differ from process to process, so that a sender
 # of packets cannot choose collisions.
 #
-# Nothing that a user sees depends on them: flow identifiers, slices and the shuffle use a fixed hash (packets.pxi).
-# `TopicIndex` draws a key of its own for every index.
+# No visible result depends on them: flow identifiers, slices and the shuffle use a fixed hash (packets.pxi).
+# Every `TopicIndex` has its own random key.
 import os
 
 cdef uint64_t[HASH_KEYS] HASH_KEY       # odd numbers

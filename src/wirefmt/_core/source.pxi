@@ -1,7 +1,7 @@
-# Columns in: Arrow arrays of a caller's, read in place and turned into frames without the GIL. The other half of arrow.pxi.
+# Columns to encode: a caller's Arrow arrays, read in place and written as frames without the GIL. The counterpart of arrow.pxi.
 #
-# What can be checked about an array is checked: types, lengths, buffers, and each offset when its value is read. The size of
-# a buffer is not part of the interface: its last offset is believed, as every consumer of Arrow has to.
+# Everything that the interface allows to check is checked: types, lengths, buffers, and each offset when its value is read. The
+# interface does not pass the size of a buffer, so the last offset is trusted, as in every consumer of Arrow.
 cdef extern from "Python.h":
     int _PyBytes_Resize(PyObject** octets, Py_ssize_t size) except -1
     PyObject* new_block "PyBytes_FromStringAndSize"(const char* octets, Py_ssize_t size) except NULL
@@ -9,8 +9,8 @@ cdef extern from "Python.h":
 
 cdef extern from *:
     """
-    /* Bytes that nobody else has seen become shorter, and keep their memory. A smaller block from realloc would be one that
-       malloc maps afresh the next time, page by page. */
+    /* Shorten bytes that no other code has seen, and keep their memory. After a realloc to a smaller block, malloc would map
+       new pages for the next output. */
     static inline void wirefmt_cut_bytes(PyObject *octets, Py_ssize_t size) {
         Py_SET_SIZE((PyVarObject *)octets, size);
         PyBytes_AS_STRING(octets)[size] = 0;
@@ -27,8 +27,8 @@ cdef extern from *:
 
 
 cdef enum:
-    SOURCE_OUTPUT = 4096                # octets that the output has room for at first
-    SOURCE_SMALL = 1 << 20              # octets up to which it doubles
+    SOURCE_OUTPUT = 4096                # initial room of the output, in octets
+    SOURCE_SMALL = 1 << 20              # the output doubles up to this size
 
 
 cdef dict SOURCE_INTEGERS = {b"c": (1, True), b"C": (1, False), b"s": (2, True), b"S": (2, False), b"i": (4, True),
@@ -52,7 +52,7 @@ cdef void source_off(SourceCol* s) noexcept nogil:
 
 
 cdef int64_t source_octets_held(const SourceCol* s, int64_t rows) noexcept nogil:
-    """About how many octets the rows take on the wire for strings and binaries and their lengths."""
+    """Estimate the octets that strings and binaries of the rows take on the wire, with their lengths."""
     cdef int64_t total = 0, first = 0
     cdef int i
     if not s.on:
@@ -71,7 +71,7 @@ cdef int64_t source_octets_held(const SourceCol* s, int64_t rows) noexcept nogil
 
 
 cdef int source_view(Problem* x, const SourceCol* s, int64_t row, const uint8_t** at, int64_t* size) noexcept nogil:
-    """A value of a column of views: 12 octets at most lie in the view, others in a buffer that it names."""
+    """A value of a column of views: at most 12 octets are in the view, longer values in a buffer that it names."""
     cdef int32_t view[4]        # size; 12 octets, or 4, number and offset
     cdef int64_t room = 0
     memcpy(view, s.data + 16 * (s.begin + row), 16)
@@ -159,7 +159,7 @@ cdef class BatchEncoder:
             Py_DECREF(<object>self.block)
 
     cdef int prepare(self, SourceCol* s, Field field, str above) except -1:
-        """The tree of a column's sources, with nothing bound to them."""
+        """The tree of a column's sources, which are not bound to arrays."""
         cdef int i
         cdef bytes path = (f"{above}.{field.name}" if above else field.name).encode()
         self.paths.append(path)
@@ -200,8 +200,8 @@ cdef class BatchEncoder:
     # ---- output
 
     cdef uint8_t* grow(self, size_t n) noexcept nogil:
-        """need() where there is no room."""
-        # by an eighth where the system moves pages instead of copying them, so that little is left over
+        """need() if there is no room."""
+        # grow by an eighth if the system moves pages instead of copying them, so that little room remains unused
         cdef size_t more = self.room if self.room < SOURCE_SMALL else self.room // 8
         cdef size_t room = max(self.size + n, self.room + more, <size_t>SOURCE_OUTPUT)
         with gil:
@@ -237,11 +237,11 @@ cdef class BatchEncoder:
         return made
 
     cdef void begin(self) noexcept nogil:
-        """Columns of one array are bound: what does not depend on the row can be found out now."""
+        """The columns are bound to an array: prepare what does not depend on the row."""
         pass
 
     cdef int put_rows(self, int64_t rows) noexcept nogil:
-        """Write the rows. -1: `problem` says why not, and `problem.row` which row."""
+        """Write the rows. -1: `problem` has the reason and the row."""
         return refuse_text(&self.problem, NULL, "no protocol")
 
     # ---- problems
@@ -272,7 +272,7 @@ cdef class BatchEncoder:
 
 
 cdef int check_array(str what, const ArrowArray* array, int64_t buffers, int64_t children) except -1:
-    """Numbers that every array must have right, whatever its type."""
+    """Check the numbers that arrays of every type have."""
     cdef int64_t i
     if array.length < 0 or array.offset < 0 or array.length > SOURCE_ROWS_MAX or array.offset > SOURCE_ROWS_MAX:
         raise ValueError(f"{what}: {array.length} rows from {array.offset} on")
@@ -354,7 +354,7 @@ cdef int take_array(BatchEncoder encoder, const ArrowSchema* schema, const Arrow
 
 cdef int bind_children(SourceCol* out, list fields, str above, const ArrowSchema* schema, const ArrowArray* array,
                        int64_t base, int64_t rows) except -1:
-    """Fields of a struct, or columns of the table, by name. Those that are not there stay without values."""
+    """Bind the fields of a struct, or the columns of the table, by name. Missing ones have no values."""
     cdef int64_t k
     names = [(<Field>f).name for f in fields]
     seen = set()
@@ -375,7 +375,7 @@ cdef int bind_children(SourceCol* out, list fields, str above, const ArrowSchema
 
 cdef int bind(SourceCol* s, Field field, str path, const ArrowSchema* schema, const ArrowArray* array,
               int64_t base, int64_t rows) except -1:
-    """One column. `rows` elements from `base` on, which its parent names, are to be there."""
+    """Bind one column. It must have `rows` elements from `base` on, to which its parent refers."""
     cdef bytes format = <bytes>schema.format if schema.format != NULL else b""
     cdef int64_t last = 0
     cdef int buffers = 2
@@ -450,7 +450,7 @@ cdef int bind(SourceCol* s, Field field, str path, const ArrowSchema* schema, co
 
 
 cdef int bind_elements(SourceCol* s, Field field, str path, const ArrowSchema* schema, const ArrowArray* array) except -1:
-    """The elements of lists; of maps, their keys and values, whatever they are called."""
+    """Bind the elements of lists, or the keys and values of maps, under any names."""
     cdef Field element = field.children[0]
     cdef ArrowSchema* entries
     cdef ArrowArray* values

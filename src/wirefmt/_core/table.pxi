@@ -1,5 +1,5 @@
-# The message table: one row per protocol message. Here are the columns that every protocol shares; a protocol's columns
-# room fills the rest of the row. Names and types: wirefmt/spec/columns.py and columns.py of the protocols.
+# The message table: one row per protocol message. This room has the columns that all protocols share; the room `rows` of a
+# protocol fills the rest of the row. Names and types: wirefmt/spec/columns.py and columns.py of the protocols.
 
 
 cdef Text[4] STATUS_TEXT
@@ -9,13 +9,13 @@ STATUS_TEXT[2] = pad_text(b"gap")
 STATUS_TEXT[3] = pad_text(b"malformed")
 
 
-#: `error` of a row whose octets are not shown.
+#: `error` of a row whose octets are hidden.
 cdef const char* HIDDEN_OCTETS = "octets are hidden: they hold a secret (expose_credentials shows them)"
 
 
 cdef class MessageTable(ColumnSet):
-    """Rows of the message table under construction. columns: wirefmt.spec.table.COLUMNS, which the kernel cannot know, since
-    it has those of every protocol."""
+    """Rows of the message table while they are filled. columns: wirefmt.spec.table.COLUMNS, which the caller passes because it
+    has the columns of all protocols."""
 
 
     def __init__(self, columns, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False,

@@ -9,7 +9,7 @@ cdef enum:
 
 
 cdef inline int write_digits(bint negative, uint64_t v, uint8_t* out) noexcept nogil:
-    """Decimal digits of v, or of -v, in `out` (DIGITS_ROOM); octets written."""
+    """Write the decimal digits of v, or of -v, to `out` (DIGITS_ROOM). Returns their size."""
     cdef uint8_t[24] text
     cdef int i = 24
     while True:

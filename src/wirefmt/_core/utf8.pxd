@@ -1,5 +1,5 @@
-# UTF-8 as RFC 3629 has it: no overlong form, no surrogate, nothing above U+10FFFF.
-# NUL is reported apart, for the protocols that forbid it. Header-only, nogil.
+# UTF-8 as in RFC 3629: no overlong form, no surrogate, nothing above U+10FFFF.
+# U+0000 has its own result, for protocols that forbid it. Header-only, nogil.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -10,7 +10,7 @@ cdef enum Utf8:
 
 
 cdef inline bint is_plain_text(const uint8_t* p, size_t size) noexcept nogil:
-    """Whether all octets are ASCII and none is zero. The last word of eight may overlap the one before."""
+    """Whether all octets are ASCII and none is zero. The last word of eight octets may overlap the previous one."""
     cdef uint64_t w, faults = 0
     cdef uint32_t a, b
     cdef size_t i = 0
@@ -32,7 +32,7 @@ cdef inline bint is_plain_text(const uint8_t* p, size_t size) noexcept nogil:
 
 
 cdef inline int check_utf8(const uint8_t* p, size_t size, size_t* bad) noexcept nogil:
-    """A Utf8; `bad` is the offset of the first octet at fault."""
+    """Returns a Utf8; `bad` is the offset of the first invalid octet."""
     return UTF8_OK if is_plain_text(p, size) else check_any_utf8(p, size, bad)
 
 
@@ -83,7 +83,7 @@ cdef inline int check_any_utf8(const uint8_t* p, size_t size, size_t* bad) noexc
 
 
 cdef inline bint is_utf8(const uint8_t* p, size_t size, size_t* bad) noexcept nogil:
-    """For where U+0000 is a character like others. `bad` is the offset of the first octet at fault."""
+    """Is this UTF-8? U+0000 is allowed. `bad` is the offset of the first invalid octet."""
     cdef size_t at = 0, found = 0
     cdef int rule = check_utf8(p, size, &found)
     while rule == UTF8_NUL:

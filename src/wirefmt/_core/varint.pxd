@@ -10,7 +10,7 @@ cdef enum VarintStatus:
 
 
 cdef inline int read_varint(const uint8_t* p, size_t size, uint32_t* value) noexcept nogil:
-    """Octets used (1 to 4), or a VarintStatus."""
+    """Returns the octets used (1 to 4), or a VarintStatus."""
     cdef uint32_t v = 0
     cdef int i
     if size and not p[0] & 0x80:
@@ -32,7 +32,7 @@ cdef inline int varint_size(uint32_t value) noexcept nogil:
 
 
 cdef inline int store_varint(uint8_t* p, uint32_t value) noexcept nogil:
-    """Write the shortest form; octets written."""
+    """Write the shortest form. Returns its size."""
     cdef int i = 0
     while value >= 0x80:
         p[i] = <uint8_t>(value | 0x80)

@@ -1,5 +1,5 @@
-# Short runs of octets taken eight at a time: all ASCII? the same? their hash. Where fewer than eight are left, the last word
-# overlaps the one before, so that no octet is looked at alone. Header-only, nogil.
+# Short runs of octets, read eight at a time: is all ASCII, are two equal, a hash. If fewer than eight octets are left, the last
+# word overlaps the previous one, so no octet is read alone. Header-only, nogil.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -11,7 +11,7 @@ cdef inline uint64_t word_at(const uint8_t* p) noexcept nogil:
 
 
 cdef inline uint64_t few_octets(const uint8_t* p, size_t n) noexcept nogil:
-    """Fewer than eight octets as one word: equal runs of one length have equal words, others have not."""
+    """Fewer than eight octets as one word. For runs of one length, equal words mean equal runs."""
     cdef uint32_t a, b
     if n >= 4:
         memcpy(&a, p, 4)
@@ -52,7 +52,7 @@ cdef inline uint64_t mix(uint64_t h, uint64_t w) noexcept nogil:
 
 
 cdef inline uint64_t hash_octets(uint64_t h, const uint8_t* p, size_t n) noexcept nogil:
-    """`h` mixed with the octets. Runs of different lengths are to begin with a different `h`."""
+    """Mix the octets into `h`. Runs of different lengths must begin with a different `h`."""
     cdef size_t i = 0
     if n < 8:
         return mix(h, few_octets(p, n))

@@ -1,7 +1,7 @@
-# Growable output for encoders. Lengths that come before what they measure are put in afterwards.
+# Growable output for encoders. A length that precedes its contents is inserted afterwards.
 #
-# `utf8_behind` and `whole_number` (_core.pxd) turn arguments of constructors into C values. Exact str of ASCII and exact
-# int need no call into another module and no handler of exceptions; everything else comes here, where the errors are raised.
+# `utf8_behind` and `whole_number` (objects_head.pxi) turn arguments of constructors into C values. Exact str of ASCII and exact
+# int need no call into another module; the functions here handle all other values and raise the errors.
 cimport cython
 from cpython.bytes cimport PyBytes_CheckExact
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -30,7 +30,7 @@ cdef int refuse_size16(Py_ssize_t size, str field) except -1:
 @cython.freelist(8)
 @cython.no_gc
 cdef class Writer:
-    """A buffer that octets are written to. The first WRITER_START of them need no allocation."""
+    """A buffer for output. The first WRITER_START octets need no allocation."""
 
     def __cinit__(self):
         self.p = self.start
@@ -41,7 +41,7 @@ cdef class Writer:
             free(self.p)
 
     cdef int enlarge(self, size_t n) except -1:
-        """Room for `n` octets more, for which there is none."""
+        """Make room for `n` more octets by allocating."""
         cdef size_t room = max(self.room * 2, self.size + n)
         cdef uint8_t* p = <uint8_t*>realloc(NULL if self.p == self.start else self.p, room)
         if p == NULL:
@@ -53,7 +53,7 @@ cdef class Writer:
         return 0
 
     cdef int put_buffer(self, object data, bint sized, str field) except -1:
-        """The octets of a buffer; `sized`: after two octets of length."""
+        """Write the contents of a buffer; `sized`: after two octets with their length."""
         cdef Py_buffer view
         if PyBytes_CheckExact(data):
             if sized:
@@ -69,14 +69,14 @@ cdef class Writer:
         return 0
 
     cdef int put_text16(self, object text, str field) except -1:
-        """A str as UTF-8 after two octets of length."""
+        """Write a str as UTF-8 after two octets with its length."""
         cdef Py_ssize_t size = 0
         cdef const uint8_t* p = utf8_behind(text, &size, field)
         self.put_size16(size, field)
         return self.put_octets(p, <size_t>size)
 
     cdef int insert_varint(self, size_t at) except -1:
-        """Put the number of octets from `at` on before them."""
+        """Insert the number of octets from `at` on before them."""
         cdef size_t n = self.size - at
         cdef size_t used
         if n > VARINT_MAX:

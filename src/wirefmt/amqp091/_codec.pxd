@@ -7,7 +7,7 @@ from wirefmt._core cimport CText, ProtocolTables
 from wirefmt._core.be cimport load_u32, store_u32
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over
 from wirefmt._core.octets cimport Octets, add_octets, add_u16, add_u32, add_u64, add_u8, extend_octets
-from wirefmt._core.status cimport Fault, Violation
+from wirefmt._core.status cimport CommonOptions, Fault, Notes
 
 # GENERATED from wirefmt/amqp091/spec.py and wirefmt/amqp091/columns.py
 include "table.pxi"
@@ -16,24 +16,19 @@ include "columns.pxi"
 
 # ---- parse
 
-cdef struct Amqp091Options:     # zero it first; zero means the usual in every field but strict and side
-    uint8_t strict              # 1 STRICT, 0 LAX
-    int8_t side                 # who sent it: 0 client, 1 server, -1 unknown
+cdef struct Amqp091Options:
+    CommonOptions common        # max_frame_size: frame-max; elements: entries of tables and arrays
     uint16_t channel_max        # 0: no limit
-    uint32_t frame_max          # octets of a whole frame; 0: no limit
-    uint32_t max_elements       # entries of all tables and arrays of one frame; 0: no limit
-    Violation* notes          # where LAX lists what it skipped; NULL: only the first is kept
-    int notes_room
 
 
-cdef struct Amqp091PropertiesView:  # general 4.2.6.1: property flags, then the values of those that are there
+cdef struct Amqp091PropertiesView:  # general 4.2.6.1: property flags, then the values that are present
     const uint8_t* at           # the flags
     uint32_t size               # flags and values
-    uint16_t flags              # amqp091_properties[i].flag: property i is there
-    uint32_t value[AMQP091_PROPERTY_COUNT]      # octets from `at` to its value; undefined where it is not there
+    uint16_t flags              # amqp091_properties[i].flag: property i is present
+    uint32_t value[AMQP091_PROPERTY_COUNT]      # octets from `at` to its value; undefined if it is absent
 
 
-cdef struct Amqp091FrameView:   # views into the octets; nothing owned
+cdef struct Amqp091FrameView:   # spans of the octets; it owns nothing
     const uint8_t* frame
     uint32_t size               # whole frame
     uint8_t type                # an Amqp091FrameType, or AMQP091_PROTOCOL_HEADER
@@ -44,10 +39,8 @@ cdef struct Amqp091FrameView:   # views into the octets; nothing owned
     uint16_t weight             # header
     uint64_t body_size          # header
     Amqp091PropertiesView properties    # header
-    Span payload                # all that lies between size and frame-end; of a body frame, the body
-    int note                    # LAX: the first check that was skipped (a CHECKS row), 0 none
-    int64_t note_offset         # where
-    int note_count
+    Span payload                # between size and frame-end; of a body frame, the body
+    Notes notes
 
 
 cdef int amqp091_frame_size(const uint8_t* p, size_t n, uint32_t frame_max, bint strict, size_t* size,
@@ -58,7 +51,7 @@ cdef int amqp091_parse_properties(const uint8_t* p, size_t n, const Amqp091Optio
                                   Fault* f) noexcept nogil
 cdef struct Amqp091Entry:       # an entry of a table, or an item of an array
     Span name                   # absent for an item
-    const uint8_t* at           # the value, after its letter, and after its length where it has one
+    const uint8_t* at           # the value, after its letter and, if it has one, its length
     uint32_t size               # octets of the value
     uint8_t letter
 
@@ -69,7 +62,7 @@ cdef inline Cursor amqp091_entries(const uint8_t* p) noexcept nogil:
 
 
 cdef inline bint amqp091_next_entry(Cursor* c, bint named, Amqp091Entry* out) noexcept nogil:
-    """Take the next entry of a table (`named`) or item of an array. False: there is none."""
+    """Read the next entry of a table (`named`) or item of an array. False: at the end."""
     cdef const uint8_t* p = c.at
     cdef uint32_t size
     if p >= c.end:
@@ -93,7 +86,7 @@ cdef inline bint amqp091_next_entry(Cursor* c, bint named, Amqp091Entry* out) no
 
 
 cdef inline bint amqp091_find_entry(const uint8_t* p, const char* name, size_t size, Amqp091Entry* out) noexcept nogil:
-    """The first entry of that name in the table whose length is at `p`, as RabbitMQ finds it. False: there is none."""
+    """Find the first entry of a name, as RabbitMQ does, in the table whose length is at `p`. False: no entry has the name."""
     cdef Cursor c = amqp091_entries(p)
     while amqp091_next_entry(&c, True, out):
         if out.name.size == size and memcmp(out.name.at, name, size) == 0:
@@ -109,18 +102,18 @@ cdef inline Span amqp091_shortstr_at(const uint8_t* p) noexcept nogil:
 
 
 cdef inline const uint8_t* amqp091_property(const Amqp091PropertiesView* p, int i) noexcept nogil:
-    """Where the value of an Amqp091Property begins; NULL: it is not there."""
+    """Where the value of an Amqp091Property begins; NULL: the property is absent."""
     return p.at + p.value[i] if p.flags & amqp091_properties[i].flag else NULL
 
 
 cdef inline size_t amqp091_open(Octets* o) noexcept nogil:
-    """Begin a table or array: room for its length. What it returns goes to amqp091_close."""
+    """Begin a table or array with room for its length. Pass the result to amqp091_close."""
     extend_octets(o, 4)
     return o.size
 
 
 cdef inline void amqp091_close(Octets* o, size_t opened) noexcept nogil:
-    """End what amqp091_open began."""
+    """End a table or array that amqp091_open began."""
     if not o.failed:
         store_u32(o.at + opened - 4, <uint32_t>(o.size - opened))
 
@@ -134,7 +127,7 @@ cdef inline void amqp091_add_name(Octets* o, const uint8_t* name, uint8_t size) 
 
 
 cdef inline void amqp091_add_value(Octets* o, uint8_t letter, const uint8_t* p, uint32_t size) noexcept nogil:
-    """A letter and the value's octets; of a table or array, its entries."""
+    """A letter and the value's octets, which are the entries for a table or array."""
     add_u8(o, letter)
     if amqp091_letter_size[letter] == AMQP091_VARIABLE:
         add_u32(o, size)
@@ -154,7 +147,7 @@ cdef inline void amqp091_add_number(Octets* o, int size, uint64_t v) noexcept no
 
 
 cdef inline void amqp091_add_i64(Octets* o, uint8_t letter, int64_t v) noexcept nogil:
-    """A letter and a number in as many octets as that type of integer, timestamp or boolean has."""
+    """A letter and a number of this type of integer, timestamp or boolean."""
     add_u8(o, letter)
     amqp091_add_number(o, amqp091_letter_size[letter], <uint64_t>v)
 
@@ -167,18 +160,18 @@ cdef enum Amqp091Stage:
     AMQP091_AWAITS_BODY = 2
 
 
-cdef struct Amqp091Channel:     # what one direction of a channel expects; zeroed, it is a new one
+cdef struct Amqp091Channel:     # what one direction of a channel expects; all zero for a new channel
     uint8_t stage
     uint16_t class_id
     uint64_t body_size, body_have
 
 
 cdef enum Amqp091Fold:
-    AMQP091_ALONE = 0           # a message of its own: a method without content, a heartbeat, a protocol header
-    AMQP091_BEGINS = 1          # a method that has content, which is to follow
-    AMQP091_GOES_ON = 2         # a part of the content, and more is to follow
+    AMQP091_ALONE = 0           # a whole message: a method without content, a heartbeat, a protocol header
+    AMQP091_BEGINS = 1          # a method whose content follows
+    AMQP091_GOES_ON = 2         # a part of the content; more follows
     AMQP091_COMPLETES = 3       # the last part: a body, or the header of an empty content
-    AMQP091_UNEXPECTED = 4      # not what the channel expects: `f` says why, and the channel is idle
+    AMQP091_UNEXPECTED = 4      # not what the channel expects: `f` has the reason, and the channel is idle
 
 
 cdef int amqp091_fold(Amqp091Channel* c, const Amqp091FrameView* m, uint64_t body_max, Fault* f) noexcept nogil

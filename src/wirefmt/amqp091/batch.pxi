@@ -1,14 +1,14 @@
-# AMQP 0.9.1 -> columns: decode_batch for one direction of a stream. One row is one method with its content folded in.
+# AMQP 0.9.1 -> columns: decode_batch for one direction of a stream. A row is one method with its content.
 #
-# It uses amqp091_parse and amqp091_join, as the Assembler does, so both say the same. Only a body in several frames is
-# copied before it gets to its column.
+# It uses amqp091_parse and amqp091_join like the Assembler, so both give the same results. Only a body in several frames is
+# copied before it is put into its column.
 from wirefmt.amqp091.columns import BATCH as AMQP091_BATCH_COLUMNS
 
 
 cdef Text[AMQP091_METHOD_COUNT] AMQP091_KIND_TEXT
 cdef Text AMQP091_HEARTBEAT_TEXT = pad_text(b"heartbeat")
 cdef Text AMQP091_PROTOCOL_HEADER_TEXT = pad_text(b"protocol-header")
-#: Columns of arguments that have one of their own, by Amqp091ArgumentName; -1: it goes into the map `arguments`.
+#: Columns of arguments, by Amqp091ArgumentName; -1: it goes into the map `arguments`.
 cdef int8_t[AMQP091_ARGUMENT_NAME_COUNT] AMQP091_ARGUMENT_COLUMN
 #: Columns of properties, by Amqp091Property.
 cdef int8_t[AMQP091_PROPERTY_COUNT] AMQP091_PROPERTY_COLUMN
@@ -32,7 +32,7 @@ fill_amqp091_columns()
 
 
 cdef class BatchColumns(FrameBatch):
-    """The columns of decode_batch while they are built."""
+    """The columns of decode_batch while they are filled."""
 
     cdef bint body
     cdef Amqp091Options options
@@ -122,7 +122,7 @@ cdef class BatchColumns(FrameBatch):
                 put_i64(c, row, <int64_t>load_u64(p))
 
     cdef inline void put_content(self, const Amqp091Content* k) noexcept nogil:
-        """A method with its content, as far as it is there."""
+        """Put a method with its content, which may be incomplete."""
         cdef const uint8_t* body = k.body.at
         cdef int64_t size = <int64_t>k.body.size
         self.put_method(k.m.byte_offset, <int64_t>k.size, &k.method)
@@ -137,7 +137,7 @@ cdef class BatchColumns(FrameBatch):
         put_octets(self.cols + A9B_BODY, self.row, body if size else <const uint8_t*>b"", size)
 
     cdef void put_partial(self, const Amqp091Content* k, const Fault* f, int64_t at) noexcept nogil:
-        """A row of a content that was not completed: what there is of it, and why."""
+        """Put the row of an incomplete content: its available fields, and the reason."""
         self.put_content(k)
         self.put_fault(at, f)
         self.row += 1
@@ -145,7 +145,7 @@ cdef class BatchColumns(FrameBatch):
     # ---- frames
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
-        return amqp091_frame_size(p, n, self.options.frame_max, self.options.strict, size, f)
+        return amqp091_frame_size(p, n, self.options.common.max_frame_size, self.options.common.strict, size, f)
 
     cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil:
         cdef Amqp091FrameView m
@@ -176,7 +176,7 @@ cdef class BatchColumns(FrameBatch):
         return OK
 
     cdef void put_unfinished(self, int64_t at) noexcept nogil:
-        """Contents that the input does not complete, in the order of their methods."""
+        """Put the incomplete contents at the end of the input, in the order of their methods."""
         cdef const Amqp091Content* k = amqp091_oldest(&self.contents)
         cdef Fault f
         while k != NULL:
@@ -186,7 +186,7 @@ cdef class BatchColumns(FrameBatch):
 
 
 cdef inline void amqp091_argument_entry(const Amqp091ArgumentRow* a, const uint8_t* p, Amqp091Entry* e) noexcept nogil:
-    """An argument as if it were an entry of a table, so that one function makes text of both."""
+    """An argument in the form of a table's entry, so that one function makes the text of both."""
     e.at = p
     e.size = 0
     if a.type == AMQP091_SHORTSTR:

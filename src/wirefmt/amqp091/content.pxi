@@ -1,4 +1,4 @@
-# A method with its content as one Python object: what an Assembler returns, and what a constructor builds.
+# A method with its content as one Python object, made by an Assembler or by its constructor.
 from wirefmt.amqp091.spec import FRAME_MAX_DEFAULT as AMQP091_FRAME_MAX_VALUE
 
 
@@ -16,16 +16,16 @@ cdef class BasicMessage:
     `body_sizes` are those of the body frames. Two are equal if method, properties and body are equal, however the body is split.
     """
     cdef Frame method_
-    cdef bytes header_block     # where the content header lies; None: the message was built
+    cdef bytes header_block     # contains the content header; None: a constructor made the message
     cdef const uint8_t* header_at
     cdef uint32_t header_size
     cdef Amqp091PropertiesView p  # the header's
-    cdef ContentHeader header_                  # once asked for
-    cdef BasicProperties properties_            # once asked for, or given
-    cdef bytes block            # where the body lies, if it is of one frame
+    cdef ContentHeader header_                  # after the first access
+    cdef BasicProperties properties_            # after the first access, or from the constructor
+    cdef bytes block            # contains the body, if it is in one frame
     cdef const uint8_t* at      # the body
-    cdef uint64_t size, room    # room: of what `at` owns, in the case of several frames
-    cdef list sizes             # of the body frames; None: one of `size`, or none if that is 0
+    cdef uint64_t size, room    # room: the size of the memory at `at`, if the body has several frames
+    cdef list sizes             # of the body frames; None: one frame of `size` octets, or none if it is 0
     cdef uint64_t number        # on the channel of a server in confirm mode: of its confirm
 
     __match_args__ = ("method", "properties", "body")
@@ -192,7 +192,7 @@ cdef class BasicMessage:
 
 
 cdef BasicMessage message_of(bytes block, Amqp091Content* k, int side):
-    """The message of a complete content. `block`: where the frames lie that are in place."""
+    """The message of a complete content. `block` contains the frames that were not copied."""
     cdef BasicMessage made = BasicMessage.__new__(BasicMessage)
     cdef bytes head = block
     cdef size_t properties
@@ -211,7 +211,7 @@ cdef BasicMessage message_of(bytes block, Amqp091Content* k, int side):
         made.block = block
         made.at = k.part.at
         made.size = k.part.size
-    else:                                       # the message takes the memory
+    else:                                       # the message takes over the memory
         made.at = k.body.at
         made.size = k.body.size
         made.room = k.body.room
@@ -222,7 +222,7 @@ cdef BasicMessage message_of(bytes block, Amqp091Content* k, int side):
 
 
 cdef list cut_sizes(uint64_t size, object frame_max):
-    """Octets in each frame of a body; None: one frame holds it, or it is empty."""
+    """The octets in each frame of a body; None: it is in one frame, or empty."""
     cdef uint64_t most = <uint64_t>whole_number(frame_max, 0xFFFFFFFF, "frame_max")
     if most and most <= AMQP091_OVERHEAD:
         raise EncodeError(f"frame_max: {most} bytes leave no room for a body")

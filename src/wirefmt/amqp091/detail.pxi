@@ -1,8 +1,8 @@
-# AMQP 0.9.1 methods and contents -> the column `detail`. Which fields a method has, and their order: detail.py.
+# AMQP 0.9.1 methods and contents -> the column `detail`. detail.py lists the fields and their order.
 from wirefmt.amqp091.detail import KINDS as AMQP091_DETAIL_ROWS, CONTENT as AMQP091_CONTENT_ROW
 
 
-cdef enum Amqp091Detail:            # fields that are neither an argument nor a property, and where the others begin
+cdef enum Amqp091Detail:            # fields that are neither an argument nor a property, and the first numbers of the others
     AMQP091_DETAIL_VERSION = 0      # of a protocol header
     AMQP091_DETAIL_METHOD           # class_id and method_id of a close
     AMQP091_DETAIL_SIZE
@@ -13,7 +13,7 @@ cdef enum Amqp091Detail:            # fields that are neither an argument nor a 
 
 
 cdef enum:
-    AMQP091_DETAIL_ENTRIES = 16     # at least as many as detail.py names
+    AMQP091_DETAIL_ENTRIES = 16     # at least the number of fields in detail.py
 
 
 cdef struct Amqp091EntryName:
@@ -59,7 +59,7 @@ fill_amqp091_detail()
 
 
 cdef void amqp091_line_value(DetailLine* l, const Amqp091Entry* e) noexcept nogil:
-    """The value of an entry: text as it is, other scalars in digits; a nested one as an ellipsis."""
+    """The value of an entry: text unchanged, other scalars in digits, nested values as an ellipsis."""
     cdef Octets o
     cdef uint8_t[64] start
     cdef Span s
@@ -77,7 +77,7 @@ cdef void amqp091_line_value(DetailLine* l, const Amqp091Entry* e) noexcept nogi
 
 
 cdef void amqp091_line_arguments(DetailLine* l, const uint8_t* p) noexcept nogil:
-    """The entries of the table at `p` that have a meaning for RabbitMQ, which all begin with x-; others may be anything."""
+    """The entries of the table at `p` that have a meaning for RabbitMQ: their names begin with x-."""
     cdef Cursor c = amqp091_entries(p)
     cdef Amqp091Entry e
     while not l.cut and amqp091_next_entry(&c, True, &e):
@@ -154,7 +154,7 @@ cdef void amqp091_line_field(DetailLine* l, const DetailField* f, const Amqp091F
 
 
 cdef void amqp091_line_version(DetailLine* l, const DetailForm* form, const uint8_t* p) noexcept nogil:
-    """Of a protocol header: `p` has 0, major, minor and revision."""
+    """The version of a protocol header: `p` has 0, major, minor and revision."""
     cdef int i
     line_field(l, &DETAIL_FIELD[form.first])
     for i in range(1, 4):
@@ -164,7 +164,7 @@ cdef void amqp091_line_version(DetailLine* l, const DetailForm* form, const uint
 
 
 cdef void amqp091_line_content(DetailLine* l, const Amqp091FrameView* h) noexcept nogil:
-    """What a content header says."""
+    """A field of a content header."""
     cdef const DetailField* f
     cdef const uint8_t* p
     cdef Cursor c

@@ -1,8 +1,8 @@
-# AMQP 0.9.1: columns in the shape of decode_batch -> frames: encode_batch. A row is one method; with content, its content
-# header and body frames follow it.
+# AMQP 0.9.1: columns in the shape of decode_batch -> frames: encode_batch. A row is one method; its content header and body
+# frames follow it.
 #
-# amqp091_parse reads each method and content header that was written, so that it decides what a frame is. Field tables among
-# arguments are JSON in columns: Python's json reads them, with the GIL, since only methods that set something up have them.
+# amqp091_parse reads each written method and content header back and so decides whether it is valid. Field tables among
+# arguments are JSON in columns. Python's json reads them, with the GIL, because only rare methods have them.
 
 cdef enum:
     AMQP091_KIND_HEARTBEAT = AMQP091_METHOD_COUNT
@@ -30,7 +30,7 @@ cdef object AMQP091_READ_JSON = None            # set at the first table
 
 
 cdef object amqp091_json_float(str text):
-    """A number with a fraction or an exponent, as a value whose text is the same again: decimal where a double is not."""
+    """A number with a fraction or an exponent: a double if its text is the same, otherwise a decimal."""
     cdef double number = float(text)
     cdef uint8_t[FLOAT_ROOM] shown
     cdef uint64_t bits
@@ -46,7 +46,7 @@ cdef object amqp091_json_float(str text):
 
 
 cdef object amqp091_json_integer(str text):
-    """A number in digits: of 64 bits with sign, else a timestamp, else a double."""
+    """A number in digits: a signed one of 64 bits, otherwise a timestamp, otherwise a double."""
     number = int(text)
     if text == "-0":
         return -0.0
@@ -56,8 +56,7 @@ cdef object amqp091_json_integer(str text):
 
 
 cdef bint amqp091_write_json(Octets* o, const Span* text) except -1:
-    """A table from a JSON object: names, repeats and order are kept. False: not an object, or it holds what
-    no table holds."""
+    """A table from a JSON object; names, repeats and order are kept. False: not an object, or a value has no form in a table."""
     global AMQP091_READ_JSON
     if AMQP091_READ_JSON is None:
         import json
@@ -74,7 +73,7 @@ cdef bint amqp091_write_json(Octets* o, const Span* text) except -1:
 
 
 cdef class RowEncoder(BatchEncoder):
-    """The frames of encode_batch while they are written."""
+    """The frames of encode_batch while it writes them."""
 
     cdef Amqp091Options options
     cdef uint32_t frame_max
@@ -114,7 +113,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int settle(self) noexcept nogil:
-        """Take a frame that stands in `scratch`."""
+        """Append the frame in `scratch` to the output."""
         cdef Octets* o = &self.scratch
         cdef Amqp091FrameView frame
         cdef uint8_t* p
@@ -197,7 +196,7 @@ cdef class RowEncoder(BatchEncoder):
         return self.put_content(row, channel) if method.content else 0
 
     cdef inline void put_bit(self, const Amqp091ArgumentRow* a, bint bit, bint goes_on) noexcept nogil:
-        """A bit; those that follow each other share an octet."""
+        """A bit; consecutive bits share an octet."""
         cdef Octets* o = &self.scratch
         if not goes_on:
             add_u8(o, 0)
@@ -205,7 +204,7 @@ cdef class RowEncoder(BatchEncoder):
             o.at[o.size - 1] |= <uint8_t>(1 << a.bit)
 
     cdef int put_argument(self, const Amqp091ArgumentRow* a, int64_t at, int64_t end, int64_t* used, bint goes_on) noexcept nogil:
-        """An argument that is an entry of the map; False, zero or empty if it is not there."""
+        """An argument from an entry of the map; False, zero or empty if there is no entry."""
         cdef const SourceCol* map = self.cols + A9B_ARGUMENTS
         cdef const SourceCol* names = map.children.children
         cdef const char* name = amqp091_argument_name[a.name]
@@ -256,12 +255,12 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int refuse_argument(self, const Amqp091ArgumentRow* a, const char* text) noexcept nogil:
-        """Name the entry of the map as well."""
+        """Add the name of the map's entry to the problem."""
         snprintf(self.said, sizeof(self.said), "%s: %s", amqp091_argument_name[a.name], text)
         return refuse_text(&self.problem, self.cols + A9B_ARGUMENTS, self.said)
 
     cdef void put_longstr(self, const Span* text) noexcept nogil:
-        """A long string of an argument. What is no text is hexadecimal in the column, as the response of PLAIN."""
+        """A long string of an argument. The column has octets that are not text in hexadecimal, such as the response of PLAIN."""
         cdef uint8_t[HEX_OCTETS] room
         cdef Span octets = octets_shown(text, room)
         add_u32(&self.scratch, octets.size)
@@ -408,9 +407,9 @@ def encode_batch(data, *, side=None, strictness="strict", frame_max=AMQP091_FRAM
     cdef RowEncoder encoder = RowEncoder(AMQP091_BATCH_COLUMNS)
     encoder.tables = &AMQP091_TABLES
     take_amqp091_options(&encoder.options, side, strictness, frame_max, channel_max, None)
-    encoder.options.frame_max = <uint32_t>whole_number(frame_max, 0xFFFFFFFF, "frame_max")
-    encoder.options.max_elements = 0
-    encoder.frame_max = encoder.options.frame_max if encoder.options.frame_max else 0xFFFFFFFF
+    encoder.options.common.max_frame_size = <uint32_t>whole_number(frame_max, 0xFFFFFFFF, "frame_max")
+    encoder.options.common.max_elements = 0
+    encoder.frame_max = encoder.options.common.max_frame_size if encoder.options.common.max_frame_size else 0xFFFFFFFF
     if encoder.frame_max <= AMQP091_OVERHEAD:
         raise ValueError(f"frame_max must be 0 or more than {AMQP091_OVERHEAD} bytes")
     return encoder.encode(data)

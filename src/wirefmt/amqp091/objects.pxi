@@ -1,14 +1,10 @@
-# The frames of AMQP 0.9.1 as Python objects: what all share, content headers, bodies, heartbeats, protocol headers.
-# The classes of the methods are generated (amqp091_methods).
+# The frames of AMQP 0.9.1 as Python objects: their base, content headers, bodies, heartbeats, protocol headers.
+# The classes of the methods are generated (methods.pxi).
 #
-# There is one form of a frame: its octets. A constructor writes them and reads them back with amqp091_parse, so what
-# can be built is what can be decoded. Objects keep the block (bytes) they lie in and where in it their values begin;
-# strings and tables become objects when they are asked for.
+# A frame exists only as its octets. A constructor writes them and reads them back with amqp091_parse, so everything that can be
+# built can be decoded. Objects keep the block (bytes) that contains them, and the positions of their values; strings and tables
+# become objects on access.
 from cpython.memoryview cimport PyMemoryView_FromObject
-
-
-cdef enum:
-    AMQP091_NOTES_SHOWN = 64
 
 
 cdef frozenset AMQP091_SECRETS = frozenset([field for _, field in secret_fields("amqp091")])     # arguments
@@ -36,7 +32,7 @@ fill_amqp091_secrets()
 # ------------------------------------------------------------------------------------------------ values of frames
 
 cdef inline object amqp091_typed_value(const uint8_t* p, int type):
-    """The value of an argument or property at `p`, but for bits and tables."""
+    """The value of an argument or property at `p`, except bits and tables."""
     if type == AMQP091_SHORTSTR:
         return text_or_octets(p + 1, p[0])
     if type == AMQP091_OCTET:
@@ -51,7 +47,7 @@ cdef inline object amqp091_typed_value(const uint8_t* p, int type):
 
 
 cdef int amqp091_write_argument(Octets* o, int type, object value, str name) except -1:
-    """An argument or property of any type but bit."""
+    """An argument or property of any type except bit."""
     if type == AMQP091_SHORTSTR:
         return amqp091_write_shortstr(o, value, name)
     if type == AMQP091_LONGSTR:
@@ -90,7 +86,7 @@ cdef str shown_value_of(str name, object value):
 
 
 cdef str shown_arguments(object message, tuple defaults):
-    """Constructor arguments that are not what they would be anyway."""
+    """Constructor arguments that differ from their defaults."""
     cdef list out = []
     for name, default in zip(type(message).__match_args__, defaults):
         value = getattr(message, name)
@@ -103,8 +99,8 @@ cdef str shown_arguments(object message, tuple defaults):
 # ------------------------------------------------------------------------------------------------ properties
 
 cdef int write_properties_of(Octets* o, PyObject** values, Amqp091PropertiesView* p) except -1:
-    """Write property flags and values; None: the property is absent. `p` gets their positions, except `at`. Returns whether
-    parsing finds no violation in them: only a table may nest too deep, or hold what LAX accepted."""
+    """Write property flags and values; None: the property is absent. `p` gets their positions, except `at`. Returns True if
+    parsing cannot find a violation: only a table may nest too deep, or have values that only LAX accepts."""
     cdef size_t at = o.size
     cdef bint plain = True
     cdef int i
@@ -162,14 +158,14 @@ cdef class BasicProperties:
             self.block = octets
             self.p.at = begin_of(octets)
         elif self.read(octets, True, &f) != OK:
-            raise amqp091_encode_error(&f)
+            raise encode_error(&AMQP091_TABLES, &f)
 
     cdef int read(self, bytes octets, bint strict, Fault* f) except -1:
-        """Be the properties that are exactly these octets. A Status."""
+        """Parse exactly these octets as the properties. Returns a Status."""
         cdef Amqp091Options o
         cdef int status
         memset(&o, 0, sizeof(o))
-        o.strict = strict
+        o.common.strict = strict
         status = amqp091_parse_properties(begin_of(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &self.p, f)
         if status == OK:
             self.block = octets
@@ -217,7 +213,7 @@ cdef class BasicProperties:
 
 
 cdef object get_property(object properties, void* closure):
-    """Getter of all properties: `closure` is which."""
+    """The getter of all properties; `closure` is the Amqp091Property."""
     cdef BasicProperties self = <BasicProperties>properties
     cdef int i = <int><size_t>closure
     cdef const uint8_t* p = amqp091_property(&self.p, i)
@@ -281,10 +277,10 @@ cdef class Frame:
     cdef uint32_t size
     cdef uint16_t channel_
     cdef uint8_t method_        # row of amqp091_methods
-    cdef uint8_t noted          # LAX let something pass
-    cdef int8_t side            # as given to the decoder
-    cdef uint32_t[AMQP091_SLOTS] value          # of a method: as Amqp091FrameView.value
-    cdef object cached          # table of a method, properties of a content header, once asked for
+    cdef uint8_t noted          # LAX accepted a violation
+    cdef int8_t side            # the side passed to the decoder
+    cdef uint32_t[AMQP091_SLOTS] value          # of a method: Amqp091FrameView.value
+    cdef object cached          # table of a method, properties of a content header, after the first access
 
     def __init__(self):
         raise TypeError("Frame is a base class: use the class of a frame")
@@ -297,9 +293,7 @@ cdef class Frame:
 
     def encode(self):
         """The bytes of the frame: those it was decoded from, or those its constructor wrote."""
-        if self.size == PyBytes_GET_SIZE(self.block):
-            return self.block
-        return octets_of(self.frame, self.size)
+        return message_octets(self.block, self.frame, self.size)
 
     def detach(self):
         """An equal frame that holds only its own bytes, not the larger input block."""
@@ -309,24 +303,12 @@ cdef class Frame:
 
     @property
     def notes(self):
-        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found."""
+        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
         cdef Amqp091Options o
-        cdef Amqp091FrameView m
-        cdef Fault f
-        cdef Violation[AMQP091_NOTES_SHOWN] found
-        cdef int i
         if not self.noted:
             return ()
         plain_amqp091_options(&o, self.side, False)
-        o.notes = found
-        o.notes_room = AMQP091_NOTES_SHOWN
-        amqp091_parse(self.frame, self.size, &o, &m, &f)
-        return tuple([
-            Note(amqp091_check_name[found[i].check].decode("ascii"),
-                 field_path(&AMQP091_TABLES, found[i].field, found[i].index), found[i].offset,
-                 amqp091_check_text[found[i].check].decode("utf-8"),
-                 amqp091_check_spec[found[i].check].decode("ascii"))
-            for i in range(min(m.note_count, AMQP091_NOTES_SHOWN))])
+        return message_notes(&AMQP091_OPS, self.frame, self.size, &o.common)
 
     # ---- value
 
@@ -360,7 +342,7 @@ cdef class Frame:
     # ---- for the classes below
 
     cdef int parsed(self, Amqp091FrameView* m) except -1:
-        """Read the frame again, for fields that are not cached."""
+        """Parse the frame again, for fields that are not cached."""
         cdef Amqp091Options o
         cdef Fault f
         plain_amqp091_options(&o, -1, False)
@@ -369,7 +351,7 @@ cdef class Frame:
         return 0
 
     cdef int settle(self, Octets* written) except -1:
-        """Take the octets a constructor wrote, if they are a frame that STRICT takes."""
+        """Adopt the octets that a constructor wrote, if STRICT accepts them as a frame."""
         cdef Amqp091Options o
         cdef Amqp091FrameView m
         cdef Fault f
@@ -379,7 +361,7 @@ cdef class Frame:
         octets = taken_octets(written)
         plain_amqp091_options(&o, -1, True)
         if amqp091_parse(begin_of(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
-            raise amqp091_encode_error(&f)
+            raise encode_error(&AMQP091_TABLES, &f)
         hold_amqp091(self, octets, &m, -1)
         return 0
 
@@ -391,7 +373,7 @@ cdef inline void hold_amqp091(Frame self, bytes block, const Amqp091FrameView* m
     self.size = m.size
     self.channel_ = m.channel
     self.method_ = m.method
-    self.noted = m.note_count != 0
+    self.noted = m.notes.count != 0
     self.side = <int8_t>side
     if m.type == AMQP091_FRAME_METHOD:
         memcpy(self.value, m.value, sizeof(self.value))
@@ -399,19 +381,32 @@ cdef inline void hold_amqp091(Frame self, bytes block, const Amqp091FrameView* m
 
 cdef void plain_amqp091_options(Amqp091Options* o, int side, bint strict) noexcept nogil:
     memset(o, 0, sizeof(Amqp091Options))
-    o.side = <int8_t>side
-    o.strict = strict
+    o.common.side = <int8_t>side
+    o.common.strict = strict
 
 
 cdef object read_amqp091(bytes octets, int side, bint noted):
-    """The frame that is exactly these octets, which were one before."""
+    """The frame of exactly these octets, which have been parsed before."""
     cdef Amqp091Options o
-    cdef Amqp091FrameView m
-    cdef Fault f
     plain_amqp091_options(&o, side, not noted)
-    if amqp091_parse(begin_of(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
-        raise_fault(&AMQP091_TABLES, &f, 0)
-    return make_amqp091(octets, &m, side)
+    return read_message(&AMQP091_OPS, octets, &o.common)
+
+
+cdef void amqp091_review(const uint8_t* p, size_t n, const CommonOptions* o, Notes* notes, Fault* f) noexcept nogil:
+    cdef Amqp091FrameView m
+    amqp091_parse(p, n, <const Amqp091Options*>o, &m, f)
+    notes[0] = m.notes
+
+
+cdef object amqp091_object_of(bytes block, const uint8_t* p, size_t n, const CommonOptions* o, Fault* f):
+    cdef Amqp091FrameView m
+    return make_amqp091(block, &m, o.side) if amqp091_parse(p, n, <const Amqp091Options*>o, &m, f) == OK else None
+
+
+cdef MessageOps AMQP091_OPS
+AMQP091_OPS.tables = &AMQP091_TABLES
+AMQP091_OPS.review = amqp091_review
+AMQP091_OPS.read = amqp091_object_of
 
 
 def restore(bytes octets not None, int side, bint noted):
@@ -448,7 +443,7 @@ cdef class Method(Frame):
         return amqp091_methods[self.method_].synchronous != 0
 
     cdef int build(self, int method, object channel, PyObject** values) except -1:
-        """Be the method with these arguments, in their order."""
+        """Write the method with these arguments, in the order of the specification, and adopt it."""
         cdef const Amqp091MethodRow* row = &amqp091_methods[method]
         cdef const Amqp091ArgumentRow* a
         cdef Octets o
@@ -476,7 +471,7 @@ cdef class Method(Frame):
 
 
 cdef object get_argument(object method, void* closure):
-    """Getter of all arguments: `closure` is the row of amqp091_arguments."""
+    """The getter of all arguments; `closure` is the row of amqp091_arguments."""
     cdef Method self = <Method>method
     cdef const Amqp091ArgumentRow* a = <const Amqp091ArgumentRow*>closure
     cdef const uint8_t* p
@@ -510,7 +505,7 @@ cdef Factory[AMQP091_METHOD_COUNT] AMQP091_METHOD_FACTORIES        # by row of a
 
 
 cdef int add_method_class(int method, object cls) except -1:
-    """Take a class of methods.pxi as that of a method, and give it its attributes."""
+    """Register a class of methods.pxi as the class of a method, and add its attributes."""
     AMQP091_METHOD_FACTORIES[method] = factory_of(cls)
     return give_arguments(cls, method)
 
@@ -647,7 +642,7 @@ cdef class ProtocolHeader(Frame):
 
 
 cdef inline object make_amqp091(bytes block, const Amqp091FrameView* m, int side):
-    """The object of a parsed frame that lies in `block`."""
+    """The object of a parsed frame in `block`."""
     cdef Frame message
     if m.type == AMQP091_FRAME_METHOD:
         message = <Frame>bare_object(&AMQP091_METHOD_FACTORIES[m.method])

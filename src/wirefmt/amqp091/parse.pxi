@@ -1,12 +1,12 @@
-# AMQP 0.9.1 with RabbitMQ's extensions: the octets of one frame -> Amqp091FrameView, checked; field tables walked and
-# written; which frame a channel expects. Objects, columns and conversions stand on this.
+# AMQP 0.9.1 with RabbitMQ's extensions: the octets of one frame -> Amqp091FrameView, checked; reading and writing field tables;
+# which frame a channel expects. Objects, columns and conversions use this room.
 #
 # Protocol specification ("general", sections 2.x, 4.x) and class and method reference (1.x):
 # https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf, https://www.rabbitmq.com/amqp-0-9-1-reference.html
 # RabbitMQ's types of field values: https://www.rabbitmq.com/amqp-0-9-1-errata.html
 #
-# Lengths are always checked in full, tables to their last entry. What else is forbidden is a row of CHECKS, which says
-# whether LAX lets it pass with a note.
+# All lengths are always checked, down to the last entry of a table. Every other rule is a row of CHECKS, which says whether
+# LAX accepts a violation with a note.
 from wirefmt._core.octets cimport (
     Octets, add_octets, add_u8, add_u16, add_u32, add_u64, free_octets, extend_octets, octets_over,
 )
@@ -15,28 +15,27 @@ from wirefmt._core.octets cimport (
 cdef uint64_t AMQP091_FRAME_TOP = 0xFFFFFFFFU       # octets of a frame that a size_t of any machine holds
 
 
-cdef struct Amqp091Reader:      # what the functions below hand around
+cdef struct Amqp091Reader:      # state shared by the functions below
     const Amqp091Options* o
     Fault* f
-    const uint8_t* base         # what offsets count from
+    const uint8_t* base         # the origin of offsets
     Cursor c
     uint32_t elements
-    int note, note_count
-    int64_t note_offset
+    Notes notes
 
 
 # ------------------------------------------------------------------------------------------------ frames
 
 cdef int amqp091_frame_size(const uint8_t* p, size_t n, uint32_t frame_max, bint strict, size_t* size,
                             Fault* f) noexcept nogil:
-    """Octets of the frame or protocol header that begins at `p`, from as few octets as possible (general 4.2.3).
+    """Size of the frame or protocol header that begins at `p`, from as few octets as possible (general 4.2.3).
 
     octet 0     type; "A": a protocol header, 8 octets
     octet 1-2   channel
     octet 3-6   size of the payload
     then the payload, and frame-end
 
-    LAX takes what RabbitMQ does: payloads of frame_max octets, of clients that do not count the eight around it.
+    LAX accepts what RabbitMQ accepts: payloads of frame_max octets, from clients that do not count the eight octets around it.
     """
     cdef uint64_t whole
     cdef size_t i
@@ -48,7 +47,7 @@ cdef int amqp091_frame_size(const uint8_t* p, size_t n, uint32_t frame_max, bint
                 return amqp091_fault(f, AMQP091_CHECK_PROTOCOL_HEADER, AMQP091_FIELD_PROTOCOL_HEADER,
                                      <int64_t>i, 0, 0, 0)
         if n < 4:
-            return NEED_DATA        # it may still be none
+            return NEED_DATA        # it may still be invalid
         size[0] = 8
         return OK
     if p[0] == 0 or (p[0] > AMQP091_FRAME_BODY and p[0] != AMQP091_FRAME_HEARTBEAT):
@@ -66,15 +65,14 @@ cdef int amqp091_frame_size(const uint8_t* p, size_t n, uint32_t frame_max, bint
 
 cdef int amqp091_parse(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp091FrameView* out,
                        Fault* f) noexcept nogil:
-    """Read exactly one whole frame or protocol header. OK, or the fault's status."""
+    """Read exactly one whole frame or protocol header. Returns OK or the fault's status."""
     cdef Amqp091Reader x
     cdef int status
     x.o = o
     x.f = f
     x.base = p
     x.elements = 0
-    x.note = x.note_count = 0
-    x.note_offset = 0
+    memset(&x.notes, 0, sizeof(Notes))
     out.frame = p
     out.size = <uint32_t>n
     out.type = out.method = 0
@@ -84,9 +82,7 @@ cdef int amqp091_parse(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp
     out.payload.size = 0
     out.properties.flags = 0
     status = amqp091_read_frame(&x, n, out)
-    out.note = x.note
-    out.note_offset = x.note_offset
-    out.note_count = x.note_count
+    out.notes = x.notes
     if status != OK:
         f.kind = out.type
     return status
@@ -95,7 +91,7 @@ cdef int amqp091_parse(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp
 cdef inline int amqp091_read_frame(Amqp091Reader* x, size_t n, Amqp091FrameView* m) noexcept nogil:
     cdef const uint8_t* p = m.frame
     cdef size_t size = 0
-    cdef int status = amqp091_frame_size(p, n, x.o.frame_max, x.o.strict, &size, x.f)
+    cdef int status = amqp091_frame_size(p, n, x.o.common.max_frame_size, x.o.common.strict, &size, x.f)
     if status == NEED_DATA or (status == OK and size > n):
         return amqp091_fault(x.f, AMQP091_CHECK_FRAME_TRUNCATED, AMQP091_FIELD_FRAME, <int64_t>n,
                              <int64_t>size if status == OK else 7, <int64_t>n, 0)
@@ -122,28 +118,28 @@ cdef inline int amqp091_read_frame(Amqp091Reader* x, size_t n, Amqp091FrameView*
     if m.type == AMQP091_FRAME_HEARTBEAT:
         return amqp091_read_heartbeat(x, m)
     if m.channel == 0:
-        status = amqp091_breach(x, AMQP091_CHECK_CONTENT_CHANNEL, AMQP091_FIELD_CHANNEL, -1, p + 1)
+        status = amqp091_violation(x, AMQP091_CHECK_CONTENT_CHANNEL, AMQP091_FIELD_CHANNEL, -1, p + 1)
     if status == OK and m.type == AMQP091_FRAME_HEADER:
         return amqp091_read_header(x, m)
     return status                           # a body is its payload
 
 
 cdef int amqp091_read_protocol_header(Amqp091Reader* x, Amqp091FrameView* m) noexcept nogil:
-    """general 4.2.2: "AMQP", 0, 0, 9, 1. A server answers with the version it speaks."""
+    """general 4.2.2: "AMQP", 0, 0, 9, 1. A server answers with the version that it supports."""
     m.payload.at = m.frame + 4
     m.payload.size = 4
     if load_u32(m.frame + 4) != 0x00000901:
-        return amqp091_breach(x, AMQP091_CHECK_PROTOCOL_VERSION, AMQP091_FIELD_PROTOCOL_HEADER, -1, m.frame + 4)
+        return amqp091_violation(x, AMQP091_CHECK_PROTOCOL_VERSION, AMQP091_FIELD_PROTOCOL_HEADER, -1, m.frame + 4)
     return OK
 
 
 cdef int amqp091_read_heartbeat(Amqp091Reader* x, Amqp091FrameView* m) noexcept nogil:
-    """general 4.2.7: nothing, on channel 0."""
+    """general 4.2.7: an empty payload, on channel 0."""
     cdef int status = OK
     if m.channel:
-        status = amqp091_breach(x, AMQP091_CHECK_HEARTBEAT_CHANNEL, AMQP091_FIELD_CHANNEL, -1, m.frame + 1)
+        status = amqp091_violation(x, AMQP091_CHECK_HEARTBEAT_CHANNEL, AMQP091_FIELD_CHANNEL, -1, m.frame + 1)
     if status == OK and m.payload.size:
-        status = amqp091_breach(x, AMQP091_CHECK_HEARTBEAT_PAYLOAD, AMQP091_FIELD_PAYLOAD, -1, m.frame + 7)
+        status = amqp091_violation(x, AMQP091_CHECK_HEARTBEAT_PAYLOAD, AMQP091_FIELD_PAYLOAD, -1, m.frame + 7)
     return status
 
 
@@ -179,7 +175,7 @@ cdef inline int amqp091_read_method(Amqp091Reader* x, Amqp091FrameView* m) noexc
     a = amqp091_arguments + row.first
     end = a + row.count
     while a < end:
-        if a.slot != slot:                  # not a bit of the same octet as the one before
+        if a.slot != slot:                  # not a bit in the octet of the previous one
             slot = a.slot
             m.value[slot] = <uint32_t>(x.c.at - m.frame)
             status = amqp091_take_argument(x, a)
@@ -187,18 +183,18 @@ cdef inline int amqp091_read_method(Amqp091Reader* x, Amqp091FrameView* m) noexc
                 return status
         a += 1
     if x.c.at != x.c.end:
-        return amqp091_breach(x, AMQP091_CHECK_TRAILING_ARGUMENTS, AMQP091_FIELD_PAYLOAD, -1, x.c.at)
+        return amqp091_violation(x, AMQP091_CHECK_TRAILING_ARGUMENTS, AMQP091_FIELD_PAYLOAD, -1, x.c.at)
     return OK
 
 
 cdef inline int amqp091_check_method(Amqp091Reader* x, const Amqp091MethodRow* row, const Amqp091FrameView* m) noexcept nogil:
-    """general 4.3: class connection is on channel 0 and alone there; and who sends the method."""
+    """general 4.3: methods of class connection, and no others, are on channel 0; and the sender of the method."""
     cdef int status = OK
     if (m.channel == 0) != (row.class_id == AMQP091_CLASS_CONNECTION):
-        status = amqp091_breach(x, AMQP091_CHECK_METHOD_CHANNEL if m.channel == 0 else
+        status = amqp091_violation(x, AMQP091_CHECK_METHOD_CHANNEL if m.channel == 0 else
                                 AMQP091_CHECK_METHOD_CHANNEL_ZERO, AMQP091_FIELD_CHANNEL, -1, m.frame + 1)
-    if status == OK and x.o.side >= 0 and not row.senders & (1 << x.o.side):
-        status = amqp091_breach(x, AMQP091_CHECK_METHOD_SENDER, AMQP091_FIELD_METHOD_ID, -1, x.c.at + 2)
+    if status == OK and x.o.common.side >= 0 and not row.senders & (1 << x.o.common.side):
+        status = amqp091_violation(x, AMQP091_CHECK_METHOD_SENDER, AMQP091_FIELD_METHOD_ID, -1, x.c.at + 2)
     return status
 
 
@@ -209,14 +205,14 @@ cdef inline int amqp091_take_argument(Amqp091Reader* x, const Amqp091ArgumentRow
     if a.type == AMQP091_TABLE:
         return amqp091_take_table(x, a.field, a.item_field)
     status = amqp091_take_value(x, a.type, a.field, AMQP091_CHECK_FIELD_TRUNCATED)
-    # U+0000 is no fault: RabbitMQ takes it
+    # U+0000 is allowed, because RabbitMQ accepts it
     if status == OK and a.utf8 and not is_utf8(p + 1, p[0], &bad):
-        return amqp091_breach(x, AMQP091_CHECK_SHORT_STRING_UTF8, a.field, -1, p + 1 + bad)
+        return amqp091_violation(x, AMQP091_CHECK_SHORT_STRING_UTF8, a.field, -1, p + 1 + bad)
     return status
 
 
 cdef inline int amqp091_take_value(Amqp091Reader* x, int type, int field, int truncated) noexcept nogil:
-    """A value of any type but table (general 4.2.5)."""
+    """A value of any type except table (general 4.2.5)."""
     cdef size_t room = left(&x.c), size
     if type == AMQP091_SHORTSTR:
         size = <size_t>1 + x.c.at[0] if room else 1
@@ -255,13 +251,13 @@ cdef inline int amqp091_read_header(Amqp091Reader* x, Amqp091FrameView* m) noexc
             return amqp091_fault(x.f, AMQP091_CHECK_CLASS_UNKNOWN, AMQP091_FIELD_CLASS_ID, 7, 0, 0, 0)
         return amqp091_fault(x.f, AMQP091_CHECK_CONTENT_CLASS, AMQP091_FIELD_CLASS_ID, 7, 0, 0, 0)
     if m.weight:
-        status = amqp091_breach(x, AMQP091_CHECK_WEIGHT, AMQP091_FIELD_WEIGHT, -1, p + 2)
+        status = amqp091_violation(x, AMQP091_CHECK_WEIGHT, AMQP091_FIELD_WEIGHT, -1, p + 2)
     x.c.at += 12
     return amqp091_take_properties(x, &m.properties) if status == OK else status
 
 
 cdef inline int amqp091_take_properties(Amqp091Reader* x, Amqp091PropertiesView* out) noexcept nogil:
-    """Property flags and values, to the end of what the reader has."""
+    """Property flags and values, up to the end of the reader's octets."""
     cdef const Amqp091PropertyRow* row
     cdef int status = OK, i
     out.at = x.c.at
@@ -271,8 +267,8 @@ cdef inline int amqp091_take_properties(Amqp091Reader* x, Amqp091PropertiesView*
                            AMQP091_FIELD_SIZE)
     out.flags = load_u16(x.c.at)
     if out.flags & AMQP091_FLAGS_UNASSIGNED:
-        # LAX reads on as RabbitMQ does: one word of flags, whatever its last bit says
-        status = amqp091_breach(x, AMQP091_CHECK_PROPERTY_FLAGS, AMQP091_FIELD_PROPERTY_FLAGS, -1, x.c.at)
+        # LAX continues like RabbitMQ: there is one word of flags, even if its last bit announces another
+        status = amqp091_violation(x, AMQP091_CHECK_PROPERTY_FLAGS, AMQP091_FIELD_PROPERTY_FLAGS, -1, x.c.at)
     x.c.at += 2
     for i in range(AMQP091_PROPERTY_COUNT):
         row = &amqp091_properties[i]
@@ -283,17 +279,17 @@ cdef inline int amqp091_take_properties(Amqp091Reader* x, Amqp091PropertiesView*
             else:
                 status = amqp091_take_value(x, row.type, row.field, AMQP091_CHECK_PROPERTY_TRUNCATED)
     if status == OK and x.c.at != x.c.end:
-        return amqp091_breach(x, AMQP091_CHECK_TRAILING_PROPERTIES, AMQP091_FIELD_PROPERTIES, -1, x.c.at)
+        return amqp091_violation(x, AMQP091_CHECK_TRAILING_PROPERTIES, AMQP091_FIELD_PROPERTIES, -1, x.c.at)
     return status
 
 
 # ------------------------------------------------------------------------------------------------ field tables
 
 cdef int amqp091_take_table(Amqp091Reader* x, int field, int item_field) noexcept nogil:
-    """Check a table: four octets of length, then entries (general 4.2.5.5), those of nested tables and arrays as well.
+    """Check a table: four octets of length, then entries (general 4.2.5.5), including those of nested tables and arrays.
 
-    An entry is a name (a short string), a letter, a value; an item of an array has no name. The stack of what is open
-    is kept here and not on the C stack, so deep nesting is harmless.
+    An entry is a name (a short string), a letter and a value; an item of an array has no name. The stack of open tables
+    is an array, not the C stack, so deep nesting is harmless.
     """
     cdef const uint8_t* ends[AMQP091_NESTING_MAX + 1]
     cdef bint named[AMQP091_NESTING_MAX + 1]
@@ -319,11 +315,11 @@ cdef int amqp091_take_table(Amqp091Reader* x, int field, int item_field) noexcep
         if depth == 0:
             index += 1
         x.elements += 1
-        if x.o.max_elements and x.elements > x.o.max_elements:
-            return amqp091_at(x, AMQP091_CHECK_ELEMENTS, item_field, index, p, x.elements, x.o.max_elements, 0)
+        if x.o.common.max_elements and x.elements > x.o.common.max_elements:
+            return amqp091_at(x, AMQP091_CHECK_ELEMENTS, item_field, index, p, x.elements, x.o.common.max_elements, 0)
         if named[depth]:
             size = <size_t>p[0] + 1
-            if <size_t>(end - p) <= size:           # the name, and an octet for the letter
+            if <size_t>(end - p) <= size:           # the name and the letter
                 return amqp091_cut(x, AMQP091_CHECK_TABLE_TRUNCATED, item_field, index, p, <int64_t>size + 1, end, field)
             p += size
         letter = p[0]
@@ -358,12 +354,11 @@ cdef inline void amqp091_reader_over(Amqp091Reader* x, const Amqp091Options* o, 
     x.base = p
     x.c = cursor_over(p, n)
     x.elements = 0
-    x.note = x.note_count = 0
-    x.note_offset = 0
+    memset(&x.notes, 0, sizeof(Notes))
 
 
 cdef int amqp091_parse_table(const uint8_t* p, size_t n, const Amqp091Options* o, Fault* f) noexcept nogil:
-    """Check that the octets are one table: its length, its entries, nothing after."""
+    """Check that the octets are exactly one table: its length and its entries."""
     cdef Amqp091Reader x
     cdef int status
     amqp091_reader_over(&x, o, p, n, f)
@@ -375,7 +370,7 @@ cdef int amqp091_parse_table(const uint8_t* p, size_t n, const Amqp091Options* o
 
 cdef int amqp091_parse_properties(const uint8_t* p, size_t n, const Amqp091Options* o, Amqp091PropertiesView* out,
                                   Fault* f) noexcept nogil:
-    """Check that the octets are property flags and properties, as a content header ends."""
+    """Check that the octets are exactly property flags and properties, as at the end of a content header."""
     cdef Amqp091Reader x
     amqp091_reader_over(&x, o, p, n, f)
     return amqp091_take_properties(&x, out)
@@ -384,7 +379,7 @@ cdef int amqp091_parse_properties(const uint8_t* p, size_t n, const Amqp091Optio
 # ---- walking: only over octets that have been checked
 
 cdef inline Span amqp091_longstr_at(const uint8_t* p) noexcept nogil:
-    """Also the entries of a table or array."""
+    """A long string, or the entries of a table or array."""
     cdef Span s
     s.at = p + 4
     s.size = load_u32(p)
@@ -405,7 +400,7 @@ cdef inline const Amqp091ArgumentRow* amqp091_find_argument(const Amqp091FrameVi
 # ---- writing
 
 cdef inline size_t amqp091_open_frame(Octets* o, uint8_t type, uint16_t channel) noexcept nogil:
-    """Begin a frame. What it returns goes to amqp091_close_frame."""
+    """Begin a frame. Pass the result to amqp091_close_frame."""
     cdef uint8_t* p = extend_octets(o, 7)
     if p != NULL:
         p[0] = type
@@ -420,7 +415,7 @@ cdef inline void amqp091_close_frame(Octets* o, size_t opened) noexcept nogil:
 
 cdef void amqp091_add_content(Octets* o, uint16_t channel, const uint8_t* properties, size_t n, const uint8_t* body,
                               uint64_t size, uint32_t frame_max) noexcept nogil:
-    """Content header (property flags and properties are given) and body, in frames of at most `frame_max` octets."""
+    """Write a content header with these property flags and properties, and a body, in frames of at most `frame_max` octets."""
     cdef size_t opened = amqp091_open_frame(o, AMQP091_FRAME_HEADER, channel)
     cdef size_t part
     add_u16(o, AMQP091_CLASS_BASIC)
@@ -440,9 +435,9 @@ cdef void amqp091_add_content(Octets* o, uint16_t channel, const uint8_t* proper
 # ------------------------------------------------------------------------------------------------ contents
 
 cdef int amqp091_fold(Amqp091Channel* c, const Amqp091FrameView* m, uint64_t body_max, Fault* f) noexcept nogil:
-    """What a frame is to the channel it came on (general 4.2.6). `body_max` 0: bodies of any size.
+    """What a frame means for its channel (general 4.2.6). `body_max` 0: bodies of any size.
 
-    Heartbeats and protocol headers belong to no channel: they are ALONE, whatever `c` is.
+    Heartbeats and protocol headers belong to no channel: they are ALONE in every state of `c`.
     """
     cdef int check = 0, field = AMQP091_FIELD_TYPE
     if m.type == AMQP091_FRAME_METHOD:
@@ -501,7 +496,7 @@ cdef int amqp091_fault(Fault* f, int check, int field, int64_t offset, int64_t n
 
 cdef int amqp091_at(Amqp091Reader* x, int check, int field, int index, const uint8_t* at, int64_t need, int64_t have,
                     int limited_by) noexcept nogil:
-    """A fault at `at` that neither strictness accepts."""
+    """Report a fault at `at` that neither strictness accepts."""
     amqp091_fault(x.f, check, field, <int64_t>(at - x.base), need, have, limited_by)
     x.f.index = index
     return x.f.status
@@ -509,35 +504,24 @@ cdef int amqp091_at(Amqp091Reader* x, int check, int field, int index, const uin
 
 cdef int amqp091_cut(Amqp091Reader* x, int check, int field, int index, const uint8_t* at, int64_t need,
                      const uint8_t* end, int limited_by) noexcept nogil:
-    """A field at `at` needs more octets than there are up to `end`, which `limited_by` has set."""
+    """Report a field at `at` that needs more octets than it has up to `end`, which the field `limited_by` determines."""
     return amqp091_at(x, check, field, index, at, need, <int64_t>(end - at), limited_by)
 
 
-cdef int amqp091_breach(Amqp091Reader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
-    """A rule is broken at `at`. OK: go on, for LAX has noted it."""
+cdef int amqp091_violation(Amqp091Reader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
+    """Report a violation at `at`. OK: LAX noted it, continue."""
     cdef const Amqp091CheckRow* row = &amqp091_checks[check]
-    cdef int64_t offset = <int64_t>(at - x.base)
-    if x.o.strict or not row.lax:
-        return amqp091_at(x, check, field, index, at, 0, 0, 0)
-    if x.note_count == 0:
-        x.note = check
-        x.note_offset = offset
-    if x.o.notes != NULL and x.note_count < x.o.notes_room:
-        x.o.notes[x.note_count].check = check
-        x.o.notes[x.note_count].field = field
-        x.o.notes[x.note_count].index = index
-        x.o.notes[x.note_count].offset = offset
-    x.note_count += 1
-    return OK
+    return violation(&x.o.common, &x.notes, x.f, row.status, row.lax, check, field, index, <int64_t>(at - x.base))
 
 
 cdef int amqp091_reply_to(const Fault* f) noexcept nogil:
-    """Reply code of the connection.close to answer with; -1: just close."""
+    """The reply code of the connection.close that is the answer; -1: only close."""
     return amqp091_checks[f.check].reply
 
 
 cdef ProtocolTables AMQP091_TABLES
 AMQP091_TABLES.name = "amqp091"
+AMQP091_TABLES.names = amqp091_check_name
 AMQP091_TABLES.text = amqp091_check_text
 AMQP091_TABLES.path = amqp091_field_path
 AMQP091_TABLES.spec = amqp091_check_spec

@@ -1,23 +1,23 @@
-# AMQP 0.9.1: method, content header and bodies assembled to a content (general 4.2.6), per channel, for one direction of a
-# connection. Assembler, decode_batch and captures all use it.
+# AMQP 0.9.1: assembles method, content header and bodies to a content (general 4.2.6), per channel, for one direction of a
+# connection. Assembler, decode_batch and captures use it.
 #
-# Frames stay where they lie in the input; only a body in several frames is copied. Before its input goes away, a caller
-# calls amqp091_leave_input, which copies method and header of the pending contents.
+# Frames are read in place; only a body in several frames is copied. Before the caller frees its input, it calls
+# amqp091_leave_input, which copies method and header of the pending contents.
 #
-# A receiver (objects, decode_batch) refuses what breaks a rule or a limit. An observer (captures) cannot: it ends contents
-# early, keeps less of a body than there is, and may have missed the first frames of a content. It has its input for the
-# time of a call, so methods and headers are copied at once.
+# A receiver (objects, decode_batch) refuses frames that violate a rule or a limit. An observer (captures) cannot: it ends
+# contents early, keeps only a part of a body, and may have missed the first frames of a content. Its input is valid during a
+# call only, so methods and headers are copied at once.
 
 
-cdef enum Amqp091Join:          # what amqp091_join answers
-    AMQP091_JOIN_FAULT          # see the Fault; no content was pending on the channel, or the limit is that of all
-    AMQP091_JOIN_ALONE          # a message of its own
+cdef enum Amqp091Join:          # results of amqp091_join
+    AMQP091_JOIN_FAULT          # see the Fault; no content was pending on the channel, or the limit of all contents is reached
+    AMQP091_JOIN_ALONE          # a whole message
     AMQP091_JOIN_PART           # of the pending content `kept`
     AMQP091_JOIN_LAST           # completes a content: see `done`
-    AMQP091_JOIN_ENDED          # not what the content on its channel expects, see the Fault; that content is `done`
-    AMQP091_JOIN_FULL           # answer to an observer: there are max_count; `done` was the oldest
+    AMQP091_JOIN_ENDED          # not what the channel's content expects, see the Fault; that content is `done`
+    AMQP091_JOIN_FULL           # for an observer: there are max_count contents; `done` was the oldest
     AMQP091_JOIN_NO_MEMORY
-    # after ENDED and FULL the frame has not been taken: the caller may call again with it
+    # after ENDED and FULL the frame has not been used: the caller may call again with it
 
 
 cdef enum:
@@ -29,13 +29,13 @@ cdef enum:
 cdef struct Amqp091Content:     # a pending content
     Amqp091Content* next        # begun later, or its header came later
     Amqp091Content* before
-    Amqp091Content* chain       # another channel of the same chain
+    Amqp091Content* chain       # another channel in the same chain
     Amqp091Channel state
     uint64_t size               # octets of its frames
     uint32_t bodies             # frames
     uint16_t channel
-    uint8_t in_place            # method or header lies in the input
-    uint8_t lacks_method        # it began with its header, before the capture or in a gap
+    uint8_t in_place            # method or header is in the input
+    uint8_t lacks_method        # its method was sent before the capture or in a gap
     Amqp091FrameView method, header     # type 0: absent
     Octets head                 # frames of method and header, once they are copied
     Span part                   # the body, if it is in place: the payload of its last frame; absent: see `body`
@@ -44,14 +44,13 @@ cdef struct Amqp091Content:     # a pending content
     Octets sizes                # of body frames, uint32_t each
     MessageContext m            # of the last frame, with the time and offset of the first and the size of all
     bint faulty
-    Fault fault                 # of a frame that cannot be read
+    Fault fault                 # of a malformed frame
     int64_t fault_base          # octets of the content before that frame
-    int note                    # LAX: the first check that was skipped
-    int64_t note_offset
+    Notes notes                 # of its frames: the first that LAX accepted
 
 
 cdef struct Amqp091Contents:    # of one direction of one connection; all zero is a new one
-    Amqp091Content* open        # the last one that began; not in the lists until another begins. Usually it ends before that
+    Amqp091Content* open        # the latest content; it is added to the lists when another begins, and usually ends before that
     Amqp091Content* first       # the others, by age
     Amqp091Content* last        # those with frames in place are the last ones
     Amqp091Content** chains     # the others, by channel
@@ -61,18 +60,18 @@ cdef struct Amqp091Contents:    # of one direction of one connection; all zero i
     uint64_t octets             # of all frames of pending contents
     uint64_t max_body           # octets; 0: no limit
     uint64_t max_octets         # of `octets`; 0: no limit
-    Amqp091Content* done        # the last one that was completed or ended, until the next call; NULL: none
+    Amqp091Content* done        # the latest content that was completed or ended, until the next call; NULL: none
     Amqp091Content* spare
     bint observes
     # an observer's
-    bint lost                   # there is a gap somewhere before, so frames may be missing
-    uint32_t max_count          # contents pending at a time
+    bint lost                   # there was a gap before, so frames may be missing
+    uint32_t max_count          # limit of pending contents
     uint64_t max_kept           # octets of a body that are kept
     int64_t memory              # octets of memory, with that of `done` and `spare`
 
 
 cdef int amqp091_join(Amqp091Contents* d, const Amqp091FrameView* frame, Amqp091Content** kept, Fault* f) noexcept nogil:
-    """Take the next frame of the stream. An Amqp091Join; after JOIN_PART `kept` is the content it belongs to."""
+    """Add the next frame of the stream. Returns an Amqp091Join; after JOIN_PART `kept` is the frame's content."""
     cdef Amqp091Content* k
     cdef Amqp091Channel fresh
     cdef Amqp091Channel* state = &fresh
@@ -128,7 +127,7 @@ cdef int amqp091_join(Amqp091Contents* d, const Amqp091FrameView* frame, Amqp091
 
 
 cdef bint amqp091_leave_input(Amqp091Contents* d) noexcept nogil:
-    """Copy what pending contents have in the input. False without memory."""
+    """Copy the parts of pending contents that are in the input. False: out of memory."""
     cdef Amqp091Content* k
     amqp091_oldest(d)
     k = d.last
@@ -191,7 +190,7 @@ cdef inline void amqp091_drop_done(Amqp091Contents* d) noexcept nogil:
 # ------------------------------------------------------------------------------------------------ begin and end
 
 cdef inline Amqp091Content* amqp091_content_on(const Amqp091Contents* d, uint16_t channel) noexcept nogil:
-    """The pending content on a channel; NULL: none. A chain has at most 256: there are as many chains as contents."""
+    """The pending content on a channel; NULL: none. There are as many chains as contents, so a chain has at most 256."""
     cdef Amqp091Content* k = d.open
     if k != NULL and k.channel == channel:
         return k
@@ -204,7 +203,7 @@ cdef inline Amqp091Content* amqp091_content_on(const Amqp091Contents* d, uint16_
 
 
 cdef inline Amqp091Content* amqp091_oldest(Amqp091Contents* d) noexcept nogil:
-    """The oldest pending content, which begins the list of all; NULL: none."""
+    """The oldest pending content; NULL: none."""
     if d.open != NULL:
         amqp091_link(d, d.open)
         d.open = NULL
@@ -212,7 +211,7 @@ cdef inline Amqp091Content* amqp091_oldest(Amqp091Contents* d) noexcept nogil:
 
 
 cdef bint amqp091_has_room(Amqp091Contents* d) noexcept nogil:
-    """Is there room for one more content? Otherwise the oldest ends: it is `done`."""
+    """Is there room for another content? Otherwise the oldest one ends and is `done`."""
     if d.max_count == 0 or d.count < d.max_count:
         return True
     amqp091_end_content(d, amqp091_oldest(d))
@@ -221,7 +220,7 @@ cdef bint amqp091_has_room(Amqp091Contents* d) noexcept nogil:
 
 
 cdef Amqp091Content* amqp091_begin_content(Amqp091Contents* d, uint16_t channel) noexcept nogil:
-    """A new content on a channel that has none; NULL without memory."""
+    """A new content on a channel that has none; NULL: out of memory."""
     cdef Amqp091Content* k = d.spare
     if k != NULL:
         d.spare = NULL
@@ -240,14 +239,14 @@ cdef Amqp091Content* amqp091_begin_content(Amqp091Contents* d, uint16_t channel)
     k.method.channel = channel
     k.part.at = NULL
     k.m.wire_size = 0
-    k.note = 0
+    k.notes.check = 0
     d.open = k
     d.count += 1
     return k
 
 
 cdef void amqp091_link(Amqp091Contents* d, Amqp091Content* k) noexcept nogil:
-    """Put a content, the last that began, into the lists."""
+    """Add the latest content to the lists."""
     cdef Amqp091Content** chain
     if d.count > d.chain_count:
         amqp091_more_chains(d)
@@ -258,7 +257,7 @@ cdef void amqp091_link(Amqp091Contents* d, Amqp091Content* k) noexcept nogil:
 
 
 cdef void amqp091_more_chains(Amqp091Contents* d) noexcept nogil:
-    """Twice as many chains; without memory they stay as they are, and get longer."""
+    """Double the number of chains. If memory has run out, the chains grow longer instead."""
     cdef uint32_t count = 2 * d.chain_count
     cdef Amqp091Content** chains
     cdef Amqp091Content** chain
@@ -305,7 +304,7 @@ cdef inline void amqp091_unlink(Amqp091Contents* d, Amqp091Content* k) noexcept 
 
 
 cdef void amqp091_end_content(Amqp091Contents* d, Amqp091Content* k) noexcept nogil:
-    """It is pending no longer: `done` has it, and what `done` had before is dropped."""
+    """End a pending content: it becomes `done`, and the previous `done` is dropped."""
     cdef Amqp091Content** chain
     amqp091_drop_done(d)
     if k == d.open:
@@ -324,7 +323,7 @@ cdef void amqp091_end_content(Amqp091Contents* d, Amqp091Content* k) noexcept no
 # ------------------------------------------------------------------------------------------------ frames of a content
 
 cdef inline void amqp091_take_head(Amqp091Contents* d, Amqp091Content* k, const Amqp091FrameView* frame) noexcept nogil:
-    """The method or the header of a content."""
+    """Keep the method or the header of a content."""
     if d.observes:
         amqp091_copy_frame(d, k, frame)
         return
@@ -359,7 +358,7 @@ cdef void amqp091_copy_frame(Amqp091Contents* d, Amqp091Content* k, const Amqp09
 
 
 cdef inline void amqp091_take_body(Amqp091Contents* d, Amqp091Content* k, const Span* payload, bint last) noexcept nogil:
-    """The payload of a body frame. The last one stays in place if nothing is copied."""
+    """Add the payload of a body frame. The last one stays in place if no other was copied."""
     cdef int64_t before
     k.bodies += 1
     if last and k.body.size == 0:
@@ -371,7 +370,7 @@ cdef inline void amqp091_take_body(Amqp091Contents* d, Amqp091Content* k, const 
 
 
 cdef void amqp091_extend_body(Amqp091Contents* d, Amqp091Content* k, const uint8_t* at, size_t n) noexcept nogil:
-    """Room grows with what has come, whatever was announced, and never beyond the size of the body."""
+    """Grow the room with the received octets, not with the announced size, which is its limit."""
     cdef Octets* body = &k.body
     cdef size_t room
     cdef uint8_t* bigger

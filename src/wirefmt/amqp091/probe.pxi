@@ -1,20 +1,20 @@
-# AMQP 0.9.1 in captures: how a stream of it is known, framed, and put into the message table.
+# AMQP 0.9.1 in captures: how to recognise and frame its streams, and how to put its messages into the message table.
 #
-# A content (method, header, bodies) is one row, in the place of its last frame. What is kept of pending contents is bounded:
-# AMQP091_CONTENTS_MAX contents in each direction, of each the frames of method and header (AMQP091_SEARCH_MAX octets after a
-# gap, else the connection's frame-max) and `max_message` octets of the body; and `max_buffered` octets for all connections,
-# which the capture watches. A content that a limit ends is a `partial` row.
+# A content (method, header, bodies) is one row, at the position of its last frame. Memory of pending contents is bounded:
+# AMQP091_CONTENTS_MAX contents in each direction, each with the frames of method and header (AMQP091_SEARCH_MAX octets after a
+# gap, otherwise the connection's frame-max) and `max_message` octets of the body; and `max_buffered` octets for all connections,
+# which the capture checks. A content that a limit ends is a `partial` row.
 #
 # After a gap contents may have lost their method: they are `partial` rows of kind `header` (with properties and body)
 # or `body`. In a direction without a gap such frames are faults of the sender, and their rows `malformed`.
 
 cdef enum:
-    AMQP091_CONTENTS_MAX = 256      # pending contents in one direction; the oldest makes room for one more
-    AMQP091_SEARCH_MAX = 1 << 18    # octets: the largest frame the search for a boundary waits for
-    AMQP091_PART_MAX = 1 << 16      # octets: a method or header that claims to be larger is no frame boundary
+    AMQP091_CONTENTS_MAX = 256      # pending contents in one direction; another one replaces the oldest
+    AMQP091_SEARCH_MAX = 1 << 18    # octets: the search for a boundary waits for no larger frame
+    AMQP091_PART_MAX = 1 << 16      # octets: a method or header that claims to be larger does not begin at a boundary
 
 
-cdef struct Amqp091Connection:      # what a capture knows of one connection: a ProtocolState, flow.held is first
+cdef struct Amqp091Connection:      # what a capture knows about one connection: a ProtocolState; flow.held comes first
     Amqp091Flow flow
     uint32_t frame_max              # 0: not negotiated yet, or no limit
     Amqp091Contents contents[2]     # by direction
@@ -24,7 +24,7 @@ cdef struct Amqp091Connection:      # what a capture knows of one connection: a 
 # ------------------------------------------------------------------------------------------------ frames
 
 cdef int amqp091_sniff(const uint8_t* p, size_t n) noexcept nogil:
-    """The protocol header (general 4.2.2); as older clients write it, RabbitMQ takes it, too."""
+    """The protocol header (general 4.2.2), also in the form of older clients, which RabbitMQ accepts."""
     if memcmp(p, b"AMQP", min(n, <size_t>4)) != 0:
         return NO
     if n < 8:
@@ -34,7 +34,7 @@ cdef int amqp091_sniff(const uint8_t* p, size_t n) noexcept nogil:
 
 cdef int amqp091_next_size(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
                            Fault* f) noexcept nogil:
-    """Also that the frame ends with its mark, where that octet is there: a wrong size is found before it is believed."""
+    """The frame's size. If its last octet is available it must be frame-end, so that an invalid size is found early."""
     cdef uint32_t frame_max = (<Amqp091Connection*>state).frame_max if state != NULL else 0
     cdef int status = amqp091_frame_size(p, n, limit if limit else frame_max, False, size, f)
     if status == OK and size[0] <= n and p[0] != AMQP091_PROTOCOL_HEADER and p[size[0] - 1] != AMQP091_FRAME_END:
@@ -44,12 +44,12 @@ cdef int amqp091_next_size(void* state, int direction, const uint8_t* p, size_t 
 
 cdef inline void amqp091_options(Amqp091Options* o, bint strict, int direction) noexcept nogil:
     memset(o, 0, sizeof(Amqp091Options))
-    o.strict = strict
-    o.side = <int8_t>direction
+    o.common.strict = strict
+    o.common.side = <int8_t>direction
 
 
 cdef int amqp091_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
-    """A frame without any fault, sent by the side that may send it, with its mark at the end."""
+    """Is this a valid frame from the side that may send it, with frame-end at its end?"""
     cdef Amqp091Options o
     cdef Amqp091FrameView m
     cdef Fault f
@@ -66,7 +66,7 @@ cdef int amqp091_plausible(void* state, int direction, const uint8_t* p, size_t 
 
 
 cdef bint amqp091_may_begin(const uint8_t* p, size_t n, size_t size, int direction) noexcept nogil:
-    """Could p[:n] be the beginning of a frame of `size` octets? Its first seven are there, or it is a protocol header."""
+    """Can p[:n] be the beginning of a frame of `size` octets? It has at least seven octets, or is a protocol header."""
     cdef int method
     if p[0] == AMQP091_PROTOCOL_HEADER:
         return True
@@ -89,7 +89,7 @@ cdef bint amqp091_may_begin(const uint8_t* p, size_t n, size_t size, int directi
 
 
 cdef void amqp091_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
-    """Called after a gap: drop what this direction had begun. The next messages may lack their beginning."""
+    """Called after a gap: drop the pending contents of this direction. The next messages may lack their beginning."""
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Options o
     cdef Amqp091FrameView m
@@ -110,7 +110,7 @@ cdef inline void amqp091_learn_limits(Amqp091Connection* c, const Amqp091FrameVi
 # ------------------------------------------------------------------------------------------------ pending contents
 
 cdef Amqp091Contents* amqp091_observed(MessageTable t, Amqp091Connection* c, int direction) noexcept nogil:
-    """The contents of a direction, with the limits of an observer: of a body as much is kept as the table wants."""
+    """The contents of a direction, with the limits of an observer: a body is kept as far as the table has it."""
     cdef Amqp091Contents* d = &c.contents[direction]
     d.observes = True
     d.max_count = AMQP091_CONTENTS_MAX
@@ -125,7 +125,7 @@ cdef Amqp091Contents* amqp091_observed(MessageTable t, Amqp091Connection* c, int
 
 
 cdef inline void amqp091_count_held(Amqp091Connection* c, int direction) noexcept nogil:
-    """The memory of a direction's contents is part of what the connection holds."""
+    """Count the memory of a direction's contents as memory of the connection."""
     c.flow.held += c.contents[direction].memory - c.counted[direction]
     c.counted[direction] = c.contents[direction].memory
 
@@ -136,9 +136,9 @@ cdef void amqp091_add_context(Amqp091Content* k, const MessageContext* m, const 
     if first.wire_size == 0:
         first = m[0]
         first.wire_size = 0
-    if frame.note and not k.note:
-        k.note = frame.note
-        k.note_offset = first.wire_size + frame.note_offset
+    if frame.notes.check and not k.notes.check:
+        k.notes.check = frame.notes.check
+        k.notes.offset = first.wire_size + frame.notes.offset
     k.m = m[0]
     k.m.ts_first_ns = first.ts_first_ns
     k.m.byte_offset = first.byte_offset
@@ -157,7 +157,7 @@ cdef void amqp091_drop_content(Amqp091Connection* c, Amqp091Contents* d, Amqp091
 
 cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Contents* d, Amqp091Content* k, int status,
                               const char* text, size_t text_size) noexcept nogil:
-    """Put the row of a content and free it. `text`: why it is not whole, with status ROW_PARTIAL or ROW_MALFORMED."""
+    """Put the row of a content and free it. `text`: the reason for status ROW_PARTIAL or ROW_MALFORMED."""
     cdef char said[256]
     cdef int64_t row = t.begin_row(&k.m)
     cdef int direction = k.m.direction
@@ -194,8 +194,8 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
     elif k.lacks_method:
         status = ROW_MALFORMED
         size = snprintf(said, sizeof(said), "%s", amqp091_check_text[<int>AMQP091_CHECK_HEADER_UNEXPECTED])
-    elif k.note and status == ROW_OK:
-        size = snprintf(said, sizeof(said), "%s at offset %lld", amqp091_check_text[k.note], <long long>k.note_offset)
+    elif k.notes.check and status == ROW_OK:
+        size = note_text(&AMQP091_TABLES, &k.notes, 0, said, sizeof(said))
     if t.options.detail:
         amqp091_put_detail(t, row, &k.method if k.method.type == AMQP091_FRAME_METHOD else NULL,
                            &k.header if k.header.type else NULL)
@@ -207,8 +207,8 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
 
 cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* k, const uint8_t* body,
                              size_t size) noexcept nogil:
-    """Content header and body, if the whole body is kept. Its frames are not those in which it came. False: the header has
-    a secret that is hidden."""
+    """Put content header and body, if the whole body is kept, in frames of our own. False: the header has a secret that is
+    hidden."""
     cdef Octets o
     cdef const uint8_t* headers
     if not k.header.type or size != k.header.body_size:
@@ -229,7 +229,7 @@ cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* 
 
 cdef int amqp091_say_unfinished(const Amqp091Content* k, char* out, size_t room, const char* text,
                                 size_t text_size) noexcept nogil:
-    """Why a content ends before it is complete, and what there is of it."""
+    """Write the reason why a content is incomplete, and the size of its available part."""
     if k.state.stage == AMQP091_AWAITS_BODY:
         return snprintf(out, room, "%.*s: %llu of %llu bytes of the body read", <int>text_size, text,
                         <unsigned long long>k.state.body_have, <unsigned long long>k.state.body_size)
@@ -238,7 +238,7 @@ cdef int amqp091_say_unfinished(const Amqp091Content* k, char* out, size_t room,
 
 cdef void amqp091_put_alone(MessageTable t, const MessageContext* m, Amqp091Connection* c, const Amqp091FrameView* frame,
                             int status, const char* text, size_t text_size) noexcept nogil:
-    """The row of a frame that is not part of a content, or does not belong where it is."""
+    """Put the row of a frame that is not part of a content, or that its channel does not expect."""
     cdef int64_t row = t.begin_row(m)
     if status == ROW_OK:
         amqp091_put_row(t, row, frame, &c.flow, m.direction)
@@ -304,14 +304,13 @@ cdef void amqp091_put_single(MessageTable t, const MessageContext* m, Amqp091Con
         size = fault_text(&AMQP091_TABLES, f, 0, text, sizeof(text))
     else:
         amqp091_learn_limits(c, frame)
-        if frame.note:
-            size = snprintf(text, sizeof(text), "%s at offset %lld", amqp091_check_text[frame.note],
-                            <long long>frame.note_offset)
+        if frame.notes.check:
+            size = note_text(&AMQP091_TABLES, &frame.notes, 0, text, sizeof(text))
     amqp091_put_alone(t, m, c, frame, status, text if size else NULL, <size_t>min(size, <int>sizeof(text) - 1))
 
 
 cdef inline void amqp091_note_fault(Amqp091Content* k, const Fault* f) noexcept nogil:
-    """The content's next frame has a fault. Its row tells the first."""
+    """Keep the fault of a content's frame. Its row reports the first one."""
     if not k.faulty:
         k.faulty = True
         k.fault = f[0]
@@ -320,7 +319,7 @@ cdef inline void amqp091_note_fault(Amqp091Content* k, const Fault* f) noexcept 
 
 cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Connection* c, Amqp091Contents* d,
                              const Amqp091FrameView* frame, const Fault* f) noexcept nogil:
-    """A frame that cannot be read. If it is the method or the header of a content, what follows is still part of it."""
+    """A malformed frame. If it is the method or the header of a content, later frames still belong to that content."""
     cdef Amqp091Content* k = NULL
     cdef char text[256]
     cdef int size

@@ -1,16 +1,16 @@
-# AMQP 0.9.1 frames -> rows of the message table. One row is one method with its content folded in.
+# AMQP 0.9.1 frames -> rows of the message table. A row is one method with its content.
 #
-# Which column takes what: arguments and properties by name (AMQP091_COMMON has those of the common columns, the amqp091
-# struct all others); the destination by put_destination; `attempts` from RabbitMQ's header x-delivery-count.
+# Arguments and properties go to columns by name (AMQP091_COMMON has those of the common columns, the amqp091
+# struct all others). put_destination puts the destination; `attempts` comes from RabbitMQ's header x-delivery-count.
 from wirefmt.amqp091.columns import FIELDS as AMQP091_STRUCT_FIELDS, OPERATIONS as AMQP091_OPERATION_ROWS
 
 
-cdef struct Amqp091Flow:            # what one TCP connection has told us
+cdef struct Amqp091Flow:            # what is known about one TCP connection
     int64_t held                    # octets of memory: client_id, and what the owner adds
     Text client_id                  # connection_name of the client's properties: RabbitMQ's convention
 
 
-# Arguments and properties that are columns of their own.
+# Arguments and properties that have a common column.
 cdef dict AMQP091_COMMON = {
     "routing_key": T_ROUTING_KEY, "delivery_tag": T_SEQUENCE, "redelivered": T_REDELIVERED, "reply_code": T_CODE,
     "content_type": T_CONTENT_TYPE, "headers": T_HEADERS, "correlation_id": T_CORRELATION_ID, "reply_to": T_REPLY_TO,
@@ -24,8 +24,8 @@ cdef Text AMQP091_BODY_TEXT = pad_text(b"body")
 cdef Text[AMQP091_METHOD_COUNT][2] AMQP091_OPERATION_TEXT       # by method and direction
 cdef Text AMQP091_PING_TEXT = pad_text(AMQP091_OPERATION_ROWS["heartbeat"][0].encode())
 cdef Text AMQP091_CONNECT_TEXT = pad_text(AMQP091_OPERATION_ROWS["protocol-header"][0].encode())
-# Where arguments (by Amqp091ArgumentName) and properties (by Amqp091Property) go: a column of the table, or a field of the
-# struct; -1: not there. `destination` of exchange.bind is only the row's destination.
+# The columns of arguments (by Amqp091ArgumentName) and properties (by Amqp091Property): a column of the table, or a field of the
+# struct; -1: neither. `destination` of exchange.bind is only the row's destination.
 cdef int8_t[AMQP091_ARGUMENT_NAME_COUNT] AMQP091_ARGUMENT_COMMON
 cdef int8_t[AMQP091_ARGUMENT_NAME_COUNT] AMQP091_ARGUMENT_FIELD
 cdef int8_t[AMQP091_PROPERTY_COUNT] AMQP091_PROPERTY_COMMON
@@ -58,7 +58,7 @@ fill_amqp091_rows()
 
 
 cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091FrameView* m) noexcept nogil:
-    """connection.start-ok: the name that the client gave to its connection."""
+    """connection.start-ok: the client's name for its connection."""
     cdef const Amqp091ArgumentRow* a = amqp091_find_argument(m, AMQP091_ARGUMENT_CLIENT_PROPERTIES)
     cdef Amqp091Entry e
     cdef Octets o
@@ -81,7 +81,7 @@ cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091FrameView* m) noe
 # ------------------------------------------------------------------------------------------------ methods
 
 cdef void amqp091_put_kind(MessageTable t, int64_t row, const Amqp091FrameView* m, int direction) noexcept nogil:
-    """What a frame is, as far as it could be read."""
+    """Put the kind of a frame, which may be only partly readable."""
     cdef Col* c = t.cols
     put_text(c + T_PROTOCOL, row, &AMQP091_PROTOCOL_TEXT)
     put_text(c + T_VERSION, row, &AMQP091_VERSION_TEXT)
@@ -103,7 +103,7 @@ cdef void amqp091_put_kind(MessageTable t, int64_t row, const Amqp091FrameView* 
 
 
 cdef void amqp091_put_value(Col* c, int64_t row, int type, int bit, const uint8_t* p) noexcept nogil:
-    """An argument or property in a column of its type; long strings are strings or binaries."""
+    """Put an argument or property to a column of its type; long strings are strings or binaries."""
     cdef Span s
     if not c.on:
         return
@@ -147,8 +147,8 @@ cdef void amqp091_put_arguments(MessageTable t, int64_t row, const Amqp091FrameV
 
 
 cdef void amqp091_put_destination(MessageTable t, int64_t row, const Amqp091FrameView* m) noexcept nogil:
-    """The queue, or else the exchange, that the method is about. Messages of the default exchange (its name is empty)
-    are for the queue that the routing key names (1.7.2.1, 3.1.3.1)."""
+    """Put the queue, or otherwise the exchange, that the method concerns. Messages of the default exchange (its name is empty)
+    go to the queue that the routing key names (1.7.2.1, 3.1.3.1)."""
     cdef int i = AMQP091_DESTINATION_ARGUMENT[m.method]
     cdef const Amqp091ArgumentRow* a
     cdef Span name
@@ -164,7 +164,7 @@ cdef void amqp091_put_destination(MessageTable t, int64_t row, const Amqp091Fram
 
 cdef void amqp091_put_row(MessageTable t, int64_t row, const Amqp091FrameView* m, Amqp091Flow* flow,
                           int direction) noexcept nogil:
-    """Fill AMQP's part of a row that begin_row began, but for the content. Status and error are the caller's."""
+    """Fill AMQP's part of a row that begin_row began, except the content. The caller sets status and error."""
     cdef Col* fields = t.cols[<int>T_AMQP091].children
     if m.method == AMQP091_CONNECTION_START_OK:
         amqp091_learn_client(flow, m)
@@ -205,7 +205,7 @@ cdef bint amqp091_entry_number(const Amqp091Entry* e, int64_t* out) noexcept nog
 
 
 cdef bint amqp091_milliseconds(const Span* text, int64_t* out) noexcept nogil:
-    """`expiration`: RabbitMQ wants digits alone."""
+    """`expiration`: RabbitMQ accepts digits only."""
     cdef uint32_t i
     out[0] = 0
     if text.size == 0 or text.size > 18:
@@ -218,7 +218,7 @@ cdef bint amqp091_milliseconds(const Span* text, int64_t* out) noexcept nogil:
 
 
 cdef void amqp091_put_header(MessageTable t, int64_t row, const Amqp091FrameView* h, bint delivered) noexcept nogil:
-    """The properties of a content. `delivered`: to a consumer, so that RabbitMQ's count of deliveries is an attempt's."""
+    """Put the properties of a content. `delivered`: to a consumer, so RabbitMQ's count of deliveries is the column `attempts`."""
     cdef Col* fields = t.cols[<int>T_AMQP091].children
     cdef const uint8_t* p
     cdef Amqp091Entry e

@@ -4,27 +4,22 @@ from wirefmt.amqp091.spec import BODY_MAX_DEFAULT as AMQP091_BODY_MAX_VALUE
 
 cdef uint64_t AMQP091_BODY_MAX_DEFAULT = AMQP091_BODY_MAX_VALUE
 cdef uint64_t AMQP091_PENDING_MAX_DEFAULT = 2 * AMQP091_BODY_MAX_DEFAULT
-cdef object AMQP091_DEFAULT_LIMITS = Limits()
 
 
 cdef uint32_t frame_max_of(object frame_max, object limits) except? 0:
-    """The smaller of what was negotiated and what the caller bears. 0: no limit."""
+    """The smaller of the negotiated size and that of `limits`; 0: no limit."""
     cdef uint32_t negotiated = <uint32_t>whole_number(frame_max, 0xFFFFFFFF, "frame_max")
-    cdef uint32_t borne = limits.frame_size
-    return max(negotiated, borne) if negotiated == 0 or borne == 0 else min(negotiated, borne)
+    cdef uint32_t limit = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
+    return max(negotiated, limit) if negotiated == 0 or limit == 0 else min(negotiated, limit)
 
 
 cdef int take_amqp091_options(Amqp091Options* o, object side, object strictness, object frame_max, object channel_max,
                               object limits) except -1:
     """Options of decode() and the Decoders as C."""
-    if side is not None and side != "client" and side != "server":
-        raise ValueError(f"side must be 'client', 'server' or None, not {side!r}")
-    if limits is None:
-        limits = AMQP091_DEFAULT_LIMITS
-    plain_amqp091_options(o, -1 if side is None else side == "server", is_strict(strictness))
-    o.frame_max = frame_max_of(frame_max, limits)
+    plain_amqp091_options(o, -1, False)
+    take_common_options(&o.common, side, strictness, limits)
+    o.common.max_frame_size = frame_max_of(frame_max, limits)
     o.channel_max = <uint16_t>whole_number(channel_max, 0xFFFF, "channel_max")
-    o.max_elements = limits.elements
     return 0
 
 
@@ -48,7 +43,7 @@ def decode(data, *, side=None, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_M
     take_amqp091_options(&o, side, strictness, frame_max, channel_max, limits)
     if amqp091_parse(begin_of(block), <size_t>PyBytes_GET_SIZE(block), &o, &m, &f) != OK:
         raise_fault(&AMQP091_TABLES, &f, 0)
-    return make_amqp091(block, &m, o.side)
+    return make_amqp091(block, &m, o.common.side)
 
 
 def frame_size(data, *, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VALUE, limits=None):
@@ -62,7 +57,7 @@ def frame_size(data, *, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VALU
     cdef size_t size = 0
     cdef int status
     cdef bint strict = is_strict(strictness)
-    cdef uint32_t limit = frame_max_of(frame_max, AMQP091_DEFAULT_LIMITS if limits is None else limits)
+    cdef uint32_t limit = frame_max_of(frame_max, limits)
     status = amqp091_frame_size(head, n, limit, strict, &size, &f)
     if status == OK:
         return size
@@ -87,20 +82,20 @@ cdef class BaseDecoder(FrameDecoder):
 
     cdef int begin_with(self, object side, object strictness, object frame_max, object channel_max,
                         object limits) except -1:
-        self.limits = AMQP091_DEFAULT_LIMITS if limits is None else limits
-        take_amqp091_options(&self.options, side, strictness, frame_max, channel_max, self.limits)
+        self.limits = limits
+        take_amqp091_options(&self.options, side, strictness, frame_max, channel_max, limits)
         self.tables = &AMQP091_TABLES
         return 0
 
     @property
     def frame_max(self):
         """Bytes of a frame at most; 0: no limit."""
-        return self.options.frame_max
+        return self.options.common.max_frame_size
 
     @frame_max.setter
     def frame_max(self, value):
         self.check_open()
-        self.options.frame_max = frame_max_of(value, self.limits)
+        self.options.common.max_frame_size = frame_max_of(value, self.limits)
 
     @property
     def channel_max(self):
@@ -112,7 +107,7 @@ cdef class BaseDecoder(FrameDecoder):
         self.options.channel_max = <uint16_t>whole_number(value, 0xFFFF, "channel_max")
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
-        cdef int status = amqp091_frame_size(p, n, self.options.frame_max, self.options.strict, size, f)
+        cdef int status = amqp091_frame_size(p, n, self.options.common.max_frame_size, self.options.common.strict, size, f)
         if status > NEED_DATA:
             f.kind = p[0]
         return status
@@ -134,7 +129,7 @@ cdef class Decoder(BaseDecoder):
         cdef Amqp091FrameView m
         if amqp091_parse(p, n, &self.options, &m, f) != OK:
             return None
-        return make_amqp091(block, &m, self.options.side)
+        return make_amqp091(block, &m, self.options.common.side)
 
 
 @cython.final
@@ -192,7 +187,7 @@ cdef class Assembler(BaseDecoder):
             self.block = block
         answer = amqp091_join(&self.contents, &m, &kept, f)
         if answer == AMQP091_JOIN_ALONE:
-            return make_amqp091(block, &m, self.options.side)
+            return make_amqp091(block, &m, self.options.common.side)
         if answer == AMQP091_JOIN_PART:
             if m.type == AMQP091_FRAME_BODY:
                 self.add_size(kept, m.payload.size)
@@ -201,7 +196,7 @@ cdef class Assembler(BaseDecoder):
             kept = self.contents.done
             if kept.bodies > 1:
                 self.add_size(kept, m.payload.size)
-            return message_of(block, kept, self.options.side)
+            return message_of(block, kept, self.options.common.side)
         if answer == AMQP091_JOIN_NO_MEMORY:
             raise MemoryError
         return None

@@ -1,6 +1,6 @@
-# Field values of AMQP 0.9.1 as text, for columns: strings as they are, numbers in digits, tables and arrays as JSON.
+# Field values of AMQP 0.9.1 as text, for columns: strings unchanged, numbers in digits, tables and arrays as JSON.
 #
-# Octets that are no text are shown in hexadecimal, as in all columns (text_or_hex).
+# Octets that are not text are shown in hexadecimal, as in all columns (text_or_hex).
 from libc.stdio cimport snprintf
 from wirefmt._core.floats cimport FLOAT_ROOM, write_float
 
@@ -29,7 +29,7 @@ cdef void amqp091_add_plain(Octets* o, const uint8_t* p, uint32_t size) noexcept
 
 
 cdef void amqp091_put_entry(Col* map, int64_t row, const Span* name, const Amqp091Entry* e) noexcept nogil:
-    """An entry of a table as an entry of the row's map."""
+    """Put an entry of a table to the row's map."""
     cdef Octets o
     cdef uint8_t[512] start
     cdef size_t named, bad = 0
@@ -53,7 +53,7 @@ cdef void amqp091_put_entry(Col* map, int64_t row, const Span* name, const Amqp0
 
 
 cdef void amqp091_put_table(Col* map, int64_t row, const uint8_t* p) noexcept nogil:
-    """The table whose length is at `p`, as the row's map: names and texts, in order, repeats kept."""
+    """Put the table whose length is at `p` to the row's map: names and texts, in order, with repeats."""
     cdef Amqp091Entry e
     cdef Cursor c
     cdef int64_t entries
@@ -78,7 +78,7 @@ cdef void amqp091_add_text(Octets* o, const Amqp091Entry* e) noexcept nogil:
 
 
 cdef void amqp091_add_json(Octets* o, const Amqp091Entry* e) noexcept nogil:
-    """A value as JSON: octets (x) are a string of hex, NaN and infinities strings. Nested as deep as the parser lets be."""
+    """A value as JSON: octets (x) are a string of hex, NaN and infinities strings. The parser limits the nesting."""
     if e.letter == c"S":
         amqp091_add_string(o, e.at, e.size)
     elif e.letter == c"F" or e.letter == c"A":
@@ -118,7 +118,7 @@ cdef void amqp091_add_members(Octets* o, const uint8_t* p, bint named) noexcept 
 
 
 cdef inline bint amqp091_add_hidden(Octets* o, const Span* name, bint quoted) noexcept nogil:
-    """Write the placeholder of a secret, if the entry of this name is secret and hidden."""
+    """Write the placeholder if an entry of this name is secret and secrets are hidden."""
     if not o.hides or name.at == NULL or not is_secret_name(name.at, name.size):
         return False
     if quoted:
@@ -130,7 +130,7 @@ cdef inline bint amqp091_add_hidden(Octets* o, const Span* name, bint quoted) no
 
 
 cdef bint amqp091_holds_secret(const uint8_t* p, bint named) noexcept nogil:
-    """Is an entry of the table or array whose length is at `p` secret, or one of those within?"""
+    """Is an entry of the table or array whose length is at `p` secret, or a nested one?"""
     cdef Cursor c = amqp091_entries(p)
     cdef Amqp091Entry e
     while amqp091_next_entry(&c, named, &e):
@@ -176,7 +176,7 @@ cdef void amqp091_add_integer(Octets* o, const Amqp091Entry* e) noexcept nogil:
 
 
 cdef void amqp091_add_decimal(Octets* o, int scale, uint32_t unscaled) noexcept nogil:
-    """`unscaled` with `scale` decimals, none left out."""
+    """Write `unscaled` with all `scale` decimals."""
     cdef char[272] text
     cdef int n = snprintf(text, sizeof(text), "%0*u", scale + 1, <unsigned int>unscaled)
     add_octets(o, <const uint8_t*>text, <size_t>(n - scale))

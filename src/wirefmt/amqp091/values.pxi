@@ -1,5 +1,5 @@
-# Field values of AMQP 0.9.1 as Python objects, both ways: tables and arrays that keep their octets and make objects
-# of what is asked for, and the types that say which letter a value is written with.
+# Field values of AMQP 0.9.1 as Python objects, in both directions: tables and arrays, which keep their octets and make objects on
+# access, and types that determine the letter with which a value is written.
 from cpython.dict cimport PyDict_CheckExact, PyDict_Contains, PyDict_SetItem
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_FromDouble
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
@@ -11,8 +11,8 @@ from wirefmt.amqp091.spec import FIELD_TYPES as AMQP091_FIELD_TYPE_ROWS
 
 
 cdef enum:
-    WRITE_START = 480           # octets that writing needs no allocation for
-    WALKED_OCTETS = 512         # tables up to this size are searched where they lie
+    WRITE_START = 480           # octets that can be written without an allocation
+    WALKED_OCTETS = 512         # tables up to this size are searched in place
 
 
 cdef object AMQP091_TOP_U64 = (1 << 64) - 1
@@ -62,7 +62,7 @@ cdef object seconds_of(object moment):
 # ------------------------------------------------------------------------------------------------ octets -> values
 
 cdef inline object unique_text_or_octets(const uint8_t* p, uint32_t size):
-    """A str; bytes where it is not UTF-8, for nothing else can be written back. For what does not come again."""
+    """A str; bytes if it is not UTF-8, so that it can be written back. For text that streams do not repeat."""
     cdef size_t bad = 0
     if is_ascii(p, size):
         return ascii_text(p, size)
@@ -72,7 +72,7 @@ cdef inline object unique_text_or_octets(const uint8_t* p, uint32_t size):
 
 
 cdef inline object text_or_octets(const uint8_t* p, uint32_t size):
-    """The same for what streams repeat: one object for many messages, if it is short."""
+    """The same for text that streams repeat: short text is one object for many messages."""
     cdef SharedSlot* slot
     if size == 0 or size > SHARED_OCTETS or not WIREFMT_SHARES_VALUES:
         return unique_text_or_octets(p, size)
@@ -86,7 +86,7 @@ cdef inline object text_or_octets(const uint8_t* p, uint32_t size):
 
 
 cdef object amqp091_field_value(bytes block, const Amqp091Entry* e):
-    """The value of an entry that lies in `block`."""
+    """The value of an entry in `block`."""
     cdef const uint8_t* p = e.at
     cdef uint8_t letter = e.letter
     cdef uint64_t bits
@@ -137,7 +137,7 @@ cdef enum:
 
 
 cdef tuple entry_pair(bytes block, const Amqp091Entry* e):
-    """(name, value) of a table's entry; one object for all messages where it is short, for streams repeat headers."""
+    """(name, value) of a table's entry. A short one is one object for many messages, because streams repeat headers."""
     cdef const uint8_t* p = e.name.at - 1
     cdef size_t size = <size_t>(e.at - p) + e.size
     cdef SharedSlot* slot = NULL
@@ -172,14 +172,14 @@ cdef str letter_of(const Amqp091Entry* e):
 # ------------------------------------------------------------------------------------------------ values -> octets
 
 cdef bytes taken_octets(Octets* o):
-    """What was written."""
+    """The written octets."""
     if o.failed:
         raise MemoryError
     return PyBytes_FromStringAndSize(<const char*>o.at, <Py_ssize_t>o.size)
 
 
 cdef inline const uint8_t* octets_behind(object value, Py_ssize_t* size, str field) except NULL:
-    """The octets of a str (as UTF-8) or bytes. They live as long as the value."""
+    """The octets of a str (as UTF-8) or bytes, which live as long as the value."""
     cdef const uint8_t* p = ascii_octets(<PyObject*>value, size)
     return p if p != NULL else any_octets_behind(value, size, field)
 
@@ -217,7 +217,7 @@ cdef int amqp091_write_longstr(Octets* o, object value, str field) except -1:
 
 
 cdef int amqp091_write_sized(Octets* o, const uint8_t* p, Py_ssize_t size, str field) except -1:
-    """Octets after four octets of length."""
+    """Write octets after four octets with their length."""
     if size > <Py_ssize_t>AMQP091_FRAME_TOP:
         raise EncodeError(f"{field}: {size} bytes, the limit is {AMQP091_FRAME_TOP} [4.2.5.3]")
     add_u32(o, <uint32_t>size)
@@ -244,8 +244,8 @@ cdef int amqp091_write_table(Octets* o, object source, str field, int depth) exc
 
 
 cdef int amqp091_write_plain_table(Octets* o, dict source) except -1:
-    """A table of names and values that parsing finds no fault with: str of ASCII, int of 64 bits, bool. False: nothing was
-    written, for not all are such."""
+    """Write a table of values that are valid by construction: str of ASCII, int of 64 bits, bool. False: a value is another one,
+    and nothing was written."""
     cdef size_t start = o.size
     cdef size_t opened = amqp091_open(o)
     cdef Py_ssize_t size = 0
@@ -326,7 +326,7 @@ cdef int amqp091_write_value(Octets* o, object value, str field, int depth) exce
 
 
 cdef uint8_t amqp091_default_letter(object value, str field) except 0:
-    """The type of values that are met less often."""
+    """The type of less frequent values."""
     if isinstance(value, float):
         return c"d"
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -381,7 +381,7 @@ cdef int amqp091_write_typed(Octets* o, uint8_t letter, object value, str field,
 
 
 cdef int amqp091_write_integer(Octets* o, uint8_t letter, object value, str field) except -1:
-    """An integer or a timestamp, in as many octets as its type has."""
+    """Write an integer or a timestamp in the size of its type."""
     if isinstance(value, DATETIME) and letter == c"T":
         value = seconds_of(value)
     if not PyIndex_Check(value):
@@ -398,7 +398,7 @@ cdef int amqp091_write_decimal(Octets* o, object value, str field) except -1:
     """Scale, then an unsigned number of four octets, as RabbitMQ reads them."""
     try:
         number = DECIMAL(value)
-    except ArithmeticError:                     # of text that is no number
+    except ArithmeticError:                     # of text that is not a number
         raise EncodeError(f"{field}: type D holds a number, not {value!r}") from None
     sign, digits, exponent = number.as_tuple()
     if not number.is_finite() or (sign and number):
@@ -477,7 +477,7 @@ cdef class FieldValue:
 
 
 cdef object amqp091_shown_entry(object value, str letter):
-    """A value that says in its repr which type it is of, if its Python type would say another."""
+    """A value whose repr names its type, if its Python type alone would select another type."""
     cdef uint8_t usual
     if isinstance(value, bool):
         usual = c"t"
@@ -495,11 +495,11 @@ cdef object amqp091_shown_entry(object value, str letter):
 
 
 cdef int amqp091_check_table(bytes octets) except -1:
-    """Raise what is wrong with the octets of a table."""
+    """Check the octets of a table, and raise its fault."""
     cdef Amqp091Options o
     cdef Fault f
     memset(&o, 0, sizeof(o))
-    o.strict = 1
+    o.common.strict = 1
     if amqp091_parse_table(begin_of(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &f) != OK:
         raise_fault(&AMQP091_TABLES, &f, 0)
     return 0
@@ -522,7 +522,7 @@ cdef class FieldTable:
     cdef const uint8_t* at      # its length
     cdef tuple cached           # pairs
     cdef dict looked_up
-    cdef bint secret            # as a whole: it lies under a secret name
+    cdef bint secret            # the table has a secret name
 
     def __init__(self, source=(), /):
         cdef Octets o
@@ -681,14 +681,14 @@ cdef class FieldArray:
     cdef bytes block
     cdef const uint8_t* at      # its length
     cdef tuple cached
-    cdef bint secret            # it lies under a secret name
+    cdef bint secret            # the array has a secret name
 
     def __init__(self, source=(), /):
         cdef Octets o
         cdef uint8_t[WRITE_START] start
         o = octets_over(start, WRITE_START)
         try:
-            # as the only entry of a table, for that is how it is checked
+            # as the only entry of a table, because tables can be checked
             opened = amqp091_open(&o)
             add_u8(&o, 0)
             amqp091_write_typed(&o, c"A", source, "field array", 0)
@@ -767,19 +767,14 @@ cdef inline FieldArray amqp091_array_at(bytes block, const uint8_t* at):
 
 
 cdef int amqp091_check_built_table(bytes octets) except -1:
-    """A constructor's octets are a table that can be read: nested tables that came as objects may lie too deep."""
+    """Check that the octets of a constructor can be read back: nested tables that were passed as objects may nest too deep."""
     cdef Amqp091Options o
     cdef Fault f
     memset(&o, 0, sizeof(o))
-    o.strict = 1
+    o.common.strict = 1
     if amqp091_parse_table(begin_of(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &f) != OK:
-        raise amqp091_encode_error(&f)
+        raise encode_error(&AMQP091_TABLES, &f)
     return 0
-
-
-cdef object amqp091_encode_error(const Fault* f):
-    cdef char[256] text
-    return EncodeError(text[:fault_text(&AMQP091_TABLES, f, 0, text, sizeof(text))].decode("utf-8"))
 
 
 def restore_value(bint is_table, bytes octets not None):

@@ -6,7 +6,7 @@ from wirefmt._core cimport CText, ProtocolTables
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
 from wirefmt._core.cursor cimport Span, left
 from wirefmt._core.octets cimport Octets, add_octets, add_u16, add_u32, add_u64, add_u8, extend_octets
-from wirefmt._core.status cimport Fault, Violation
+from wirefmt._core.status cimport CommonOptions, Fault, Notes
 
 # GENERATED from wirefmt/amqp10/spec.py and wirefmt/amqp10/columns.py
 include "table.pxi"
@@ -15,20 +15,15 @@ include "columns.pxi"
 
 # ---- types
 
-cdef struct Amqp10Options:      # zero it first; zero means the usual in every field but strict
-    uint8_t strict              # 1 STRICT, 0 LAX
-    uint8_t cut                 # 1: the frame may end early, in its payload
-    uint32_t max_frame_size     # octets; 0: no limit
-    uint32_t max_elements       # of all lists, maps and arrays of one frame or message; 0: no limit
-    Violation* notes           # where LAX lists what it skipped; NULL: only the first is kept
-    int notes_room
+cdef struct Amqp10Options:
+    CommonOptions common        # `side` has no effect: both peers may send every frame
 
 
-cdef struct Amqp10ValueView:    # a value where it lies; nothing owned
+cdef struct Amqp10ValueView:    # a value in place; it owns nothing
     const uint8_t* constructor  # its first octet; of an array's element: in the array's head
-    const uint8_t* body         # its content after size and count. Described: NULL, or where the element's content is
+    const uint8_t* body         # its content, after size and count. Described: NULL, or the element's content
     const uint8_t* end          # where the next value begins
-    const uint8_t* inner        # array: constructor of its elements; described: constructor of what is described
+    const uint8_t* inner        # array: constructor of its elements; described: constructor of the described value
     uint32_t size               # octets of `body`; 0 if described
     uint32_t count              # elements of a list or array; of a map: keys and values
     uint8_t type                # an Amqp10Type, AMQP10_DESCRIBED too
@@ -37,7 +32,7 @@ cdef struct Amqp10ValueView:    # a value where it lies; nothing owned
 
 cdef struct Amqp10Items:        # elements still to come
     const uint8_t* at
-    const uint8_t* constructor  # that all share; NULL: each has its own
+    const uint8_t* constructor  # shared by all elements; NULL: each has its own
     uint32_t left
 
 
@@ -62,7 +57,7 @@ cdef inline void amqp10_read(const uint8_t* at, Amqp10ValueView* v) noexcept nog
 
 
 cdef inline void amqp10_read_content(const uint8_t* constructor, const uint8_t* at, Amqp10ValueView* v) noexcept nogil:
-    """The value of a constructor with its content at `at`; NULL: right after the constructor."""
+    """The value of a constructor whose content is at `at`; NULL: directly after the constructor."""
     cdef const Amqp10ConstructorRow* row
     v.constructor = constructor
     v.code = constructor[0]
@@ -96,7 +91,7 @@ cdef inline void amqp10_read_content(const uint8_t* constructor, const uint8_t* 
 
 cdef void amqp10_read_described(const uint8_t* at, Amqp10ValueView* v) noexcept nogil
 cdef inline void amqp10_described(const Amqp10ValueView* v, Amqp10ValueView* inner) noexcept nogil:
-    """What a described value describes."""
+    """The value inside a described value."""
     amqp10_read_content(v.inner, v.body, inner)
 
 
@@ -110,7 +105,7 @@ cdef inline Amqp10Items amqp10_items(const Amqp10ValueView* v) noexcept nogil:
 
 
 cdef inline bint amqp10_next(Amqp10Items* items, Amqp10ValueView* v) noexcept nogil:
-    """The next element; False: there is none."""
+    """The next element; False: at the end."""
     if items.left == 0:
         return False
     items.left -= 1
@@ -236,14 +231,14 @@ cdef inline void amqp10_add_variable(Octets* o, uint8_t code, const uint8_t* p, 
 
 
 cdef inline size_t amqp10_open(Octets* o) noexcept nogil:
-    """Begin a list, map or array. Of an array, its constructor (with descriptors) is to be written next."""
+    """Begin a list, map or array. For an array, write its constructor (with descriptors) next."""
     cdef size_t mark = o.size
     extend_octets(o, AMQP10_HEAD)
     return mark
 
 
 cdef inline void amqp10_close(Octets* o, size_t mark, uint8_t code, size_t count) noexcept nogil:
-    """End what was opened at `mark`: AMQP10_CODE_LIST8, _MAP8 or _ARRAY8, with `count` elements."""
+    """End the value that was begun at `mark`: AMQP10_CODE_LIST8, _MAP8 or _ARRAY8, with `count` elements."""
     cdef size_t n
     cdef uint8_t* p
     if o.failed:
@@ -286,10 +281,10 @@ cdef void amqp10_add_element(Octets* o, uint8_t code, const Amqp10ValueView* v) 
 
 # ---- parse
 
-cdef struct Amqp10CompositeView:    # views into checked octets
+cdef struct Amqp10CompositeView:    # spans of checked octets
     const uint8_t* at[AMQP10_FIELDS_MAX]    # by field: its value; NULL: absent or null
     const uint8_t* begin            # the described value
-    uint32_t count                  # fields written out, nulls too
+    uint32_t count                  # encoded fields, including nulls
     uint8_t shape                   # an Amqp10Shape; 0: none
 
 
@@ -299,7 +294,7 @@ cdef struct Amqp10Section:
     uint8_t code                    # AMQP10_SECTION_...; 0: an unknown one that LAX accepted
 
 
-cdef struct Amqp10MessageView:      # views into the octets; nothing owned
+cdef struct Amqp10MessageView:      # spans of the octets; it owns nothing
     const uint8_t* octets
     uint32_t size
     # by code - AMQP10_SECTION_FIRST: the value of the first section of its kind; NULL: absent
@@ -307,10 +302,8 @@ cdef struct Amqp10MessageView:      # views into the octets; nothing owned
     Amqp10CompositeView header, properties  # shape 0: absent
     uint8_t body                    # code of the first body section; 0: none
     uint32_t body_count             # body sections
-    Span payload                    # of the only data section; absent where the body is anything else
-    int note
-    int64_t note_offset
-    int note_count
+    Span payload                    # of the only data section; absent for any other body
+    Notes notes
 
 
 cdef inline bint amqp10_field(const Amqp10CompositeView* c, int i, Amqp10ValueView* v) noexcept nogil:

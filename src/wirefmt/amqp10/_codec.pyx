@@ -1,6 +1,6 @@
 # cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
-"""The compiled codec of AMQP 1.0. Its rooms, each using only what stands above it."""
+"""The compiled codec of AMQP 1.0. Its rooms; each uses only rooms above it."""
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -15,29 +15,30 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memchr, memcmp, memcpy, memset, strcmp, strlen
 
 from wirefmt._core cimport (
-    BatchEncoder, Col, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine,
-    Factory, FrameBatch, FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, KIND_BOOL, KIND_FIXED,
-    KIND_OCTETS, LINE_MAX, LINE_VALUE, MORE, MessageContext, MessageTable, NO, NOTES_SHOWN, NO_MESSAGE, NO_TEXT, Outbox, Problem,
-    Protocol, ProtocolTables, PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef, PyVectorcall_NARGS, READONLY,
-    REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN, SECRET_SHOWN_OCTETS,
-    SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot, SourceCol, TEXT_PAD, T_ATTEMPTS, T_CHANNEL,
-    T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OBJECT_EX,
-    T_OPERATION, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES,
-    WRITER_START, YES, ascii_octets, ascii_text, bare_object, borrowed_item, close_list, construct_slowly,
-    copy_octets, decimal_of, detail_form, factory_of, fault_text, field_path, fill_view, hex_text, hidden, input_head,
-    is_held, is_secret_name, is_strict, keyed_place, length_of, line_ascii, line_begin, line_binary, line_digits,
-    line_field, line_flag, line_name, line_number, line_piece, line_signed, line_space, line_string, line_text,
-    line_words, new_octets, octets_of, octets_shown, open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32,
-    put_i64, put_line, put_map, put_octets, put_secret_entry, put_struct, put_text, raise_fault, refuse, refuse_range,
-    refuse_size, refuse_text, seal, secret_fields, set_factories, set_vectorcall, share, shared_slot, shared_text,
-    shown_encoded, shown_entry, shown_octets, source_bit, source_has, source_name, source_needed_number,
-    source_needed_span, source_number, source_octets, source_range, source_span, span_of, take_block, take_input,
-    text_octets, whole_number, wirefmt_set_attribute,
+    BatchEncoder, Col, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch,
+    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, KIND_BOOL, KIND_FIXED, KIND_OCTETS,
+    LINE_MAX, LINE_VALUE, MORE, MessageContext, MessageOps, MessageTable, NO, NO_MESSAGE, NO_TEXT, Outbox, Problem,
+    Protocol, ProtocolTables, PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef, PyVectorcall_NARGS,
+    READONLY, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN,
+    SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot, SourceCol, TEXT_PAD,
+    T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND,
+    T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION,
+    Text, WIREFMT_SHARES_VALUES, WRITER_START, YES, ascii_octets, ascii_text, bare_object, borrowed_item, close_list,
+    construct_slowly, copy_octets, decimal_of, detail_form, encode_error, factory_of, fault_text, fill_view, hex_text,
+    hidden, input_head, is_held, is_secret_name, keyed_place, length_of, line_ascii, line_begin, line_binary,
+    line_digits, line_field, line_flag, line_name, line_number, line_piece, line_signed, line_space, line_string,
+    line_text, line_words, message_notes, new_octets, note_text, octets_of, octets_shown, open_list, pad_text,
+    protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_line, put_map, put_octets, put_secret_entry, put_struct,
+    put_text, raise_fault, read_message, refuse, refuse_range, refuse_size, refuse_text, seal, secret_fields,
+    set_factories, set_vectorcall, share, shared_slot, shared_text, shown_encoded, shown_entry, shown_octets,
+    source_bit, source_has, source_name, source_needed_number, source_needed_span, source_number, source_octets,
+    source_range, source_span, span_of, take_block, take_common_options, take_input, text_octets, violation,
+    whole_number, wirefmt_set_attribute,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Span, left
 from wirefmt._core.octets cimport BLOCK_OCTETS, Octets, add_octets, add_u32, add_u8, free_octets, octets_over
-from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
+from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, fault
 from wirefmt._core.text cimport add_hex, add_json_string, write_digits, write_signed
 from wirefmt._core.utf8 cimport UTF8_NUL, UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.words cimport hash_octets, is_ascii, mix
@@ -45,7 +46,6 @@ from wirefmt._core.words cimport hash_octets, is_ascii, mix
 from wirefmt.errors import EncodeError
 from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
 from wirefmt.spec.columns import SHARED as SHARED_COLUMNS
-from wirefmt.strictness import Note
 
 # the type system over octets, nogil
 include "types.pxi"
@@ -53,13 +53,13 @@ include "types.pxi"
 include "write.pxi"
 # octets -> Amqp10FrameView, Amqp10MessageView, nogil
 include "parse.pxi"
-# transfers joined to deliveries, nogil
+# assembles transfers to deliveries, nogil
 include "pending.pxi"
 # scalars as Python objects
 include "scalars.pxi"
 # lists, maps, arrays and described values as Python objects
 include "values.pxi"
-# what all composite types share as Python objects
+# the base of composite types as Python objects
 include "composites.pxi"
 # performatives, SASL frames, other composite types as Python objects, encoders
 include "objects.pxi"
@@ -77,12 +77,12 @@ include "encode_batch.pxi"
 include "rows.pxi"
 # ... -> one line
 include "detail.pxi"
-# what captures ask of it
+# what captures call
 include "probe.pxi"
 # what a connection does for every message
 include "connection.pxi"
 
-# objects are made by constructors only; classes and functions are of the package, but for these
+# only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.amqp10", (
     Answers, BaseSequence, BatchColumns, ConnectionFlows, Decimal, Integer, Job, LinkFlows, ReceiverFlows, RowEncoder,
     SenderFlows, SessionFlows,

@@ -1,6 +1,6 @@
-# AMQP 1.0 frames of one direction -> columns: decode_batch. Transfers are joined, sections of messages decoded.
+# AMQP 1.0 frames of one direction -> columns: decode_batch. Transfers are assembled, sections of messages decoded.
 #
-# It stands on amqp10_parse, amqp10_join and amqp10_parse_message, so it says what the objects say.
+# It uses amqp10_parse, amqp10_join and amqp10_parse_message, so its results agree with the objects.
 from wirefmt.amqp10.columns import BATCH as AMQP10_BATCH_COLUMNS
 
 
@@ -9,7 +9,7 @@ cdef Text AMQP10_PROTOCOL_HEADER_TEXT = pad_text(b"protocol-header")
 cdef Text AMQP10_EMPTY_TEXT = pad_text(b"empty")
 cdef const char* AMQP10_ABORTED_TEXT = "delivery was aborted"
 cdef Text[3] AMQP10_BODY_TEXT                       # by code - AMQP10_SECTION_DATA
-cdef int[AMQP10_FIELDS_MAX] AMQP10_TRANSFER_COLUMN  # field of transfer -> column of its own; -1: an entry of `fields`
+cdef int[AMQP10_FIELDS_MAX] AMQP10_TRANSFER_COLUMN  # field of transfer -> its column; -1: an entry of `fields`
 
 
 cdef int fill_amqp10_tables() except -1:
@@ -29,7 +29,7 @@ fill_amqp10_tables()
 
 
 cdef class BatchColumns(FrameBatch):
-    """The columns of decode_batch while they are built."""
+    """The columns of decode_batch while they are filled."""
 
     cdef bint payload
     cdef Amqp10Options options
@@ -55,7 +55,7 @@ cdef class BatchColumns(FrameBatch):
         self.put_fields(row, &f.performative)
 
     cdef void put_fields(self, int64_t row, const Amqp10CompositeView* p) noexcept nogil:
-        """Fields of a performative: those of a transfer that matter most in columns, all others in a map."""
+        """Put the fields of a performative: some fields of transfer to their columns, all others to a map."""
         cdef const Amqp10ShapeRow* shape = &amqp10_shapes[p.shape]
         cdef Amqp10ValueView v
         cdef Amqp10ValueView name
@@ -125,7 +125,7 @@ cdef class BatchColumns(FrameBatch):
             self.put_body(row, &m)
 
     cdef void put_composite(self, int64_t row, int first, const Amqp10CompositeView* section) noexcept nogil:
-        """Header or properties: the columns are in the order of its fields."""
+        """Put header or properties, whose columns are in the order of the fields."""
         cdef int i
         if section.shape == 0:
             return
@@ -138,7 +138,7 @@ cdef class BatchColumns(FrameBatch):
             amqp10_put_entries(self.cols + column, row, m.at[code - AMQP10_SECTION_FIRST])
 
     cdef void put_body(self, int64_t row, const Amqp10MessageView* m) noexcept nogil:
-        """A body that is not one data section: several joined; of others their text, sequences one a line."""
+        """Put a body that is not one data section: several joined, other sections as text, with a line for each sequence."""
         cdef Octets o
         cdef const uint8_t* at = m.octets
         cdef Amqp10Section section
@@ -164,7 +164,7 @@ cdef class BatchColumns(FrameBatch):
     # ---- deliveries
 
     cdef void put_delivery(self, const Amqp10Delivery* d, int64_t size, const char* error) noexcept nogil:
-        """The row of a delivery in several transfers; `error`: why it is not complete, NULL if it is."""
+        """Put the row of a delivery in several transfers. `error`: the reason if it is incomplete, otherwise NULL."""
         cdef Amqp10FrameView first
         cdef Fault f
         if amqp10_parse(d.first.at, d.first.size, &self.options, &first, &f) != OK:
@@ -181,7 +181,7 @@ cdef class BatchColumns(FrameBatch):
         self.row += 1
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
-        return amqp10_frame_size(p, n, self.options.max_frame_size, size, f)
+        return amqp10_frame_size(p, n, self.options.common.max_frame_size, size, f)
 
     cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil:
         cdef Amqp10FrameView frame
@@ -191,7 +191,7 @@ cdef class BatchColumns(FrameBatch):
         if status != OK:
             return status
         if frame.kind == AMQP10_KIND_PERFORMATIVE:
-            answer = amqp10_join(&self.deliveries, &frame, self.options.strict, &kept, f)
+            answer = amqp10_join(&self.deliveries, &frame, self.options.common.strict, &kept, f)
         if answer == AMQP10_JOIN_PART:
             if kept.transfers == 1:
                 kept.m.byte_offset = at
@@ -243,7 +243,7 @@ def decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bin
     cdef Input octets = take_input(data)
     cdef BatchColumns columns_set = BatchColumns(AMQP10_BATCH_COLUMNS, columns)
     take_amqp10_options(&columns_set.options, strictness, limits)
-    columns_set.deliveries.max_octets = columns_set.options.max_frame_size
+    columns_set.deliveries.max_octets = columns_set.options.common.max_frame_size
     columns_set.deliveries.max_count = AMQP10_MAX_DELIVERIES
     columns_set.payload = payload
     columns_set.expose(expose_credentials)

@@ -1,9 +1,9 @@
 # Composite types of AMQP 1.0 (part 1, section 1.4) as Python objects: fields, constructors, attributes from the tables.
 
 
-cdef Factory[AMQP10_SHAPES] AMQP10_COMPOSITE_FACTORIES     # by shape; filled where the classes stand
+cdef Factory[AMQP10_SHAPES] AMQP10_COMPOSITE_FACTORIES     # by shape; filled after the classes
 cdef dict AMQP10_SHAPE_OF_CLASS = {}
-cdef list AMQP10_FIELD_NAMES = [                   # interned, as the names of keywords in a call are
+cdef list AMQP10_FIELD_NAMES = [                   # interned, like the names of keywords in a call
     intern(amqp10_field_name[i].decode("ascii"))
     for i in range(amqp10_shapes[AMQP10_SHAPES - 1].first + amqp10_shapes[AMQP10_SHAPES - 1].count)
 ]
@@ -26,10 +26,10 @@ cdef PyMemberDef* AMQP10_FIELD_MEMBERS = <PyMemberDef*>calloc(len(AMQP10_FIELD_N
 
 
 cdef int amqp10_add_composite(object cls, int shape) except -1:
-    """Give the class of a composite type its attributes: one for each field, and __match_args__.
+    """Add the attributes of a composite type to its class: one for each field, and __match_args__.
 
-    Frames are mostly routed by a field or two: theirs are getters, and become objects when one is asked for. The others
-    exist because somebody asked for them: their fields are members, which Python reads without a call."""
+    Fields of frames are getters, because most code reads only one or two of them: objects are made on first access. Other
+    composites are made on access, so their fields are members, which Python reads without a call."""
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
     cdef PyObject** first = (<Composite>AMQP10_ANY_COMPOSITE).fields
     cdef bint is_frame = row.provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME) != 0
@@ -62,9 +62,9 @@ cdef int amqp10_add_composite(object cls, int shape) except -1:
 
 
 cdef object amqp10_construct(object cls, PyObject** args, size_t nargsf, PyObject* kwnames):
-    """A call of a composite's class: the keywords' values go from the caller's stack to the fields, without a dict.
+    """Call a composite's class: the values of keywords are read from the caller's stack, without a dict.
 
-    What the class does not take goes the way of any other class, where the errors are raised.
+    construct_slowly handles arguments that the class does not have, and raises the errors.
     """
     cdef PyObject* values[AMQP10_FIELDS_MAX]
     cdef PyObject* of_frame[AMQP10_OF_FRAME]
@@ -82,7 +82,7 @@ cdef object amqp10_construct(object cls, PyObject** args, size_t nargsf, PyObjec
         return construct_slowly(cls, args, PyVectorcall_NARGS(nargsf), kwnames)
     for i in range(count):
         name = borrowed_item(kwnames, i)
-        for _ in range(row.count):          # callers mostly keep the order of the fields
+        for _ in range(row.count):          # most callers keep the order of the fields
             k = at
             at = at + 1 if at + 1 < row.count else 0
             if AMQP10_FIELD_OBJECTS[row.first + k] == name:
@@ -105,8 +105,8 @@ cdef object amqp10_construct(object cls, PyObject** args, size_t nargsf, PyObjec
     return made
 
 
-cdef enum:                      # keywords of frames that are no fields, in the order of AMQP10_FRAME_NAMES
-    AMQP10_OF_TRANSFER = 2      # this one a transfer has only
+cdef enum:                      # keywords of frames that are not fields, in the order of AMQP10_FRAME_NAMES
+    AMQP10_OF_TRANSFER = 2      # only transfers have this one
     AMQP10_OF_FRAME = 3
 
 
@@ -115,7 +115,7 @@ cdef PyObject* AMQP10_FRAME_NAMES[AMQP10_OF_FRAME]
 
 
 cdef int fill_amqp10_names() except -1:
-    """The names of keywords as pointers: both lists live for ever."""
+    """The names of keywords as pointers. Both lists are never freed."""
     cdef int i
     if AMQP10_FIELD_OBJECTS == NULL:
         raise MemoryError
@@ -153,10 +153,10 @@ cdef class Composite:
     cdef uint32_t frame_size
     cdef uint16_t channel_
     cdef uint8_t shape
-    cdef uint8_t noted          # LAX let something pass
-    cdef uint8_t strict         # of performatives: decoded STRICT, or built
-    cdef uint8_t decoded        # `fields` are there: of a frame not before one is asked for
-    cdef uint8_t built          # by its constructor: STRICT finds no fault with its octets
+    cdef uint8_t noted          # LAX accepted a violation
+    cdef uint8_t strict         # of performatives: decoded in STRICT, or built
+    cdef uint8_t decoded        # `fields` are filled: for a frame on first access
+    cdef uint8_t built          # set by its constructor: its octets are valid by construction
     cdef Span payload_span
     cdef PyObject* fields[AMQP10_FIELDS_MAX]    # owned
 
@@ -166,7 +166,7 @@ cdef class Composite:
         self.build_value(shape, values, fields if amqp10_take_names(shape, fields, values) else None)
 
     cdef int build_value(self, int shape, PyObject** values, dict surplus) except -1:
-        """Be a composite that is no frame, of these values. `surplus`: as amqp10_put_fields has it."""
+        """Write a composite that is not a frame with these values, and adopt it. `surplus`: see amqp10_put_fields."""
         cdef uint8_t start[WRITER_START]
         cdef Octets o = octets_over(start, WRITER_START)
         cdef Amqp10Options options
@@ -189,7 +189,7 @@ cdef class Composite:
         amqp10_strict_options(&options)
         amqp10_begin(&x, self.begin, &options, &f)
         if amqp10_take_composite(&x, x.base, x.base + PyBytes_GET_SIZE(octets), 0, 0xFFFF, True, NULL) == NULL:
-            raise amqp10_encode_error(&f)
+            raise encode_error(&AMQP10_TABLES, &f)
         return self.decode_fields()
 
     def __dealloc__(self):
@@ -275,7 +275,7 @@ cdef class Composite:
                 if self.fields[i] != NULL:      # the constructor kept it
                     continue
                 value = amqp10_field_of(self.block, &amqp10_fields[shape.first + i], &v)
-            if self.fields[i] == NULL:          # else another thread was here in the meantime
+            if self.fields[i] == NULL:          # otherwise another thread has filled them
                 Py_INCREF(value)
                 self.fields[i] = <PyObject*>value
         self.decoded = 1
@@ -288,7 +288,7 @@ cdef class Composite:
         return amqp10_compare(&a, &b) == 0
 
     cdef list shown(self):
-        """Constructor arguments, in the order of the specification; absent ones are left out."""
+        """Constructor arguments in the order of the specification, without absent ones."""
         if not self.decoded:
             self.decode_fields()
         values = [<object>self.fields[i] for i in range(amqp10_shapes[self.shape].count)]
@@ -297,11 +297,12 @@ cdef class Composite:
                 for i, value in enumerate(values) if value is not None]
 
 
-cdef object AMQP10_ANY_COMPOSITE = Composite.__new__(Composite)                            # where members are in any
+# an object in which the offset of the first member is found
+cdef object AMQP10_ANY_COMPOSITE = Composite.__new__(Composite)
 
 
 cdef str amqp10_shown_field(int shape, int i, object value):
-    """A repr shows no secrets, and few octets of anything."""
+    """A field in a repr, which shows no secrets and few octets of long values."""
     if AMQP10_SECRET[shape][i]:
         return repr(SECRET_SHOWN_OCTETS)
     return shown_octets(value) if isinstance(value, bytes) else repr(value)
@@ -319,7 +320,7 @@ cdef object amqp10_field_of(bytes block, const Amqp10FieldRow* row, const Amqp10
 
 
 cdef object amqp10_composite_of(bytes block, const uint8_t* begin, int shape):
-    """The object of a (checked) described list that lies in `block`."""
+    """The object of a (checked) described list in `block`."""
     cdef Composite composite = <Composite>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
     composite.block = block
     composite.begin = begin
@@ -334,7 +335,7 @@ cdef int amqp10_put_composite(Octets* o, Composite composite) except -1:
 
 
 cdef bint amqp10_take_names(int shape, dict fields, PyObject** values) except -1:
-    """The values of a shape's fields, by number; NULL: not given. They are the dict's. Whether it has other names too."""
+    """The values of a shape's fields by number, borrowed from the dict; NULL: not given. Returns whether it has other names."""
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
     cdef int i
     cdef Py_ssize_t found = 0
@@ -345,11 +346,11 @@ cdef bint amqp10_take_names(int shape, dict fields, PyObject** values) except -1
 
 
 cdef int amqp10_put_fields(Octets* o, int shape, PyObject** values, PyObject** kept, dict surplus) except -1:
-    """A composite of the values given by number: nulls at the end are left out. Whether all are plain: then parsing finds
-    no fault with what was written.
+    """Write a composite with these values by number, without nulls at the end. Returns True if all are plain: then the octets are
+    valid by construction.
 
-    `kept`: takes what decoding would give for null and for plain values; NULL: it is not wanted. `surplus`: names and
-    values, some of fields that the shape does not have, an error; None: there is none such.
+    `kept`: gets the values that decoding would return for null and for plain values; NULL: not needed. `surplus`: names and
+    values that include names of other fields, which is an error; None: there are no other names.
     """
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
     cdef const Amqp10FieldRow* field = &amqp10_fields[row.first]
@@ -387,15 +388,15 @@ cdef int amqp10_put_fields(Octets* o, int shape, PyObject** values, PyObject** k
 
 
 cdef object amqp10_plain_symbol(object text):
-    """The Symbol that decoding gives for a str of ASCII."""
+    """The Symbol that decoding returns for a str of ASCII."""
     cdef Py_ssize_t size = 0
     cdef const uint8_t* p = ascii_octets(<PyObject*>text, &size)
     return amqp10_symbol_of(p, <uint32_t>size)
 
 
 cdef inline bint amqp10_put_plain(Octets* o, const Amqp10FieldRow* row, object value) noexcept:
-    """Write a plain value: of the class that decoding gives for a field of this type (a str for a symbol), and with no
-    octets or number that the field may not have. False: nothing was written."""
+    """Write a plain value: of the class that decoding returns for a field of this type (a str for a symbol), and allowed for the
+    field. False: nothing was written."""
     cdef Py_ssize_t size = 0
     cdef int overflow = 0
     cdef int64_t number
@@ -435,8 +436,8 @@ cdef inline bint amqp10_put_plain(Octets* o, const Amqp10FieldRow* row, object v
 
 
 cdef int amqp10_put_plain_entries(Octets* o, dict entries) except -1:
-    """Write a map of names that are ASCII and of scalars: parsing finds no fault with it as application properties.
-    False: nothing was written."""
+    """Write a map of ASCII names and of scalars, which is valid as application properties by construction. False: nothing was
+    written."""
     cdef size_t mark = amqp10_open(o)
     cdef size_t count = 0
     cdef Py_ssize_t size = 0
@@ -471,7 +472,7 @@ cdef int amqp10_put_plain_entries(Octets* o, dict entries) except -1:
 
 
 cdef int amqp10_put_field(Octets* o, const Amqp10FieldRow* row, object value, str name) except -1:
-    """A value for a field: where the field's type is known, plain objects of Python do."""
+    """Write a value for a field. If the specification fixes its type, Python objects of any matching type are accepted."""
     try:
         if row.multiple:
             if isinstance(value, Array):
@@ -479,10 +480,10 @@ cdef int amqp10_put_field(Octets* o, const Amqp10FieldRow* row, object value, st
             else:
                 amqp10_put_symbols(o, value)
         elif row.type == AMQP10_STRING or row.type == AMQP10_BOOLEAN:
-            amqp10_put_value(o, value, 0)              # parsing tells if it is one
+            amqp10_put_value(o, value, 0)              # parsing checks it
         elif row.type == AMQP10_MAP or row.type == AMQP10_ANY:
             if row.requires & AMQP10_PROVIDES_MESSAGE_ID and type(value) is int:
-                value = ULong(value)            # the only integer that an identifier may be
+                value = ULong(value)            # the only integer type of an identifier
             amqp10_put_value(o, value, 0)
         else:
             amqp10_put_typed(o, row.type, value)

@@ -1,5 +1,4 @@
-# AMQP 1.0 frames and messages -> the column `detail`. Which fields a performative has, and their order:
-# detail.py.
+# AMQP 1.0 frames and messages -> the column `detail`. detail.py lists the fields and their order.
 from wirefmt.amqp10.spec import SASL_CODES as AMQP10_SASL_CODE_NAMES
 from wirefmt.amqp10.detail import KINDS as AMQP10_DETAIL_ROWS, MESSAGE as AMQP10_MESSAGE_ROW
 
@@ -22,7 +21,7 @@ cdef enum Amqp10Detail:             # how a field is written, times AMQP10_DETAI
 
 cdef enum:
     AMQP10_DETAIL_KIND = 32
-    AMQP10_DETAIL_ENTRIES = 8       # at least as many as detail.py names
+    AMQP10_DETAIL_ENTRIES = 8       # at least the number of fields in detail.py
 
 
 cdef enum Amqp10DetailOther:
@@ -38,10 +37,10 @@ cdef struct Amqp10EntryName:
     int field                       # of the performative: the map
 
 
-cdef struct Amqp10DetailOf:         # what there is to tell of
+cdef struct Amqp10DetailOf:         # the parts of a frame that fields refer to
     const Amqp10FrameView* f
     const Span* address
-    const Amqp10MessageView* m      # NULL: none, or it cannot be read
+    const Amqp10MessageView* m      # NULL: absent or malformed
     int transfers
 
 
@@ -60,7 +59,7 @@ cdef Text[2] AMQP10_RCV_SETTLE_TEXT                     # 2.8.3
 
 
 cdef dict amqp10_detail_fields(int shape):
-    """The fields of a composite by name, as numbers of DetailField; not those that hold SASL's data."""
+    """The fields of a composite by name, as numbers of DetailField, except those with SASL data."""
     cdef int i
     cdef dict found = {}
     for i in range(amqp10_shapes[shape].count):
@@ -141,7 +140,7 @@ cdef void amqp10_line_value(DetailLine* l, const DetailField* f, const uint8_t* 
 
 cdef void amqp10_line_coded(DetailLine* l, const DetailField* f, const uint8_t* at, const Text* names,
                             uint64_t count) noexcept nogil:
-    """A small number by its name, or as it is where it has none."""
+    """A small number by its name, or as digits if it has none."""
     cdef Amqp10ValueView v
     amqp10_read(at, &v)
     if AMQP10_UBYTE <= v.type <= AMQP10_ULONG and amqp10_unsigned(&v) < count:
@@ -161,7 +160,7 @@ cdef void amqp10_line_list(DetailLine* l, const DetailField* f, const uint8_t* a
         amqp10_line_value(l, f, at)
         return
     line_field(l, f)
-    if v.size == 0:                         # its elements take no octets, so they are no symbols
+    if v.size == 0:                         # its elements have no octets, so they are not symbols
         return
     items = amqp10_items(&v)
     while not l.cut and amqp10_next(&items, &item):
@@ -176,7 +175,7 @@ cdef void amqp10_line_list(DetailLine* l, const DetailField* f, const uint8_t* a
 
 
 cdef void amqp10_line_terminus(DetailLine* l, const DetailField* f, const uint8_t* at) noexcept nogil:
-    """A source or target: its address, or what it is without one."""
+    """A source or target: its address; without one, its kind."""
     cdef Amqp10CompositeView c
     cdef bint dynamic = False
     if not amqp10_open_composite(at, &c):
@@ -207,7 +206,7 @@ cdef void amqp10_line_error(DetailLine* l, const DetailField* f, const uint8_t* 
 
 
 cdef void amqp10_line_state(DetailLine* l, const DetailField* f, const uint8_t* at) noexcept nogil:
-    """A delivery state by its name, with what it says: an error, flags, how far a delivery was received, a transaction."""
+    """A delivery state: its name, then its error, flags, position in the delivery, or transaction."""
     cdef Amqp10CompositeView s
     cdef DetailField bare = f[0]
     cdef bint set_ = False
@@ -237,7 +236,7 @@ cdef void amqp10_line_state(DetailLine* l, const DetailField* f, const uint8_t* 
 # ------------------------------------------------------------------------------------------------ frames
 
 cdef void amqp10_line_protocol(DetailLine* l, const DetailField* f, const Amqp10FrameView* frame) noexcept nogil:
-    """Of a protocol header (2.2, 5.2.1, 5.3.1): which protocol, in which version."""
+    """The protocol and version of a protocol header (2.2, 5.2.1, 5.3.1)."""
     line_field(l, f)
     line_words(l, b"AMQP " if frame.protocol_id == 0 else b"TLS " if frame.protocol_id == 2 else
                b"SASL " if frame.protocol_id == 3 else b"? ")
@@ -249,7 +248,7 @@ cdef void amqp10_line_protocol(DetailLine* l, const DetailField* f, const Amqp10
 
 
 cdef bint amqp10_body_size(const Amqp10MessageView* m, uint64_t* size) noexcept nogil:
-    """Octets of the body's data sections, or of a value that is text or binary. False: it is something else."""
+    """The size of the body's data sections, or of a value that is text or binary. False: another body."""
     cdef const uint8_t* at = m.octets
     cdef Amqp10Section section
     cdef Amqp10ValueView v
@@ -266,7 +265,7 @@ cdef bint amqp10_body_size(const Amqp10MessageView* m, uint64_t* size) noexcept 
 
 
 cdef void amqp10_line_other(DetailLine* l, const DetailField* f, const Amqp10DetailOf* x) noexcept nogil:
-    """A field that is no field of a composite."""
+    """A field that is not a field of a composite."""
     cdef int which = f.what % AMQP10_DETAIL_KIND
     cdef const uint8_t* at
     cdef Amqp10ValueView v
@@ -352,7 +351,7 @@ cdef inline void amqp10_line_form(DetailLine* l, const DetailForm* form, const A
 
 cdef void amqp10_put_detail(MessageTable t, int64_t row, const Amqp10FrameView* f, const Span* address, const uint8_t* p,
                             size_t n, int transfers) noexcept nogil:
-    """`address`: of the link, absent where it is not known. p[:n]: the message of a transfer, which came in `transfers`."""
+    """`address`: of the link, absent if unknown. p[:n]: the message of a delivery in `transfers` transfers."""
     cdef Amqp10DetailOf x
     cdef Amqp10Options o
     cdef Amqp10MessageView m

@@ -1,8 +1,8 @@
 # AMQP 1.0: columns in the shape of decode_batch -> frames: encode_batch. A row is one frame, or a delivery in as many transfers
-# as it had.
+# as the column says.
 #
-# amqp10_parse reads the performative and amqp10_parse_message the sections that were written, so that they decide what is a
-# frame and a message. Lists, maps and described values among fields are JSON in columns: Python's json reads them, with the GIL.
+# amqp10_parse reads the written performative back and amqp10_parse_message the sections, and so they decide whether these are
+# valid. Lists, maps and described values among fields are JSON in columns, which Python's json reads, with the GIL.
 
 cdef enum:
     AMQP10_KIND_ROW_EMPTY = AMQP10_SHAPES
@@ -11,7 +11,7 @@ cdef enum:
     AMQP10_TRANSFERS_MAX = 65536        # of a row whose message has fewer octets
 
 
-cdef Text[AMQP10_KIND_ROWS] AMQP10_KIND_NAME        # by shape; those that are no frames have none
+cdef Text[AMQP10_KIND_ROWS] AMQP10_KIND_NAME        # by shape; only frames have one
 
 
 cdef int fill_amqp10_kind_names() except -1:
@@ -30,11 +30,11 @@ fill_amqp10_kind_names()
 
 # ------------------------------------------------------------------------------------------------ JSON -> values
 
-cdef object AMQP10_READ_JSON = None                 # set when it is first needed
+cdef object AMQP10_READ_JSON = None                 # set on first use
 
 
 cdef object amqp10_json_integer(str text):
-    """A number in digits; what 64 bits do not hold is a double."""
+    """A number in digits; one that does not fit 64 bits is a double."""
     number = int(text)
     if text == "-0":
         return -0.0
@@ -53,7 +53,7 @@ cdef object amqp10_json_constant(str text):
 
 
 cdef bint amqp10_write_json(Octets* o, const Span* text, const Amqp10FieldRow* row, bint binary_keys) except -1:
-    """A value of the type of a field from JSON. False: the text is not JSON, or not of that type."""
+    """Write a value for a field from JSON. False: the text is not JSON, or not of the field's type."""
     cdef size_t start = o.size
     global AMQP10_READ_JSON
     if AMQP10_READ_JSON is None:
@@ -71,7 +71,7 @@ cdef bint amqp10_write_json(Octets* o, const Span* text, const Amqp10FieldRow* r
 
 
 cdef int amqp10_encode_json(Octets* o, object value, const Amqp10FieldRow* row, bint binary_keys, int depth) except -1:
-    """A value; `row`: the field it is for, NULL: any."""
+    """A value; `row`: its field; NULL: any type."""
     cdef int type_ = row.type if row != NULL else AMQP10_ANY
     if depth > AMQP10_NESTING_MAX:
         raise ValueError("nested too deep")
@@ -129,7 +129,7 @@ cdef int amqp10_encode_json_list(Octets* o, list items, const Amqp10ShapeRow* sh
 
 
 cdef int amqp10_encode_json_described(Octets* o, object descriptor, object value, int depth) except -1:
-    """A described value; the fields of a composite that is known are of their types."""
+    """A described value; the fields of a known composite have their types."""
     cdef size_t mark = o.size
     cdef bint irregular = False
     cdef int shape = 0
@@ -147,7 +147,7 @@ cdef int amqp10_encode_json_described(Octets* o, object descriptor, object value
 
 
 cdef int amqp10_encode_json_map(Octets* o, object pairs, bint binary_keys, bint symbols, int depth) except -1:
-    """A map of pairs; its keys are symbols in fields that are maps, binaries in `unsettled`, else strings."""
+    """A map of pairs; its keys are symbols in fields that are maps, binaries in `unsettled`, otherwise strings."""
     cdef size_t mark = amqp10_open(o)
     cdef size_t count = 0
     for key, item in pairs:
@@ -162,7 +162,7 @@ cdef int amqp10_encode_json_map(Octets* o, object pairs, bint binary_keys, bint 
 
 
 cdef void amqp10_add_shown_binary(Octets* o, const uint8_t* p, uint32_t n) noexcept nogil:
-    """A binary from its text: what is no text is hexadecimal in columns."""
+    """A binary from its text, which is hexadecimal in columns if the octets are not text."""
     cdef uint8_t[HEX_OCTETS] room
     cdef Span text = span_of(p, n)
     cdef Span octets = octets_shown(&text, room)
@@ -172,12 +172,12 @@ cdef void amqp10_add_shown_binary(Octets* o, const uint8_t* p, uint32_t n) noexc
 # ------------------------------------------------------------------------------------------------ rows
 
 cdef class RowEncoder(BatchEncoder):
-    """The frames of encode_batch while they are written."""
+    """The frames of encode_batch while it writes them."""
 
     cdef Amqp10Options options
     cdef uint32_t max_frame_size
     cdef int kind, body_type
-    cdef size_t after_header                    # where a protocol header ends; 0: there has been none
+    cdef size_t after_header                    # where the last protocol header ends; 0: none
     cdef Octets message                         # sections
     cdef Span[AMQP10_FIELDS_MAX] entry          # of the map `fields`, by field
     cdef char[128] said
@@ -230,7 +230,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int settle(self) noexcept nogil:
-        """Complete the frame that stands in `scratch`, and read it."""
+        """Complete the frame in `scratch`, and parse it."""
         cdef Octets* o = &self.scratch
         cdef Amqp10FrameView frame
         if o.failed:
@@ -245,7 +245,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_protocol_header(self) noexcept nogil:
-        """AMQP 1.0.0. Where a frame of SASL follows, put_rows makes it that of SASL (5.3.1)."""
+        """The header of AMQP 1.0.0. If a SASL frame follows, put_rows changes it to that of SASL (5.3.1)."""
         cdef uint8_t* p = self.need(8)
         if p == NULL:
             return -1
@@ -285,7 +285,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_performative(self, int64_t row) noexcept nogil:
-        """A described list of the fields (1.4), those at its end that are null left out."""
+        """A described list of the fields (1.4), without nulls at its end."""
         cdef const Amqp10ShapeRow* shape = &amqp10_shapes[self.kind]
         cdef Octets* o = &self.scratch
         cdef size_t mark
@@ -354,7 +354,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_json(self, Octets* o, const Span* text, const Amqp10FieldRow* row, bint of_tags, bint* good) noexcept nogil:
-        """A value from JSON. good: is it JSON, of the types that `row` allows? -1: refused, for want of memory."""
+        """Write a value from JSON. good: is it JSON of the types that `row` allows? -1: refused, out of memory."""
         with gil:
             try:
                 good[0] = amqp10_write_json(o, text, row, of_tags)
@@ -365,9 +365,9 @@ cdef class RowEncoder(BatchEncoder):
         return refuse(&self.problem, REFUSED_MEMORY, NULL) if o.failed else 0
 
     cdef int refuse_field(self, int number, const char* text) noexcept nogil:
-        """The text is no value of the field's type: LAX writes a string. Name the entry of the map as well."""
+        """The text is not a value of the field's type: LAX writes a string. The problem also names the entry of the map."""
         cdef const Span* given = &self.entry[number - amqp10_shapes[self.kind].first]
-        if not self.options.strict:
+        if not self.options.common.strict:
             amqp10_add_variable(&self.scratch, AMQP10_CODE_STR8, given.at, given.size)
             return 0
         snprintf(self.said, sizeof(self.said), "%s: %s", amqp10_field_name[number], text)
@@ -408,7 +408,7 @@ cdef class RowEncoder(BatchEncoder):
             o.size = mark
             if self.put_transfer(row, handle, True):
                 return -1
-        if several and self.options.strict and not source_has(c + A10B_DELIVERY_ID, row):
+        if several and self.options.common.strict and not source_has(c + A10B_DELIVERY_ID, row):
             return refuse(x, REFUSED_NULL, c + A10B_DELIVERY_ID)        # 2.7.5
         if self.settle():
             return -1
@@ -447,7 +447,7 @@ cdef class RowEncoder(BatchEncoder):
                 return 0
 
     cdef void put_rest(self, Octets* rest, const Octets* first, int64_t handle, bint more) noexcept nogil:
-        """A transfer that continues a delivery (2.7.5); 64 octets are more than enough."""
+        """A transfer that continues a delivery (2.7.5), which needs less than 64 octets."""
         cdef size_t mark
         add_octets(rest, first.at, 8)
         amqp10_add_descriptor(rest, amqp10_shapes[<int>AMQP10_TRANSFER].code)
@@ -521,7 +521,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_columns(self, int64_t row, int number, int first) noexcept nogil:
-        """Header or properties: the columns are in the order of its fields."""
+        """Header or properties, whose columns are in the order of the fields."""
         cdef const Amqp10ShapeRow* shape = &amqp10_shapes[number]
         cdef const SourceCol* column
         cdef Problem* x = &self.problem
@@ -593,7 +593,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_body(self, int64_t row) noexcept nogil:
-        """A body of data, unless `body_type` says otherwise."""
+        """A body of the type in `body_type`, by default data."""
         cdef const SourceCol* c = self.cols
         cdef Problem* x = &self.problem
         cdef Octets* o = &self.message
@@ -605,7 +605,7 @@ cdef class RowEncoder(BatchEncoder):
             if source_name(x, c + A10B_BODY_TYPE, row, AMQP10_BODY_TEXT, 3, &self.body_type):
                 return -1
         elif not source_has(c + A10B_BODY, row):
-            return 0                            # the parser decides whether a message may have none
+            return 0                            # the parser decides whether a body is required
         if not source_has(c + A10B_BODY, row):
             return refuse(x, REFUSED_NULL, c + A10B_BODY)
         if source_octets(x, c + A10B_BODY, row, &body, &size) or \
@@ -616,7 +616,8 @@ cdef class RowEncoder(BatchEncoder):
         if self.body_type == 0:
             amqp10_add_descriptor(o, AMQP10_SECTION_DATA)
             amqp10_add_variable(o, AMQP10_CODE_VBIN8, body, <size_t>size)
-            for sections in range(sections - 1, 0, -1):         # others that are empty: where they were cut is not known
+            # the other sections are empty, because the columns do not have their sizes
+            for sections in range(sections - 1, 0, -1):
                 amqp10_add_descriptor(o, AMQP10_SECTION_DATA)
                 amqp10_add_variable(o, AMQP10_CODE_VBIN8, body, 0)
             return 0
@@ -629,7 +630,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_sequences(self, int64_t row, const uint8_t* body, int64_t size, int64_t sections) noexcept nogil:
-        """A line of JSON each."""
+        """A section for each line of JSON."""
         cdef Octets* o = &self.message
         cdef const uint8_t* end = body + size
         cdef const uint8_t* stop
@@ -663,9 +664,9 @@ def encode_batch(data, *, strictness="strict", max_frame_size=0):
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
     have any width, strings 64-bit offsets. `kind` is required, `channel` except for a protocol header, `handle` for a transfer.
     A missing column is a column of nulls. `offset` and `size` are ignored. Values of annotations and application properties
-    are written as strings, a body of unknown `body_type` as data, a message in as many transfers of similar size as
-    `transfers` says. strictness: "lax" writes what decode_batch accepts by default. max_frame_size: the largest frame in bytes;
-    a message that does not fit takes more transfers; 0: no limit.
+    are written as strings, a body of unknown `body_type` as data, a message in `transfers` transfers of similar size.
+    strictness: "lax" writes what decode_batch accepts by default. max_frame_size: the largest frame in bytes; a message that does
+    not fit takes more transfers; 0: no limit.
 
     Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
     of another type; EncodeError, which names column and row, for a row that does not make a valid frame, or has an `error`.
@@ -676,6 +677,6 @@ def encode_batch(data, *, strictness="strict", max_frame_size=0):
     cdef RowEncoder encoder = RowEncoder(AMQP10_BATCH_COLUMNS)
     encoder.tables = &AMQP10_TABLES
     take_amqp10_options(&encoder.options, strictness, None)
-    encoder.options.max_frame_size = encoder.options.max_elements = 0
+    encoder.options.common.max_frame_size = encoder.options.common.max_elements = 0
     encoder.max_frame_size = <uint32_t>whole_number(max_frame_size, 0xFFFFFFFF, "max_frame_size")
     return encoder.encode(data)

@@ -129,7 +129,7 @@ cdef class Message:
     one of them, several, or bytes for one Data. `payload` is the bytes of a single Data.
     """
     cdef bytes block
-    cdef Amqp10MessageView m    # views into the block
+    cdef Amqp10MessageView m    # spans of the block
     cdef object header_, delivery_annotations_, message_annotations_, properties_, application_properties_, body_, footer_
 
     __match_args__ = ("header", "delivery_annotations", "message_annotations", "properties", "application_properties",
@@ -142,7 +142,7 @@ cdef class Message:
         cdef Amqp10Options options
         cdef Fault f
         cdef bytes octets
-        # whether parsing would find no fault; then it is known where all sections are
+        # True if the octets are valid by construction; then the positions of all sections are known
         cdef bint plain = (delivery_annotations is None and message_annotations is None and footer is None and
                            (header is None or header.built) and (properties is None or properties.built) and
                            PyBytes_CheckExact(body))
@@ -186,7 +186,7 @@ cdef class Message:
         amqp10_strict_options(&options)
         if amqp10_parse_message(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options,
                                 &self.m, &f) != OK:
-            raise amqp10_encode_error(&f)
+            raise encode_error(&AMQP10_TABLES, &f)
 
     @staticmethod
     def decode(data, /, *, strictness=STRICT_MODE, limits=None):
@@ -262,15 +262,7 @@ cdef class Message:
     @property
     def notes(self):
         """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
-        cdef Violation found[NOTES_SHOWN]
-        cdef Amqp10Options o
-        cdef Amqp10MessageView m
-        cdef Fault f
-        if self.m.note_count == 0:
-            return ()
-        amqp10_lax_options(&o, found)
-        amqp10_parse_message(self.m.octets, self.m.size, &o, &m, &f)
-        return amqp10_notes(found, m.note_count)
+        return amqp10_notes(&AMQP10_MESSAGE_OPS, self.m.octets, self.m.size) if self.m.notes.count else ()
 
     def __eq__(self, other):
         cdef Message that
@@ -328,7 +320,7 @@ cdef class Message:
 
 cdef inline void amqp10_place_section(Amqp10MessageView* m, int code, const uint8_t* begin,
                                       Amqp10CompositeView* composite) noexcept:
-    """Note where a section is that was written: its descriptor takes three octets."""
+    """Keep the position of a section that was written, after the three octets of its descriptor."""
     m.at[code - AMQP10_SECTION_FIRST] = begin + 3
     if composite != NULL:
         composite.begin = begin
@@ -336,7 +328,7 @@ cdef inline void amqp10_place_section(Amqp10MessageView* m, int code, const uint
 
 
 cdef int amqp10_put_annotations(Octets* o, int code, object annotations) except -1:
-    """A section of annotations, or the footer: keys are symbols or ulongs (3.2.10)."""
+    """Write annotations, or the footer: keys are symbols or ulongs (3.2.10)."""
     cdef size_t mark, count = 0
     if annotations is None:
         return 0
@@ -376,14 +368,25 @@ cdef int amqp10_put_section(Octets* o, object section) except -1:
 
 
 cdef object amqp10_read_message(bytes block, const uint8_t* p, size_t n, bint strict, uint32_t max_elements):
-    """The message of octets that lie in `block`."""
+    """The message of these octets of `block`."""
     cdef Message message = Message.__new__(Message)
     cdef Amqp10Options o
     cdef Fault f
     memset(&o, 0, sizeof(Amqp10Options))
-    o.strict = strict
-    o.max_elements = max_elements
+    o.common.strict = strict
+    o.common.max_elements = max_elements
     if amqp10_parse_message(p, n, &o, &message.m, &f) != OK:
         raise_fault(&AMQP10_TABLES, &f, 0)
     message.block = block
     return message
+
+
+cdef void amqp10_review_message(const uint8_t* p, size_t n, const CommonOptions* o, Notes* notes, Fault* f) noexcept nogil:
+    cdef Amqp10MessageView m
+    amqp10_parse_message(p, n, <const Amqp10Options*>o, &m, f)
+    notes[0] = m.notes
+
+
+cdef MessageOps AMQP10_MESSAGE_OPS
+AMQP10_MESSAGE_OPS.tables = &AMQP10_TABLES
+AMQP10_MESSAGE_OPS.review = amqp10_review_message

@@ -1,8 +1,8 @@
 # AMQP 1.0 frames and composite types as Python objects.
 #
-# There is one form of each: its octets. A constructor writes them and reads them back as STRICT does, so what can be
-# built is what can be decoded, and encode() hands out octets that exist; what it wrote of plain values is not read back.
-# Fields, sections, lists and maps become objects when they are asked for. The classes of composite types get their attributes
+# Each exists only as its octets. A constructor writes them and reads them back in STRICT, so everything that can be built can be
+# decoded, and encode() returns existing octets. Octets of plain values are not read back, because they are valid by construction.
+# Fields, sections, lists and maps become objects on access. The classes of composite types get their attributes
 # from the tables (amqp10_add_composite).
 from cpython.memoryview cimport PyMemoryView_FromObject
 
@@ -25,7 +25,7 @@ cdef class Performative(Composite):
 
     cdef int build_frame(self, int shape, PyObject** values, dict surplus, object channel, object extended_header,
                          object payload) except -1:
-        """Be a frame of these values. `surplus`: as amqp10_put_fields has it. `payload`: a buffer, or a message."""
+        """Write a frame with these values, and adopt it. `surplus`: see amqp10_put_fields. `payload`: a buffer, or a message."""
         cdef uint8_t start[WRITER_START]
         cdef Octets o = octets_over(start, WRITER_START)
         cdef Amqp10Options options
@@ -68,7 +68,7 @@ cdef class Performative(Composite):
         amqp10_strict_options(&options)
         if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options, &frame,
                         &f) != OK:
-            raise amqp10_encode_error(&f)
+            raise encode_error(&AMQP10_TABLES, &f)
         amqp10_hold_frame(self, octets, &frame, True)
         return 0
 
@@ -83,15 +83,7 @@ cdef class Performative(Composite):
     @property
     def notes(self):
         """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
-        cdef Violation found[NOTES_SHOWN]
-        cdef Amqp10Options o
-        cdef Amqp10FrameView frame
-        cdef Fault f
-        if not self.noted:
-            return ()
-        amqp10_lax_options(&o, found)
-        amqp10_parse(self.frame, self.frame_size, &o, &frame, &f)
-        return amqp10_notes(found, frame.note_count)
+        return amqp10_notes(&AMQP10_OPS, self.frame, self.frame_size) if self.noted else ()
 
     def detach(self):
         """An equal frame that holds only its own bytes, not the larger input block."""
@@ -133,30 +125,39 @@ cdef void amqp10_hold_frame(Performative self, bytes block, const Amqp10FrameVie
     self.frame = frame.frame
     self.frame_size = frame.size
     self.channel_ = frame.channel
-    self.noted = frame.note_count != 0
+    self.noted = frame.notes.count != 0
     self.strict = strict
     self.payload_span = frame.payload
 
 
-cdef void amqp10_lax_options(Amqp10Options* o, Violation* found) noexcept nogil:
-    memset(o, 0, sizeof(Amqp10Options))
-    o.notes = found
-    o.notes_room = NOTES_SHOWN
+cdef void amqp10_review(const uint8_t* p, size_t n, const CommonOptions* o, Notes* notes, Fault* f) noexcept nogil:
+    cdef Amqp10FrameView frame
+    amqp10_parse(p, n, <const Amqp10Options*>o, &frame, f)
+    notes[0] = frame.notes
 
 
-cdef tuple amqp10_notes(const Violation* found, int count):
-    cdef int i
-    out = []
-    for i in range(min(count, NOTES_SHOWN)):
-        out.append(Note(
-            amqp10_check_name[found[i].check].decode("ascii"),
-            field_path(&AMQP10_TABLES, found[i].field, found[i].index), found[i].offset,
-            amqp10_check_text[found[i].check].decode("utf-8"), amqp10_check_spec[found[i].check].decode("ascii")))
-    return tuple(out)
+cdef object amqp10_object_of(bytes block, const uint8_t* p, size_t n, const CommonOptions* o, Fault* f):
+    cdef Amqp10FrameView frame
+    if amqp10_parse(p, n, <const Amqp10Options*>o, &frame, f) != OK:
+        return None
+    return amqp10_frame_of(block, &frame, o.strict)
+
+
+cdef MessageOps AMQP10_OPS
+AMQP10_OPS.tables = &AMQP10_TABLES
+AMQP10_OPS.review = amqp10_review
+AMQP10_OPS.read = amqp10_object_of
+
+
+cdef tuple amqp10_notes(const MessageOps* ops, const uint8_t* p, size_t n):
+    """The violations of a frame or a message."""
+    cdef Amqp10Options o
+    memset(&o, 0, sizeof(Amqp10Options))
+    return message_notes(ops, p, n, &o.common)
 
 
 cdef int amqp10_put_frame_header(Octets* o, bint sasl, object channel, object extended_header) except -1:
-    """SIZE is put in when the frame is closed."""
+    """Write the frame header. amqp10_close_frame sets SIZE."""
     cdef bytes extended = take_block(extended_header)
     cdef Py_ssize_t words = PyBytes_GET_SIZE(extended) // 4
     if PyBytes_GET_SIZE(extended) % 4 or words > 253:
@@ -170,7 +171,7 @@ cdef int amqp10_put_frame_header(Octets* o, bint sasl, object channel, object ex
 
 
 cdef bytes amqp10_close_frame(const Octets* o, const uint8_t* payload, size_t size):
-    """The frame of a header and a performative that were written, and a payload."""
+    """The frame of the written header and performative, and of a payload."""
     cdef bytes octets
     cdef uint8_t* p
     if o.failed:
@@ -459,13 +460,7 @@ cdef class ProtocolHeader:
     @property
     def notes(self):
         """Violations that LAX accepted: a tuple of Note."""
-        cdef Violation found[NOTES_SHOWN]
-        cdef Amqp10Options o
-        cdef Amqp10FrameView frame
-        cdef Fault f
-        amqp10_lax_options(&o, found)
-        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), 8, &o, &frame, &f)
-        return amqp10_notes(found, frame.note_count)
+        return amqp10_notes(&AMQP10_OPS, <const uint8_t*>PyBytes_AS_STRING(self.octets), 8)
 
     def encode(self):
         return self.octets
@@ -518,13 +513,7 @@ cdef class EmptyFrame:
     @property
     def notes(self):
         """Violations that LAX accepted: a tuple of Note."""
-        cdef Violation found[NOTES_SHOWN]
-        cdef Amqp10Options o
-        cdef Amqp10FrameView frame
-        cdef Fault f
-        amqp10_lax_options(&o, found)
-        amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(self.octets), <size_t>PyBytes_GET_SIZE(self.octets), &o, &frame, &f)
-        return amqp10_notes(found, frame.note_count)
+        return amqp10_notes(&AMQP10_OPS, <const uint8_t*>PyBytes_AS_STRING(self.octets), <size_t>PyBytes_GET_SIZE(self.octets))
 
     def encode(self):
         return self.octets

@@ -1,20 +1,20 @@
 # AMQP 1.0: the octets of one frame -> Amqp10FrameView, of one message -> Amqp10MessageView, checked. Objects, columns and
-# conversions stand on this.
+# conversions use this room.
 #
 # OASIS AMQP 1.0, parts 2 to 5  https://docs.oasis-open.org/amqp/core/v1.0/os/amqp-core-complete-v1.0-os.pdf
 #
-# One engine reads every composite type: performatives, SASL frames, sections, delivery states, sources and targets are
-# rows of amqp10_shapes, their fields rows of amqp10_fields. What a specification forbids beyond structure is a rule of
-# the CHECKS table; LAX notes those that it may skip (docs/amqp10.md names the programs that made each necessary).
+# One function reads every composite type: performatives, SASL frames, sections, delivery states, sources and targets are
+# rows of amqp10_shapes, their fields rows of amqp10_fields. Rules beyond structure are rows of the CHECKS table, which says
+# whether LAX accepts a violation with a note (docs/amqp10.md names the programs that violate each of these).
 
 
 cdef enum Amqp10Kind:
     AMQP10_KIND_PROTOCOL_HEADER = 1
-    AMQP10_KIND_EMPTY = 2           # nothing but a frame header: a sign of life
-    AMQP10_KIND_PERFORMATIVE = 3    # SASL's too
+    AMQP10_KIND_EMPTY = 2           # only a frame header: a heartbeat
+    AMQP10_KIND_PERFORMATIVE = 3    # or a SASL frame
 
 
-cdef struct Amqp10FrameView:        # views into the octets; nothing owned
+cdef struct Amqp10FrameView:        # spans of the octets; it owns nothing
     const uint8_t* frame
     uint32_t size                   # whole frame, or protocol header
     uint8_t kind                    # an Amqp10Kind
@@ -25,17 +25,15 @@ cdef struct Amqp10FrameView:        # views into the octets; nothing owned
     Amqp10CompositeView performative
     Span extended_header            # between the header and `doff`; absent: none
     Span payload                    # of a transfer; absent: no octets follow
-    int note                        # LAX: the first check that was skipped (a CHECKS row), 0 none
-    int64_t note_offset             # where
-    int note_count
+    Notes notes
 
 
 # ------------------------------------------------------------------------------------------------ frames
 
 cdef int amqp10_frame_size(const uint8_t* p, size_t n, uint32_t max_frame_size, size_t* size, Fault* f) noexcept nogil:
-    """Octets of the frame or protocol header that begins at `p`, from as few octets as possible (2.2, 2.3.1).
+    """Size of the frame or protocol header that begins at `p`, from as few octets as possible (2.2, 2.3.1).
 
-    octet 0-3   SIZE, with these octets; "AMQP" in a protocol header, which has eight
+    octet 0-3   SIZE, which includes these octets; "AMQP" in a protocol header, which has eight
     octet 4     DOFF, in words of four octets
     octet 5     TYPE
     octet 6-7   CHANNEL
@@ -66,7 +64,7 @@ cdef int amqp10_frame_fault(Fault* f, int check, int field, int64_t offset, int6
 
 
 cdef int amqp10_parse(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10FrameView* out, Fault* f) noexcept nogil:
-    """Read exactly one whole frame or protocol header. OK, or the fault's status."""
+    """Read exactly one whole frame or protocol header. Returns OK or the fault's status."""
     cdef Amqp10Reader x
     cdef int status
     memset(out, 0, sizeof(Amqp10FrameView))
@@ -75,17 +73,15 @@ cdef int amqp10_parse(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10
     out.frame = p
     out.size = <uint32_t>n
     status = amqp10_read_frame(&x, p, n, out)
-    out.note = x.note
-    out.note_offset = x.note_offset
-    out.note_count = x.note_count
+    out.notes = x.notes
     return status
 
 
 cdef inline int amqp10_read_frame(Amqp10Reader* x, const uint8_t* p, size_t n, Amqp10FrameView* out) noexcept nogil:
     cdef size_t size = 0
     cdef const uint8_t* at
-    cdef int status = amqp10_frame_size(p, n, x.o.max_frame_size, &size, x.f)
-    if status == NEED_DATA or (status == OK and size > n and not (x.o.cut and n >= 8 and <size_t>p[4] * 4 <= n)):
+    cdef int status = amqp10_frame_size(p, n, x.o.common.max_frame_size, &size, x.f)
+    if status == NEED_DATA or (status == OK and size > n and not (x.o.common.cut and n >= 8 and <size_t>p[4] * 4 <= n)):
         return amqp10_frame_fault(x.f, AMQP10_CHECK_FRAME_TRUNCATED, AMQP10_FIELD_SIZE, 0,
                                   <int64_t>size if status == OK else 4, <int64_t>n)
     if status != OK:
@@ -105,7 +101,7 @@ cdef inline int amqp10_read_frame(Amqp10Reader* x, const uint8_t* p, size_t n, A
         return amqp10_read_performative(x, at, p + n, out)
     out.kind = AMQP10_KIND_EMPTY
     x.field = AMQP10_FIELD_PERFORMATIVE
-    if out.type == 1 and amqp10_breach(x, AMQP10_CHECK_SASL_EMPTY, p):     # RabbitMQ reads them
+    if out.type == 1 and amqp10_violation(x, AMQP10_CHECK_SASL_EMPTY, p):     # RabbitMQ reads them
         return x.f.status
     return OK
 
@@ -119,8 +115,8 @@ cdef int amqp10_read_protocol_header(Amqp10Reader* x, const uint8_t* p, Amqp10Fr
     out.revision = p[7]
     x.field = AMQP10_FIELD_PROTOCOL_HEADER
     if (p[4] != 0 and p[4] != 2 and p[4] != 3) or p[5] != 1 or p[6] or p[7]:
-        # a server answers what it does not speak with what it does (2.2): `AMQP 0 0 9 1`, say
-        if amqp10_breach(x, AMQP10_CHECK_PROTOCOL_HEADER, p + 4):
+        # a server answers an unsupported header with one that it supports (2.2), for example `AMQP 0 0 9 1`
+        if amqp10_violation(x, AMQP10_CHECK_PROTOCOL_HEADER, p + 4):
             return x.f.status
     return OK
 
@@ -139,15 +135,15 @@ cdef int amqp10_read_performative(Amqp10Reader* x, const uint8_t* at, const uint
         out.payload.size = <uint32_t>(end - at)
         return OK
     x.field = AMQP10_FIELD_PAYLOAD
-    return x.f.status if amqp10_breach(x, AMQP10_CHECK_TRAILING, at) else OK
+    return x.f.status if amqp10_violation(x, AMQP10_CHECK_TRAILING, at) else OK
 
 
 # ------------------------------------------------------------------------------------------------ composites
 
 cdef const uint8_t* amqp10_take_composite(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth,
                                           int provides, bint needed, Amqp10CompositeView* out) noexcept nogil:
-    """Check the composite at `at`, whose type must be one of those that provide something. What follows it; NULL: see
-    x.f. Where it is not `needed`, LAX takes any value; `out` may be NULL."""
+    """Check the composite at `at`, whose type must provide one of `provides`. Returns where the next value begins; NULL: see
+    x.f. If it is not `needed`, LAX accepts any value; `out` may be NULL."""
     cdef Amqp10CompositeView unwanted
     cdef const uint8_t* descriptor = at + 1
     cdef const uint8_t* after
@@ -165,8 +161,8 @@ cdef const uint8_t* amqp10_take_composite(Amqp10Reader* x, const uint8_t* at, co
     if shape == 0 or not amqp10_shapes[shape].provides & provides:
         check = AMQP10_CHECK_NOT_ALLOWED if shape else AMQP10_CHECK_DESCRIPTOR
         return amqp10_take_any(x, at, end, depth, check, needed)
-    if irregular and amqp10_breach(x, AMQP10_CHECK_DESCRIPTOR_TYPE, descriptor):
-        return NULL                         # RabbitMQ takes any integer
+    if irregular and amqp10_violation(x, AMQP10_CHECK_DESCRIPTOR_TYPE, descriptor):
+        return NULL                         # RabbitMQ accepts any integer
     out.begin = at
     out.shape = <uint8_t>shape
     x.field = amqp10_shapes[shape].field
@@ -175,10 +171,10 @@ cdef const uint8_t* amqp10_take_composite(Amqp10Reader* x, const uint8_t* at, co
 
 cdef const uint8_t* amqp10_take_any(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth, int check,
                                     bint needed) noexcept nogil:
-    """What should be another composite, or is none: a fault where one is needed, else LAX may let it pass."""
+    """A value that is another composite, or none: a fault if one is needed, otherwise a violation that LAX may accept."""
     if needed:
         return amqp10_fault(x, check, at, 0, 0)
-    if amqp10_breach(x, AMQP10_CHECK_PROVIDES, at):
+    if amqp10_violation(x, AMQP10_CHECK_PROVIDES, at):
         return NULL
     return amqp10_check(x, at, end, depth)
 
@@ -219,7 +215,7 @@ cdef const uint8_t* amqp10_take_list(Amqp10Reader* x, const uint8_t* at, const u
 
 cdef const uint8_t* amqp10_take_fields(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth,
                                        Amqp10CompositeView* out) noexcept nogil:
-    """The engine: `out.count` fields of `out.shape`, which end at `end`."""
+    """Check `out.count` fields of `out.shape`, which end at `end`."""
     cdef const Amqp10ShapeRow* shape = &amqp10_shapes[out.shape]
     cdef const Amqp10FieldRow* row = &amqp10_fields[shape.first]
     cdef const uint8_t* start
@@ -252,7 +248,7 @@ cdef const uint8_t* amqp10_take_fields(Amqp10Reader* x, const uint8_t* at, const
         for i in range(shape.count):
             if missing >> i & 1:
                 x.field = row[i].field
-                if amqp10_breach(x, AMQP10_CHECK_FIELD_MANDATORY, end):
+                if amqp10_violation(x, AMQP10_CHECK_FIELD_MANDATORY, end):
                     return NULL
         x.field = shape.field
     return end
@@ -260,9 +256,9 @@ cdef const uint8_t* amqp10_take_fields(Amqp10Reader* x, const uint8_t* at, const
 
 cdef const uint8_t* amqp10_take_surplus(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth,
                                         uint32_t count) noexcept nogil:
-    """Fields that nobody has defined: the last of a list."""
+    """Check undefined fields at the end of a list."""
     cdef uint32_t i
-    if amqp10_breach(x, AMQP10_CHECK_FIELD_COUNT, at):
+    if amqp10_violation(x, AMQP10_CHECK_FIELD_COUNT, at):
         return NULL
     for i in range(count):
         at = amqp10_check(x, at, end, depth + 1)
@@ -284,21 +280,21 @@ cdef inline const uint8_t* amqp10_take_field(Amqp10Reader* x, const Amqp10FieldR
     x.field = row.field
     if row.requires & AMQP10_COMPOSITES_PROVIDE:
         return amqp10_take_composite(x, at, end, depth, row.requires, False, NULL)
-    after = amqp10_check(x, at, end, 0)             # depth counts anew: what a field holds may be 64 levels deep
+    after = amqp10_check(x, at, end, 0)             # depth begins at 0 again: a field's value may nest 64 levels
     if after == NULL or type == row.type:
         return after
-    if not amqp10_fits(row, at, type) and amqp10_breach(x, AMQP10_CHECK_FIELD_TYPE, at):
+    if not amqp10_fits(row, at, type) and amqp10_violation(x, AMQP10_CHECK_FIELD_TYPE, at):
         return NULL
     return after
 
 
 cdef inline bint amqp10_is_type(const Amqp10FieldRow* row, int type) noexcept nogil:
-    """May a field be of this type? False also for some that it may be: see amqp10_fits."""
+    """Does a field's row name this type? If not, amqp10_fits decides."""
     return type == row.type or (type == AMQP10_STRING and row.requires & AMQP10_PROVIDES_MESSAGE_ID)
 
 
 cdef bint amqp10_fits(const Amqp10FieldRow* row, const uint8_t* at, int type) noexcept nogil:
-    """A (checked) value is of a type that a field may have, other than the one its row names."""
+    """Check the type of a (checked) value that is not the type in the field's row."""
     cdef Amqp10ValueView v
     if row.type == AMQP10_ANY:
         return not row.requires & AMQP10_PROVIDES_MESSAGE_ID or type == AMQP10_ULONG or type == AMQP10_UUID or \
@@ -311,7 +307,7 @@ cdef bint amqp10_fits(const Amqp10FieldRow* row, const uint8_t* at, int type) no
 
 # ------------------------------------------------------------------------------------------------ fields, once checked
 #
-# Each answers False where the field is absent, null or (in LAX) of another type.
+# Each returns False if the field is absent, null or (in LAX) of another type.
 
 cdef inline bint amqp10_field_unsigned(const Amqp10CompositeView* c, int i, uint64_t* out) noexcept nogil:
     """A field that is a ubyte, ushort, uint or ulong."""
@@ -331,7 +327,7 @@ cdef inline bint amqp10_field_boolean(const Amqp10CompositeView* c, int i, bint*
 
 
 cdef inline bint amqp10_field_text(const Amqp10CompositeView* c, int i, Span* out) noexcept nogil:
-    """A field that is a string or a symbol; UTF-8, but in LAX perhaps not: check_utf8 tells."""
+    """A field that is a string or a symbol. In LAX it may not be UTF-8: use check_utf8."""
     cdef Amqp10ValueView v
     if not amqp10_field(c, i, &v) or not amqp10_is_text(&v):
         return False
@@ -348,7 +344,7 @@ cdef inline bint amqp10_field_binary(const Amqp10CompositeView* c, int i, Span* 
 
 
 cdef bint amqp10_open_composite(const uint8_t* at, Amqp10CompositeView* out) noexcept nogil:
-    """The composite in a (checked) value: a field, an amqp-value. False: it is none that is known, or not a list."""
+    """The composite in a (checked) value: a field, an amqp-value. False: an unknown composite, or not a list."""
     cdef Amqp10ValueView v
     cdef Amqp10ValueView inner
     cdef bint irregular = False
@@ -383,7 +379,7 @@ cdef void amqp10_fields_of(const Amqp10ValueView* list, Amqp10CompositeView* out
 
 cdef int amqp10_parse_message(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10MessageView* out,
                               Fault* f) noexcept nogil:
-    """Read exactly one whole message: the payload of a transfer, or of all transfers of a delivery joined (3.2)."""
+    """Read exactly one whole message: the payload of a transfer, or of all transfers of a delivery (3.2)."""
     cdef Amqp10Reader x
     cdef int status
     if p == NULL:
@@ -393,9 +389,7 @@ cdef int amqp10_parse_message(const uint8_t* p, size_t n, const Amqp10Options* o
     out.octets = p
     out.size = <uint32_t>n
     status = amqp10_read_sections(&x, p, p + n, out)
-    out.note = x.note
-    out.note_offset = x.note_offset
-    out.note_count = x.note_count
+    out.notes = x.notes
     return status
 
 
@@ -423,7 +417,7 @@ cdef int amqp10_read_sections(Amqp10Reader* x, const uint8_t* at, const uint8_t*
     x.field = 0
     x.index = -1
     # python-qpid-proton sends messages without a body
-    if out.body == 0 and amqp10_breach(x, AMQP10_CHECK_BODY_MISSING, end):
+    if out.body == 0 and amqp10_violation(x, AMQP10_CHECK_BODY_MISSING, end):
         return x.f.status
     if out.body_count > 1:
         out.payload.at = NULL
@@ -433,7 +427,7 @@ cdef int amqp10_read_sections(Amqp10Reader* x, const uint8_t* at, const uint8_t*
 
 cdef const uint8_t* amqp10_take_descriptor(Amqp10Reader* x, const uint8_t* at, const uint8_t* end,
                                            int* code) noexcept nogil:
-    """Which section begins at `at`; where its value is. Code 0: an unknown section, which LAX passes over."""
+    """The code of the section at `at`, and where its value is. Code 0: an unknown section, which LAX skips."""
     cdef const uint8_t* descriptor = at + 1
     cdef bint irregular = False
     if end - at > 3 and at[0] == 0 and descriptor[0] == AMQP10_CODE_SMALLULONG and \
@@ -446,15 +440,15 @@ cdef const uint8_t* amqp10_take_descriptor(Amqp10Reader* x, const uint8_t* at, c
     if at == NULL:
         return NULL
     code[0] = amqp10_section_of(descriptor, &irregular)
-    if irregular and amqp10_breach(x, AMQP10_CHECK_DESCRIPTOR_TYPE, descriptor):
+    if irregular and amqp10_violation(x, AMQP10_CHECK_DESCRIPTOR_TYPE, descriptor):
         return NULL
-    if code[0] == 0 and amqp10_breach(x, AMQP10_CHECK_SECTION_UNKNOWN, descriptor):
+    if code[0] == 0 and amqp10_violation(x, AMQP10_CHECK_SECTION_UNKNOWN, descriptor):
         return NULL
     return at if at < end else amqp10_cut(x, at, end, 1)
 
 
 cdef int amqp10_section_of(const uint8_t* descriptor, bint* irregular) noexcept nogil:
-    """Code of the section a (checked) descriptor names; 0: none."""
+    """The code of the section that a (checked) descriptor names; 0: none."""
     cdef Amqp10ValueView v
     cdef uint64_t code
     cdef int i
@@ -475,7 +469,7 @@ cdef int amqp10_section_of(const uint8_t* descriptor, bint* irregular) noexcept 
 
 
 cdef bint amqp10_check_order(Amqp10Reader* x, int code, int before, const uint8_t* at) noexcept nogil:
-    """A section may follow one of code `before` (0: it is the first): 3.2. False: see x.f."""
+    """Check that a section may follow one of code `before` (0: it is the first): 3.2. False: see x.f."""
     cdef bint is_body = AMQP10_SECTION_DATA <= code <= AMQP10_SECTION_AMQP_VALUE
     cdef int check = 0
     if is_body and AMQP10_SECTION_DATA <= before <= AMQP10_SECTION_AMQP_VALUE:
@@ -483,12 +477,12 @@ cdef bint amqp10_check_order(Amqp10Reader* x, int code, int before, const uint8_
             check = AMQP10_CHECK_BODY_MIXED
     elif code <= before:
         check = AMQP10_CHECK_SECTION_ORDER
-    return not (check and amqp10_breach(x, check, at))
+    return not (check and amqp10_violation(x, check, at))
 
 
 cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t* begin, const uint8_t* at,
                                         const uint8_t* end, Amqp10MessageView* out) noexcept nogil:
-    """Check one section, whose value is at `at`, and note where it is. What follows it."""
+    """Check one section, whose value is at `at`, and keep its position. Returns where the next one begins."""
     cdef const Amqp10SectionRow* row = &amqp10_sections[code - AMQP10_SECTION_FIRST]
     cdef const uint8_t* value = at
     cdef Amqp10CompositeView again
@@ -530,12 +524,12 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
 
 
 cdef const uint8_t* amqp10_plain_entries(Amqp10Reader* x, int code, const uint8_t* at, const uint8_t* end) noexcept nogil:
-    """What follows the map of a section, if no rule can object to it: few keys, no two of one hash, and values that are
-    plain. NULL: amqp10_check and amqp10_check_entries are to be asked."""
+    """Accept the map of a section that cannot violate a rule: few keys, all of different hashes, and plain values. Returns where
+    the next value begins; NULL: amqp10_check and amqp10_check_entries must decide."""
     cdef const Amqp10ConstructorRow* row = &amqp10_constructors[at[0]]
     cdef const uint8_t* key
     cdef uint64_t[AMQP10_FEW_KEYS] hashes
-    cdef uint64_t hash, seen = 0            # a bit for each hash, of its low bits
+    cdef uint64_t hash, seen = 0            # bit n: a key has a hash with n in its low bits
     cdef size_t head = row.width
     cdef uint32_t size, count, i, k
     cdef int type = AMQP10_STRING if code == AMQP10_SECTION_APPLICATION_PROPERTIES else AMQP10_SYMBOL
@@ -546,7 +540,7 @@ cdef const uint8_t* amqp10_plain_entries(Amqp10Reader* x, int code, const uint8_
     count = at[head] if head == 1 else load_u32(at + head)
     if size < head or <size_t>(end - at) - head < size or count & 1 or count > 2 * AMQP10_FEW_KEYS:
         return NULL
-    if x.o.max_elements and x.elements + count > x.o.max_elements:
+    if x.o.common.max_elements and x.elements + count > x.o.common.max_elements:
         return NULL
     end = at + head + size
     at += 2 * head
@@ -573,8 +567,7 @@ cdef const uint8_t* amqp10_plain_entries(Amqp10Reader* x, int code, const uint8_
 
 
 cdef bint amqp10_check_entries(Amqp10Reader* x, int code, const uint8_t* at) noexcept nogil:
-    """What the keys and values of annotations, footer (3.2.10) and application properties (3.2.5) may be. False: see
-    x.f."""
+    """Check the types of keys and values of annotations, footer (3.2.10) and application properties (3.2.5). False: see x.f."""
     cdef Amqp10ValueView v
     cdef Amqp10Items items
     amqp10_read(at, &v)
@@ -582,14 +575,14 @@ cdef bint amqp10_check_entries(Amqp10Reader* x, int code, const uint8_t* at) noe
     x.index = 0
     while amqp10_next(&items, &v):
         if code == AMQP10_SECTION_APPLICATION_PROPERTIES:
-            if v.type != AMQP10_STRING and amqp10_breach(x, AMQP10_CHECK_PROPERTY_KEY, v.constructor):
+            if v.type != AMQP10_STRING and amqp10_violation(x, AMQP10_CHECK_PROPERTY_KEY, v.constructor):
                 return False
         elif v.type != AMQP10_SYMBOL and v.type != AMQP10_ULONG and \
-                amqp10_breach(x, AMQP10_CHECK_ANNOTATION_KEY, v.constructor):
+                amqp10_violation(x, AMQP10_CHECK_ANNOTATION_KEY, v.constructor):
             return False
         amqp10_next(&items, &v)
         if code == AMQP10_SECTION_APPLICATION_PROPERTIES and v.type >= AMQP10_LIST and \
-                amqp10_breach(x, AMQP10_CHECK_PROPERTY_VALUE, v.constructor):
+                amqp10_violation(x, AMQP10_CHECK_PROPERTY_VALUE, v.constructor):
             return False
         x.index += 1
     x.index = -1
@@ -597,7 +590,7 @@ cdef bint amqp10_check_entries(Amqp10Reader* x, int code, const uint8_t* at) noe
 
 
 cdef bint amqp10_next_section(const uint8_t** at, const uint8_t* end, Amqp10Section* out) noexcept nogil:
-    """Walk the sections of a message that was parsed: begin at `octets`. False: there is no further one."""
+    """Walk the sections of a parsed message: begin at `octets`. False: at the end."""
     cdef bint irregular = False
     cdef Amqp10ValueView v
     if at[0] >= end:
@@ -612,7 +605,7 @@ cdef bint amqp10_next_section(const uint8_t** at, const uint8_t* end, Amqp10Sect
 # ------------------------------------------------------------------------------------------------ single values
 
 cdef int amqp10_parse_value(const uint8_t* p, size_t n, const Amqp10Options* o, Fault* f) noexcept nogil:
-    """Check exactly one value: then amqp10_read(p, ...) reads it."""
+    """Check exactly one value, so that amqp10_read(p, ...) can read it."""
     cdef Amqp10Reader x
     cdef const uint8_t* at
     amqp10_begin(&x, p, o, f)
@@ -629,12 +622,13 @@ cdef int amqp10_parse_value(const uint8_t* p, size_t n, const Amqp10Options* o, 
 # ------------------------------------------------------------------------------------------------ for faults.pxi
 
 cdef int amqp10_reply_to(const Fault* f) noexcept nogil:
-    """The error condition to answer, a row of REPLIES; -1: just close."""
+    """The error condition of the answer, a row of REPLIES; -1: only close."""
     return amqp10_checks[f.check].reply
 
 
 cdef ProtocolTables AMQP10_TABLES
 AMQP10_TABLES.name = "amqp10"
+AMQP10_TABLES.names = amqp10_check_name
 AMQP10_TABLES.text = amqp10_check_text
 AMQP10_TABLES.path = amqp10_field_path
 AMQP10_TABLES.spec = amqp10_check_spec

@@ -1,22 +1,22 @@
-# AMQP 1.0: transfers of a delivery assembled to one message (2.6.14, 2.7.5), per link, for one direction of a connection.
+# AMQP 1.0: assembles the transfers of a delivery to one message (2.6.14, 2.7.5), per link, for one direction of a connection.
 #
-# A delivery in one transfer is not copied. Of one in several the first transfer is kept as a frame without its payload,
-# and the payloads are collected; memory and number of pending deliveries are bounded by the caller.
+# A delivery in one transfer is not copied. For a delivery in several, the first transfer is kept as a frame without its payload,
+# and the payloads are collected. The caller limits memory and number of pending deliveries.
 #
-# A receiver (objects, decode_batch) refuses what breaks a rule or a limit. An observer (captures) cannot: it ends deliveries
-# early, keeps less of a payload than there is, and may have missed the first transfers of a delivery.
+# A receiver (objects, decode_batch) refuses transfers that violate a rule or a limit. An observer (captures) cannot: it ends
+# deliveries early, keeps only a part of a payload, and may have missed the first transfers of a delivery.
 
 
-cdef enum Amqp10Join:           # what amqp10_join answers
+cdef enum Amqp10Join:           # results of amqp10_join
     AMQP10_JOIN_FAULT           # see the Fault
-    AMQP10_JOIN_OTHER           # no transfer: nothing to assemble
-    AMQP10_JOIN_WHOLE           # a delivery in itself: its payload is the frame's
-    AMQP10_JOIN_PART            # kept: more is to come
+    AMQP10_JOIN_OTHER           # not a transfer
+    AMQP10_JOIN_WHOLE           # a whole delivery: its payload is the frame's
+    AMQP10_JOIN_PART            # kept: more transfers follow
     AMQP10_JOIN_LAST            # completes a delivery: see `done`
-    AMQP10_JOIN_ABORTED         # ends one: what was kept is in `done`, or nothing was (`done` is NULL)
-    # answers to an observer, who takes `done` and calls again with the same frame
+    AMQP10_JOIN_ABORTED         # aborts a delivery, which is `done` (NULL: it was not pending)
+    # for an observer, which takes `done` and calls again with the same frame
     AMQP10_JOIN_ANOTHER         # another delivery begins on the link of `done`
-    AMQP10_JOIN_FULL            # there are max_count: `done` was the oldest
+    AMQP10_JOIN_FULL            # there are max_count deliveries: `done` was the oldest
 
 
 cdef struct Amqp10Delivery:     # a pending delivery
@@ -30,11 +30,10 @@ cdef struct Amqp10Delivery:     # a pending delivery
     Octets first                # the first transfer without its payload, a frame of its own
     uint32_t identity[3]        # where in it delivery-id, delivery-tag and message-format lie; 0: absent
     Octets payload              # of all transfers
-    uint64_t size               # of the payload, with what was not kept
+    uint64_t size               # of the payload, including the part that was not kept
     # the caller's
     MessageContext m            # of the last transfer, with the time and offset of the first and the size of all
-    int note                    # LAX: the first check that was skipped
-    int64_t note_offset
+    Notes notes                 # of its frames: the first that LAX accepted
 
 
 cdef struct Amqp10Deliveries:   # of one direction of one connection; all zero is a new one
@@ -43,22 +42,22 @@ cdef struct Amqp10Deliveries:   # of one direction of one connection; all zero i
     uint32_t count
     uint64_t octets             # of transfers that are kept
     int64_t memory              # octets of memory, with that of `done`
-    uint64_t max_octets         # of them all; 0: no limit
-    uint32_t max_count          # pending at a time; 0: no limit
-    Amqp10Delivery* done        # the last one that was completed or ended, until the next call; NULL: none
+    uint64_t max_octets         # of `octets`; 0: no limit
+    uint32_t max_count          # of pending deliveries; 0: no limit
+    Amqp10Delivery* done        # the latest delivery that was completed or ended, until the next call; NULL: none
     Amqp10Delivery* spare
     bint observes
-    bint lost                   # an observer's: there is a gap somewhere before, so transfers may be missing
-    uint64_t max_payload        # an observer's: octets of a payload that are kept
+    bint lost                   # of an observer: there was a gap before, so transfers may be missing
+    uint64_t max_payload        # of an observer: octets of a payload that are kept
 
 
 cdef enum:
-    AMQP10_MAX_DELIVERIES = 1024            # pending at a time, where the caller has no other limit in mind
+    AMQP10_MAX_DELIVERIES = 1024            # default limit of pending deliveries
 
 
 cdef int amqp10_join(Amqp10Deliveries* d, const Amqp10FrameView* frame, bint strict, Amqp10Delivery** kept,
                      Fault* f) noexcept nogil:
-    """Take the next frame of the stream. An Amqp10Join; after JOIN_PART `kept` is where it was put."""
+    """Add the next frame of the stream. Returns an Amqp10Join; after JOIN_PART `kept` is the frame's delivery."""
     cdef const Amqp10CompositeView* transfer = &frame.performative
     cdef Amqp10Delivery* delivery
     cdef uint64_t handle = 0
@@ -75,7 +74,7 @@ cdef int amqp10_join(Amqp10Deliveries* d, const Amqp10FrameView* frame, bint str
     if delivery != NULL and d.observes and amqp10_begins_another(delivery, transfer):
         amqp10_end_delivery(d, delivery)
         return AMQP10_JOIN_ANOTHER
-    if aborted:                             # 2.7.5: what `more` says does not count then
+    if aborted:                             # 2.7.5: `more` has no meaning then
         if delivery != NULL:
             amqp10_count_transfer(delivery, transfer)
             amqp10_end_delivery(d, delivery)
@@ -104,7 +103,7 @@ cdef int amqp10_join(Amqp10Deliveries* d, const Amqp10FrameView* frame, bint str
 
 
 cdef void amqp10_forget(Amqp10Deliveries* d, const Amqp10FrameView* frame) noexcept nogil:
-    """What ends a link, a session or a connection ends its deliveries."""
+    """End the deliveries of the link, session or connection that the frame ends."""
     cdef Amqp10Delivery* delivery = d.first
     cdef Amqp10Delivery* next
     if not AMQP10_DETACH <= frame.performative.shape <= AMQP10_CLOSE:
@@ -203,7 +202,7 @@ cdef Amqp10Delivery* amqp10_begin_delivery(Amqp10Deliveries* d, const Amqp10Fram
 
 
 cdef bint amqp10_same_delivery(const Amqp10Delivery* delivery, const Amqp10CompositeView* transfer, Fault* f) noexcept nogil:
-    """Identifier, tag and format of a later transfer are those of the first, or left out (2.7.5). False: see `f`."""
+    """Check that identifier, tag and format of a transfer equal those of the first, or are absent (2.7.5). False: see `f`."""
     cdef Amqp10ValueView a, b
     cdef int i, field
     if delivery.first.failed:
@@ -222,7 +221,7 @@ cdef bint amqp10_same_delivery(const Amqp10Delivery* delivery, const Amqp10Compo
 
 
 cdef bint amqp10_begins_another(const Amqp10Delivery* delivery, const Amqp10CompositeView* transfer) noexcept nogil:
-    """A transfer that repeats the delivery-id, or has none, continues the delivery; one with another begins the next."""
+    """Does a transfer continue the delivery? It repeats the delivery-id or has none; another delivery-id begins the next one."""
     cdef Amqp10ValueView first
     cdef uint64_t id = 0
     if not amqp10_field_unsigned(transfer, AMQP10_TRANSFER_DELIVERY_ID, &id):
@@ -234,7 +233,7 @@ cdef bint amqp10_begins_another(const Amqp10Delivery* delivery, const Amqp10Comp
 
 
 cdef bint amqp10_begins_message(const Amqp10FrameView* f) noexcept nogil:
-    """Could the payload be the first of its delivery? There is none, it is of another format, or a section begins it."""
+    """Can the payload be the first of its delivery? It is absent, of another format, or begins with a section."""
     cdef const uint8_t* p = f.payload.at
     cdef uint64_t format = 0
     if f.payload.size < 3 or (amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format) and format):
@@ -273,7 +272,7 @@ cdef bint amqp10_extend_delivery(Amqp10Deliveries* d, Amqp10Delivery* delivery, 
 
 
 cdef inline void amqp10_count_transfer(Amqp10Delivery* delivery, const Amqp10CompositeView* transfer) noexcept nogil:
-    """Another transfer of the delivery, the one that aborts it included."""
+    """Count another transfer of the delivery, including one that aborts it."""
     cdef bint settled = False
     delivery.transfers += 1
     amqp10_field_boolean(transfer, AMQP10_TRANSFER_SETTLED, &settled)
@@ -282,7 +281,7 @@ cdef inline void amqp10_count_transfer(Amqp10Delivery* delivery, const Amqp10Com
 
 
 cdef void amqp10_end_delivery(Amqp10Deliveries* d, Amqp10Delivery* delivery) noexcept nogil:
-    """It is pending no longer: `done` has it, and what `done` had before is freed."""
+    """End a pending delivery: it becomes `done`, and the previous `done` is freed."""
     amqp10_drop_done(d)
     if delivery.before != NULL:
         delivery.before.next = delivery.next

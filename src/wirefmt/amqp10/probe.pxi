@@ -1,31 +1,31 @@
-# AMQP 1.0 in captures: how a stream of it is known, framed, and put into the message table.
+# AMQP 1.0 in captures: how to recognise and frame its streams, and how to put its messages into the message table.
 #
-# Transfers of one delivery are kept by their link (channel and handle) until the last one is there, then they are one row.
-# Links are known from attach: a row's destination is the address of the broker's end of its link, or else the
-# message's `to`. What is kept is bounded: AMQP10_DELIVERIES_MAX unfinished deliveries a direction, of each the first
-# transfer's performative and `max_message` octets; AMQP10_LINKS_MAX links a connection, whose addresses are
-# AMQP10_ADDRESSES_MAX octets; and `max_buffered` octets for all connections, which the capture watches over. What a limit
-# ends is a `partial` row; a link without room has no destination.
+# Transfers of one delivery are kept by link (channel and handle) until the last one; then they are one row.
+# Links are known from attach: a row's destination is the address of the broker's end of its link, or otherwise the
+# message's `to`. Memory is bounded: AMQP10_DELIVERIES_MAX pending deliveries per direction, each with the first
+# transfer's performative and `max_message` octets; AMQP10_LINKS_MAX links per connection, with addresses of
+# AMQP10_ADDRESSES_MAX octets; and `max_buffered` octets for all connections, which the capture checks. A delivery that a limit
+# ends is a `partial` row; messages of a link beyond the limit have no destination.
 #
 # After a gap a delivery may have lost its first transfers. Later ones may repeat its delivery-id, so a lost beginning
 # is detected by a payload that does not begin with a section; such a delivery is a `partial` row without a message. A
 # delivery that ends early has its whole sections and the received part of its data.
 
 cdef enum:
-    AMQP10_DELIVERIES_MAX = 256     # unfinished in one direction; the oldest makes room for one more
+    AMQP10_DELIVERIES_MAX = 256     # pending deliveries in one direction; another one replaces the oldest
     AMQP10_LINKS_MAX = 1024
     AMQP10_ADDRESSES_MAX = 1 << 20
-    AMQP10_SEARCH_MAX = 1 << 18     # octets: the largest frame the search for a boundary waits for
-    AMQP10_PART_MAX = 1 << 16       # octets: what is no transfer and claims to be larger is no frame boundary
-    AMQP10_FRAME_SIZE_MAX = 1 << 30     # octets: what claims to be larger is no frame, whatever the peers agreed on
+    AMQP10_SEARCH_MAX = 1 << 18     # octets: the search for a boundary waits for no larger frame
+    AMQP10_PART_MAX = 1 << 16       # octets: a frame other than transfer that claims to be larger does not begin at a boundary
+    AMQP10_FRAME_SIZE_MAX = 1 << 30     # octets: no frame is larger, whatever the peers have negotiated
     AMQP10_LINK_BUCKETS = 16
 
 
 cdef uint64_t AMQP10_WHOLE_KEY = 0xFFFFFFFFFFFFFFFFU        # of a link
-cdef uint64_t AMQP10_KEY_OF_CHANNEL = 0xFFFFFFFF00000000U   # all but its handle
+cdef uint64_t AMQP10_KEY_OF_CHANNEL = 0xFFFFFFFF00000000U   # all except the handle
 
 
-cdef struct Amqp10Link:             # what an attach said
+cdef struct Amqp10Link:             # a link, from its attach
     Amqp10Link* next
     uint64_t key                    # direction of the attach, channel, handle
     uint32_t size
@@ -33,10 +33,10 @@ cdef struct Amqp10Link:             # what an attach said
     size_t room                     # octets allocated at `address`
 
 
-cdef struct Amqp10Connection:       # what a capture knows of one connection: a ProtocolState
-    int64_t held                    # octets of memory: all of this
+cdef struct Amqp10Connection:       # what a capture knows about one connection: a ProtocolState
+    int64_t held                    # octets of memory, of everything below
     Text client_id                  # the client's container-id
-    uint32_t frame_max[2]           # by direction of the frames: what the receiver takes; 0: not known
+    uint32_t frame_max[2]           # by direction of the frames: the receiver's limit; 0: unknown
     Amqp10Deliveries deliveries[2]  # by direction
     int64_t counted[2]              # their memory, as counted in `held`
     Amqp10Link* links[AMQP10_LINK_BUCKETS]
@@ -65,11 +65,11 @@ cdef int amqp10_next_size(void* state, int direction, const uint8_t* p, size_t n
 
 cdef inline void amqp10_options(Amqp10Options* o, bint strict) noexcept nogil:
     memset(o, 0, sizeof(Amqp10Options))
-    o.strict = strict
+    o.common.strict = strict
 
 
 cdef int amqp10_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
-    """A frame without any fault, of a kind that this side may send."""
+    """Is this a valid frame of a kind that this side may send?"""
     cdef Amqp10Options o
     cdef Amqp10FrameView m
     cdef Fault f
@@ -90,7 +90,7 @@ cdef int amqp10_plausible(void* state, int direction, const uint8_t* p, size_t n
 
 
 cdef bint amqp10_may_begin(const uint8_t* p, size_t n, size_t size, int direction) noexcept nogil:
-    """Could p[:n] be the beginning of a frame of `size` octets? Its descriptor must be one of the few that begin one."""
+    """Can p[:n] be the beginning of a frame of `size` octets? Its descriptor must be one that begins a frame."""
     cdef size_t at
     cdef int code
     if n < 6 or p[0] == c"A":
@@ -123,7 +123,7 @@ cdef bint amqp10_may_begin(const uint8_t* p, size_t n, size_t size, int directio
 
 
 cdef void amqp10_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
-    """Called after a gap: drop what this direction had begun. The next messages may lack their beginning."""
+    """Called after a gap: drop the pending deliveries of this direction. The next messages may lack their beginning."""
     (<Amqp10Connection*>state).deliveries[direction].lost = True
 
 
@@ -143,7 +143,7 @@ cdef inline int64_t amqp10_link_octets(const Amqp10Link* link) noexcept nogil:
 
 
 cdef const Amqp10Link* amqp10_find_link(const Amqp10Connection* c, uint64_t key) noexcept nogil:
-    """NULL: never attached, or forgotten."""
+    """The link with this key; NULL: unknown or dropped."""
     cdef const Amqp10Link* link = c.links[amqp10_link_bucket(key)]
     while link != NULL and link.key != key:
         link = link.next
@@ -151,7 +151,7 @@ cdef const Amqp10Link* amqp10_find_link(const Amqp10Connection* c, uint64_t key)
 
 
 cdef void amqp10_forget_links(Amqp10Connection* c, uint64_t key, uint64_t mask) noexcept nogil:
-    """Links whose key is `key` in the bits of `mask`."""
+    """Drop the links whose key equals `key` in the bits of `mask`."""
     cdef Amqp10Link** at
     cdef Amqp10Link* link
     cdef int i
@@ -173,8 +173,8 @@ cdef void amqp10_forget_links(Amqp10Connection* c, uint64_t key, uint64_t mask) 
 
 
 cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
-    """Keep the address of the broker's end: a client's sender has it as target, its receiver as source; a server's the
-    other way round."""
+    """Keep the address of the broker's end: the target of a client's sender, the source of its receiver, and the reverse for
+    a server's."""
     cdef const Amqp10CompositeView* p = &f.performative
     cdef Amqp10CompositeView terminus
     cdef Amqp10ValueView v
@@ -213,7 +213,7 @@ cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10Fra
 
 
 cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10FrameView* f, int direction) noexcept nogil:
-    """The link that a frame names by its handle; NULL: it names none, or one that is not known."""
+    """The link of a frame's handle; NULL: the frame has no handle, or the link is unknown."""
     cdef const Amqp10CompositeView* p = &f.performative
     cdef uint64_t handle = 0
     cdef int field
@@ -233,7 +233,7 @@ cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10Fra
 
 
 cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
-    """The client's name; the largest frame that the other side may send."""
+    """Learn the client's name, and the largest frame that the other side may send."""
     cdef Amqp10ValueView v
     cdef Octets o
     cdef uint64_t size = 0
@@ -259,7 +259,7 @@ cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10Fram
 
 cdef void amqp10_put_frame(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10FrameView* f,
                            int direction) noexcept nogil:
-    """A frame's columns, with what the connection knows."""
+    """Put a frame's columns, including those that the connection knows."""
     cdef const Amqp10Link* link = amqp10_link_of(c, f, direction)
     amqp10_put_row(t, row, f, direction)
     if c.client_id.size:
@@ -270,7 +270,7 @@ cdef void amqp10_put_frame(MessageTable t, int64_t row, Amqp10Connection* c, con
 
 cdef void amqp10_put_line(MessageTable t, int64_t row, const Amqp10Connection* c, const Amqp10FrameView* f, int direction,
                           const uint8_t* p, size_t n, int transfers) noexcept nogil:
-    """A frame's `detail`; of a transfer with the delivery's payload p[:n] and how many transfers it came in."""
+    """Put a frame's `detail`; for a transfer with the delivery's payload p[:n] and the number of its transfers."""
     cdef const Amqp10Link* link = amqp10_link_of(c, f, direction)
     cdef Span address = span_of(link.address, link.size) if link != NULL else span_of(NULL, 0)
     amqp10_put_detail(t, row, f, &address, p, n, transfers)
@@ -278,7 +278,7 @@ cdef void amqp10_put_line(MessageTable t, int64_t row, const Amqp10Connection* c
 
 cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10FrameView* f, const uint8_t* p, size_t n,
                                      int64_t base, bint strict, char* text, size_t room, int* size) noexcept nogil:
-    """The payload of a delivery: a RowStatus; with `text` where there is something to say. `base`: octets before it."""
+    """Put the payload of a delivery. Returns a RowStatus, and in `text` the row's error. `base`: octets before it."""
     cdef Amqp10Options o
     cdef Amqp10MessageView m
     cdef Fault fault
@@ -300,15 +300,14 @@ cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Fr
     elif n:
         t.put_message(row, p, n)
     if m.properties.shape and amqp10_field(&m.properties, AMQP10_PROPERTIES_TO, &v):
-        amqp10_put_text(t.cols + T_DESTINATION, row, &v)            # unless the link has told
-    if m.note:
-        size[0] = snprintf(text, room, "%s at offset %lld", amqp10_check_text[m.note], <long long>(base + m.note_offset))
-        size[0] = min(size[0], <int>room - 1)
+        amqp10_put_text(t.cols + T_DESTINATION, row, &v)            # unless the link's address is known
+    if m.notes.check:
+        size[0] = note_text(&AMQP10_TABLES, &m.notes, base, text, room)
     return ROW_OK
 
 
 cdef void amqp10_put_some(MessageTable t, int64_t row, const Amqp10FrameView* f, const uint8_t* p, size_t n) noexcept nogil:
-    """The beginning of a message: the sections that are whole, and what there is of a data section after them."""
+    """Put the beginning of a message: its whole sections, and the available part of a data section after them."""
     cdef Amqp10Options o
     cdef Amqp10Reader x
     cdef Amqp10MessageView m
@@ -345,7 +344,7 @@ cdef void amqp10_put_some(MessageTable t, int64_t row, const Amqp10FrameView* f,
 
 cdef void amqp10_put_alone(MessageTable t, const MessageContext* m, Amqp10Connection* c, const Amqp10FrameView* f,
                            bint strict) noexcept nogil:
-    """The row of a frame that is a message in itself."""
+    """Put the row of a frame that is a whole message."""
     cdef Col* fields = t.cols[<int>T_AMQP10].children
     cdef int64_t row = t.begin_row(m)
     cdef char text[256]
@@ -363,16 +362,15 @@ cdef void amqp10_put_alone(MessageTable t, const MessageContext* m, Amqp10Connec
                                         strict, text, sizeof(text), &size)
             if status == ROW_MALFORMED and c.deliveries[m.direction].lost:
                 status = ROW_PARTIAL                    # perhaps the last of a delivery, with its delivery-id repeated
-    if f.note and not size:
-        size = snprintf(text, sizeof(text), "%s at offset %lld", amqp10_check_text[f.note], <long long>f.note_offset)
-        size = min(size, <int>sizeof(text) - 1)
+    if f.notes.check and not size:
+        size = note_text(&AMQP10_TABLES, &f.notes, 0, text, sizeof(text))
     t.put_status(row, status, text if size else NULL, size)
 
 
 # ------------------------------------------------------------------------------------------------ pending deliveries
 
 cdef inline void amqp10_count_held(Amqp10Connection* c, int direction) noexcept nogil:
-    """What the pending deliveries of a direction take is part of what the connection holds."""
+    """Count the memory of a direction's pending deliveries as memory of the connection."""
     c.held += c.deliveries[direction].memory - c.counted[direction]
     c.counted[direction] = c.deliveries[direction].memory
 
@@ -384,9 +382,9 @@ cdef void amqp10_add_context(Amqp10Delivery* k, const MessageContext* m, const A
         first.wire_size = 0
     else:
         first = k.m
-    if f.note and not k.note:
-        k.note = f.note
-        k.note_offset = first.wire_size + f.note_offset
+    if f.notes.check and not k.notes.check:
+        k.notes.check = f.notes.check
+        k.notes.offset = first.wire_size + f.notes.offset
     k.m = m[0]
     k.m.ts_first_ns = first.ts_first_ns
     k.m.byte_offset = first.byte_offset
@@ -395,11 +393,11 @@ cdef void amqp10_add_context(Amqp10Delivery* k, const MessageContext* m, const A
 
 cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, const Amqp10Delivery* k, Amqp10FrameView* f,
                            bint more, bint aborted) noexcept nogil:
-    """The columns of a delivery in several transfers, but for its message. False: there is no first transfer."""
+    """Put the columns of a delivery in several transfers, except its message. False: there is no first transfer."""
     cdef Amqp10Options o
     cdef Fault fault
     cdef Col* fields = t.cols[<int>T_AMQP10].children
-    if k.settled:                           # the first put counts: what later transfers say goes before what the first says
+    if k.settled:                           # the first put counts, so values of later transfers are put before those of the first
         put_bool(fields + A10_SETTLED, row, True)
     if aborted:
         put_bool(fields + A10_ABORTED, row, True)
@@ -408,7 +406,7 @@ cdef bint amqp10_put_first(MessageTable t, int64_t row, Amqp10Connection* c, con
     amqp10_options(&o, False)
     if k.first.failed or amqp10_parse(k.first.at, k.first.size, &o, f, &fault) != OK:
         return False
-    if k.lacks_first:                       # channel and handle it has, like every transfer
+    if k.lacks_first:                       # it has channel and handle, like every transfer
         f.performative.at[<int>AMQP10_TRANSFER_DELIVERY_ID] = NULL
     amqp10_put_frame(t, row, c, f, k.m.direction)
     if t.options.detail:
@@ -427,7 +425,7 @@ cdef void amqp10_drop_delivery(Amqp10Connection* c, Amqp10Deliveries* d, Amqp10D
 
 cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Deliveries* d, Amqp10Delivery* k,
                                 const char* text, size_t text_size) noexcept nogil:
-    """The `partial` row of a delivery that is not complete, and is gone then."""
+    """Put the `partial` row of an incomplete delivery, and free it."""
     cdef Amqp10FrameView f
     cdef char said[256]
     cdef int64_t row = t.begin_row(&k.m)
@@ -444,7 +442,7 @@ cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Deliv
 
 cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Deliveries* d, Amqp10Delivery* k, bint aborted,
                             bint strict) noexcept nogil:
-    """The row of a delivery whose last transfer is there, and that is gone then."""
+    """Put the row of a complete delivery, and free it."""
     cdef Amqp10FrameView f
     cdef char text[256]
     cdef int64_t row = t.begin_row(&k.m)
@@ -462,8 +460,8 @@ cdef void amqp10_put_joined(MessageTable t, Amqp10Connection* c, Amqp10Deliverie
         status = amqp10_put_delivery_message(t, row, &f, k.payload.at, k.payload.size, 0, strict, text, sizeof(text), &size)
         if status == ROW_MALFORMED and d.lost:          # later transfers may repeat the delivery-id
             status = ROW_PARTIAL
-    if k.note and not size:
-        size = snprintf(text, sizeof(text), "%s at offset %lld", amqp10_check_text[k.note], <long long>k.note_offset)
+    if k.notes.check and not size:
+        size = note_text(&AMQP10_TABLES, &k.notes, 0, text, sizeof(text))
     t.put_status(row, status, text if size else NULL, min(size, <int>sizeof(text) - 1))
     amqp10_drop_delivery(c, d, k)
 
@@ -497,7 +495,7 @@ cdef void amqp10_take_transfer(MessageTable t, const MessageContext* m, Amqp10Co
 
 
 cdef bint amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
-    """detach, end, close: nothing more comes on these links from this side. False: the table is full, call again."""
+    """detach, end, close: this side sends nothing more on these links. False: the table is full, call again."""
     cdef Amqp10Deliveries* d = &c.deliveries[direction]
     cdef Amqp10Delivery* k = d.first
     cdef Amqp10Delivery* next
@@ -551,7 +549,7 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
 
 cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                           const char* text, size_t text_size) noexcept nogil:
-    """A transfer is read as far as it goes."""
+    """Read the available part of a transfer."""
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Deliveries* d = &c.deliveries[m.direction]
     cdef Amqp10Delivery* k
@@ -561,7 +559,7 @@ cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
     cdef uint64_t handle = 0
     cdef int64_t row
     amqp10_options(&o, False)
-    o.cut = 1
+    o.common.cut = 1
     if amqp10_parse(p, n, &o, &f, &fault) != OK or f.performative.shape != AMQP10_TRANSFER:
         row = t.begin_row(m)
         amqp10_put_kind(t, row, &f, m.direction)

@@ -1,13 +1,13 @@
-# AMQP 1.0 frames and messages -> rows of the message table. One row is one performative; of a transfer, with the sections
-# of its message.
+# AMQP 1.0 frames and messages -> rows of the message table. A row is one performative; for a transfer, with the sections of
+# its message.
 #
-# Fields go to columns by name: AMQP10_COMMON has those of the common columns, the amqp10 struct all others. What is made
-# of several octets otherwise (sources, targets, delivery states, errors) is written out below.
+# Fields go to columns by name: AMQP10_COMMON has those of the common columns, the amqp10 struct all others. The functions below
+# put values that need more than one column (sources, targets, delivery states, errors).
 from wirefmt.amqp10.columns import FIELDS as AMQP10_STRUCT_FIELDS, OPERATIONS as AMQP10_OPERATION_ROWS
 
 
-cdef enum Amqp10Form:               # how a field gets to its column
-    AMQP10_FORM_NONE = 0            # it does not: written apart, or not there
+cdef enum Amqp10Form:               # how a field is put to its column
+    AMQP10_FORM_NONE = 0            # no column, or another function puts it
     AMQP10_FORM_BOOLEAN
     AMQP10_FORM_I8
     AMQP10_FORM_I16
@@ -20,7 +20,7 @@ cdef enum Amqp10Form:               # how a field gets to its column
 
 
 cdef enum:
-    AMQP10_FIELD_ROWS = 160         # at least rows of amqp10_fields
+    AMQP10_FIELD_ROWS = 160         # at least the number of rows of amqp10_fields
 
 
 cdef struct Amqp10Place:
@@ -29,14 +29,14 @@ cdef struct Amqp10Place:
     int16_t common                  # column of the table
 
 
-# Fields that are columns of their own; delivery_id and first are fields of the struct as well.
+# Fields that have a common column; delivery_id and first are also fields of the struct.
 cdef dict AMQP10_COMMON = {
     ("transfer", "delivery_id"): T_SEQUENCE, ("disposition", "first"): T_SEQUENCE, ("sasl-outcome", "code"): T_CODE,
     ("header", "ttl"): T_TTL_MS, ("properties", "message_id"): T_MESSAGE_ID,
     ("properties", "correlation_id"): T_CORRELATION_ID, ("properties", "reply_to"): T_REPLY_TO,
     ("properties", "content_type"): T_CONTENT_TYPE,
 }
-# Fields with a column in the struct that a type alone does not fill.
+# Fields with a column in the struct whose form does not follow from the type.
 cdef tuple AMQP10_APART = ("role", "source", "target", "state", "error")
 cdef dict AMQP10_FORMS = {
     "boolean": AMQP10_FORM_BOOLEAN, "int16": AMQP10_FORM_I16, "int32": AMQP10_FORM_I32,
@@ -89,7 +89,7 @@ fill_amqp10_rows()
 # ------------------------------------------------------------------------------------------------ fields
 
 cdef void amqp10_put_as(Col* c, int64_t row, int form, const uint8_t* at) noexcept nogil:
-    """The (checked) value at `at` in a column; null if it is of a type (LAX) that the column has no place for."""
+    """Put the (checked) value at `at` to a column; null if it is of a type (LAX) that the column cannot have."""
     cdef Amqp10ValueView v
     cdef bint whole
     if form == AMQP10_FORM_TEXT:
@@ -131,7 +131,7 @@ cdef void amqp10_put_symbols_of(Col* c, int64_t row, const Amqp10ValueView* v) n
     if v.type == AMQP10_SYMBOL:
         amqp10_put_text(c.children, at, v)
         at += 1
-    elif v.size:                            # else its elements take no octets, so they are no symbols
+    elif v.size:                            # otherwise its elements have no octets, so they are not symbols
         items = amqp10_items(v)
         while amqp10_next(&items, &item):
             amqp10_put_text(c.children, at, &item)
@@ -140,7 +140,7 @@ cdef void amqp10_put_symbols_of(Col* c, int64_t row, const Amqp10ValueView* v) n
 
 
 cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10CompositeView* p) noexcept nogil:
-    """The fields of a performative or section that go to a column as they are."""
+    """Put the fields of a performative or section that go to a column unchanged."""
     cdef const Amqp10ShapeRow* shape = &amqp10_shapes[p.shape]
     cdef const Amqp10Place* place
     cdef Col* fields = t.cols[<int>T_AMQP10].children
@@ -159,8 +159,8 @@ cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10C
 
 
 cdef void amqp10_add_named(Octets* o, const uint8_t* at, bint typed) noexcept nogil:
-    """A value as JSON; of a known composite type its fields that are there, by name, after its type if `typed`. Composites
-    lie in composites no deeper than the parser lets values be nested."""
+    """A value as JSON. For a known composite type: its fields by name, without absent ones, after its type if `typed` is set. The
+    parser limits the nesting."""
     cdef Amqp10CompositeView c
     cdef Amqp10ValueView v
     cdef bint first = not typed
@@ -235,7 +235,7 @@ cdef void amqp10_put_error(Col* fields, int64_t row, const uint8_t* at) noexcept
 
 
 cdef void amqp10_put_state(Col* fields, int64_t row, const uint8_t* at) noexcept nogil:
-    """A delivery state: its name, its fields; the error of a rejected one."""
+    """Put a delivery state: its name and fields, and the error of a rejected one."""
     cdef Amqp10CompositeView s
     cdef int i
     if at == NULL:
@@ -255,7 +255,7 @@ cdef void amqp10_put_state(Col* fields, int64_t row, const uint8_t* at) noexcept
 # ------------------------------------------------------------------------------------------------ frames
 
 cdef void amqp10_put_kind(MessageTable t, int64_t row, const Amqp10FrameView* f, int direction) noexcept nogil:
-    """What a frame is, as far as it could be read."""
+    """Put the kind of a frame, which may be only partly readable."""
     cdef Col* c = t.cols
     cdef int shape = f.performative.shape
     put_text(c + T_PROTOCOL, row, &AMQP10_PROTOCOL_TEXT)
@@ -275,7 +275,7 @@ cdef void amqp10_put_kind(MessageTable t, int64_t row, const Amqp10FrameView* f,
 
 
 cdef void amqp10_put_row(MessageTable t, int64_t row, const Amqp10FrameView* f, int direction) noexcept nogil:
-    """Fill AMQP's part of a row that begin_row began, but for the message. Status and error are the caller's."""
+    """Fill AMQP's part of a row that begin_row began, except the message. The caller sets status and error."""
     cdef Col* fields = t.cols[<int>T_AMQP10].children
     cdef const Amqp10CompositeView* p = &f.performative
     amqp10_put_kind(t, row, f, direction)
@@ -308,7 +308,7 @@ cdef void amqp10_put_row(MessageTable t, int64_t row, const Amqp10FrameView* f, 
 # ------------------------------------------------------------------------------------------------ messages
 
 cdef void amqp10_put_sections(MessageTable t, int64_t row, const Amqp10MessageView* m) noexcept nogil:
-    """All sections of a message but its body."""
+    """Put all sections of a message except its body."""
     cdef Col* fields = t.cols[<int>T_AMQP10].children
     cdef uint64_t count = 0
     if m.header.shape:
@@ -330,7 +330,7 @@ cdef inline void amqp10_put_map_section(Col* map, int64_t row, const Amqp10Messa
 
 
 cdef void amqp10_put_payload(MessageTable t, int64_t row, const Amqp10MessageView* m) noexcept nogil:
-    """The body as payload: data sections joined, a value's text or octets, sequences as JSON, one a line."""
+    """Put the body as payload: data sections joined, a value's text or octets, sequences as JSON, with a line for each."""
     cdef Col* fields = t.cols[<int>T_AMQP10].children
     cdef const uint8_t* at = m.octets
     cdef Amqp10Section section

@@ -174,7 +174,7 @@ class Decimal128(Decimal):
     width = 16
 
 
-#: By Amqp10Type: the class that bears the type; None where Python's own does, or an object of ours.
+#: By Amqp10Type: the class of values of the type; None for Python's own classes, and for types that are not scalars.
 cdef tuple AMQP10_SCALARS = (
     None, None, None, UByte, UShort, UInt, ULong, Byte, Short, Int, None,
     Float, None, Decimal32, Decimal64, Decimal128, Char, Timestamp, None, None, None,
@@ -199,7 +199,7 @@ cdef object AMQP10_UNKNOWN_SAFETY = SafeUUID.unknown
 # ------------------------------------------------------------------------------------------------ octets -> objects
 
 cdef object amqp10_shared_scalar(const Amqp10ValueView* v):
-    """A scalar that bears its type: one object for all that have the same octets."""
+    """A scalar of a typed class: one object for all values with the same octets."""
     cdef SharedSlot* slot
     if not WIREFMT_SHARES_VALUES:
         return amqp10_scalar_of(v)
@@ -244,7 +244,7 @@ cdef object amqp10_uuid_of(const uint8_t* p):
 
 
 cdef inline object amqp10_string_of(const uint8_t* p, uint32_t size):
-    """A string. Octets that are no UTF-8, which LAX accepts, become lone surrogates; those are not shared."""
+    """A string. Octets that are not UTF-8, which LAX accepts, become lone surrogates; such strings are not shared."""
     cdef SharedSlot* slot = NULL
     if 0 < size <= SHARED_OCTETS and WIREFMT_SHARES_VALUES:
         slot = shared_slot(SHARED_TEXT, p, size)
@@ -331,7 +331,7 @@ cdef int amqp10_put_double(Octets* o, double value) except -1:
 
 
 cdef int amqp10_put_scalar(Octets* o, int type, object value) except -1:
-    """A value of one of AMQP10_SCALARS, or of what a field of that type takes: then it is checked here."""
+    """Write a value of one of AMQP10_SCALARS, or an object that a field of the type accepts, which is checked here."""
     cdef float single
     cdef uint32_t bits
     if type == AMQP10_UINT:
@@ -368,7 +368,7 @@ cdef int amqp10_put_scalar(Octets* o, int type, object value) except -1:
 
 
 cdef int amqp10_add_sized(Octets* o, uint8_t code, object octets, Py_ssize_t size) except -1:
-    """A constructor and its octets, which bytes.__new__ or a class of a caller's may have made of any size."""
+    """Write a constructor and its octets, after a check of their size: bytes.__new__ or a caller's class may have any size."""
     if not isinstance(octets, bytes) or PyBytes_GET_SIZE(octets) != size:
         raise EncodeError(f"{amqp10_constructor_name[code].decode('ascii')} has {size} bytes [1.6]")
     add_u8(o, code)

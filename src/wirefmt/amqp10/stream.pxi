@@ -1,8 +1,8 @@
-# AMQP 1.0 frames, messages and deliveries of octets: decode, encode, Decoder, Assembler.
+# AMQP 1.0: octets <-> frames, messages and deliveries: decode, encode, Decoder, Assembler.
 
 
 cdef object amqp10_frame_of(bytes block, const Amqp10FrameView* frame, bint strict):
-    """The object of a frame that was parsed `strict` or not, and lies in `block`."""
+    """The object of a parsed frame in `block`; `strict`: it was parsed in STRICT."""
     cdef Performative performative
     cdef ProtocolHeader header
     cdef EmptyFrame empty
@@ -35,7 +35,7 @@ def decode(data, /, *, strictness=STRICT_MODE, limits=None):
     take_amqp10_options(&o, strictness, limits)
     if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), &o, &frame, &f) != OK:
         raise_fault(&AMQP10_TABLES, &f, 0)
-    return amqp10_frame_of(block, &frame, o.strict)
+    return amqp10_frame_of(block, &frame, o.common.strict)
 
 
 def decode_message(data, /, *, strictness=STRICT_MODE, limits=None):
@@ -46,8 +46,8 @@ def decode_message(data, /, *, strictness=STRICT_MODE, limits=None):
     cdef Amqp10Options o
     cdef bytes block = take_block(data)
     take_amqp10_options(&o, strictness, limits)
-    return amqp10_read_message(block, <const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), o.strict,
-                        o.max_elements)
+    return amqp10_read_message(block, <const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), o.common.strict,
+                        o.common.max_elements)
 
 
 def frame_size(data, /, *, limits=None):
@@ -77,15 +77,11 @@ def encode(message, /):
 
 
 def restore_frame(bytes octets not None, bint strict):
-    """Unpickle a performative that was built, or decoded `strict` or not."""
+    """Unpickle a performative; `strict`: it was decoded in STRICT, or built."""
     cdef Amqp10Options o
-    cdef Amqp10FrameView frame
-    cdef Fault f
     memset(&o, 0, sizeof(Amqp10Options))
-    o.strict = strict
-    if amqp10_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &frame, &f) != OK:
-        raise_fault(&AMQP10_TABLES, &f, 0)
-    return amqp10_frame_of(octets, &frame, strict)
+    o.common.strict = strict
+    return read_message(&AMQP10_OPS, octets, &o.common)
 
 
 def restore_message(bytes octets not None):
@@ -94,8 +90,8 @@ def restore_message(bytes octets not None):
 
 
 cdef inline int amqp10_stream_size(const uint8_t* p, size_t n, const Amqp10Options* o, size_t* size, Fault* f) noexcept:
-    """amqp10_frame_size for a stream: DOFF and TYPE are looked at before a frame is waited for, to refuse it at once."""
-    cdef int status = amqp10_frame_size(p, n, o.max_frame_size, size, f)
+    """amqp10_frame_size for a stream: it waits for DOFF and TYPE, so that an invalid frame is refused at once."""
+    cdef int status = amqp10_frame_size(p, n, o.common.max_frame_size, size, f)
     return NEED_DATA if status == OK and n < 6 else status
 
 
@@ -118,7 +114,7 @@ cdef class Decoder(FrameDecoder):
         cdef Amqp10FrameView frame
         if amqp10_parse(p, n, &self.options, &frame, f) != OK:
             return None
-        return amqp10_frame_of(block, &frame, self.options.strict)
+        return amqp10_frame_of(block, &frame, self.options.common.strict)
 
 
 # ------------------------------------------------------------------------------------------------ deliveries
@@ -199,7 +195,7 @@ cdef class Assembler(FrameDecoder):
     def __init__(self, *, strictness=STRICT_MODE, limits=None):
         self.tables = &AMQP10_TABLES
         take_amqp10_options(&self.options, strictness, limits)
-        self.deliveries.max_octets = self.options.max_frame_size
+        self.deliveries.max_octets = self.options.common.max_frame_size
         self.deliveries.max_count = AMQP10_MAX_DELIVERIES
 
     def __dealloc__(self):
@@ -225,13 +221,13 @@ cdef class Assembler(FrameDecoder):
         cdef int answer
         if amqp10_parse(p, n, &self.options, &frame, f) != OK:
             return None
-        answer = amqp10_join(&self.deliveries, &frame, self.options.strict, &kept, f)
+        answer = amqp10_join(&self.deliveries, &frame, self.options.common.strict, &kept, f)
         if answer == AMQP10_JOIN_FAULT:
             return None
         if answer == AMQP10_JOIN_OTHER:
-            return amqp10_frame_of(block, &frame, self.options.strict)
+            return amqp10_frame_of(block, &frame, self.options.common.strict)
         if answer == AMQP10_JOIN_WHOLE:
-            return self.delivery_of(amqp10_frame_of(block, &frame, self.options.strict), None)
+            return self.delivery_of(amqp10_frame_of(block, &frame, self.options.common.strict), None)
         if answer != AMQP10_JOIN_LAST:
             return NO_MESSAGE
         done = self.deliveries.done
@@ -243,6 +239,6 @@ cdef class Assembler(FrameDecoder):
         delivery.joined = joined
         delivery.transfers = 1 if joined is None else <int>self.deliveries.done.transfers
         delivery.settled = bool(transfer.settled) if joined is None else self.deliveries.done.settled
-        delivery.strict = self.options.strict
-        delivery.max_elements = self.options.max_elements
+        delivery.strict = self.options.common.strict
+        delivery.max_elements = self.options.common.max_elements
         return delivery

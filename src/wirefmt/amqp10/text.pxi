@@ -1,23 +1,23 @@
-# AMQP 1.0 values as text, for columns: strings and symbols as they are, numbers in digits, lists, maps, arrays and
-# described values as JSON. Octets that are no text (binaries, and strings that only LAX accepts) are in hexadecimal.
+# AMQP 1.0 values as text, for columns: strings and symbols unchanged, numbers in digits, lists, maps, arrays and
+# described values as JSON. Octets that are not text (binaries, and strings that only LAX accepts) are hexadecimal.
 #
-# The text of a value takes at most 48 times the octets of the value. So no text is quoted twice: a map with a key that is a
-# list, map, array or described value is an array of pairs, [[key, value], ...], not an object. And what the head of an array
-# says once is written once: the descriptor of its elements ({"descriptor": ..., "values": [...]}), and elements that take no
+# The text of a value has at most 48 times the size of the value. Therefore no text is quoted twice: a map with a key that is a
+# list, map, array or described value is an array of pairs, [[key, value], ...], not an object. And values in the head of an array
+# are written once: the descriptor of its elements ({"descriptor": ..., "values": [...]}), and elements without
 # octets ({"repeat": n, "of": ...}).
 from wirefmt._core.floats cimport FLOAT_ROOM, write_float
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, free_octets, octets_over
 
 
 cdef enum:
-    AMQP10_SHOWN_REPEATS = 16       # more elements that take no octets are counted, not written out
+    AMQP10_SHOWN_REPEATS = 16       # more elements without octets are counted, not written
     AMQP10_SHORT_ROOM = 32          # octets of a number as text
 
 
 # ------------------------------------------------------------------------------------------------ columns
 
 cdef void amqp10_put_text(Col* c, int64_t row, const Amqp10ValueView* v) noexcept nogil:
-    """A value in a string column."""
+    """Put a value to a string column."""
     cdef Octets o
     cdef uint8_t[512] start
     if not c.on:
@@ -45,7 +45,7 @@ cdef inline void amqp10_put_text_at(Col* c, int64_t row, const uint8_t* at) noex
 
 
 cdef void amqp10_put_written(Col* c, int64_t row, Octets* o) noexcept nogil:
-    """Text that was written, which is freed. Without memory for it the batch fails."""
+    """Put the written text, and free it. The batch fails if memory has run out."""
     if o.failed:
         c.tally.no_memory = True
     else:

@@ -1,24 +1,23 @@
-# AMQP 1.0, part 1: the type system over octets. Checked once by amqp10_check; from then on read without checks.
+# AMQP 1.0, part 1: the type system over octets. amqp10_check checks a value once; later reads need no checks.
 #
 # OASIS AMQP 1.0, part 1  https://docs.oasis-open.org/amqp/core/v1.0/os/amqp-core-types-v1.0-os.html
 #
 # A value is a constructor and its content. A constructor is one octet, or 0x00, a descriptor (any value) and another
-# constructor; in an array one constructor serves for all elements, which are contents only. So every function below
-# that takes a constructor takes where its content is as well.
+# constructor. An array has one constructor for all its elements, which are contents only. Every function below
+# with a parameter for a constructor therefore also has one for the content.
 #
-# Nothing here makes Python objects or allocates, but for maps of many keys, which are sorted to find equal ones.
+# Nothing here makes Python objects or allocates, except to sort the keys of large maps, which finds equal ones.
 from libc.stdlib cimport qsort
 
 
-cdef struct Amqp10Reader:       # what the checking functions hand around
+cdef struct Amqp10Reader:       # state shared by the checking functions
     const Amqp10Options* o
     Fault* f
     const uint8_t* base         # start of the frame, message or value, for offsets
     uint64_t elements
     int field, index            # where the reader is, for paths
     int bound                   # FIELDS row of what limits the whole
-    int note, note_count        # LAX: the first check that was skipped; how many
-    int64_t note_offset
+    Notes notes
 
 
 # ------------------------------------------------------------------------------------------------ faults and notes
@@ -35,30 +34,16 @@ cdef inline const uint8_t* amqp10_cut(Amqp10Reader* x, const uint8_t* at, const 
     return amqp10_fault(x, AMQP10_CHECK_TRUNCATED, at, <int64_t>need, <int64_t>(end - at))
 
 
-cdef bint amqp10_breach(Amqp10Reader* x, int check, const uint8_t* at) noexcept nogil:
-    """A rule is broken at `at`. False: go on, LAX has noted it."""
-    cdef int64_t offset = <int64_t>(at - x.base)
-    cdef Violation* note
-    if x.o.strict or not amqp10_checks[check].lax:
-        amqp10_fault(x, check, at, 0, 0)
-        return True
-    if x.note_count == 0:
-        x.note = check
-        x.note_offset = offset
-    if x.o.notes != NULL and x.note_count < x.o.notes_room:
-        note = &x.o.notes[x.note_count]
-        note.check = check
-        note.field = x.field
-        note.index = x.index
-        note.offset = offset
-    x.note_count += 1
-    return False
+cdef bint amqp10_violation(Amqp10Reader* x, int check, const uint8_t* at) noexcept nogil:
+    """Report a violation at `at`. False: LAX noted it, continue."""
+    cdef const Amqp10CheckRow* row = &amqp10_checks[check]
+    return violation(&x.o.common, &x.notes, x.f, row.status, row.lax, check, x.field, x.index, <int64_t>(at - x.base)) != OK
 
 
 cdef inline bint amqp10_count_elements(Amqp10Reader* x, uint32_t count, const uint8_t* at) noexcept nogil:
     x.elements += count
-    if x.o.max_elements and x.elements > x.o.max_elements:
-        amqp10_fault(x, AMQP10_CHECK_ELEMENTS, at, <int64_t>x.elements, x.o.max_elements)
+    if x.o.common.max_elements and x.elements > x.o.common.max_elements:
+        amqp10_fault(x, AMQP10_CHECK_ELEMENTS, at, <int64_t>x.elements, x.o.common.max_elements)
         return False
     return True
 
@@ -100,7 +85,7 @@ cdef inline const uint8_t* amqp10_plain(const uint8_t* at, const uint8_t* end) n
 
 
 cdef const uint8_t* amqp10_check(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth) noexcept nogil:
-    """Check the value at `at`, which nothing after `end` belongs to. Where the next one begins; NULL: see x.f."""
+    """Check the value at `at`, whose bound is `end`. Returns where the next one begins; NULL: see x.f."""
     if at < end and at[0] != 0:
         return amqp10_check_content(x, at[0], at + 1, end, depth)
     at = amqp10_check_descriptors(x, at, end, &depth)
@@ -111,7 +96,7 @@ cdef const uint8_t* amqp10_check(Amqp10Reader* x, const uint8_t* at, const uint8
 
 cdef const uint8_t* amqp10_check_descriptors(Amqp10Reader* x, const uint8_t* at, const uint8_t* end,
                                              int* depth) noexcept nogil:
-    """Past the descriptors, if any; at the octet that says how the content is encoded."""
+    """Skip descriptors. Returns the position of the octet that has the encoding of the content."""
     while at < end:
         if at[0] != 0:
             return at
@@ -150,23 +135,23 @@ cdef const uint8_t* amqp10_check_content(Amqp10Reader* x, uint8_t code, const ui
 
 
 cdef const uint8_t* amqp10_check_scalar(Amqp10Reader* x, uint8_t code, const uint8_t* at) noexcept nogil:
-    """Scalars that not every octet is a value of: 1.6.2, 1.6.16."""
+    """Check scalars for which not all octets are valid: 1.6.2, 1.6.16."""
     cdef uint32_t c
     if code == AMQP10_CODE_BOOLEAN:
         # proton, rhea and RabbitMQ's Python client read other octets than 1 as true
-        if at[0] > 1 and amqp10_breach(x, AMQP10_CHECK_BOOLEAN, at):
+        if at[0] > 1 and amqp10_violation(x, AMQP10_CHECK_BOOLEAN, at):
             return NULL
         return at + 1
     c = load_u32(at)
     if c > 0x10FFFF:
         return amqp10_fault(x, AMQP10_CHECK_CHAR, at, 0, 0)
-    if 0xD800 <= c < 0xE000 and amqp10_breach(x, AMQP10_CHECK_CHAR_SURROGATE, at):
+    if 0xD800 <= c < 0xE000 and amqp10_violation(x, AMQP10_CHECK_CHAR_SURROGATE, at):
         return NULL
     return at + 4
 
 
 cdef const uint8_t* amqp10_check_characters(Amqp10Reader* x, int type, const uint8_t* at, const uint8_t* end) noexcept nogil:
-    """A string is UTF-8 (U+0000 is a character like others), a symbol ASCII."""
+    """Check that a string is UTF-8 (U+0000 is allowed), a symbol ASCII."""
     cdef const uint8_t* p = at
     cdef size_t bad = 0
     if is_ascii(at, <size_t>(end - at)):
@@ -174,17 +159,17 @@ cdef const uint8_t* amqp10_check_characters(Amqp10Reader* x, int type, const uin
     if type == AMQP10_SYMBOL:
         while p[0] < 0x80:
             p += 1
-        if amqp10_breach(x, AMQP10_CHECK_SYMBOL_ASCII, p):
+        if amqp10_violation(x, AMQP10_CHECK_SYMBOL_ASCII, p):
             return NULL
         return end
-    if not is_utf8(p, <size_t>(end - p), &bad) and amqp10_breach(x, AMQP10_CHECK_STRING_UTF8, p + bad):
+    if not is_utf8(p, <size_t>(end - p), &bad) and amqp10_violation(x, AMQP10_CHECK_STRING_UTF8, p + bad):
         return NULL
     return end
 
 
 cdef const uint8_t* amqp10_check_compound(Amqp10Reader* x, const Amqp10ConstructorRow* row, const uint8_t* at,
                                           const uint8_t* end, int depth) noexcept nogil:
-    """Count and elements of a list, map or array, which end at `end`."""
+    """Check count and elements of a list, map or array, which end at `end`."""
     cdef const uint8_t* first
     cdef const uint8_t* after
     cdef uint32_t count, i
@@ -219,11 +204,11 @@ cdef const uint8_t* amqp10_check_compound(Amqp10Reader* x, const Amqp10Construct
 
 cdef const uint8_t* amqp10_check_array(Amqp10Reader* x, uint32_t count, const uint8_t* at, const uint8_t* end,
                                        int depth) noexcept nogil:
-    """Constructor and elements of an array. Elements that take no octets may be any number: they are never walked."""
+    """Check constructor and elements of an array. Elements without octets are not walked, because there may be any number."""
     cdef const Amqp10ConstructorRow* row
     cdef uint8_t code
     cdef uint32_t i
-    depth += 1                              # descriptors and elements lie in the array
+    depth += 1                              # descriptors and elements are in the array
     at = amqp10_check_descriptors(x, at, end, &depth)
     if at == NULL:
         return NULL
@@ -247,7 +232,7 @@ cdef const uint8_t* amqp10_check_array(Amqp10Reader* x, uint32_t count, const ui
 # ------------------------------------------------------------------------------------------------ reading what was checked
 
 cdef const uint8_t* amqp10_primitive(const uint8_t* constructor) noexcept nogil:
-    """Past the descriptors of a constructor: its last octet, which says how the content is encoded."""
+    """Skip the descriptors of a constructor. Returns its last octet, which has the encoding of the content."""
     while constructor[0] == 0:
         constructor = amqp10_skip(constructor + 1)
     return constructor
@@ -265,7 +250,7 @@ cdef void amqp10_read_described(const uint8_t* at, Amqp10ValueView* v) noexcept 
 
 
 cdef inline const uint8_t* amqp10_descriptor(const Amqp10ValueView* v) noexcept nogil:
-    """Of a described value: where its descriptor is."""
+    """The position of a described value's descriptor."""
     return v.constructor + 1
 
 
@@ -286,7 +271,7 @@ cdef inline bint amqp10_ascii_at(const uint8_t* at, Span* out) noexcept nogil:
 # ------------------------------------------------------------------------------------------------ composites
 
 cdef int amqp10_shape_of(const uint8_t* descriptor, bint* irregular) noexcept nogil:
-    """The composite type a (checked) descriptor names, 0 if none; irregular: by an integer that is no ulong."""
+    """The composite type that a (checked) descriptor names; 0: none. irregular: by an integer that is not a ulong."""
     cdef Amqp10ValueView v
     cdef uint64_t code
     cdef int shape
@@ -314,14 +299,14 @@ cdef int amqp10_shape_of(const uint8_t* descriptor, bint* irregular) noexcept no
 
 # ------------------------------------------------------------------------------------------------ equal, and in order
 #
-# Values are equal if they are of one type and say the same, however they are encoded: 1.6 names what is identical.
+# Values are equal if they have the same type and value in any encoding (1.6).
 
 cdef inline int amqp10_order(uint64_t a, uint64_t b) noexcept nogil:
     return -1 if a < b else 1 if a > b else 0
 
 
 cdef int amqp10_compare(const Amqp10ValueView* a, const Amqp10ValueView* b) noexcept nogil:
-    """-1, 0, 1: an order of all values, for no purpose but to find equal ones."""
+    """-1, 0, 1: an order of all values, which only serves to find equal ones."""
     if a.type != b.type:
         return -1 if a.type < b.type else 1
     if a.type >= AMQP10_LIST:
@@ -357,7 +342,7 @@ cdef int amqp10_compare_compound(const Amqp10ValueView* a, const Amqp10ValueView
 
 
 cdef int amqp10_compare_described(const Amqp10ValueView* a, const Amqp10ValueView* b) noexcept nogil:
-    """Of a composite, the descriptor may be a number or a symbol, and nulls at the end are as good as absent (1.4)."""
+    """Compare described values. A composite's descriptor is a number or a symbol, and nulls at its end count as absent (1.4)."""
     cdef Amqp10ValueView c, d
     cdef Amqp10Items left, right
     cdef int found = amqp10_order(<uint64_t>amqp10_composite_shape(a), <uint64_t>amqp10_composite_shape(b))
@@ -384,7 +369,7 @@ cdef int amqp10_compare_described(const Amqp10ValueView* a, const Amqp10ValueVie
 
 
 cdef int amqp10_composite_shape(const Amqp10ValueView* v) noexcept nogil:
-    """The composite type of a described value; 0: it is none."""
+    """The composite type of a described value; 0: none."""
     cdef bint irregular = False
     cdef const uint8_t* primitive = amqp10_primitive(v.inner)
     if primitive != v.inner or amqp10_constructors[primitive[0]].type != AMQP10_LIST:
@@ -393,7 +378,7 @@ cdef int amqp10_composite_shape(const Amqp10ValueView* v) noexcept nogil:
 
 
 cdef int amqp10_compare_constructors(const uint8_t* a, const uint8_t* b) noexcept nogil:
-    """Of arrays, which may be empty: the types of their elements, and descriptors."""
+    """Compare the types and descriptors of arrays' elements; the arrays may be empty."""
     cdef Amqp10ValueView c, d
     cdef int found
     while a[0] == 0 and b[0] == 0:
@@ -420,7 +405,7 @@ cdef uint64_t amqp10_hash(const Amqp10ValueView* v, uint64_t h) noexcept nogil:
         h = mix(h, v.count)
         items = amqp10_items(v)
         if v.type == AMQP10_ARRAY and items.left > 16:
-            items.left = 16             # there may be four thousand million of no octets
+            items.left = 16             # there may be 2^32 elements without octets
         while amqp10_next(&items, &item):
             h = amqp10_hash(&item, h)
         return h
@@ -456,7 +441,7 @@ cdef enum:
 
 
 cdef bint amqp10_check_keys(Amqp10Reader* x, const uint8_t* at, uint32_t keys, int depth) noexcept nogil:
-    """No two keys of a map are equal (1.6.23). False: see x.f. `at` begins `keys` pairs."""
+    """Check that no two keys of a map are equal (1.6.23). False: see x.f. `at` is the first of `keys` pairs."""
     cdef const uint8_t* few[AMQP10_FEW_KEYS]
     cdef uint64_t hashes[AMQP10_FEW_KEYS]
     cdef Amqp10ValueView key, other
@@ -473,14 +458,14 @@ cdef bint amqp10_check_keys(Amqp10Reader* x, const uint8_t* at, uint32_t keys, i
                 if amqp10_compare(&key, &other) == 0:
                     if depth == 0:
                         x.index = <int>i
-                    if amqp10_breach(x, AMQP10_CHECK_MAP_DUPLICATE, at):
+                    if amqp10_violation(x, AMQP10_CHECK_MAP_DUPLICATE, at):
                         return False
         at = amqp10_skip(key.end)
     return True
 
 
 cdef bint amqp10_check_many_keys(Amqp10Reader* x, const uint8_t* at, uint32_t keys, int depth) noexcept nogil:
-    """The same by sorting, so that no choice of keys takes longer than others."""
+    """The same by sorting, so that the time does not depend on the choice of keys."""
     cdef const uint8_t** ordered = <const uint8_t**>malloc(keys * sizeof(const uint8_t*))
     cdef Amqp10ValueView key, other
     cdef uint32_t i
@@ -498,7 +483,7 @@ cdef bint amqp10_check_many_keys(Amqp10Reader* x, const uint8_t* at, uint32_t ke
         amqp10_read(ordered[i - 1], &key)
         amqp10_read(ordered[i], &other)
         if amqp10_compare(&key, &other) == 0 and \
-                amqp10_breach(x, AMQP10_CHECK_MAP_DUPLICATE, max(ordered[i - 1], ordered[i])):
+                amqp10_violation(x, AMQP10_CHECK_MAP_DUPLICATE, max(ordered[i - 1], ordered[i])):
             good = False
             break
     free(ordered)

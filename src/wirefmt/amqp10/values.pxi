@@ -1,8 +1,8 @@
 # AMQP 1.0 values as Python objects, and Python objects as AMQP 1.0 values: lists, maps, arrays and described
-# values. Scalars: room scalars; composites: room composites.
+# values. The room scalars has scalars, the room composites composites.
 #
-# List, Map, Array, Described and the composites keep the octets they lie in: what they hold becomes objects when it is
-# asked for, and they are written again as they were. What Python calls list, tuple and dict is taken where values go in.
+# List, Map, Array, Described and the composites keep their octets: their elements become objects on access, and they are written
+# again unchanged. Encoders also accept Python's list, tuple and dict.
 from cpython.dict cimport PyDict_CheckExact, PyDict_GetItemWithError, PyDict_SetItem
 from cpython.float cimport PyFloat_CheckExact
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, free_octets, octets_over
@@ -19,8 +19,8 @@ from types import MappingProxyType
 # ------------------------------------------------------------------------------------------------ octets -> objects
 
 cdef object amqp10_value_of(bytes block, const Amqp10ValueView* v, bint plain):
-    """The object of a (checked) value that lies in `block`. `plain`: its type is known beforehand, so that integers
-    need not bear theirs."""
+    """The object of a (checked) value in `block`. `plain`: the specification fixes the type, so integers are int, not a typed
+    subclass."""
     cdef int type = v.type
     if type == AMQP10_STRING:
         return amqp10_string_of(v.body, v.size)
@@ -52,7 +52,7 @@ cdef object amqp10_value_of(bytes block, const Amqp10ValueView* v, bint plain):
 
 
 cdef object amqp10_described_of(bytes block, const Amqp10ValueView* v):
-    """A composite's class where the value is one, in every rule of STRICT; else a Described."""
+    """A composite if the value is one that STRICT accepts, otherwise a Described."""
     cdef Amqp10Reader x
     cdef Amqp10Options o
     cdef Fault f
@@ -76,8 +76,7 @@ cdef enum:
 # ------------------------------------------------------------------------------------------------ objects -> octets
 
 cdef int amqp10_put_value(Octets* o, object value, int depth) except -1:
-    """Write a Python object as the matching AMQP value, in the smallest encoding; values that were decoded, in the
-    encoding they have."""
+    """Write a Python object as the matching AMQP value in the smallest encoding; decoded values keep their encoding."""
     cdef object kind = type(value)
     cdef Py_ssize_t size = 0
     cdef const uint8_t* p
@@ -115,7 +114,7 @@ cdef int amqp10_put_value(Octets* o, object value, int depth) except -1:
 
 
 cdef int amqp10_put_other(Octets* o, object value, int depth) except -1:
-    """Objects that are asked what they are like."""
+    """Write an object of another class, by its interface: a mapping, a sequence, a number."""
     if isinstance(value, UUID):
         amqp10_add_sized(o, AMQP10_CODE_UUID, value.bytes, 16)
     elif isinstance(value, datetime):
@@ -213,7 +212,7 @@ cdef class Value:
     cdef bytes block
     cdef Amqp10ValueView v
     cdef object cached
-    cdef bint secret            # it lies under a secret name
+    cdef bint secret            # it has a secret name
 
     def __init__(self):
         raise TypeError("Value is a base class: use the class of a value")
@@ -237,7 +236,7 @@ cdef class Value:
         return self
 
     cdef int settle(self, Octets* o, int type) except -1:
-        """Take the octets that a constructor wrote, if they are a value of STRICT's."""
+        """Adopt the octets that a constructor wrote, if STRICT accepts them as a value."""
         cdef Amqp10Options options
         cdef Fault f
         cdef bytes octets
@@ -245,7 +244,7 @@ cdef class Value:
         amqp10_strict_options(&options)
         if amqp10_parse_value(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options,
                               &f) != OK:
-            raise amqp10_encode_error(&f)
+            raise encode_error(&AMQP10_TABLES, &f)
         amqp10_read(<const uint8_t*>PyBytes_AS_STRING(octets), &self.v)
         if self.v.type != type:
             raise EncodeError(f"{amqp10_type_name[self.v.type].decode('ascii')} where "
@@ -265,12 +264,7 @@ cdef inline object amqp10_hold_value(Value held, bytes block, const Amqp10ValueV
 
 cdef void amqp10_strict_options(Amqp10Options* o) noexcept nogil:
     memset(o, 0, sizeof(Amqp10Options))
-    o.strict = 1
-
-
-cdef object amqp10_encode_error(const Fault* f):
-    cdef char text[256]
-    return EncodeError(text[:fault_text(&AMQP10_TABLES, f, 0, text, sizeof(text))].decode("utf-8"))
+    o.common.strict = 1
 
 
 cdef class BaseSequence(Value):
@@ -307,11 +301,11 @@ cdef class BaseSequence(Value):
         return value in self.items()
 
     def index(self, value, *bounds):
-        """As in tuple."""
+        """Like tuple."""
         return self.items().index(value, *bounds)
 
     def count(self, value):
-        """As in tuple."""
+        """Like tuple."""
         return self.items().count(value)
 
     def __eq__(self, other):
@@ -326,13 +320,13 @@ cdef class BaseSequence(Value):
 
 
 cdef Py_hash_t amqp10_hash_of(tuple items) except? -1:
-    """That of the tuple; but NaN, which has another hash each time, is a part of equal values."""
+    """The hash of the tuple, except that NaN has one hash, because it may be part of equal values."""
     return hash(tuple([None if isinstance(item, float) and item != item else item for item in items]))
 
 
 @cython.final
 cdef class List(BaseSequence):
-    """list (1.6.22): `List([1, "a", None])`. Reads as a tuple does."""
+    """list (1.6.22): `List([1, "a", None])`. It can be read like a tuple."""
 
     def __init__(self, items=(), /):
         cdef uint8_t start[WRITER_START]
@@ -409,11 +403,11 @@ cdef class Array(BaseSequence):
         return tuple(out)
 
     def __hash__(self):
-        # more than can be: an equal tuple is not to be expected
+        # more than a tuple can have: none is equal
         return <Py_hash_t>(amqp10_hash(&self.v, 0) >> 1) if self.v.count > 1_000_000 else amqp10_hash_of(self.items())
 
     def __eq__(self, other):
-        # None is as good as None: comparing does not make the elements
+        # all elements are the same object: compare without making them
         return BaseSequence.__eq__(self, other)
 
     def __iter__(self):
@@ -473,7 +467,7 @@ cdef int amqp10_put_array(Octets* o, object name, object values, object descript
 
 
 cdef int amqp10_put_elements(Octets* o, int type, uint8_t code, const Octets* written, size_t count) except -1:
-    """The constructor `code` (0: the smallest that serves) and the contents of values that were written."""
+    """Write the constructor `code` (0: the smallest that fits all) and the contents of the written values."""
     cdef const uint8_t* at = written.at
     cdef const uint8_t* end = at + written.size
     cdef Amqp10ValueView v
@@ -507,7 +501,7 @@ cdef bint amqp10_all_are(const Octets* written, uint8_t code) noexcept nogil:
 
 
 cdef uint8_t amqp10_code_of_type(int type) noexcept nogil:
-    """The narrowest constructor of a type whose elements take octets, but for null."""
+    """The narrowest constructor of a type whose elements have octets; for null, its only one."""
     cdef int code
     cdef uint8_t narrow = amqp10_narrow_code(type)
     if narrow:
@@ -519,7 +513,7 @@ cdef uint8_t amqp10_code_of_type(int type) noexcept nogil:
 
 
 cdef int amqp10_put_typed(Octets* o, int type, object value) except -1:
-    """A Python object as a value of a type that is known: 1 may be a uint."""
+    """Write a Python object as a value of a known type: 1 may be a uint."""
     if AMQP10_UBYTE <= type <= AMQP10_INT or type == AMQP10_TIMESTAMP or type == AMQP10_FLOAT or type == AMQP10_SYMBOL:
         return amqp10_put_scalar(o, type, value)
     if type == AMQP10_CHAR:
@@ -535,7 +529,7 @@ cdef int amqp10_put_typed(Octets* o, int type, object value) except -1:
 
 @cython.final
 cdef class Map(Value):
-    """map (1.6.23): `Map({"a": 1})` or `Map([("a", 1)])`. Reads as a dict does, and equals dicts of equal entries.
+    """map (1.6.23): `Map({"a": 1})` or `Map([("a", 1)])`. It can be read like a dict, and equals dicts of equal entries.
 
     Entries keep their order, which is part of the value. `pairs` has them all: keys that are equal in Python (UInt(1)
     and ULong(1)) are one key for a dict, and LAX accepts equal keys; the last one counts.
@@ -588,19 +582,19 @@ cdef class Map(Value):
         return self.entries()[key]
 
     def get(self, key, default=None, /):
-        """As in dict."""
+        """Like dict."""
         return self.entries().get(key, default)
 
     def keys(self):
-        """As in dict."""
+        """Like dict."""
         return MappingProxyType(self.entries()).keys()
 
     def values(self):
-        """As in dict."""
+        """Like dict."""
         return MappingProxyType(self.entries()).values()
 
     def items(self):
-        """As in dict."""
+        """Like dict."""
         return self.entries().items()
 
     def __eq__(self, other):
@@ -621,7 +615,7 @@ cdef class Map(Value):
 
 
 cdef object amqp10_entry_value(bytes block, Amqp10Items* items, Amqp10ValueView* v):
-    """The value of a map's entry whose key is `v`, which becomes the value."""
+    """Find the entry of a map whose key is `v`; `v` becomes its value."""
     cdef bint secret = amqp10_is_text(v) and is_secret_name(v.body, v.size)
     amqp10_next(items, v)
     value = amqp10_value_of(block, v, False)
@@ -716,10 +710,7 @@ def encode_value(value, /):
 
 cdef int take_amqp10_options(Amqp10Options* o, object strictness, object limits) except -1:
     memset(o, 0, sizeof(Amqp10Options))
-    o.strict = is_strict(strictness)
-    o.max_frame_size = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
-    o.max_elements = DEFAULT_ELEMENTS if limits is None else limits.elements
-    return 0
+    return take_common_options(&o.common, None, strictness, limits)
 
 
 def restore_value(bytes octets not None):

@@ -1,18 +1,18 @@
-# AMQP 1.0 values written as octets, each in its smallest encoding. Nogil and without Python objects: for our own
-# encoders and for code that builds values from values.
+# AMQP 1.0 values as octets, each in its smallest encoding. Nogil and without Python objects: for encoders, and for code that
+# builds values from values.
 #
-# A list, map or array is opened, its elements are written, and it is closed: then its size and count are known.
+# A list, map or array is opened, its elements are written, and closing it sets its size and count.
 #
 #     mark = amqp10_open(o); amqp10_add_symbol(o, ...); amqp10_add_uint(o, 5); amqp10_close(o, mark, AMQP10_CODE_MAP8, 2)
 #
-# Running out of memory, and sizes that 32 bits cannot say, make the octets `failed`: ask once, at the end.
+# When memory runs out, or a size does not fit 32 bits, `failed` of the octets is set: check it once, at the end.
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, add_u16, add_u32, add_u64, extend_octets
 
 
 # ------------------------------------------------------------------------------------------------ scalars
 
 cdef inline void amqp10_add_descriptor(Octets* o, uint64_t code) noexcept nogil:
-    """What makes the value written next a described one."""
+    """Write the descriptor of the value that is written next."""
     add_u8(o, 0)
     amqp10_add_ulong(o, code)
 
@@ -22,7 +22,7 @@ cdef inline void amqp10_add_descriptor(Octets* o, uint64_t code) noexcept nogil:
 # ------------------------------------------------------------------------------------------------ values as they are
 
 cdef void amqp10_add_value(Octets* o, const Amqp10ValueView* v) noexcept nogil:
-    """A value with the encoding it has. (An element of an array gets its constructor.)"""
+    """Write a value in its encoding. (An element of an array gets its constructor.)"""
     cdef const uint8_t* content
     cdef const uint8_t* primitive
     if v.type == AMQP10_DESCRIBED:
@@ -36,7 +36,7 @@ cdef void amqp10_add_value(Octets* o, const Amqp10ValueView* v) noexcept nogil:
 
 
 cdef inline const uint8_t* amqp10_content(const Amqp10ValueView* v) noexcept nogil:
-    """What stands after the constructor of a value that is not described: size and count, where it has them, too."""
+    """The octets after the constructor of a value that is not described, including size and count."""
     cdef const Amqp10ConstructorRow* row = &amqp10_constructors[v.code]
     if row.category == AMQP10_CATEGORY_FIXED:
         return v.body
@@ -48,11 +48,11 @@ cdef inline const uint8_t* amqp10_content(const Amqp10ValueView* v) noexcept nog
 # ------------------------------------------------------------------------------------------------ elements of arrays
 
 cdef uint8_t amqp10_element_code(const Amqp10ValueView* v, uint8_t before) noexcept nogil:
-    """The narrowest constructor of some octets that serves for a value and those that `before` serves for (0: none)."""
+    """The narrowest constructor that fits a value and all values that `before` fits (0: there are none)."""
     cdef uint8_t narrow = amqp10_narrow_code(v.type)
     cdef uint8_t wide = amqp10_wide_code(narrow)
     cdef size_t n = 0
-    if narrow == 0:                         # types of one encoding, but for null
+    if narrow == 0:                         # types of one encoding, except null
         return v.code
     if wide == narrow or before == wide:
         return wide
@@ -70,7 +70,7 @@ cdef uint8_t amqp10_element_code(const Amqp10ValueView* v, uint8_t before) noexc
 
 
 cdef uint8_t amqp10_narrow_code(int type) noexcept nogil:
-    """The narrowest constructor of a type whose elements take octets; 0: the type has but one constructor."""
+    """The narrowest constructor of a type whose elements have octets; 0: the type has only one constructor."""
     if type == AMQP10_BOOLEAN:
         return AMQP10_CODE_BOOLEAN
     if type == AMQP10_UINT:
@@ -95,7 +95,7 @@ cdef uint8_t amqp10_narrow_code(int type) noexcept nogil:
 
 
 cdef void amqp10_add_element(Octets* o, uint8_t code, const Amqp10ValueView* v) noexcept nogil:
-    """The content of a value under a constructor of its type, which has room for it."""
+    """Write the content of a value for a constructor of its type that fits it."""
     cdef const Amqp10ConstructorRow* row = &amqp10_constructors[code]
     cdef const uint8_t* body = v.inner if v.type == AMQP10_ARRAY else v.body
     cdef size_t n = <size_t>(v.end - body)
@@ -125,7 +125,7 @@ cdef inline void amqp10_add_bits(Octets* o, int width, uint64_t v) noexcept nogi
 
 
 cdef uint8_t amqp10_common_code(const Octets* written) noexcept nogil:
-    """The narrowest constructor that fits all values of one type, written one after another."""
+    """The narrowest constructor that fits all of several consecutive values of one type."""
     cdef const uint8_t* at = written.at
     cdef Amqp10ValueView v
     cdef uint8_t code = 0
@@ -137,7 +137,7 @@ cdef uint8_t amqp10_common_code(const Octets* written) noexcept nogil:
 
 
 cdef void amqp10_add_elements(Octets* o, const Octets* written, uint8_t code) noexcept nogil:
-    """The elements of an array: a constructor, and the contents of values written one after another."""
+    """Write the elements of an array: a constructor, and the contents of consecutive values."""
     cdef const uint8_t* at = written.at
     cdef Amqp10ValueView v
     add_u8(o, code)

@@ -50,7 +50,7 @@ include "recognise.pxi"
 # files -> streams -> message table
 include "decoder.pxi"
 
-# objects are made by constructors only; classes and functions are of the package, but for these
+# only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.capture", (
     BoundarySearch, CarriedStreams, FlowTable, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
     PcapReader, Reassembler, RecordFeed, StreamTrace, Streams, Unpacker, find_record, sniff,

@@ -76,7 +76,7 @@ cdef class CarriedStreams(FrameStreams):
         side.missing += n
         side.search.credit = 0
         side.socket.lost = True
-        if why == WHY_NO_FRAME:                         # octets that are no header are skipped
+        if why == WHY_NO_FRAME:                         # octets that are not a header are skipped
             side.skipped += side.socket.have
 
     cdef void resume_socket(self, Flow* f, int end) noexcept nogil:
@@ -89,7 +89,7 @@ cdef class CarriedStreams(FrameStreams):
     # ---- compressed streams, and those that end in TLS --------------------------------------------------------------
 
     cdef bint changes_carrier(self, Flow* f, int end, const Mark* mark) noexcept nogil:
-        """Change the stream encoding from here on if the frames so far have agreed on it."""
+        """Change the stream encoding if the frames so far have negotiated it; it applies from the next octet."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef int carrier = fs.protocol.carrier(fs.state)
         cdef int i
@@ -97,7 +97,7 @@ cdef class CarriedStreams(FrameStreams):
             return False
         fs.carrier = <uint8_t>carrier
         if carrier == CARRIER_TLS:
-            self.put_gap_row(f, end, b"TLS from here on: not decoded", mark)
+            self.put_gap_row(f, end, b"TLS from here on: not decoded", mark)       # words: ok
             self.dismiss(f, UNDECODED_TLS)
             return True
         for i in range(2):
@@ -183,7 +183,7 @@ cdef class CarriedStreams(FrameStreams):
         return n
 
     cdef void break_off(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
-        """A direction that cannot be decompressed: put a row with the reason, and skip what follows."""
+        """Put a row with the reason why a direction is not decompressed any more, and skip the octets that follow."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         if side.size:
             self.put_rest(f, end, text, mark)           # a protocol with carriers puts one row

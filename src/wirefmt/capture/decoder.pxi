@@ -349,7 +349,7 @@ cdef class CaptureDecoder(KnownStreams):
                                   self.file.fault.frame_no)
             elif answer == READ_NEED:
                 break
-            else:                                       # the following octets cannot be read
+            else:                                       # the rest of the file is unreadable
                 at = n
                 break
         self.take_group()

@@ -1,4 +1,4 @@
-# One captured packet -> one TCP segment, or a counted reason why there is none.
+# One captured packet -> one TCP segment, or a counted reason why it has none.
 #
 # Link types: https://www.tcpdump.org/linktypes.html. IPv4 RFC 791, IPv6 RFC 8200, TCP RFC 9293, VLAN IEEE 802.1Q,
 # MPLS RFC 3032, PPPoE RFC 2516, GRE RFC 2784 and 2890, VXLAN RFC 7348, GENEVE RFC 8926,

@@ -285,7 +285,7 @@ cdef struct ChainRule:          # what a plausible record looks like
 
 
 cdef inline size_t chain_next(const ChainRule* c, const uint8_t* p, size_t n) noexcept nogil:
-    """Octets of the plausible record at `p`, of which `n` octets are present (at least a header); 0: there is none.
+    """Size of the plausible record at `p`, of which `n` octets are available (at least a header); 0: it is not plausible.
 
     Stricter than reading is: a place to resume must look right in every field.
     """
@@ -322,11 +322,11 @@ cdef inline size_t chain_next(const ChainRule* c, const uint8_t* p, size_t n) no
 cdef int64_t chain_start(const ChainRule* c, const uint8_t* p, size_t n, bint last, uint8_t* alive, int64_t base) noexcept nogil:
     """Where the first record of `p[:n]` begins, or -1.
 
-    A record is true if the records after it chain on over more octets than one packet can have: octets inside a packet
-    that look like records chain on only to the packet's end. `last`: the file ends at `p + n`, where the chain may end too.
+    A record is real if it begins a chain of records over more octets than one packet can have, because a chain of octets inside
+    a packet ends with the packet. `last`: the file ends at `p + n`, where the chain may end, too.
     `alive` has room for `n` octets; `base` is the file offset of `p`: pcapng blocks lie on multiples of four.
 
-    Linear: from the end to the start, one octet for each offset says how long the chain from there is.
+    It takes linear time: from the end to the start, one octet for each offset has the length of the chain from there.
     """
     cdef size_t least = 12 if c.blocks else c.header_size
     cdef size_t step, at, following, span
@@ -356,7 +356,7 @@ cdef int64_t chain_start(const ChainRule* c, const uint8_t* p, size_t n, bint la
 
 
 cdef class PcapFile:
-    """Parser of one capture file, or of a range of one. C only; `PcapReader` is its Python face."""
+    """Parser of one capture file, or of a range of one. C only; `PcapReader` is its Python class."""
     cdef CaptureFault fault
     cdef int64_t frames             # the number of the last record returned
     cdef int64_t offset             # in the file, of the first octet not used
@@ -396,7 +396,7 @@ cdef class PcapFile:
         self.frames = first_frame - 1
 
     cdef int next_record(self, const uint8_t* p, size_t n, bint last, size_t* used, PacketRecord* out) noexcept nogil:
-        """The next record of `p[:n]`: a Read. `last`: nothing follows `p[:n]`. `used`: octets that are no longer needed."""
+        """Read the next record of `p[:n]`. Returns a Read. `last`: the file ends with `p[:n]`. `used`: octets no longer used."""
         cdef size_t at = 0
         cdef size_t step
         cdef int answer
@@ -469,7 +469,7 @@ cdef class PcapFile:
         minor = load_u16_as(p + 6, self.rule.big)
         if major > 2 and major != 543:                  # 543: some Digital Unix systems
             return self.failed(CAPTURE_BAD_VERSION, STAGE_END)
-        # time zone, accuracy and snapshot length are not used: the last is often untrue
+        # time zone, accuracy and snapshot length are not used; the last is often wrong
         self.link_type = self.narrow_link_type(load_u32_as(p + 20, self.rule.big) & 0x03FFFFFF)
         self.rule.swapped_lengths = (major == 2 and minor < 3) or major == 543
         self.rule.header_size = record_header
@@ -549,7 +549,7 @@ cdef class PcapFile:
         cdef size_t window = n if n < CHAIN_WINDOW else CHAIN_WINDOW
         cdef size_t passed
         cdef bint at_end = last and n <= CHAIN_WINDOW
-        if n <= CHAIN_WINDOW and not last:      # one octet more than the window: answers must not depend on chunks
+        if n <= CHAIN_WINDOW and not last:      # one octet more than the window, so that results do not depend on chunks
             return READ_NEED
         if self.alive == NULL:
             self.alive = <uint8_t*>malloc(CHAIN_WINDOW)
@@ -565,7 +565,7 @@ cdef class PcapFile:
             used[0] = n
             self.stage = STAGE_END
         else:
-            passed = window - MAX_BLOCK - 32       # what follows was too near the window's end to decide
+            passed = window - MAX_BLOCK - 32       # records near the end of the window cannot be decided
             used[0] = passed
         return -1
 
@@ -746,7 +746,7 @@ cdef class RecordFeed:
         self.last = False
 
     cdef void give(self, const uint8_t* p, size_t n, bint last) noexcept nogil:
-        """The next chunk; it must remain valid until `next` answered READ_NEED or READ_END."""
+        """Add the next chunk, which must remain valid until `next` returns READ_NEED or READ_END."""
         self.chunk = p
         self.size = n
         self.at = 0
@@ -754,7 +754,7 @@ cdef class RecordFeed:
         self.last = last
 
     cdef int next(self, PacketRecord* out) noexcept nogil:
-        """A Read, as PcapFile.next_record; -1: out of memory."""
+        """PcapFile.next_record of the fed chunks. Returns a Read; -1: out of memory."""
         cdef size_t used, take
         cdef int answer
         while self.kept_size:
@@ -810,8 +810,8 @@ cdef class RecordFeed:
 cdef class PcapReader:
     """Packets of one capture file, pcap or pcapng, of any content, fed in chunks of any size.
 
-    Each packet is a tuple (frame_no, ts_ns, link_type, original_size, octets). `faults` lists what could not be read, as
-    (offset in the file, reason). For whole files use wirefmt.capture.read; this is for looking at packets.
+    Each packet is a tuple (frame_no, ts_ns, link_type, original_size, octets). `faults` lists invalid records as
+    (offset in the file, reason). For whole files use wirefmt.capture.read; this class is for single packets.
     """
     cdef RecordFeed records
     cdef readonly list faults
@@ -823,12 +823,12 @@ cdef class PcapReader:
         self.faults = []
 
     def feed(self, chunk):
-        """The packets that these octets, any contiguous buffer, complete."""
+        """Feed octets, any contiguous buffer. Returns the packets that they complete."""
         cdef Input octets = take_input(chunk)
         return self.read(octets.at, <size_t>octets.size, False)
 
     def close(self):
-        """End the file. Returns the packets that only its end makes certain."""
+        """End the file. Returns the packets that could not be confirmed before its end."""
         cdef uint8_t nothing = 0
         return self.read(&nothing, 0, True)
 

@@ -298,7 +298,7 @@ cdef class BoundarySearch:
         self.sought.scratch = NULL
 
     def packet(self, bytes payload, *, bint push=False):
-        """Take the payload of the next packet. Returns (offset of the boundary, name of the protocol), or None if there is none
+        """Take the payload of the next packet. Returns (offset of the boundary, name of the protocol), or None if none was found
         yet."""
         cdef Mark mark
         memset(&mark, 0, sizeof(Mark))

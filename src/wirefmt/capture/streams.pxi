@@ -133,7 +133,7 @@ cdef class Streams(Reassembler):
         """WebSocket frames begin at pending[at]."""
 
     cdef bint changes_carrier(self, Flow* f, int end, const Mark* mark) noexcept nogil:
-        """Change the stream encoding from here on if the frames so far have agreed on it."""
+        """Change the stream encoding if the frames so far have negotiated it; it applies from the next octet."""
         return False
 
     cdef void carry_on(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
@@ -233,7 +233,7 @@ cdef class Streams(Reassembler):
         side.missing = side.skipped = 0
 
     cdef void put_gap_row(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
-        """Put a row for octets that cannot be read."""
+        """Put a row for malformed octets."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef MessageContext m
         cdef int64_t row
@@ -401,7 +401,7 @@ cdef class Streams(Reassembler):
         free(origins)
 
     cdef void dismiss(self, Flow* f, int reason) noexcept nogil:
-        """Stop decoding the connection: its packets are only counted from here on. `why`: an Undecoded."""
+        """Stop decoding the connection: later packets are only counted. `why`: an Undecoded."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef int end
         if f.ignored:

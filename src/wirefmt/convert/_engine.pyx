@@ -14,7 +14,7 @@ from wirefmt._core cimport (
     octets_of, open_list, put_octets, seal, take_input,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
-from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left
+from wirefmt._core.cursor cimport Cursor, Span, cursor_over
 from wirefmt._core.octets cimport (
     Octets, add_octets, add_u16, add_u32, add_u64, add_u8, extend_octets, free_octets, octets_over,
 )
@@ -60,8 +60,8 @@ from wirefmt.mqtt._codec cimport (
     MQTT_CHECK_USER_PROPERTY_UTF8, MQTT_PAIR, MQTT_PROPERTY_CONTENT_TYPE, MQTT_PROPERTY_CORRELATION_DATA,
     MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL, MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR, MQTT_PROPERTY_RESPONSE_TOPIC,
     MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER, MQTT_PROPERTY_TOP, MQTT_PROPERTY_TOPIC_ALIAS, MQTT_PROPERTY_USER_PROPERTY,
-    MQTT_PUBLISH, MQTT_STRING, MQTT_TABLES, MQTT_TWO, MQTT_VARINT, MqttOptions, MqttPacketView, mqtt_field_path,
-    mqtt_parse, mqtt_properties,
+    MQTT_PUBLISH, MQTT_STRING, MQTT_TABLES, MQTT_TWO, MQTT_VARINT, MqttOptions, MqttPacketView, MqttProperty, mqtt_field_path,
+    mqtt_find_property, mqtt_next_property, mqtt_parse, mqtt_properties,
 )
 
 from wirefmt.convert.conversion import Loss

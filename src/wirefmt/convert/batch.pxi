@@ -33,8 +33,8 @@ cdef int convert_split_content(const uint8_t* p, size_t n, Span* properties, Spa
     memset(&channel, 0, sizeof(channel))
     channel.stage = AMQP091_AWAITS_HEADER
     channel.class_id = AMQP091_CLASS_BASIC
-    o.side = -1
-    o.frame_max = 0xFFFFFFFFU               # the connection's limit is unknown
+    o.common.side = -1
+    o.common.max_frame_size = 0xFFFFFFFFU    # the connection's limit is unknown
     properties.at = NULL
     body.at = <const uint8_t*>b""
     body.size = 0

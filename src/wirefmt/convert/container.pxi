@@ -45,7 +45,7 @@ cdef class Container:
     cdef list cc, bcc                       # None: none
     cdef dict extra                         # None: none
     cdef tuple deaths                       # None: none
-    cdef object annotations_                # None: not asked for yet
+    cdef object annotations_                # None: not yet made
     cdef dict cache                         # of conversions, by ConvertDelivery; None: empty
 
     def __init__(self, message, *, source=None, exchange="", routing_key="", str dialect="documented",

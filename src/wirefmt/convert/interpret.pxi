@@ -369,7 +369,7 @@ cdef int convert_take_section(Converter* x, const ConvertRow* row, const Convert
     memset(&o, 0, sizeof(o))
     if amqp10_parse_message(at, v.octets.size, &o, &m, &f) != OK:
         return DONE_REFUSED
-    if x.valid and m.note_count and m.note != AMQP10_CHECK_BODY_MISSING:
+    if x.valid and m.notes.count and m.notes.check != AMQP10_CHECK_BODY_MISSING:
         return DONE_REFUSED                     # faults that only STRICT reports; the body comes from elsewhere
     if v.octets.size == 0 or not amqp10_next_section(&at, at + v.octets.size, &section):
         return DONE_NEXT

@@ -189,7 +189,7 @@ cdef int convert_learn_5(Container c, const uint8_t* p, size_t n) except -1:
     cdef ConvertKnown* k = &c.known
     cdef MqttPacketView m
     cdef Converter x
-    cdef Cursor properties
+    cdef MqttProperty expiry
     cdef int status
     convert_begin(&x, c.rules, CONVERT_MQTT5, CONVERT_MQTT5)
     try:
@@ -205,29 +205,9 @@ cdef int convert_learn_5(Container c, const uint8_t* p, size_t n) except -1:
     c.routing_key = convert_topic_text(c.topic, False, c.translation)
     k.durable = (m.flags >> 1 & 3) > 0
     k.retain = m.flags & 1
-    if m.properties_seen >> MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL & 1:
-        properties = cursor_over(m.properties.at, m.properties.size)
-        k.expiry_s = convert_expiry_of(&properties)
+    if m.properties_seen >> MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL & 1 and \
+            mqtt_find_property(&m.properties, MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL, &expiry):
+        k.expiry_s = expiry.number
         convert_learn_ttl(k, <uint64_t>k.expiry_s * 1000)
         convert_learn_time(k, c.arrival_ms)
     return 0
-
-
-cdef int64_t convert_expiry_of(Cursor* c) noexcept:
-    """The Message Expiry Interval of valid properties; -1: none."""
-    cdef uint32_t identifier = 0, unused = 0
-    cdef int type
-    cdef Span s
-    while c.at < c.end:
-        c.at += read_varint(c.at, left(c), &identifier)
-        type = mqtt_properties[identifier].type
-        if identifier == MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL:
-            return load_u32(c.at)
-        if type == MQTT_STRING or type == MQTT_BINARY or type == MQTT_PAIR:
-            convert_take_sized(c, &s)
-            if type == MQTT_PAIR:
-                convert_take_sized(c, &s)
-        else:
-            c.at += (read_varint(c.at, left(c), &unused) if type == MQTT_VARINT else 1 if type == MQTT_BYTE else
-                     2 if type == MQTT_TWO else 4)
-    return -1

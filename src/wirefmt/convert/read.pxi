@@ -302,7 +302,7 @@ cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPac
     memset(&o, 0, sizeof(o))
     convert_give(x, BUFFER_OCTETS, p, n)
     o.version = 5
-    o.side = -1
+    o.common.side = -1
     if mqtt_parse(p, n, &o, m, &x.fault) != OK:
         if x.valid or not convert_is_bad_string(x.fault.check):
             return CONVERT_UNDECODABLE
@@ -316,7 +316,7 @@ cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPac
     if m.type != MQTT_PUBLISH:
         fault(&x.fault, UNSUPPORTED, 0, 0, 0, 0, 0, 0)
         return CONVERT_UNDECODABLE
-    if copy != NULL:                            # from here on nothing points into the copy
+    if copy != NULL:                            # now nothing points into the copy
         m.frame = p
         m.properties.at = p + (m.properties.at - copy)
         m.payload.at = p + (m.payload.at - copy)
@@ -392,12 +392,11 @@ cdef uint8_t* convert_publish_properties = [
 
 
 cdef int convert_take_packet(Converter* x, const MqttPacketView* m, ConvertValue* v) noexcept nogil:
-    cdef Cursor c = cursor_over(m.properties.at, m.properties.size)
     cdef Span values[MQTT_PROPERTY_TOP]
     cdef ConvertPairs pairs
     cdef int status, i, identifier
     memset(values, 0, sizeof(values))
-    if not convert_collect(x, &c, m.property_count, values, &pairs):
+    if not convert_collect(x, &m.properties, m.property_count, values, &pairs):
         return convert_refuse(x, REFUSED_TOO_LARGE)
     status = convert_take_flag(x, C5_QOS, m.flags >> 1 & 3, m.frame, v)
     if status == OK and m.flags & 8:
@@ -444,12 +443,13 @@ cdef void convert_of_mqtt(int identifier, Span s, ConvertValue* v) noexcept nogi
     v.number = n
 
 
-cdef bint convert_collect(Converter* x, Cursor* c, uint32_t count, Span* values, ConvertPairs* pairs) noexcept nogil:
+cdef bint convert_collect(Converter* x, const Span* area, uint32_t count, Span* values, ConvertPairs* pairs) noexcept nogil:
     """Find the value of each property, and the User Properties in order. Values without a place are noted: repeated
     values, and properties of other packets, which LAX accepts. False: no memory."""
-    cdef uint32_t identifier = 0, unused = 0
+    cdef const uint8_t* p = area.at
+    cdef const uint8_t* end = p + area.size
+    cdef MqttProperty v
     cdef Span s
-    cdef int type
     memset(pairs, 0, sizeof(ConvertPairs))
     if count:
         pairs.keys = <Span*>convert_room(x, count * sizeof(Span))
@@ -458,25 +458,21 @@ cdef bint convert_collect(Converter* x, Cursor* c, uint32_t count, Span* values,
         if pairs.keys == NULL or pairs.values == NULL or pairs.again == NULL:
             return False
         memset(pairs.again, 0, count)
-    while c.at < c.end:
-        c.at += read_varint(c.at, left(c), &identifier)
-        type = mqtt_properties[identifier].type
-        if identifier == MQTT_PROPERTY_USER_PROPERTY:
-            convert_take_sized(c, &pairs.keys[pairs.count])
-            convert_take_sized(c, &pairs.values[pairs.count])
+    while p < end:
+        p = mqtt_next_property(p, &v)
+        if v.identifier == MQTT_PROPERTY_USER_PROPERTY:
+            pairs.keys[pairs.count] = v.name
+            pairs.values[pairs.count] = v.value
             pairs.count += 1
             continue
-        if type == MQTT_STRING or type == MQTT_BINARY:
-            convert_take_sized(c, &s)
+        s = v.value
+        if s.at == NULL:
+            s.at = v.at
+            s.size = <uint32_t>(p - v.at)
+        if values[v.identifier].at == NULL and mqtt_properties[v.identifier].packets >> MQTT_PUBLISH & 1:
+            values[v.identifier] = s
         else:
-            s.at = c.at
-            s.size = (<uint32_t>read_varint(c.at, left(c), &unused) if type == MQTT_VARINT else
-                      1 if type == MQTT_BYTE else 2 if type == MQTT_TWO else 4)
-            c.at += s.size
-        if values[identifier].at == NULL and mqtt_properties[identifier].packets >> MQTT_PUBLISH & 1:
-            values[identifier] = s
-        else:
-            convert_leave_property(x, identifier, s)
+            convert_leave_property(x, <int>v.identifier, s)
     return True
 
 
@@ -500,12 +496,6 @@ cdef void convert_leave_property(Converter* x, int identifier, Span s) noexcept 
         v.key.size = <uint32_t>strlen(path) - 11
     convert_note(x, NULL, field if field else C5_OTHER_PROPERTY, &v, CONVERT_DROPPED,
                  REASON_DUPLICATE if field else REASON_NO_ROW)
-
-
-cdef inline void convert_take_sized(Cursor* c, Span* s) noexcept nogil:
-    s.size = load_u16(c.at)
-    s.at = c.at + 2
-    c.at += 2 + s.size
 
 
 cdef int convert_take_pairs(Converter* x, ConvertPairs* pairs) noexcept nogil:

@@ -143,7 +143,6 @@ cdef int convert_same_5(Converter* x, const uint8_t* p, size_t n) noexcept nogil
     cdef ConvertPairs pairs
     cdef ConvertValue v
     cdef Span values[MQTT_PROPERTY_TOP]
-    cdef Cursor c
     cdef uint32_t i
     cdef int identifier, field
     cdef int status = convert_parse_publish(x, p, n, &m)
@@ -151,8 +150,7 @@ cdef int convert_same_5(Converter* x, const uint8_t* p, size_t n) noexcept nogil
         return status
     memset(values, 0, sizeof(values))
     convert_plain(&v)
-    c = cursor_over(m.properties.at, m.properties.size)
-    if not convert_collect(x, &c, m.property_count, values, &pairs):
+    if not convert_collect(x, &m.properties, m.property_count, values, &pairs):
         return CONVERT_REFUSED
     for i in range(8):
         identifier = convert_publish_properties[i]

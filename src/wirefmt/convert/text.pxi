@@ -130,7 +130,7 @@ cdef inline void convert_set_bit(uint64_t* high, uint64_t* low, int n) noexcept 
 
 
 cdef int convert_digits(uint64_t high, uint64_t low, uint8_t* out) noexcept nogil:
-    """The digits of a 128-bit number, at most 39; returns how many."""
+    """The digits of a 128-bit number, at most 39. Returns their number."""
     cdef uint8_t backwards[40]
     cdef uint32_t words[4]
     cdef uint64_t rest

@@ -6,7 +6,7 @@ cdef enum:
     CONVERT_FEW_PAIRS = 16          # up to this many keys are compared with each other, more are sorted
 
 
-# ------------------------------------------------------------------------------------------------ what readers hand over
+# ------------------------------------------------------------------------------------------------ values of the readers
 
 cdef void convert_of_amqp10(const Amqp10ValueView* v, ConvertValue* out) noexcept nogil:
     out.amqp10 = v[0]
@@ -67,7 +67,7 @@ cdef inline uint8_t convert_type_of_letter(uint8_t letter) noexcept nogil:
 
 
 cdef int convert_item_row(Converter* x, const ConvertValue* v, const ConvertRow** row) noexcept nogil:
-    """The row of types for a value. REASON_NONE; otherwise there is none, or x.culprit is the row that drops it."""
+    """The row of types for a value. Returns REASON_NONE, or the reason why it has no row or the row `x.culprit` drops it."""
     cdef uint16_t i = x.pair.item[v.type]
     while i:
         row[0] = &x.rows[i]
@@ -292,7 +292,7 @@ cdef int convert_add_table_key(Converter* x, Octets* o, const Span* name, int de
     return REASON_NONE
 
 
-# ------------------------------------------------------------------------------------------------ keys that are there before
+# ------------------------------------------------------------------------------------------------ keys that are already present
 
 cdef void convert_mark_again(Converter* x, Span* keys, uint8_t* again, uint32_t count) noexcept nogil:
     """Compare few keys with each other, sort many: no choice of keys takes longer than others."""

@@ -2,8 +2,10 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from wirefmt._core cimport CText, ProtocolTables
+from wirefmt._core.be cimport load_u16, load_u32
 from wirefmt._core.cursor cimport Span
-from wirefmt._core.status cimport Fault, Violation
+from wirefmt._core.status cimport CommonOptions, Fault, Notes
+from wirefmt._core.varint cimport read_varint
 
 # GENERATED from wirefmt/mqtt/spec.py and wirefmt/mqtt/columns.py
 include "table.pxi"
@@ -13,18 +15,12 @@ include "columns.pxi"
 # ---- parse
 
 cdef struct MqttOptions:
-    uint8_t version             # 3, 4, 5; 0: not known, only CONNECT can be read
-    uint8_t strict              # 1 STRICT, 0 LAX
-    int8_t side                 # who sent it: 0 client, 1 server, -1 unknown
-    uint32_t max_packet_size    # octets; 0: no limit
-    uint32_t max_elements       # filters, codes and properties of one packet; 0: no limit
-    uint8_t only_version        # 1: a CONNECT of another version is a fault; 0: a CONNECT says its own
-    uint8_t cut                 # 1: the packet may end early; a payload is what there is of it
-    Violation* notes             # where LAX lists what it skipped; NULL: only the first is kept
-    int notes_room
+    CommonOptions common        # elements: filters, codes and properties
+    uint8_t version             # 3, 4, 5; 0: unknown, only CONNECT can be read
+    uint8_t only_version        # 1: a CONNECT of another version is a fault; 0: a CONNECT declares its version
 
 
-cdef struct MqttPacketView:     # views into the octets; nothing owned
+cdef struct MqttPacketView:     # spans of the octets; it owns nothing
     const uint8_t* frame
     uint32_t size               # whole packet
     uint8_t type, flags, version, form, has_packet_identifier, has_reason_code
@@ -38,10 +34,56 @@ cdef struct MqttPacketView:     # views into the octets; nothing owned
     uint16_t keep_alive
     uint64_t properties_seen, will_properties_seen      # bit n: property n is there
     uint32_t property_count, will_property_count
-    int note                    # LAX: the first check that was skipped (a CHECKS row), 0 none
-    int64_t note_offset         # where
-    int note_count
+    Notes notes
 
 
 cdef int mqtt_parse(const uint8_t* p, size_t n, const MqttOptions* o, MqttPacketView* out, Fault* f) noexcept nogil
 cdef ProtocolTables MQTT_TABLES
+
+
+# ---- properties of a packet that mqtt_parse has accepted
+
+cdef struct MqttProperty:
+    uint32_t identifier
+    uint32_t number             # of the integer types
+    const uint8_t* at           # its value on the wire, which ends where the next property begins
+    Span name                   # of a User Property
+    Span value                  # of strings, binaries, User Properties; absent: a number
+
+
+cdef inline const uint8_t* mqtt_next_property(const uint8_t* p, MqttProperty* out) noexcept nogil:
+    """Read the property at `p`; return the position of the next one."""
+    cdef int type
+    p += read_varint(p, 4, &out.identifier)
+    type = mqtt_properties[out.identifier].type
+    out.at = p
+    out.value.at = NULL
+    if type == MQTT_BYTE:
+        out.number = p[0]
+        return p + 1
+    if type == MQTT_TWO:
+        out.number = load_u16(p)
+        return p + 2
+    if type == MQTT_FOUR:
+        out.number = load_u32(p)
+        return p + 4
+    if type == MQTT_VARINT:
+        return p + read_varint(p, 4, &out.number)
+    if type == MQTT_PAIR:
+        out.name.size = load_u16(p)
+        out.name.at = p + 2
+        p += 2 + out.name.size
+    out.value.size = load_u16(p)
+    out.value.at = p + 2
+    return p + 2 + out.value.size
+
+
+cdef inline bint mqtt_find_property(const Span* area, uint32_t identifier, MqttProperty* out) noexcept nogil:
+    """The first property with this identifier. False: the area has none."""
+    cdef const uint8_t* p = area.at
+    cdef const uint8_t* end = p + area.size
+    while p < end:
+        p = mqtt_next_property(p, out)
+        if out.identifier == identifier:
+            return True
+    return False

@@ -12,30 +12,30 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    BatchEncoder, Col, DEFAULT_ELEMENTS, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine,
-    Factory, FrameBatch, FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Identifiers, Input, KEEP_FROM,
-    LINE_VALUE, MORE,
-    MessageContext, MessageTable, NO, NOTES_SHOWN, Outbox, Problem, Protocol, ProtocolTables, PyObject_GC_UnTrack,
+    BatchEncoder, Col, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch,
+    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Identifiers, Input, KEEP_FROM, LINE_VALUE, MORE,
+    MessageContext, MessageOps, MessageTable, NO, Outbox, Problem, Protocol, ProtocolTables, PyObject_GC_UnTrack,
     REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS,
     SHARED_OCTETS, STRICT_MODE, SharedSlot, SourceCol, TEXT_PAD, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CONTENT_TYPE,
     T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_OPERATION, T_PROTOCOL, T_QOS, T_REDELIVERED, T_REPLY_TO,
-    T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, WRITER_START, Window, Writer, YES, ascii_octets, bare_object,
-    borrowed_item, check_size16, close_list, copy_octets, decimal_of, detail_form, fault_text, field_path, fill_view,
-    hidden, input_head, is_held, is_secret_name, is_strict, keyed_place, length_of, line_ascii, line_begin,
+    T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, WRITER_START, Window, Writer, YES, ascii_octets,
+    bare_object, borrowed_item, check_size16, close_list, copy_octets, decimal_of, detail_form, encode_error,
+    fault_text, fill_view, hidden, input_head, is_held, is_secret_name, keyed_place, length_of, line_ascii, line_begin,
     line_binary, line_digits, line_field, line_flag, line_name, line_number, line_prose, line_string, line_text,
-    line_words, new_octets, new_writer, octets_of, octets_shown, open_list, pad_text, protocol_capsule, put_bool,
-    put_i16, put_i32, put_i64, put_i8, put_line, put_map, put_octets, put_secret, put_span, put_struct, put_text,
-    raise_fault, refuse, refuse_range, refuse_size, refuse_text, seal, secret_fields, set_factories, share,
-    shared_slot, shared_text, shown_octets, source_flag, source_has, source_needed_number, source_needed_span,
-    source_number, source_octets, source_range, source_span, span_of, take_block, take_input, text_octets, text_of,
-    text_or_hex, utf8_behind, whole_number,
+    line_words, message_notes, message_octets, new_octets, new_writer, octets_of, octets_shown, open_list, pad_text,
+    protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_i8, put_line, put_map, put_octets, put_secret, put_span,
+    put_struct, put_text, raise_fault, read_message, refuse, refuse_range, refuse_size, refuse_text, seal,
+    secret_fields, set_factories, share, shared_slot, shared_text, shown_octets, source_flag, source_has,
+    source_needed_number, source_needed_span, source_number, source_octets, source_range, source_span, span_of,
+    take_block, take_common_options, take_input, text_octets, text_of, text_or_hex, utf8_behind, violation,
+    whole_number,
 )
 from wirefmt._core.be cimport load_u16, load_u32, store_u16
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left, read_span, read_u16, read_u8
 from wirefmt._core.octets cimport (
     Octets, add_octets, add_u16, add_u32, add_u8, extend_octets, free_octets, octets_over,
 )
-from wirefmt._core.status cimport Fault, LIMIT, NEED_DATA, OK, fault
+from wirefmt._core.status cimport CommonOptions, Fault, LIMIT, NEED_DATA, Notes, OK, fault
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8, is_plain_text
 from wirefmt._core.varint cimport VARINT_MAX, VARINT_SHORT, VARINT_TOO_LONG, read_varint, store_varint, varint_size
 from wirefmt.mqtt.topics cimport match_topic, split_share
@@ -43,7 +43,6 @@ from wirefmt.mqtt.topics cimport match_topic, split_share
 from wirefmt._core import secret_name
 from wirefmt.errors import EncodeError
 from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE
-from wirefmt.strictness import Note
 
 # octets -> MqttPacketView, nogil
 include "parse.pxi"

@@ -40,7 +40,7 @@ cdef class BatchColumns(FrameBatch):
         put_mqtt(c + B_MQTT, row, p, &sink)
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
-        return mqtt_frame_size(p, n, self.options.max_packet_size, size, f)
+        return mqtt_frame_size(p, n, self.options.common.max_frame_size, size, f)
 
     cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil:
         cdef MqttPacketView packet

@@ -1,7 +1,7 @@
-# What a connection does for every message: the state of its QoS flows, and the steady part of what changes it.
+# The part of a connection that runs for every message: the state of its QoS flows, and the frequent changes of it.
 #
-# The classes here hold the state. The classes of wirefmt/mqtt/{session,endpoint,receiving,sending,connection}.py are derived
-# from them, and do all that is rare: a method here that meets something unusual changes nothing and leaves it to them.
+# The classes here have the state. The classes of wirefmt/mqtt/{session,endpoint,receiving,sending,connection}.py are derived
+# from them and do everything that is rare: in an unusual case a method here changes nothing and leaves the case to them.
 # Sections are those of MQTT 5.0.
 from cpython.dict cimport PyDict_DelItem
 from cpython.object cimport PyTypeObject
@@ -15,8 +15,8 @@ cdef extern from "Python.h":
 cdef enum:
     PUBACK_FIRST = 0x40         # first octets of acknowledgements
     PUBREC_FIRST = 0x50
-    ARRIVALS_ROOM = 16          # arrivals that there is room for at first
-    ARRIVALS_KEPT = 64          # ... and that there is still room for once all have been answered
+    ARRIVALS_ROOM = 16          # initial room for arrivals
+    ARRIVALS_KEPT = 64          # room for arrivals that is kept after all have been answered
 
 
 cdef str HANDLE = intern("handle"), MESSAGE = intern("message"), CODE = intern("code")
@@ -33,7 +33,7 @@ cdef inline bint is_empty(object properties):
 @cython.freelist(256)
 @cython.no_gc
 cdef class Delivery:
-    """The handle of a PUBLISH of QoS 1 or 2 that we have sent and that is not finished.
+    """The handle of an unfinished PUBLISH of QoS 1 or 2 that we sent.
 
     Attributes:
         number: counts up with each message of the session. It gives the order of sending and of sending again.
@@ -109,7 +109,7 @@ def split_packet(bytes packet not None, packet_identifier):
     while at < size and from_[at] & 0x80:
         at += 1
     if at + 3 <= size:
-        at += 3 + load_u16(from_ + at + 1)              # behind the Topic Name
+        at += 3 + load_u16(from_ + at + 1)              # after the Topic Name
     if at + 2 > size:
         raise ValueError("not a PUBLISH with a packet identifier")
     head = new_octets(size if size < KEEP_FROM else at + 2)
@@ -133,7 +133,7 @@ cdef class SessionFlows:
     cdef Identifiers numbers
     cdef readonly dict outgoing, incoming
     cdef public int64_t _number             # of the next handle
-    cdef public list _changes               # for a journal; None: there is none
+    cdef public list _changes               # for a journal; None: no journal
 
     def __init__(self, *_, **__):
         self.numbers = Identifiers()
@@ -155,7 +155,7 @@ cdef class SessionFlows:
         return self._number - 1
 
     def add(self, bytes packet not None, version):
-        """Take an identifier for a PUBLISH and remember it until it is finished. One has to be free."""
+        """Take an identifier for a PUBLISH and keep it until the delivery is finished. One must be free."""
         identifier = self.numbers.take()
         head, tail = split_packet(packet, identifier)
         return self.remember(identifier, version, head, tail)
@@ -176,13 +176,13 @@ cdef class SessionFlows:
         return delivery
 
     def receive_pubrec(self, Delivery delivery not None):
-        """QoS 2: the peer has the message; its content is dropped."""
+        """QoS 2: the peer has the message; drop its content."""
         delivery.drop_content()
         if self._changes is not None:
             self._note_outgoing(delivery)
 
     def finish(self, Delivery delivery not None):
-        """The last acknowledgement has come, or the message is dropped. Its identifier is free."""
+        """The last acknowledgement has arrived, or the message is dropped: free its identifier."""
         self.forget(delivery, delivery.packet_identifier)
 
     cdef int forget(self, Delivery delivery, object identifier) except -1:
@@ -211,8 +211,8 @@ cdef struct Arrival:
 
 
 cdef class Arrivals:
-    """QoS 1 and 2 messages of the peer whose PUBACK or PUBREC has not been queued, by packet identifier, and for each QoS in the
-    order of arrival. `undecided` counts those that the host has not answered."""
+    """QoS 1 and 2 messages of the peer whose PUBACK or PUBREC is not queued yet, by packet identifier, and per QoS in the order
+    of arrival. `undecided` counts those that the host has not answered."""
     cdef Arrival* arrivals
     cdef int32_t* buckets       # by the low bits of the identifier
     cdef int32_t room           # a power of two: of both
@@ -240,7 +240,7 @@ cdef class Arrivals:
         return found
 
     cpdef ArrivalView get(self, identifier):
-        """None: the identifier is not there."""
+        """None: no message has the identifier."""
         cdef int32_t i = self.find(identifier)
         cdef ArrivalView view
         if i < 0:
@@ -252,11 +252,11 @@ cdef class Arrivals:
         return view
 
     def waits(self, int qos):
-        """Has one of this QoS not been answered on the wire?"""
+        """Is there a message of this QoS whose answer is not queued?"""
         return 1 <= qos <= 2 and self.first[qos] >= 0
 
     def add(self, Publish message not None, answer=None):
-        """A message with a new identifier. answer: the bytes that it is answered with once it is its turn; None: the host
+        """Add a message with a new identifier. answer: the bytes of its answer, which are sent in its turn; None: the host
         decides."""
         cdef int32_t i
         if not message.first_octet & 6 or message.packet_identifier_ in self:
@@ -318,7 +318,7 @@ cdef class Arrivals:
         self.undecided -= 1
 
     cdef void take(self, int32_t i) noexcept:
-        """Forget the first one of its QoS. The caller has what it owns."""
+        """Remove the first message of its QoS. The caller takes over the objects that it owns."""
         cdef Arrival* a = &self.arrivals[i]
         cdef int32_t* at = &self.buckets[a.identifier & (self.room - 1)]
         while at[0] != i:
@@ -341,7 +341,7 @@ cdef class Arrivals:
             raise MemoryError
         for i in range(room):
             buckets[i] = -1
-        for i in range(self.room):              # all are in use, since there was no room
+        for i in range(self.room):              # all are in use
             j = arrivals[i].identifier & (room - 1)
             arrivals[i].chain = buckets[j]
             buckets[j] = i
@@ -355,7 +355,7 @@ cdef class Arrivals:
         return 0
 
     cdef void shrink(self) noexcept:
-        """Give memory back that a burst needed."""
+        """Free memory that a burst needed."""
         if self.count == 0 and self.room > ARRIVALS_KEPT:
             self.drop()
 
@@ -376,7 +376,7 @@ cdef class Arrivals:
 
 @cython.final
 cdef class ArrivalView:
-    """One of Arrivals, as it was when it was asked for."""
+    """A copy of one of the Arrivals."""
     cdef readonly Publish message
     cdef readonly int qos
     cdef readonly bint decided
@@ -387,26 +387,26 @@ cdef class ArrivalView:
 cdef class Flows:
     """The QoS flows of one connection. `Endpoint` is derived from it.
 
-    The methods here do what they do for messages as they mostly are. Where a limit, a window or an option is in the way, or
-    something comes that is no plain message, they have changed nothing and the methods of the derived classes see to it:
-    `_publish`, `_acknowledge` and the handlers of packets.
+    The methods here handle the frequent kinds of messages. If a limit, a window or an option prevents that, or a packet is of
+    another kind, they change nothing, and methods of the derived classes handle it: `_publish`, `_acknowledge` and the handlers
+    of packets.
     """
     cdef public Outbox _outbox
     cdef readonly Arrivals _arrivals
     cdef public set _releasing              # QoS 2 of the peer: PUBREC is queued on this connection, PUBREL has not come
     cdef Window quota                       # for what we send
-    cdef public object _replay              # deliveries of a resumed session, not sent again so far
+    cdef public object _replay              # deliveries of a resumed session that are not yet sent again
     cdef SessionFlows session_
     cdef type acknowledged                  # the class of the event
     cdef int version_                       # 0: not known
     cdef int64_t most_pending, receive_maximum
-    cdef public int64_t _largest            # octets of a packet that the peer takes
+    cdef public int64_t _largest            # octets of a packet that the peer accepts
     cdef bint automatic, released, counted
-    cdef public bint _up                    # the handshake is complete, and the connection is not over
+    cdef public bint _up                    # the handshake is complete, and the connection has not ended
     cdef public bint _reading
     cdef public bint _window_closed         # a message was refused, or the last place was taken
-    cdef public bint _restricted            # PUBLISH of the peer: more is to be looked at
-    cdef public bint _restricted_out        # PUBLISH of ours: the same
+    cdef public bint _restricted            # PUBLISH of the peer: more must be checked
+    cdef public bint _restricted_out        # our PUBLISH: the same
     cdef public bint _aliased               # we may set topic aliases
 
     def __init__(self, *_, **__):
@@ -468,9 +468,9 @@ cdef class Flows:
         return self._publish(topic_name, payload, qos, retain, properties)
 
     def forward(self, Publish message not None, qos):
-        """Send a message that another connection has received, with this QoS, without RETAIN, and without an object for what goes
-        out. Returns what `publish` does; NotImplemented if it has to be sent by `publish` (properties, a closed window, a
-        limit): nothing has changed then."""
+        """Send a message that another connection has received, with this QoS, without RETAIN, and without making a packet object.
+        Returns what `publish` returns. NotImplemented: nothing has changed, and the message must be sent by `publish` (it has
+        properties, the window is closed, or a limit applies)."""
         if message.property_count or message.topic.size == 0 or not 0 <= qos <= 2:
             return NotImplemented
         return self.send_plain(message.topic.at, message.topic.size, message.payload_span.at, message.payload_span.size,
@@ -478,7 +478,7 @@ cdef class Flows:
 
     cdef object send_plain(self, const uint8_t* topic, size_t topic_size, const uint8_t* payload, size_t payload_size,
                            int qos, bint retain, bint look):
-        """Send a PUBLISH without properties. The Delivery, None for QoS 0; NotImplemented: it is not as simple, and nothing has
+        """Send a PUBLISH without properties. Returns the Delivery, None for QoS 0; NotImplemented: an unusual case, nothing has
         changed. look: the topic has not been checked."""
         cdef Outbox outbox = self._outbox
         cdef SessionFlows session = self.session_
@@ -540,7 +540,7 @@ cdef class Flows:
     # ---- in
 
     def _run(self, list messages not None, Py_ssize_t at, list events not None):
-        """Handle messages from number `at` on while they are as they mostly are. Returns the number of the first other one."""
+        """Handle messages from number `at` on while they are of the frequent kinds. Returns the number of the first other one."""
         cdef Py_ssize_t count = len(messages)
         if self.session_ is None:
             return at
@@ -574,7 +574,7 @@ cdef class Flows:
         return True
 
     cpdef bint _has_room(self) except -1:
-        """Receive Maximum: QoS 1 and 2 messages of the peer that are not finished on this connection (3.3.4)."""
+        """Receive Maximum: the peer's QoS 1 and 2 messages that are not finished on this connection (3.3.4)."""
         return self.version_ != 5 or self._arrivals.count + len(self._releasing) < self.receive_maximum
 
     cdef bint take_puback(self, Puback message, list events) except -1:
@@ -632,7 +632,7 @@ cdef class Flows:
         return self._acknowledge(message, reason_code, properties)
 
     def _decide(self, Publish message not None, bytes answer not None, code, packet=b""):
-        """The answer to a message that waits. code: its code; packet: what the session keeps of QoS 2."""
+        """Answer a waiting message. code: of the answer; packet: what the session keeps for QoS 2."""
         cdef int32_t i = self._arrivals.find(message.packet_identifier_)
         if i < 0 or self._arrivals.arrivals[i].decided or self.session_ is None:
             raise ValueError("this message does not wait")
@@ -646,7 +646,7 @@ cdef class Flows:
         return self.put_due(qos)
 
     cdef int put_due(self, int qos) except -1:
-        """Queue the answers whose turn it is."""
+        """Queue the answers that are next in order."""
         cdef Arrivals arrivals = self._arrivals
         cdef Arrival a
         cdef int32_t i = arrivals.first[qos]

@@ -216,7 +216,7 @@ cdef void mqtt_put_detail(MessageTable t, int64_t row, const MqttPacketView* p, 
     for i in range(MQTT_PROPERTY_TOP):
         properties[i].identifier = 0
     while at < end:
-        at = next_property(at, &v)
+        at = mqtt_next_property(at, &v)
         if v.identifier == MQTT_PROPERTY_USER_PROPERTY:
             pairs += 1
             v.number = pairs

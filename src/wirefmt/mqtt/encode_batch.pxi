@@ -498,5 +498,5 @@ def encode_batch(data, *, version=None, side=None, strictness="strict"):
     cdef RowEncoder encoder = RowEncoder(MQTT_BATCH_COLUMNS)
     encoder.tables = &MQTT_TABLES
     take_options(&encoder.options, version, side, strictness, None)
-    encoder.options.max_packet_size = encoder.options.max_elements = 0
+    encoder.options.common.max_frame_size = encoder.options.common.max_elements = 0
     return encoder.encode(data)

@@ -196,9 +196,7 @@ cdef class Packet:
 
     def encode(self):
         """The bytes of the packet: those it was decoded from, or the canonical form of a new packet."""
-        if self.size == PyBytes_GET_SIZE(self.block):
-            return self.block
-        return octets_of(self.frame, self.size)
+        return message_octets(self.block, self.frame, self.size)
 
     def detach(self):
         """An equal packet that holds only its own bytes, not the larger input block."""
@@ -210,23 +208,10 @@ cdef class Packet:
     def notes(self):
         """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
         cdef MqttOptions o
-        cdef MqttPacketView m
-        cdef Fault f
-        cdef Violation found[NOTES_SHOWN]
-        cdef int i
         if not self.noted:
             return ()
         plain_options(&o, self.version_, self.side, 0)
-        o.notes = found
-        o.notes_room = NOTES_SHOWN
-        mqtt_parse(self.frame, self.size, &o, &m, &f)
-        out = []
-        for i in range(min(m.note_count, NOTES_SHOWN)):
-            f.check, f.field, f.kind, f.version = found[i].check, found[i].field, m.type, m.version
-            out.append(Note(
-                mqtt_check_name[f.check].decode("ascii"), field_path(&MQTT_TABLES, f.field, found[i].index),
-                found[i].offset, mqtt_check_text[f.check].decode("utf-8"), mqtt_spec_of(&f).decode("ascii")))
-        return tuple(out)
+        return message_notes(&MQTT_OPS, self.frame, self.size, &o.common)
 
     # ---- value
 
@@ -277,7 +262,7 @@ cdef class Packet:
         plain_options(&o, version, -1, 1)
         o.only_version = 1
         if mqtt_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
-            raise encode_error(&f)
+            raise encode_error(&MQTT_TABLES, &f)
         hold(self, octets, &m, -1)
         return 0
 
@@ -301,17 +286,12 @@ cdef inline void hold(Packet self, bytes block, const MqttPacketView* m, int sid
     self.form_ = m.form
     self.reason_code_ = m.reason_code
     self.acknowledge_flags = m.acknowledge_flags
-    self.noted = m.note_count != 0
+    self.noted = m.notes.count != 0
     self.side = <int8_t>side
     self.topic = m.topic
     self.properties_span = m.properties
     self.property_count = m.property_count
     self.payload_span = m.payload if m.type == MQTT_PUBLISH else m.list
-
-
-cdef object encode_error(const Fault* f):
-    cdef char text[256]
-    return EncodeError(text[:fault_text(&MQTT_TABLES, f, 0, text, sizeof(text))].decode("utf-8"))
 
 
 @cython.final
@@ -868,3 +848,22 @@ cdef inline object make_message(bytes block, const MqttPacketView* m, int side):
         message = <Packet>bare_object(&MQTT_FACTORIES[m.type])
     hold(message, block, m, side)
     return message
+
+
+cdef void mqtt_review(const uint8_t* p, size_t n, const CommonOptions* o, Notes* notes, Fault* f) noexcept nogil:
+    cdef MqttPacketView m
+    mqtt_parse(p, n, <const MqttOptions*>o, &m, f)
+    notes[0] = m.notes
+    f.kind = m.type
+    f.version = m.version
+
+
+cdef object mqtt_object_of(bytes block, const uint8_t* p, size_t n, const CommonOptions* o, Fault* f):
+    cdef MqttPacketView m
+    return make_message(block, &m, o.side) if mqtt_parse(p, n, <const MqttOptions*>o, &m, f) == OK else None
+
+
+cdef MessageOps MQTT_OPS
+MQTT_OPS.tables = &MQTT_TABLES
+MQTT_OPS.review = mqtt_review
+MQTT_OPS.read = mqtt_object_of

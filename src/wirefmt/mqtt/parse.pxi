@@ -5,7 +5,7 @@
 # MQTT 3.1  https://public.dhe.ibm.com/software/dw/webservices/ws-mqtt/mqtt-v3r1.html
 #
 # Structure is always checked in full: every length against its bound, every string as UTF-8, every property.
-# Further prohibitions of a specification are rules of its CHECKS table. `mqtt_breach` decides by the table whether the
+# Further prohibitions of a specification are rules of its CHECKS table. `mqtt_violation` decides by the table whether the
 # rule exists in this version and whether it ends the decoder or, in LAX, leaves a note.
 from wirefmt.mqtt.topics cimport (
     TOPIC_EMPTY, TOPIC_MULTI_LEVEL, TOPIC_OK, TOPIC_SHARE, TOPIC_SHARE_NAME, TOPIC_SINGLE_LEVEL,
@@ -78,8 +78,8 @@ cdef inline int mqtt_read_packet(MqttReader* x, const uint8_t* p, size_t n) noex
     cdef size_t size = 0
     cdef int used, status
     x.c = cursor_over(p, n)
-    status = mqtt_frame_size(p, n, x.o.max_packet_size, &size, x.f)
-    if status == NEED_DATA or (status == OK and size > n and not x.o.cut):
+    status = mqtt_frame_size(p, n, x.o.common.max_frame_size, &size, x.f)
+    if status == NEED_DATA or (status == OK and size > n and not x.o.common.cut):
         return mqtt_fault(x.f, MQTT_CHECK_FIELD_TRUNCATED, MQTT_FIELD_REMAINING_LENGTH, 1 if n else 0,
                           <int64_t>size if status == OK else 2, <int64_t>n, 0)
     if status != OK:
@@ -98,9 +98,9 @@ cdef inline int mqtt_read_packet(MqttReader* x, const uint8_t* p, size_t n) noex
         if status != OK:
             return status
     elif not m.version:
-        return mqtt_breach(x, MQTT_CHECK_VERSION_UNKNOWN, MQTT_FIELD_PACKET_TYPE, -1, p)
+        return mqtt_violation(x, MQTT_CHECK_VERSION_UNKNOWN, MQTT_FIELD_PACKET_TYPE, -1, p)
     if p[used - 1] == 0 and used > 2:
-        status = mqtt_breach(x, MQTT_CHECK_REMAINING_LENGTH_NOT_SHORTEST, MQTT_FIELD_REMAINING_LENGTH, -1, p + 1)
+        status = mqtt_violation(x, MQTT_CHECK_REMAINING_LENGTH_NOT_SHORTEST, MQTT_FIELD_REMAINING_LENGTH, -1, p + 1)
         if status != OK:
             return status
     status = mqtt_read_body(x)
@@ -139,19 +139,19 @@ cdef int mqtt_check_fixed_header(MqttReader* x) noexcept nogil:
     if m.type == MQTT_CONNECT:
         m.version = mqtt_peek_level(x)           # so that faults before the level name the right statements
     elif m.version == 0:
-        return mqtt_breach(x, MQTT_CHECK_VERSION_UNKNOWN, MQTT_FIELD_PACKET_TYPE, -1, m.frame)
+        return mqtt_violation(x, MQTT_CHECK_VERSION_UNKNOWN, MQTT_FIELD_PACKET_TYPE, -1, m.frame)
     if m.version < row.first_version:
-        return mqtt_breach(x, MQTT_CHECK_PACKET_TYPE_RESERVED, MQTT_FIELD_PACKET_TYPE, -1, m.frame)
+        return mqtt_violation(x, MQTT_CHECK_PACKET_TYPE_RESERVED, MQTT_FIELD_PACKET_TYPE, -1, m.frame)
     if m.version == 3:
         mask = 0x06                         # 3.1: QoS 1 in PUBREL, SUBSCRIBE, UNSUBSCRIBE; DUP may be set, RETAIN is unused
     if m.flags & mask != row.flags & mask:
-        status = mqtt_breach(x, row.flags_check, MQTT_FIELD_FLAGS, -1, m.frame)
+        status = mqtt_violation(x, row.flags_check, MQTT_FIELD_FLAGS, -1, m.frame)
         if status != OK:
             return status
     if m.type == MQTT_DISCONNECT and m.version < 5:
         senders = 1
-    if x.o.side >= 0 and not senders & (1 << x.o.side):
-        return mqtt_breach(x, MQTT_CHECK_PACKET_TYPE_SENDER, MQTT_FIELD_PACKET_TYPE, -1, m.frame)
+    if x.o.common.side >= 0 and not senders & (1 << x.o.common.side):
+        return mqtt_violation(x, MQTT_CHECK_PACKET_TYPE_SENDER, MQTT_FIELD_PACKET_TYPE, -1, m.frame)
     return OK
 
 
@@ -176,10 +176,10 @@ cdef int mqtt_check_end(MqttReader* x) noexcept nogil:
             # 3.1, section 1.1: a server of V3 follows Remaining Length and ignores unknown bytes
             return OK
         if not m.connect_flags & 0x80:
-            return mqtt_breach(x, MQTT_CHECK_USER_NAME_UNANNOUNCED, MQTT_FIELD_USER_NAME, -1, x.c.at)
+            return mqtt_violation(x, MQTT_CHECK_USER_NAME_UNANNOUNCED, MQTT_FIELD_USER_NAME, -1, x.c.at)
         if not m.connect_flags & 0x40:
-            return mqtt_breach(x, MQTT_CHECK_PASSWORD_UNANNOUNCED, MQTT_FIELD_PASSWORD, -1, x.c.at)
-    return mqtt_breach(x, MQTT_CHECK_TRAILING_OCTETS, MQTT_FIELD_PACKET, -1, x.c.at)
+            return mqtt_violation(x, MQTT_CHECK_PASSWORD_UNANNOUNCED, MQTT_FIELD_PASSWORD, -1, x.c.at)
+    return mqtt_violation(x, MQTT_CHECK_TRAILING_OCTETS, MQTT_FIELD_PACKET, -1, x.c.at)
 
 
 # ------------------------------------------------------------------------------------------------ faults and notes
@@ -189,27 +189,12 @@ cdef int mqtt_fault(Fault* f, int check, int field, int64_t offset, int64_t need
     return fault(f, mqtt_checks[check].status, check, field, offset, need, have, limited_by)
 
 
-cdef int mqtt_breach(MqttReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
+cdef int mqtt_violation(MqttReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
     """Report a violation at `at`. OK: continue, because the version has no such rule or LAX noted it."""
     cdef const MqttCheckRow* row = &mqtt_checks[check]
-    cdef MqttPacketView* m = x.m
-    cdef int64_t offset = <int64_t>(at - m.frame)
-    if m.version and not row.versions >> m.version & 1:
+    if x.m.version and not row.versions >> x.m.version & 1:
         return OK
-    if x.o.strict or not row.lax:
-        fault(x.f, row.status, check, field, offset, 0, 0, 0)
-        x.f.index = index
-        return row.status
-    if m.note_count == 0:
-        m.note = check
-        m.note_offset = offset
-    if x.o.notes != NULL and m.note_count < x.o.notes_room:
-        x.o.notes[m.note_count].check = check
-        x.o.notes[m.note_count].field = field
-        x.o.notes[m.note_count].index = index
-        x.o.notes[m.note_count].offset = offset
-    m.note_count += 1
-    return OK
+    return violation(&x.o.common, &x.m.notes, x.f, row.status, row.lax, check, field, index, <int64_t>(at - x.m.frame))
 
 
 cdef int mqtt_cut(MqttReader* x, const Cursor* c, int check, int field, int index, int64_t need, int by) noexcept nogil:
@@ -221,8 +206,8 @@ cdef int mqtt_cut(MqttReader* x, const Cursor* c, int check, int field, int inde
 
 cdef inline int mqtt_count_element(MqttReader* x, int field, int index, const uint8_t* at) noexcept nogil:
     x.elements += 1
-    if x.o.max_elements and x.elements > x.o.max_elements:
-        mqtt_fault(x.f, MQTT_CHECK_ELEMENTS, field, <int64_t>(at - x.m.frame), x.elements, x.o.max_elements, 0)
+    if x.o.common.max_elements and x.elements > x.o.common.max_elements:
+        mqtt_fault(x.f, MQTT_CHECK_ELEMENTS, field, <int64_t>(at - x.m.frame), x.elements, x.o.common.max_elements, 0)
         x.f.index = index
         return LIMIT
     return OK
@@ -265,7 +250,7 @@ cdef inline int mqtt_check_string(MqttReader* x, const Span* v, int field, int i
     cdef int status
     while found != UTF8_OK:
         at += bad
-        status = mqtt_breach(x, ill_formed if found == UTF8_ILL_FORMED else nul, field, index, v.at + at)
+        status = mqtt_violation(x, ill_formed if found == UTF8_ILL_FORMED else nul, field, index, v.at + at)
         if status != OK:
             return status
         at += 1                             # after a U+0000 that is accepted
@@ -285,7 +270,7 @@ cdef inline int mqtt_take_packet_identifier(MqttReader* x, int zero) noexcept no
         return status
     x.m.has_packet_identifier = 1
     if x.m.packet_identifier == 0:
-        return mqtt_breach(x, zero, MQTT_FIELD_PACKET_IDENTIFIER, -1, x.c.at - 2)
+        return mqtt_violation(x, zero, MQTT_FIELD_PACKET_IDENTIFIER, -1, x.c.at - 2)
     return OK
 
 
@@ -300,7 +285,7 @@ cdef int mqtt_check_topic_name(MqttReader* x, const Span* v, int field, int inde
     cdef int rule = check_topic_name(v.at, v.size, &bad)
     if rule == TOPIC_OK:
         return OK
-    return mqtt_breach(x, empty if rule == TOPIC_EMPTY else wildcard, field, index, v.at + bad)
+    return mqtt_violation(x, empty if rule == TOPIC_EMPTY else wildcard, field, index, v.at + bad)
 
 
 cdef int mqtt_check_topic_filter(MqttReader* x, const Span* v, int field, int index) noexcept nogil:
@@ -314,7 +299,7 @@ cdef int mqtt_check_topic_filter(MqttReader* x, const Span* v, int field, int in
              MQTT_CHECK_FILTER_MULTI_LEVEL if rule == TOPIC_MULTI_LEVEL else
              MQTT_CHECK_FILTER_SINGLE_LEVEL if rule == TOPIC_SINGLE_LEVEL else
              MQTT_CHECK_FILTER_SHARE if rule == TOPIC_SHARE else MQTT_CHECK_FILTER_SHARE_NAME)
-    return mqtt_breach(x, check, field, index, v.at + bad)
+    return mqtt_violation(x, check, field, index, v.at + bad)
 
 
 # ------------------------------------------------------------------------------------------------ properties
@@ -328,7 +313,7 @@ cdef int mqtt_take_properties(MqttReader* x, int packet, Span* area, uint64_t* s
     cdef int used, status
     area.at = c.at
     if c.at == c.end:
-        return mqtt_breach(x, MQTT_CHECK_PROPERTY_LENGTH_MISSING, length_field, -1, c.at)
+        return mqtt_violation(x, MQTT_CHECK_PROPERTY_LENGTH_MISSING, length_field, -1, c.at)
     if c.at[0] == 0:
         c.at += 1
         area.at = c.at
@@ -338,9 +323,9 @@ cdef int mqtt_take_properties(MqttReader* x, int packet, Span* area, uint64_t* s
         return mqtt_cut(x, c, MQTT_CHECK_FIELD_TRUNCATED, length_field, -1, <int64_t>left(c) + 1,
                         MQTT_FIELD_REMAINING_LENGTH)
     if used == VARINT_TOO_LONG:
-        return mqtt_breach(x, MQTT_CHECK_PROPERTY_LENGTH_TOO_LONG, length_field, -1, c.at)
+        return mqtt_violation(x, MQTT_CHECK_PROPERTY_LENGTH_TOO_LONG, length_field, -1, c.at)
     if used > 1 and c.at[used - 1] == 0:
-        status = mqtt_breach(x, MQTT_CHECK_VARINT_NOT_SHORTEST, length_field, -1, c.at)
+        status = mqtt_violation(x, MQTT_CHECK_VARINT_NOT_SHORTEST, length_field, -1, c.at)
         if status != OK:
             return status
     c.at += used
@@ -375,24 +360,24 @@ cdef int mqtt_read_properties(MqttReader* x, Cursor* p, int packet, uint64_t* se
             used = read_varint(at, left(p), &identifier)
             if used == VARINT_SHORT:
                 return mqtt_cut(x, p, MQTT_CHECK_PROPERTY_TRUNCATED, item, <int>order, <int64_t>left(p) + 1, by)
-            status = (mqtt_breach(x, MQTT_CHECK_VARINT_TOO_LONG, item, <int>order, at) if used == VARINT_TOO_LONG else
-                      mqtt_breach(x, MQTT_CHECK_VARINT_NOT_SHORTEST, item, <int>order, at) if at[used - 1] == 0 else OK)
+            status = (mqtt_violation(x, MQTT_CHECK_VARINT_TOO_LONG, item, <int>order, at) if used == VARINT_TOO_LONG else
+                      mqtt_violation(x, MQTT_CHECK_VARINT_NOT_SHORTEST, item, <int>order, at) if at[used - 1] == 0 else OK)
             if status != OK:
                 return status
         row = &mqtt_properties[identifier if identifier < MQTT_PROPERTY_TOP else 0]     # row 0 is not a property
         if row.type == 0:
-            return mqtt_breach(x, MQTT_CHECK_PROPERTY_UNKNOWN, item, <int>order, at)
+            return mqtt_violation(x, MQTT_CHECK_PROPERTY_UNKNOWN, item, <int>order, at)
         field = row.field if packet else row.will_field
         nth = -1
         if identifier == MQTT_PROPERTY_USER_PROPERTY or identifier == MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER:
             nth = index[identifier == MQTT_PROPERTY_USER_PROPERTY]
             index[identifier == MQTT_PROPERTY_USER_PROPERTY] += 1
         if not row.packets >> packet & 1:
-            status = mqtt_breach(x, MQTT_CHECK_PROPERTY_NOT_ALLOWED, field, nth, at)
+            status = mqtt_violation(x, MQTT_CHECK_PROPERTY_NOT_ALLOWED, field, nth, at)
             if status != OK:
                 return status
         if seen[0] >> identifier & 1 and not row.repeats >> packet & 1:
-            status = mqtt_breach(x, MQTT_CHECK_PROPERTY_TWICE, field, nth, at)
+            status = mqtt_violation(x, MQTT_CHECK_PROPERTY_TWICE, field, nth, at)
             if status != OK:
                 return status
         seen[0] |= <uint64_t>1 << identifier
@@ -431,9 +416,9 @@ cdef inline int mqtt_take_property(MqttReader* x, Cursor* p, int packet, int ide
         used = read_varint(at, left(p), &value)
         if used == VARINT_SHORT:
             return mqtt_cut(x, p, MQTT_CHECK_PROPERTY_TRUNCATED, field, nth, <int64_t>left(p) + 1, by)
-        status = (mqtt_breach(x, MQTT_CHECK_VARINT_TOO_LONG, field, nth, at) if used == VARINT_TOO_LONG else
+        status = (mqtt_violation(x, MQTT_CHECK_VARINT_TOO_LONG, field, nth, at) if used == VARINT_TOO_LONG else
                   OK if used == 1 or at[used - 1] else
-                  mqtt_breach(x, MQTT_CHECK_VARINT_NOT_SHORTEST, field, nth, at))
+                  mqtt_violation(x, MQTT_CHECK_VARINT_NOT_SHORTEST, field, nth, at))
         if status != OK:
             return status
     else:
@@ -443,9 +428,9 @@ cdef inline int mqtt_take_property(MqttReader* x, Cursor* p, int packet, int ide
         value = at[0] if used == 1 else load_u16(at) if used == 2 else load_u32(at)
     p.at += used
     if row.rule == MQTT_RULE_BOOLEAN and value > 1:
-        return mqtt_breach(x, MQTT_CHECK_PROPERTY_BOOLEAN, field, nth, at)
+        return mqtt_violation(x, MQTT_CHECK_PROPERTY_BOOLEAN, field, nth, at)
     if row.rule == MQTT_RULE_NON_ZERO and value == 0:
-        return mqtt_breach(x, MQTT_CHECK_TOPIC_ALIAS_ZERO if identifier == MQTT_PROPERTY_TOPIC_ALIAS
+        return mqtt_violation(x, MQTT_CHECK_TOPIC_ALIAS_ZERO if identifier == MQTT_PROPERTY_TOPIC_ALIAS
                       else MQTT_CHECK_PROPERTY_ZERO, field, nth, at)
     return OK
 
@@ -472,12 +457,12 @@ cdef inline int mqtt_check_properties(MqttReader* x, int packet, uint64_t seen, 
     """Rules on properties together, and on who sends them."""
     if packet == MQTT_CONNECT and seen >> MQTT_PROPERTY_AUTHENTICATION_DATA & 1 \
             and not seen >> MQTT_PROPERTY_AUTHENTICATION_METHOD & 1:
-        return mqtt_breach(x, MQTT_CHECK_AUTHENTICATION_DATA_ALONE, MQTT_FIELD_PROPERTIES_AUTHENTICATION_DATA, -1, at)
-    if packet == MQTT_PUBLISH and x.o.side == 0 and seen >> MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER & 1:
-        return mqtt_breach(x, MQTT_CHECK_SUBSCRIPTION_IDENTIFIER_SENT,
+        return mqtt_violation(x, MQTT_CHECK_AUTHENTICATION_DATA_ALONE, MQTT_FIELD_PROPERTIES_AUTHENTICATION_DATA, -1, at)
+    if packet == MQTT_PUBLISH and x.o.common.side == 0 and seen >> MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER & 1:
+        return mqtt_violation(x, MQTT_CHECK_SUBSCRIPTION_IDENTIFIER_SENT,
                       MQTT_FIELD_PROPERTIES_SUBSCRIPTION_IDENTIFIER_ITEM, 0, at)
-    if packet == MQTT_DISCONNECT and x.o.side == 1 and seen >> MQTT_PROPERTY_SESSION_EXPIRY_INTERVAL & 1:
-        return mqtt_breach(x, MQTT_CHECK_SESSION_EXPIRY_SENT, MQTT_FIELD_PROPERTIES_SESSION_EXPIRY_INTERVAL, -1, at)
+    if packet == MQTT_DISCONNECT and x.o.common.side == 1 and seen >> MQTT_PROPERTY_SESSION_EXPIRY_INTERVAL & 1:
+        return mqtt_violation(x, MQTT_CHECK_SESSION_EXPIRY_SENT, MQTT_FIELD_PROPERTIES_SESSION_EXPIRY_INTERVAL, -1, at)
     return OK
 
 
@@ -501,7 +486,7 @@ cdef int mqtt_read_connect(MqttReader* x) noexcept nogil:
     if status == OK and m.version == 5:
         status = mqtt_take_properties(x, MQTT_CONNECT, &m.properties, &m.properties_seen)
     if status == OK and left(&x.c) == 0:
-        status = mqtt_breach(x, MQTT_CHECK_CLIENT_IDENTIFIER_MISSING, MQTT_FIELD_CLIENT_IDENTIFIER, -1, x.c.at)
+        status = mqtt_violation(x, MQTT_CHECK_CLIENT_IDENTIFIER_MISSING, MQTT_FIELD_CLIENT_IDENTIFIER, -1, x.c.at)
     if status == OK:
         status = mqtt_take_string(x, MQTT_FIELD_CLIENT_IDENTIFIER, -1, MQTT_CHECK_STRING_NUL, &m.client_identifier)
     if status == OK and m.connect_flags & 0x04:
@@ -509,11 +494,11 @@ cdef int mqtt_read_connect(MqttReader* x) noexcept nogil:
     # 3.1, section 3.1: Remaining Length has precedence over the user name and password flags
     if status == OK and m.connect_flags & 0x80 and not (m.version == 3 and left(&x.c) == 0):
         if left(&x.c) == 0:
-            return mqtt_breach(x, MQTT_CHECK_USER_NAME_MISSING, MQTT_FIELD_USER_NAME, -1, x.c.at)
+            return mqtt_violation(x, MQTT_CHECK_USER_NAME_MISSING, MQTT_FIELD_USER_NAME, -1, x.c.at)
         status = mqtt_take_string(x, MQTT_FIELD_USER_NAME, -1, MQTT_CHECK_STRING_NUL, &m.user_name)
     if status == OK and m.connect_flags & 0x40 and not (m.version == 3 and left(&x.c) == 0):
         if left(&x.c) == 0:
-            return mqtt_breach(x, MQTT_CHECK_PASSWORD_MISSING, MQTT_FIELD_PASSWORD, -1, x.c.at)
+            return mqtt_violation(x, MQTT_CHECK_PASSWORD_MISSING, MQTT_FIELD_PASSWORD, -1, x.c.at)
         status = mqtt_take_binary(x, &x.c, MQTT_FIELD_PASSWORD, -1, MQTT_CHECK_FIELD_TRUNCATED,
                              MQTT_FIELD_REMAINING_LENGTH, &m.password)
     return status
@@ -532,14 +517,14 @@ cdef int mqtt_take_level(MqttReader* x) noexcept nogil:
     name = b"MQIsdp" if m.version == 3 else b"MQTT"
     if m.protocol_name.size != (6 if m.version == 3 else 4) or \
             memcmp(m.protocol_name.at, name, m.protocol_name.size) != 0:
-        status = mqtt_breach(x, MQTT_CHECK_PROTOCOL_NAME, MQTT_FIELD_PROTOCOL_NAME, -1, m.protocol_name.at)
+        status = mqtt_violation(x, MQTT_CHECK_PROTOCOL_NAME, MQTT_FIELD_PROTOCOL_NAME, -1, m.protocol_name.at)
         if status != OK:
             return status
     if level < 3 or level > 5 or (x.o.only_version and level != x.o.version):
-        return mqtt_breach(x, MQTT_CHECK_PROTOCOL_LEVEL, MQTT_FIELD_PROTOCOL_VERSION, -1, at)
+        return mqtt_violation(x, MQTT_CHECK_PROTOCOL_LEVEL, MQTT_FIELD_PROTOCOL_VERSION, -1, at)
     m.version = <uint8_t>level
     if m.protocol_level & 0x80:
-        return mqtt_breach(x, MQTT_CHECK_BRIDGE, MQTT_FIELD_PROTOCOL_VERSION, -1, at)
+        return mqtt_violation(x, MQTT_CHECK_BRIDGE, MQTT_FIELD_PROTOCOL_VERSION, -1, at)
     return OK
 
 
@@ -548,15 +533,15 @@ cdef int mqtt_check_connect_flags(MqttReader* x, const uint8_t* at) noexcept nog
     cdef uint8_t flags = x.m.connect_flags
     cdef int status = OK
     if flags & 0x01:
-        status = mqtt_breach(x, MQTT_CHECK_CONNECT_FLAG_RESERVED, MQTT_FIELD_CONNECT_FLAGS, -1, at)
+        status = mqtt_violation(x, MQTT_CHECK_CONNECT_FLAG_RESERVED, MQTT_FIELD_CONNECT_FLAGS, -1, at)
     if status == OK and flags & 0x04 and flags & 0x18 == 0x18:
-        status = mqtt_breach(x, MQTT_CHECK_WILL_QOS, MQTT_FIELD_WILL_QOS, -1, at)
+        status = mqtt_violation(x, MQTT_CHECK_WILL_QOS, MQTT_FIELD_WILL_QOS, -1, at)
     if status == OK and not flags & 0x04 and flags & 0x18:
-        status = mqtt_breach(x, MQTT_CHECK_WILL_QOS_ALONE, MQTT_FIELD_WILL_QOS, -1, at)
+        status = mqtt_violation(x, MQTT_CHECK_WILL_QOS_ALONE, MQTT_FIELD_WILL_QOS, -1, at)
     if status == OK and not flags & 0x04 and flags & 0x20:
-        status = mqtt_breach(x, MQTT_CHECK_WILL_RETAIN_ALONE, MQTT_FIELD_WILL_RETAIN, -1, at)
+        status = mqtt_violation(x, MQTT_CHECK_WILL_RETAIN_ALONE, MQTT_FIELD_WILL_RETAIN, -1, at)
     if status == OK and flags & 0xC0 == 0x40:
-        status = mqtt_breach(x, MQTT_CHECK_PASSWORD_ALONE, MQTT_FIELD_CONNECT_FLAGS, -1, at)
+        status = mqtt_violation(x, MQTT_CHECK_PASSWORD_ALONE, MQTT_FIELD_CONNECT_FLAGS, -1, at)
     return status
 
 
@@ -564,7 +549,7 @@ cdef int mqtt_take_will(MqttReader* x) noexcept nogil:
     cdef MqttPacketView* m = x.m
     cdef int status = OK
     if left(&x.c) == 0:
-        return mqtt_breach(x, MQTT_CHECK_WILL_MISSING, MQTT_FIELD_WILL, -1, x.c.at)
+        return mqtt_violation(x, MQTT_CHECK_WILL_MISSING, MQTT_FIELD_WILL, -1, x.c.at)
     if m.version == 5:
         status = mqtt_take_properties(x, 0, &m.will_properties, &m.will_properties_seen)
     if status == OK:
@@ -573,7 +558,7 @@ cdef int mqtt_take_will(MqttReader* x) noexcept nogil:
         status = mqtt_check_topic_name(x, &m.will_topic, MQTT_FIELD_WILL_TOPIC, -1,
                             MQTT_CHECK_TOPIC_EMPTY, MQTT_CHECK_WILL_TOPIC_WILDCARD)
     if status == OK and left(&x.c) == 0:
-        return mqtt_breach(x, MQTT_CHECK_WILL_MISSING, MQTT_FIELD_WILL_PAYLOAD, -1, x.c.at)
+        return mqtt_violation(x, MQTT_CHECK_WILL_MISSING, MQTT_FIELD_WILL_PAYLOAD, -1, x.c.at)
     if status == OK:
         status = mqtt_take_binary(x, &x.c, MQTT_FIELD_WILL_PAYLOAD, -1, MQTT_CHECK_FIELD_TRUNCATED,
                              MQTT_FIELD_REMAINING_LENGTH, &m.will_payload)
@@ -592,11 +577,11 @@ cdef int mqtt_read_connack(MqttReader* x) noexcept nogil:
         return status
     m.has_reason_code = 1
     if m.acknowledge_flags & 0xFE:
-        status = mqtt_breach(x, MQTT_CHECK_CONNACK_FLAGS, MQTT_FIELD_ACKNOWLEDGE_FLAGS, -1, at)
+        status = mqtt_violation(x, MQTT_CHECK_CONNACK_FLAGS, MQTT_FIELD_ACKNOWLEDGE_FLAGS, -1, at)
     if status == OK and not mqtt_is_code(m.version, MQTT_CONNACK, m.reason_code):
-        status = mqtt_breach(x, MQTT_CHECK_CONNACK_CODE, code_field, -1, at + 1)
+        status = mqtt_violation(x, MQTT_CHECK_CONNACK_CODE, code_field, -1, at + 1)
     if status == OK and m.acknowledge_flags & 1 and m.reason_code:
-        status = mqtt_breach(x, MQTT_CHECK_SESSION_PRESENT_REFUSED, MQTT_FIELD_SESSION_PRESENT, -1, at)
+        status = mqtt_violation(x, MQTT_CHECK_SESSION_PRESENT_REFUSED, MQTT_FIELD_SESSION_PRESENT, -1, at)
     if status == OK and m.version == 5:
         status = mqtt_take_properties(x, MQTT_CONNACK, &m.properties, &m.properties_seen)
     return status
@@ -608,9 +593,9 @@ cdef inline int mqtt_read_publish(MqttReader* x) noexcept nogil:
     cdef int status = OK
     cdef int qos = m.flags >> 1 & 3
     if qos == 3:
-        status = mqtt_breach(x, MQTT_CHECK_PUBLISH_QOS, MQTT_FIELD_QOS, -1, m.frame)
+        status = mqtt_violation(x, MQTT_CHECK_PUBLISH_QOS, MQTT_FIELD_QOS, -1, m.frame)
     elif qos == 0 and m.flags & 8:
-        status = mqtt_breach(x, MQTT_CHECK_PUBLISH_DUP, MQTT_FIELD_DUP, -1, m.frame)
+        status = mqtt_violation(x, MQTT_CHECK_PUBLISH_DUP, MQTT_FIELD_DUP, -1, m.frame)
     if status == OK:
         status = mqtt_take_string(x, MQTT_FIELD_TOPIC_NAME, -1, MQTT_CHECK_TOPIC_NUL, &m.topic)
     if status == OK and m.topic.size:
@@ -621,7 +606,7 @@ cdef inline int mqtt_read_publish(MqttReader* x) noexcept nogil:
     if status == OK and m.version == 5:
         status = mqtt_take_properties(x, MQTT_PUBLISH, &m.properties, &m.properties_seen)
     if status == OK and m.topic.size == 0 and not m.properties_seen >> MQTT_PROPERTY_TOPIC_ALIAS & 1:
-        status = mqtt_breach(x, MQTT_CHECK_TOPIC_NAME_EMPTY, MQTT_FIELD_TOPIC_NAME, -1, m.topic.at)
+        status = mqtt_violation(x, MQTT_CHECK_TOPIC_NAME_EMPTY, MQTT_FIELD_TOPIC_NAME, -1, m.topic.at)
     if status == OK:
         read_span(&x.c, left(&x.c), &m.payload)
     return status
@@ -677,7 +662,7 @@ cdef int mqtt_read_reason(MqttReader* x) noexcept nogil:
         check = (MQTT_CHECK_DISCONNECT_CODE if m.type == MQTT_DISCONNECT else
                  MQTT_CHECK_AUTH_CODE if m.type == MQTT_AUTH else
                  MQTT_CHECK_PUBACK_CODE + (m.type - MQTT_PUBACK))
-        status = mqtt_breach(x, check, MQTT_FIELD_REASON_CODE, -1, x.c.at - 1)
+        status = mqtt_violation(x, check, MQTT_FIELD_REASON_CODE, -1, x.c.at - 1)
     if status != OK:
         return status
     if left(&x.c) == 0:
@@ -686,7 +671,7 @@ cdef int mqtt_read_reason(MqttReader* x) noexcept nogil:
         m.form = MQTT_FORM_FULL
         status = mqtt_take_properties(x, m.type, &m.properties, &m.properties_seen)
     if status == OK and m.type == MQTT_AUTH and not m.properties_seen >> MQTT_PROPERTY_AUTHENTICATION_METHOD & 1:
-        status = mqtt_breach(x, MQTT_CHECK_AUTHENTICATION_METHOD_MISSING,
+        status = mqtt_violation(x, MQTT_CHECK_AUTHENTICATION_METHOD_MISSING,
                         MQTT_FIELD_PROPERTIES_AUTHENTICATION_METHOD, -1, x.c.at)
     return status
 
@@ -712,7 +697,7 @@ cdef int mqtt_read_subscribe(MqttReader* x) noexcept nogil:
         i += 1
     m.list_count = <uint32_t>i
     if status == OK and i == 0:
-        status = mqtt_breach(x, MQTT_CHECK_SUBSCRIBE_EMPTY, MQTT_FIELD_SUBSCRIPTIONS, -1, x.c.at)
+        status = mqtt_violation(x, MQTT_CHECK_SUBSCRIBE_EMPTY, MQTT_FIELD_SUBSCRIPTIONS, -1, x.c.at)
     return status
 
 
@@ -722,15 +707,15 @@ cdef int mqtt_check_options(MqttReader* x, const Span* filter, uint8_t options, 
     cdef MqttPacketView* m = x.m
     cdef int status = OK
     if options & (0xC0 if m.version == 5 else 0xFC):
-        status = mqtt_breach(x, MQTT_CHECK_OPTIONS_RESERVED, MQTT_FIELD_SUBSCRIPTIONS_OPTIONS, i, x.c.at)
+        status = mqtt_violation(x, MQTT_CHECK_OPTIONS_RESERVED, MQTT_FIELD_SUBSCRIPTIONS_OPTIONS, i, x.c.at)
     if status == OK and options & 3 == 3:
-        status = mqtt_breach(x, MQTT_CHECK_OPTIONS_QOS, MQTT_FIELD_SUBSCRIPTIONS_OPTIONS, i, x.c.at)
+        status = mqtt_violation(x, MQTT_CHECK_OPTIONS_QOS, MQTT_FIELD_SUBSCRIPTIONS_OPTIONS, i, x.c.at)
     if m.version < 5 or status != OK:
         return status
     if options & 0x30 == 0x30:
-        status = mqtt_breach(x, MQTT_CHECK_OPTIONS_RETAIN_HANDLING, MQTT_FIELD_SUBSCRIPTIONS_OPTIONS, i, x.c.at)
+        status = mqtt_violation(x, MQTT_CHECK_OPTIONS_RETAIN_HANDLING, MQTT_FIELD_SUBSCRIPTIONS_OPTIONS, i, x.c.at)
     if status == OK and options & 4 and is_shared(filter.at, filter.size, 5):
-        status = mqtt_breach(x, MQTT_CHECK_OPTIONS_NO_LOCAL, MQTT_FIELD_SUBSCRIPTIONS_OPTIONS, i, x.c.at)
+        status = mqtt_violation(x, MQTT_CHECK_OPTIONS_NO_LOCAL, MQTT_FIELD_SUBSCRIPTIONS_OPTIONS, i, x.c.at)
     return status
 
 
@@ -757,12 +742,12 @@ cdef int mqtt_read_suback(MqttReader* x) noexcept nogil:
     while status == OK and x.c.at < x.c.end:
         status = mqtt_count_element(x, field, i, x.c.at)
         if status == OK and not mqtt_is_code(m.version, m.type, x.c.at[0]):
-            status = mqtt_breach(x, check, field, i, x.c.at)
+            status = mqtt_violation(x, check, field, i, x.c.at)
         x.c.at += 1
         i += 1
     m.list_count = <uint32_t>i
     if status == OK and i == 0:
-        status = mqtt_breach(x, MQTT_CHECK_SUBACK_EMPTY if m.type == MQTT_SUBACK else MQTT_CHECK_UNSUBACK_EMPTY,
+        status = mqtt_violation(x, MQTT_CHECK_SUBACK_EMPTY if m.type == MQTT_SUBACK else MQTT_CHECK_UNSUBACK_EMPTY,
                         field - 1, -1, x.c.at)
     return status
 
@@ -782,7 +767,7 @@ cdef int mqtt_read_unsubscribe(MqttReader* x) noexcept nogil:
         i += 1
     m.list_count = <uint32_t>i
     if status == OK and i == 0:
-        status = mqtt_breach(x, MQTT_CHECK_UNSUBSCRIBE_EMPTY, MQTT_FIELD_TOPIC_FILTERS, -1, x.c.at)
+        status = mqtt_violation(x, MQTT_CHECK_UNSUBSCRIBE_EMPTY, MQTT_FIELD_TOPIC_FILTERS, -1, x.c.at)
     return status
 
 
@@ -806,6 +791,7 @@ cdef int mqtt_reply_to(const Fault* f) noexcept nogil:
 
 cdef ProtocolTables MQTT_TABLES
 MQTT_TABLES.name = "mqtt"
+MQTT_TABLES.names = mqtt_check_name
 MQTT_TABLES.text = mqtt_check_text
 MQTT_TABLES.path = mqtt_field_path
 MQTT_TABLES.spec_of = mqtt_spec_of

@@ -103,8 +103,8 @@ cdef bint mqtt_may_begin(const uint8_t* p, size_t n, size_t size) noexcept nogil
 
 cdef inline void mqtt_options(MqttOptions* o, bint strict, int direction) noexcept nogil:
     memset(o, 0, sizeof(MqttOptions))
-    o.strict = strict
-    o.side = <int8_t>direction
+    o.common.strict = strict
+    o.common.side = <int8_t>direction
 
 
 cdef uint8_t mqtt_version(MqttConnection* c, int direction, const uint8_t* p, size_t n) noexcept nogil:
@@ -165,14 +165,10 @@ cdef bint mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
         secret = t.hides_octets() and holds_secret_property(&packet.properties)
         if not secret:
             t.put_message(row, p, n)
-    if packet.note:
-        size = snprintf(text, sizeof(text), "%s at offset %lld", mqtt_check_text[packet.note],
-                        <long long>packet.note_offset)
-        t.put_status(row, ROW_OK, text, min(size, <int>sizeof(text) - 1))
-    elif secret:
+    if secret and not packet.notes.check:
         t.put_status(row, ROW_OK, HIDDEN_OCTETS, <int64_t>strlen(HIDDEN_OCTETS))
     else:
-        t.put_status(row, ROW_OK, NULL, 0)
+        t.put_accepted(row, &MQTT_TABLES, &packet.notes)
     return True
 
 
@@ -192,7 +188,7 @@ cdef bint mqtt_put_part(MessageTable t, const MessageContext* m, void* state, co
     cdef bint read = False
     if p[0] >> 4 == MQTT_PUBLISH:
         mqtt_options(&o, 0, m.direction)
-        o.cut = 1
+        o.common.cut = 1
         o.version = c.known if c.known else c.likely if c.likely else 4
         read = mqtt_parse(p, n, &o, &packet, &f) == OK
     if read:

@@ -43,76 +43,49 @@ cdef tuple properties_of(const Span* area, uint32_t count):
     The tuples cannot be part of a cycle, so they are untracked.
     """
     cdef const uint8_t* p = area.at
-    cdef const uint8_t* end = p + area.size
-    cdef const uint8_t* value
+    cdef MqttProperty v
     cdef SharedSlot* slot
-    cdef uint32_t identifier = 0, i
+    cdef uint32_t i
     cdef size_t size
     cdef tuple out, pair
     if count == 0:
         return ()
     out = PyTuple_New(count)
     for i in range(count):
-        value = p + read_varint(p, <size_t>(end - p), &identifier)
-        size = property_size(<int>identifier, value, end)
-        if size > SHARED_OCTETS or mqtt_properties[identifier].type == MQTT_BINARY or not WIREFMT_SHARES_VALUES:
-            pair = property_pair(<int>identifier, value)
+        p = mqtt_next_property(p, &v)
+        size = <size_t>(p - v.at)
+        if size > SHARED_OCTETS or mqtt_properties[v.identifier].type == MQTT_BINARY or not WIREFMT_SHARES_VALUES:
+            pair = property_pair(&v)
         else:
-            slot = shared_slot(<int>identifier, value, size)
-            if is_held(slot, <int>identifier, value, size):
+            slot = shared_slot(<int>v.identifier, v.at, size)
+            if is_held(slot, <int>v.identifier, v.at, size):
                 pair = <tuple>slot.value
             else:
-                pair = property_pair(<int>identifier, value)
-                share(slot, <int>identifier, value, size, pair)
-        p = value + size
+                pair = property_pair(&v)
+                share(slot, <int>v.identifier, v.at, size, pair)
         Py_INCREF(pair)
         PyTuple_SET_ITEM(out, i, pair)
     PyObject_GC_UnTrack(<void*>out)
     return out
 
 
-cdef inline size_t property_size(int identifier, const uint8_t* p, const uint8_t* end) noexcept nogil:
-    """Octets of a property's value."""
-    cdef uint32_t value = 0
-    cdef size_t size
-    cdef int type = mqtt_properties[identifier].type
-    if type == MQTT_STRING or type == MQTT_BINARY:
-        return <size_t>2 + load_u16(p)
-    if type == MQTT_PAIR:
-        size = <size_t>2 + load_u16(p)
-        return size + 2 + load_u16(p + size)
-    if type == MQTT_VARINT:
-        return <size_t>read_varint(p, <size_t>(end - p), &value)
-    return 1 if type == MQTT_BYTE else 2 if type == MQTT_TWO else 4
-
-
-cdef tuple property_pair(int identifier, const uint8_t* p):
-    """One property as (name, value); its value begins at `p`."""
-    cdef uint32_t number = 0
-    cdef const uint8_t* second
-    cdef int type = mqtt_properties[identifier].type
+cdef tuple property_pair(const MqttProperty* v):
+    """One property as (name, value)."""
+    cdef int type = mqtt_properties[v.identifier].type
     cdef tuple pair
     if type == MQTT_STRING:
-        value = text_of(p + 2, load_u16(p))
+        value = text_of(v.value.at, v.value.size)
     elif type == MQTT_PAIR:
-        second = p + 2 + load_u16(p)
-        value = text_of(second + 2, load_u16(second))
-        value = (text_of(p + 2, load_u16(p)), hidden(value) if is_secret_name(p + 2, load_u16(p)) else value)
+        value = text_of(v.value.at, v.value.size)
+        value = (text_of(v.name.at, v.name.size), hidden(value) if is_secret_name(v.name.at, v.name.size) else value)
         PyObject_GC_UnTrack(<void*>value)
     elif type == MQTT_BINARY:
-        value = octets_of(p + 2, load_u16(p))
-        if MQTT_PROPERTY_SECRET[identifier]:
+        value = octets_of(v.value.at, v.value.size)
+        if MQTT_PROPERTY_SECRET[v.identifier]:
             value = hidden(value)
-    elif type == MQTT_BYTE:
-        value = p[0]
-    elif type == MQTT_TWO:
-        value = load_u16(p)
-    elif type == MQTT_FOUR:
-        value = load_u32(p)
     else:
-        read_varint(p, 4, &number)
-        value = number
-    pair = (<object>PROPERTY_NAMES[identifier], value)
+        value = v.number
+    pair = (<object>PROPERTY_NAMES[v.identifier], value)
     PyObject_GC_UnTrack(<void*>pair)
     return pair
 

@@ -170,39 +170,6 @@ cdef struct MqttSink:               # columns for properties; a NULL column is o
     Col* ttl_ms
 
 
-cdef struct MqttProperty:
-    uint32_t identifier
-    uint32_t number                 # of the integer types
-    Span name                       # of a User Property
-    Span value                      # of strings, binaries, User Properties
-
-
-cdef inline const uint8_t* next_property(const uint8_t* p, MqttProperty* out) noexcept nogil:
-    """Read one property of an area that mqtt_parse has accepted; return the position of the next one."""
-    cdef int type
-    p += read_varint(p, 4, &out.identifier)
-    type = mqtt_properties[out.identifier].type
-    out.value.at = NULL
-    if type == MQTT_BYTE:
-        out.number = p[0]
-        return p + 1
-    if type == MQTT_TWO:
-        out.number = load_u16(p)
-        return p + 2
-    if type == MQTT_FOUR:
-        out.number = load_u32(p)
-        return p + 4
-    if type == MQTT_VARINT:
-        return p + read_varint(p, 4, &out.number)
-    if type == MQTT_PAIR:
-        out.name.size = load_u16(p)
-        out.name.at = p + 2
-        p += 2 + out.name.size
-    out.value.size = load_u16(p)
-    out.value.at = p + 2
-    return p + 2 + out.value.size
-
-
 cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) noexcept nogil:
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
@@ -213,7 +180,7 @@ cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) no
     cdef Span text
     cdef int type
     while p < end:
-        p = next_property(p, &v)
+        p = mqtt_next_property(p, &v)
         if v.identifier == MQTT_PROPERTY_USER_PROPERTY:
             put_map(sink.headers, row, v.name.at, v.name.size, v.value.at, v.value.size)
             continue
@@ -252,7 +219,7 @@ cdef bint holds_secret_property(const Span* area) noexcept nogil:
     cdef const uint8_t* end = p + area.size
     cdef MqttProperty v
     while p < end:
-        p = next_property(p, &v)
+        p = mqtt_next_property(p, &v)
         if MQTT_PROPERTY_SECRET[v.identifier] or (v.identifier == MQTT_PROPERTY_USER_PROPERTY and
                                                   is_secret_name(v.name.at, v.name.size)):
             return True
@@ -267,7 +234,7 @@ cdef void put_will_properties(Col* m, int64_t row, const Span* area) noexcept no
     cdef MqttProperty v
     cdef uint8_t[HEX_ROOM] room
     while p < end:
-        p = next_property(p, &v)
+        p = mqtt_next_property(p, &v)
         if v.identifier != MQTT_PROPERTY_USER_PROPERTY:
             v.name.at = MQTT_PROPERTY_TEXT[v.identifier].at
             v.name.size = <uint32_t>MQTT_PROPERTY_TEXT[v.identifier].size
@@ -365,7 +332,6 @@ cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow
     cdef MqttAlias* known
     cdef Span name, filter
     cdef MqttProperty v
-    cdef const uint8_t* at
     cdef size_t bad = 0
     if p.type == MQTT_PUBLISH:
         if p.topic.size:
@@ -373,10 +339,8 @@ cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow
         if not p.properties_seen >> MQTT_PROPERTY_TOPIC_ALIAS & 1:
             return
         aliases = &flow.aliases[direction]
-        at = p.properties.at
-        v.identifier = v.number = 0
-        while v.identifier != MQTT_PROPERTY_TOPIC_ALIAS:
-            at = next_property(at, &v)
+        v.number = 0
+        mqtt_find_property(&p.properties, MQTT_PROPERTY_TOPIC_ALIAS, &v)
         if p.topic.size:
             flow.held -= aliases.octets
             learn_alias(aliases, v.number, &p.topic)
@@ -396,16 +360,11 @@ cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow
 
 cdef void learn_from(MqttFlow* flow, const MqttPacketView* p) noexcept nogil:
     cdef MqttProperty v
-    cdef const uint8_t* at
     if p.type == MQTT_CONNECT:
         mqtt_flow_clear(flow)
         flow.version = p.version
         learn_client_id(flow, &p.client_identifier)
-    elif p.type == MQTT_CONNACK and p.properties_seen >> MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER & 1:
-        at = p.properties.at
-        v.identifier = 0
-        while v.identifier != MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER:
-            at = next_property(at, &v)
+    elif p.type == MQTT_CONNACK and mqtt_find_property(&p.properties, MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER, &v):
         learn_client_id(flow, &v.value)
 
 

@@ -4,20 +4,17 @@
 cdef void plain_options(MqttOptions* o, int version, int side, bint strict) noexcept nogil:
     memset(o, 0, sizeof(MqttOptions))
     o.version = <uint8_t>version
-    o.side = <int8_t>side
-    o.strict = strict
+    o.common.side = <int8_t>side
+    o.common.strict = strict
 
 
 cdef int take_options(MqttOptions* o, object version, object side, object strictness, object limits) except -1:
     """Options of decode() and Decoder as C."""
     if version is not None and version not in (3, 4, 5):
         raise ValueError(f"version must be 3 (MQTT 3.1), 4 (3.1.1), 5 (5.0) or None, not {version!r}")
-    if side is not None and side != "client" and side != "server":
-        raise ValueError(f"side must be 'client', 'server' or None, not {side!r}")
-    plain_options(o, 0 if version is None else version, -1 if side is None else side == "server", is_strict(strictness))
-    o.only_version = o.strict and version is not None
-    o.max_packet_size = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
-    o.max_elements = DEFAULT_ELEMENTS if limits is None else limits.elements
+    plain_options(o, 0 if version is None else version, -1, 0)
+    take_common_options(&o.common, side, strictness, limits)
+    o.only_version = o.common.strict and version is not None
     return 0
 
 
@@ -39,7 +36,7 @@ def decode(data, *, version=None, side=None, strictness=STRICT_MODE, limits=None
     take_options(&o, version, side, strictness, limits)
     if mqtt_parse(<const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), &o, &m, &f) != OK:
         raise_fault(&MQTT_TABLES, &f, 0)
-    return make_message(block, &m, o.side)
+    return make_message(block, &m, o.common.side)
 
 
 def frame_size(data, *, limits=None):
@@ -69,14 +66,10 @@ def encode(Packet message not None, /):
 def restore(bytes octets not None, int version, int side, bint noted):
     """Unpickle a packet."""
     cdef MqttOptions o
-    cdef MqttPacketView m
-    cdef Fault f
     if not 3 <= version <= 5 or not -1 <= side <= 1:
         raise ValueError(f"no packet has version {version} and side {side}")
     plain_options(&o, version, side, not noted)
-    if mqtt_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
-        raise_fault(&MQTT_TABLES, &f, 0)
-    return make_message(octets, &m, side)
+    return read_message(&MQTT_OPS, octets, &o.common)
 
 
 @cython.final
@@ -97,7 +90,7 @@ cdef class Decoder(FrameDecoder):
         return self.options.version if self.options.version else None
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
-        cdef int status = mqtt_frame_size(p, n, self.options.max_packet_size, size, f)
+        cdef int status = mqtt_frame_size(p, n, self.options.common.max_frame_size, size, f)
         if status > NEED_DATA:
             f.kind = p[0] >> 4
             f.version = self.options.version
@@ -109,4 +102,4 @@ cdef class Decoder(FrameDecoder):
             return None
         if m.type == MQTT_CONNECT:
             self.options.version = m.version
-        return make_message(block, &m, self.options.side)
+        return make_message(block, &m, self.options.common.side)

@@ -17,7 +17,7 @@ cdef enum TopicRule:            # the violated rule             5.0             
 
 
 cdef inline size_t find_wildcard(const uint8_t* p, size_t size) noexcept nogil:
-    """Offset of the first '+' or '#'; `size` if there is none."""
+    """Offset of the first '+' or '#'; `size` if the octets have neither."""
     cdef size_t i = 0
     cdef uint64_t w
     # eight octets at a time: '#' is 0x23 and '+' is 0x2B, so with bit 3 set both are 0x2B, and no other octet is

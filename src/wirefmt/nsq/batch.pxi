@@ -67,8 +67,8 @@ def decode_batch(data, *, side=None, strictness="lax", columns=None, bint payloa
     cdef BatchColumns columns_set = BatchColumns(NSQ_BATCH_COLUMNS, columns)
     cdef NsqOptions* o = &columns_set.options
     nsq_take_options(o, side, strictness, limits, server)
-    if o.side == NSQ_EITHER and octets.size:
-        o.side = NSQ_SERVER if nsq_is_frame(o, octets.at[0]) else NSQ_CLIENT
+    if o.common.side == NSQ_EITHER and octets.size:
+        o.common.side = NSQ_SERVER if nsq_is_frame(o, octets.at[0]) else NSQ_CLIENT
     columns_set.payload = payload
     columns_set.expose(expose_credentials)
     return columns_set.decode(&NSQ_TABLES, octets, NSQ_B_BODY if payload else -1)

@@ -22,9 +22,9 @@ cdef class RowEncoder(BatchEncoder):
             if source_name(x, c + NSQ_B_KIND, row, NSQ_KIND_TEXT, NSQ_KINDS, &self.kind):
                 return -1
             server = self.kind >= NSQ_FRAMES
-            if self.options.side == NSQ_EITHER:
-                self.options.side = NSQ_SERVER if server else NSQ_CLIENT
-            if server != (self.options.side == NSQ_SERVER):
+            if self.options.common.side == NSQ_EITHER:
+                self.options.common.side = NSQ_SERVER if server else NSQ_CLIENT
+            if server != (self.options.common.side == NSQ_SERVER):
                 return refuse_text(x, c + NSQ_B_KIND, "it is sent in the other direction")
             if self.kind == NSQ_MESSAGE:
                 if self.put_message(row):
@@ -154,7 +154,7 @@ cdef class RowEncoder(BatchEncoder):
                   c + NSQ_B_MESSAGE_ID if word == NSQ_WORD_MESSAGE_ID else
                   f + NSQ_F_RDY_COUNT if word == NSQ_WORD_COUNT else f + NSQ_F_TIMEOUT_MS)
         there = source_has(column, row) and (not is_number or source_has(c + NSQ_B_NSQ, row))
-        if not there and (self.options.strict or word == NSQ_WORD_COUNT):       # RDY without a count is RDY 1
+        if not there and (self.options.common.strict or word == NSQ_WORD_COUNT):       # RDY without a count is RDY 1
             return refuse(x, REFUSED_NULL, column)
         if there and over[0]:
             return refuse_text(x, column, "the word before it is null")
@@ -163,7 +163,7 @@ cdef class RowEncoder(BatchEncoder):
             return 0
         add_u8(&self.scratch, c" ")
         if is_number:
-            if source_number(x, column, row, INT64_MIN if not self.options.strict else 0, INT64_MAX, &number):
+            if source_number(x, column, row, INT64_MIN if not self.options.common.strict else 0, INT64_MAX, &number):
                 return -1
             add_octets(&self.scratch, <const uint8_t*>digits,
                        <size_t>snprintf(digits, sizeof(digits), "%llu", <unsigned long long>number))
@@ -294,6 +294,6 @@ def encode_batch(data, *, side=None, strictness="strict"):
     cdef RowEncoder encoder = RowEncoder(NSQ_BATCH_COLUMNS)
     encoder.tables = &NSQ_TABLES
     nsq_take_options(&encoder.options, side, strictness, None, None)
-    nsq_plain_options(&encoder.options, encoder.options.side, encoder.options.strict)
+    nsq_plain_options(&encoder.options, encoder.options.common.side, encoder.options.common.strict)
     encoder.options.magic = NSQ_MAGIC_PERHAPS
     return encoder.encode(data)

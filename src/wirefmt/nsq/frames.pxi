@@ -204,3 +204,21 @@ cdef inline object make_nsq_message(bytes block, const uint8_t* p, size_t n):
     message.body_span.size = <uint32_t>(n - 8 - NSQ_MESSAGE_HEADER_SIZE)
     nsq_set_members(message)
     return message
+
+
+cdef void nsq_review(const uint8_t* p, size_t n, const CommonOptions* o, Notes* notes, Fault* f) noexcept nogil:
+    cdef NsqUnitView m
+    nsq_parse(p, n, <const NsqOptions*>o, &m, f)
+    notes[0] = m.notes
+    f.kind = m.kind
+
+
+cdef object nsq_object_of(bytes block, const uint8_t* p, size_t n, const CommonOptions* o, Fault* f):
+    cdef NsqUnitView m
+    return make_nsq(block, &m) if nsq_parse(p, n, <const NsqOptions*>o, &m, f) == OK else None
+
+
+cdef MessageOps NSQ_OPS
+NSQ_OPS.tables = &NSQ_TABLES
+NSQ_OPS.review = nsq_review
+NSQ_OPS.read = nsq_object_of

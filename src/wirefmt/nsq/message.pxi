@@ -27,10 +27,6 @@ cdef str nsq_shown(str name, object value):
 
 # ------------------------------------------------------------------------------------------------ what all share
 
-cdef enum:
-    NSQ_NOTES_SHOWN = 64
-
-
 @cython.freelist(2048)
 @cython.no_gc
 cdef class Message:
@@ -60,9 +56,7 @@ cdef class Message:
 
     def encode(self):
         """The bytes: those it was decoded from, or the canonical form of a new one."""
-        if self.size == PyBytes_GET_SIZE(self.block):
-            return self.block
-        return octets_of(self.frame, self.size)
+        return message_octets(self.block, self.frame, self.size)
 
     def detach(self):
         """An equal object that holds only its own bytes, not the larger input block."""
@@ -72,25 +66,12 @@ cdef class Message:
 
     @property
     def notes(self):
-        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NSQ_NOTES_SHOWN."""
+        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
         cdef NsqOptions o
-        cdef NsqUnitView m
-        cdef Fault f
-        cdef Violation found[NSQ_NOTES_SHOWN]
-        cdef int i
         if not self.noted:
             return ()
         nsq_plain_options(&o, NSQ_SERVER if self.kind_ >= NSQ_FRAMES else NSQ_CLIENT, 0)
-        o.notes = found
-        o.notes_room = NSQ_NOTES_SHOWN
-        nsq_parse(self.frame, self.size, &o, &m, &f)
-        out = []
-        for i in range(min(m.note_count, NSQ_NOTES_SHOWN)):
-            f.check, f.field, f.kind = found[i].check, found[i].field, m.kind
-            out.append(Note(
-                nsq_check_name[f.check].decode("ascii"), field_path(&NSQ_TABLES, f.field, found[i].index),
-                found[i].offset, nsq_check_text[f.check].decode("utf-8"), nsq_spec_of(&f).decode("ascii")))
-        return tuple(out)
+        return message_notes(&NSQ_OPS, self.frame, self.size, &o.common)
 
     # ---- value
 
@@ -143,10 +124,9 @@ cdef class Message:
         cdef NsqOptions o
         cdef NsqUnitView m
         cdef Fault f
-        cdef char text[256]
         nsq_plain_options(&o, side, 1)
         if nsq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
-            raise EncodeError(text[:fault_text(&NSQ_TABLES, &f, 0, text, sizeof(text))].decode("utf-8"))
+            raise encode_error(&NSQ_TABLES, &f)
         nsq_hold(self, octets, &m)
         return 0
 
@@ -169,7 +149,7 @@ cdef inline int nsq_hold(Message self, bytes block, const NsqUnitView* m) except
     self.frame = m.frame
     self.size = m.size
     self.kind_ = m.kind
-    self.noted = m.note_count != 0
+    self.noted = m.notes.count != 0
     self.topic_span = m.topic
     self.body_span = m.body
     return nsq_set_members(self) if m.kind == NSQ_MESSAGE else 0

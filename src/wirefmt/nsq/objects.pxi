@@ -1,7 +1,6 @@
 # decode, encode and the Decoder of NSQ.
 from wirefmt.nsq.spec import ServerOptions
 
-cdef object NSQ_LIMITS = Limits()
 cdef int64_t[NSQ_OPTIONS] NSQ_SERVER_DEFAULTS
 
 
@@ -17,27 +16,21 @@ nsq_take_server(NSQ_SERVER_DEFAULTS, ServerOptions())
 
 cdef void nsq_plain_options(NsqOptions* o, int side, bint strict) noexcept nogil:
     memset(o, 0, sizeof(NsqOptions))
-    o.side = <int8_t>side
-    o.strict = strict
+    o.common.side = <int8_t>side
+    o.common.strict = strict
     o.magic = NSQ_MAGIC_PERHAPS
 
 
 cdef int nsq_take_options(NsqOptions* o, object side, object strictness, object limits, object server) except -1:
     """Options of decode() and Decoder as C."""
-    if side is not None and side != "client" and side != "server":
-        raise ValueError(f"side must be 'client', 'server' or None, not {side!r}")
     if server is not None and not isinstance(server, ServerOptions):
         raise TypeError(f"server must be a ServerOptions, not {type(server).__name__}")
-    nsq_plain_options(o, NSQ_EITHER if side is None else NSQ_SERVER if side == "server" else NSQ_CLIENT,
-                      is_strict(strictness))
-    if limits is None:
-        limits = NSQ_LIMITS
-    o.max_frame_size = limits.frame_size
-    o.max_elements = limits.elements
-    o.bounded = o.strict or server is not None
+    nsq_plain_options(o, NSQ_EITHER, 0)
+    take_common_options(&o.common, side, strictness, limits)
+    o.bounded = o.common.strict or server is not None
     if server is not None:
         nsq_take_server(o.server, server)
-    elif o.strict:
+    elif o.common.strict:
         memcpy(o.server, NSQ_SERVER_DEFAULTS, sizeof(NSQ_SERVER_DEFAULTS))
     return 0
 
@@ -94,12 +87,8 @@ def encode(Message message not None, /):
 def restore(bytes octets not None, bint of_server, bint noted):
     """Unpickle a command or frame."""
     cdef NsqOptions o
-    cdef NsqUnitView m
-    cdef Fault f
     nsq_plain_options(&o, NSQ_SERVER if of_server else NSQ_CLIENT, not noted)
-    if nsq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
-        raise_fault(&NSQ_TABLES, &f, 0)
-    return make_nsq(octets, &m)
+    return read_message(&NSQ_OPS, octets, &o.common)
 
 
 @cython.final
@@ -122,12 +111,12 @@ cdef class Decoder(FrameDecoder):
     @property
     def side(self):
         """The sender; None: unknown before the first byte."""
-        return ("client", "server")[self.options.side] if self.options.side >= 0 else None
+        return ("client", "server")[self.options.common.side] if self.options.common.side >= 0 else None
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
         cdef int status
-        if self.options.side == NSQ_EITHER and n:
-            self.options.side = NSQ_SERVER if nsq_is_frame(&self.options, p[0]) else NSQ_CLIENT
+        if self.options.common.side == NSQ_EITHER and n:
+            self.options.common.side = NSQ_SERVER if nsq_is_frame(&self.options, p[0]) else NSQ_CLIENT
         status = nsq_frame_size(p, n, &self.options, size, f)
         if status == OK and size[0] > n:
             self.looks = f.kind == NSQ_MPUB
@@ -139,7 +128,7 @@ cdef class Decoder(FrameDecoder):
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef NsqUnitView m
-        if self.options.side == NSQ_SERVER and n >= 8 + NSQ_MESSAGE_HEADER_SIZE and load_u32(p + 4) == 2:
+        if self.options.common.side == NSQ_SERVER and n >= 8 + NSQ_MESSAGE_HEADER_SIZE and load_u32(p + 4) == 2:
             return make_nsq_message(block, p, n)
         if nsq_parse_whole(p, n, &self.options, &m, f) != OK:
             return None

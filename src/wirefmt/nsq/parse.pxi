@@ -23,17 +23,11 @@ cdef enum NsqMagicState:
     NSQ_MAGIC_PERHAPS = 2           # the magic may come
 
 
-cdef struct NsqOptions:             # zero it first
-    uint8_t strict                  # 1 STRICT, 0 LAX
-    int8_t side                     # an NsqSide
+cdef struct NsqOptions:
+    CommonOptions common            # side: an NsqSide; elements: messages of MPUB, members of JSON
     uint8_t magic                   # of a client: an NsqMagicState
     uint8_t bounded                 # 1: `server` limits what is accepted
-    uint8_t cut                     # 1: the command or frame may end early, in its body
-    uint32_t max_frame_size         # octets; 0: no limit
-    uint32_t max_elements           # messages of MPUB, members of JSON; 0: no limit
     int64_t server[NSQ_OPTIONS]     # by NsqServerOption
-    Violation* notes                  # LAX lists skipped checks here; NULL: only the first is kept
-    int notes_room
 
 
 cdef struct NsqUnitView:            # spans of the octets; it owns nothing
@@ -52,9 +46,7 @@ cdef struct NsqUnitView:            # spans of the octets; it owns nothing
     uint32_t message_count          # MPUB
     int64_t timestamp               # message frames, nanoseconds since 1970
     uint16_t attempts
-    int note                        # LAX: the first check that was skipped (a CHECKS row), 0 none
-    int64_t note_offset
-    int note_count
+    Notes notes
 
 
 cdef struct NsqWalk:                # how much of MPUB's messages has been checked
@@ -81,16 +73,16 @@ cdef int nsq_frame_size(const uint8_t* p, size_t n, const NsqOptions* o, size_t*
         return NEED_DATA
     status = nsq_size_of_frame(p, n, size, f) if nsq_is_frame(o, p[0]) else nsq_size_of_command(p, n, o, size, f)
     if status == OK and nsq_is_large(o, size[0]):
-        return nsq_fault(f, f.kind, NSQ_CHECK_FRAME_SIZE, NSQ_FIELD_FRAME, 0, <int64_t>size[0], o.max_frame_size)
+        return nsq_fault(f, f.kind, NSQ_CHECK_FRAME_SIZE, NSQ_FIELD_FRAME, 0, <int64_t>size[0], o.common.max_frame_size)
     return status
 
 
 cdef inline bint nsq_is_large(const NsqOptions* o, size_t size) noexcept nogil:
-    return o.max_frame_size != 0 and size > o.max_frame_size
+    return o.common.max_frame_size != 0 and size > o.common.max_frame_size
 
 
 cdef inline bint nsq_is_frame(const NsqOptions* o, uint8_t first) noexcept nogil:
-    return o.side == NSQ_SERVER or (o.side == NSQ_EITHER and not 0x20 <= first < 0x7F)
+    return o.common.side == NSQ_SERVER or (o.common.side == NSQ_EITHER and not 0x20 <= first < 0x7F)
 
 
 cdef int nsq_size_of_frame(const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
@@ -129,7 +121,7 @@ cdef int nsq_size_of_command(const uint8_t* p, size_t n, const NsqOptions* o, si
         size[0] = head + 4 + (<size_t>body if body > 0 else 0)
         if size[0] <= n and body >= 0 and not nsq_is_beyond(o, row, body) and not nsq_is_large(o, size[0]):
             return OK               # nsq_parse checks the line
-    # rare from here on: report now the errors that nsqd reports without reading on
+    # the rest is rare: report now the errors that nsqd reports without reading on
     memset(&m, 0, sizeof(m))
     x.o = o
     x.m = &m
@@ -187,7 +179,7 @@ cdef int nsq_parse(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnitView*
     cdef NsqWalk walk
     cdef size_t size = 0
     cdef int status = nsq_frame_size(p, n, o, &size, f) if n else NEED_DATA
-    if status == OK and size > n and o.cut and n >= 8:
+    if status == OK and size > n and o.common.cut and n >= 8:
         return nsq_parse_whole(p, n, o, out, f)
     if status == OK and size > n and f.kind == NSQ_MPUB:
         memset(&walk, 0, sizeof(walk))
@@ -313,13 +305,13 @@ cdef int nsq_read_line(NsqReader* x, size_t head) noexcept nogil:
             m.words[m.word_count] = word
         m.word_count += 1
     if m.kind == NSQ_COMMAND:
-        return nsq_breach(x, NSQ_CHECK_COMMAND_UNKNOWN, NSQ_FIELD_COMMAND, -1, m.frame)
+        return nsq_violation(x, NSQ_CHECK_COMMAND_UNKNOWN, NSQ_FIELD_COMMAND, -1, m.frame)
     if m.word_count < row.required:
-        status = nsq_breach(x, NSQ_CHECK_WORDS_MISSING, NSQ_FIELD_PARAMETERS, -1, end)
+        status = nsq_violation(x, NSQ_CHECK_WORDS_MISSING, NSQ_FIELD_PARAMETERS, -1, end)
         if status != OK:
             return status
     if m.kind == NSQ_AUTH and m.word_count:             # the only command that does not ignore extra words
-        return nsq_breach(x, NSQ_CHECK_WORDS_TOO_MANY, NSQ_FIELD_PARAMETERS, -1, m.words[0].at)
+        return nsq_violation(x, NSQ_CHECK_WORDS_TOO_MANY, NSQ_FIELD_PARAMETERS, -1, m.words[0].at)
     if m.kind == NSQ_RDY and m.word_count == 0:
         m.number = 1
         m.has_number = True
@@ -350,7 +342,7 @@ cdef inline int nsq_read_word(NsqReader* x, int word, const Span* v) noexcept no
             return nsq_check_number(x, v)
     if bad == NULL:
         return OK
-    return nsq_breach(x, nsq_word_check[word], nsq_word_field[word], -1, bad)
+    return nsq_violation(x, nsq_word_check[word], nsq_word_field[word], -1, bad)
 
 
 cdef const uint8_t* nsq_name_fault(const uint8_t* p, size_t n) noexcept nogil:
@@ -392,11 +384,11 @@ cdef int nsq_check_number(NsqReader* x, const Span* v) noexcept nogil:
     cdef NsqUnitView* m = x.m
     cdef int64_t n = <int64_t>m.number
     if m.kind == NSQ_RDY and (n < 0 or (x.o.bounded and n > x.o.server[<int>NSQ_OPTION_MAX_RDY_COUNT])):
-        return nsq_breach(x, NSQ_CHECK_RDY_RANGE, NSQ_FIELD_COUNT, -1, v.at)
+        return nsq_violation(x, NSQ_CHECK_RDY_RANGE, NSQ_FIELD_COUNT, -1, v.at)
     if m.kind == NSQ_DPUB:
         n = <int64_t>(m.number * 1000000)               # nsqd counts nanoseconds, in 64 bits
         if n < 0 or (x.o.bounded and n // 1000000 + (n % 1000000 != 0) > x.o.server[<int>NSQ_OPTION_MAX_REQ_TIMEOUT]):
-            return nsq_breach(x, NSQ_CHECK_DPUB_RANGE, NSQ_FIELD_MILLISECONDS, -1, v.at)
+            return nsq_violation(x, NSQ_CHECK_DPUB_RANGE, NSQ_FIELD_MILLISECONDS, -1, v.at)
     return OK
 
 
@@ -409,7 +401,7 @@ cdef int nsq_check_size(NsqReader* x, size_t head) noexcept nogil:
     if size < 0:
         return nsq_fault(x.f, x.m.kind, row.negative_check, NSQ_FIELD_BODY_SIZE, <int64_t>head, 0, 0)
     if size == 0:
-        return nsq_breach(x, row.empty_check, NSQ_FIELD_BODY_SIZE, -1, x.m.frame + head)
+        return nsq_violation(x, row.empty_check, NSQ_FIELD_BODY_SIZE, -1, x.m.frame + head)
     if nsq_is_beyond(x.o, row, size):
         return nsq_fault(x.f, x.m.kind, row.limit_check, NSQ_FIELD_BODY_SIZE, <int64_t>head,
                          size, x.o.server[row.limit])
@@ -435,7 +427,7 @@ cdef int nsq_read_messages(NsqReader* x, const uint8_t* there, NsqWalk* walk) no
         if size < 0:
             return nsq_message_fault(x, NSQ_CHECK_MESSAGE_NEGATIVE, NSQ_FIELD_BODIES_ITEM, walk.index, p, 0, 0)
         if size == 0:
-            status = nsq_breach(x, NSQ_CHECK_MESSAGE_EMPTY, NSQ_FIELD_BODIES_ITEM, walk.index, p)
+            status = nsq_violation(x, NSQ_CHECK_MESSAGE_EMPTY, NSQ_FIELD_BODIES_ITEM, walk.index, p)
         elif x.o.bounded and size > x.o.server[<int>NSQ_OPTION_MAX_MSG_SIZE]:
             return nsq_message_fault(x, NSQ_CHECK_MESSAGE_TOO_BIG, NSQ_FIELD_BODIES_ITEM, walk.index, p, size,
                                      x.o.server[<int>NSQ_OPTION_MAX_MSG_SIZE])
@@ -469,12 +461,12 @@ cdef int nsq_read_count(NsqReader* x, const uint8_t* there, NsqWalk* walk) noexc
     if count < 0 or <uint32_t>count > m.body.size // 4 or (
             x.o.bounded and count > (x.o.server[<int>NSQ_OPTION_MAX_BODY_SIZE] - 4) // 5):
         return nsq_message_fault(x, NSQ_CHECK_MPUB_COUNT, NSQ_FIELD_MESSAGE_COUNT, -1, p, 0, 0)
-    if x.o.max_elements and <uint32_t>count > x.o.max_elements:
-        return nsq_message_fault(x, NSQ_CHECK_ELEMENTS, NSQ_FIELD_MESSAGE_COUNT, -1, p, count, x.o.max_elements)
+    if x.o.common.max_elements and <uint32_t>count > x.o.common.max_elements:
+        return nsq_message_fault(x, NSQ_CHECK_ELEMENTS, NSQ_FIELD_MESSAGE_COUNT, -1, p, count, x.o.common.max_elements)
     m.message_count = <uint32_t>count
     walk.count = count
     walk.at = <size_t>(p + 4 - m.frame)
-    return OK if count else nsq_breach(x, NSQ_CHECK_MPUB_EMPTY, NSQ_FIELD_MESSAGE_COUNT, -1, p)
+    return OK if count else nsq_violation(x, NSQ_CHECK_MPUB_EMPTY, NSQ_FIELD_MESSAGE_COUNT, -1, p)
 
 
 cdef int nsq_message_fault(NsqReader* x, int check, int field, int index, const uint8_t* at, int64_t need,
@@ -498,29 +490,29 @@ cdef int nsq_check_identify(NsqReader* x) noexcept nogil:
     memset(values, 0, sizeof(values))
     memset(at, 0, sizeof(at))
     while begun == NSQ_JSON_OBJECT and nsq_json_next(&j, &v):
-        if x.o.max_elements and j.members > x.o.max_elements:
-            return nsq_message_fault(x, NSQ_CHECK_ELEMENTS, NSQ_FIELD_MEMBERS, -1, v.name.at, j.members, x.o.max_elements)
+        if x.o.common.max_elements and j.members > x.o.common.max_elements:
+            return nsq_message_fault(x, NSQ_CHECK_ELEMENTS, NSQ_FIELD_MEMBERS, -1, v.name.at, j.members, x.o.common.max_elements)
         row = nsq_member_row(&v.name)
         if row < 0 or v.type == NSQ_JSON_NULL:
             continue
         if not nsq_has_type(&v, nsq_members[row].type):
-            status = nsq_breach(x, NSQ_CHECK_JSON_TYPE, nsq_members[row].field, -1, v.value.at)
+            status = nsq_violation(x, NSQ_CHECK_JSON_TYPE, nsq_members[row].field, -1, v.value.at)
             if status != OK:
                 return status
             continue
         values[row] = v.number if v.type == NSQ_JSON_INTEGER else v.type == NSQ_JSON_TRUE
         at[row] = v.value.at
     if j.check:
-        return nsq_breach(x, j.check, NSQ_FIELD_BODY, -1, j.at)
+        return nsq_violation(x, j.check, NSQ_FIELD_BODY, -1, j.at)
     for row in range(NSQ_MEMBERS):
         if nsq_members[row].check and not nsq_is_allowed(x.o, row, values[row]):
-            status = nsq_breach(x, nsq_members[row].check, nsq_members[row].field, -1, at[row])
+            status = nsq_violation(x, nsq_members[row].check, nsq_members[row].field, -1, at[row])
             if status != OK:
                 return status
     if x.o.bounded and values[<int>NSQ_MEMBER_FEATURE_NEGOTIATION] and \
             values[<int>NSQ_MEMBER_DEFLATE] and x.o.server[<int>NSQ_OPTION_DEFLATE] and \
             values[<int>NSQ_MEMBER_SNAPPY] and x.o.server[<int>NSQ_OPTION_SNAPPY]:
-        return nsq_breach(x, NSQ_CHECK_BOTH_COMPRESSIONS, NSQ_FIELD_BODY, -1, m.body.at)
+        return nsq_violation(x, NSQ_CHECK_BOTH_COMPRESSIONS, NSQ_FIELD_BODY, -1, m.body.at)
     return OK
 
 
@@ -549,25 +541,14 @@ cdef int nsq_fault(Fault* f, int kind, int check, int field, int64_t offset, int
     return f.status
 
 
-cdef int nsq_breach(NsqReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
+cdef int nsq_violation(NsqReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
     """Report a violation at `at`. OK: LAX noted it, continue."""
     cdef const NsqCheckRow* row = &nsq_checks[check]
-    cdef NsqUnitView* m = x.m
-    cdef int64_t offset = <int64_t>(at - m.frame)
-    if x.o.strict or not row.lax:
-        nsq_fault(x.f, m.kind, check, field, offset, 0, 0)
-        x.f.index = index
-        return row.status
-    if m.note_count == 0:
-        m.note = check
-        m.note_offset = offset
-    if x.o.notes != NULL and m.note_count < x.o.notes_room:
-        x.o.notes[m.note_count].check = check
-        x.o.notes[m.note_count].field = field
-        x.o.notes[m.note_count].index = index
-        x.o.notes[m.note_count].offset = offset
-    m.note_count += 1
-    return OK
+    cdef int status = violation(&x.o.common, &x.m.notes, x.f, row.status, row.lax, check, field, index,
+                                <int64_t>(at - x.m.frame))
+    if status != OK:
+        x.f.kind = x.m.kind
+    return status
 
 
 cdef const char* nsq_spec_of(const Fault* f) noexcept nogil:
@@ -585,6 +566,7 @@ cdef int nsq_reply_to(const Fault* f) noexcept nogil:
 
 cdef ProtocolTables NSQ_TABLES
 NSQ_TABLES.name = "nsq"
+NSQ_TABLES.names = nsq_check_name
 NSQ_TABLES.text = nsq_check_text
 NSQ_TABLES.path = nsq_field_path
 NSQ_TABLES.spec_of = nsq_spec_of

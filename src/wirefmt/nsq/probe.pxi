@@ -43,7 +43,7 @@ cdef int nsq_next_size(void* state, int direction, const uint8_t* p, size_t n, u
                        Fault* f) noexcept nogil:
     cdef NsqOptions o
     nsq_options(&o, <NsqConnection*>state, 0, direction)
-    o.max_frame_size = limit
+    o.common.max_frame_size = limit
     return nsq_frame_size(p, n, &o, size, f)
 
 
@@ -54,7 +54,7 @@ cdef int nsq_plausible(void* state, int direction, const uint8_t* p, size_t n, s
     cdef Fault f
     cdef int status
     nsq_options(&o, <NsqConnection*>state, 1, direction)
-    o.max_frame_size = NSQ_SEARCH_MAX
+    o.common.max_frame_size = NSQ_SEARCH_MAX
     status = nsq_frame_size(p, n, &o, size, &f)
     if status == NEED_DATA:
         size[0] = n + 1
@@ -107,11 +107,7 @@ cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint str
     nsq_put_row(t, row, &u, &c.flow)
     if t.options.detail:
         nsq_put_detail(t, row, &u, &c.flow)
-    if u.note:
-        size = snprintf(text, sizeof(text), "%s at offset %lld", nsq_check_text[u.note], <long long>u.note_offset)
-        t.put_status(row, ROW_OK, text, min(size, <int>sizeof(text) - 1))
-    else:
-        t.put_status(row, ROW_OK, NULL, 0)
+    t.put_accepted(row, &NSQ_TABLES, &u.notes)
     return True
 
 
@@ -126,7 +122,7 @@ cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, con
     cdef int kind = NSQ_FRAME
     cdef int64_t row = t.begin_row(m)
     nsq_options(&o, c, 0, m.direction)
-    o.cut = 1
+    o.common.cut = 1
     if m.direction == NSQ_SERVER:
         if n >= 8 + NSQ_MESSAGE_HEADER_SIZE and load_u32(p + 4) == 2:
             kind = NSQ_MESSAGE

@@ -204,7 +204,7 @@ cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow
             put_i64(fields + i, row, found[i].number)
         elif type:
             put_bool(fields + i, row, type == NSQ_JSON_TRUE)
-    if found[<int>NSQ_F_MAX_RDY_COUNT].type:                # only the answer to IDENTIFY has it: it is in effect from here on
+    if found[<int>NSQ_F_MAX_RDY_COUNT].type:                # only the answer to IDENTIFY has it: it takes effect now
         flow.tls = found[<int>NSQ_F_TLS_V1].type == NSQ_JSON_TRUE
         flow.compression = (NSQ_DEFLATE if found[<int>NSQ_F_DEFLATE].type == NSQ_JSON_TRUE else
                             NSQ_SNAPPY if found[<int>NSQ_F_SNAPPY].type == NSQ_JSON_TRUE else NSQ_PLAIN)

@@ -545,7 +545,7 @@ cdef extern from *:
 
 
 cdef enum:
-    NSQ_FRAMES = 16            # kinds from here on are a server's
+    NSQ_FRAMES = 16            # this kind and those after it are a server's
     NSQ_LINE_MAX = 16384
     NSQ_NAME_MAX = 64
     NSQ_MESSAGE_ID_SIZE = 16

@@ -68,7 +68,7 @@ cdef class RowEncoder(BatchEncoder):
                 present |= 1 << i
                 count += 1
                 size += PHPMQ_PACKET_HEADER + content[i].size + 3
-            elif self.options.strict and 0 < type and phpmq_messages[type].required >> i & 1:
+            elif self.options.common.strict and 0 < type and phpmq_messages[type].required >> i & 1:
                 return refuse(x, REFUSED_NULL, column[i])
         number = count
         if there and source_number(x, fields + PHPMQ_F_PACKET_COUNT, row, INT64_MIN, INT64_MAX, &number):
@@ -112,7 +112,7 @@ cdef class RowEncoder(BatchEncoder):
         """Whether a message of these packets is certainly valid. False: phpmq_parse decides."""
         cdef const PhpmqMessageRow* row = &phpmq_messages[type]
         return type != 0 and not broken and not self.broken and not present & ~row.packets and \
-            not row.required & ~present and (self.options.side < 0 or row.sender == self.options.side)
+            not row.required & ~present and (self.options.common.side < 0 or row.sender == self.options.common.side)
 
 
 cdef inline uint8_t* phpmq_store_digits(uint8_t* p, int n, uint64_t v) noexcept nogil:
@@ -145,5 +145,5 @@ def encode_batch(data, *, side=None, strictness="strict"):
     cdef RowEncoder encoder = RowEncoder(PHPMQ_BATCH_COLUMNS)
     encoder.tables = &PHPMQ_TABLES
     phpmq_take_options(&encoder.options, side, strictness, None)
-    encoder.options.max_frame_size = 0
+    encoder.options.common.max_frame_size = 0
     return encoder.encode(data)

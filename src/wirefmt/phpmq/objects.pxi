@@ -65,10 +65,6 @@ cdef bytes phpmq_octets(int type, object packets):
 
 # ------------------------------------------------------------------------------------------------ messages
 
-cdef enum:
-    PHPMQ_NOTES_SHOWN = 64
-
-
 @cython.freelist(256)
 @cython.no_gc
 cdef class Message:
@@ -95,9 +91,7 @@ cdef class Message:
 
     def encode(self):
         """The bytes: those it was decoded from, or those that the library writes for a new message."""
-        if self.size == PyBytes_GET_SIZE(self.block):
-            return self.block
-        return octets_of(self.frame, self.size)
+        return message_octets(self.block, self.frame, self.size)
 
     def detach(self):
         """An equal message that holds only its own bytes, not the larger input block."""
@@ -107,24 +101,12 @@ cdef class Message:
 
     @property
     def notes(self):
-        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most PHPMQ_NOTES_SHOWN."""
+        """Violations that LAX accepted: a tuple of Note (strictness.py), in the order found; at most NOTES_SHOWN."""
         cdef PhpmqOptions o
-        cdef PhpmqMessageView m
-        cdef Fault f
-        cdef Violation found[PHPMQ_NOTES_SHOWN]
-        cdef int i
         if not self.noted:
             return ()
         phpmq_plain_options(&o, -1, 0)
-        o.notes = found
-        o.notes_room = PHPMQ_NOTES_SHOWN
-        phpmq_parse(self.frame, self.size, &o, &m, &f)
-        return tuple([
-            Note(phpmq_check_name[found[i].check].decode("ascii"),
-                 field_path(&PHPMQ_TABLES, found[i].field, found[i].index), found[i].offset,
-                 phpmq_check_text[found[i].check].decode("utf-8"), phpmq_check_spec[found[i].check].decode("ascii"))
-            for i in range(min(m.note_count, PHPMQ_NOTES_SHOWN))
-        ])
+        return message_notes(&PHPMQ_OPS, self.frame, self.size, &o.common)
 
     # ---- values
 
@@ -223,15 +205,14 @@ cdef class Message:
         cdef PhpmqOptions o
         cdef PhpmqMessageView m
         cdef Fault f
-        cdef char text[256]
         phpmq_plain_options(&o, -1, 1)
         if phpmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
-            raise EncodeError(text[:fault_text(&PHPMQ_TABLES, &f, 0, text, sizeof(text))].decode("utf-8"))
+            raise encode_error(&PHPMQ_TABLES, &f)
         phpmq_hold(self, octets, &m)
         return 0
 
     def content_bytes(self):
-        """The content, copied; None if there is none."""
+        """The content, copied; None if the message has no content."""
         return self.content_bytes_of()
 
 
@@ -248,7 +229,7 @@ cdef inline void phpmq_hold(Message self, bytes block, const PhpmqMessageView* m
     self.block = block
     self.frame = m.frame
     self.size = m.size
-    self.noted = m.note_count != 0
+    self.noted = m.notes.count != 0
     self.content_span = m.content[<int>PHPMQ_PACKET_CONTENT]
 
 
@@ -389,24 +370,35 @@ cdef inline object make_phpmq(bytes block, const PhpmqMessageView* m):
     return message
 
 
+cdef void phpmq_review(const uint8_t* p, size_t n, const CommonOptions* o, Notes* notes, Fault* f) noexcept nogil:
+    cdef PhpmqMessageView m
+    phpmq_parse(p, n, <const PhpmqOptions*>o, &m, f)
+    notes[0] = m.notes
+
+
+cdef object phpmq_object_of(bytes block, const uint8_t* p, size_t n, const CommonOptions* o, Fault* f):
+    cdef PhpmqMessageView m
+    return make_phpmq(block, &m) if phpmq_parse(p, n, <const PhpmqOptions*>o, &m, f) == OK else None
+
+
+cdef MessageOps PHPMQ_OPS
+PHPMQ_OPS.tables = &PHPMQ_TABLES
+PHPMQ_OPS.review = phpmq_review
+PHPMQ_OPS.read = phpmq_object_of
+
+
 # ------------------------------------------------------------------------------------------------ decode, encode
-
-cdef object PHPMQ_LIMITS = Limits()
-
 
 cdef void phpmq_plain_options(PhpmqOptions* o, int side, bint strict) noexcept nogil:
     memset(o, 0, sizeof(PhpmqOptions))
-    o.side = <int8_t>side
-    o.strict = strict
+    o.common.side = <int8_t>side
+    o.common.strict = strict
 
 
 cdef int phpmq_take_options(PhpmqOptions* o, object side, object strictness, object limits) except -1:
     """Options of decode() and Decoder as C."""
-    if side is not None and side != "client" and side != "server":
-        raise ValueError(f"side must be 'client', 'server' or None, not {side!r}")
-    phpmq_plain_options(o, -1 if side is None else side == "server", is_strict(strictness))
-    o.max_frame_size = PHPMQ_LIMITS.frame_size if limits is None else limits.frame_size
-    return 0
+    phpmq_plain_options(o, -1, 0)
+    return take_common_options(&o.common, side, strictness, limits)
 
 
 def decode(data, *, side=None, strictness=STRICT_MODE, limits=None):
@@ -476,12 +468,8 @@ def encode(Message message not None, /, *, profile=None):
 def restore(bytes octets not None, bint noted):
     """Unpickle a message."""
     cdef PhpmqOptions o
-    cdef PhpmqMessageView m
-    cdef Fault f
     phpmq_plain_options(&o, -1, not noted)
-    if phpmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
-        raise_fault(&PHPMQ_TABLES, &f, 0)
-    return make_phpmq(octets, &m)
+    return read_message(&PHPMQ_OPS, octets, &o.common)
 
 
 @cython.final
@@ -496,7 +484,7 @@ cdef class Decoder(FrameDecoder):
     cdef int check_end(self) except -1:
         """LAX: the stream may end with line breaks."""
         cdef size_t i = 0
-        while not self.options.strict and i < self.kept_size and (self.kept[i] == 0x0A or self.kept[i] == 0x0D):
+        while not self.options.common.strict and i < self.kept_size and (self.kept[i] == 0x0A or self.kept[i] == 0x0D):
             i += 1
         if self.kept_size and i == self.kept_size and self.error is None:
             return 0

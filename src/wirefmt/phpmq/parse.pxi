@@ -12,12 +12,8 @@ cdef enum:
     PHPMQ_LENGTH_MAX = 0xFFFFFFFF   # octets of a message, whatever the caller's limit
 
 
-cdef struct PhpmqOptions:           # zero it first
-    uint8_t strict                  # 1 STRICT, 0 LAX
-    int8_t side                     # the sender: 0 client, 1 server, -1 unknown
-    uint32_t max_frame_size         # octets; 0: no limit
-    Violation* notes                # LAX lists skipped checks here; NULL: only the first is kept
-    int notes_room
+cdef struct PhpmqOptions:
+    CommonOptions common            # max_elements has no effect: a message has at most 99 packets
 
 
 cdef struct PhpmqMessageView:       # spans of the octets; it owns nothing
@@ -30,9 +26,7 @@ cdef struct PhpmqMessageView:       # spans of the octets; it owns nothing
     Span[PHPMQ_PACKET_TYPES] content    # by packet type; if a type is repeated, the first packet
     bint has_count, has_ttl
     int64_t message_count, ttl
-    int note                        # LAX: the first check that was skipped (a CHECKS row), 0 none
-    int64_t note_offset
-    int note_count
+    Notes notes
 
 
 cdef struct PhpmqReader:            # state shared by the functions below
@@ -106,23 +100,24 @@ cdef int phpmq_read_header(PhpmqReader* x) noexcept nogil:
     phpmq_cast(p + 6, 2, &count)
     m.packet_count = <uint32_t>count if count > 0 else 0
     if m.version != 1:
-        status = phpmq_breach(x, PHPMQ_CHECK_VERSION, PHPMQ_FIELD_VERSION, -1, p + 1)
-    if status == OK and x.o.side >= 0 and 0 < m.type < PHPMQ_MESSAGE_TYPES and phpmq_messages[m.type].sender != x.o.side:
-        status = phpmq_breach(x, PHPMQ_CHECK_SENDER, PHPMQ_FIELD_MESSAGE_TYPE, -1, p + 3)
+        status = phpmq_violation(x, PHPMQ_CHECK_VERSION, PHPMQ_FIELD_VERSION, -1, p + 1)
+    if status == OK and x.o.common.side >= 0 and 0 < m.type < PHPMQ_MESSAGE_TYPES and \
+            phpmq_messages[m.type].sender != x.o.common.side:
+        status = phpmq_violation(x, PHPMQ_CHECK_SENDER, PHPMQ_FIELD_MESSAGE_TYPE, -1, p + 3)
     x.at = p + PHPMQ_MESSAGE_HEADER
     m.packets = x.at
-    if status != OK or x.o.strict or m.packet_count == 0:
+    if status != OK or x.o.common.strict or m.packet_count == 0:
         return status
     if x.at == x.end:
         return phpmq_need(x, 1)
     m.line_broken = x.at[0] == 0x0A or x.at[0] == 0x0D
-    return phpmq_breach(x, PHPMQ_CHECK_LINE_BREAKS, PHPMQ_FIELD_PACKETS, -1, x.at) if m.line_broken else OK
+    return phpmq_violation(x, PHPMQ_CHECK_LINE_BREAKS, PHPMQ_FIELD_PACKETS, -1, x.at) if m.line_broken else OK
 
 
 cdef inline int phpmq_leading_breaks(PhpmqReader* x) noexcept nogil:
     """LAX: skip the line breaks that end the message before."""
     cdef int i = 0
-    while not x.o.strict and i < PHPMQ_LINE_BREAKS_MAX and x.at < x.end and (x.at[0] == 0x0A or x.at[0] == 0x0D):
+    while not x.o.common.strict and i < PHPMQ_LINE_BREAKS_MAX and x.at < x.end and (x.at[0] == 0x0A or x.at[0] == 0x0D):
         x.at += 1
         i += 1
     return OK
@@ -130,7 +125,7 @@ cdef inline int phpmq_leading_breaks(PhpmqReader* x) noexcept nogil:
 
 cdef int phpmq_read_packet(PhpmqReader* x, int index, PhpmqPacket* out) noexcept nogil:
     cdef int64_t length = 0
-    cdef int64_t limit = x.o.max_frame_size if x.o.max_frame_size else PHPMQ_LENGTH_MAX
+    cdef int64_t limit = x.o.common.max_frame_size if x.o.common.max_frame_size else PHPMQ_LENGTH_MAX
     cdef const uint8_t* p
     cdef int status = phpmq_line_break(x)
     if status == OK:
@@ -185,14 +180,14 @@ cdef int phpmq_check_header(PhpmqReader* x, size_t size, uint8_t letter, int let
     if there and x.at[0] != letter:
         if bad != NULL:
             return phpmq_fault(x, letter_check, letter_field, index, x.at, 0, 0)
-        if phpmq_breach(x, letter_check, letter_field, index, x.at) != OK:
+        if phpmq_violation(x, letter_check, letter_field, index, x.at) != OK:
             return x.f.status
     if bad != NULL:
         if size == PHPMQ_MESSAGE_HEADER:
             digits_field += 0 if bad < x.at + 3 else 1 if bad < x.at + 6 else 2
         else:
             digits_field += 0 if bad < x.at + 3 else 1
-        if phpmq_breach(x, digits_check, digits_field, index, bad) != OK:
+        if phpmq_violation(x, digits_check, digits_field, index, bad) != OK:
             return x.f.status
     return OK if there == size else phpmq_need(x, size)
 
@@ -292,10 +287,10 @@ cdef int phpmq_keep_packet(PhpmqReader* x, int index, const PhpmqPacket* packet)
     if not 0 < packet.type < PHPMQ_PACKET_TYPES:
         return OK                                   # a packet of an unknown type
     if m.content[packet.type].at != NULL:
-        return phpmq_breach(x, PHPMQ_CHECK_PACKET_TWICE, PHPMQ_FIELD_PACKETS_PACKET_TYPE, index, packet.content.at)
+        return phpmq_violation(x, PHPMQ_CHECK_PACKET_TWICE, PHPMQ_FIELD_PACKETS_PACKET_TYPE, index, packet.content.at)
     m.content[packet.type] = packet.content
     if 0 < m.type < PHPMQ_MESSAGE_TYPES and not phpmq_messages[m.type].packets >> packet.type & 1:
-        return phpmq_breach(x, PHPMQ_CHECK_PACKET_NOT_ALLOWED, PHPMQ_FIELD_PACKETS_PACKET_TYPE, index, packet.content.at)
+        return phpmq_violation(x, PHPMQ_CHECK_PACKET_NOT_ALLOWED, PHPMQ_FIELD_PACKETS_PACKET_TYPE, index, packet.content.at)
     return OK
 
 
@@ -305,7 +300,7 @@ cdef int phpmq_check_packets(PhpmqReader* x) noexcept nogil:
     cdef int i, status
     for i in range(1, PHPMQ_PACKET_TYPES):
         if m.content[i].at == NULL and 0 < m.type < PHPMQ_MESSAGE_TYPES and phpmq_messages[m.type].required >> i & 1:
-            status = phpmq_breach(x, PHPMQ_CHECK_PACKET_MISSING, phpmq_packet_field[i], -1, x.end)
+            status = phpmq_violation(x, PHPMQ_CHECK_PACKET_MISSING, phpmq_packet_field[i], -1, x.end)
             if status != OK:
                 return status
     status = phpmq_take_number(x, PHPMQ_PACKET_MESSAGE_COUNT, &m.message_count, &m.has_count)
@@ -325,10 +320,10 @@ cdef int phpmq_take_number(PhpmqReader* x, int type, int64_t* out, bint* has) no
     most = <uint64_t>0x7FFFFFFFFFFFFFFF + negative
     for i in range(negative, v.size):
         if not c"0" <= v.at[i] <= c"9" or n > (most - (v.at[i] - 48)) // 10:
-            return phpmq_breach(x, PHPMQ_CHECK_NUMBER, phpmq_packet_field[type], -1, v.at + i)
+            return phpmq_violation(x, PHPMQ_CHECK_NUMBER, phpmq_packet_field[type], -1, v.at + i)
         n = n * 10 + (v.at[i] - 48)
     if v.size == 0:
-        return phpmq_breach(x, PHPMQ_CHECK_NUMBER, phpmq_packet_field[type], -1, v.at)
+        return phpmq_violation(x, PHPMQ_CHECK_NUMBER, phpmq_packet_field[type], -1, v.at)
     out[0] = <int64_t>(0 - n) if negative else <int64_t>n
     has[0] = True
     return OK
@@ -340,29 +335,27 @@ cdef int phpmq_fault(PhpmqReader* x, int check, int field, int index, const uint
                      int64_t have) noexcept nogil:
     fault(x.f, phpmq_checks[check].status, check, field, <int64_t>(at - x.m.frame), need, have, 0)
     x.f.index = index
-    x.f.kind = <int>x.m.type if 0 < x.m.type < PHPMQ_MESSAGE_TYPES else 0
+    x.f.kind = phpmq_kind_of(x.m)
     return x.f.status
 
 
-cdef int phpmq_breach(PhpmqReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
+cdef int phpmq_violation(PhpmqReader* x, int check, int field, int index, const uint8_t* at) noexcept nogil:
     """Report a violation at `at`. OK: LAX noted it, continue."""
-    cdef PhpmqMessageView* m = x.m
-    if x.o.strict or not phpmq_checks[check].lax:
-        return phpmq_fault(x, check, field, index, at, 0, 0)
-    if m.note_count == 0:
-        m.note = check
-        m.note_offset = <int64_t>(at - m.frame)
-    if x.o.notes != NULL and m.note_count < x.o.notes_room:
-        x.o.notes[m.note_count].check = check
-        x.o.notes[m.note_count].field = field
-        x.o.notes[m.note_count].index = index
-        x.o.notes[m.note_count].offset = <int64_t>(at - m.frame)
-    m.note_count += 1
-    return OK
+    cdef const PhpmqCheckRow* row = &phpmq_checks[check]
+    cdef int status = violation(&x.o.common, &x.m.notes, x.f, row.status, row.lax, check, field, index,
+                                <int64_t>(at - x.m.frame))
+    if status != OK:
+        x.f.kind = phpmq_kind_of(x.m)
+    return status
+
+
+cdef inline int phpmq_kind_of(const PhpmqMessageView* m) noexcept nogil:
+    return <int>m.type if 0 < m.type < PHPMQ_MESSAGE_TYPES else 0
 
 
 cdef ProtocolTables PHPMQ_TABLES
 PHPMQ_TABLES.name = "phpmq"
+PHPMQ_TABLES.names = phpmq_check_name
 PHPMQ_TABLES.text = phpmq_check_text
 PHPMQ_TABLES.path = phpmq_field_path
 PHPMQ_TABLES.spec = phpmq_check_spec

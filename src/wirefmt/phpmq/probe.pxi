@@ -33,7 +33,7 @@ cdef int phpmq_next_size(void* state, int direction, const uint8_t* p, size_t n,
                          Fault* f) noexcept nogil:
     cdef PhpmqOptions o
     phpmq_plain_options(&o, direction, 0)
-    o.max_frame_size = limit
+    o.common.max_frame_size = limit
     return phpmq_frame_size(p, n, &o, size, f)
 
 
@@ -44,7 +44,7 @@ cdef int phpmq_plausible(void* state, int direction, const uint8_t* p, size_t n,
     cdef Fault f
     cdef int status
     phpmq_plain_options(&o, direction, 1)
-    o.max_frame_size = PHPMQ_SEARCH_MAX
+    o.common.max_frame_size = PHPMQ_SEARCH_MAX
     status = phpmq_frame_size(p, n, &o, size, &f)
     if status == NEED_DATA:
         size[0] = max(size[0], n + 1)
@@ -71,12 +71,7 @@ cdef bint phpmq_put(MessageTable t, const MessageContext* m, void* state, bint s
     phpmq_put_row(t, row, &message)
     if t.options.detail:
         phpmq_put_detail(t, row, &message)
-    if message.note:
-        size = snprintf(text, sizeof(text), "%s at offset %lld", phpmq_check_text[message.note],
-                        <long long>message.note_offset)
-        t.put_status(row, ROW_OK, text, min(size, <int>sizeof(text) - 1))
-    else:
-        t.put_status(row, ROW_OK, NULL, 0)
+    t.put_accepted(row, &PHPMQ_TABLES, &message.notes)
     return True
 
 

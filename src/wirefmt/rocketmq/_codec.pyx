@@ -23,13 +23,13 @@ from wirefmt._core cimport (
     T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL,
     T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, Writer, YES, any_utf8_behind, ascii_octets,
     ascii_text, bare_object, bare_subclass, borrowed_item, close_list, construct_slowly, copy_octets, detail_form,
-    factory_of, fault_text, fill_view, hidden, holds_secret_member, holds_secret_word, input_head, is_secret_name,
-    is_secret_text, is_strict, length_of, line_begin, line_digits, line_name, line_number, line_piece, line_prose,
-    line_signed, line_text, line_words, make_fault, new_octets, new_writer, open_list, pad_text, protocol_capsule,
-    put_bool, put_i32, put_i64, put_line, put_map, put_octets, put_span, put_struct, put_text, raise_fault, refuse,
-    refuse_size, refuse_text, seal, set_vectorcall, shared_text, shown_entry, shown_octets, source_has, source_name,
-    source_needed_number, source_number, source_octets, source_range, source_span, span_of, take_block, take_input,
-    text_octets, utf8_behind, whole_number,
+    encode_error, factory_of, fault_text, fill_view, hidden, holds_secret_member, holds_secret_word, input_head,
+    is_secret_name, is_secret_text, is_strict, length_of, line_begin, line_digits, line_name, line_number, line_piece,
+    line_prose, line_signed, line_text, line_words, make_fault, new_octets, new_writer, open_list, pad_text,
+    protocol_capsule, put_bool, put_i32, put_i64, put_line, put_map, put_octets, put_span, put_struct, put_text,
+    raise_fault, refuse, refuse_size, refuse_text, seal, set_vectorcall, shared_text, shown_entry, shown_octets,
+    source_has, source_name, source_needed_number, source_number, source_octets, source_range, source_span, span_of,
+    take_block, take_input, text_octets, utf8_behind, whole_number,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
 from wirefmt._core.cursor cimport Span

@@ -366,7 +366,7 @@ cdef class MessageExt:
         cdef Fault f
         cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(octets)
         if rocketmq_read_message(p, p, p + PyBytes_GET_SIZE(octets), 0, &self.m, &f) != OK:
-            raise rocketmq_encode_error(&f)
+            raise encode_error(&ROCKETMQ_TABLES, &f)
         self.block = octets
         return 0
 
@@ -531,11 +531,6 @@ def restore_message(bytes octets not None, inflated):
     self.settle(octets)
     self.inflated = inflated
     return self
-
-
-cdef object rocketmq_encode_error(const Fault* f):
-    cdef char text[256]
-    return EncodeError(text[:fault_text(&ROCKETMQ_TABLES, f, 0, text, sizeof(text))].decode("utf-8"))
 
 
 cdef bytes utf8_octets(object text, str field):

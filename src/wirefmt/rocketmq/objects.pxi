@@ -359,7 +359,7 @@ cdef class RemotingCommand:
         cdef Fault f
         if rocketmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), 0, &self.m, NULL,
                           &f) != OK:
-            raise rocketmq_encode_error(&f)
+            raise encode_error(&ROCKETMQ_TABLES, &f)
         self.block = octets
         return 0
 

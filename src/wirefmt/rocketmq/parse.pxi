@@ -169,6 +169,7 @@ cdef int rocketmq_reply_to(const Fault* f) noexcept nogil:
 
 cdef ProtocolTables ROCKETMQ_TABLES
 ROCKETMQ_TABLES.name = "rocketmq"
+ROCKETMQ_TABLES.names = rocketmq_check_name
 ROCKETMQ_TABLES.text = rocketmq_check_text
 ROCKETMQ_TABLES.path = rocketmq_field_path
 ROCKETMQ_TABLES.spec = rocketmq_check_spec

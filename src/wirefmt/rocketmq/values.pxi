@@ -309,7 +309,7 @@ cdef int write_decimal(Writer w, int64_t number) except -1:
 
 
 cdef int decimal_digits(int64_t number, uint8_t* digits) noexcept nogil:
-    """Write a number's sign and decimal digits at the end of 20 octets; return how many."""
+    """Write a number's sign and decimal digits at the end of 20 octets. Returns their number."""
     cdef uint64_t left_over = <uint64_t>number if number >= 0 else 0 - <uint64_t>number
     cdef int at = 20
     while True:

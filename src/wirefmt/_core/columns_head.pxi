@@ -1,0 +1,326 @@
+# Header of the kernel: columns while they are filled.
+
+# ---- arrow
+
+cdef extern from *:
+    """
+    /* memcpy, without a call for the short strings that columns are full of: two copies that may overlap */
+    static inline void wirefmt_copy(unsigned char *to, const unsigned char *from, size_t n) {
+        if (n > 32) memcpy(to, from, n);
+        else if (n >= 16) { memcpy(to, from, 16); memcpy(to + n - 16, from + n - 16, 16); }
+        else if (n >= 8) { memcpy(to, from, 8); memcpy(to + n - 8, from + n - 8, 8); }
+        else if (n >= 4) { memcpy(to, from, 4); memcpy(to + n - 4, from + n - 4, 4); }
+        else if (n) { to[0] = from[0]; to[n >> 1] = from[n >> 1]; to[n - 1] = from[n - 1]; }
+    }
+    """
+    void copy_octets "wirefmt_copy"(uint8_t* to, const uint8_t* at, size_t n) noexcept nogil
+
+
+cdef enum ColumnKind:
+    KIND_BOOL = 0
+    KIND_FIXED = 1              # `width` octets
+    KIND_OCTETS = 2             # string, binary
+    KIND_LIST = 3               # list, map
+    KIND_STRUCT = 4
+
+cdef enum:
+    FIRST_ROOM = 1024           # rows
+    FIRST_OCTETS = 16384
+    OFFSET_MAX = 0x7FFFFFFF     # 32-bit offsets: octets (or children) of one column of a batch
+    ELEMENT_OCTETS = 8          # counted for an element of a list besides its octets, because an empty one takes memory, too
+
+
+cdef struct Tally:              # shared by the columns of a set
+    bint exposed                # secrets are shown (secrets.pxi)
+    bint no_memory
+    bint full                   # a column would exceed OFFSET_MAX: the value is null
+    int64_t octets              # of strings, binaries and list elements so far; they limit a batch
+
+
+cdef struct Col:
+    uint8_t kind, on, width
+    int64_t rows                # filled, nulls included
+    int64_t room                # rows there is room for
+    int64_t nulls
+    uint8_t* validity           # bits; NULL until the first null
+    uint8_t* data               # values, bits, or octets
+    int64_t used, size          # octets in `data`, for KIND_OCTETS
+    int32_t* offsets            # room + 1, for KIND_OCTETS and KIND_LIST
+    int64_t first_room          # rows and octets to begin with: those of the previous batch
+    int64_t first_size
+    int children_count
+    Col* children
+    Tally* tally
+
+
+cdef inline void set_bit(uint8_t* bits, int64_t i) noexcept nogil:
+    bits[i >> 3] |= <uint8_t>(1 << (i & 7))
+
+
+cdef bint reach_row(Col* c, int64_t row) noexcept nogil
+cdef inline bint at_row(Col* c, int64_t row) noexcept nogil:
+    """Make `row` the next row to fill. False: the column is off, or out of memory."""
+    if row != c.rows or row >= c.room:      # a column that is off has no room
+        return c.on and reach_row(c, row)
+    if c.validity != NULL:
+        set_bit(c.validity, row)
+    c.rows = row + 1
+    return True
+
+
+cdef inline void put_i64(Col* c, int64_t row, int64_t v) noexcept nogil:
+    if at_row(c, row):
+        (<int64_t*>c.data)[row] = v
+
+
+cdef inline void put_i32(Col* c, int64_t row, int32_t v) noexcept nogil:
+    if at_row(c, row):
+        (<int32_t*>c.data)[row] = v
+
+
+cdef inline void put_i16(Col* c, int64_t row, int16_t v) noexcept nogil:
+    if at_row(c, row):
+        (<int16_t*>c.data)[row] = v
+
+
+cdef inline void put_i8(Col* c, int64_t row, int8_t v) noexcept nogil:
+    if at_row(c, row):
+        (<int8_t*>c.data)[row] = v
+
+
+cdef inline void put_bool(Col* c, int64_t row, bint v) noexcept nogil:
+    if at_row(c, row) and v:
+        set_bit(c.data, row)
+
+
+cdef bint grow_octets(Col* c, int64_t n) noexcept nogil
+cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil
+cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
+    """A string (the caller has checked that it is UTF-8) or a binary."""
+    if not c.on or (n > c.size - c.used and not grow_octets(c, n)) or not at_row(c, row):
+        return
+    copy_octets(c.data + c.used, p, <size_t>n)
+    c.used += n
+    c.tally.octets += n
+    c.offsets[row + 1] = <int32_t>c.used
+
+
+cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n,
+                             const uint8_t* q, int64_t m) noexcept nogil:
+    """A binary of two parts."""
+    if not c.on or (n + m > c.size - c.used and not grow_octets(c, n + m)) or not at_row(c, row):
+        return
+    memcpy(c.data + c.used, p, <size_t>n)
+    memcpy(c.data + c.used + n, q, <size_t>m)
+    c.used += n + m
+    c.tally.octets += n + m
+    c.offsets[row + 1] = <int32_t>c.used
+
+
+cdef struct Text:               # a constant text that many rows repeat; TEXT_PAD readable octets follow it
+    const uint8_t* at
+    int64_t size
+
+
+cdef enum:
+    TEXT_PAD = 32
+
+
+cdef inline void put_text(Col* c, int64_t row, const Text* t) noexcept nogil:
+    """put_octets for short texts: copies a fixed number of octets; the next put overwrites the surplus."""
+    if not c.on:
+        return
+    if t.size > TEXT_PAD or c.size - c.used < TEXT_PAD:
+        put_octets(c, row, t.at, t.size)
+    elif at_row(c, row):
+        memcpy(c.data + c.used, t.at, TEXT_PAD)
+        c.used += t.size
+        c.tally.octets += t.size
+        c.offsets[row + 1] = <int32_t>c.used
+
+
+cdef Text pad_text(bytes octets)
+cdef inline int64_t text_octets(const Text* t) noexcept nogil:
+    """Memory of an allocated Text with its TEXT_PAD; 0 if it is empty."""
+    return t.size + TEXT_PAD + BLOCK_OCTETS if t.size else 0
+
+
+cdef Text NO_TEXT
+cdef Text SECRET_SHOWN_TEXT      # in place of a secret
+cdef inline void put_span(Col* c, int64_t row, const Span* s) noexcept nogil:
+    """put_octets, but an absent span leaves the row null."""
+    if s.at != NULL:
+        put_octets(c, row, s.at, s.size)
+
+
+cdef enum:
+    HEX_OCTETS = 1024           # octets of a value that is not text which a column of text shows
+    HEX_ROOM = 2 * HEX_OCTETS + 32
+
+
+cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil
+cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept nogil
+cdef inline uint8_t hex_digit(uint8_t c) noexcept nogil:
+    """The value of a digit as hex_text writes it; 255: not a digit."""
+    return c - c"0" if c"0" <= c <= c"9" else c - c"a" + 10 if c"a" <= c <= c"f" else 255
+
+
+cdef inline bint is_hex(const Span* text) noexcept nogil:
+    """Could hex_text have written this for a whole value?"""
+    cdef uint32_t i
+    if text.size == 0 or text.size & 1 or text.size > 2 * HEX_OCTETS:
+        return False
+    for i in range(text.size):
+        if hex_digit(text.at[i]) == 255:
+            return False
+    return True
+
+
+cdef inline void store_hex(const Span* text, uint8_t* out) noexcept nogil:
+    """The octets of text that is_hex."""
+    cdef uint32_t i
+    for i in range(text.size // 2):
+        out[i] = <uint8_t>(hex_digit(text.at[2 * i]) << 4 | hex_digit(text.at[2 * i + 1]))
+
+
+cdef inline Span octets_shown(const Span* text, uint8_t* room) noexcept nogil:
+    """The octets that a column shows as `text`, which is hexadecimal if they are not UTF-8. `room`: HEX_OCTETS."""
+    cdef Span octets = text[0]
+    cdef size_t bad = 0
+    if is_hex(text):
+        store_hex(text, room)
+        if check_utf8(room, text.size // 2, &bad) != UTF8_OK:
+            octets.at = room
+            octets.size = text.size // 2
+    return octets
+
+
+cdef inline bint decimal_of(const Span* text, uint64_t* v) noexcept nogil:
+    """A number of 64 bits as snprintf writes it. False: not such a number."""
+    cdef uint64_t n = 0
+    cdef uint32_t i
+    cdef uint8_t digit
+    if text.size == 0 or (text.at[0] == c"0" and text.size > 1):
+        return False
+    for i in range(text.size):
+        digit = text.at[i] - c"0"
+        if digit > 9 or n > (<uint64_t>0xFFFFFFFFFFFFFFFF - digit) // 10:
+            return False
+        n = 10 * n + digit
+    v[0] = n
+    return True
+
+
+cdef inline void put_struct(Col* c, int64_t row) noexcept nogil:
+    """The row is not null. Its fields are put to the children in the same row."""
+    at_row(c, row)
+
+
+cdef inline int64_t open_list(Col* c, int64_t row) noexcept nogil:
+    """Begin the row's list. Returns the first row of its elements in `c.children`: put them, then call close_list. -1: the
+    column takes no list."""
+    if not at_row(c, row):
+        return -1
+    c.offsets[row + 1] = c.offsets[row]
+    return c.offsets[row]
+
+
+cdef inline void close_list(Col* c, int64_t child_rows) noexcept nogil:
+    """`child_rows`: all rows of the child, including those of earlier lists."""
+    if child_rows > OFFSET_MAX:
+        c.tally.full = True
+    elif c.on and c.rows:
+        c.tally.octets += ELEMENT_OCTETS * (child_rows - c.offsets[c.rows])
+        c.offsets[c.rows] = <int32_t>child_rows
+
+
+cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn,
+                         const uint8_t* v, int64_t vn) noexcept nogil:
+    """Add an entry to the row's map; keys may repeat."""
+    cdef Col* entries = c.children
+    cdef int64_t at
+    if not c.on:
+        return
+    if c.rows == row + 1:
+        at = c.offsets[c.rows]
+    else:
+        at = open_list(c, row)
+        if at < 0:
+            return
+    put_struct(entries, at)
+    put_octets(&entries.children[0], at, k, kn)
+    if not c.tally.exposed and is_secret_name(k, <size_t>kn):
+        put_octets(&entries.children[1], at, SECRET_SHOWN_TEXT.at, SECRET_SHOWN_TEXT.size)
+    else:
+        put_octets(&entries.children[1], at, v, vn)
+    close_list(c, at + 1)
+
+
+cdef inline void put_secret_entry(Col* c, int64_t row, const uint8_t* k, int64_t kn,
+                                  const uint8_t* v, int64_t vn) noexcept nogil:
+    """put_map of a value that is secret under any name."""
+    if c.tally.exposed:
+        put_map(c, row, k, kn, v, vn)
+    else:
+        put_map(c, row, k, kn, SECRET_SHOWN_TEXT.at, SECRET_SHOWN_TEXT.size)
+
+
+cdef inline void put_secret(Col* c, int64_t row, const Span* value) noexcept nogil:
+    """put_span of a secret: null unless secrets are shown."""
+    if c.tally.exposed:
+        put_span(c, row, value)
+
+
+cdef class Field:
+    cdef readonly str name, type
+    cdef bytes name_octets, format
+    cdef readonly bint nullable
+    cdef uint8_t kind, width
+    cdef list children
+    cdef bint same_children(self, Field other)
+
+
+cdef class Batch
+
+
+cdef class ColumnSet:
+    cdef Col* cols              # one for each row of the table of columns, chosen or not
+    cdef int n
+    cdef Tally* tally
+    cdef list fields, chosen    # all; indices of the chosen ones
+    cdef void expose(self, bint exposed) noexcept
+    cdef int set_columns(self, columns, names) except -1
+    cdef Field row_type(self)
+    cdef Batch finish(self, int64_t rows)
+
+
+cdef class Batch:
+    cdef Col* cols
+    cdef int n
+    cdef uint8_t* zeros
+    cdef Field field
+    cdef readonly int64_t num_rows
+    cdef readonly int64_t rest
+    cdef int index(self, name) except -1
+
+
+# ---- batch
+
+cdef class FrameBatch(ColumnSet):
+    cdef const ProtocolTables* tables
+    cdef int64_t row            # rows so far
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil
+    cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil
+    cdef void put_unfinished(self, int64_t at) noexcept nogil
+    cdef int64_t run(self, const uint8_t* data, int64_t size) noexcept nogil
+    cdef inline void put_place(self, int64_t at, int64_t size) noexcept nogil:
+        """Offset and size of the row."""
+        put_i64(self.cols, self.row, at)
+        if self.cols[1].width == 8:
+            put_i64(self.cols + 1, self.row, size)
+        else:
+            put_i32(self.cols + 1, self.row, <int32_t>min(size, <int64_t>0x7FFFFFFF))
+
+    cdef void put_fault(self, int64_t at, const Fault* f) noexcept nogil
+    cdef void put_error(self, int64_t at, int64_t size, const Fault* f) noexcept nogil
+    cdef Batch decode(self, const ProtocolTables* tables, Input octets, int payload)

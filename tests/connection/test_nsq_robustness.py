@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from lib.nsq_driven import COMMANDS, FRAMES, connection, drive
 from wirefmt import nsq
 from wirefmt.connection.contract import Disconnected
-
-from lib.nsq_driven import COMMANDS, FRAMES, connection, drive
 
 PIECES = {"client": FRAMES, "server": COMMANDS}
 
@@ -53,15 +52,15 @@ def driven(stream: bytes, pieces: int) -> list[str]:
 
 
 @pytest.mark.parametrize("pieces", (1, 7, 10_000))
-def test_fault_behind_commands_that_wait_is_met_once(pieces: int) -> None:
-    """Commands behind an IDENTIFY that is not decided wait, and so does the fault behind them. Each command is an event once."""
+def test_fault_after_commands_that_wait_is_reported_once(pieces: int) -> None:
+    """Commands after an undecided IDENTIFY wait, and so does the fault after them. Each command is an event once."""
     identify = nsq.Identify(members={"feature_negotiation": True}).encode()
     publish = nsq.Publish(topic="t", body=b"x").encode()
     names = driven(b"  V2" + publish + identify + publish + identify + b"no command\n" + publish, pieces)
     assert [n for n in names if n != "Connected"] == ["Publish", "Identify", "Publish", "Identify", "Disconnected"]
 
 
-def test_bytes_behind_a_fault_that_waits_are_not_read() -> None:
+def test_bytes_after_a_fault_that_waits_are_not_read() -> None:
     """A fault waits until earlier commands are answered. Bytes that come meanwhile bring no event, and none again."""
     publish = nsq.Publish(topic="t", body=b"x").encode()
     connection = nsq.ServerConnection(0.0)

@@ -107,7 +107,7 @@ def drive(connection: Any, data: bytes, random_: random.Random) -> None:
     """Feed the bytes in pieces, let the host do anything, and check what must always hold."""
     now, waiting, gone = 0.0, [], 0
     carrier = Deflate()
-    seen: list[Any] = []  # keeps them alive, so that an identity stands for one message
+    seen: list[Any] = []  # kept alive, so that no other message has the same identity
 
     def look(events: list[Any]) -> None:
         nonlocal gone

@@ -315,7 +315,7 @@ cdef class Inbox:
         return end
 
     cpdef object _next(self):
-        """The first message that is still in flight; None: there is none."""
+        """The first message that is still in flight, or None."""
         cdef Taken taken
         cdef Run run
         while self.first < len(self.runs):
@@ -338,7 +338,7 @@ cdef class Inbox:
         return None
 
     def _following(self):
-        """Finish what the iterator has handed over last, and hand over the next one. None: there is none."""
+        """Finish what the iterator has handed over last, and hand over the next one, or None."""
         last = self._last
         if last is not None:
             self._last = None

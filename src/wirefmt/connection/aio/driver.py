@@ -179,6 +179,11 @@ class Driver(asyncio.BufferedProtocol):
                         self._over = True
                     try:
                         handle(event)
+                    except LocalProtocolError as error:
+                        # the host has answered a message that came before the end: its answer has no receiver
+                        if not _ends(events, at) and not _ends(self._events, 0):
+                            self.report(error)
+                            self._drop(error)
                     except Exception as error:
                         self.report(error)
                         self._drop(error)
@@ -520,3 +525,8 @@ class Driver(asyncio.BufferedProtocol):
         self._timer = None
         if not self._over:
             self.update(self.connection.handle_timeout(max(when, self._loop.time())))
+
+
+def _ends(events: list[Any], at: int) -> bool:
+    """Is the end of the connection among the events from number `at` on? It is always the last one."""
+    return at < len(events) and type(events[-1]) is Disconnected

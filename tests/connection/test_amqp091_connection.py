@@ -239,8 +239,12 @@ def test_the_smaller_of_both_or_the_one_that_is_not_0(ours: Any, theirs: Any, ag
 def test_a_tune_ok_that_tune_does_not_allow(tune_ok: dict[str, int]) -> None:
     server = server_in(State.TUNING)
     (gone,) = server.receive(octets("connection.tune-ok", **tune_ok), 0.0)
-    assert gone.code == 530
     assert isinstance(gone.error, RemoteProtocolError)
+    assert gone.error.reply == 530
+    assert (
+        gone.code is None
+    )  # RabbitMQ ends the stream without a word before open (tests/live/test_amqp091_wrong_states.py)
+    assert server.data_to_send() == b""
 
 
 @pytest.mark.parametrize("heartbeat", [0, 600])
@@ -420,7 +424,7 @@ def test_deliveries_behind_the_close_of_a_channel_are_dropped() -> None:
 def test_what_a_client_sends_behind_a_close_it_has_not_seen_is_dropped() -> None:
     server, channel = server_channel()
     channel.close(404, "gone")
-    assert server.receive(publish() + octets("queue.declare") + octets("channel.open"), 0.0) == []
+    assert server.receive(publish() + octets("queue.declare") + octets("basic.qos-ok"), 0.0) == []
     server.receive(octets("channel.close-ok"), 0.0)
     (gone,) = server.receive(octets("queue.declare"), 0.0)
     assert gone.code == 504

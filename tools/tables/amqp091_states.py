@@ -18,9 +18,9 @@ In the diagrams, `+` is a frame that comes from the peer and `-` one that we sen
 tables below them. A method with content counts once, when its content is complete.
 
 A violation has a reply code. A client answers it with connection.close, once it has sent start-ok. A server in state idle
-answers with its protocol header. Then, until the connection is open, it answers with connection.close only if the client has
-announced authentication_failure_close; from then on it always does. The codes 403, 404, 405 and 406 close only the channel.
-They come from the host and from checks of arguments, which are not in the tables:
+answers with its protocol header. Then it ends the stream without a word until tune-ok has come, as RabbitMQ does, also for a
+tune-ok with values that tune does not allow; from then on it answers with connection.close. The codes 403, 404, 405 and 406
+close only the channel. They come from the host and from checks of arguments, which are not in the tables:
 
 | what comes to a server | code |
 | --- | --- |
@@ -28,7 +28,7 @@ They come from the host and from checks of arguments, which are not in the table
 | confirm.select on a channel in tx mode, tx.select in confirm mode, tx.commit and tx.rollback without tx.select | 406 |
 | a body larger than `message_size` | 406 |
 | an empty queue name, and no queue declared on the channel | 404 |
-| a consumer-tag in use; more channels than negotiated; tune-ok with values that tune does not allow | 530 |
+| a consumer-tag in use; more channels than negotiated | 530 |
 | immediate; prefetch-size other than 0; recover without requeue; flow with active=0 | 540 |
 | a content larger than `body_size`; a malformed frame | 501 |
 | a frame that its channel does not expect: a content that begins, ends or is interrupted out of place | 505 |

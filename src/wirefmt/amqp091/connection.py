@@ -74,6 +74,7 @@ class ClientConnection(Endpoint):
 
     role = Role.CLIENT
     _channel = ClientChannel
+    _sender = "server"
     _free_state = ChannelState.CLOSED
 
     def __init__(self, now: float, session: Session | None = None, options: ConnectionOptions | None = None) -> None:
@@ -372,6 +373,7 @@ class ServerConnection(Endpoint, ServerFlows):
 
     role = Role.SERVER
     _channel = ServerChannel
+    _sender = None  # a method that only a server sends is judged by the state, as RabbitMQ does it
     _free_state = ChannelState.UNUSED
 
     def __init__(
@@ -657,8 +659,8 @@ class ServerConnection(Endpoint, ServerFlows):
         if self._state is State.IDLE:
             self._put(PROTOCOL_HEADER)  # 4.2.2: what we speak
             return None
-        if self._state is not State.OPEN and "authentication_failure_close" not in self.capabilities:
-            return None
+        if self._state not in (State.OPENING, State.OPEN, State.CLOSING):
+            return None  # RabbitMQ ends the stream without a word
         ids = ids_of(message) if isinstance(message, amqp091.Method | amqp091.BasicMessage) else (0, 0)
         self._say_close(code, reason, ids)
         return code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Flows
@@ -61,6 +61,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         "blocked": ("the server has blocked the connection too long", None),
     }
     _decoder: amqp091.Assembler
+    _sender: Literal["server"] | None
     _channel: type[Channel]
     _free_state: ChannelState
     _handlers: dict[type[Any], Callable[[Any, Any, list[Event]], None]]
@@ -82,7 +83,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
 
     def _make_decoder(self) -> amqp091.Assembler:
         return amqp091.Assembler(
-            side="client" if self.role is Role.SERVER else "server",
+            side=self._sender,
             frame_max=self.options.first_frame,
             body_max=self.options.body_size,
             pending_max=self.options.unfinished_bytes,

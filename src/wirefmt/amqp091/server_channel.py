@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Consumer, Delivery, ServerChannelFlows
-from wirefmt.amqp091.channel import REPLY_OF, Channel, ids_of, text_of
+from wirefmt.amqp091.channel import REPLY_OF, Channel, ids_of, text_of, wrong_reply
 from wirefmt.amqp091.events import (
     NOT_ALLOWED,
     NOT_FOUND,
@@ -45,6 +45,7 @@ class ServerChannel(Channel, ServerChannelFlows):
         self._requests: dict[int, Any] = {}  # by id: events that wait for a reply
         self._in_transaction: list[tuple[list[Delivery], Literal["ack", "requeue", "discard"], Any]] = []
         self._tag_number = 0
+        self._flows = 0  # channel.flow that wait for flow-ok
         # by tag: basic.consumes that the host has not decided about, and the basic.cancels that have come for them
         self._asking: dict[str | bytes, int] = {}
         self._cancels: dict[str | bytes, list[amqp091.BasicCancel]] = {}
@@ -231,8 +232,15 @@ class ServerChannel(Channel, ServerChannelFlows):
         if known is not None:
             events.append(message)
 
-    def _on_cancel_ok(self, message: amqp091.BasicCancelOk, events: list[Event]) -> None:
-        """The answer of a client to our basic.cancel; RabbitMQ's clients send none."""
+    def flow(self, active: bool) -> None:
+        super().flow(active)
+        self._flows += 1
+
+    def _on_flow_ok(self, message: amqp091.ChannelFlowOk, events: list[Event]) -> None:
+        if not self._flows:
+            raise wrong_reply(message)
+        self._flows -= 1
+        super()._on_flow_ok(message, events)
 
     def _on_flow(self, message: amqp091.ChannelFlow, events: list[Event]) -> None:
         if not message.active:
@@ -319,7 +327,7 @@ class ServerChannel(Channel, ServerChannelFlows):
         amqp091.ChannelClose: Channel._on_close,
         amqp091.ChannelCloseOk: Channel._on_close_ok,
         amqp091.ChannelFlow: _on_flow,
-        amqp091.ChannelFlowOk: Channel._on_flow_ok,
+        amqp091.ChannelFlowOk: _on_flow_ok,
         amqp091.AccessRequest: _on_access,
         amqp091.ExchangeDeclare: _on_request,
         amqp091.ExchangeDelete: _on_request,
@@ -333,7 +341,6 @@ class ServerChannel(Channel, ServerChannelFlows):
         amqp091.BasicQos: _on_qos,
         amqp091.BasicConsume: _on_consume,
         amqp091.BasicCancel: _on_cancel,
-        amqp091.BasicCancelOk: _on_cancel_ok,
         amqp091.BasicGet: _on_queue_request,
         amqp091.BasicAck: ServerChannelFlows._on_ack,
         amqp091.BasicNack: ServerChannelFlows._on_nack,

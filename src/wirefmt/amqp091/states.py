@@ -208,6 +208,8 @@ _HEADER_LATE = Violation("a protocol header on a connection that has begun (4.2.
 _ORDER = Violation("the handshake expects another method (2.2.4)", 503)
 _NO_CHANNELS = Violation("channels are used once the connection is open (4.3)", 505)
 _BY_SERVER_ONLY = Violation("only a server sends this method (2.2.4)", 503)
+_BY_SERVER_ON_ZERO = Violation("only a server sends this method (2.2.4)", 504)
+_ORDER_OPENING = Violation("the handshake expects open (2.2.4)", 504)
 _BY_CLIENT_ONLY = Violation("only a client sends this method (2.2.4)", 503)
 _AGAIN = Violation("the handshake is over (2.2.4)", 504)
 _NO_CLOSE = Violation("close-ok without close (1.4.2.10)", 504)
@@ -259,19 +261,14 @@ RECEIVES: Final[Table] = {
     **_rows(
         SERVER,
         State.OPENING,
-        {
-            **_HANDSHAKE,
-            **_all(_BY_SERVER_ONLY, *OF_SERVER),
-            HEARTBEAT: State.OPENING,
-            "connection.open": State.DECIDING,
-        },
-        _ORDER,
+        {**_HANDSHAKE, HEARTBEAT: State.OPENING, "connection.open": State.DECIDING},
+        _ORDER_OPENING,
     ),
     **_rows(
         SERVER,
         State.OPEN,
         {
-            **_all(_BY_SERVER_ONLY, *OF_SERVER),
+            **_all(_BY_SERVER_ON_ZERO, *OF_SERVER),
             HEADER: _HEADER_LATE,
             HEARTBEAT: State.OPEN,
             CHANNEL_FRAME: Outcome.CHANNEL,
@@ -449,6 +446,7 @@ SENDS: Final[Table] = {
 _UNUSED = Violation("the channel is not open: expected channel.open (1.5.2.1)", 504)
 _SECOND_OPEN = Violation("channel.open on a channel that is open (1.5.2.1)", 504)
 _NO_CHANNEL_CLOSE = Violation("channel.close-ok without channel.close (1.5.2.6)", 503)
+_NO_CANCEL = Violation("cancel-ok, but a server wants no answer to its cancel (RabbitMQ)", 503)
 _WRONG_CHANNEL = Violation("methods of class connection are on channel 0 (4.3)", 503)
 
 
@@ -465,6 +463,7 @@ CHANNEL_RECEIVES: Final[ChannelTable] = {
         ChannelState.OPEN,
         {
             **_each(ChannelState.OPEN, *BY_CLIENT, *BY_BOTH),
+            "basic.cancel-ok": _NO_CANCEL,
             "channel.open": _SECOND_OPEN,
             "channel.close": ChannelState.UNUSED,
             "channel.close-ok": _NO_CHANNEL_CLOSE,
@@ -475,7 +474,11 @@ CHANNEL_RECEIVES: Final[ChannelTable] = {
     **_channel_rows(
         SERVER,
         ChannelState.CLOSING,
-        {"channel.close": ChannelState.CLOSING, "channel.close-ok": ChannelState.UNUSED},
+        {
+            "channel.open": _SECOND_OPEN,
+            "channel.close": ChannelState.CLOSING,
+            "channel.close-ok": ChannelState.UNUSED,
+        },
         Outcome.DROPPED,
     ),
     **_channel_rows(CLIENT, ChannelState.UNUSED, {ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL}, _UNUSED),

@@ -67,7 +67,7 @@ class Channel:
     """A channel of a client, made by `Client.channel`.
 
     Its methods have the names and arguments of AMQP's; `call` sends any other one. A call that is refused by the server closes
-    the channel, as AMQP has it: it raises Refused with the code, and so do all later calls.
+    the channel (AMQP): it raises Refused with the code, and so do all later calls.
 
     Every coroutine can be cancelled; the channel stays usable. A call that is cancelled after its method has been sent takes
     nothing back, except `get` and `consume`, whose messages go back to the queue.
@@ -219,7 +219,7 @@ class Channel:
 
         Raises:
             Refused: the server has not taken it (basic.nack), has returned it (`mandatory`; code 312), or has closed the channel.
-            ConnectionLost: the connection has ended, and it is not known whether the server has it.
+            ConnectionLost: the connection has ended, and it is not known whether the server has the message.
             LocalProtocolError: it cannot be sent.
         """
         await self.publish_many([(body, exchange, routing_key, properties, mandatory)])
@@ -251,7 +251,7 @@ class Channel:
             raise
 
     def _pump(self) -> None:
-        """Send what waits, as far as the windows and the transport allow."""
+        """Send the messages that wait, while the windows and the transport allow it."""
         view, link = self._view, self._client._link
         if view is None or link is None:
             return

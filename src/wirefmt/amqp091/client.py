@@ -84,7 +84,7 @@ class Client(connecting.Client[Link]):
 
     Args:
         url: `amqp://user:password@host:5672/virtual-host`, `amqps://` (TLS), `amqp+unix:///path`. No virtual host is "/".
-        virtual_host: in place of that of the URL.
+        virtual_host: in place of the one in the URL.
         mechanisms: of SASL, the best first; None: PLAIN with the credentials of the URL, guest and guest without.
         properties: client-properties, for example connection_name.
         ssl: TLS with this context; None: the default one with `amqps`.
@@ -488,7 +488,7 @@ class Client(connecting.Client[Link]):
             await self._reply(link, call) if call is calls[-1] else self._note(link, call)
 
     def _note(self, link: Link, call: Call) -> None:
-        """A call whose reply nobody waits for alone."""
+        """Register a call whose reply is not awaited by itself."""
         future = asyncio.get_running_loop().create_future()
         link.calls[call] = (future, None)
 

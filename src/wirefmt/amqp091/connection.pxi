@@ -220,7 +220,7 @@ cdef class SessionFlows:
 
     Attributes:
         outgoing: publications by number, in the order of sending.
-        journaled: True: `changes` has something to say.
+        journaled: True: `changes` returns what a journal must keep.
     """
     cdef readonly dict outgoing
     cdef public bint journaled

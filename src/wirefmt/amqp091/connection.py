@@ -280,7 +280,7 @@ class ClientConnection(Endpoint):
 
     def _on_tune(self, message: amqp091.ConnectionTune, events: list[Event]) -> None:
         """1.4.2.6: the client lowers what the server proposes; 0 is no limit. Heartbeats: the smaller, or the one that is not 0,
-        as RabbitMQ's Java client has it."""
+        as in RabbitMQ's Java client."""
         options = self.options
         channel_max = smaller(options.channel_max, message.channel_max)
         frame_max = smaller(options.frame_max, message.frame_max)

@@ -119,7 +119,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
 
     def _send_keepalive(self) -> None:
         self._put(HEARTBEAT_FRAME)
-        self._said = self._outbox.position  # as RabbitMQ: one in each half interval, so this one does not count
+        self._said = self._outbox.position  # RabbitMQ sends one in each half interval, so this one does not count
 
     # ---- the end, by the host
 

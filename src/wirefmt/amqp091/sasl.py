@@ -28,7 +28,7 @@ class AmqPlain:
 
 
 class RabbitCrDemo:
-    """RABBIT-CR-DEMO: the user name first, the password as the response to a challenge. RabbitMQ has it for tests."""
+    """RABBIT-CR-DEMO: the user name first, the password as the response to a challenge. RabbitMQ offers it for tests."""
 
     name = "RABBIT-CR-DEMO"
 

@@ -24,7 +24,7 @@ class Session(SessionFlows):
         outgoing: publications by number, in the order of sending.
 
     Args:
-        journaled: True: `changes` has something to say.
+        journaled: True: `changes` returns what a journal must keep.
     """
 
     def __init__(self, *, journaled: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What may be said when: the states of an AMQP 0.9.1 connection and of its channels, and the tables of their transitions.
+"""The states of an AMQP 0.9.1 connection and of its channels, and the tables of their transitions.
 
 The tables have every role, state and kind of frame, for what comes from the peer (RECEIVES, CHANNEL_RECEIVES) and for what
 we send (SENDS, CHANNEL_SENDS). The page docs/amqp091-connection.md is drawn from them. Sections 1.x are those of the

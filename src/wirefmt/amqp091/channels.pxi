@@ -238,14 +238,6 @@ cdef class ServerChannelFlows(ChannelFlows):
         events.append(message)
         return True
 
-    def _waits(self, event):
-        """Does this message wait for its confirm?"""
-        cdef Py_ssize_t i
-        if type(event) is not BasicMessage:
-            return False
-        i = self._tags.find((<BasicMessage>event).number)
-        return i >= 0 and self._tags.records[i] is event
-
     def _take_confirm(self, event):
         """Settle a message that waits for its confirm; its number. Acks noted before are written first: their `multiple` must
         not include it."""

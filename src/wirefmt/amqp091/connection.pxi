@@ -409,6 +409,14 @@ cdef class Flows:
 cdef class ServerFlows(Flows):
     """What a connection of a server does for every message besides. `ServerConnection` is derived from it."""
 
+    def waits(self, event):
+        """Does this event wait for a reply or a confirm?"""
+        cdef ChannelFlows channel
+        if type(event) is not BasicMessage:
+            return self._waits_for_reply(event)
+        channel = self.open_channel_of((<BasicMessage>event).method_.channel_)
+        return channel is not None and channel.holds(<BasicMessage>event)
+
     def acknowledge(self, event):
         """Confirm a message that was published in confirm mode: basic.ack. Confirms of one turn are written together.
 
@@ -526,6 +534,11 @@ cdef class ChannelFlows:
         cdef Frame frame = method
         self.flows.put_content(frame.frame, frame.size, self.number, NO_PROPERTIES if properties is None else properties,
                                body_octets(body))
+
+    cdef bint holds(self, BasicMessage message) noexcept:
+        """Does this publish wait for its confirm?"""
+        cdef Py_ssize_t i = self._tags.find(message.number)
+        return i >= 0 and <PyObject*>self._tags.records[i] == <PyObject*>message
 
     cdef Py_ssize_t place_of(self, BasicMessage message) except -1:
         """Where a publish in confirm mode waits."""

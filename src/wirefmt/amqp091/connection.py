@@ -532,7 +532,7 @@ class ServerConnection(Endpoint, ServerFlows):
             return
         channel._check("basic.return")
         published = event.method
-        if channel.mode == "confirm" and not channel._waits(event):
+        if channel.mode == "confirm" and not self.waits(event):
             raise LocalProtocolError("this message does not wait for a confirm")
         method = channel._build(
             amqp091.BasicReturn,
@@ -543,12 +543,9 @@ class ServerConnection(Endpoint, ServerFlows):
         )
         channel._put_content(method, event.properties, event.body_bytes())
 
-    def waits(self, event: Any) -> bool:
-        """Does this event wait for a reply or a confirm?"""
+    def _waits_for_reply(self, event: Any) -> bool:
         channel = self.channels.get(event.channel)
-        if channel is None:
-            return False
-        return channel._requests.get(id(event)) is event or channel._waits(event)
+        return channel is not None and channel._requests.get(id(event)) is event
 
     def _channel_of(self, event: Any) -> ServerChannel | None:
         """The channel of an event; None: it is closed."""

@@ -94,9 +94,6 @@ class Subscriber:
                 pass  # its connection is closing
 
 
-_OF_CHANNELS: Final = (amqp091.BasicMessage, amqp091.Method)
-
-
 def _check_fit(error: LocalProtocolError) -> None:
     """Raises ConversionError if the message was refused because it has no form on this connection, as properties that are
     larger than its frames."""
@@ -161,17 +158,24 @@ class Broker:
     # ---- called by the server
 
     def handle(self, peer: Peer, event: Event) -> None:
-        action = self._actions.get(type(event))
-        if action is None:
+        published = type(event) is amqp091.BasicMessage
+        action = None if published else self._actions.get(type(event))
+        if action is None and not published:
             return
-        if isinstance(event, _OF_CHANNELS) and event.channel:
-            view = self.session(peer).views.get(event.channel)
+        session = self.session(peer)
+        view = None
+        if published or (isinstance(event, amqp091.Method) and event.channel):
+            view = session.views.get(event.channel)
             if view is None or view.state is ChannelState.CLOSING:
                 return  # its channel was closed by the answer to an event before it
         try:
             if self.options.permissions is not None:
                 self._permit(peer, event, self.options.permissions)
-            action(self, peer, event)
+            if action is None:
+                assert view is not None
+                self._publish(peer, event, session, view)
+            else:
+                action(self, peer, event)
         except Refusal as refusal:
             peer.refuse(event, refusal.code, refusal.reason)
         except ConversionError as error:
@@ -388,8 +392,7 @@ class Broker:
 
     # ---- messages
 
-    def _publish(self, peer: Peer, event: amqp091.BasicMessage) -> None:
-        session = self.session(peer)
+    def _publish(self, peer: Peer, event: amqp091.BasicMessage, session: Session, channel: ServerChannel) -> None:
         host, method, properties = session.host, event.method, event.properties
         assert host is not None
         exchange = host.exchange(str(method.exchange))
@@ -412,16 +415,15 @@ class Broker:
             properties.priority or 0,
             properties if "BCC" not in (properties.headers or ()) else None,  # BCC is not delivered
         )
-        if session.views[event.channel].mode == "tx":
+        if channel.mode == "tx":
             _ = published.keys  # refused now, not when the transaction commits
             session.transactions.setdefault(event.channel, []).append((event, published))
         else:
-            self._deliver(peer, event, published)
+            self._deliver(peer, event, published, host, channel)
 
-    def _deliver(self, peer: Peer, event: amqp091.BasicMessage, published: Published) -> None:
-        session = self.session(peer)
-        host, channel = session.host, session.views[event.channel]
-        assert host is not None
+    def _deliver(
+        self, peer: Peer, event: amqp091.BasicMessage, published: Published, host: Router, channel: ServerChannel
+    ) -> None:
         exchange = host.exchanges.get(published.exchange)
         destinations = host.route(exchange, published) if exchange is not None else []
         if not destinations:
@@ -438,8 +440,9 @@ class Broker:
         host.put(destinations, published)
 
     def _commit(self, peer: Peer, event: amqp091.TxCommit) -> None:
-        for message, published in self.session(peer).transactions.pop(event.channel, []):
-            self._deliver(peer, message, published)
+        session = self.session(peer)
+        for message, published in session.transactions.pop(event.channel, []):
+            self._deliver(peer, message, published, self._host(peer), session.views[event.channel])
         peer.reply(event)
 
     def _rollback(self, peer: Peer, event: amqp091.TxRollback) -> None:
@@ -528,7 +531,6 @@ class Broker:
         amqp091.QueueUnbind: _bind_queue,
         amqp091.QueuePurge: _purge,
         amqp091.QueueDelete: _delete_queue,
-        amqp091.BasicMessage: _publish,
         amqp091.BasicConsume: _consume,
         amqp091.BasicCancel: _cancel,
         amqp091.BasicGet: _get,

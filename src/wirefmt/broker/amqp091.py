@@ -23,7 +23,7 @@ from wirefmt.amqp091.events import (
     Settled,
 )
 from wirefmt.amqp091.server import Peer
-from wirefmt.amqp091.states import ChannelState
+from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.broker.routing import PREDECLARED, TYPES, Exchange, Item, Limits, Published, Queue, Refusal, Router
 from wirefmt.connection.contract import Disconnected
 from wirefmt.convert import Container, Wire
@@ -151,7 +151,11 @@ class Broker:
         try:
             action(self, peer, event)
         except Refusal as refusal:
-            peer.refuse(event, refusal.code, refusal.reason)
+            if peer.connection.state is not State.CLOSED:  # else the client has closed it right after the event
+                peer.refuse(event, refusal.code, refusal.reason)
+        except LocalProtocolError:
+            if peer.connection.state is not State.CLOSED:
+                raise
 
     def writable(self, peer: Peer) -> None:
         for queue, _ in list(self.session(peer).subscriptions.values()):

@@ -118,7 +118,7 @@ class Broker:
     Attributes:
         options: what it allows.
         hosts: the routers of the virtual hosts, by their names.
-        dropped: messages that were dropped since a queue was full and no one could be told.
+        dropped: messages that a full queue has refused, where the publisher could not be told.
 
     Args:
         options: what it allows.
@@ -429,9 +429,7 @@ class Broker:
         if peer.connection.waits(event):
             # the order of the wire is that of acknowledge and deliver: a client may have the message before its confirm
             peer.reject(event) if refused else peer.acknowledge(event)
-        if refused:
-            self.dropped += channel.mode != "confirm"
-            return
+        self.dropped += refused and channel.mode != "confirm"
         host.put(destinations, published)
 
     def _commit(self, peer: Peer, event: amqp091.TxCommit) -> None:

@@ -721,7 +721,8 @@ class Broker:
             if error.reply == QUOTA_EXCEEDED:  # too many bytes are queued
                 peer.driver.want()
                 return False
-            self.counts["too_large"] += 1  # larger than the client accepts [MQTT-3.1.2-25]; or it has gone
+            # AMQP's message has no form in MQTT; or it is larger than the client accepts [MQTT-3.1.2-25], or that has gone
+            self.counts["unconvertible" if error.__cause__ is not None else "too_large"] += 1
         return True
 
     def _drain(self, subscriber: Subscriber) -> None:

@@ -650,12 +650,20 @@ class Router:
         return list(found)
 
     def refuses(self, destinations: list[Any], published: Published) -> bool:
-        """True: one of the queues is full and does not drop older messages. Nobody gets the message then."""
-        full = [q for q in destinations if isinstance(q, Queue) and q.rejects and q.full_for(published)]
+        """Take those out of the destinations that refuse the message: queues that are full and do not drop older messages, or
+        all if the bytes of all queues are too many.
+
+        Returns True if there are any: the publisher receives a refusal, and the other destinations the message (RabbitMQ).
+        """
+        if self.bytes + published.size > self.limits.bytes:
+            destinations.clear()
+            return True
+        full = {q: None for q in destinations if isinstance(q, Queue) and q.rejects and q.full_for(published)}
+        destinations[:] = [destination for destination in destinations if destination not in full]
         for queue in full:
             if queue.dead_letters_refused:
                 self.dead_letter(queue, Item(published), "maxlen")
-        return bool(full) or self.bytes + published.size > self.limits.bytes
+        return bool(full)
 
     def put(self, destinations: list[Any], published: Published) -> None:
         """Give the message to its queues and sinks."""

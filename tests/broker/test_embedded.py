@@ -68,7 +68,7 @@ def test_waiting_ends_and_says_what_was_there() -> None:
                 b.url("amqp")
             async with mqtt.connect(b.url("mqtt")) as client:
                 await client.publish("a", b"seen", qos=1)
-                with pytest.raises(NotSeen, match=r"topic 'a': 2 expected within 0.01 s, 1 there: .*b'seen'"):
+                with pytest.raises(NotSeen, match=r"topic 'a': 2 expected within 0.01 s, 1 found: .*b'seen'"):
                     await b.topic("a").wait(2, timeout=0.01)
 
     run(test())
@@ -183,11 +183,24 @@ def test_scram_is_offered_to_amqp_1_0() -> None:
     run(test())
 
 
-def test_both_amqps_on_one_port() -> None:
-    async def test() -> None:
+async def both_amqps(**options: Any) -> Broker:
+    """A broker that has started, with AMQP 0.9.1 and 1.0 on one port. A port that was free a moment ago may be in use."""
+    for _ in range(100):
         with socket.create_server((HOST, 0)) as probe:
             port = probe.getsockname()[1]
-        async with Broker(ports={"amqp": port, "amqp10": port}) as b:
+        with contextlib.suppress(OSError):
+            b = Broker(ports={"amqp": port, "amqp10": port}, **options)
+            await b.start()
+            return b
+    raise AssertionError("no free port")
+
+
+def test_both_amqps_on_one_port() -> None:
+    async def test() -> None:
+        b = await both_amqps()
+        port = b.port("amqp")
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(b.close)
             assert b.url("amqp") == b.url("amqp10")
             async with amqp091.connect(b.url("amqp")) as old, amqp10.connect(b.url("amqp10")) as new:
                 await (await old.channel()).declare_queue("q")
@@ -196,6 +209,90 @@ def test_both_amqps_on_one_port() -> None:
             reader, writer = await asyncio.open_connection(HOST, port)
             writer.write(b"GET / HT")
             assert await reader.read() == b"AMQP\0\0\x09\x01"  # 4.2.2: the header that is spoken
+            writer.close()
+
+    run(test())
+
+
+def test_clients_of_the_shared_port_count_before_their_header() -> None:
+    """Two clients: one without a header and one with AMQP 0.9.1. The third is closed; when one leaves there is room again."""
+
+    async def test() -> None:
+        b = await both_amqps(connections=2)
+        port = b.port("amqp")
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(b.close)
+            shared = b._shared
+            assert shared is not None
+            _, silent = await asyncio.open_connection(HOST, port)
+            silent.write(b"AMQP\0\0")
+            await until(lambda: len(shared.undecided) == 1)
+            async with amqp091.connect(b.url("amqp")):
+                third, writer = await asyncio.open_connection(HOST, port)
+                with contextlib.suppress(ConnectionResetError):
+                    assert await third.read() == b""
+                writer.close()
+                assert shared.turned_away == 1
+                silent.close()
+                await until(lambda: not shared.undecided)
+                async with amqp10.connect(b.url("amqp10")):
+                    assert {c.protocol for c in b.clients} == {"amqp", "amqp10"}
+
+    run(test())
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "restart"])
+def test_clients_of_the_shared_port_without_a_header_are_dropped_with_the_others(how: str) -> None:
+    async def test() -> None:
+        b = await both_amqps()
+        shared = b._shared
+        assert shared is not None
+        reader, writer = await asyncio.open_connection(HOST, b.port("amqp"))
+        writer.write(b"AMQP")
+        await until(lambda: shared.undecided)
+        await (b.restart(keep_state=True) if how == "restart" else getattr(b, how)())
+        assert not shared.undecided
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+        await b.close()
+
+    run(test())
+
+
+def test_a_client_of_the_shared_port_that_sends_no_header_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wirefmt.broker.listeners.HEADER_TIMEOUT", 0.01)
+
+    async def test() -> None:
+        b = await both_amqps()
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(b.close)
+            reader, writer = await asyncio.open_connection(HOST, b.port("amqp"))
+            writer.write(b"AMQP\0\0\x09")
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            writer.close()
+
+    run(test())
+
+
+def test_nsqlookupd_drops_clients_that_say_nothing() -> None:
+    """Its limit is that of the listeners, and nothing of it is left when the broker is closed."""
+
+    async def test() -> None:
+        async with Broker(ports={"nsq": 0, "nsqlookupd": 0}, connections=1) as b:
+            silent, first = await asyncio.open_connection(HOST, b.port("nsqlookupd"))
+            first.write(b"GET /ping")
+            await until(lambda: b._lookup is not None and b._lookup._tasks)
+            reader, second = await asyncio.open_connection(HOST, b.port("nsqlookupd"))
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            first.write(b" HTTP/1.1\r\n\r\n")
+            assert (await silent.read()).endswith(b"OK")
+            _, third = await asyncio.open_connection(HOST, b.port("nsqlookupd"))
+            third.write(b"GET")
+            await until(lambda: b._lookup is not None and b._lookup._tasks)
+        for writer in (first, second, third):
             writer.close()
 
     run(test())
@@ -355,9 +452,9 @@ def test_nothing_is_left_of_clients_that_are_gone() -> None:
 
 
 def test_options_are_checked() -> None:
-    with pytest.raises(ValueError, match="no such listeners: http; there are mqtt"):
+    with pytest.raises(ValueError, match="unknown listeners: http; there are mqtt"):
         Options(ports={"http": 80})
     with pytest.raises(ValueError, match="need `tls`"):
         Options(ports={"mqtt+tls": 0})
-    with pytest.raises(ValueError, match="no such protocols: smtp"):
+    with pytest.raises(ValueError, match="unknown protocols: smtp"):
         Options(connection={"smtp": None})

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, PATIENCE, run, until
-from wirefmt import amqp091, broker, mqtt, phpmq, rocketmq
+from wirefmt import amqp091, broker, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker
+from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker.embedded import Running
 from wirefmt.broker.faults import FAULTS, Fault, Script, Step, play, read_script
+from wirefmt.connection import aio
 from wirefmt.errors import ConnectionLost
 
 ROOT = Path(__file__).parents[2]
@@ -536,13 +538,13 @@ def test_the_form_of_the_command_line(text: str, fault: Fault) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("mqt:refuse", "no protocol 'mqt'.*mqtt"),
-        ("mqtt:cutafter=1", "no fault 'cutafter'.*cut_after"),
-        ("mqtt:cut_after=x", "cut_after is a number"),
+        ("mqt:refuse", "unknown protocol 'mqt'.*mqtt"),
+        ("mqtt:cutafter=1", "unknown fault 'cutafter'.*cut_after"),
+        ("mqtt:cut_after=x", "cut_after must be an integer"),
         ("mqtt:cut_after=-1", "at least 0"),
         ("reorder=1", "at least 2"),
         ("full=cpu", "memory"),
-        ("mqtt:refuse=false", "refuse is true"),
+        ("mqtt:refuse=false", "refuse must be true"),
     ],
 )
 def test_a_wrong_fault(text: str, why: str) -> None:
@@ -591,10 +593,10 @@ def test_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "why"),
     [
         ("sed = 7", "a script has seed"),
-        ("[[fault]]\nafter = 'x'\nrefuse = true", "after is a number"),
-        ("[[fault]]\nrestart = 'now'", "restart is"),
-        ("[[fault]]\nrestart = 'with state'\nrefuse = true", "stands alone"),
-        ("[[fault]]\nprotocol = 'mqtt'", "no fault; there are"),
+        ("[[fault]]\nafter = 'x'\nrefuse = true", "after must be a number"),
+        ("[[fault]]\nrestart = 'now'", "restart must be"),
+        ("[[fault]]\nrestart = 'with state'\nrefuse = true", "no other entry"),
+        ("[[fault]]\nprotocol = 'mqtt'", "no fault given; there are"),
     ],
 )
 def test_a_wrong_script(text: str, why: str) -> None:
@@ -607,6 +609,201 @@ def test_the_page_has_every_fault() -> None:
     page = (ROOT / "docs" / "broker-faults.md").read_text()
     for kind in FAULTS:
         assert f"| `{kind.name}` | {kind.value} | {kind.effect} | {kind.where} |" in page
+
+
+# ---- frames and chunks
+
+
+def the_driver(b: Broker, protocol: str) -> aio.Driver:
+    """The driver of the only client."""
+    (driver,) = (driver for name, server in b.servers.items() if name == protocol for driver in server.drivers)
+    return driver
+
+
+#: 3.1.1, client identifier "c"; and its answer.
+CONNECT, CONNACK = bytes.fromhex("100d00044d51545404020000000163"), bytes.fromhex("20020000")
+
+#: A payload that looks like the beginnings of PUBLISH packets with 16,383 bytes.
+MISLEADING = b"\x30\xff\x7f" * 20_000
+
+
+def mqtt_publish(payload: bytes) -> bytes:
+    return mqtt.Publish(topic_name="t", payload=payload, version=4).encode()
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1000, 16_383, 60_000])
+def test_a_frame_that_comes_in_chunks_is_one_message(chunk: int) -> None:
+    """The first message ends the connection, however it is cut; none of those in the same chunk after it passes."""
+
+    async def test() -> None:
+        async with Broker(ports={"mqtt": 0}) as b:
+            reader, writer = await asyncio.open_connection(HOST, b.port("mqtt"))
+            writer.write(CONNECT)
+            assert await reader.readexactly(4) == CONNACK
+            driver = the_driver(b, "mqtt")
+            with b.fault("mqtt", cut_after=1) as fault:
+                data = mqtt_publish(MISLEADING)
+                data = data + data[:-1]  # the second one is never complete, so nothing but the first may be counted
+                data += mqtt_publish(b"later") * 3
+                at = 0
+                while at < len(data) and not fault.happened:
+                    aio.hand_over(driver, data[at : at + chunk])
+                    at += chunk
+                assert fault.happened == 1
+                assert [len(m.body) for m in b.topic("t")] == [len(MISLEADING)]
+                assert at - chunk < len(mqtt_publish(MISLEADING)) <= at
+            writer.close()
+
+    run(test())
+
+
+def test_a_chunk_in_the_middle_of_a_message_hides_no_other_message() -> None:
+    """The rest of the first message comes in one chunk with two more: cut_after=2 lets the second one in, and not the third."""
+
+    async def test() -> None:
+        async with Broker(ports={"mqtt": 0}) as b:
+            reader, writer = await asyncio.open_connection(HOST, b.port("mqtt"))
+            writer.write(CONNECT)
+            assert await reader.readexactly(4) == CONNACK
+            driver = the_driver(b, "mqtt")
+            with b.fault("mqtt", cut_after=2):
+                data = mqtt_publish(MISLEADING) + mqtt_publish(b"second") + mqtt_publish(b"third")
+                for piece in (data[:30_000], data[30_000:]):
+                    aio.hand_over(driver, piece)
+                assert [m.body[:6] for m in b.topic("t")] == [MISLEADING[:6], b"second"]
+            writer.close()
+
+    run(test())
+
+
+def test_bytes_that_are_held_keep_their_order() -> None:
+    """The connection stalls after the first of three messages, which came in one chunk with the beginning of a fourth."""
+
+    async def test() -> None:
+        async with Broker(ports={"mqtt": 0}) as b:
+            reader, writer = await asyncio.open_connection(HOST, b.port("mqtt"))
+            writer.write(CONNECT)
+            assert await reader.readexactly(4) == CONNACK
+            driver = the_driver(b, "mqtt")
+            data = b"".join(mqtt_publish(b"%d" % n) for n in range(4))
+            with b.fault("mqtt", stall_after=1):
+                aio.hand_over(driver, data[:-4])
+                assert [m.body for m in b.topic("t")] == [b"0"]
+            assert [m.body for m in b.topic("t")] == [b"0", b"1", b"2"]
+            aio.hand_over(driver, data[-4:])
+            assert [m.body for m in b.topic("t")] == [b"0", b"1", b"2", b"3"]
+            writer.close()
+
+    run(test())
+
+
+def test_deliveries_after_a_stall_are_not_lost() -> None:
+    """The broker has sent three messages at once; the connection stalls after the first, and then the others come."""
+
+    async def test() -> None:
+        async with Broker(ports={"mqtt": 0}) as b:
+            reader, writer = await asyncio.open_connection(HOST, b.port("mqtt"))
+            asked = mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription("t")], version=4)
+            writer.write(CONNECT + asked.encode())
+            assert (
+                await reader.readexactly(9)
+                == CONNACK + mqtt.Suback(packet_identifier=1, reason_codes=[0], version=4).encode()
+            )
+            whole = b"".join(mqtt_publish(b"%d" % n) for n in range(3))
+            with b.fault("mqtt", stall_after=1) as fault:
+                for n in range(3):
+                    b.mqtt.publish(mqtt_broker.Message("t", b"%d" % n))
+                await until(lambda: fault.happened)
+                assert await reader.readexactly(len(whole) // 3) == whole[: len(whole) // 3]
+            assert await reader.readexactly(len(whole) * 2 // 3) == whole[len(whole) // 3 :]
+            writer.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize("protocol", ["nsq", "rocketmq"])
+def test_nothing_is_remembered_while_messages_are_not_counted(protocol: str) -> None:
+    """With `delay` no request of a client is noted. With `stall_after` each is, until it is answered."""
+
+    async def test() -> None:
+        async with Broker(ports={protocol: 0}) as b, contextlib.AsyncExitStack() as stack:
+            if protocol == "nsq":
+                client: Any = await stack.enter_async_context(nsq.connect(b.url("nsq")))
+                publish = client.publish
+            else:
+                address = f"{HOST}:{b.port('rocketmq')}"
+                publish = (await stack.enter_async_context(rocketmq.connect(address))).producer("group").send
+            await publish("topic", b"0")
+            for values in ({"delay": 0.001}, {"stall_after": 100}):
+                with b.fault(protocol, **values):
+                    await publish("topic", b"1")
+                    connection: Any = the_driver(b, protocol).connection
+                    assert not connection.asked
+                    assert not connection.requests
+
+    run(test())
+
+
+def test_a_message_that_waits_for_room_is_forgotten_with_its_client() -> None:
+    """AMQP 0.9.1: the client is dropped while its message waits, and nothing of it is left then."""
+
+    async def test() -> None:
+        async with Broker(ports={"amqp": 0}) as b:
+            with contextlib.suppress(ConnectionLost):
+                async with amqp091.connect(b.url("amqp")) as client:
+                    channel = await client.channel()
+                    await channel.declare_queue("orders")
+                    with b.fault("amqp", full="memory") as fault:
+                        publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
+                        await until(lambda: fault.kept)
+                        await b.reset()
+                        await asyncio.gather(publishing, return_exceptions=True)
+                        assert not fault.kept
+            await until(lambda: not b.clients)
+            assert not b.amqp._sessions
+
+    run(test())
+
+
+def test_what_follows_a_message_that_waits_waits_too() -> None:
+    """AMQP 0.9.1: a message, and basic.get in the same chunk. The get is answered after there is room, with the message."""
+
+    async def test() -> None:
+        async with Broker(ports={"amqp": 0}) as b, amqp091.connect(b.url("amqp")) as client:
+            channel = await client.channel()
+            await channel.declare_queue("orders")
+            with b.fault("amqp", full="memory") as fault:
+                publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
+                getting = asyncio.ensure_future(channel.get("orders", no_ack=True))
+                await until(lambda: fault.kept)
+                assert not getting.done()
+            await publishing
+            message = await getting
+            assert message is not None
+            assert message.body == b"0"
+
+    run(test())
+
+
+def test_room_is_there_when_the_last_of_two_faults_ends() -> None:
+    """AMQP 0.9.1: connection.unblocked and the message come when both faults are over."""
+
+    async def test() -> None:
+        async with Broker(ports={"amqp": 0}) as b, amqp091.connect(b.url("amqp")) as client:
+            channel = await client.channel()
+            await channel.declare_queue("orders")
+            with b.fault("amqp", full="memory") as first:
+                with b.fault("amqp", full="disk"):
+                    publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
+                    await until(lambda: first.kept)
+                connection = the_driver(b, "amqp").connection
+                assert connection.blocked
+                assert not b.queue("orders")
+            assert not connection.blocked
+            await publishing
+            assert [m.body for m in b.queue("orders")] == [b"0"]
+
+    run(test())
 
 
 def test_many_small_frames_take_linear_time(b: Running) -> None:

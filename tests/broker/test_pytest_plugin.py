@@ -64,7 +64,7 @@ def test_options_and_failures(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(OPTIONS)
     result = pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*NotSeen: queue 'orders': 1 expected within 0.01 s, 0 there: []*"])
+    result.stdout.fnmatch_lines(["*NotSeen: queue 'orders': 1 expected within 0.01 s, 0 found: []*"])
 
 
 def test_the_wheel_says_where_the_plugin_is() -> None:

@@ -252,10 +252,10 @@ def test_a_terminal_has_a_live_table() -> None:
     ("arguments", "why"),
     [
         (["--listen", "mqtt"], "NAME=PORT"),
-        (["--listen", "mqt=1"], "no listener 'mqt'"),
+        (["--listen", "mqt=1"], "unknown listener 'mqt'"),
         (["--listen", "mqtt+tls=0"], "tls"),
         (["--user", "alice"], "NAME:PASSWORD"),
-        (["--fault", "mqtt:cut=1"], "no fault 'cut'"),
+        (["--fault", "mqtt:cut=1"], "unknown fault 'cut'"),
     ],
 )
 def test_wrong_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -266,8 +266,8 @@ def test_wrong_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("hots = 1", "no setting 'hots'"),
-        ("[mqtt]\noverflw = 1", "mqtt has no option 'overflw'"),
+        ("hots = 1", "unknown setting 'hots'"),
+        ("[mqtt]\noverflw = 1", "unknown option 'overflw' in mqtt"),
         ("x = [", "broker.toml"),
     ],
 )

@@ -97,7 +97,7 @@ def test_several_servers_share_max_in_flight_and_are_found_by_look_up() -> None:
         for broker in brokers:
             servers.append(await nsq.serve(broker, port=0))
             listeners.append(await broker.serve_lookup(servers[-1].port))
-            lookups.append(f"http://127.0.0.1:{listeners[-1].sockets[0].getsockname()[1]}")
+            lookups.append(f"http://127.0.0.1:{listeners[-1].port}")
         for number, server in enumerate(servers):
             async with nsq.connect(f"nsq://127.0.0.1:{server.port}") as client:
                 for n in range(20):
@@ -118,7 +118,7 @@ def test_several_servers_share_max_in_flight_and_are_found_by_look_up() -> None:
         for server, broker, listener in zip(servers, brokers, listeners, strict=True):
             await server.close()
             broker.close()
-            listener.close()
+            await listener.close()
 
     run(main())
 

@@ -1,4 +1,4 @@
-"""All six protocols in one broker: listeners, users, and what a program sees of it."""
+"""A broker of all six protocols: its listeners, its users, and what a program sees of it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from ssl import SSLContext
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from wirefmt import amqp091, amqp10, nsq, phpmq, rocketmq
-from wirefmt import mqtt as mqtt
+from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import amqp091 as amqp091_broker
 from wirefmt.broker import amqp10 as amqp10_broker
 from wirefmt.broker import mqtt as mqtt_broker
@@ -21,25 +20,11 @@ from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.credentials import is_any_password, is_password
 from wirefmt.broker.faults import Active, Fault, Faults, FaultyHandler
+from wirefmt.broker.listeners import NAMES, SCHEMES, SharedPort
 from wirefmt.broker.routing import Limits, Published, Router
 from wirefmt.broker.views import AsyncSeen, Client, Message, SyncSeen
 from wirefmt.connection import aio
 from wirefmt.errors import LocalProtocolError
-
-#: The protocols, as ports, URLs and views name them. "amqp" is AMQP 0.9.1.
-NAMES: Final = ("mqtt", "amqp", "amqp10", "nsq", "rocketmq", "phpmq")
-
-#: The listeners that there can be, and the scheme of their URLs. "+ws" is WebSocket, "+wss" WebSocket over TLS.
-SCHEMES: Final = {
-    "mqtt": "mqtt", "mqtt+tls": "mqtts", "mqtt+ws": "ws", "mqtt+wss": "wss",
-    "amqp": "amqp", "amqp+tls": "amqps",
-    "amqp10": "amqp", "amqp10+tls": "amqps", "amqp10+ws": "ws", "amqp10+wss": "wss",
-    "nsq": "nsq", "rocketmq": "rocketmq", "rocketmq+tls": "rocketmqs", "phpmq": "phpmq", "phpmq+tls": "phpmqs",
-    "nsqlookupd": "http",
-}  # fmt: skip
-
-#: Seconds within which the client of a shared port has to send its protocol header.
-HEADER_TIMEOUT: Final = 10.0
 
 Tapping = Callable[[str, aio.Driver], asyncio.BaseProtocol]
 
@@ -49,21 +34,25 @@ class Options:
     """What a broker serves, and its limits.
 
     Attributes:
-        ports: the port of each listener (`SCHEMES` has their names); 0: one that is free. A listener without a port is not
-            there. "amqp" and "amqp10" may have the same port: the client's protocol header decides.
-        host: where to listen.
-        tls: for listeners with "+tls" and "+wss", and for NSQ's clients that ask for TLS.
-        users: passwords by user name; None: everybody is let in. MQTT: user name and password. AMQP: PLAIN, with 1.0 also
-            SCRAM-SHA-256. NSQ: the secret is the password of a user. RocketMQ: access key and secret key. PHPMQ has no users.
-        connections: of each protocol at a time. Further ones are closed at once.
-        limits: of the exchanges and queues of AMQP, and the dialect in which messages cross between MQTT and AMQP.
-        stalled: seconds that a client may take no bytes while there are some for it; then it is dropped. None: for ever.
+        ports: the port of each listener (`wirefmt.broker.listeners.SCHEMES` has the names); 0: any free port; None: no
+            listener. "amqp" and "amqp10" may have the same port: the client's protocol header decides.
+        host: the address to listen on.
+        tls: the context for listeners with "+tls" and "+wss", and for NSQ clients that ask for TLS.
+        users: passwords by user name; None: no authentication. MQTT: user name and password. AMQP: PLAIN, and SCRAM-SHA-256
+            for AMQP 1.0. NSQ: the secret is the password of any user. RocketMQ: access key and secret key. PHPMQ has no
+            authentication.
+        connections: clients of each listener at a time; further ones are closed immediately. Two protocols on one port are one
+            listener.
+        limits: limits of AMQP's exchanges and queues, and the dialect for messages between MQTT and AMQP.
+        stalled: seconds for which a client may read nothing while data for it waits; then it is dropped. None: no limit.
         grace: seconds that clients have to answer when the broker closes; then they are dropped.
-        history: messages of MQTT topics that are remembered for `Broker.topic`, the latest ones.
+        history: the number of messages that `Broker.topic` remembers for MQTT topics. The oldest are forgotten first.
         tap: called with the name of the listener and the driver of each new connection; returns what lies between transport
             and driver (`wirefmt.connection.aio.Tap`).
         mqtt, amqp, amqp10, nsq, rocketmq, phpmq: policies and limits of each protocol's broker.
-        connection: options of the connections of a protocol by its name, for example `{"mqtt": mqtt.ConnectionOptions()}`.
+        connection: the options of a protocol's connections, by protocol: `{"mqtt": mqtt.ConnectionOptions()}`.
+
+    Raises ValueError for unknown names, and for TLS listeners without `tls`.
     """
 
     ports: Mapping[str, int | None] = field(default_factory=lambda: dict.fromkeys(NAMES, 0))
@@ -86,9 +75,9 @@ class Options:
 
     def __post_init__(self) -> None:
         if unknown := set(self.ports) - set(SCHEMES):
-            raise ValueError(f"no such listeners: {', '.join(sorted(unknown))}; there are {', '.join(SCHEMES)}")
+            raise ValueError(f"unknown listeners: {', '.join(sorted(unknown))}; there are {', '.join(SCHEMES)}")
         if unknown := set(self.connection) - set(NAMES):
-            raise ValueError(f"no such protocols: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+            raise ValueError(f"unknown protocols: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
         if self.tls is None and any(name.endswith(("+tls", "+wss")) for name in self.ports):
             raise ValueError("listeners with TLS need `tls`")
 
@@ -103,16 +92,16 @@ class Broker:
             assert (await b.topic("plant/+").wait(1))[0].body == b"21.5"
 
     Args:
-        options: what it serves.
-        changes: fields of the options, in their place.
+        options: listeners, users and limits.
+        changes: fields of the options that are replaced.
 
     Attributes:
-        options: what it serves.
+        options: listeners, users and limits.
         mqtt, amqp, amqp10, nsq, rocketmq, phpmq: the brokers of the protocols.
         router: the exchanges and queues that MQTT, AMQP 0.9.1 (virtual host "/") and AMQP 1.0 share.
-        servers: of the listeners, by their names.
-        faults: what goes wrong on purpose (`wirefmt.broker.faults`).
-        published: messages that clients have published, by protocol.
+        servers: the servers, by listener.
+        faults: faults on purpose (`wirefmt.broker.faults`).
+        published: the number of messages that clients have published, by protocol.
     """
 
     def __init__(self, options: Options | None = None, **changes: Any) -> None:
@@ -143,7 +132,8 @@ class Broker:
         if options.history:
             self.mqtt.observe = self._remember
         self._sweep: asyncio.TimerHandle | None = None
-        self._open = ExitStack()  # listeners that are no servers
+        self._shared: SharedPort | None = None
+        self._lookup: nsq_broker.LookupServer | None = None
 
     # ---- starting and ending
 
@@ -155,7 +145,7 @@ class Broker:
         await self.close()
 
     async def start(self) -> None:
-        """Listen. Raises OSError if a port cannot be had; nothing is listened on then."""
+        """Listen on all ports. Raises OSError if a port is not available; then there is no listener."""
         options = self.options
         ports = {name: port for name, port in options.ports.items() if port is not None}
         try:
@@ -167,9 +157,10 @@ class Broker:
                 if name != "nsqlookupd":
                     self._add(name, await self._serve(name, port))
             if "nsqlookupd" in ports:
-                lookup = await self.nsq.serve_lookup(self._ports["nsq"], options.host, ports["nsqlookupd"])
-                self._ports["nsqlookupd"] = lookup.sockets[0].getsockname()[1]
-                self._open.callback(lookup.close)
+                self._lookup = await self.nsq.serve_lookup(
+                    self._ports["nsq"], options.host, ports["nsqlookupd"], most=options.connections
+                )
+                self._ports["nsqlookupd"] = self._lookup.port
         except BaseException:
             await self.close()
             raise
@@ -178,8 +169,9 @@ class Broker:
             self.rocketmq.address = f"{options.host}:{routed}"
 
     async def close(self) -> None:
-        """Stop listening, end the connections in their protocol's way, and forget everything. Clients that do not answer within
-        `Options.grace` are dropped."""
+        """Stop listening, end each connection with its protocol's closing message, and forget everything. Clients that do not
+        answer within `Options.grace` are dropped."""
+        await self._close_others()
         for name, server in self.servers.items():
             for driver in list(server.drivers):
                 _say_goodbye(name.partition("+")[0], driver)
@@ -190,21 +182,22 @@ class Broker:
             timer.cancel()
             if self._sweep is not None:
                 self._sweep.cancel()
-            self._open.close()
         self.servers.clear()
         self._ports.clear()
         self._forget()
 
     async def restart(self, *, keep_state: bool) -> None:
-        """Come back as after a crash: connections are dropped, and the ports are the same.
+        """Restart as after a crash: connections are dropped, and the ports stay the same.
 
         Args:
-            keep_state: what is in memory stays, as if it had been on a disk. Otherwise everything is forgotten.
+            keep_state: True: queues, sessions and messages stay, as if they were on a disk. False: everything is forgotten.
+
+        Raises OSError if a port is not available any more.
         """
         self.options = replace(self.options, ports=dict(self._ports))
+        await self._close_others()
         self._drop()
         await asyncio.gather(*(server.close() for server in self.servers.values()))
-        self._open.close()
         self.servers.clear()
         self._ports.clear()
         if not keep_state:
@@ -212,13 +205,13 @@ class Broker:
         await self.start()
 
     def fault(self, protocol: str = "*", **values: Any) -> AbstractContextManager[Active]:
-        """Let something go wrong for as long as the block runs: `with b.fault("mqtt", cut_after=10): ...`
+        """Faults that are active while the block runs: `with b.fault("mqtt", cut_after=10): ...`
 
         Args:
             protocol: "mqtt", "amqp", "amqp10", "nsq", "rocketmq" or "phpmq"; "*": all.
-            values: the fields of `wirefmt.broker.faults.Fault`.
+            values: fields of `wirefmt.broker.faults.Fault`.
 
-        Raises ValueError.
+        Raises ValueError for an invalid value.
         """
         return self.faults.fault(protocol, **values)
 
@@ -227,13 +220,13 @@ class Broker:
         return [driver for server in servers for driver in server.drivers]
 
     async def reset(self) -> None:
-        """Drop all clients and all state. The ports stay."""
+        """Drop all clients and all state. The ports stay the same."""
         for driver in self._drop():
             await driver.wait_closed()
         self._forget()
 
     def _drop_stalled(self) -> None:
-        """Drop clients that have taken no bytes for too long; look again later."""
+        """Drop clients that have read nothing for too long, periodically."""
         limit = self.options.stalled
         if limit is None:
             return
@@ -241,14 +234,24 @@ class Broker:
         for server in self.servers.values():
             for driver in list(server.drivers):
                 if driver.full_since is not None and loop.time() - driver.full_since >= limit:
-                    driver.abort(TimeoutError(f"the client has taken no bytes for {limit} s"))
+                    driver.abort(TimeoutError(f"the client has read nothing for {limit} s"))
         self._sweep = loop.call_later(limit / 4, self._drop_stalled)
+
+    async def _close_others(self) -> None:
+        """Close the listeners that are not a `Server`, and drop their clients."""
+        if self._shared is not None:
+            self._shared.close()
+        if self._lookup is not None:
+            await self._lookup.close()
+        self._shared = self._lookup = None
 
     def _drop(self) -> list[aio.Driver]:
         """Drop all clients."""
         drivers = [driver for server in self.servers.values() for driver in server.drivers]
         for driver in drivers:
             driver.abort()
+        if self._shared is not None:
+            self._shared.drop()
         return drivers
 
     def _forget(self) -> None:
@@ -261,7 +264,7 @@ class Broker:
         self._ports[name] = server.port if port is None else port
 
     async def _serve(self, name: str, port: int | None) -> aio.Server:
-        """The server of a listener; without a port it does not listen."""
+        """The server of a listener. Without a port it does not listen."""
         options = self.options
         protocol, _, over = name.partition("+")
         faults, tapping = self.faults, options.tap
@@ -309,12 +312,12 @@ class Broker:
                 return await phpmq.serve(faulty(self.phpmq), **more)
 
     async def _share(self, port: int) -> None:
-        """Both AMQPs on one port."""
+        """AMQP 0.9.1 and AMQP 1.0 on one port."""
         old, new = await self._serve("amqp", None), await self._serve("amqp10", None)
-        listener = await asyncio.get_running_loop().create_server(lambda: _Chooser(old, new), self.options.host, port)
+        self._shared = SharedPort(old, new, self.options.connections)
+        await self._shared.listen(self.options.host, port)
         self._add("amqp", old, port)
         self._add("amqp10", new, port)
-        self._open.callback(listener.close)
 
     # ---- users
 
@@ -327,7 +330,7 @@ class Broker:
     # ---- what a program sees
 
     def port(self, name: str) -> int:
-        """The port of a listener. Raises KeyError if it is not there."""
+        """The port of a listener. Raises KeyError for a listener that this broker does not have."""
         return self._ports[name]
 
     @property
@@ -336,21 +339,21 @@ class Broker:
         return dict(self._ports)
 
     def url(self, name: str) -> str:
-        """The URL of a listener, without user and password. Raises KeyError if it is not there."""
+        """The URL of a listener, without user and password. Raises KeyError for a listener that this broker does not have."""
         path = "/mqtt" if name.startswith("mqtt+ws") else ""
         return f"{SCHEMES[name]}://{self.options.host}:{self.port(name)}{path}"
 
     @property
     def clients(self) -> AsyncSeen[Client]:
-        """The connections of clients."""
+        """The clients that are connected."""
         return AsyncSeen("clients", self._clients)
 
     def queue(self, name: str, protocol: Literal["amqp", "nsq", "phpmq"] = "amqp") -> AsyncSeen[Message]:
-        """The messages that wait in a queue, the next one first; none if there is no such queue.
+        """The messages that wait in a queue, in the order of delivery. Empty for an unknown queue.
 
         Args:
-            name: of the queue. AMQP: 0.9.1 and 1.0 have the same queues. NSQ: TOPIC/CHANNEL, or TOPIC for what came before there
-                was a channel.
+            name: the queue. AMQP 0.9.1 and 1.0 have the same queues. NSQ: TOPIC/CHANNEL, or TOPIC for the messages that were
+                published before the topic had a channel.
         """
         look = {"amqp": self._amqp_queue, "nsq": self._nsq_queue, "phpmq": self._phpmq_queue}[protocol]
         return AsyncSeen(f"queue {name!r}", lambda: look(name))
@@ -404,7 +407,7 @@ class Broker:
 
 
 def _say_goodbye(protocol: str, driver: aio.Driver) -> None:
-    """End a connection because the broker ends. MQTT says so by itself; NSQ, RocketMQ and PHPMQ have no word for it."""
+    """End a connection because the broker stops. NSQ, RocketMQ and PHPMQ have no closing message."""
     connection: Any = driver.connection
     try:
         match protocol:
@@ -416,7 +419,7 @@ def _say_goodbye(protocol: str, driver: aio.Driver) -> None:
             case _:
                 driver.close()
     except LocalProtocolError:
-        pass  # it is over
+        pass  # the connection has ended
 
 
 def _of_mqtt(message: mqtt_broker.Message) -> Message:
@@ -446,7 +449,7 @@ def _of_item(published: Published) -> Message:
 
 
 def _body_of(message: amqp10.Message) -> bytes:
-    """The data sections; a text or binary value; of other bodies their text."""
+    """The data sections, or a string or binary value. Other bodies are converted to text."""
     if message.payload is not None:
         return bytes(message.payload)
     values = [getattr(section, "value", section) for section in message.body]
@@ -455,7 +458,7 @@ def _body_of(message: amqp10.Message) -> bytes:
 
 
 def _name_of(protocol: str, connection: Any) -> str:
-    """How a client calls itself."""
+    """The name that a client gives itself."""
     match protocol:
         case "mqtt":
             return connection.session.client_identifier if connection.session is not None else ""
@@ -470,39 +473,11 @@ def _name_of(protocol: str, connection: Any) -> str:
     return ""
 
 
-class _Chooser(asyncio.Protocol):
-    """A client of the port that AMQP 0.9.1 and 1.0 share: its protocol header decides (1.0: 2.2 and 5.3.1; 0.9.1: 4.2.2)."""
-
-    def __init__(self, old: aio.Server, new: aio.Server) -> None:
-        self._servers = old, new
-        self._head = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._timer = asyncio.get_running_loop().call_later(HEADER_TIMEOUT, transport.abort)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._timer.cancel()
-
-    def data_received(self, data: bytes) -> None:
-        self._head += data
-        if len(self._head) < 8:
-            return
-        self._timer.cancel()
-        old, new = self._servers
-        # b"AMQP", protocol id, major, minor, revision: 1.0 has the major version 1; what is neither is for 0.9.1 to answer
-        protocol = (new if self._head[:4] == b"AMQP" and self._head[5:8] == b"\1\0\0" else old).accept()
-        self._transport.set_protocol(protocol)
-        protocol.connection_made(self._transport)
-        aio.hand_over(protocol, self._head)
-
-
 class Running:
-    """A broker in a thread of its own, for synchronous programs. `running` makes it; all of it can be used from any thread.
+    """A broker in its own thread, for synchronous programs. `running` makes it. All methods can be called from any thread.
 
     Attributes:
-        broker: the broker, which belongs to its thread.
+        broker: the broker; use it only in its own thread (`run`).
     """
 
     def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
@@ -563,7 +538,7 @@ class Running:
 
 @contextmanager
 def running(options: Options | None = None, **changes: Any) -> Iterator[Running]:
-    """Run a broker in a thread of its own; the arguments are those of `Broker`. Raises OSError if a port cannot be had."""
+    """Run a broker in its own thread. The arguments are those of `Broker`. Raises OSError if a port is not available."""
     started: list[Running] = []
     failed: list[BaseException] = []
     ready = threading.Event()

@@ -117,6 +117,70 @@ class Topic:
         self.backlog: list[tuple[Message, int]] = []
 
 
+class LookupServer:
+    """An HTTP server with one request per connection.
+
+    Args:
+        answer: returns status and body for a path; a body that is not bytes becomes JSON.
+        most: clients at a time; further ones are closed immediately.
+    """
+
+    #: Seconds within which a client must send its request and take the response.
+    TIMEOUT: ClassVar = 10.0
+
+    def __init__(self, answer: Callable[[str], tuple[int, Any]], most: int) -> None:
+        self._answer = answer
+        self._most = most
+        self._listener: asyncio.Server | None = None
+        self._closing = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def port(self) -> int:
+        """The port of the listening socket."""
+        assert self._listener is not None
+        port: int = self._listener.sockets[0].getsockname()[1]
+        return port
+
+    async def listen(self, host: str, port: int) -> None:
+        self._listener = await asyncio.start_server(self._serve, host, port)
+
+    async def close(self) -> None:
+        """Stop listening, and drop the clients."""
+        self._closing = True
+        if self._listener is not None:
+            self._listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._closing or len(self._tasks) >= self._most:
+            writer.transport.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            async with asyncio.timeout(self.TIMEOUT):
+                head = await reader.readuntil(b"\r\n\r\n")
+                status, data = self._answer(head.split(b" ")[1].decode("ascii", "replace"))
+                body = data if isinstance(data, bytes) else json.dumps(data).encode()
+                writer.write(
+                    b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+                    % (status, len(body))
+                    + body
+                )
+                await writer.drain()
+            writer.close()
+        except (OSError, TimeoutError, ValueError, IndexError, EOFError, asyncio.LimitOverrunError):
+            writer.transport.abort()
+        except asyncio.CancelledError:
+            writer.transport.abort()
+        finally:
+            self._tasks.discard(task)
+
+
 class Broker:
     """The host of an NSQ server: `await nsq.serve(Broker())`.
 
@@ -310,35 +374,25 @@ class Broker:
     # ---- nsqlookupd's paths
 
     async def serve_lookup(
-        self, tcp_port: int, host: str = "127.0.0.1", port: int = 0, broadcast_address: str = "127.0.0.1"
-    ) -> asyncio.Server:
+        self,
+        tcp_port: int,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        broadcast_address: str = "127.0.0.1",
+        *,
+        most: int = 1000,
+    ) -> LookupServer:
         """Answer `/lookup?topic=`, `/topics`, `/channels?topic=`, `/nodes` and `/ping` as nsqlookupd does, for this broker.
 
         Args:
             tcp_port: where the broker's clients connect.
+            most: clients at a time; further ones are closed immediately.
 
-        Returns the server; the caller closes it.
+        Returns the server; the caller closes it. Raises OSError if the port is not available.
         """
-
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                async with asyncio.timeout(10):
-                    head = await reader.readuntil(b"\r\n\r\n")
-                words = head.split(b" ")
-                status, data = self._look_up(words[1].decode("ascii", "replace"), tcp_port, broadcast_address)
-                body = data if isinstance(data, bytes) else json.dumps(data).encode()
-                writer.write(
-                    b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
-                    % (status, len(body))
-                    + body
-                )
-                await writer.drain()
-            except (OSError, TimeoutError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                pass
-            finally:
-                writer.close()
-
-        return await asyncio.start_server(answer, host, port)
+        server = LookupServer(lambda path: self._look_up(path, tcp_port, broadcast_address), most)
+        await server.listen(host, port)
+        return server
 
     def _look_up(self, path: str, tcp_port: int, address: str) -> tuple[int, Any]:
         parts = urlsplit(path)

@@ -1,7 +1,7 @@
-"""The fixture `wirefmt_broker` of pytest: a broker of all six protocols, of the test alone.
+"""The pytest fixture `wirefmt_broker`: a broker of all six protocols for one test.
 
-pytest finds it in the installed package (the entry point pytest11). Ports are free ones, so tests can run beside each other
-(pytest-xdist); every test has a broker of its own, so nothing is left from the one before.
+pytest finds it in the installed package (entry point pytest11). Each test has its own broker on free ports, so tests share no
+state and can run in parallel (pytest-xdist).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def wirefmt_broker_options() -> Options:
-    """What `wirefmt_broker` serves. Override it in a module or conftest.py."""
+    """The options of `wirefmt_broker`. Override this fixture in a test module or in conftest.py."""
     from wirefmt.broker import Options
 
     return Options()
@@ -25,7 +25,7 @@ def wirefmt_broker_options() -> Options:
 
 @pytest.fixture
 def wirefmt_broker(wirefmt_broker_options: Options) -> Iterator[Running]:
-    """A broker in a thread of its own: `url("mqtt")`, `queue("orders").messages`, `topic("plant/+").last`, `clients`."""
+    """A broker in its own thread: `url("mqtt")`, `queue("orders").messages`, `topic("plant/+").last`, `clients`."""
     from wirefmt.broker import running
 
     with running(wirefmt_broker_options) as broker:

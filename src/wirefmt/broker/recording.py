@@ -1,8 +1,8 @@
-"""Recordings: what every connection of a broker says, as a pcapng file that captures, tshark and Wireshark read.
+"""Recordings: the bytes of all connections of a broker, as a pcapng file for `wirefmt.capture`, tshark and Wireshark.
 
-The packets are synthetic: Ethernet, IPv4 or IPv6, and TCP with sequence numbers, checksums, SYN and FIN. A tap of the asyncio
-driver sees the bytes after TLS, so TLS is recorded as plaintext, and a comment of the connection's first packet says so.
-The octets of the broker are those it gave to the transport; the peer may not have received the last of them.
+The packets are synthetic: Ethernet, IPv4 or IPv6, and TCP with sequence numbers, checksums, SYN and FIN. The bytes are recorded
+between TLS and the protocol, so TLS connections are recorded in plaintext; a comment on the connection's first packet says so.
+The broker's bytes are those that it gave to the transport; the client may not have received the last of them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, Final, NamedTuple
 
 from wirefmt.connection.aio import Tap, TapFactory
 
-#: Octets of payload in one packet at most.
+#: The maximum payload of one packet, in bytes.
 SEGMENT: Final = 1 << 15
 
-#: Octets of blocks that are kept at most before they are written. They are also written at the end of the loop's iteration.
+#: Blocks are written when they have this many bytes, and at the end of each iteration of the event loop.
 KEPT: Final = 1 << 16
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
@@ -41,18 +41,18 @@ CLIENT_MAC, SERVER_MAC = bytes.fromhex("020000000001"), bytes.fromhex("020000000
 
 
 class Address(NamedTuple):
-    """An end of a connection. `host`: 4 or 16 octets."""
+    """One end of a connection. `host`: 4 or 16 bytes."""
 
     host: bytes
     port: int
 
 
-#: For what has no IP address, as a Unix socket.
+#: The address of a socket without an IP address, such as a Unix socket.
 NOWHERE: Final = socket.inet_aton("127.0.0.1")
 
 
 def address_of(name: Any) -> Address:
-    """Of a socket's name, as the operating system gives it."""
+    """The address in a socket's name, as the operating system returns it."""
     if not isinstance(name, tuple):
         return Address(NOWHERE, 0)
     host = name[0].partition("%")[0]
@@ -90,19 +90,19 @@ def block(kind: int, body: bytes, options: Iterable[tuple[int, bytes]] = ()) -> 
 
 
 class Recorder:
-    """A pcapng file that grows while connections speak.
+    """A pcapng file to which connections are recorded.
 
-    The file has whole blocks only, so it can be read at any time, also after the process was killed. A disk that is full ends the
-    recording at the last whole block; the broker goes on. Memory: KEPT octets, and a few numbers for each connection.
+    The file contains only whole blocks, so it can be read at any time, even after the process was killed. When the disk is full,
+    the recording ends with the last whole block, and the broker continues. Memory: KEPT bytes, and a few numbers per connection.
 
     Args:
-        path: the file; one that exists is replaced.
-        now: the time in nanoseconds since 1970.
+        path: the file; an existing file is replaced.
+        now: returns the time in nanoseconds since 1970.
 
     Attributes:
-        error: why the recording has ended early, or None.
+        error: the error that ended the recording, or None.
 
-    Raises OSError if the file cannot be made.
+    Raises OSError if the file cannot be created.
     """
 
     def __init__(self, path: str | Path, *, now: Callable[[], int] = time.time_ns) -> None:
@@ -125,10 +125,10 @@ class Recorder:
         self.flush()
 
     def tap(self, plain_port: int) -> TapFactory:
-        """What `serve` of the protocols takes as `tap`.
+        """The argument `tap` of the protocols' `serve`.
 
         Args:
-            plain_port: in place of the server's port where the connection is under TLS.
+            plain_port: the recorded port of the server for connections with TLS.
         """
         return lambda inner: RecordingTap(inner, self, plain_port)
 
@@ -136,22 +136,22 @@ class Recorder:
         """A new connection.
 
         Args:
-            begun: False: without SYN, as where a capture begins in the middle.
+            begun: False: without SYN, like a capture that begins in the middle of a connection.
         """
         if len(client.host) != len(server.host):
             server = Address(client.host, server.port)
-        while (client, server) in self._open:  # plaintext ports can be those of another connection
+        while (client, server) in self._open:  # another connection may have the same address with the plaintext port
             client = Address(client.host, (client.port - 1) % 0x10000 or 0xFFFF)
         self._open.add((client, server))
         return Conversation(self, client, server, comment, begun)
 
     def close(self) -> None:
-        """Write what is kept, and close the file. What is recorded after that is dropped."""
+        """Write the buffered blocks, and close the file. Later packets are ignored."""
         self.flush()
         self._file.close()
 
     def flush(self) -> None:
-        """Write what is kept. The file is cut at the last whole block if the system does not take all."""
+        """Write the buffered blocks. If that fails, the file is truncated after its last whole block."""
         self._scheduled = False
         kept, self._kept = self._kept, bytearray()
         if self._file.closed or self.error is not None:
@@ -162,13 +162,13 @@ class Recorder:
                 view = view[os.write(self._file.fileno(), view) :]
         except OSError as error:
             self.error = error
-            with contextlib.suppress(OSError):  # not a file but a pipe
+            with contextlib.suppress(OSError):  # it is a pipe
                 os.ftruncate(self._file.fileno(), self._written)
             return
         self._written += len(kept)
 
     def write(self, data: bytes, comment: str = "") -> None:
-        """A packet, captured now."""
+        """Record a packet with the current time."""
         if self.error is not None or self._file.closed:
             return
         now = self._now()
@@ -182,12 +182,12 @@ class Recorder:
             asyncio.get_running_loop().call_soon(self.flush)
 
     def forget(self, client: Address, server: Address) -> None:
-        """The connection is over: its addresses may come again."""
+        """The connection has ended: its addresses may be used again."""
         self._open.discard((client, server))
 
 
 class Conversation:
-    """One connection of a recording. Sequence numbers count as those of TCP (RFC 9293, 3.4)."""
+    """One connection of a recording, with the sequence numbers of TCP (RFC 9293, 3.4)."""
 
     def __init__(self, recorder: Recorder, client: Address, server: Address, comment: str, begun: bool) -> None:
         self.client = client
@@ -203,7 +203,7 @@ class Conversation:
             self._write(True, ACK)
 
     def say(self, by_client: bool, data: bytes) -> None:
-        """Octets of one side."""
+        """Bytes of one side."""
         for at in range(0, len(data), SEGMENT):
             self._write(by_client, PSH | ACK, data[at : at + SEGMENT])
 
@@ -214,7 +214,7 @@ class Conversation:
             self._write(by_client, FIN | ACK)
 
     def end(self, *, reset: bool = False, by_client: bool = False) -> None:
-        """The connection is gone. `reset`: not in order."""
+        """The connection has ended. `reset`: without an orderly close."""
         if reset:
             self._write(by_client, RST | ACK)
         else:
@@ -235,7 +235,7 @@ class Conversation:
 
 
 class RecordingTap(Tap):
-    """Records what passes, and passes it on unchanged."""
+    """Records all bytes, and passes them on unchanged."""
 
     def __init__(self, inner: asyncio.BaseProtocol, recorder: Recorder, plain_port: int) -> None:
         super().__init__(inner)
@@ -267,7 +267,7 @@ class RecordingTap(Tap):
         super().write_eof()
 
     def lost(self, error: Exception | None) -> None:
-        super().lost(error)  # first, since the driver may still write
+        super().lost(error)  # first, because the driver may still write
         if self._conversation is not None:
             self._conversation.end(reset=error is not None, by_client=True)
             self._conversation = None

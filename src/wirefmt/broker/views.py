@@ -1,4 +1,4 @@
-"""What a program sees of a broker: messages and clients as values, and waiting for them with a time limit."""
+"""What a program sees of a broker: messages and clients as values, and functions that wait for them with a time limit."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final, Generic, TypeVar, overload
 
 _T = TypeVar("_T")
 
-#: Seconds between two looks while something is waited for.
+#: Seconds between two checks of a condition.
 INTERVAL: Final = 0.005
 
 
 class NotSeen(AssertionError):
-    """What was waited for did not come within the time limit. The text says what was there instead."""
+    """The messages or clients did not arrive within the time limit. The text lists those that did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,11 @@ class Message:
     """A message as the broker has it.
 
     Attributes:
-        body: the payload; of AMQP 1.0 the data sections, or the text of another body.
-        name: the topic, or the routing key, with which it was published.
-        protocol: with which it was published: "mqtt", "amqp", "amqp10", "nsq", "rocketmq" or "phpmq".
-        exchange: AMQP: the exchange that it was published to.
-        qos, retain: of MQTT.
+        body: the payload. AMQP 1.0: the data sections, or another body as text.
+        name: the topic, queue or routing key to which it was published.
+        protocol: the protocol of its publisher: "mqtt", "amqp", "amqp10", "nsq", "rocketmq" or "phpmq".
+        exchange: AMQP: the exchange to which it was published.
+        qos, retain: MQTT: as published.
         properties: a tuple of pairs (MQTT), `amqp091.BasicProperties`, `amqp10.Message`, a dict (RocketMQ), otherwise None.
     """
 
@@ -41,12 +41,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A connection of a client.
+    """A connected client.
 
     Attributes:
         protocol: "mqtt", "amqp", "amqp10", "nsq", "rocketmq" or "phpmq".
-        name: how the client calls itself: the Client Identifier, the container id, `client_id` of NSQ; "" if it does not.
-        address: of its end.
+        name: the name that the client gives itself: Client Identifier (MQTT), `connection_name` (AMQP 0.9.1), container id
+            (AMQP 1.0), `client_id` (NSQ); "" without a name.
+        address: the client's address: host and port.
     """
 
     protocol: str
@@ -55,11 +56,11 @@ class Client:
 
 
 class Seen(Sequence[_T], Generic[_T]):
-    """A sequence that is looked up anew whenever it is used.
+    """A sequence that always has the current content.
 
     Args:
-        what: the name for errors.
-        look: returns what is there now.
+        what: the name in errors.
+        look: returns the current content.
     """
 
     def __init__(self, what: str, look: Callable[[], Sequence[_T]]) -> None:
@@ -68,12 +69,12 @@ class Seen(Sequence[_T], Generic[_T]):
 
     @property
     def messages(self) -> list[_T]:
-        """What is there now, the oldest first."""
+        """The current content, the oldest first."""
         return list(self._look())
 
     @property
     def last(self) -> _T | None:
-        """The newest; None: there is none."""
+        """The newest element, or None if the sequence is empty."""
         found = self._look()
         return found[-1] if found else None
 
@@ -102,25 +103,25 @@ class Seen(Sequence[_T], Generic[_T]):
         end = asyncio.get_running_loop().time() + timeout
         while len(found := list(self._look())) < count:
             if asyncio.get_running_loop().time() >= end:
-                raise NotSeen(f"{self._what}: {count} expected within {timeout} s, {len(found)} there: {found!r}")
+                raise NotSeen(f"{self._what}: {count} expected within {timeout} s, {len(found)} found: {found!r}")
             await asyncio.sleep(INTERVAL)
         return found
 
 
 class AsyncSeen(Seen[_T]):
-    """What `Broker` returns."""
+    """The sequences of `Broker`."""
 
     async def wait(self, count: int = 1, timeout: float = 5.0) -> list[_T]:
-        """Wait until at least so many are there, and return them. Raises NotSeen after `timeout` seconds."""
+        """Wait for at least `count` elements, and return all elements. Raises NotSeen after `timeout` seconds."""
         return await self._until(count, timeout)
 
 
 class SyncSeen(Seen[_T]):
-    """What `Running` returns: it is used from other threads than the broker's.
+    """The sequences of `Running`, for threads other than the broker's.
 
     Args:
+        seen: the sequence in the broker's thread.
         run: runs a coroutine in the broker's thread and returns its result.
-        seen: the same in the broker's thread.
     """
 
     def __init__(self, seen: AsyncSeen[_T], run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
@@ -132,6 +133,6 @@ class SyncSeen(Seen[_T]):
         self._run = run
 
     def wait(self, count: int = 1, timeout: float = 5.0) -> list[_T]:
-        """Wait until at least so many are there, and return them. Raises NotSeen after `timeout` seconds."""
+        """Wait for at least `count` elements, and return all elements. Raises NotSeen after `timeout` seconds."""
         found: list[_T] = self._run(self._seen.wait(count, timeout))
         return found

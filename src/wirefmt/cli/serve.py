@@ -1,4 +1,4 @@
-"""`wirefmt serve`: the broker in memory, with a live table on a terminal and log lines elsewhere."""
+"""`wirefmt serve`: the broker in memory, with a live table on a terminal and otherwise log lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wirefmt.broker import Options
     from wirefmt.broker.faults import Script
 
-#: The usual ports. Both AMQPs share one.
+#: The usual ports. AMQP 0.9.1 and AMQP 1.0 share one.
 PORTS: Final = {
     "mqtt": 1883,
     "amqp": 5672,
@@ -26,13 +26,13 @@ PORTS: Final = {
     "phpmq": 9100,
 }
 
-#: Added when there is a certificate.
+#: Additional listeners if a certificate is given.
 TLS_PORTS: Final = {"mqtt+tls": 8883, "amqp+tls": 5671}
 
-#: Seconds that clients have to answer when the broker ends.
+#: Seconds that clients have to answer when the broker stops.
 GRACE: Final = 2.0
 
-#: Fields of the protocols' options that --messages and --bytes set.
+#: The options of each protocol that --messages and --bytes set.
 MOST_MESSAGES: Final = {
     "limits": "queue_messages", "mqtt": "queue_messages", "nsq": "messages", "rocketmq": "queue_messages",
     "phpmq": "messages",
@@ -53,27 +53,29 @@ MOST_BYTES: Final = {
 @click.option("--listen", multiple=True, metavar="NAME=PORT",
               help="Another listener: mqtt+tls, mqtt+ws, mqtt+wss, amqp+tls, amqp10, amqp10+tls, amqp10+ws, amqp10+wss, "
               "nsqlookupd, rocketmq+tls, phpmq+tls.", panel="Ports")  # fmt: skip
-@click.option("--host", metavar="HOST", help="Where to listen. \\[default: 127.0.0.1]", panel="Ports")
+@click.option("--host", metavar="HOST", help="The address to listen on. \\[default: 127.0.0.1]", panel="Ports")
 @click.option("--tls-cert", metavar="FILE", help="A certificate chain in PEM. It adds MQTT on 8883 and AMQP 0.9.1 on 5671, "
-              "and lets NSQ's clients ask for TLS.", panel="Ports")  # fmt: skip
-@click.option("--tls-key", metavar="FILE", help="Its private key, if it is in another file.", panel="Ports")
+              "and NSQ clients may ask for TLS.", panel="Ports")  # fmt: skip
+@click.option("--tls-key", metavar="FILE", help="The private key, if it is in another file.", panel="Ports")
 @click.option("--user", "users", multiple=True, metavar="NAME:PASSWORD",
-              help="Only these users: MQTT, PLAIN and SCRAM-SHA-256 of AMQP, the secret of NSQ's AUTH, access and secret key "
-              "of RocketMQ.", panel="Limits")  # fmt: skip
-@click.option("--clients", type=click.IntRange(min=1), metavar="N", help="Clients of each listener. \\[default: 10000]",
+              help="A user; others are refused. MQTT, AMQP (PLAIN; SCRAM-SHA-256 for 1.0), NSQ (secret of AUTH), "
+              "RocketMQ (access key and secret key).", panel="Limits")  # fmt: skip
+@click.option("--clients", type=click.IntRange(min=1), metavar="N", help="Maximum clients of each listener. \\[default: 10000]",
               panel="Limits")  # fmt: skip
-@click.option("--messages", type=click.IntRange(min=1), metavar="N", help="Messages of a queue.", panel="Limits")
-@click.option("--bytes", "octets", type=click.IntRange(min=1), metavar="N", help="Bytes of the messages of a queue.",
+@click.option(
+    "--messages", type=click.IntRange(min=1), metavar="N", help="Maximum messages in a queue.", panel="Limits"
+)
+@click.option("--bytes", "octets", type=click.IntRange(min=1), metavar="N", help="Maximum bytes of the messages in a queue.",
               panel="Limits")  # fmt: skip
-@click.option("--record", metavar="FILE.pcapng", help="Record what all connections say, in clear text.", panel="Test")
+@click.option("--record", metavar="FILE.pcapng", help="Record all connections, in plaintext.", panel="Test")
 @click.option("--fault", "faults", multiple=True, metavar="PROTOCOL:NAME=VALUE,...",
-              help="Let something go wrong, such as mqtt:cut_after=10; docs/broker-faults.md lists the faults.",
+              help="A fault on purpose, such as mqtt:cut_after=10. docs/broker-faults.md lists all faults.",
               panel="Test")  # fmt: skip
 @click.option("--faults", "script", metavar="FILE.toml", help="A script of faults.", panel="Test")
-@click.option("--config", metavar="FILE.toml", help="All of this from a file. Options of the command line come first.",
+@click.option("--config", metavar="FILE.toml", help="All options from a file. Options of the command line take precedence.",
               panel="Test")  # fmt: skip
-@click.option_panel("Ports", help="Where the protocols are; 0 is a free port: --mqtt 0 --listen mqtt+ws=8083")
-@click.option_panel("Limits", help="Who may come, and what is kept: --user alice:secret --messages 1000")
+@click.option_panel("Ports", help="The ports of the protocols; 0 is any free port: --mqtt 0 --listen mqtt+ws=8083")
+@click.option_panel("Limits", help="Who may connect, and how much is kept: --user alice:secret --messages 1000")
 @click.option_panel("Test", help="For tests: --record session.pcapng --fault mqtt:delay=0.2")
 def serve(
     host: str | None,
@@ -92,9 +94,9 @@ def serve(
 ) -> int:
     """Run a broker in memory that speaks MQTT, AMQP 0.9.1, AMQP 1.0, NSQ, RocketMQ and PHPMQ.
 
-    All six on their usual ports of 127.0.0.1, or only those whose ports are given. Nothing outlives the process. On a terminal a
-    live table shows clients, queues and rates; otherwise standard output has a line of JSON for each event. SIGTERM and Ctrl-C
-    end it in order, and every client learns of it in its protocol's way.
+    It serves all protocols on their usual ports of 127.0.0.1, or only those whose ports are given. Nothing is stored on disk.
+    On a terminal, a live table shows clients, queues and rates; otherwise each event is a line of JSON on standard output. On
+    SIGTERM or Ctrl-C each connection ends with its protocol's closing message.
 
     [b]Examples[/b]
 
@@ -113,7 +115,7 @@ def serve(
     for entry in listen:
         name, _, number = entry.partition("=")
         if not number.isdecimal() or int(number) > 65535:
-            raise click.UsageError(f"--listen is NAME=PORT, not {entry!r}")
+            raise click.UsageError(f"--listen needs NAME=PORT, not {entry!r}")
         given[name] = int(number)
     for key, value in (
         ("host", host), ("record", record), ("ports", given), ("users", dict(_user(user) for user in users)),
@@ -160,25 +162,25 @@ def _script(path: str | None, data: dict[str, Any]) -> Script:
 def _user(text: str) -> tuple[str, str]:
     name, colon, password = text.partition(":")
     if not colon:
-        raise click.UsageError(f"--user is NAME:PASSWORD, not {name!r}")
+        raise click.UsageError("--user needs NAME:PASSWORD")
     return name, password
 
 
 def _options(settings: Mapping[str, Any]) -> Options:
-    """The options of the broker. Raises ValueError or TypeError, which says what is wrong."""
+    """The options of the broker. Raises ValueError, TypeError or OSError, which say what is wrong."""
     from wirefmt.broker import Options
-    from wirefmt.broker.embedded import NAMES, SCHEMES
+    from wirefmt.broker.listeners import NAMES, SCHEMES
     from wirefmt.errors import suggest
 
     known = ["host", "record", "ports", "users", "tls", "limits", *NAMES]
     for name in settings:
         if name not in known:
-            raise ValueError(f"no setting {name!r}; {suggest(name, known)}")
+            raise ValueError(f"unknown setting {name!r}; {suggest(name, known)}")
     tls = _context(settings["tls"]) if "tls" in settings else None
     ports = dict(settings.get("ports") or {**PORTS, **(TLS_PORTS if tls is not None else {})})
     for name in ports:
         if name not in SCHEMES:
-            raise ValueError(f"no listener {name!r}; {suggest(name, list(SCHEMES))}")
+            raise ValueError(f"unknown listener {name!r}; {suggest(name, list(SCHEMES))}")
     options = Options(ports=ports, tls=tls, users=settings.get("users"), host=settings.get("host", "127.0.0.1"))
     limits = dict(settings.get("limits", {}))
     clients, *most = (limits.pop(name, None) for name in ("clients", "messages", "bytes"))
@@ -191,7 +193,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
         names = [field.name for field in fields(have)]
         for key in given:
             if key not in names:
-                raise ValueError(f"{section} has no option {key!r}; {suggest(key, names)}")
+                raise ValueError(f"unknown option {key!r} in {section}; {suggest(key, names)}")
         for value, table in zip(most, (MOST_MESSAGES, MOST_BYTES), strict=True):
             if value is not None and section in table:
                 given.setdefault(table[section], value)
@@ -231,7 +233,7 @@ async def _serve(options: Options, record: str | None, script: Script) -> int:
                 task = loop.create_task(play(broker, script))
             await watch.run(broker, stop)
             watch.say("stopping", clients=len(broker.clients))
-            for number in signals:  # a second one ends it at once
+            for number in signals:  # a second one ends the process immediately
                 loop.remove_signal_handler(number)
             if task is not None:
                 task.cancel()

@@ -1,4 +1,4 @@
-"""What `wirefmt serve` shows: a live table on a terminal, log lines elsewhere."""
+"""The output of `wirefmt serve`: a live table on a terminal, otherwise one line of JSON per event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wirefmt.broker import Broker
-from wirefmt.broker.embedded import NAMES
+from wirefmt.broker.listeners import NAMES
 from wirefmt.connection.aio import Driver, Tap
 
 from .text import cell, compact_json, console
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
     from wirefmt.broker.recording import Recorder
 
-#: Seconds between two looks at the broker: on a terminal, and for log lines.
+#: Seconds between two updates of the live table, and between two log lines with rates.
 REFRESH: Final = 1.0
 REPORT: Final = 10.0
 
-#: Queues in the live table, and characters of a name.
+#: The maximum number of queues in the live table, and of characters in a name.
 SHOWN: Final = 12
 WIDTH: Final = 48
 
-#: The usual ports of what goes over TLS, without it: where a recording has it.
+#: The ports under which a recording has TLS connections: the usual ports of the protocols without TLS.
 PLAIN_PORTS: Final = {
     "mqtt": 1883, "amqp": 5672, "amqp10": 5672, "nsq": 4150, "rocketmq": 9876, "phpmq": 9100, "ws": 80,
 }  # fmt: skip
 
 
 class Count(NamedTuple):
-    """What a protocol has done so far: messages published, bytes in and out."""
+    """Totals of a protocol: messages published, bytes received and bytes sent."""
 
     published: int = 0
     received: int = 0
     sent: int = 0
 
     def since(self, before: Count, seconds: float) -> tuple[float, ...]:
-        """Rates."""
+        """The rates per second since an earlier count."""
         return tuple((now - then) / seconds for now, then in zip(self, before, strict=True))
 
 
@@ -54,10 +54,10 @@ class Queue(NamedTuple):
 
 
 class Watch:
-    """Counts what passes, and tells it.
+    """Counts the bytes of all connections, and reports them.
 
     Args:
-        recorder: gets what passes, too.
+        recorder: records all connections; None: no recording.
     """
 
     def __init__(self, recorder: Recorder | None = None) -> None:
@@ -67,7 +67,7 @@ class Watch:
         self._broker: Broker | None = None
 
     def tap(self, listener: str, driver: Driver) -> asyncio.BaseProtocol:
-        """For `Options.tap`."""
+        """The value of `Options.tap`."""
         counted = Counted(driver, self, listener)
         if self._recorder is None:
             return counted
@@ -75,14 +75,14 @@ class Watch:
         return self._recorder.tap(PLAIN_PORTS["ws" if over == "wss" else protocol])(counted)
 
     def say(self, event: str, **fields: Any) -> None:
-        """A log line."""
+        """Write a log line: one JSON object with `time` (ISO 8601, UTC), `event` and the fields that are not None."""
         if not self._live:
             now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
             told = {name: value for name, value in fields.items() if value is not None}
             print(compact_json({"time": now, "event": event, **told}), flush=True)
 
     async def run(self, broker: Broker, stop: asyncio.Event) -> None:
-        """Show the broker until it has to stop."""
+        """Report until `stop` is set."""
         for name in broker.ports:
             self.say("listening", listener=name, url=broker.url(name))
         if self._live:
@@ -116,7 +116,7 @@ class Watch:
     def table(
         self, broker: Broker, before: dict[str, Count], counts: dict[str, Count], seconds: float
     ) -> RenderableType:
-        """Listeners with clients and rates, and the longest queues."""
+        """The listeners with their clients and rates, and the longest queues."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -142,7 +142,7 @@ class Watch:
 
 
 def queues_of(broker: Broker) -> Iterator[Queue]:
-    """What has messages that wait for somebody."""
+    """Everything that can hold messages for a consumer."""
     for subscriber in broker.mqtt.subscribers.values():
         yield Queue("mqtt", subscriber.identifier, len(subscriber.queue), int(subscriber.peer is not None))
     for host in broker.amqp.hosts.values():
@@ -165,7 +165,7 @@ def _clients(broker: Broker, name: str) -> int:
 
 
 async def _passed(stop: asyncio.Event, seconds: float) -> bool:
-    """Wait so long, or until it is set."""
+    """Wait for some seconds. Returns True as soon as `stop` is set."""
     try:
         async with asyncio.timeout(seconds):
             await stop.wait()
@@ -175,7 +175,7 @@ async def _passed(stop: asyncio.Event, seconds: float) -> bool:
 
 
 class Counted(Tap):
-    """Counts bytes, and tells when a client comes and goes."""
+    """Counts bytes, and reports when a client connects and disconnects."""
 
     def __init__(self, driver: Driver, watch: Watch, listener: str) -> None:
         super().__init__(driver)

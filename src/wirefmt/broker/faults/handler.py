@@ -1,0 +1,74 @@
+"""Faults that act on messages: what lies between a server and its broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wirefmt.broker.faults.control import Active, Faults, block
+from wirefmt.broker.faults.protocols import PROTOCOLS
+from wirefmt.connection.contract import Disconnected
+
+
+class FaultyHandler:
+    """The handler of a server, with faults: it decides which events the broker receives.
+
+    Args:
+        handler: the broker.
+        name: the protocol.
+        published: counts the messages that clients publish, by protocol.
+    """
+
+    def __init__(self, handler: Any, name: str, faults: Faults, published: dict[str, int]) -> None:
+        self.handler = handler
+        self._name = name
+        self._rules = PROTOCOLS[name]
+        self._active = faults.active[name]
+        self._published = published
+
+    def handle(self, peer: Any, event: Any) -> None:
+        publication = self._rules.is_publication(event)
+        if self._active:
+            if isinstance(event, Disconnected):
+                for active in self._active:
+                    active.kept.pop(peer, None)
+            elif self._is_stopped(peer, event, publication):
+                return
+        self._published[self._name] += publication
+        self.handler.handle(peer, event)
+        for active in self._active:
+            if active.fault.duplicate and publication:
+                active.taken += 1
+                if active.taken % active.fault.duplicate == 0:
+                    active.happened += 1
+                    self._rules.again(self.handler, peer, event)
+            if active.fault.full and self._rules.full is None and isinstance(event, self._rules.opening):
+                block(peer.driver, active)
+
+    def _is_stopped(self, peer: Any, event: Any, publication: bool) -> bool:
+        """True if the broker does not receive the event, or not now."""
+        for active in self._active:
+            if active.fault.refuse and isinstance(event, self._rules.opening):
+                active.happened += 1
+                self._rules.refuse(peer, event)
+                return True
+            if active.fault.full and self._rules.full is not None and publication:
+                active.happened += 1
+                self._published[self._name] += 1
+                self._rules.full(peer, event, active.fault.full)
+                return True
+            if active.fault.full and self._rules.full is None and (publication or peer in active.kept):
+                self._keep(active, peer, event, publication)
+                return True
+        return False
+
+    def _keep(self, active: Active, peer: Any, event: Any, publication: bool) -> None:
+        """The message waits for the end of the fault, with all events that follow it, and nothing more is read."""
+        active.happened += publication
+        active.kept.setdefault(peer, []).append(event)
+        peer.driver.pause()
+
+    def writable(self, peer: Any) -> None:
+        self.handler.writable(peer)
+
+    def closed(self, peer: Any) -> None:
+        self.handler.closed(peer)

@@ -145,6 +145,44 @@ def test_reset_drops_the_state_of_every_protocol() -> None:
     run(test())
 
 
+@pytest.mark.parametrize("subscribed", [False, True])
+def test_a_topic_shows_what_amqp_clients_publish(subscribed: bool) -> None:
+    """Each message is there once, whether a subscription or a queue matches or not."""
+
+    async def test() -> None:
+        async with (
+            Broker(ports=dict.fromkeys(("mqtt", "amqp", "amqp10"), 0)) as b,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            client = await stack.enter_async_context(mqtt.connect(b.url("mqtt")))
+            old = await stack.enter_async_context(amqp091.connect(b.url("amqp")))
+            new = await stack.enter_async_context(amqp10.connect(b.url("amqp10")))
+            channel = await old.channel(confirms=True)
+            if subscribed:
+                await client.subscribe("plant/#")
+                await channel.declare_queue("q")
+                await channel.bind_queue("q", "amq.topic", "plant.#")
+            await client.publish("plant/mqtt", b"1", qos=1)
+            await channel.publish(b"2", exchange="amq.topic", routing_key="plant.old")
+            await channel.publish(b"hidden", exchange="amq.topic", routing_key="plant.+.#")  # no topic of MQTT
+            await channel.publish(b"hidden", exchange="amq.fanout", routing_key="plant.old")
+            sender = await new.sender("/exchanges/amq.topic/plant.new")
+            if subscribed:
+                await sender.send(message("3"))
+            else:
+                with pytest.raises(Refused):  # released
+                    await sender.send(message("3"))
+            found = await b.topic("plant/+").wait(3)
+            assert [(m.body, m.name, m.protocol, m.exchange) for m in found] == [
+                (b"1", "plant/mqtt", "mqtt", ""),
+                (b"2", "plant/old", "amqp", "amq.topic"),
+                (b"3", "plant/new", "amqp10", "amq.topic"),
+            ]
+            assert b.topic("plant/new").last == found[2]
+
+    run(test())
+
+
 def test_users() -> None:
     async def test() -> None:
         async with Broker(users={"ann": "secret"}) as b:

@@ -24,7 +24,8 @@ from wirefmt.broker.listeners import NAMES, SCHEMES, SharedPort
 from wirefmt.broker.routing import Limits, Published, Router
 from wirefmt.broker.views import AsyncSeen, Client, Message, SyncSeen
 from wirefmt.connection import aio
-from wirefmt.errors import LocalProtocolError
+from wirefmt.convert import topic_of
+from wirefmt.errors import EncodeError, LocalProtocolError
 
 Tapping = Callable[[str, aio.Driver], asyncio.BaseProtocol]
 
@@ -128,9 +129,10 @@ class Broker:
         self.faults = Faults(self._drivers)
         self.published = dict.fromkeys(NAMES, 0)
         self._ports: dict[str, int] = {}
-        self._history: deque[Message] = deque(maxlen=options.history)
+        self._history: deque[tuple[str, mqtt_broker.Message | Published]] = deque(maxlen=options.history)  # with topics
         if options.history:
-            self.mqtt.observe = self._remember
+            self.mqtt.observe = lambda message: self._history.append((message.topic, message))
+            self.router.exchanges[mqtt_broker.EXCHANGE].observe = self._remember
         self._sweep: asyncio.TimerHandle | None = None
         self._shared: SharedPort | None = None
         self._lookup: nsq_broker.LookupServer | None = None
@@ -362,17 +364,30 @@ class Broker:
         """The messages that were published to a topic, the oldest first.
 
         Args:
-            name: MQTT: a topic filter, "plant/+"; the last `Options.history` messages of all topics are remembered, with those
-                from AMQP that matched a subscription.
+            name: MQTT: a topic filter, "plant/+", for the last `Options.history` messages of all topics. They include the
+                messages that AMQP clients publish to the exchange amq.topic, with or without a subscription.
                 RocketMQ: a topic; the messages that are stored.
         """
         if protocol == "mqtt":
             mqtt.validate_topic_filter(name)
-            return AsyncSeen(f"topic {name!r}", lambda: [m for m in self._history if mqtt.matches(name, m.name)])
+            return AsyncSeen(f"topic {name!r}", lambda: self._mqtt_topic(name))
         return AsyncSeen(f"topic {name!r}", lambda: self._rocketmq_topic(name))
 
-    def _remember(self, message: mqtt_broker.Message) -> None:
-        self._history.append(_of_mqtt(message))
+    def _remember(self, published: Published, routing_key: str) -> None:
+        """A message from AMQP has reached the exchange of MQTT's topics."""
+        try:
+            topic = topic_of(routing_key).decode()
+            mqtt.validate_topic_name(topic)
+        except (UnicodeError, EncodeError):
+            return  # MQTT has no such topic
+        self._history.append((topic, published))
+
+    def _mqtt_topic(self, topic_filter: str) -> list[Message]:
+        return [
+            replace(_of_item(found), name=topic) if isinstance(found, Published) else _of_mqtt(found)
+            for topic, found in self._history
+            if mqtt.matches(topic_filter, topic)
+        ]
 
     def _clients(self) -> list[Client]:
         return [

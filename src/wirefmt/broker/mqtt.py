@@ -200,7 +200,7 @@ class Broker:
     Attributes:
         subscribers: sessions by Client Identifier.
         retained: retained messages by topic.
-        observe: called with each message that is accepted, before it is delivered; None: nobody looks.
+        observe: called with each message that is accepted from MQTT, before it is delivered; None: no observer.
         counts: messages "dropped" from full queues, "expired", "too_large" for a client, "unconvertible" from or to AMQP;
             clients "slow" and disconnected.
 
@@ -561,7 +561,7 @@ class Broker:
         code = SUCCESS if checked else self._refusal(message)
         if code:
             return code
-        if self.observe is not None:
+        if self.observe is not None and not crossed:
             self.observe(message)
         routed = False
         if self._bindings and not crossed:

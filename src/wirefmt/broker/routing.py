@@ -11,7 +11,7 @@ import heapq
 import itertools
 from bisect import insort
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
@@ -236,6 +236,8 @@ class Exchange:
     Attributes:
         bindings: their arguments. `Router.bind` and `Router.unbind` change them.
         sinks: what gets its messages besides.
+        observe: called with each message that reaches the exchange and its routing key, but not with those that a sink has
+            given to it; None: no observer.
     """
 
     def __init__(
@@ -258,6 +260,7 @@ class Exchange:
             raise Refusal(PRECONDITION, f"invalid arg 'alternate-exchange' for exchange '{name}': {self.alternate!r}")
         self.bindings: dict[Binding, Mapping[str, Any]] = {}
         self.sinks: list[Sink] = []
+        self.observe: Callable[[Published, str], object] | None = None
         self._table = TABLES[type]()
 
     def add(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
